@@ -1,0 +1,62 @@
+#include "kernels/backend.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
+
+namespace paceline {
+namespace {
+
+bool machine_has(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && machine_has(Isa::avx2);
+  if (isa == Isa::avx2)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#endif
+  return isa == Isa::scalar;
+}
+
+}  // namespace
+
+const CpuKernels* kernels_for(Isa isa) {
+  if (!machine_has(isa)) return nullptr;
+  switch (isa) {
+    case Isa::scalar: return scalar_kernels();
+    case Isa::avx2: return avx2_kernels();
+    case Isa::avx512: return avx512_kernels();
+  }
+  return nullptr;
+}
+
+Isa best_isa() {
+  for (const Isa isa : {Isa::avx512, Isa::avx2})
+    if (kernels_for(isa)) return isa;
+  return Isa::scalar;
+}
+
+std::string isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::scalar: return "scalar";
+    case Isa::avx2: return "avx2";
+    case Isa::avx512: return "avx512";
+  }
+  return "?";
+}
+
+std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options) {
+  if (device == "cpu") return std::make_unique<CpuBackend>(options);
+  constexpr std::string_view kCuda = "cuda:";
+  int index = -1;
+  if (device.starts_with(kCuda)) {
+    const char* end = device.data() + device.size();
+    const auto [at, error] = std::from_chars(device.data() + kCuda.size(), end, index);
+    if (error == std::errc() && at == end && index >= 0) return make_cuda_backend(index, options);
+  }
+  fail(ExitCode::device, "device \"{}\" is unknown; expected \"cpu\" or \"cuda:N\"", device);
+}
+
+}  // namespace paceline

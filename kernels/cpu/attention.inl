@@ -1,0 +1,253 @@
+// Attention over pages, one chunk of 256 absolute positions at a time (docs/numerics.md). For a line (row, head):
+// score = fma chain over d of (q * scale) and k; max over visible keys; sum of exponentials per lane = position
+// % 16 in position order, lanes as a tree; o = fma chain over visible keys in position order. Chunks are merged
+// left to right. Nothing depends on the other lines of the tile. Included by kernels_<isa>.cpp.
+
+namespace paceline {
+namespace {
+
+inline constexpr float kInfinity = __builtin_inff();
+
+constexpr int vectors_for(int lines) {
+  const int most = kMaxAccumulators / lines;
+  return most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
+
+/// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L].
+template <class T, int L, int V>
+void score_vectors(const T* const* key, int64_t d_stride, const float* q, int k_dim, float* score) {
+  F32x16 sum[V][L];
+#pragma GCC unroll 24
+  for (int v = 0; v < V; ++v)
+#pragma GCC unroll 24
+    for (int l = 0; l < L; ++l) sum[v][l] = F32x16(0.0f);
+  for (int d = 0; d < k_dim; ++d)
+#pragma GCC unroll 24
+    for (int v = 0; v < V; ++v) {
+      const F32x16 k = load(key[v] + d * d_stride);
+#pragma GCC unroll 24
+      for (int l = 0; l < L; ++l) sum[v][l] = fma(F32x16(q[d * L + l]), k, sum[v][l]);
+    }
+#pragma GCC unroll 24
+  for (int v = 0; v < V; ++v)
+#pragma GCC unroll 24
+    for (int l = 0; l < L; ++l) store(score + l * kChunkKeys + v * 16, sum[v][l]);
+}
+
+/// o[L][V * 16] += weight[L][key] * value[key], key by key. Row of key i: value + i * v_stride.
+template <class T, int L, int V>
+void add_values(const T* value, int64_t v_stride, int num_keys, const float* weight, float* o, int64_t o_stride,
+                int last_count) {
+  F32x16 sum[V][L];
+#pragma GCC unroll 24
+  for (int v = 0; v < V; ++v)
+#pragma GCC unroll 24
+    for (int l = 0; l < L; ++l) sum[v][l] = load(o + l * o_stride + v * 16);
+  for (int key = 0; key < num_keys; ++key) {
+#pragma GCC unroll 24
+    for (int v = 0; v < V; ++v) {
+      const T* from = value + key * v_stride + v * 16;
+      const F32x16 x = V == 1 ? load_n(from, last_count) : load(from);
+#pragma GCC unroll 24
+      for (int l = 0; l < L; ++l) sum[v][l] = fma(F32x16(weight[l * kChunkKeys + key]), x, sum[v][l]);
+    }
+  }
+#pragma GCC unroll 24
+  for (int v = 0; v < V; ++v)
+#pragma GCC unroll 24
+    for (int l = 0; l < L; ++l) store(o + l * o_stride + v * 16, sum[v][l]);
+}
+
+/// Pages of one sequence and KV head.
+template <class T>
+struct Pages {
+  const AttentionWork& work;
+  const int32_t* block;
+  int kv_head;
+
+  int64_t page(int64_t position) const {
+    return int64_t(block[position / work.block_size]) * work.num_kv_heads + kv_head;
+  }
+  const T* key(int64_t position) const {
+    return static_cast<const T*>(work.k) + page(position) * work.k_dim * work.block_size + position % work.block_size;
+  }
+  const T* value(int64_t position) const {
+    return static_cast<const T*>(work.v) +
+           (page(position) * work.block_size + position % work.block_size) * work.v_dim;
+  }
+};
+
+/// Scores of the vectors that hold keys [begin, end) of the chunk that starts at `base`.
+template <class T, int L>
+void score_keys(const Pages<T>& pages, int64_t base, int begin, int end, const float* q, float* score) {
+  constexpr int V = vectors_for(L);
+  const int64_t d_stride = pages.work.block_size;
+  int vector = begin / 16;
+  const int vector_end = (end + 15) / 16;
+  for (; vector + V <= vector_end; vector += V) {
+    const T* key[V];
+    for (int v = 0; v < V; ++v) key[v] = pages.key(base + (vector + v) * 16);
+    score_vectors<T, L, V>(key, d_stride, q, pages.work.k_dim, score + vector * 16);
+  }
+  for (; vector < vector_end; ++vector) {
+    const T* key = pages.key(base + vector * 16);
+    score_vectors<T, L, 1>(&key, d_stride, q, pages.work.k_dim, score + vector * 16);
+  }
+}
+
+/// o += weights · values for keys [begin, end) of the chunk, all L lines.
+template <class T, int L>
+void add_keys(const Pages<T>& pages, int64_t base, int begin, int end, const float* weight, float* o, int64_t o_stride,
+              float* rows) {
+  constexpr int V = vectors_for(L);
+  const AttentionWork& work = pages.work;
+  const auto add = [&]<class U>(const U* value, int num_keys, const float* w) {
+    int d = 0;
+    for (; d + V * 16 <= work.v_dim; d += V * 16)
+      add_values<U, L, V>(value + d, work.v_dim, num_keys, w, o + d, o_stride, 16);
+    for (; d < work.v_dim; d += 16)
+      add_values<U, L, 1>(value + d, work.v_dim, num_keys, w, o + d, o_stride,
+                                                         work.v_dim - d < 16 ? work.v_dim - d : 16);
+  };
+  for (int key = begin; key < end;) {
+    const int left_in_block = work.block_size - int((base + key) % work.block_size);
+    const int count = end - key < left_in_block ? end - key : left_in_block;
+    if (work.v) {
+      add(pages.value(base + key), count, weight + key);
+    } else {  // V is the first v_dim of K: turn the block
+      const T* from = pages.key(base + key);
+      for (int d = 0; d < work.v_dim; ++d)
+        for (int i = 0; i < count; ++i) rows[i * work.v_dim + d] = to_f32(from[int64_t(d) * work.block_size + i]);
+      add(static_cast<const float*>(rows), count, weight + key);
+    }
+    key += count;
+  }
+}
+
+/// Weights e^(score - max) of keys [begin, end), zeros in the rest of their vectors; header of the line's partial.
+void soften(float* score, int begin, int end, float* partial) {
+  F32x16 highest(-kInfinity);
+  for (int at = begin / 16 * 16; at < end; at += 16)
+    highest = max_or_second(keep_lanes(load(score + at), begin - at, end - at, -kInfinity), highest);
+  const float max = max_lanes(highest);
+  const F32x16 base(max == -kInfinity ? 0.0f : max);
+  F32x16 sum(0.0f);
+  for (int at = begin / 16 * 16; at < end; at += 16) {
+    const F32x16 weight = keep_lanes(math::exp_of(load(score + at) - base), begin - at, end - at, 0.0f);
+    store(score + at, weight);
+    sum = sum + weight;
+  }
+  partial[0] = max;
+  partial[1] = sum_lanes(sum);
+  partial[2] = 1.0f;
+}
+
+template <class T, int L>
+void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t chunk, float* partial,
+                   float* scratch) {
+  const Pages<T> pages{work, tile.block, tile.kv_head};
+  const int num_lines = tile.line_end - tile.line_begin;
+  const int64_t stride = partial_stride(work.v_dim);
+  const int64_t base = chunk * kChunkKeys;
+  float* q = scratch;                                 // [k_dim][L]
+  float* score = q + int64_t{kMaxAttentionLines} * work.k_dim;  // [L][256]
+  float* rows = score + int64_t{kMaxAttentionLines} * kChunkKeys;
+  int begin[L], end[L];  // visible keys in the chunk
+  int first = kChunkKeys, last = 0, shared_begin = 0, shared_end = kChunkKeys;
+  for (int l = 0; l < L; ++l) {
+    begin[l] = end[l] = 0;
+    float* line = partial + l * stride;
+    line[0] = -kInfinity;
+    line[1] = line[2] = 0.0f;
+    for (int64_t d = kPartialHeader; d < stride; d += 16) store(line + d, F32x16(0.0f));
+    if (l >= num_lines) {
+      for (int d = 0; d < work.k_dim; ++d) q[d * L + l] = 0.0f;
+      continue;
+    }
+    const int row = tile.first_row + (tile.line_begin + l) / tile.num_heads;
+    const int head = tile.head_begin + (tile.line_begin + l) % tile.num_heads;
+    const int64_t len = work.kv_len[row];
+    const int64_t from = work.window > 0 && len > work.window ? len - work.window : 0;
+    begin[l] = int(from > base ? (from - base < kChunkKeys ? from - base : kChunkKeys) : 0);
+    end[l] = int(len > base ? (len - base < kChunkKeys ? len - base : kChunkKeys) : 0);
+    const float* x = work.q + row * work.q_stride + int64_t(head) * work.k_dim;
+    for (int d = 0; d < work.k_dim; ++d) q[d * L + l] = x[d] * work.scale;
+    if (begin[l] >= end[l]) {
+      begin[l] = end[l] = 0;
+      shared_end = 0;
+      continue;
+    }
+    first = begin[l] < first ? begin[l] : first;
+    last = end[l] > last ? end[l] : last;
+    shared_begin = begin[l] > shared_begin ? begin[l] : shared_begin;
+    shared_end = end[l] < shared_end ? end[l] : shared_end;
+  }
+  if (first >= last) return;
+  score_keys<T, L>(pages, base, first, last, q, score);
+  for (int l = 0; l < num_lines; ++l)
+    if (begin[l] < end[l]) soften(score + l * kChunkKeys, begin[l], end[l], partial + l * stride);
+  // Keys that every line sees are read once for all; the rest line by line, still in position order.
+  float* o = partial + kPartialHeader;
+  if (shared_begin >= shared_end) shared_begin = shared_end = kChunkKeys;
+  for (int l = num_lines; l < L; ++l)
+    for (int key = shared_begin; key < shared_end; ++key) score[l * kChunkKeys + key] = 0.0f;
+  const auto add_alone = [&](int l, int from, int to) {
+    if (from < to) add_keys<T, 1>(pages, base, from, to, score + l * kChunkKeys, o + l * stride, stride, rows);
+  };
+  for (int l = 0; l < num_lines; ++l) add_alone(l, begin[l], end[l] < shared_begin ? end[l] : shared_begin);
+  if (shared_begin < shared_end) add_keys<T, L>(pages, base, shared_begin, shared_end, score, o, stride, rows);
+  for (int l = 0; l < num_lines; ++l) add_alone(l, begin[l] > shared_end ? begin[l] : shared_end, end[l]);
+}
+
+template <class T>
+void attention_partial(const AttentionWork& work, const AttentionTile& tile, int64_t chunk, float* partial,
+                       float* scratch) {
+  const int num_lines = tile.line_end - tile.line_begin;
+  if (num_lines == 1) return partial_lines<T, 1>(work, tile, chunk, partial, scratch);
+  if constexpr (kMaxAccumulators >= 6) {
+    if (num_lines == 2) return partial_lines<T, 2>(work, tile, chunk, partial, scratch);
+    if (num_lines <= 4) return partial_lines<T, 4>(work, tile, chunk, partial, scratch);
+    if (num_lines <= 6) return partial_lines<T, 6>(work, tile, chunk, partial, scratch);
+  }
+  if constexpr (kMaxAccumulators >= 24) {
+    if (num_lines <= 8) return partial_lines<T, 8>(work, tile, chunk, partial, scratch);
+    return partial_lines<T, 12>(work, tile, chunk, partial, scratch);
+  }
+}
+
+/// left = left and right merged; partials are [num_lines][partial_stride].
+void attention_merge(int num_lines, int v_dim, float* left, const float* right) {
+  const int64_t stride = partial_stride(v_dim);
+  for (int l = 0; l < num_lines; ++l, left += stride, right += stride) {
+    if (right[2] == 0.0f) continue;
+    if (left[2] == 0.0f) {
+      for (int64_t d = 0; d < stride; d += 16) store(left + d, load(right + d));
+      continue;
+    }
+    const float max = left[0] > right[0] ? left[0] : right[0];
+    const float base = max == -kInfinity ? 0.0f : max;
+    const float left_scale = math::exp(left[0] - base), right_scale = math::exp(right[0] - base);
+    left[0] = max;
+    left[1] = left[1] * left_scale + right[1] * right_scale;
+    for (int64_t d = kPartialHeader; d < stride; d += 16)
+      store(left + d, load(left + d) * F32x16(left_scale) + load(right + d) * F32x16(right_scale));
+  }
+}
+
+void attention_finish(const AttentionWork& work, const AttentionTile& tile, const float* state) {
+  const int64_t stride = partial_stride(work.v_dim);
+  for (int line = tile.line_begin; line < tile.line_end; ++line, state += stride) {
+    const int row = tile.first_row + line / tile.num_heads;
+    const int head = tile.head_begin + line % tile.num_heads;
+    float* out = work.out + row * work.out_stride + int64_t(head) * work.v_dim;
+    const bool padding = work.kv_len[row] <= 0;
+    const F32x16 sum(state[1]);
+    for (int d = 0; d < work.v_dim; d += 16) {
+      const int count = work.v_dim - d < 16 ? work.v_dim - d : 16;
+      store_n(out + d, padding ? F32x16(0.0f) : load(state + kPartialHeader + d) / sum, count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline

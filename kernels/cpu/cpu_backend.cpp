@@ -1,0 +1,200 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/accept.h"
+#include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/sample.h"
+
+namespace paceline {
+namespace {
+
+static_assert(kLanes == kPanel && kChunkKeys == kAttentionChunk);
+
+/// Elements below which a row-wise op stays on the caller (a few microseconds of work).
+constexpr int64_t kInlineElements = 16384;
+
+/// Rows a worker should take at least when a row has `row_elements`.
+int64_t row_grain(int64_t row_elements) {
+  return std::max<int64_t>(1, kInlineElements / std::max<int64_t>(1, row_elements));
+}
+
+const CpuKernels& checked_kernels(Isa isa) {
+  const CpuKernels* kernels = kernels_for(isa);
+  if (!kernels)
+    fail(ExitCode::device, "device cpu: this build or machine has no {}; the best here is {}", isa_name(isa),
+         isa_name(best_isa()));
+  return *kernels;
+}
+
+char* kv_element(void* base, const KvView& kv, int64_t index) {
+  return static_cast<char*>(base) + index * int64_t(dtype_bytes(kv.dtype));
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const BackendOptions& options)
+    : isa_(options.isa < 0 ? best_isa() : Isa(options.isa)),
+      kernels_(checked_kernels(isa_)),
+      pool_(options.threads, options.may_spin) {}
+
+std::string CpuBackend::describe() const {
+  return fmt::format("cpu {} {} thread{}", isa_name(isa_), pool_.num_threads(), pool_.num_threads() == 1 ? "" : "s");
+}
+
+void* CpuBackend::alloc(size_t bytes) {
+  MappedMemory memory(bytes);
+  void* data = memory.data();
+  buffer_bytes_ += memory.bytes();
+  buffers_.emplace(data, std::move(memory));
+  return data;
+}
+
+void CpuBackend::free(void* data) noexcept {
+  const auto found = buffers_.find(data);
+  if (found == buffers_.end()) return;
+  buffer_bytes_ -= found->second.bytes();
+  buffers_.erase(found);
+}
+
+void CpuBackend::upload(void* to, const void* from, size_t bytes) {
+  if (bytes) std::memcpy(to, from, bytes);
+}
+void CpuBackend::download(void* to, const void* from, size_t bytes) {
+  if (bytes) std::memcpy(to, from, bytes);
+}
+
+Weight CpuBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) {
+  std::shared_ptr<CpuWeight> weight = pack_weight(stacked_rows, spec, kernels_, pool_);
+  weight->bytes_alive = weight_bytes_;
+  weight_bytes_->fetch_add(weight->bytes);
+  return weight;
+}
+
+MemoryUse CpuBackend::memory() const { return MemoryUse{.weights = weight_bytes_->load(), .buffers = buffer_bytes_}; }
+
+void CpuBackend::gemm(const GemmArgs& args) {
+  cpu_gemm(args, kernels_, pool_, gemm_tiles_);
+  if (args.x.rows == 0) return;
+  traffic_.weight_bytes += args.w->bytes;
+  traffic_.flops += uint64_t(2) * uint64_t(args.x.rows) * uint64_t(args.w->n) * uint64_t(args.w->k);
+}
+
+void CpuBackend::norm(const NormArgs& args) {
+  const NormWork work{.layer = args.kind == NormKind::layer,
+                      .residual = args.residual.f32_row(0),
+                      .residual_stride = args.residual.stride,
+                      .delta = args.delta.f32_row(0),
+                      .delta_stride = args.delta.stride,
+                      .delta_bias = args.delta_bias,
+                      .weight = args.weight,
+                      .bias = args.bias,
+                      .eps = args.eps,
+                      .out = args.out.f32_row(0),
+                      .out_stride = args.out.stride,
+                      .cols = args.residual.cols};
+  pool_.parallel_ranges(args.residual.rows, row_grain(args.residual.cols),
+                        [&](int64_t begin, int64_t end, int) { kernels_.norm(work, begin, end); });
+}
+
+void CpuBackend::embed(const EmbedArgs& args) {
+  const auto& table = static_cast<const CpuWeight&>(*args.table);
+  const auto unpack = kernels_.unpack_row[storage_index(table.dtype)];
+  pool_.parallel_ranges(int64_t(args.token.size()), row_grain(table.k * 8), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t token = args.token[size_t(row)];
+      const int64_t at = token - args.row_begin;
+      float* out = args.out.f32_row(row);
+      if (token >= 0 && at >= 0 && at < table.n)
+        unpack(table.memory.data(), at, table.k, out);
+      else
+        std::fill(out, out + table.k, -0.0f);
+    }
+  });
+}
+
+RopeTable& CpuBackend::rope_table(std::span<const double> inv_freq, float attention_factor) {
+  for (const auto& table : rope_tables_)
+    if (table->matches(inv_freq, attention_factor)) return *table;
+  rope_tables_.push_back(std::make_unique<RopeTable>(inv_freq, attention_factor));
+  return *rope_tables_.back();
+}
+
+void CpuBackend::rope(const RopeArgs& args) {
+  const int half = args.rotary_dim / 2;
+  if (half == 0) return;
+  PACELINE_CHECK(int(args.inv_freq.size()) == half && args.rotary_dim <= args.head_dim,
+                 "rotary_dim {}, head_dim {}, inv_freq {}", args.rotary_dim, args.head_dim, args.inv_freq.size());
+  RopeTable& table = rope_table(args.inv_freq, args.attention_factor);
+  for (const int32_t position : args.position)
+    if (position >= 0) table.prepare(position);
+  pool_.parallel_ranges(
+      int64_t(args.position.size()), row_grain(args.num_heads * args.rotary_dim), [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int32_t position = args.position[size_t(row)];
+          if (position < 0) continue;
+          const float* factors = table.row(position);
+          kernels_.rope(RopeWork{.x = args.x.f32_row(row),
+                                 .num_heads = args.num_heads,
+                                 .head_dim = args.head_dim,
+                                 .rotary_dim = args.rotary_dim,
+                                 .interleaved = args.layout == RopeLayout::interleaved,
+                                 .cos = factors,
+                                 .sin = factors + half});
+        }
+      });
+}
+
+void CpuBackend::activation(const ActivationArgs& args) {
+  pool_.parallel_ranges(args.x.rows, row_grain(args.x.cols * 2), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) kernels_.activation(args.x.f32_row(row), args.x.cols, args.activation);
+  });
+}
+
+void CpuBackend::store_kv(const StoreKvArgs& args) {
+  const KvView& kv = args.kv;
+  const StoreKvWork work{.k = args.k.f32_row(0),
+                         .k_stride = args.k.stride,
+                         .v = args.v.f32_row(0),
+                         .v_stride = args.v.stride,
+                         .slot = args.slot.data(),
+                         .k_page = kv.k,
+                         .v_page = kv.v,
+                         .block_size = kv.block_size,
+                         .num_kv_heads = kv.num_kv_heads,
+                         .k_dim = kv.k_dim,
+                         .v_dim = kv.v_dim};
+  const auto store = kernels_.store_kv[storage_index(kv.dtype)];
+  const int64_t num_rows = int64_t(args.slot.size());
+  // by head: two workers never write to one cache line
+  pool_.parallel_ranges(kv.num_kv_heads, row_grain(num_rows * (kv.k_dim + kv.v_dim)),
+                        [&](int64_t begin, int64_t end, int) {
+                          for (int64_t head = begin; head < end; ++head) store(work, int(head), 0, num_rows);
+                        });
+}
+
+void CpuBackend::move_kv(const KvView& kv, std::span<const SlotMove> moves) {
+  const size_t element = dtype_bytes(kv.dtype);
+  const int64_t size = kv.block_size;
+  for (const SlotMove& move : moves) {
+    if (move.from == move.to) continue;
+    for (int64_t head = 0; head < kv.num_kv_heads; ++head) {
+      const int64_t from = move.from / size * kv.num_kv_heads + head;
+      const int64_t to = move.to / size * kv.num_kv_heads + head;
+      for (int64_t d = 0; d < kv.k_dim; ++d)
+        std::memcpy(kv_element(kv.k, kv, (to * kv.k_dim + d) * size + move.to % size),
+                    kv_element(kv.k, kv, (from * kv.k_dim + d) * size + move.from % size), element);
+      if (kv.v)
+        std::memcpy(kv_element(kv.v, kv, (to * size + move.to % size) * kv.v_dim),
+                    kv_element(kv.v, kv, (from * size + move.from % size) * kv.v_dim), size_t(kv.v_dim) * element);
+    }
+  }
+}
+
+void CpuBackend::attention(const AttentionArgs& args) { attention_.run(args, kernels_, pool_, traffic_); }
+void CpuBackend::sample(const SampleArgs& args) { cpu_sample(args, pool_); }
+void CpuBackend::accept(const AcceptArgs& args) { cpu_accept(args, pool_); }
+
+}  // namespace paceline

@@ -1,0 +1,102 @@
+#include "kernels/cpu/cpu_weight.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cpu/storage.h"
+
+namespace paceline {
+namespace {
+
+const char* element(const HostWeight& part, int64_t row) {
+  return static_cast<const char*>(part.data) + row * part.row_stride * int64_t(dtype_bytes(part.dtype));
+}
+
+void widen_row(const HostWeight& part, int64_t row, float* out) {
+  const char* from = element(part, row);
+  for (int64_t i = 0; i < part.cols; ++i) {
+    if (part.dtype == DType::f32) out[i] = reinterpret_cast<const float*>(from)[i];
+    if (part.dtype == DType::f16) out[i] = to_f32(reinterpret_cast<const Half*>(from)[i]);
+    if (part.dtype == DType::bf16) out[i] = to_f32(reinterpret_cast<const BFloat*>(from)[i]);
+  }
+}
+
+/// Stacked rows [begin, begin + 16) to one panel; rows beyond the last part are zero.
+void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex target, const CpuKernels& kernels,
+                  void* panel) {
+  int64_t part_begin = 0;
+  for (const HostWeight& part : parts) {
+    const bool ends_here = begin + kPanel <= part_begin + part.rows || &part == &parts.back();
+    if (begin >= part_begin && begin < part_begin + part.rows && ends_here) {
+      const int64_t row = begin - part_begin;
+      const int num_rows = int(std::min<int64_t>(kPanel, part.rows - row));
+      kernels.pack_panel[storage_index(part.dtype)][target](element(part, row), part.row_stride, num_rows, part.cols,
+                                                            panel);
+      return;
+    }
+    part_begin += part.rows;
+  }
+  // the panel crosses parts, or is padding
+  const int64_t k = parts.front().cols;
+  std::vector<float> rows(size_t(kPanel * k), 0.0f);
+  part_begin = 0;
+  for (const HostWeight& part : parts) {
+    for (int64_t r = 0; r < kPanel; ++r)
+      if (begin + r >= part_begin && begin + r < part_begin + part.rows)
+        widen_row(part, begin + r - part_begin, rows.data() + r * k);
+    part_begin += part.rows;
+  }
+  kernels.pack_panel[kStoreF32][target](rows.data(), k, kPanel, k, panel);
+}
+
+}  // namespace
+
+StorageIndex storage_index(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return kStoreF32;
+    case DType::f16: return kStoreF16;
+    case DType::bf16: return kStoreBf16;
+    default: break;
+  }
+  fail(ExitCode::device, "device cpu: storage type {} is not supported; use float32, float16 or bfloat16",
+       dtype_name(dtype));
+}
+
+std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
+                                       const CpuKernels& kernels, ThreadPool& pool) {
+  PACELINE_CHECK(!parts.empty(), "a packed weight needs at least one part, found {}", parts.size());
+  PACELINE_CHECK(spec.k_chunks == 1 || spec.k_chunks == 2 || spec.k_chunks == 4 || spec.k_chunks == 8,
+                 "k_chunks {}", spec.k_chunks);
+  int64_t num_rows = 0;
+  for (const HostWeight& part : parts) {
+    PACELINE_CHECK(part.cols == parts.front().cols, "cols {} and {}", part.cols, parts.front().cols);
+    storage_index(part.dtype);
+    num_rows += part.rows;
+  }
+  if (spec.pair_panels)
+    PACELINE_CHECK(parts.size() == 2 && parts[0].rows == parts[1].rows && spec.pad_rows_to <= num_rows,
+                   "pair_panels with {} parts, {} rows, pad_rows_to {}", parts.size(), num_rows, spec.pad_rows_to);
+
+  auto weight = std::make_shared<CpuWeight>();
+  weight->n = std::max(num_rows, spec.pad_rows_to);
+  weight->k = parts.front().cols;
+  weight->dtype = spec.dtype;
+  weight->k_chunks = spec.k_chunks;
+  weight->pair_panels = spec.pair_panels;
+  const int64_t panels_each = ((spec.pair_panels ? weight->n / 2 : weight->n) + kPanel - 1) / kPanel;
+  const int64_t num_panels = panels_each * (spec.pair_panels ? 2 : 1);
+  const int64_t panel_bytes = weight->k * kPanel * int64_t(dtype_bytes(spec.dtype));
+  weight->bytes = size_t(num_panels * panel_bytes);
+  weight->memory = MappedMemory(weight->bytes);
+  const StorageIndex target = storage_index(spec.dtype);
+  pool.parallel_for(num_panels, [&](int64_t panel, int) {
+    void* to = static_cast<char*>(weight->memory.data()) + panel * panel_bytes;
+    if (spec.pair_panels)
+      pack_rows_of(parts.subspan(size_t(panel % 2), 1), panel / 2 * kPanel, target, kernels, to);
+    else
+      pack_rows_of(parts, panel * kPanel, target, kernels, to);
+  });
+  return weight;
+}
+
+}  // namespace paceline

@@ -1,0 +1,31 @@
+#pragma once
+// Packed weights of the CPU: panels of 16 output rows, [n / 16][k][16], the last panel filled with zero rows.
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/mapped_memory.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace paceline {
+
+struct CpuWeight final : PackedWeight {
+  MappedMemory memory;
+  std::shared_ptr<std::atomic<size_t>> bytes_alive;  // of the backend that packed it
+
+  ~CpuWeight() override {
+    if (bytes_alive) bytes_alive->fetch_sub(bytes);
+  }
+};
+
+/// Index of a storage type in the kernel tables; throws for types that weights and KV cannot have.
+StorageIndex storage_index(DType dtype);
+
+/// Contract: Backend::pack. Panels are packed in parallel.
+std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
+                                       const CpuKernels& kernels, ThreadPool& pool);
+
+}  // namespace paceline

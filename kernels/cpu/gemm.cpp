@@ -1,0 +1,82 @@
+#include "kernels/cpu/gemm.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/cpu_weight.h"
+
+namespace paceline {
+namespace {
+
+constexpr int64_t kRowBlockBytes = 384 << 10;  // activations that stay in L2 while panels stream past
+constexpr double kInlineNs = 3000;             // below it a fork costs more than it brings
+constexpr double kGrainNs = 1500;
+// Rough speed of one thread, to size grains: bytes and flops per nanosecond.
+constexpr double kBytesPerNs = 12;
+constexpr double kFlopsPerNs = 80;
+
+/// Activations as tiles [k][R]; a single row is its own tile.
+const float* tile_rows(const GemmArgs& args, const GemmWork& work, const CpuKernels& kernels, ThreadPool& pool,
+                       MappedMemory& tiles) {
+  if (work.num_rows == 1) return args.x.f32_row(0);
+  tiles.reserve(size_t(work.num_rows) * size_t(work.k) * sizeof(float));
+  float* to = tiles.floats();
+  const int64_t grain = std::max<int64_t>(1, 16384 / (work.k * kernels.max_tile_rows + 1));
+  pool.parallel_ranges(work.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
+    for (int tile = int(begin); tile < int(end); ++tile) {
+      const int row = work.tile_begin(tile);
+      kernels.pack_rows(args.x.f32_row(row), args.x.stride, work.tile_begin(tile + 1) - row, work.k,
+                        to + int64_t(row) * work.k);
+    }
+  });
+  return to;
+}
+
+}  // namespace
+
+void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool, MappedMemory& tiles) {
+  const auto& w = static_cast<const CpuWeight&>(*args.w);
+  const int num_rows = args.x.rows;
+  PACELINE_CHECK(args.x.cols == w.k && args.y.cols == (args.glu ? w.n / 2 : w.n) && args.y.rows == num_rows,
+                 "x [{}, {}], w [{}, {}], y [{}, {}], glu {}", num_rows, args.x.cols, w.n, w.k, args.y.rows,
+                 args.y.cols, args.glu);
+  PACELINE_CHECK(!args.glu || w.pair_panels, "glu {} needs a weight with pair_panels", args.glu);
+  if (num_rows == 0 || w.n == 0) return;
+
+  GemmWork work{.num_rows = num_rows,
+                .num_tiles = (num_rows + kernels.max_tile_rows - 1) / kernels.max_tile_rows,
+                .w = w.memory.data(),
+                .k = w.k,
+                .k_chunks = w.k_chunks,
+                .bias = args.bias,
+                .y = args.y.f32_row(0),
+                .y_stride = args.y.stride,
+                .n = w.n,
+                .pair_panels = w.pair_panels,
+                .glu = args.glu,
+                .activation = args.activation};
+  work.x = tile_rows(args, work, kernels, pool, tiles);
+
+  // Blocks of rows, so that a block's activations stay in L2; inside a block every panel is read once.
+  const int64_t tile_bytes = int64_t(kernels.max_tile_rows) * w.k * int64_t(sizeof(float));
+  const int64_t most_tiles = std::max<int64_t>(1, kRowBlockBytes / std::max<int64_t>(1, tile_bytes));
+  const int64_t num_blocks = (work.num_tiles + most_tiles - 1) / most_tiles;
+  const int64_t num_units = work.num_units();
+  const double unit_bytes = double(w.bytes) / double(num_units);
+  const double unit_flops = 2.0 * double(w.n) * double(w.k) * num_rows / double(num_units * num_blocks);
+  const double unit_ns = std::max(unit_bytes / kBytesPerNs, unit_flops / kFlopsPerNs) + 10;
+  const int64_t num_tasks = num_units * num_blocks;
+  const int64_t grain = double(num_tasks) * unit_ns < kInlineNs ? num_tasks : std::max<int64_t>(1, int64_t(kGrainNs / unit_ns));
+  const auto gemm = kernels.gemm[storage_index(w.dtype)];
+  pool.parallel_ranges(num_tasks, grain, [&](int64_t begin, int64_t end, int) {
+    while (begin < end) {
+      const int64_t block = begin / num_units;
+      const int64_t unit_begin = begin % num_units;
+      const int64_t unit_end = std::min(num_units, unit_begin + end - begin);
+      gemm(work, int(block * work.num_tiles / num_blocks), int((block + 1) * work.num_tiles / num_blocks), unit_begin,
+           unit_end);
+      begin += unit_end - unit_begin;
+    }
+  });
+}
+
+}  // namespace paceline

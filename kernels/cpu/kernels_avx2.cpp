@@ -1,0 +1,19 @@
+#if defined(__AVX2__)  // the build gives this file its flags on x86-64 only
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/simd_avx2.h"
+// after the vector type:
+#include "kernels/cpu/attention.inl"
+#include "kernels/cpu/gemm.inl"
+#include "kernels/cpu/rows.inl"
+#include "kernels/cpu/table.inl"
+
+namespace paceline {
+const CpuKernels* avx2_kernels() { return &kTable; }
+}  // namespace paceline
+#else
+#include "kernels/cpu/cpu_kernels.h"
+
+namespace paceline {
+const CpuKernels* avx2_kernels() { return nullptr; }
+}  // namespace paceline
+#endif

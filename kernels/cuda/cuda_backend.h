@@ -1,0 +1,16 @@
+#pragma once
+// The CUDA backend, or its stub (no_cuda.cpp): CMake picks one.
+
+#include <memory>
+
+#include "kernels/backend.h"
+
+namespace paceline {
+
+/// Throws Error(device) when the build or the machine has no such device.
+std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options);
+
+/// Visible CUDA devices; 0 without CUDA.
+int num_cuda_devices();
+
+}  // namespace paceline

@@ -1,0 +1,228 @@
+#pragma once
+// Which drafts are kept, and which token follows them.
+//
+// rejection: Leviathan, Kalman, Matias, "Fast inference from transformers via speculative decoding" (ICML 2023),
+// algorithm 1; Chen et al., "Accelerating large language model decoding with speculative sampling" (2023),
+// algorithm 2. Draft x is kept iff u * draft_prob(x) <= target_prob(x); the first draft that is not is replaced by
+// a token from max(target_prob - draft_prob, 0), normalised; if all are kept, a bonus token from the row after them.
+// The emitted tokens then follow the target's distribution exactly, whatever the drafter.
+// coupled: each position draws its token with the noise that plain sampling would use there; drafts are kept while
+// they equal it. The output is the output of plain sampling, token for token.
+//
+// The control flow is written once, over
+//   Real    the type of probabilities: float in the engine, double in enumeration tests;
+//   Policy  the choices inside the algorithm, one member each: tests replace members to plant the classic bugs;
+//   Chance  the randomness: Philox in the engine, enumeration of all outcomes in tests. It offers
+//             bool accept(const NoiseKey&, predicate)          predicate(u), u uniform in (0, 1), 64-bit;
+//             int32_t draw(size, id_at, weight_at, NoiseKey)   as race().
+// Keys: purpose target has origin = absolute position of the emitted token, offset 0; draft, accept, recover, bonus
+// have origin = absolute position of the step's first draft, offset = index in the window. An origin occurs in one
+// step only, so no noise value decides twice.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/math/distribution.h"
+#include "kernels/math/race.h"
+#include "kernels/sampling_types.h"
+
+namespace paceline::math {
+
+struct PhiloxChance {
+  template <class Predicate>
+  bool accept(const NoiseKey& key, Predicate&& predicate) const {
+    const PhiloxWords words = noise_words(key, 0);
+    return predicate(uniform64(words.word[0], words.word[1]));
+  }
+  template <class IdAt, class WeightAt>
+  int32_t draw(int32_t size, IdAt&& id_at, WeightAt&& weight_at, const NoiseKey& key) const {
+    return race(size, id_at, weight_at, key);
+  }
+};
+
+/// A token and the distribution that it was drawn from.
+template <class Real>
+struct Drawn {
+  int32_t token = -1;
+  Candidates<Real> from;
+};
+
+/// Draws from `from` with all its weights.
+template <class Real, class Chance>
+int32_t draw_from(const Candidates<Real>& from, const NoiseKey& key, Chance& chance) {
+  return chance.draw(
+      from.size, [&](int32_t i) { return from.id_at(i); }, [&](int32_t i) { return from.prob[i]; }, key);
+}
+
+/// The shipped choices. Every member is a place where an implementation can lose exactness.
+struct ShippedPolicy {
+  /// Temperature of the target's distribution in acceptance and residual, and of the bonus token.
+  static float target_temperature(float temperature) { return temperature; }
+  static float bonus_temperature(float temperature) { return temperature; }
+
+  /// A draft is drawn from the distribution whose probabilities are handed on, from no other one.
+  template <class Real, class Chance>
+  static Drawn<Real> draw_draft(const LogitRow&, const Candidates<Real>& from, const NoiseKey& key, Chance& chance) {
+    return {draw_from(from, key, chance), from};
+  }
+
+  /// u in 64 bits: a 32-bit uniform can be 0 after rounding and would accept anything.
+  template <class Real>
+  static bool accepts(double u, Real target_prob, Real draft_prob) {
+    return draft_prob > Real(0) && u * double(draft_prob) <= double(target_prob);
+  }
+  static int32_t accept_offset(int32_t window_index) { return window_index; }
+
+  template <class Real>
+  static Real residual(Real target_prob, Real draft_prob, [[maybe_unused]] bool is_draft) {
+    return target_prob > draft_prob ? target_prob - draft_prob : Real(0);
+  }
+  static int32_t residual_draft_row(int32_t window_index, [[maybe_unused]] int32_t draft_len) { return window_index; }
+  static NoisePurpose residual_purpose() { return NoisePurpose::recover; }
+
+  static int32_t bonus_row(int32_t draft_len) { return draft_len; }
+};
+
+/// The drafts of one step.
+template <class Real>
+struct DraftWindow {
+  const int32_t* token = nullptr;  // [len]; ids outside the vocabulary are never kept
+  int32_t len = 0;
+  DraftProbKind kind = DraftProbKind::point_mass;
+  const Real* prob = nullptr;  // dense: row j at prob + j * stride, [cols]; tokens at and beyond cols have 0
+  int64_t stride = 0;
+  int32_t cols = 0;
+
+  /// A draft that came without a distribution counts as certain: it is kept with probability target_prob, and the
+  /// residual is the target's distribution without it.
+  Real prob_of(int32_t window_index, int32_t id) const {
+    if (kind != DraftProbKind::dense) return id == token[window_index] ? Real(1) : Real(0);
+    return id >= 0 && id < cols ? prob[window_index * stride + id] : Real(0);
+  }
+};
+
+/// The target's rows of one window; row j is the distribution of absolute position first_position + j. Rows are
+/// computed when asked for: rows behind the first rejection cost nothing and their values do not matter.
+template <class Real>
+class TargetWindow {
+ public:
+  /// logit: row j at logit + j * stride.
+  TargetWindow(const float* logit, int64_t stride, int32_t vocab_size, const SamplerParams& params,
+               DistributionScratch<Real>& scratch)
+      : logit_(logit), stride_(stride), vocab_size_(vocab_size), params_(params), scratch_(scratch) {}
+
+  const SamplerParams& params() const { return params_; }
+
+  /// Valid until the next call.
+  Candidates<Real> distribution_of(int32_t window_index, float temperature) {
+    LogitRow row{logit_ + window_index * stride_, vocab_size_, params_};
+    row.params.temperature = temperature;
+    return distribution<Real>(row, scratch_);
+  }
+
+  /// -1 for a row without a maximum.
+  int32_t argmax_of(int32_t window_index) const { return row_max(logit_ + window_index * stride_, vocab_size_).id; }
+
+ private:
+  const float* logit_;
+  int64_t stride_;
+  int32_t vocab_size_;
+  SamplerParams params_;
+  DistributionScratch<Real>& scratch_;
+};
+
+/// The verdict that keeps num_accepted drafts and goes on with `next`, or with an error if next is -1.
+inline AcceptResult verdict(int32_t num_accepted, int32_t next) {
+  return {.num_accepted = num_accepted, .next = next, .numerical_error = next < 0};
+}
+
+/// The token of plain sampling at window row j: argmax for greedy parameters, else the target noise of its position.
+template <class Real, class Policy, class Chance>
+int32_t plain_token(TargetWindow<Real>& target, int32_t window_index, int32_t first_position, Chance& chance) {
+  if (target.params().greedy()) return target.argmax_of(window_index);
+  const Candidates<Real> from =
+      target.distribution_of(window_index, Policy::target_temperature(target.params().temperature));
+  return draw_from(from, {target.params().seed, NoisePurpose::target, first_position + window_index, 0}, chance);
+}
+
+/// Keeps drafts while they equal token_at(j); token_at(num_accepted) follows them.
+template <class TokenAt>
+AcceptResult verify_by_equality(const int32_t* draft, int32_t draft_len, TokenAt&& token_at) {
+  int32_t j = 0;
+  int32_t token = token_at(0);
+  while (j < draft_len && token >= 0 && token == draft[j]) token = token_at(++j);
+  return verdict(j, token);
+}
+
+/// Rejection rule for draft_len >= 1 and non-greedy parameters.
+template <class Real, class Policy, class Chance>
+AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>& target, int32_t first_position,
+                              Chance& chance) {
+  const auto key = [&](NoisePurpose purpose, int32_t offset) {
+    return NoiseKey{target.params().seed, purpose, first_position, offset};
+  };
+  for (int32_t j = 0; j < draft.len; ++j) {
+    const Candidates<Real> from = target.distribution_of(j, Policy::target_temperature(target.params().temperature));
+    if (from.size == 0) return verdict(j, -1);
+    const Real target_prob = from.prob_of(draft.token[j]);
+    const Real draft_prob = draft.prob_of(j, draft.token[j]);
+    const auto accepts = [&](double u) { return Policy::accepts(u, target_prob, draft_prob); };
+    if (chance.accept(key(NoisePurpose::accept, Policy::accept_offset(j)), accepts)) continue;
+
+    const NoiseKey recover = key(Policy::residual_purpose(), j);
+    const int32_t draft_row = Policy::residual_draft_row(j, draft.len);
+    const auto residual_at = [&](int32_t i) {
+      const int32_t id = from.id_at(i);
+      return Policy::residual(from.prob[i], draft.prob_of(draft_row, id), id == draft.token[j]);
+    };
+    const int32_t recovered = chance.draw(
+        from.size, [&](int32_t i) { return from.id_at(i); }, residual_at, recover);
+    // An empty residual means that both distributions are the same up to rounding.
+    return verdict(j, recovered >= 0 ? recovered : draw_from(from, recover, chance));
+  }
+  const Candidates<Real> bonus =
+      target.distribution_of(Policy::bonus_row(draft.len), Policy::bonus_temperature(target.params().temperature));
+  return verdict(draft.len, draw_from(bonus, key(NoisePurpose::bonus, draft.len), chance));
+}
+
+/// The verdict of one step. Every rule with draft_len == 0 is plain sampling at first_position.
+template <class Real, class Policy = ShippedPolicy, class Chance>
+AcceptResult verify(VerifyRule rule, int32_t forced_accept, const DraftWindow<Real>& draft, TargetWindow<Real>& target,
+                    int32_t first_position, Chance& chance) {
+  const auto plain = [&](int32_t j) { return plain_token<Real, Policy>(target, j, first_position, chance); };
+  const auto greedy = [&](int32_t j) { return target.argmax_of(j); };
+  if (draft.len == 0) return verdict(0, plain(0));
+  switch (rule) {
+    case VerifyRule::greedy: return verify_by_equality(draft.token, draft.len, greedy);
+    case VerifyRule::coupled: return verify_by_equality(draft.token, draft.len, plain);
+    case VerifyRule::forced: {
+      const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft.len);
+      return verdict(kept, plain(kept));
+    }
+    case VerifyRule::rejection: break;
+  }
+  if (target.params().greedy()) return verify_by_equality(draft.token, draft.len, greedy);
+  return verify_rejection<Real, Policy>(draft, target, first_position, chance);
+}
+
+/// What the sample op made of one row.
+template <class Real>
+struct SampledRow {
+  int32_t token = -1;          // -1: the row had no distribution
+  Candidates<Real> from;       // what the token was drawn from
+  Candidates<Real> handed_on;  // what `probs` receives: the same object
+};
+
+/// Purposes other than draft are plain draws. Valid until the scratch serves another row.
+template <class Real, class Policy = ShippedPolicy, class Chance>
+SampledRow<Real> sample_row(const LogitRow& row, const NoiseKey& key, DistributionScratch<Real>& scratch,
+                            Chance& chance) {
+  const Candidates<Real> candidates = distribution<Real>(row, scratch);
+  if (candidates.size == 0) return {};
+  const Drawn<Real> drawn = key.purpose == NoisePurpose::draft
+                                ? Policy::draw_draft(row, candidates, key, chance)
+                                : Drawn<Real>{draw_from(candidates, key, chance), candidates};
+  return {drawn.token, drawn.from, candidates};
+}
+
+}  // namespace paceline::math

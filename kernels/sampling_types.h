@@ -1,0 +1,77 @@
+#pragma once
+// Arguments of the two ops that turn logits into tokens. Formulas: kernels/math/{distribution,accept}.h.
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/mat_view.h"
+
+namespace paceline {
+
+/// What a request asks of its distribution. temperature <= 1e-5 means greedy (argmax, lowest id on ties).
+struct SamplerParams {
+  float temperature = 0.0f;
+  int32_t top_k = 0;    // 0: off
+  float top_p = 1.0f;   // (0, 1]
+  float min_p = 0.0f;   // [0, 1)
+  uint64_t seed = 0;    // Philox key: request seed (sample index mixed in)
+  bool greedy() const { return temperature <= 1e-5f; }
+};
+
+/// Purposes keep the noise of different decisions apart (docs/numerics.md). Values are part of the contract.
+enum class NoisePurpose : uint32_t { target = 0, draft = 1, accept = 2, recover = 3, bonus = 4 };
+
+/// One draw per row. Plain sampling is argmax(log prob + Gumbel); the noise of token t of a row is counter
+/// (origin, offset, purpose, t / 4), lane t % 4.
+struct SampleRow {
+  int32_t logits_row = 0;
+  SamplerParams params;
+  NoisePurpose purpose = NoisePurpose::target;
+  int32_t origin = 0;
+  int32_t offset = 0;
+};
+
+struct SampleArgs {
+  MatView logits;                     // [rows, vocab] f32, not changed
+  int32_t vocab_size = 0;             // columns at and beyond it are padding and never drawn
+  std::span<const SampleRow> rows;
+  std::span<int32_t> token;           // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
+  MatView probs;                      // [rows.size(), vocab_size] f32 out: the very distribution drawn from (one-hot when greedy; unspecified where token is -1); data null: not wanted
+};
+
+enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced };
+
+/// How a proposer's tokens were drawn. dense: draft_prob holds one distribution per draft token.
+enum class DraftProbKind : uint8_t { point_mass, shared_noise, dense };
+
+/// One sequence's window: logits rows [logits_row, logits_row + draft_len] (draft_len + 1 of them), the row j
+/// being the target's distribution for absolute position first_position + j. With draft_len == 0 every rule is plain
+/// sampling: the token that SampleRow{logits_row, params, NoisePurpose::target, first_position, 0} draws.
+struct AcceptRow {
+  int32_t logits_row = 0;
+  int32_t draft_len = 0;
+  const int32_t* draft = nullptr;       // [draft_len]; ids outside [0, vocab_size) are never kept
+  DraftProbKind kind = DraftProbKind::point_mass;
+  MatView draft_prob;                   // dense: [draft_len, cols] f32, the very rows that `probs` of the sample op gave;
+                                        // ids at and beyond cols (a smaller draft vocabulary) have probability 0
+  int32_t first_position = 0;           // absolute position of the first draft of this step
+  SamplerParams params;
+  VerifyRule rule = VerifyRule::greedy; // rejection with greedy params behaves as greedy
+  int32_t forced_accept = 0;            // rule forced: accept this many drafts (capped at draft_len)
+};
+
+struct AcceptResult {
+  int32_t num_accepted = 0;  // drafts kept, a prefix
+  int32_t next = 0;          // corrected (num_accepted < draft_len) or bonus token
+  bool numerical_error = false;  // a NaN or +Inf logit, or all -Inf, in row num_accepted: `next` is -1. Rows behind
+                                 // it were not looked at
+};
+
+struct AcceptArgs {
+  MatView logits;  // [rows, vocab] f32, not changed
+  int32_t vocab_size = 0;
+  std::span<const AcceptRow> rows;
+  std::span<AcceptResult> result;  // [rows.size()] out
+};
+
+}  // namespace paceline
