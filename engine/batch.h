@@ -1,0 +1,125 @@
+#pragma once
+// One forward pass: new rows of some sequences, in CSR form. Prefill, chunked prefill, decode and verification
+// are the same thing: "num_rows new rows of a sequence that has `cached` tokens".
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paceline {
+
+/// Longest draft of one step: bounds the per-sequence state on the device.
+inline constexpr int kMaxDraftLen = 64;
+
+/// Rows [first_row, first_row + num_rows) of one sequence, at consecutive positions.
+struct SeqRows {
+  int32_t seq = 0;        // SeqState slot
+  int32_t first_row = 0;
+  int32_t num_rows = 0;   // upper bound when deferred
+  int32_t num_drafts = 0; // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
+  int32_t adapter = -1;
+  bool deferred = false;  // token, position, slot, kv_len are filled on the device from SeqState
+  bool wants_logits = true;  // false for a prefill chunk that does not reach the last known token
+};
+
+/// A sequence's verified state as a rank must hold it.
+struct SeqCommit {
+  int32_t seq = 0;         // SeqState slot
+  int32_t cached = 0;      // verified KV length
+  int32_t length = 0;      // verified tokens
+  int32_t last_token = 0;  // token at position length - 1
+  int64_t request = 0;     // for messages only
+};
+
+/// What the deciding rank settled in `step`; the other ranks derive their state from it.
+struct SeqDecision {
+  int32_t seq = 0;
+  uint64_t step = 0;
+  int32_t kept_rows = 0;    // rows of that step whose KV is verified
+  int32_t num_emitted = 0;  // accepted drafts and the token after them
+  int32_t next = 0;         // the last emitted token
+};
+
+struct Batch {
+  uint64_t step = 0;
+  uint64_t after = 0;                 // deferred rows read SeqState as step `after` left it
+  std::vector<SeqRows> seqs;
+  // per row, [num_rows]; kv_len 0, slot -1, position -1: padding row
+  std::vector<int32_t> token;
+  std::vector<int32_t> position;
+  std::vector<int32_t> slot;
+  std::vector<int32_t> kv_len;
+  std::vector<int32_t> block_begin;   // [seqs]: first page of each sequence in `block`
+  std::vector<int32_t> block;
+  std::vector<int32_t> logit_row;     // rows whose logits are wanted, in order; per sequence num_drafts + 1 of them
+  std::vector<int32_t> parent;        // tree drafts: row of the parent; empty for chains
+  // control plane
+  std::vector<SeqCommit> resets;        // sequences new to their slot
+  std::vector<SeqDecision> decisions;   // since the last message, in step order
+  std::vector<SeqCommit> expected;      // state before this step of every sequence with immediate rows
+  uint64_t digest = 0;                  // digest_of(expected): ranks compare it with that of their derived state
+
+  int num_rows() const { return int(token.size()); }
+
+  /// A row with everything known.
+  void add_row(int32_t token_id, int32_t at_position, int32_t kv_slot) {
+    token.push_back(token_id);
+    position.push_back(at_position);
+    slot.push_back(kv_slot);
+    kv_len.push_back(at_position + 1);
+  }
+
+  /// A row of no sequence, or one that the device fills in.
+  void add_blank_row(int32_t token_id = -1) {
+    token.push_back(token_id);
+    position.push_back(-1);
+    slot.push_back(-1);
+    kv_len.push_back(0);
+  }
+
+  /// Appends the pages of the sequence whose rows are being added.
+  void add_pages(std::span<const int32_t> pages) {
+    block_begin.push_back(int32_t(block.size()));
+    block.insert(block.end(), pages.begin(), pages.end());
+  }
+};
+
+/// Rows of verified tokens [begin, end) of a sequence.
+struct KnownRows {
+  SeqCommit state;                   // before this step; state.cached == begin
+  std::span<const int32_t> tokens;   // all verified tokens
+  std::span<const int32_t> pages;    // covering [0, end)
+  int block_size = 16;
+  int end = 0;
+  bool reset = false;                // the sequence is new to its slot
+};
+
+/// Appends them, with a logit row when they reach the last verified token.
+inline void add_known_rows(Batch& batch, const KnownRows& rows) {
+  const SeqRows added{.seq = rows.state.seq, .first_row = batch.num_rows(), .num_rows = rows.end - rows.state.cached, .wants_logits = rows.end == int(rows.tokens.size())};
+  if (rows.reset) batch.resets.push_back(rows.state);
+  batch.expected.push_back(rows.state);
+  for (int position = rows.state.cached; position < rows.end; ++position) {
+    batch.add_row(rows.tokens[size_t(position)], position, rows.pages[size_t(position / rows.block_size)] * rows.block_size + position % rows.block_size);
+  }
+  batch.add_pages(rows.pages);
+  if (added.wants_logits) batch.logit_row.push_back(batch.num_rows() - 1);
+  batch.seqs.push_back(added);
+}
+
+/// FNV-1a over the fields, in order: what the ranks compare.
+inline uint64_t digest_of(std::span<const SeqCommit> states) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  const auto add = [&](uint64_t value) {
+    for (int i = 0; i < 8; ++i) hash = (hash ^ (value >> (8 * i) & 0xff)) * 0x100000001b3ull;
+  };
+  for (const SeqCommit& state : states) {
+    add(uint64_t(state.seq));
+    add(uint64_t(state.cached));
+    add(uint64_t(state.length));
+    add(uint64_t(state.last_token));
+  }
+  return hash;
+}
+
+}  // namespace paceline

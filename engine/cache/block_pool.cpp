@@ -1,0 +1,210 @@
+#include "engine/cache/block_pool.h"
+
+#include <algorithm>
+
+#include "kernels/error.h"
+
+namespace paceline {
+namespace {
+
+uint64_t mix(uint64_t x) {  // splitmix64 finaliser (Steele et al. 2014)
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+BlockPool::BlockPool(const BlockPoolOptions& options) : options_(options), blocks_(size_t(options.num_blocks)) {
+  PACELINE_CHECK(options.num_blocks >= 0 && options.block_size >= 1, "num_blocks {} block_size {}", options.num_blocks, options.block_size);
+  for (int32_t id = 0; id < options.num_blocks; ++id) push_free(id);
+}
+
+BlockPool::Hash BlockPool::chain_hash(const Hash& parent, std::span<const int32_t> tokens) const {
+  Hash hash{mix(parent.low ^ options_.hash_key), mix(parent.high + 0x9e3779b97f4a7c15ull)};
+  for (int32_t token : tokens) {
+    hash.low = mix(hash.low ^ uint64_t(uint32_t(token)));
+    hash.high = mix(hash.high + (uint64_t(uint32_t(token)) << 32 | 0x5bd1e995u) + options_.hash_key);
+  }
+  return hash;
+}
+
+BlockPool::Owner& BlockPool::owner(SeqId seq) {
+  auto it = owners_.find(seq);
+  PACELINE_CHECK(it != owners_.end(), "sequence {} is not in the pool", seq);
+  return it->second;
+}
+
+const BlockPool::Owner& BlockPool::owner(SeqId seq) const { return const_cast<BlockPool*>(this)->owner(seq); }
+
+int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens) {
+  PACELINE_CHECK(!owners_.contains(seq), "sequence {} is attached twice", seq);
+  Owner& fresh = owners_[seq];
+  if (options_.prefix_caching == PrefixCaching::off || tokens.empty()) return 0;
+  const int block_size = options_.block_size;
+  const int max_blocks = (int(tokens.size()) - 1) / block_size;
+  for (int i = 0; i < max_blocks; ++i) {
+    const auto content = tokens.subspan(size_t(i) * size_t(block_size), size_t(block_size));
+    const Hash hash = chain_hash(fresh.chain, content);
+    const auto hit = table_.find(hash);
+    if (hit == table_.end()) break;
+    Block& block = blocks_[size_t(hit->second)];
+    // The hash is only a hint: the tokens decide, and the parent's chain was decided the same way before.
+    if (!(block.parent == fresh.chain) || !std::equal(content.begin(), content.end(), block.tokens.begin(), block.tokens.end())) break;
+    if (block.num_refs == 0) remove_from_free(hit->second);
+    ++block.num_refs;
+    fresh.pages.push_back(hit->second);
+    fresh.chain = hash;
+    ++fresh.num_hashed;
+  }
+  fresh.committed = fresh.num_hashed * block_size;
+  prefix_hit_tokens_ += fresh.committed;
+  peak_used_ = std::max(peak_used_, num_blocks() - num_free_);
+  return fresh.committed;
+}
+
+bool BlockPool::reserve(SeqId seq, int len) {
+  Owner& mine = owner(seq);
+  const int needed = blocks_for(len) - int(mine.pages.size());
+  if (needed <= 0) return true;
+  if (needed > num_free_) return false;
+  for (int i = 0; i < needed; ++i) mine.pages.push_back(take_free_block());
+  peak_used_ = std::max(peak_used_, num_blocks() - num_free_);
+  return true;
+}
+
+void BlockPool::commit(SeqId seq, int len, std::span<const int32_t> tokens) {
+  Owner& mine = owner(seq);
+  PACELINE_CHECK(len >= mine.committed && len <= int(mine.pages.size()) * options_.block_size && int(tokens.size()) >= len, "sequence {}: commit {} after {} with {} pages and {} tokens", seq, len, mine.committed, mine.pages.size(), tokens.size());
+  mine.committed = len;
+  if (options_.prefix_caching == PrefixCaching::off) return;
+  const int block_size = options_.block_size;
+  while ((mine.num_hashed + 1) * block_size <= len) {
+    const auto content = tokens.subspan(size_t(mine.num_hashed) * size_t(block_size), size_t(block_size));
+    const Hash hash = chain_hash(mine.chain, content);
+    Block& block = blocks_[size_t(mine.pages[size_t(mine.num_hashed)])];
+    if (!block.shareable && !table_.contains(hash)) {
+      block.shareable = true;
+      block.hash = hash;
+      block.parent = mine.chain;
+      block.tokens.assign(content.begin(), content.end());
+      table_.emplace(hash, mine.pages[size_t(mine.num_hashed)]);
+    }
+    mine.chain = hash;
+    ++mine.num_hashed;
+  }
+}
+
+int BlockPool::cached(SeqId seq) const { return owner(seq).committed; }
+
+int32_t BlockPool::slot(SeqId seq, int position) const {
+  const Owner& mine = owner(seq);
+  const size_t page = size_t(position / options_.block_size);
+  PACELINE_CHECK(position >= 0 && page < mine.pages.size(), "sequence {}: position {} of {} pages", seq, position, mine.pages.size());
+  return mine.pages[page] * options_.block_size + position % options_.block_size;
+}
+
+std::span<const int32_t> BlockPool::pages(SeqId seq) const { return owner(seq).pages; }
+
+void BlockPool::release(SeqId seq, uint64_t last_step) {
+  Owner& mine = owner(seq);
+  // Last page first: the tail of a sequence is worth less as a cached prefix, so it should be taken first.
+  std::vector<int32_t> blocks(mine.pages.rbegin(), mine.pages.rend());
+  owners_.erase(seq);
+  if (last_step <= retired_) {
+    for (int32_t block : blocks) unref(block);
+  } else {
+    pending_.push_back({last_step, std::move(blocks)});
+  }
+}
+
+void BlockPool::retire(uint64_t step) {
+  retired_ = std::max(retired_, step);
+  std::erase_if(pending_, [&](const Pending& pending) {
+    if (pending.step > retired_) return false;
+    for (int32_t block : pending.blocks) unref(block);
+    return true;
+  });
+}
+
+void BlockPool::reset_prefix_cache() {
+  for (Block& block : blocks_) {
+    if (block.shareable) forget_content(block);
+  }
+}
+
+int32_t BlockPool::take_free_block() {
+  const int32_t id = free_head_;
+  remove_from_free(id);
+  Block& block = blocks_[size_t(id)];
+  if (block.shareable) forget_content(block);
+  block.num_refs = 1;
+  return id;
+}
+
+void BlockPool::unref(int32_t id) {
+  Block& block = blocks_[size_t(id)];
+  PACELINE_CHECK(block.num_refs > 0, "block {} is freed twice", id);
+  if (--block.num_refs == 0) push_free(id);
+}
+
+void BlockPool::forget_content(Block& block) {
+  table_.erase(block.hash);
+  block.shareable = false;
+  block.tokens.clear();
+}
+
+void BlockPool::push_free(int32_t id) {
+  Block& block = blocks_[size_t(id)];
+  block.lru_prev = free_tail_;
+  block.lru_next = -1;
+  block.in_free_list = true;
+  if (free_tail_ >= 0) blocks_[size_t(free_tail_)].lru_next = id;
+  else free_head_ = id;
+  free_tail_ = id;
+  ++num_free_;
+}
+
+void BlockPool::remove_from_free(int32_t id) {
+  Block& block = blocks_[size_t(id)];
+  PACELINE_CHECK(block.in_free_list, "block {} is not free", id);
+  (block.lru_prev >= 0 ? blocks_[size_t(block.lru_prev)].lru_next : free_head_) = block.lru_next;
+  (block.lru_next >= 0 ? blocks_[size_t(block.lru_next)].lru_prev : free_tail_) = block.lru_prev;
+  block.lru_prev = block.lru_next = -1;
+  block.in_free_list = false;
+  --num_free_;
+}
+
+void BlockPool::check() const {
+  std::vector<int32_t> refs(blocks_.size(), 0);
+  std::vector<int32_t> unshared_owner(blocks_.size(), 0);
+  for (const auto& [seq, mine] : owners_) {
+    PACELINE_CHECK(mine.committed <= int(mine.pages.size()) * options_.block_size, "sequence {}: committed {} beyond {} pages", seq, mine.committed, mine.pages.size());
+    PACELINE_CHECK(mine.num_hashed * options_.block_size <= mine.committed, "sequence {}: {} hashed blocks beyond committed {}", seq, mine.num_hashed, mine.committed);
+    for (size_t i = 0; i < mine.pages.size(); ++i) {
+      const int32_t id = mine.pages[i];
+      ++refs[size_t(id)];
+      if ((int(i) + 1) * options_.block_size > mine.committed) ++unshared_owner[size_t(id)];
+    }
+  }
+  for (const Pending& pending : pending_) {
+    for (int32_t id : pending.blocks) ++refs[size_t(id)];
+  }
+  int num_free = 0;
+  for (size_t id = 0; id < blocks_.size(); ++id) {
+    const Block& block = blocks_[id];
+    PACELINE_CHECK(block.num_refs == refs[id], "block {}: {} references counted, {} held", id, block.num_refs, refs[id]);
+    PACELINE_CHECK(block.in_free_list == (block.num_refs == 0), "block {}: {} references, free list {}", id, block.num_refs, block.in_free_list);
+    PACELINE_CHECK(unshared_owner[id] == 0 || refs[id] == 1, "block {} may be written by one of its {} owners", id, refs[id]);
+    if (block.in_free_list) ++num_free;
+    if (block.shareable) {
+      const auto entry = table_.find(block.hash);
+      PACELINE_CHECK(entry != table_.end() && entry->second == int32_t(id), "block {}: its hash is not in the table", id);
+    }
+  }
+  PACELINE_CHECK(num_free == num_free_, "{} blocks in the free list, {} counted", num_free, num_free_);
+}
+
+}  // namespace paceline

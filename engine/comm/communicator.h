@@ -1,0 +1,64 @@
+#pragma once
+// How ranks talk: threads of one process now, NCCL and MPI behind the same verbs.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/mat_view.h"
+
+namespace paceline {
+
+/// What a rank has spent on communication so far.
+struct CommStats {
+  uint64_t collectives = 0;    // all_reduce, gather, broadcast, barrier
+  uint64_t bytes = 0;          // payload this rank put in
+  double collective_wait_s = 0;  // waiting for peers inside collectives
+  double receive_wait_s = 0;     // waiting in recv: the pipeline's bubble
+};
+
+/// One rank's end of a group. Every rank of the group makes the same calls in the same order; one thread per
+/// rank. Every wait has a deadline; a wait that ends by deadline or abort throws Error(comm) that names the
+/// call, its sequence number and the rank that is missing.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// x[m, n] f32 becomes the sum over ranks, added along the rank tree ((r0+r1)+(r2+r3))…: with the GEMM's chunk
+  /// tree the bits equal those of one rank (docs/numerics.md). Same bits on every rank.
+  virtual void all_reduce(const MatView& x) = 0;
+
+  /// Column blocks of all ranks, rank order, land in `out` [m, size * n] on `root`; out is ignored elsewhere.
+  virtual void gather_columns(const MatView& part, const MatView& out, int root) = 0;
+
+  /// Point to point; rows of x are copied out at send, which never waits for the receiver.
+  virtual void send(const MatView& x, int peer) = 0;
+  virtual void recv(const MatView& x, int peer) = 0;
+
+  /// Control plane: every rank ends with root's bytes.
+  virtual void broadcast(std::vector<std::byte>& message, int root) = 0;
+  virtual void barrier() = 0;
+
+  /// Groups of equal `color`, ordered by `key`; collective over this group.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// Wakes every waiting rank of every group of this family; they throw Error(comm) with `reason`.
+  virtual void abort(const std::string& reason) noexcept = 0;
+
+  virtual CommStats stats() const = 0;
+};
+
+struct ThreadGroupOptions {
+  int size = 1;
+  double timeout_s = 60.0;  // deadline of each wait
+  bool may_spin = true;     // false: waits go to futex at once (threads > cores)
+};
+
+/// The ends of a group of threads of this process, one per rank.
+std::vector<std::unique_ptr<Communicator>> make_thread_group(const ThreadGroupOptions& options);
+
+}  // namespace paceline

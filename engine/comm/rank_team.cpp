@@ -1,0 +1,170 @@
+#include "engine/comm/rank_team.h"
+
+#include <chrono>
+
+#include "kernels/cpu/cores.h"
+
+namespace paceline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+
+}  // namespace
+
+RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
+  const Placement& placement = options_.placement;
+  PACELINE_CHECK(placement.tp >= 1 && placement.pp >= 1 && options_.threads_per_rank >= 1, "tp {} pp {} threads_per_rank {}", placement.tp, placement.pp, options_.threads_per_rank);
+  const int count = num_ranks();
+  oversubscribed_ = count * options_.threads_per_rank > usable_cores();
+  auto worlds = make_thread_group({.size = count, .timeout_s = options_.timeout_s, .may_spin = !oversubscribed_});
+  for (int index = 0; index < count; ++index) {
+    auto worker = std::make_unique<Worker>();
+    worker->rank.index = index;
+    worker->rank.stage = index / placement.tp;
+    worker->rank.shard = index % placement.tp;
+    worker->rank.world = std::move(worlds[size_t(index)]);
+    worker->rank.alone = std::move(make_thread_group({.size = 1}).front());
+    workers_.push_back(std::move(worker));
+  }
+  for (auto& worker : workers_) {
+    if (worker->rank.index != deciding_rank()) worker->thread = std::thread([this, raw = worker.get()] { worker_loop(*raw); });
+  }
+  // Backends and sub-groups are made on the rank's own thread: first touch, and split is a collective.
+  run_on_all([this](Rank& rank) {
+    const auto& devices = options_.placement.devices;
+    const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
+    rank.backend = make_backend(device, {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .isa = options_.isa});
+    rank.shards = rank.world->split(rank.stage, rank.shard);
+  });
+}
+
+RankTeam::~RankTeam() {
+  if (failed_.load()) {
+    for (auto& worker : workers_) worker->rank.world->abort("the engine is shutting down");
+  }
+  for (auto& worker : workers_) {
+    {
+      std::lock_guard lock(worker->mutex);
+      worker->stop = true;
+    }
+    worker->wake.notify_all();
+  }
+  for (auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+uint64_t RankTeam::post(int rank, Job job) {
+  rethrow_if_failed();
+  Worker& worker = *workers_[size_t(rank)];
+  uint64_t number = 0;
+  {
+    std::lock_guard lock(worker.mutex);
+    worker.jobs.push_back(std::move(job));
+    number = ++worker.num_posted;
+    worker.posted_hint.store(number, std::memory_order_release);
+  }
+  if (rank != deciding_rank()) worker.wake.notify_one();
+  return number;
+}
+
+void RankTeam::wait_deciding(uint64_t job) {
+  Worker& worker = *workers_[size_t(deciding_rank())];
+  while (worker.num_done < job) {
+    rethrow_if_failed();
+    Job next;
+    {
+      std::lock_guard lock(worker.mutex);
+      PACELINE_CHECK(!worker.jobs.empty(), "waiting for job {} of {}", job, worker.num_posted);
+      next = std::move(worker.jobs.front());
+      worker.jobs.pop_front();
+    }
+    run_job(worker, next);
+    ++worker.num_done;
+  }
+  rethrow_if_failed();
+}
+
+void RankTeam::run_inline(const Job& job) {
+  rethrow_if_failed();
+  Job copy = job;
+  run_job(*workers_[size_t(deciding_rank())], copy);
+  rethrow_if_failed();
+}
+
+void RankTeam::wait_all() {
+  wait_deciding(workers_[size_t(deciding_rank())]->num_posted);
+  for (auto& worker : workers_) {
+    if (worker->rank.index == deciding_rank()) continue;
+    std::unique_lock lock(worker->mutex);
+    worker->progress.wait(lock, [&] { return worker->num_done == worker->num_posted; });
+  }
+  rethrow_if_failed();
+}
+
+void RankTeam::run_on_all(const Job& job) {
+  for (int index = 0; index < num_ranks(); ++index) post(index, job);
+  wait_all();
+}
+
+void RankTeam::worker_loop(Worker& worker) {
+  uint64_t seen = 0;
+  for (;;) {
+    if (!oversubscribed_) {
+      const auto spin_end = Clock::now() + kSpinTime;
+      while (worker.posted_hint.load(std::memory_order_acquire) == seen && Clock::now() < spin_end) {
+      }
+    }
+    Job job;
+    {
+      std::unique_lock lock(worker.mutex);
+      worker.wake.wait(lock, [&] { return worker.stop || !worker.jobs.empty(); });
+      if (worker.jobs.empty()) return;
+      job = std::move(worker.jobs.front());
+      worker.jobs.pop_front();
+    }
+    run_job(worker, job);
+    ++seen;
+    {
+      std::lock_guard lock(worker.mutex);
+      worker.num_done = seen;
+    }
+    worker.progress.notify_all();
+  }
+}
+
+void RankTeam::run_job(Worker& worker, Job& job) noexcept {
+  if (failed_.load(std::memory_order_acquire)) return;  // after a failure the remaining jobs are dropped
+  const auto start = Clock::now();
+  try {
+    job(worker.rank);
+  } catch (...) {
+    record_error(std::current_exception(), worker.rank.index);
+  }
+  worker.rank.busy_s += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void RankTeam::record_error(std::exception_ptr error, int rank) noexcept {
+  std::string reason = fmt::format("rank {} failed", rank);
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    reason = fmt::format("rank {} failed: {}", rank, e.what());
+  } catch (...) {
+  }
+  {
+    std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = error;
+  }
+  failed_.store(true, std::memory_order_release);
+  for (auto& worker : workers_) worker->rank.world->abort(reason);
+}
+
+void RankTeam::rethrow_if_failed() {
+  if (!failed_.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(error_mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+}  // namespace paceline

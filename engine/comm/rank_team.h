@@ -1,0 +1,112 @@
+#pragma once
+// The ranks of one engine: a thread, a Backend and communicators each, and a FIFO of jobs (a stream).
+//
+// rank = stage * tp + shard. The deciding rank (last stage, shard 0) has no thread of its own: its jobs run on
+// the caller's thread inside wait(). So one rank costs no hand-over at all, and with pipeline stages the caller
+// can post several micro-batches before it turns to its own share.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/comm/communicator.h"
+#include "kernels/backend.h"
+
+namespace paceline {
+
+struct Placement {
+  std::vector<std::string> devices;  // one per rank; empty: "cpu" for all
+  int tp = 1;
+  int pp = 1;
+  int num_ranks() const { return tp * pp; }
+  int deciding_rank() const { return (pp - 1) * tp; }
+};
+
+struct TeamOptions {
+  Placement placement;
+  int threads_per_rank = 1;
+  double timeout_s = 60.0;  // deadline of every wait between ranks
+  int isa = -1;             // see BackendOptions::isa
+};
+
+/// What a job may use. Owned by the team; used on the rank's thread only.
+struct Rank {
+  int index = 0;
+  int stage = 0;
+  int shard = 0;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Communicator> world;  // all ranks
+  std::unique_ptr<Communicator> shards; // the ranks of this stage, by shard
+  std::unique_ptr<Communicator> alone;  // size 1
+  double busy_s = 0.0;                  // time inside jobs, waits of the communicators included
+};
+
+class RankTeam {
+ public:
+  using Job = std::function<void(Rank&)>;
+
+  explicit RankTeam(const TeamOptions& options);
+  ~RankTeam();
+  RankTeam(const RankTeam&) = delete;
+  RankTeam& operator=(const RankTeam&) = delete;
+
+  const TeamOptions& options() const { return options_; }
+  int num_ranks() const { return options_.placement.num_ranks(); }
+  int deciding_rank() const { return options_.placement.deciding_rank(); }
+  /// True when the team's threads outnumber the cores that this process may use.
+  bool oversubscribed() const { return oversubscribed_; }
+
+  /// Appends a job to the rank's FIFO; returns its number. Throws the first error of the team, if there was one.
+  uint64_t post(int rank, Job job);
+
+  /// Runs the deciding rank's jobs up to and including number `job`. Throws the first error of any rank.
+  void wait_deciding(uint64_t job);
+
+  /// Runs a job of the deciding rank at once, ahead of its FIFO: for work that no other rank takes part in and
+  /// that no job in the FIFO depends on (a draft model of its own between two micro-batches).
+  void run_inline(const Job& job);
+
+  /// Waits until every rank has run all jobs posted so far.
+  void wait_all();
+
+  /// Posts `job` to every rank and waits for all: set-up and tear-down of models.
+  void run_on_all(const Job& job);
+
+  /// Only between jobs (after wait_all): statistics, set-up.
+  Rank& rank(int index) { return workers_[size_t(index)]->rank; }
+
+ private:
+  struct Worker {
+    Rank rank;
+    std::mutex mutex;
+    std::condition_variable wake;       // job added, or stop
+    std::condition_variable progress;   // job done
+    std::deque<Job> jobs;
+    uint64_t num_posted = 0;
+    uint64_t num_done = 0;
+    std::atomic<uint64_t> posted_hint{0};  // num_posted, for the short spin before sleeping
+    bool stop = false;
+    std::thread thread;  // not joinable for the deciding rank
+  };
+
+  void worker_loop(Worker& worker);
+  void run_job(Worker& worker, Job& job) noexcept;
+  void record_error(std::exception_ptr error, int rank) noexcept;
+  void rethrow_if_failed();
+
+  TeamOptions options_;
+  bool oversubscribed_ = false;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<bool> failed_{false};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,264 @@
+// Ranks as threads of one process. A collective is: put your data where peers can read it, advance your own
+// counter, wait for the counters of the others. Staging buffers rotate, so that one wait per collective is
+// enough: a rank that writes stage i + 2 knows that all peers have finished reading stage i.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "engine/comm/communicator.h"
+#include "engine/comm/deadline_wait.h"
+
+namespace paceline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Shared by all groups that come from one make_thread_group call.
+struct Family {
+  std::atomic<bool> aborted{false};
+  std::mutex mutex;
+  std::string reason;
+  double timeout_s = 60.0;
+  bool may_spin = true;
+};
+
+/// Messages of one direction of one pair.
+struct Channel {
+  std::mutex mutex;
+  std::deque<std::vector<float>> queue;
+  WaitCounter num_sent;  // advanced by the sender only
+};
+
+struct RankSlot {
+  WaitCounter done;                           // sequence number of the last published collective
+  std::array<std::vector<std::byte>, 2> stage;  // rotating staging buffers
+};
+
+struct Group {
+  Group(int num_ranks, std::shared_ptr<Family> shared) : size(num_ranks), family(std::move(shared)), slots(size_t(num_ranks)), channels(size_t(num_ranks) * size_t(num_ranks)) {}
+  const int size;
+  const std::shared_ptr<Family> family;
+  std::vector<RankSlot> slots;
+  std::vector<Channel> channels;  // [from * size + to]
+  std::mutex split_mutex;
+  std::map<std::pair<uint32_t, int>, std::weak_ptr<Group>> children;  // (sequence number of the split, color)
+};
+
+/// Adds the parts along the rank tree: level by level, neighbours in pairs, an odd one out moves up unchanged.
+float tree_sum(float* part, int count) {
+  while (count > 1) {
+    int kept = 0;
+    for (int i = 0; i < count; i += 2) part[kept++] = i + 1 < count ? part[i] + part[i + 1] : part[i];
+    count = kept;
+  }
+  return part[0];
+}
+
+class ThreadComm final : public Communicator {
+ public:
+  ThreadComm(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank), num_received_(size_t(group_->size), 0) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_->size; }
+
+  void all_reduce(const MatView& x) override {
+    if (size() == 1) return;
+    const size_t row_bytes = size_t(x.cols) * sizeof(float);
+    std::byte* mine = begin_collective(row_bytes * size_t(x.rows));
+    for (int row = 0; row < x.rows; ++row) std::memcpy(mine + row * row_bytes, x.f32_row(row), row_bytes);
+    publish_and_wait("all_reduce");
+    std::vector<const float*> parts(size_t(size()), nullptr);
+    for (int peer = 0; peer < size(); ++peer) parts[size_t(peer)] = reinterpret_cast<const float*>(staged(peer));
+    for (int row = 0; row < x.rows; ++row) {
+      float* out = x.f32_row(row);
+      const int64_t base = int64_t{row} * x.cols;
+      if (size() == 2) {
+        for (int col = 0; col < x.cols; ++col) out[col] = parts[0][base + col] + parts[1][base + col];
+      } else if (size() == 4) {
+        for (int col = 0; col < x.cols; ++col) {
+          out[col] = (parts[0][base + col] + parts[1][base + col]) + (parts[2][base + col] + parts[3][base + col]);
+        }
+      } else {
+        std::vector<float> part(parts.size());
+        for (int col = 0; col < x.cols; ++col) {
+          for (size_t peer = 0; peer < parts.size(); ++peer) part[peer] = parts[peer][base + col];
+          out[col] = tree_sum(part.data(), size());
+        }
+      }
+    }
+  }
+
+  void gather_columns(const MatView& part, const MatView& out, int root) override {
+    const size_t row_bytes = size_t(part.cols) * sizeof(float);
+    if (size() == 1) {
+      for (int row = 0; row < part.rows; ++row) std::memcpy(out.f32_row(row), part.f32_row(row), row_bytes);
+      return;
+    }
+    std::byte* mine = begin_collective(row_bytes * size_t(part.rows));
+    for (int row = 0; row < part.rows; ++row) std::memcpy(mine + row * row_bytes, part.f32_row(row), row_bytes);
+    publish_and_wait("gather_columns");
+    if (rank_ != root) return;
+    for (int peer = 0; peer < size(); ++peer) {
+      for (int row = 0; row < part.rows; ++row) {
+        std::memcpy(out.f32_row(row) + int64_t{peer} * part.cols, staged(peer) + row * row_bytes, row_bytes);
+      }
+    }
+  }
+
+  void send(const MatView& x, int peer) override {
+    Channel& channel = group_->channels[size_t(rank_) * size_t(size()) + size_t(peer)];
+    std::vector<float> message(size_t(x.rows) * size_t(x.cols));
+    for (int row = 0; row < x.rows; ++row) std::memcpy(message.data() + size_t(row) * size_t(x.cols), x.f32_row(row), size_t(x.cols) * sizeof(float));
+    stats_.bytes += message.size() * sizeof(float);
+    {
+      std::lock_guard lock(channel.mutex);
+      channel.queue.push_back(std::move(message));
+    }
+    channel.num_sent.advance_to(channel.num_sent.value() + 1);
+  }
+
+  void recv(const MatView& x, int peer) override {
+    Channel& channel = group_->channels[size_t(peer) * size_t(size()) + size_t(rank_)];
+    const uint32_t wanted = ++num_received_[size_t(peer)];
+    const auto start = Clock::now();
+    wait(channel.num_sent, wanted, peer, "recv");
+    stats_.receive_wait_s += seconds_since(start);
+    std::vector<float> message;
+    {
+      std::lock_guard lock(channel.mutex);
+      message = std::move(channel.queue.front());
+      channel.queue.pop_front();
+    }
+    if (message.size() != size_t(x.rows) * size_t(x.cols)) {
+      fail(ExitCode::comm, "rank {}: recv {} from rank {}: message of {} floats, expected {} x {}: the ranks disagree on the batch", rank_, wanted, peer, message.size(), x.rows, x.cols);
+    }
+    for (int row = 0; row < x.rows; ++row) std::memcpy(x.f32_row(row), message.data() + size_t(row) * size_t(x.cols), size_t(x.cols) * sizeof(float));
+  }
+
+  void broadcast(std::vector<std::byte>& message, int root) override {
+    if (size() == 1) return;
+    const uint64_t length = message.size();
+    std::byte* mine = begin_collective(rank_ == root ? sizeof(length) + message.size() : 0);
+    if (rank_ == root) {
+      std::memcpy(mine, &length, sizeof(length));
+      if (length > 0) std::memcpy(mine + sizeof(length), message.data(), length);
+    }
+    publish_and_wait("broadcast");
+    if (rank_ == root) return;
+    uint64_t received = 0;
+    std::memcpy(&received, staged(root), sizeof(received));
+    message.resize(received);
+    if (received > 0) std::memcpy(message.data(), staged(root) + sizeof(received), received);
+  }
+
+  void barrier() override {
+    if (size() == 1) return;
+    begin_collective(0);
+    publish_and_wait("barrier");
+  }
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    struct Choice { int color, key; };
+    std::byte* mine = begin_collective(sizeof(Choice));
+    const Choice choice{color, key};
+    std::memcpy(mine, &choice, sizeof(choice));
+    publish_and_wait("split");
+    std::vector<std::pair<int, int>> members;  // (key, rank) of my color
+    for (int peer = 0; peer < size(); ++peer) {
+      Choice other;
+      std::memcpy(&other, staged(peer), sizeof(other));
+      if (other.color == color) members.emplace_back(other.key, peer);
+    }
+    std::sort(members.begin(), members.end());
+    int new_rank = 0;
+    while (members[size_t(new_rank)].second != rank_) ++new_rank;
+    std::shared_ptr<Group> child;
+    {
+      std::lock_guard lock(group_->split_mutex);
+      auto& entry = group_->children[{sequence_, color}];
+      child = entry.lock();
+      if (!child) {
+        child = std::make_shared<Group>(int(members.size()), group_->family);
+        entry = child;
+      }
+    }
+    auto end = std::make_unique<ThreadComm>(child, new_rank);
+    barrier();  // every member holds the child before its creator may let go of it
+    return end;
+  }
+
+  void abort(const std::string& reason) noexcept override {
+    Family& family = *group_->family;
+    try {
+      std::lock_guard lock(family.mutex);
+      if (family.reason.empty()) family.reason = reason;
+    } catch (...) {  // out of memory for the text: the flag alone must still travel
+    }
+    family.aborted.store(true, std::memory_order_release);
+  }
+
+  CommStats stats() const override { return stats_; }
+
+ private:
+  std::byte* begin_collective(size_t bytes) {
+    ++sequence_;
+    ++stats_.collectives;
+    stats_.bytes += bytes;
+    auto& stage = group_->slots[size_t(rank_)].stage[sequence_ % 2];
+    if (stage.size() < bytes) stage.resize(bytes);
+    return stage.data();
+  }
+
+  const std::byte* staged(int peer) const { return group_->slots[size_t(peer)].stage[sequence_ % 2].data(); }
+
+  void publish_and_wait(const char* call) {
+    group_->slots[size_t(rank_)].done.advance_to(sequence_);
+    const auto start = Clock::now();
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank_) wait(group_->slots[size_t(peer)].done, sequence_, peer, call);
+    }
+    stats_.collective_wait_s += seconds_since(start);
+  }
+
+  void wait(const WaitCounter& counter, uint32_t target, int peer, const char* call) {
+    Family& family = *group_->family;
+    const WaitOptions options{Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(family.timeout_s)), family.may_spin};
+    switch (counter.wait_for(target, options, family.aborted)) {
+      case WaitResult::reached: return;
+      case WaitResult::timed_out:
+        abort(fmt::format("rank {}: {} {} waited {} s for rank {}", rank_, call, target, family.timeout_s, peer));
+        fail(ExitCode::comm, "rank {}: {} {} waited {} s for rank {}, which is at {}; the rank is dead or hangs", rank_, call, target, family.timeout_s, peer, counter.value());
+      case WaitResult::cancelled: {
+        std::lock_guard lock(family.mutex);
+        fail(ExitCode::comm, "rank {}: {} {} given up: {}", rank_, call, target, family.reason);
+      }
+    }
+  }
+
+  std::shared_ptr<Group> group_;
+  int rank_;
+  uint32_t sequence_ = 0;               // collectives begun
+  std::vector<uint32_t> num_received_;  // per peer
+  CommStats stats_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> make_thread_group(const ThreadGroupOptions& options) {
+  PACELINE_CHECK(options.size >= 1, "size {}", options.size);
+  auto family = std::make_shared<Family>();
+  family->timeout_s = options.timeout_s;
+  family->may_spin = options.may_spin;
+  auto group = std::make_shared<Group>(options.size, family);
+  std::vector<std::unique_ptr<Communicator>> ends;
+  for (int rank = 0; rank < options.size; ++rank) ends.push_back(std::make_unique<ThreadComm>(group, rank));
+  return ends;
+}
+
+}  // namespace paceline

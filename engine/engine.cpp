@@ -1,0 +1,223 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/batch_builder.h"
+#include "kernels/error.h"
+
+namespace paceline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) { return std::chrono::duration<double>(end - start).count(); }
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer, std::unique_ptr<Verifier> verifier)
+    : options_(options),
+      target_(target),
+      proposer_(std::move(proposer)),
+      verifier_(std::move(verifier)),
+      pool_(options.pool),
+      scheduler_(options.scheduler, pool_,
+                 [this](const Request& request) {
+                   ++counters_.preemptions;
+                   if (proposer_) proposer_->drop(request.seq.id);
+                 }),
+      num_speculative_tokens_(options.num_speculative_tokens) {
+  PACELINE_CHECK(options.run_ahead == 0 || options.scheduler.num_micro_batches == 1, "run_ahead {} with {} micro-batches", options.run_ahead, options.scheduler.num_micro_batches);
+  PACELINE_CHECK(options.scheduler.max_model_len <= target.max_model_len(), "max_model_len {} of {}", options.scheduler.max_model_len, target.max_model_len());
+  for (int32_t id : target.spec().eos_token_ids) eos_.insert(id);
+}
+
+Engine::~Engine() {
+  try {
+    while (!in_flight_.empty()) collect_one();
+  } catch (const std::exception&) {  // the engine has failed before and said so
+  }
+}
+
+SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params) {
+  const int max_model_len = scheduler_.options().max_model_len;
+  const int vocab_size = target_.spec().vocab_size;
+  if (prompt.empty()) fail(ExitCode::usage, "prompt: found 0 tokens, expected at least 1");
+  if (int64_t(prompt.size()) >= max_model_len) fail(ExitCode::usage, "prompt: {} tokens do not fit max_model_len {} with room for one more; shorten the prompt or raise engine.scheduler.max_model_len", prompt.size(), max_model_len);
+  if (params.max_tokens < 1) fail(ExitCode::usage, "max_tokens: found {}, expected at least 1", params.max_tokens);
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    if (prompt[i] < 0 || prompt[i] >= vocab_size) fail(ExitCode::usage, "prompt: token {} at position {} is outside the vocabulary of {}", prompt[i], i, vocab_size);
+  }
+  auto request = std::make_unique<Request>();
+  Sequence& seq = request->seq;
+  seq.id = next_id_++;
+  seq.num_prompt = int(prompt.size());
+  seq.tokens = std::move(prompt);
+  seq.params = params;
+  seq.params.max_tokens = std::min(params.max_tokens, max_model_len - seq.num_prompt);
+  const int blocks = pool_.blocks_for(seq.num_prompt + seq.params.max_tokens);
+  if (blocks > pool_.num_blocks()) {
+    fail(ExitCode::usage, "request of {} prompt + {} output tokens needs {} KV blocks, the pool has {} ({} tokens); raise engine.kv_cache.memory_fraction or lower max_tokens", seq.num_prompt, seq.params.max_tokens, blocks, pool_.num_blocks(), pool_.num_blocks() * pool_.block_size());
+  }
+  const SeqId id = seq.id;
+  scheduler_.add(std::move(request));
+  return id;
+}
+
+void Engine::cancel(SeqId id) {
+  if (Request* request = scheduler_.find(id)) finish(*request, FinishReason::cancelled);
+}
+
+std::vector<Emitted> Engine::step() {
+  const size_t depth = size_t(std::max(options_.scheduler.num_micro_batches, 1 + options_.run_ahead));
+  while (in_flight_.size() < depth && launch_one()) {
+  }
+  if (in_flight_.empty()) return {};
+  return collect_one();
+}
+
+bool Engine::launch_one() {
+  const auto start = Clock::now();
+  const bool may_defer = options_.run_ahead > 0 && (!proposer_ || proposer_->side() == ProposerSide::device);
+  const ScheduledStep scheduled = scheduler_.next(proposer_ ? num_speculative_tokens_ : 0, may_defer);
+  if (scheduled.rows.empty()) return false;
+  const auto draft_start = Clock::now();
+  std::vector<Proposal> proposals(scheduled.rows.size());
+  if (proposer_) propose(scheduled, proposals);
+  const auto draft_end = Clock::now();
+
+  BuiltBatch built = build_batch(scheduled, std::move(proposals), pool_, next_step_++, target_.spec().vocab_size);
+  built.batch->decisions = std::move(decisions_);
+  decisions_.clear();
+  StepInFlight flight{.batch = built.batch, .ticket = {}, .rows = {}};
+  int next_verdict = 0;
+  bool any_prefill = false, any_decode = false;
+  for (size_t i = 0; i < scheduled.rows.size(); ++i) {
+    const ScheduledRows& rows = scheduled.rows[i];
+    Request& request = *rows.request;
+    const int num_drafts = built.batch->seqs[i].num_drafts;
+    flight.rows.push_back({.seq = request.seq.id, .num_known = rows.num_known, .max_drafts = num_drafts, .verdict = rows.wants_logits ? next_verdict++ : -1});
+    const bool prefill = request.launched + rows.num_known <= request.seq.num_prompt && !rows.deferred;
+    (prefill ? any_prefill : any_decode) = true;
+    if (prefill) counters_.prompt_tokens_computed += rows.num_known;
+    if (num_drafts > 0 && !rows.deferred && request.launched / pool_.block_size() != (request.launched + num_drafts) / pool_.block_size()) ++counters_.block_crossings;
+    if (!rows.deferred) request.launched += rows.num_known;
+    request.needs_reset = false;
+    request.last_step = built.batch->step;
+    ++request.num_in_flight;
+    if (rows.wants_logits) {
+      ++request.num_undecided;
+      request.undecided_rows += num_drafts + 1;
+    }
+  }
+  if (any_prefill && any_decode) ++counters_.mixed_steps;
+  target_.launch(built.batch);
+  flight.ticket = verifier_->launch(built.batch, target_, std::move(built.verify));
+  in_flight_.push_back(std::move(flight));
+  const auto end = Clock::now();
+  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, end);
+  phases_.draft += seconds_between(draft_start, draft_end);
+  return true;
+}
+
+void Engine::propose(const ScheduledStep& step, std::vector<Proposal>& proposals) {
+  std::vector<DraftRequest> requests;
+  std::vector<size_t> row_of;
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    const ScheduledRows& rows = step.rows[i];
+    if (rows.max_drafts == 0) continue;
+    requests.push_back({.seq = &rows.request->seq, .max_len = rows.max_drafts, .deferred = rows.deferred});
+    row_of.push_back(i);
+  }
+  if (requests.empty()) return;
+  std::vector<Proposal> made(requests.size());
+  proposer_->propose(requests, made);
+  for (size_t i = 0; i < made.size(); ++i) proposals[row_of[i]] = std::move(made[i]);
+}
+
+std::vector<Emitted> Engine::collect_one() {
+  const StepInFlight step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  const auto start = Clock::now();
+  const CommStats comm_before = target_.comm_stats();
+  const double sample_before = verifier_->seconds();
+  const std::vector<Verdict> verdicts = verifier_->collect(step.ticket);
+  const auto collected = Clock::now();
+  const CommStats comm = target_.comm_stats();
+  const double sample = verifier_->seconds() - sample_before;
+  const double communicate = comm.collective_wait_s - comm_before.collective_wait_s;
+  const double bubble = comm.receive_wait_s - comm_before.receive_wait_s;
+  phases_.sample += sample;
+  phases_.communicate += communicate;
+  phases_.bubble += bubble;
+  phases_.verify += std::max(0.0, seconds_between(start, collected) - sample - communicate - bubble);
+
+  ++counters_.steps;
+  std::vector<Emitted> emitted;
+  static const Verdict kNoVerdict;
+  for (const auto& row : step.rows) settle(step, row, row.verdict >= 0 ? verdicts[size_t(row.verdict)] : kNoVerdict, emitted);
+  pool_.retire(step.batch->step);
+  phases_.schedule += seconds_between(collected, Clock::now());
+  return emitted;
+}
+
+void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, const Verdict& verdict, std::vector<Emitted>& emitted) {
+  Request* request = scheduler_.find(row.seq);
+  if (!request) {  // ended while this step was in flight
+    counters_.dead_rows += row.num_known + row.max_drafts;
+    return;
+  }
+  Sequence& seq = request->seq;
+  --request->num_in_flight;
+  if (row.verdict < 0) {
+    pool_.commit(seq.id, pool_.cached(seq.id) + row.num_known, seq.tokens);
+    return;
+  }
+  --request->num_undecided;
+  request->undecided_rows -= row.max_drafts + 1;
+  if (verdict.numerical_error) {
+    emitted.push_back({.seq = seq.id, .token = {}, .finish = FinishReason::numerical_error});
+    finish(*request, FinishReason::numerical_error);
+    return;
+  }
+  const int num_accepted = int(verdict.path.size());
+  ++counters_.target_forwards;
+  if (verdict.num_drafts > 0) {
+    ++counters_.drafts;
+    counters_.drafted += verdict.num_drafts;
+    counters_.accepted += num_accepted;
+    for (int i = 0; i < num_accepted; ++i) ++counters_.accepted_at[size_t(i)];
+    for (int i = 0; i < verdict.num_drafts; ++i) ++counters_.proposed_at[size_t(i)];
+  }
+  Emitted out{.seq = seq.id, .token = {}, .num_drafted = verdict.num_drafts, .num_accepted = num_accepted};
+  const int kept_rows = row.num_known + num_accepted;
+  for (int32_t token : verdict.token) {
+    seq.tokens.push_back(token);
+    out.token.push_back(token);
+    const auto& stops = seq.params.stop_token_ids;
+    if ((!seq.params.ignore_eos && eos_.contains(token)) || std::find(stops.begin(), stops.end(), token) != stops.end()) {
+      out.finish = FinishReason::stop;
+    } else if (seq.num_remaining() <= 0 || seq.length() >= scheduler_.options().max_model_len) {
+      out.finish = FinishReason::length;
+    }
+    if (out.finish != FinishReason::none) break;
+  }
+  counters_.emitted += int64_t(out.token.size());
+  if (out.finish == FinishReason::none) {
+    pool_.commit(seq.id, pool_.cached(seq.id) + kept_rows, seq.tokens);
+    if (request->num_undecided == 0) request->launched = seq.length() - 1;
+    decisions_.push_back({.seq = seq.slot, .step = step.batch->step, .kept_rows = kept_rows, .num_emitted = int32_t(out.token.size()), .next = seq.tokens.back()});
+  } else {
+    pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
+    finish(*request, out.finish);
+  }
+  emitted.push_back(std::move(out));
+}
+
+void Engine::finish(Request& request, FinishReason reason) {
+  request.seq.finish = reason;
+  if (proposer_) proposer_->drop(request.seq.id);
+  scheduler_.finish(request.seq.id);
+}
+
+}  // namespace paceline

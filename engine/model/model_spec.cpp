@@ -1,0 +1,94 @@
+#include "engine/model/model_spec.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+
+#include "engine/model/families.h"
+#include "engine/model/model_spec_reader.h"
+#include "engine/model/weight_names.h"
+#include "engine/util/json_io.h"
+
+namespace paceline {
+namespace fs = std::filesystem;
+namespace {
+
+// Old Llama configs use -1 for "none".
+constexpr IntRange kOptionalId{-1, std::numeric_limits<int32_t>::max()};
+constexpr IntRange kTokenId{0, std::numeric_limits<int32_t>::max()};
+
+DType parse_dtype(const ConfigReader& config) {
+  const char* key = config.has("dtype") ? "dtype" : "torch_dtype";
+  std::string name = config.text(key, "float32");
+  if (name.starts_with("torch.")) name = name.substr(6);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    if (name == dtype_name(dtype)) return dtype;
+  fail(ExitCode::usage, "{}: unsupported dtype {}; supported: float32, float16, bfloat16", config.where(key),
+       json_literal(name));
+}
+
+void refuse_quantization(const ConfigReader& config) {
+  const auto quantization = config.object("quantization_config");
+  if (!quantization) return;
+  fail(ExitCode::usage,
+       "{}: quantized checkpoints are not supported (quant_method {}); supported: float32, float16, "
+       "bfloat16 weights",
+       config.where("quantization_config"), json_literal(quantization->text("quant_method", "unknown")));
+}
+
+const Family& family_of(const ConfigReader& config) {
+  const std::vector<std::string> names = config.texts("architectures");
+  for (const std::string& name : names)
+    if (const Family* family = find_family(name)) return *family;
+  fail(ExitCode::usage, "{}: unknown architecture {}; supported: {}", config.where("architectures"),
+       json_literal(names[0]), supported_architectures());
+}
+
+void add_new(std::vector<int32_t>& ids, const std::vector<int32_t>& more) {
+  for (const int32_t id : more)
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+}
+
+}  // namespace
+
+ModelSpec load_model_spec(const fs::path& model_dir) {
+  const fs::path path = model_dir / "config.json";
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(path, ignored)) && fs::exists(model_dir / "adapter_config.json", ignored))
+    fail(ExitCode::usage, "{}: LoRA adapters are not supported; merge the adapter into its base model first",
+         (model_dir / "adapter_config.json").string());
+  const nlohmann::json document = read_json_file(path, ExitCode::usage);
+  const ConfigReader config(document, path.string());
+  if (config.has("auto_map"))
+    spdlog::warn("{}: auto_map {} names code inside the model; it is ignored", path.string(),
+                 short_dump(config.value("auto_map")));
+  refuse_quantization(config);
+  const Family& family = family_of(config);
+  ModelSpec spec = family.parse(config);
+  spec.family = family.name;
+  spec.names = family.names;
+  spec.checkpoint_dtype = parse_dtype(config);
+  add_new(spec.eos_token_ids, config.integers("eos_token_id", kTokenId));
+  spec.bos_token_id = config.integer("bos_token_id", kOptionalId, -1);
+  spec.pad_token_id = config.integer("pad_token_id", kOptionalId, -1);
+
+  const fs::path generation_path = model_dir / "generation_config.json";
+  if (fs::exists(generation_path, ignored)) {
+    const nlohmann::json generation = read_json_file(generation_path, ExitCode::usage);
+    add_new(spec.eos_token_ids, ConfigReader(generation, generation_path.string()).integers("eos_token_id", kTokenId));
+  }
+  return spec;
+}
+
+int64_t ModelSpec::num_parameters() const {
+  int64_t total = 0;
+  for (const ExpectedTensor& tensor : expected_tensors(*this)) {
+    int64_t size = 1;
+    for (const int64_t dim : tensor.shape) size *= dim;
+    total += size;
+  }
+  return total;
+}
+
+}  // namespace paceline

@@ -1,0 +1,82 @@
+#pragma once
+// Every difference between families that reaches the forward pass, as enums and numbers. A family is one parse
+// function (families.cpp) and one name table (weight_names.h); the forward pass never asks for a name.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace paceline {
+
+struct WeightNames;  // weight_names.h
+
+enum class RopeScaling : uint8_t { none, linear, dynamic, llama3 };
+
+/// Rotary positions (HF modeling_rope_utils): the table of inverse frequencies is made by rope_inv_freq().
+struct RopeSpec {
+  bool enabled = true;
+  RopeLayout layout = RopeLayout::half_split;
+  int rotary_dim = 0;  // <= head_dim
+  double theta = 10000.0;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  int original_max_position = 0;
+};
+
+enum class MlpKind : uint8_t { gated, plain };
+enum class BlockLayout : uint8_t { sequential, parallel_residual };
+
+struct ModelSpec {
+  std::string family;  // "llama", …: for messages only
+  int num_layers = 0;
+  int hidden_size = 0;
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  int intermediate_size = 0;
+  int vocab_size = 0;  // of the checkpoint's embedding; may exceed the tokenizer's
+  int max_position = 0;
+  NormKind norm = NormKind::rms;
+  float norm_eps = 1e-5f;
+  Activation activation = Activation::silu;
+  MlpKind mlp = MlpKind::gated;
+  BlockLayout block = BlockLayout::sequential;
+  RopeSpec rope;
+  float attention_scale = 0.0f;  // 1 / sqrt(head_dim) unless the family says otherwise
+  int32_t sliding_window = 0;    // 0: none
+  bool attention_bias = false;   // q, k, v (and o where attention_out_bias)
+  bool attention_out_bias = false;
+  bool mlp_bias = false;
+  bool tied_head = false;
+  DType checkpoint_dtype = DType::f32;  // torch_dtype / dtype of config.json
+  std::vector<int32_t> eos_token_ids;
+  int32_t bos_token_id = -1;
+  int32_t pad_token_id = -1;
+  const WeightNames* names = nullptr;  // static storage; the loader's, never the forward pass's
+
+  /// Parameters that a plain forward pass holds (tied head counted once).
+  int64_t num_parameters() const;
+};
+
+/// Reads config.json (and generation_config.json's eos ids, never its sampling values). Old and new Hugging Face keys
+/// are understood (rope_theta + rope_scaling or rope_parameters; torch_dtype or dtype); auto_map is ignored with a
+/// warning, quantization_config is refused.
+/// Throws Error(usage) naming file, JSON path, value found and allowed range or supported list; Error(model_file) when
+/// the file cannot be read.
+ModelSpec load_model_spec(const std::filesystem::path& model_dir);
+
+/// Inverse frequencies [rotary_dim / 2] for a sequence limit of `max_len` positions, in double (formulas of HF
+/// modeling_rope_utils, which rounds to float32). Only dynamic scaling looks at max_len: its base is fixed once for the
+/// longest sequence that the engine serves, as vLLM does, where HF stretches it as a sequence grows. A cached K must
+/// not depend on how long its sequence gets later: otherwise chunking, prefix hits and recompute would change results.
+std::vector<double> rope_inv_freq(const RopeSpec& rope, int max_len);
+
+/// Longest sequence the positions allow: max_position, times the factor under dynamic scaling.
+int64_t longest_sequence(const ModelSpec& spec);
+
+}  // namespace paceline

@@ -1,0 +1,116 @@
+#include "engine/model/model_spec_reader.h"
+
+#include <utility>
+
+#include "engine/util/json_io.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+std::string expected_integer(IntRange range) { return fmt::format("an integer in [{}, {}]", range.min, range.max); }
+std::string expected_real(RealRange range) { return fmt::format("a number in [{}, {}]", range.min, range.max); }
+}  // namespace
+
+ConfigReader::ConfigReader(const json& object, std::string source, std::string path)
+    : object_(&object), source_(std::move(source)), path_(std::move(path)) {
+  if (!object.is_object())
+    fail(ExitCode::usage, "{}: {}found {}, expected an object", source_, path_.empty() ? "" : path_ + ": ",
+         short_dump(object));
+}
+
+const json* ConfigReader::find(std::string_view key) const {
+  const auto found = object_->find(key);
+  return found == object_->end() || found->is_null() ? nullptr : &*found;
+}
+
+bool ConfigReader::mentions(std::string_view key) const { return object_->contains(key); }
+
+std::string ConfigReader::where(std::string_view key) const {
+  return fmt::format("{}: {}{}{}", source_, path_, path_.empty() ? "" : ".", key);
+}
+
+void ConfigReader::wrong(std::string_view key, const std::string& expected) const {
+  const json* value = find(key);
+  if (!value) fail(ExitCode::usage, "{} is missing; expected {}", where(key), expected);
+  fail(ExitCode::usage, "{}: found {}, expected {}", where(key), short_dump(*value), expected);
+}
+
+int ConfigReader::checked_int(const json& value, std::string_view key, IntRange range) const {
+  const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t(std::numeric_limits<int64_t>::max())
+                                               : value.is_number_integer();
+  const int64_t number = fits ? value.get<int64_t>() : 0;
+  if (!fits || number < range.min || number > range.max) wrong(key, expected_integer(range));
+  return int(number);
+}
+
+int ConfigReader::integer(std::string_view key, IntRange range) const {
+  const json* value = find(key);
+  if (!value) wrong(key, expected_integer(range));
+  return checked_int(*value, key, range);
+}
+
+int ConfigReader::integer(std::string_view key, IntRange range, int otherwise) const {
+  return has(key) ? integer(key, range) : otherwise;
+}
+
+double ConfigReader::real(std::string_view key, RealRange range) const {
+  const json* value = find(key);
+  if (!value || !value->is_number()) wrong(key, expected_real(range));
+  const double number = value->get<double>();
+  if (!(number >= range.min && number <= range.max)) wrong(key, expected_real(range));
+  return number;
+}
+
+double ConfigReader::real(std::string_view key, RealRange range, double otherwise) const {
+  return has(key) ? real(key, range) : otherwise;
+}
+
+bool ConfigReader::boolean(std::string_view key, bool otherwise) const {
+  const json* value = find(key);
+  if (!value) return otherwise;
+  if (!value->is_boolean()) wrong(key, "true or false");
+  return value->get<bool>();
+}
+
+std::string ConfigReader::text(std::string_view key) const {
+  const json* value = find(key);
+  if (!value || !value->is_string()) wrong(key, "a string");
+  return value->get<std::string>();
+}
+
+std::string ConfigReader::text(std::string_view key, std::string_view otherwise) const {
+  return has(key) ? text(key) : std::string(otherwise);
+}
+
+std::vector<std::string> ConfigReader::texts(std::string_view key) const {
+  const json* value = find(key);
+  if (!value || !value->is_array() || value->empty()) wrong(key, "a non-empty array of strings");
+  std::vector<std::string> result;
+  for (const json& each : *value) {
+    if (!each.is_string()) wrong(key, "a non-empty array of strings");
+    result.push_back(each.get<std::string>());
+  }
+  return result;
+}
+
+std::vector<int32_t> ConfigReader::integers(std::string_view key, IntRange range) const {
+  const json* value = find(key);
+  if (!value) return {};
+  if (!value->is_array()) return {checked_int(*value, key, range)};
+  std::vector<int32_t> result;
+  for (const json& each : *value) result.push_back(checked_int(each, key, range));
+  return result;
+}
+
+std::optional<ConfigReader> ConfigReader::object(std::string_view key) const {
+  const json* value = find(key);
+  if (!value) return std::nullopt;
+  if (!value->is_object()) wrong(key, "an object");
+  return ConfigReader(*value, source_, path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key));
+}
+
+const json& ConfigReader::value(std::string_view key) const { return *find(key); }
+
+}  // namespace paceline

@@ -1,0 +1,64 @@
+#pragma once
+// One rank's part of a model: weights (shared), KV pages, workspace, SeqState, and the forward pass over them.
+
+#include <memory>
+#include <vector>
+
+#include "engine/model/transformer.h"
+
+namespace paceline {
+
+class RankModel {
+ public:
+  /// Called on the rank's thread. `weights` outlive this.
+  RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place, const TransformerOptions& options, Rank& rank);
+  ~RankModel();
+  RankModel(const RankModel&) = delete;
+  RankModel& operator=(const RankModel&) = delete;
+
+  void forward(const Batch& batch);
+  void move_kv(std::span<const SlotMove> moves);
+
+  Logits logits() const { return logits_; }
+  SeqState& state() { return state_; }
+
+ private:
+  /// The batch's per-row inputs with the deferred ones filled in.
+  struct Rows {
+    std::span<const int32_t> token, position, slot, kv_len;
+    std::vector<SeqSpan> seqs;
+  };
+
+  void update_state(const Batch& batch);
+  void check_digest(const Batch& batch) const;
+  void share_deferred_state(const Batch& batch);
+  Rows make_rows(const Batch& batch);
+  MatView attention_block(const LayerWeights& layer, const KvView& kv, const Rows& rows, const Batch& batch, MatView normed);
+  void head(const Batch& batch, MatView residual, MatView delta, const float* delta_bias);
+
+  int num_stages() const { return place_.num_stages; }
+  bool first_stage() const { return place_.stage == 0; }
+  bool last_stage() const { return place_.stage == place_.num_stages - 1; }
+  Communicator& shards() const { return options_.ranks == RankSet::deciding ? *rank_.alone : *rank_.shards; }
+  Communicator& everyone() const;
+
+  const ModelSpec& spec_;
+  const ShardWeights& weights_;
+  const ModelRank place_;
+  const TransformerOptions options_;
+  Rank& rank_;
+  Backend& backend_;
+  SeqState state_;
+  std::vector<double> inv_freq_;
+  std::vector<KvView> kv_;  // per local layer
+  std::vector<void*> allocations_;
+
+  // workspace, [max_num_rows, …] f32
+  MatView residual_, normed_, qkv_, attended_, delta_, mlp_;
+  MatView compact_residual_;           // [max_num_logit_rows, hidden]
+  MatView local_logits_, all_logits_;  // [max_num_logit_rows, shard vocab], [max_num_logit_rows, tp * shard vocab]
+  Logits logits_;
+  std::vector<int32_t> token_, position_, slot_, kv_len_;  // deferred rows filled in
+};
+
+}  // namespace paceline

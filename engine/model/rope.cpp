@@ -1,0 +1,50 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "engine/model/model_spec.h"
+
+namespace paceline {
+namespace {
+
+/// Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between blended linearly in
+/// original_max_position / wavelength.
+double llama3_inv_freq(const RopeSpec& rope, double inv_freq) {
+  const double turns = rope.original_max_position * inv_freq / (2.0 * std::numbers::pi);
+  if (turns < rope.low_freq_factor) return inv_freq / rope.factor;
+  if (turns > rope.high_freq_factor) return inv_freq;
+  const double keep = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+  return (1.0 - keep) * inv_freq / rope.factor + keep * inv_freq;
+}
+
+double effective_theta(const RopeSpec& rope, int max_len) {
+  if (rope.scaling != RopeScaling::dynamic) return rope.theta;
+  const double original = rope.original_max_position;
+  const double length = std::max<double>(max_len, original);
+  const double dims = rope.rotary_dim;
+  return rope.theta * std::pow(rope.factor * length / original - (rope.factor - 1.0), dims / (dims - 2.0));
+}
+
+}  // namespace
+
+std::vector<double> rope_inv_freq(const RopeSpec& rope, int max_len) {
+  const double theta = effective_theta(rope, max_len);
+  std::vector<double> inv_freq(size_t(rope.rotary_dim / 2));
+  for (size_t pair = 0; pair < inv_freq.size(); ++pair) {
+    const double plain = 1.0 / std::pow(theta, 2.0 * double(pair) / rope.rotary_dim);
+    switch (rope.scaling) {
+      case RopeScaling::none:
+      case RopeScaling::dynamic: inv_freq[pair] = plain; break;
+      case RopeScaling::linear: inv_freq[pair] = plain / rope.factor; break;
+      case RopeScaling::llama3: inv_freq[pair] = llama3_inv_freq(rope, plain); break;
+    }
+  }
+  return inv_freq;
+}
+
+int64_t longest_sequence(const ModelSpec& spec) {
+  if (spec.rope.scaling != RopeScaling::dynamic) return spec.max_position;
+  return int64_t(double(spec.max_position) * spec.rope.factor);
+}
+
+}  // namespace paceline

@@ -1,0 +1,78 @@
+#pragma once
+// What step n + 1 needs from step n, kept where the model runs, so that the host may launch ahead.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "engine/batch.h"
+
+namespace paceline {
+
+/// One sequence on one rank. Tokens are known for positions [0, length); their KV is valid for [0, cached).
+/// The ring keeps the last tokens: a window, the token before it and the bonus token.
+struct SeqSlot {
+  static constexpr int kRing = 2 * kMaxDraftLen;
+  uint64_t step = 0;  // last step whose outcome is in here
+  int32_t length = 0;
+  int32_t cached = 0;
+  int32_t num_drafts = 0;
+  std::array<int32_t, kMaxDraftLen> draft{};  // [num_drafts], proposed for positions length, length + 1, …
+  std::array<int32_t, kRing> ring{};          // token of position p at p % kRing
+
+  int32_t token_at(int position) const { return ring[size_t(position % kRing)]; }
+  void put_token(int position, int32_t token) { ring[size_t(position % kRing)] = token; }
+};
+
+/// All sequences of one model on one rank; indexed by SeqRows::seq. Used on the rank's thread only.
+class SeqState {
+ public:
+  explicit SeqState(int num_slots) : slots_(size_t(num_slots)) {}
+  int num_slots() const { return int(slots_.size()); }
+  SeqSlot& operator[](int32_t slot) { return slots_[size_t(slot)]; }
+  const SeqSlot& operator[](int32_t slot) const { return slots_[size_t(slot)]; }
+
+  /// A sequence new to its slot.
+  void reset(const SeqCommit& state, uint64_t step) {
+    SeqSlot& mine = slots_[size_t(state.seq)];
+    mine.step = step;
+    mine.length = state.length;
+    mine.cached = state.cached;
+    mine.num_drafts = 0;
+    mine.put_token(state.length - 1, state.last_token);
+  }
+
+  /// `num_rows` rows whose tokens were known have gone through the model.
+  void advance(int32_t slot, int num_rows, uint64_t step) {
+    slots_[size_t(slot)].cached += num_rows;
+    slots_[size_t(slot)].step = step;
+  }
+
+  /// What was decided elsewhere; ignored when this rank has that step's outcome already.
+  void apply(const SeqDecision& decision) {
+    SeqSlot& mine = slots_[size_t(decision.seq)];
+    if (decision.step <= mine.step) return;
+    mine.step = decision.step;
+    mine.cached += decision.kept_rows;
+    mine.length += decision.num_emitted;
+    mine.num_drafts = 0;
+    mine.put_token(mine.length - 1, decision.next);
+  }
+
+  /// A verdict of `step`: of its rows, `known_rows` held known tokens and the rest drafts; the first
+  /// `num_accepted` drafts are kept and `next` follows them.
+  void accept(int32_t slot, int known_rows, const int32_t* drafts, int num_accepted, int32_t next, uint64_t step) {
+    SeqSlot& mine = slots_[size_t(slot)];
+    mine.step = step;
+    mine.cached += known_rows + num_accepted;
+    for (int i = 0; i < num_accepted; ++i) mine.put_token(mine.length + i, drafts[i]);
+    mine.put_token(mine.length + num_accepted, next);
+    mine.length += num_accepted + 1;
+    mine.num_drafts = 0;
+  }
+
+ private:
+  std::vector<SeqSlot> slots_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,55 @@
+#pragma once
+// One rank's weights, packed for its backend straight from the checkpoint's mapping.
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/model/checkpoint.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/shard_weights_plan.h"
+#include "kernels/backend.h"
+
+namespace paceline {
+
+/// Vectors are fp32; an empty one means that the family has none. Row-parallel biases (o, down) are whole on every
+/// rank: they are added once, after the sum over ranks.
+struct LayerWeights {
+  std::vector<float> attn_norm, attn_norm_bias;  // [hidden]
+  std::vector<float> mlp_norm, mlp_norm_bias;    // [hidden]
+  Weight qkv;                   // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]: q rows, k rows, v rows
+  std::vector<float> qkv_bias;  // [qkv rows]
+  Weight o;                     // [hidden, num_heads * head_dim]
+  std::vector<float> o_bias;    // [hidden]
+  Weight gate_up;               // gated: [2 * intermediate, hidden] as pair panels; plain: up, [intermediate, hidden]
+  std::vector<float> gate_up_bias;  // gate rows first, then up rows
+  Weight down;                      // [hidden, intermediate]
+  std::vector<float> down_bias;     // [hidden]
+};
+
+/// Const after load_shard; shared by a target and its self-draft.
+struct ShardWeights {
+  ShardPlan plan;
+  int num_heads = 0;                               // of this shard
+  int num_kv_heads = 0;                            // of this shard
+  int intermediate = 0;                            // of this shard
+  int vocab_begin = 0;                             // first token id of this shard; beyond vocab_size: padding only
+  int vocab_rows = 0;                              // padding included
+  Weight embed;                                    // [vocab_rows, hidden]; first stage
+  std::vector<LayerWeights> layers;                // of layers [plan.layer_begin, plan.layer_end)
+  std::vector<float> final_norm, final_norm_bias;  // [hidden]; last stage
+  Weight head;       // [vocab_rows, hidden]; last stage; == embed when tied and this rank holds both
+  size_t bytes = 0;  // packed matrices and vectors
+};
+
+/// Throws Error(model_file) listing every tensor that is missing or has another shape than config.json implies (at
+/// most 20). Returns the names of tensors that nothing will use.
+std::vector<std::string> check_tensors(const Checkpoint& checkpoint, const ModelSpec& spec);
+
+/// Loads this rank's part; tensors that nothing uses are warned about by rank 0 of the first stage. The file pages of
+/// a tensor are released as soon as it is packed. Called on the rank's thread; ranks may load at the same time.
+/// REQUIRES validate_parallel(spec, plan.tp_size, …).
+/// Throws Error(model_file): see check_tensors; a value that is NaN, infinite or too large for plan.dtype (tensor and
+/// first index are named); a file that shrank meanwhile.
+ShardWeights load_shard(const Checkpoint& checkpoint, const ModelSpec& spec, const ShardPlan& plan, Backend& backend);
+
+}  // namespace paceline

@@ -1,0 +1,43 @@
+#pragma once
+// Which part of a model a rank holds: arithmetic only, before any file is read.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/model/model_spec.h"
+
+namespace paceline {
+
+struct ShardPlan {
+  int tp_rank = 0;
+  int tp_size = 1;
+  int layer_begin = 0;  // layers [layer_begin, layer_end)
+  int layer_end = 0;
+  bool first_stage = true;    // holds the embedding
+  bool last_stage = true;     // holds the final norm and the head
+  DType dtype = DType::bf16;  // storage of the packed matrices
+};
+
+/// Heads are split in order. Fewer KV heads than ranks: rank r holds KV head r * num_kv_heads / tp_size, so that
+/// tp_size / num_kv_heads neighbours hold the same one. The vocabulary is padded to vocab_rows * tp_size rows.
+struct ShardShape {
+  int num_heads = 0;  // query heads [tp_rank * num_heads, …)
+  int kv_head_begin = 0;
+  int num_kv_heads = 0;
+  int intermediate = 0;  // rows [tp_rank * intermediate, …) of gate and up, columns of down
+  int vocab_begin = 0;
+  int vocab_rows = 0;           // padding included, the same on every rank
+  int real_vocab_rows = 0;      // 0 on a rank that holds padding only
+  int row_parallel_chunks = 8;  // strict chunks of o and down that this shard holds
+};
+
+/// REQUIRES a plan that validate_parallel accepts.
+ShardShape shard_shape(const ModelSpec& spec, const ShardPlan& plan);
+
+/// Throws Error(usage) naming the number at fault and the sizes that work.
+void validate_parallel(const ModelSpec& spec, int tp, int pp);
+
+/// Bytes that load_shard will hold: packed matrices (output rows rounded up to panels) and fp32 vectors.
+size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan);
+
+}  // namespace paceline

@@ -1,0 +1,28 @@
+#pragma once
+// Looking at the values of checkpoint tensors: float32 copies of vectors, and the search for values that cannot be
+// stored.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace paceline {
+
+/// Element (row, col) of a float32, float16 or bfloat16 view.
+float value_at(const HostWeight& weight, int64_t row, int64_t col);
+
+/// Row 0 of `weight` as float32, [cols].
+std::vector<float> to_floats(const HostWeight& weight);
+
+struct BadValue {
+  int64_t row = 0;
+  int64_t col = 0;
+};
+
+/// First element, by row, that is NaN or infinite or would round to infinity when stored as `storage` (f32, f16 or
+/// bf16). One pass over the bits, at memory speed.
+std::optional<BadValue> find_unstorable(const HostWeight& weight, DType storage);
+
+}  // namespace paceline

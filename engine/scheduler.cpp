@@ -1,0 +1,140 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+#include "engine/batch.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+Scheduler::Scheduler(const SchedulerOptions& options, BlockPool& pool, std::function<void(const Request&)> on_preempt)
+    : options_(options), pool_(pool), on_preempt_(std::move(on_preempt)) {
+  for (int32_t slot = options.max_num_seqs - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+}
+
+void Scheduler::add(std::unique_ptr<Request> request) { waiting_.push_back(std::move(request)); }
+
+Request* Scheduler::find(SeqId id) {
+  for (auto& request : running_) {
+    if (request->seq.id == id) return request.get();
+  }
+  for (auto& request : waiting_) {
+    if (request->seq.id == id) return request.get();
+  }
+  return nullptr;
+}
+
+void Scheduler::finish(SeqId id) {
+  const auto is_it = [id](const auto& request) { return request->seq.id == id; };
+  if (const auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
+    pool_.release(id, (*it)->last_step);
+    free_slots_.push_back((*it)->seq.slot);
+    running_.erase(it);
+    return;
+  }
+  std::erase_if(waiting_, is_it);
+}
+
+bool Scheduler::may_run(const Request& request, bool may_defer) const {
+  if (request.num_in_flight >= options_.max_steps_per_seq) return false;
+  return request.num_undecided == 0 || may_defer;
+}
+
+ScheduledStep Scheduler::next(int draft_len, bool may_defer) {
+  ScheduledStep step;
+  int budget = options_.max_num_batched_tokens;
+  const int active = std::min(options_.max_num_seqs, int(running_.size() + waiting_.size()));
+  const int max_rows_of_seqs = (active + options_.num_micro_batches - 1) / options_.num_micro_batches;
+
+  for (size_t i = 0; budget > 0 && int(step.rows.size()) < max_rows_of_seqs; ++i) {
+    if (i == running_.size() && !admit()) break;
+    Request& request = *running_[i];
+    if (!may_run(request, may_defer)) continue;
+    ScheduledRows rows{.request = &request, .deferred = request.deferred()};
+    const int known = rows.deferred ? 1 : request.seq.length() - request.launched;
+    rows.num_known = std::min(known, budget);
+    rows.wants_logits = rows.num_known == known;
+    const int emitted = request.max_length() - request.seq.num_prompt;
+    if (rows.wants_logits && (emitted >= request.seq.params.max_tokens || request.max_length() >= options_.max_model_len)) continue;  // the step in flight may end it
+    const int base = rows.deferred ? request.max_length() : request.launched + rows.num_known;
+    if (!reserve_or_preempt(request, base, i)) continue;
+    if (known == 1) {  // decoding: room for drafts, without taking blocks from anybody
+      int drafts = std::min({draft_len, kMaxDraftLen, budget - 1, request.seq.params.max_tokens - emitted - 1, options_.max_model_len - request.max_length() - 1});
+      drafts = std::max(drafts, 0);
+      if (!pool_.reserve(request.seq.id, base + drafts)) drafts = std::min(drafts, int(pool_.pages(request.seq.id).size()) * pool_.block_size() - base);
+      rows.max_drafts = drafts;
+    }
+    budget -= rows.num_known + rows.max_drafts;
+    step.rows.push_back(rows);
+  }
+  if (options_.batching == Batching::static_padded) add_padding(step);
+  return step;
+}
+
+bool Scheduler::reserve_or_preempt(Request& request, int len, size_t position) {
+  while (!pool_.reserve(request.seq.id, len)) {
+    if (!preempt_one(request, position)) return false;
+  }
+  return true;
+}
+
+// Takes the blocks of the youngest request behind `position` that has no step in flight.
+bool Scheduler::preempt_one(const Request& keep, size_t position) {
+  for (size_t i = running_.size(); i-- > position + 1;) {
+    Request& victim = *running_[i];
+    if (&victim == &keep || victim.num_in_flight > 0) continue;
+    pool_.release(victim.seq.id, victim.last_step);
+    on_preempt_(victim);
+    free_slots_.push_back(victim.seq.slot);
+    victim.seq.slot = -1;
+    victim.launched = 0;
+    victim.needs_reset = true;
+    ++victim.seq.num_preemptions;
+    waiting_.push_front(std::move(running_[i]));
+    running_.erase(running_.begin() + std::ptrdiff_t(i));
+    return true;
+  }
+  return false;
+}
+
+bool Scheduler::admit() {
+  if (waiting_.empty() || free_slots_.empty()) return false;
+  if (options_.batching == Batching::static_padded) {
+    if (running_.empty()) {  // the last batch is over: a new one opens, and closes when it is full or has begun
+      static_size_ = 0;
+      static_longest_ = 0;
+    }
+    const bool begun = std::any_of(running_.begin(), running_.end(), [](const auto& other) { return other->last_step > 0; });
+    if (begun) return false;
+  }
+  Request& request = *waiting_.front();
+  request.launched = pool_.attach(request.seq.id, request.seq.tokens);
+  if (!pool_.reserve(request.seq.id, request.seq.length())) {
+    pool_.release(request.seq.id, 0);
+    return false;
+  }
+  request.seq.slot = free_slots_.back();
+  free_slots_.pop_back();
+  static_longest_ = std::max(static_longest_, request.seq.length());
+  ++static_size_;
+  running_.push_back(std::move(waiting_.front()));
+  waiting_.pop_front();
+  return true;
+}
+
+// A padded batch computes as many rows as if every prompt were as long as the longest and no row ever ended.
+void Scheduler::add_padding(ScheduledStep& step) const {
+  int rows = 0;
+  bool decoding = !step.rows.empty();
+  for (const ScheduledRows& scheduled : step.rows) {
+    rows += scheduled.num_known + scheduled.max_drafts;
+    const Request& request = *scheduled.request;
+    const bool prompt_ends = scheduled.wants_logits && request.seq.num_output() == 0;
+    if (prompt_ends) step.num_padding_rows += static_longest_ - request.seq.length();
+    if (request.seq.num_output() == 0) decoding = false;
+  }
+  if (decoding) step.num_padding_rows += static_size_ - int(step.rows.size());
+  step.num_padding_rows = std::clamp(step.num_padding_rows, 0, options_.max_num_batched_tokens - rows);
+}
+
+}  // namespace paceline

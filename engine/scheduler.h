@@ -1,0 +1,91 @@
+#pragma once
+// Which rows go into the next step: FCFS, a token budget, chunked prefill, preemption by recompute.
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/sequence.h"
+
+namespace paceline {
+
+enum class Batching : uint8_t {
+  continuous,
+  static_padded,  // the classic baseline: a fixed batch runs until all of it has ended, shorter rows are padding
+};
+
+struct SchedulerOptions {
+  int max_num_seqs = 8;
+  int max_num_batched_tokens = 512;
+  int max_model_len = 1024;
+  Batching batching = Batching::continuous;
+  int num_micro_batches = 1;  // pipeline stages: sequences are spread over so many batches in flight
+  int max_steps_per_seq = 1;  // steps of one sequence in flight: 1 + run_ahead without pipeline stages
+};
+
+/// A sequence inside the scheduler, with what is known about its steps in flight.
+struct Request {
+  Sequence seq;
+  int launched = 0;            // KV length once the known rows in flight are done
+  int num_in_flight = 0;       // steps in flight that hold rows of it
+  int num_undecided = 0;       // of those, steps whose verdict is not known yet
+  int undecided_rows = 0;      // most tokens those may emit
+  uint64_t last_step = 0;      // last step that may write its blocks
+  bool needs_reset = true;     // its SeqState slot has not been set up
+
+  bool deferred() const { return num_undecided > 0; }
+  int max_length() const { return seq.length() + undecided_rows; }  // verified tokens at most, once in-flight steps end
+};
+
+struct ScheduledRows {
+  Request* request = nullptr;
+  int num_known = 0;     // rows with known tokens: prompt rows, recomputed rows or the last token
+  int max_drafts = 0;    // pages are reserved for so many drafts
+  bool deferred = false;
+  bool wants_logits = true;
+};
+
+struct ScheduledStep {
+  std::vector<ScheduledRows> rows;
+  int num_padding_rows = 0;  // static batching only: computed, thrown away
+};
+
+class Scheduler {
+ public:
+  /// on_preempt: called with a request that has just lost its blocks and its slot.
+  Scheduler(const SchedulerOptions& options, BlockPool& pool, std::function<void(const Request&)> on_preempt);
+
+  void add(std::unique_ptr<Request> request);
+
+  /// Rows for one step; empty when nothing can run now. `draft_len`: drafts wanted per decoding sequence;
+  /// `may_defer`: sequences with an undecided step may be scheduled (device-side proposers).
+  ScheduledStep next(int draft_len, bool may_defer);
+
+  /// Takes an ended request out of the running set; its blocks go back when `last_step` retires.
+  void finish(SeqId id);
+
+  Request* find(SeqId id);
+  int num_waiting() const { return int(waiting_.size()); }
+  int num_running() const { return int(running_.size()); }
+  bool idle() const { return waiting_.empty() && running_.empty(); }
+  const SchedulerOptions& options() const { return options_; }
+
+ private:
+  bool may_run(const Request& request, bool may_defer) const;
+  bool reserve_or_preempt(Request& request, int len, size_t position);
+  bool preempt_one(const Request& keep, size_t position);
+  bool admit();
+  void add_padding(ScheduledStep& step) const;
+
+  const SchedulerOptions options_;
+  BlockPool& pool_;
+  const std::function<void(const Request&)> on_preempt_;
+  std::deque<std::unique_ptr<Request>> waiting_;
+  std::vector<std::unique_ptr<Request>> running_;  // in order of arrival
+  std::vector<int32_t> free_slots_;
+  int static_size_ = 0;     // static batching: sequences of the batch now running
+  int static_longest_ = 0;  // and its longest prompt
+};
+
+}  // namespace paceline

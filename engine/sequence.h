@@ -1,0 +1,30 @@
+#pragma once
+// A request on its way through the engine. Holds verified tokens only; drafts live in a Proposal beside it.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/cache/block_pool.h"
+#include "engine/sampling.h"
+
+namespace paceline {
+
+/// tokens:  [0 … num_prompt) prompt   [num_prompt … tokens.size()) verified output
+/// The KV of all but the last token may be in the cache (BlockPool::cached says how many are).
+struct Sequence {
+  SeqId id = 0;
+  int32_t slot = -1;  // row of SeqState on the ranks while running
+  std::vector<int32_t> tokens;
+  int num_prompt = 0;
+  SamplingParams params;
+  FinishReason finish = FinishReason::none;
+  int num_preemptions = 0;
+
+  int length() const { return int(tokens.size()); }
+  int num_output() const { return length() - num_prompt; }
+  int num_remaining() const { return params.max_tokens - num_output(); }
+  bool finished() const { return finish != FinishReason::none; }
+};
+
+}  // namespace paceline

@@ -1,0 +1,97 @@
+#pragma once
+// The two seams of speculation: who proposes, who decides. Implementations live in speculative/.
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "engine/sequence.h"
+
+namespace paceline {
+
+/// What drafts were drawn from. value: [draft_len, vocab_size] f32 for `dense`, owned by the proposer and valid
+/// until its next propose; otherwise empty.
+struct DraftProbs {
+  DraftProbKind kind = DraftProbKind::point_mass;
+  MatView value;
+};
+
+/// Drafts for the positions committed, committed + 1, … of a sequence that has `committed` verified tokens.
+struct Proposal {
+  SeqId seq = 0;
+  int committed = 0;           // verified tokens it was made for; the verifier throws on a stale one
+  std::vector<int32_t> token;  // chain of drafts; empty when deferred (then they lie in SeqState)
+  DraftProbs probs;
+};
+
+/// A sequence that may be drafted for. `deferred`: its newest tokens are known to the device only.
+struct DraftRequest {
+  const Sequence* seq = nullptr;
+  int max_len = 0;             // at most this many drafts
+  bool deferred = false;
+};
+
+/// host: needs collected verdicts, the engine waits for them; device: may be launched ahead of them.
+enum class ProposerSide : uint8_t { host, device };
+
+struct ProposerStats {
+  int64_t catchup_tokens = 0;  // rows a caching proposer fed only to refresh its cache, prompts included
+};
+
+/// Proposes drafts for sequences. One thread, the engine's. Drafts never change outputs, only speed.
+class Proposer {
+ public:
+  virtual ~Proposer() = default;
+  virtual std::string_view name() const = 0;
+  virtual ProposerSide side() const = 0;
+
+  /// Fills out[i] for requests[i] (token.size() <= max_len; fewer, or none, where it has nothing to offer). With
+  /// `deferred` it must leave the drafts in the target's SeqState instead, in stream order.
+  virtual void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) = 0;
+
+  /// Forgets a sequence that has ended or was preempted.
+  virtual void drop(SeqId seq) = 0;
+
+  virtual ProposerStats stats() const { return {}; }
+};
+
+/// What became of one sequence's rows of a step.
+struct Verdict {
+  std::vector<int32_t> path;   // accepted draft rows: 0, 1, … for a chain
+  std::vector<int32_t> token;  // accepted drafts, then the corrected or bonus token
+  int num_drafts = 0;          // drafts that were verified
+  bool numerical_error = false;
+};
+
+/// One sequence of a batch that wants a verdict.
+struct VerifyRow {
+  size_t batch_seq = 0;   // index in Batch::seqs
+  int first_logit = 0;    // index in Batch::logit_row of its first logit row
+  int known_rows = 1;     // rows of this sequence that held verified tokens
+  int64_t request = 0;    // for messages
+  bool deferred = false;
+  SamplerParams sampler;
+  Proposal proposal;
+};
+
+/// Decides which drafts stay and which token follows; also advances the deciding rank's SeqState.
+class Verifier {
+ public:
+  virtual ~Verifier() = default;
+  /// True when every rule it applies keeps the target's distribution.
+  virtual bool lossless() const = 0;
+  virtual std::string_view rule_name() const = 0;
+
+  /// In stream order after the launch of `batch` on `target`.
+  virtual Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) = 0;
+
+  /// Waits for the step and hands out its verdicts, one per VerifyRow. Steps are collected in launch order.
+  virtual std::vector<Verdict> collect(Ticket ticket) = 0;
+
+  /// Seconds spent in the accept op so far.
+  virtual double seconds() const = 0;
+};
+
+}  // namespace paceline

@@ -1,0 +1,127 @@
+#pragma once
+// Values of chat templates: Python's, as far as templates can see them. Immutable except namespaces and loop counters.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace paceline::jinja {
+
+class Value;
+struct Statement;
+
+struct Undefined {};
+struct None {};
+
+struct List {
+  std::vector<Value> items;
+  bool tuple = false;
+  int depth = 1;  // 1 + the deepest item
+};
+
+/// Insertion-ordered, keys are strings.
+struct Dict {
+  std::vector<std::pair<std::string, Value>> entries;
+  std::unordered_map<std::string_view, size_t> index;  // filled for more than 16 entries
+  int depth = 1;
+
+  const Value* find(std::string_view key) const;
+};
+
+/// Made by namespace(); the one value that templates change. The evaluator breaks cycles through it at the end.
+struct Namespace {
+  std::vector<std::pair<std::string, Value>> entries;
+
+  const Value* find(std::string_view key) const;
+  void set(std::string_view key, Value value);
+};
+
+/// The `loop` variable.
+struct Loop {
+  std::shared_ptr<const List> items;
+  size_t index0 = 0;
+};
+
+/// Functions that every template sees.
+enum class Function { range, make_namespace, raise_exception, strftime_now };
+
+/// A macro is owned by the parsed template.
+using Callable = std::variant<Function, const Statement*>;
+
+using StringPtr = std::shared_ptr<const std::string>;
+using ListPtr = std::shared_ptr<const List>;
+using DictPtr = std::shared_ptr<const Dict>;
+using NamespacePtr = std::shared_ptr<Namespace>;
+using LoopPtr = std::shared_ptr<Loop>;
+
+class Value {
+ public:
+  using Data = std::variant<Undefined, None, bool, int64_t, double, StringPtr, ListPtr, DictPtr, NamespacePtr, LoopPtr,
+                            Callable>;
+
+  Value() = default;  // undefined
+  template <class T>
+    requires std::is_constructible_v<Data, std::in_place_type_t<T>, T>
+  Value(T data) : data_(std::in_place_type<T>, std::move(data)) {}
+  Value(int) = delete;
+  Value(const char*) = delete;
+
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(data_);
+  }
+  /// REQUIRES is<T>().
+  template <class T>
+  const T& as() const {
+    return *std::get_if<T>(&data_);
+  }
+  bool is_string() const { return is<StringPtr>(); }
+  bool is_list() const { return is<ListPtr>(); }
+  bool is_dict() const { return is<DictPtr>(); }
+  bool is_undefined() const { return is<Undefined>(); }
+  bool is_none() const { return is<None>(); }
+  bool is_number() const { return is<int64_t>() || is<double>() || is<bool>(); }
+  /// REQUIRES is_string().
+  const std::string& string() const { return *as<StringPtr>(); }
+  /// REQUIRES is_list().
+  const std::vector<Value>& items() const { return as<ListPtr>()->items; }
+
+  /// bool counts as 0 or 1. REQUIRES is_number().
+  double number() const;
+  /// REQUIRES is<int64_t>() or is<bool>().
+  int64_t integer() const { return is<bool>() ? as<bool>() : as<int64_t>(); }
+  bool is_integer() const { return is<int64_t>() || is<bool>(); }
+
+  bool truth() const;
+  /// Nesting of lists and dicts; 0 for everything else.
+  int depth() const;
+  /// "str", "list", … for messages.
+  const char* type_name() const;
+
+ private:
+  Data data_;
+};
+
+/// Callers check sizes and nesting (evaluator limits).
+Value make_string(std::string text);
+Value make_list(std::vector<Value> items, bool tuple = false);
+Value make_dict(std::vector<std::pair<std::string, Value>> entries);
+
+/// REQUIRES nesting of at most 64 (checked by the caller with json_depth).
+Value from_json(const nlohmann::ordered_json& json);
+/// Nesting of arrays and objects, counted no further than `limit` + 1.
+int json_depth(const nlohmann::ordered_json& json, int limit);
+
+/// Python's repr(float).
+std::string float_repr(double value);
+/// Python's repr(str).
+std::string string_repr(std::string_view text);
+
+}  // namespace paceline::jinja

@@ -1,0 +1,133 @@
+#include "engine/util/json_io.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/util/json_io_sax.h"
+#include "engine/util/mapped_file.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxMessageText = 100;
+
+std::string position_text(std::string_view text, size_t offset) {
+  offset = std::min(offset, text.size());
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const size_t line_start = before.rfind('\n');  // npos + 1 == 0: the first line
+  return fmt::format("{}:{}", line, std::max<size_t>(1, offset - (line_start + 1)));
+}
+
+/// Builds the document; nlohmann's own builder neither limits depth nor sees duplicate keys.
+class DomBuilder : public nlohmann::json_sax<json> {
+ public:
+  DomBuilder(std::string_view text, const std::string& source, ExitCode code, int max_depth)
+      : text_(text), source_(source), code_(code), max_depth_(max_depth) {}
+
+  json build() {
+    sax_parse_counted(text_, this, &furthest_);
+    return std::move(root_);
+  }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(json::object()); }
+  bool start_array(size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& value) override {
+    if (open_.back()->contains(value))
+      reject(fmt::format("duplicate key {}; expected each key once", json_literal(value)));
+    key_ = std::move(value);
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    reject("invalid JSON: " + json_error_text(error.what()));
+  }
+
+ private:
+  [[noreturn]] void reject(const std::string& reason) const {
+    fail(code_, "{}:{}: {}", source_, position_text(text_, size_t(furthest_ - text_.data())), reason);
+  }
+  json* place(json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+    return &((*open_.back())[key_] = std::move(value));
+  }
+  bool add(json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json value) {
+    if (int(open_.size()) >= max_depth_) reject(fmt::format("nested deeper than {} levels", max_depth_));
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::string_view text_;
+  const std::string& source_;
+  ExitCode code_;
+  int max_depth_;
+  const char* furthest_ = nullptr;
+  json root_;
+  // A parent is never extended while a child is open, so the pointers stay valid.
+  std::vector<json*> open_;
+  std::string key_;
+};
+
+}  // namespace
+
+json parse_json(std::string_view text, const std::string& source, ExitCode code, const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes)
+    fail(code, "{}: {} bytes of JSON; expected at most {}", source, text.size(), limits.max_bytes);
+  // The parser takes a raw NUL for the end of its input and would ignore what follows.
+  if (const size_t nul = text.find('\0'); nul != text.npos)
+    fail(code, "{}:{}: invalid JSON: NUL byte", source, position_text(text, nul + 1));
+  return DomBuilder(text, source, code, limits.max_depth).build();
+}
+
+json read_json_file(const std::filesystem::path& path, ExitCode content_code, const JsonLimits& limits) {
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string(), content_code, limits);
+}
+
+std::string json_error_text(const std::string& what) {
+  size_t start = what.find("syntax error");
+  if (start == what.npos) start = what.find("] ") == what.npos ? 0 : what.find("] ") + 2;
+  std::string text = what.substr(start, 2 * kMaxMessageText);
+  for (char& c : text)
+    if (c < 0x20 || c > 0x7e) c = '?';
+  return text;
+}
+
+std::string json_literal(std::string_view text) {
+  const bool cut = text.size() > kMaxMessageText;
+  std::string literal =
+      json(std::string(text.substr(0, kMaxMessageText))).dump(-1, ' ', true, json::error_handler_t::replace);
+  return cut ? literal + "…" : literal;
+}
+
+std::string short_dump(const json& value) {
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  if (text.size() <= kMaxMessageText) return text;
+  return text.substr(0, kMaxMessageText) + "…";
+}
+
+}  // namespace paceline

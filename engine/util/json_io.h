@@ -1,0 +1,34 @@
+#pragma once
+// Bounded, strict JSON for files that may be hostile: duplicate keys, deep nesting, oversized input and raw NUL bytes
+// are errors; every error is one line with file:line:column.
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+
+namespace paceline {
+
+struct JsonLimits {
+  size_t max_bytes = size_t{64} << 20;
+  int max_depth = 64;  // open arrays and objects at once
+};
+
+/// Parses all of `text`; `source` names it in messages. Throws Error(code).
+nlohmann::json parse_json(std::string_view text, const std::string& source, ExitCode code,
+                          const JsonLimits& limits = {});
+
+/// Same for a regular file. A file that cannot be read is Error(model_file), bad content Error(content_code).
+nlohmann::json read_json_file(const std::filesystem::path& path, ExitCode content_code, const JsonLimits& limits = {});
+
+/// `text` as a JSON string literal of at most about 100 characters: safe inside a one-line message.
+std::string json_literal(std::string_view text);
+
+/// A JSON value as a short one-line text for messages.
+std::string short_dump(const nlohmann::json& value);
+
+}  // namespace paceline

@@ -1,0 +1,17 @@
+#pragma once
+// What this process may use and what it uses.
+
+#include <cstddef>
+
+namespace paceline {
+
+/// The smallest of the cgroup's memory limits (v2 and v1) and physical memory.
+size_t memory_limit_bytes();
+
+struct ProcessMemory {
+  size_t resident_bytes = 0;       // VmRSS
+  size_t peak_resident_bytes = 0;  // VmHWM
+};
+ProcessMemory process_memory();
+
+}  // namespace paceline
