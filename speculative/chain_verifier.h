@@ -1,0 +1,42 @@
+#pragma once
+// Verification of draft chains by the accept op; the formulas are kernels/math/accept.h.
+
+#include <deque>
+
+#include "engine/speculation.h"
+
+namespace paceline {
+
+struct VerifierOptions {
+  VerifyRule rule = VerifyRule::greedy;  // rejection and coupled treat greedy requests as greedy
+  double forced_acceptance_length = 0;   // rule forced: mean emitted tokens per step, in [1, k + 1]
+};
+
+class ChainVerifier final : public Verifier {
+ public:
+  explicit ChainVerifier(const VerifierOptions& options) : options_(options) {}
+  bool lossless() const override { return options_.rule != VerifyRule::forced; }
+  std::string_view rule_name() const override;
+  Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override;
+  std::vector<Verdict> collect(Ticket ticket) override;
+  double seconds() const override { return seconds_; }
+
+ private:
+  struct Step {
+    std::shared_ptr<const Batch> batch;
+    Model* target = nullptr;
+    std::vector<VerifyRow> rows;
+    std::vector<Verdict> verdicts;
+    Ticket ticket;
+  };
+
+  void run(Step& step, Rank& rank);
+  int forced_accept();
+
+  const VerifierOptions options_;
+  std::deque<std::unique_ptr<Step>> in_flight_;
+  double seconds_ = 0.0;
+  int64_t num_forced_ = 0;
+};
+
+}  // namespace paceline

@@ -1,0 +1,185 @@
+#include "speculative/draft_proposer.h"
+
+#include <algorithm>
+
+namespace paceline {
+namespace {
+
+/// Rows that the first drafting pass may carry per sequence: more missing tokens than this are fed beforehand.
+constexpr int kFirstPassRows = 8;
+
+}  // namespace
+
+DraftProposer::DraftProposer(Model& model, const DraftOptions& options)
+    : model_(model), options_(options), pool_(options.pool) {
+  const size_t drafts = size_t(options.max_num_seqs) * size_t(options.max_draft_len);
+  drafted_.resize(drafts);
+  if (options.sampling == DraftSampling::own_noise) probs_.resize(drafts * size_t(options.target_vocab_size));
+  PACELINE_CHECK(options.max_num_rows >= options.max_num_seqs, "{} rows for {} sequences", options.max_num_rows, options.max_num_seqs);
+}
+
+DraftProposer::~DraftProposer() = default;
+
+void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
+  for (size_t i = 0; i < requests.size(); ++i) out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .token = {}, .probs = {}};
+  std::vector<Active> active = select(requests);
+  if (active.empty()) return;
+  catch_up(active);
+  first_pass(active);
+  int longest = 0;
+  for (const Active& seq : active) longest = std::max(longest, seq.draft_len);
+  for (int index = 1; index < longest; ++index) next_pass(active, index);
+  model_.wait(last_);
+  for (size_t i = 0; i < active.size(); ++i) {
+    const Active& seq = active[i];
+    const int32_t* drafts = drafted_.data() + i * size_t(options_.max_draft_len);
+    Proposal& proposal = out[seq.request];
+    proposal.token.assign(drafts, drafts + seq.draft_len);
+    if (!seq.seq->params.sampler.greedy()) {
+      if (options_.sampling == DraftSampling::shared_noise) proposal.probs.kind = DraftProbKind::shared_noise;
+      if (options_.sampling == DraftSampling::own_noise) {
+        float* row = probs_.data() + i * size_t(options_.max_draft_len) * size_t(options_.target_vocab_size);
+        proposal.probs = {DraftProbKind::dense, f32_view(row, seq.draft_len, options_.target_vocab_size)};
+      }
+    }
+    // The last draft was sampled, not fed.
+    fed_[seq.seq->id] = {.begin = seq.seq->length(), .token = {drafts, drafts + seq.draft_len - 1}};
+  }
+}
+
+std::vector<DraftProposer::Active> DraftProposer::select(std::span<const DraftRequest> requests) {
+  std::vector<Active> active;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Sequence& seq = *requests[i].seq;
+    const int length = seq.length();
+    if (!pool_.knows(seq.id)) pool_.attach(seq.id, seq.tokens);
+    const int valid = settle_cache(seq);
+    // Drafting feeds positions up to length + draft_len - 2, and the model has max_model_len of them.
+    int draft_len = std::min({requests[i].max_len, options_.max_draft_len, model_.max_model_len() - length + 1});
+    while (draft_len > 0 && !pool_.reserve(seq.id, length + draft_len - 1)) --draft_len;
+    if (draft_len > 0) active.push_back({.seq = &seq, .request = i, .draft_len = draft_len, .next_row = valid});
+  }
+  return active;
+}
+
+// Drafts that were fed and then verified are as good as any other cached token; the first that differs from the
+// verified text ends the valid part. Returns its length, at least one short of the text.
+int DraftProposer::settle_cache(const Sequence& seq) {
+  int valid = pool_.cached(seq.id);
+  if (const auto it = fed_.find(seq.id); it != fed_.end()) {
+    const Fed& fed = it->second;
+    const int end = std::min(fed.begin + int(fed.token.size()), seq.length() - 1);
+    valid = std::min(fed.begin, seq.length() - 1);
+    while (valid < end && seq.tokens[size_t(valid)] == fed.token[size_t(valid - fed.begin)]) ++valid;
+    fed_.erase(it);
+    pool_.commit(seq.id, valid, seq.tokens);
+  }
+  return valid;
+}
+
+std::shared_ptr<Batch> DraftProposer::new_batch() {
+  auto batch = std::make_shared<Batch>();
+  batch->step = next_step_++;
+  batch->after = batch->step - 1;
+  return batch;
+}
+
+void DraftProposer::feed(Batch& batch, Active& active, int end) const {
+  const Sequence& seq = *active.seq;
+  const SeqCommit state{.seq = seq.slot, .cached = active.next_row, .length = seq.length(), .last_token = seq.tokens.back(), .request = seq.id};
+  add_known_rows(batch, {.state = state, .tokens = seq.tokens, .pages = pool_.pages(seq.id), .block_size = pool_.block_size(), .end = end, .reset = active.reset});
+  active.reset = false;
+  active.next_row = end;
+}
+
+// Missing tokens (a fresh prompt, steps without drafts, a lost cache) go through in chunks of max_num_rows.
+void DraftProposer::catch_up(std::vector<Active>& active) {
+  const int allowed = std::min(kFirstPassRows, options_.max_num_rows / int(active.size()));
+  std::shared_ptr<Batch> batch;
+  const auto launch = [&] {
+    if (!batch) return;
+    batch->digest = digest_of(batch->expected);
+    last_ = model_.launch(std::move(batch));
+    batch = nullptr;
+  };
+  for (Active& seq : active) {
+    const int length = seq.seq->length();
+    stats_.catchup_tokens += length - 1 - seq.next_row;
+    if (length - seq.next_row <= allowed) continue;
+    while (seq.next_row < length - 1) {
+      if (!batch) batch = new_batch();
+      const int room = options_.max_num_rows - batch->num_rows();
+      feed(*batch, seq, std::min(length - 1, seq.next_row + room));
+      if (batch->num_rows() == options_.max_num_rows) launch();
+    }
+  }
+  launch();
+}
+
+void DraftProposer::first_pass(std::vector<Active>& active) {
+  auto batch = new_batch();
+  for (Active& seq : active) feed(*batch, seq, seq.seq->length());
+  batch->digest = digest_of(batch->expected);
+  std::vector<int> known_rows;
+  for (const SeqRows& rows : batch->seqs) known_rows.push_back(rows.num_rows);
+  model_.launch(batch);
+  sample(active, 0, known_rows);
+}
+
+void DraftProposer::next_pass(const std::vector<Active>& active, int index) {
+  auto batch = new_batch();
+  for (const Active& seq : active) {
+    if (seq.draft_len <= index) continue;
+    batch->logit_row.push_back(batch->num_rows());
+    batch->add_pages(pool_.pages(seq.seq->id));
+    batch->seqs.push_back({.seq = seq.seq->slot, .first_row = batch->num_rows(), .num_rows = 1, .deferred = true});
+    batch->add_blank_row();
+  }
+  batch->digest = digest_of(batch->expected);
+  model_.launch(batch);
+  sample(active, index, {});
+}
+
+// Draws draft `index` of every sequence that wants one and leaves it in SeqState for the next pass.
+void DraftProposer::sample(const std::vector<Active>& active, int index, const std::vector<int>& known_rows) {
+  struct Wanted {
+    size_t at;  // index in `active`: where the draft goes
+    int32_t slot;
+    int known_rows;
+    SampleRow row;
+  };
+  std::vector<Wanted> wanted;
+  for (size_t i = 0; i < active.size(); ++i) {
+    if (active[i].draft_len <= index) continue;
+    const Sequence& seq = *active[i].seq;
+    SampleRow row{.logits_row = int32_t(wanted.size()), .params = seq.params.sampler, .purpose = NoisePurpose::draft, .origin = seq.length(), .offset = index};
+    if (options_.sampling == DraftSampling::argmax) row.params.temperature = 0.0f;
+    if (options_.sampling == DraftSampling::shared_noise) {
+      row.purpose = NoisePurpose::target;
+      row.origin = seq.length() + index;
+      row.offset = 0;
+    }
+    wanted.push_back({i, seq.slot, known_rows.empty() ? 1 : known_rows[i], row});
+  }
+  const uint64_t step = next_step_ - 1;
+  last_ = model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
+    const Logits logits = model_.logits();
+    const bool want_probs = options_.sampling == DraftSampling::own_noise;
+    for (const Wanted& one : wanted) {
+      int32_t token = 0;
+      const size_t draft = one.at * size_t(options_.max_draft_len) + size_t(index);
+      MatView probs{};
+      if (want_probs) probs = f32_view(probs_.data() + draft * size_t(options_.target_vocab_size), 1, options_.vocab_size, options_.target_vocab_size);
+      rank.backend->sample({.logits = logits.rows, .vocab_size = options_.vocab_size, .rows = std::span(&one.row, 1), .token = std::span(&token, 1), .probs = probs});
+      drafted_[draft] = token;
+      model_.state().accept(one.slot, one.known_rows, nullptr, 0, token, step);
+    }
+  });
+}
+
+void DraftProposer::drop(SeqId seq) {
+  fed_.erase(seq);
+  if (pool_.knows(seq)) pool_.release(seq, 0);
+}
+
+}  // namespace paceline

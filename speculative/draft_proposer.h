@@ -1,0 +1,76 @@
+#pragma once
+// A second, smaller model drafts (Leviathan et al. 2023, section 2). Owns its BlockPool and, per
+// sequence, the knowledge of which tokens its cache was fed.
+
+#include <unordered_map>
+#include <vector>
+
+#include "engine/speculation.h"
+
+namespace paceline {
+
+/// How drafts are drawn; must match what the verifier's rule expects of them. Greedy requests always draft argmax.
+enum class DraftSampling : uint8_t {
+  argmax,        // point mass: greedy rule
+  shared_noise,  // coupled rule: the target's own noise for the position
+  own_noise,     // rejection rule: purpose draft, probabilities kept
+};
+
+struct DraftOptions {
+  DraftSampling sampling = DraftSampling::argmax;
+  BlockPoolOptions pool;
+  int max_num_seqs = 1;
+  int max_num_rows = 512;    // rows of one pass: catch-up is chunked under it
+  int max_draft_len = 8;
+  int vocab_size = 0;        // ids at and beyond are never drafted: min of both vocabularies
+  int target_vocab_size = 0; // columns of the probabilities handed to the verifier
+};
+
+class DraftProposer final : public Proposer {
+ public:
+  /// The model outlives the proposer and is used by nobody else meanwhile.
+  DraftProposer(Model& model, const DraftOptions& options);
+  ~DraftProposer() override;
+  std::string_view name() const override { return "draft"; }
+  ProposerSide side() const override { return ProposerSide::host; }
+  void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
+  void drop(SeqId seq) override;
+  ProposerStats stats() const override { return stats_; }
+  const BlockPool& pool() const { return pool_; }
+
+ private:
+  /// What the cache holds beyond its committed length: drafts fed in the last proposal.
+  struct Fed {
+    int begin = 0;               // position of the first
+    std::vector<int32_t> token;
+  };
+  /// One sequence in the proposal under way.
+  struct Active {
+    const Sequence* seq = nullptr;
+    size_t request = 0;
+    int draft_len = 0;
+    int next_row = 0;   // first position not yet fed
+    bool reset = true;  // SeqState must be set up by the next batch
+  };
+
+  std::vector<Active> select(std::span<const DraftRequest> requests);
+  int settle_cache(const Sequence& seq);
+  void catch_up(std::vector<Active>& active);
+  void first_pass(std::vector<Active>& active);
+  void next_pass(const std::vector<Active>& active, int index);
+  void feed(Batch& batch, Active& active, int end) const;
+  void sample(const std::vector<Active>& active, int index, const std::vector<int>& known_rows);
+  std::shared_ptr<Batch> new_batch();
+
+  Model& model_;
+  const DraftOptions options_;
+  BlockPool pool_;
+  std::unordered_map<SeqId, Fed> fed_;
+  std::vector<float> probs_;            // [max_num_seqs, max_draft_len, target_vocab] when own_noise
+  std::vector<int32_t> drafted_;        // [max_num_seqs, max_draft_len]
+  uint64_t next_step_ = 1;
+  Ticket last_;
+  ProposerStats stats_;
+};
+
+}  // namespace paceline

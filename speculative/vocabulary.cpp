@@ -1,0 +1,29 @@
+#include "speculative/vocabulary.h"
+
+#include <algorithm>
+
+#include "kernels/error.h"
+
+namespace paceline {
+
+VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& draft) {
+  const int target_size = int(target.vocab_size());
+  const int draft_size = int(draft.vocab_size());
+  const int common = std::min(target_size, draft_size);
+  int num_equal = 0;
+  std::string differing;
+  int num_differing = 0;
+  for (int32_t id = 0; id < common; ++id) {
+    if (target.id_to_token(id) == draft.id_to_token(id)) {
+      ++num_equal;
+    } else if (num_differing++ < 3) {
+      differing += fmt::format("{}id {}: target \"{}\", draft \"{}\"", differing.empty() ? "" : "; ", id, target.id_to_token(id), draft.id_to_token(id));
+    }
+  }
+  if (num_differing > 0) {
+    fail(ExitCode::usage, "speculation.draft: its vocabulary differs from the target's ({}); {:.1f} % of the target's {} tokens have the same id in both; use a draft model trained with the target's tokenizer", differing, 100.0 * num_equal / target_size, target_size);
+  }
+  return {target_size == draft_size ? VocabularyMatch::equal : VocabularyMatch::padded, common};
+}
+
+}  // namespace paceline
