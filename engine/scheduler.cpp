@@ -58,7 +58,7 @@ ScheduledStep Scheduler::next(int draft_len, bool may_defer) {
     if (rows.wants_logits && (emitted >= request.seq.params.max_tokens || request.max_length() >= options_.max_model_len)) continue;  // the step in flight may end it
     const int base = rows.deferred ? request.max_length() : request.launched + rows.num_known;
     if (!reserve_or_preempt(request, base, i)) continue;
-    if (known == 1) {  // decoding: room for drafts, without taking blocks from anybody
+    if (known == 1 && emitted > 0) {  // decoding: room for drafts, without taking blocks from anybody
       int drafts = std::min({draft_len, kMaxDraftLen, budget - 1, request.seq.params.max_tokens - emitted - 1, options_.max_model_len - request.max_length() - 1});
       drafts = std::max(drafts, 0);
       if (!pool_.reserve(request.seq.id, base + drafts)) drafts = std::min(drafts, int(pool_.pages(request.seq.id).size()) * pool_.block_size() - base);

@@ -27,20 +27,28 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
     worker->rank.alone = std::move(make_thread_group({.size = 1}).front());
     workers_.push_back(std::move(worker));
   }
-  for (auto& worker : workers_) {
-    if (worker->rank.index != deciding_rank()) worker->thread = std::thread([this, raw = worker.get()] { worker_loop(*raw); });
+  try {
+    for (auto& worker : workers_) {
+      if (worker->rank.index != deciding_rank()) worker->thread = std::thread([this, raw = worker.get()] { worker_loop(*raw); });
+    }
+    // Backends and sub-groups are made on the rank's own thread: first touch, and split is a collective.
+    run_on_all([this](Rank& rank) {
+      const auto& devices = options_.placement.devices;
+      const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
+      rank.backend = make_backend(device, {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .isa = options_.isa});
+      rank.shards = rank.world->split(rank.stage, rank.shard);
+    });
+  } catch (...) {
+    stop();
+    throw;
   }
-  // Backends and sub-groups are made on the rank's own thread: first touch, and split is a collective.
-  run_on_all([this](Rank& rank) {
-    const auto& devices = options_.placement.devices;
-    const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
-    rank.backend = make_backend(device, {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .isa = options_.isa});
-    rank.shards = rank.world->split(rank.stage, rank.shard);
-  });
 }
 
-RankTeam::~RankTeam() {
-  if (failed_.load()) {
+RankTeam::~RankTeam() { stop(); }
+
+void RankTeam::stop() noexcept {
+  const Worker& deciding = *workers_[size_t(deciding_rank())];
+  if (failed_.load() || deciding.num_done < deciding.num_posted) {  // peers would wait for jobs that nobody runs any more
     for (auto& worker : workers_) worker->rank.world->abort("the engine is shutting down");
   }
   for (auto& worker : workers_) {
@@ -57,6 +65,10 @@ RankTeam::~RankTeam() {
 
 uint64_t RankTeam::post(int rank, Job job) {
   rethrow_if_failed();
+  return enqueue(rank, std::move(job));
+}
+
+uint64_t RankTeam::enqueue(int rank, Job job) {
   Worker& worker = *workers_[size_t(rank)];
   uint64_t number = 0;
   {
@@ -70,9 +82,13 @@ uint64_t RankTeam::post(int rank, Job job) {
 }
 
 void RankTeam::wait_deciding(uint64_t job) {
+  run_deciding(job);
+  rethrow_if_failed();
+}
+
+void RankTeam::run_deciding(uint64_t job) {
   Worker& worker = *workers_[size_t(deciding_rank())];
-  while (worker.num_done < job) {
-    rethrow_if_failed();
+  while (worker.num_done < job && !failed_.load(std::memory_order_acquire)) {
     Job next;
     {
       std::lock_guard lock(worker.mutex);
@@ -83,7 +99,6 @@ void RankTeam::wait_deciding(uint64_t job) {
     run_job(worker, next);
     ++worker.num_done;
   }
-  rethrow_if_failed();
 }
 
 void RankTeam::run_inline(const Job& job) {
@@ -94,7 +109,8 @@ void RankTeam::run_inline(const Job& job) {
 }
 
 void RankTeam::wait_all() {
-  wait_deciding(workers_[size_t(deciding_rank())]->num_posted);
+  run_deciding(workers_[size_t(deciding_rank())]->num_posted);
+  // Also after a failure: a job that still runs on another rank uses what the caller is about to free.
   for (auto& worker : workers_) {
     if (worker->rank.index == deciding_rank()) continue;
     std::unique_lock lock(worker->mutex);
@@ -104,7 +120,8 @@ void RankTeam::wait_all() {
 }
 
 void RankTeam::run_on_all(const Job& job) {
-  for (int index = 0; index < num_ranks(); ++index) post(index, job);
+  rethrow_if_failed();
+  for (int index = 0; index < num_ranks(); ++index) enqueue(index, job);
   wait_all();
 }
 

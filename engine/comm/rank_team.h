@@ -73,7 +73,8 @@ class RankTeam {
   /// that no job in the FIFO depends on (a draft model of its own between two micro-batches).
   void run_inline(const Job& job);
 
-  /// Waits until every rank has run all jobs posted so far.
+  /// Waits until every rank has run all jobs posted so far. When it throws, no rank is inside a job any more: what
+  /// the jobs use may be freed.
   void wait_all();
 
   /// Posts `job` to every rank and waits for all: set-up and tear-down of models.
@@ -96,6 +97,9 @@ class RankTeam {
     std::thread thread;  // not joinable for the deciding rank
   };
 
+  uint64_t enqueue(int rank, Job job);
+  void run_deciding(uint64_t job);
+  void stop() noexcept;
   void worker_loop(Worker& worker);
   void run_job(Worker& worker, Job& job) noexcept;
   void record_error(std::exception_ptr error, int rank) noexcept;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "engine/comm/communicator.h"
 #include "engine/comm/deadline_wait.h"
@@ -41,8 +42,9 @@ struct RankSlot {
 };
 
 struct Group {
-  Group(int num_ranks, std::shared_ptr<Family> shared) : size(num_ranks), family(std::move(shared)), slots(size_t(num_ranks)), channels(size_t(num_ranks) * size_t(num_ranks)) {}
+  Group(std::vector<int> ranks, std::shared_ptr<Family> shared) : size(int(ranks.size())), names(std::move(ranks)), family(std::move(shared)), slots(names.size()), channels(names.size() * names.size()) {}
   const int size;
+  const std::vector<int> names;  // [size] ranks in the family's first group: what messages say
   const std::shared_ptr<Family> family;
   std::vector<RankSlot> slots;
   std::vector<Channel> channels;  // [from * size + to]
@@ -136,7 +138,7 @@ class ThreadComm final : public Communicator {
       channel.queue.pop_front();
     }
     if (message.size() != size_t(x.rows) * size_t(x.cols)) {
-      fail(ExitCode::comm, "rank {}: recv {} from rank {}: message of {} floats, expected {} x {}: the ranks disagree on the batch", rank_, wanted, peer, message.size(), x.rows, x.cols);
+      fail(ExitCode::comm, "rank {}: recv {} from rank {}: message of {} floats, expected {} x {}: the ranks disagree on the batch", name_of(rank_), wanted, name_of(peer), message.size(), x.rows, x.cols);
     }
     for (int row = 0; row < x.rows; ++row) std::memcpy(x.f32_row(row), message.data() + size_t(row) * size_t(x.cols), size_t(x.cols) * sizeof(float));
   }
@@ -184,7 +186,9 @@ class ThreadComm final : public Communicator {
       auto& entry = group_->children[{sequence_, color}];
       child = entry.lock();
       if (!child) {
-        child = std::make_shared<Group>(int(members.size()), group_->family);
+        std::vector<int> names;
+        for (const auto& member : members) names.push_back(name_of(member.second));
+        child = std::make_shared<Group>(std::move(names), group_->family);
         entry = child;
       }
     }
@@ -206,6 +210,8 @@ class ThreadComm final : public Communicator {
   CommStats stats() const override { return stats_; }
 
  private:
+  int name_of(int member) const { return group_->names[size_t(member)]; }
+
   std::byte* begin_collective(size_t bytes) {
     ++sequence_;
     ++stats_.collectives;
@@ -232,11 +238,11 @@ class ThreadComm final : public Communicator {
     switch (counter.wait_for(target, options, family.aborted)) {
       case WaitResult::reached: return;
       case WaitResult::timed_out:
-        abort(fmt::format("rank {}: {} {} waited {} s for rank {}", rank_, call, target, family.timeout_s, peer));
-        fail(ExitCode::comm, "rank {}: {} {} waited {} s for rank {}, which is at {}; the rank is dead or hangs", rank_, call, target, family.timeout_s, peer, counter.value());
+        abort(fmt::format("rank {}: {} {} waited {} s for rank {}", name_of(rank_), call, target, family.timeout_s, name_of(peer)));
+        fail(ExitCode::comm, "rank {}: {} {} waited {} s for rank {}, which is at {}; the rank is dead or hangs", name_of(rank_), call, target, family.timeout_s, name_of(peer), counter.value());
       case WaitResult::cancelled: {
         std::lock_guard lock(family.mutex);
-        fail(ExitCode::comm, "rank {}: {} {} given up: {}", rank_, call, target, family.reason);
+        fail(ExitCode::comm, "rank {}: {} {} given up: {}", name_of(rank_), call, target, family.reason);
       }
     }
   }
@@ -255,7 +261,9 @@ std::vector<std::unique_ptr<Communicator>> make_thread_group(const ThreadGroupOp
   auto family = std::make_shared<Family>();
   family->timeout_s = options.timeout_s;
   family->may_spin = options.may_spin;
-  auto group = std::make_shared<Group>(options.size, family);
+  std::vector<int> names(static_cast<size_t>(options.size));
+  std::iota(names.begin(), names.end(), 0);
+  auto group = std::make_shared<Group>(std::move(names), family);
   std::vector<std::unique_ptr<Communicator>> ends;
   for (int rank = 0; rank < options.size; ++rank) ends.push_back(std::make_unique<ThreadComm>(group, rank));
   return ends;

@@ -21,7 +21,7 @@ class Transformer final : public Model {
   ~Transformer() override {
     try {
       team_.wait_all();  // jobs in flight use the rank models
-    } catch (const std::exception&) {  // a failed team runs no job any more
+    } catch (...) {  // the team has failed before and said so; it runs no job any more
     }
   }
 

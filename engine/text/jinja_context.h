@@ -24,7 +24,8 @@ inline constexpr int kMaxNativeDepth = 1'000;  // evaluator calls open at once
 /// (about 64 MB) of any template. One rendering, one thread.
 class Context {
  public:
-  Context(const std::string& source_name, std::optional<std::time_t> now) : now(now), source_name_(source_name) {}
+  Context(const std::string& source_name, std::optional<std::time_t> fixed_now)
+      : now(fixed_now), source_name_(source_name) {}
 
   template <class... Args>
   [[noreturn]] void error(fmt::format_string<Args...> format, Args&&... args) const {

@@ -21,8 +21,8 @@ void append_repr(std::string& out, const Value& value, Context& context) {
   context.check_text_bytes(out.size());
 }
 
-template <class Integers>
-int64_t checked(bool overflow, Integers value, Context& context) {
+/// `value` is a reference because the argument before it computes it.
+int64_t checked(bool overflow, const int64_t& value, Context& context) {
   if (overflow) context.error("integer overflow");
   return value;
 }
@@ -394,6 +394,7 @@ Value get_attribute(const Value& object, const std::string& name, Context& conte
   if (object.is_dict()) {
     found = object.as<DictPtr>()->find(name);
   } else if (object.is<NamespacePtr>()) {
+    context.charge(object.as<NamespacePtr>()->entries.size() / 8);
     found = object.as<NamespacePtr>()->find(name);
   } else if (object.is<LoopPtr>()) {
     const Loop& loop = *object.as<LoopPtr>();

@@ -15,6 +15,18 @@ namespace paceline::jinja {
 
 namespace {
 
+constexpr std::array<std::pair<std::string_view, Operator>, 6> kCompareSymbols{{{"==", Operator::equal},
+                                                                                {"!=", Operator::not_equal},
+                                                                                {"<", Operator::less},
+                                                                                {"<=", Operator::less_equal},
+                                                                                {">", Operator::greater},
+                                                                                {">=", Operator::greater_equal}}};
+constexpr std::array<std::pair<std::string_view, Operator>, 2> kSumSymbols{
+    {{"+", Operator::add}, {"-", Operator::subtract}}};
+constexpr std::array<std::pair<std::string_view, Operator>, 4> kProductSymbols{
+    {{"*", Operator::multiply}, {"/", Operator::divide}, {"//", Operator::floor_divide}, {"%", Operator::modulo}}};
+constexpr std::array<std::pair<std::string_view, Operator>, 1> kPowerSymbols{{{"**", Operator::power}}};
+
 using Kind = Expression::Kind;
 using MutableExpression = std::unique_ptr<Expression>;
 
@@ -273,6 +285,12 @@ class Parser {
     return result;
   }
 
+  /// The start of a node with several operands.
+  static MutableExpression chain_of(Kind kind, MutableExpression first) {
+    const Position position = first->position;
+    return unary(kind, position, std::move(first));
+  }
+
   bool at_expression_end() const {
     return peek().kind == TokenKind::expression_end || peek().kind == TokenKind::block_end || is_symbol(")");
   }
@@ -282,7 +300,7 @@ class Parser {
     const auto one = [&] { return head == InForHead::yes ? parse_or() : parse_expression(); };
     auto first = one();
     if (!is_symbol(",")) return first;
-    auto tuple = unary(Kind::tuple, first->position, std::move(first));
+    auto tuple = chain_of(Kind::tuple, std::move(first));
     while (accept_symbol(",")) {
       if (at_expression_end() || is_symbol("=")) break;
       tuple->children.push_back(one());
@@ -309,7 +327,7 @@ class Parser {
   MutableExpression parse_logical(Kind kind, std::string_view word, Next next) {
     auto first = next();
     if (!is_name(word)) return first;
-    auto result = unary(kind, first->position, std::move(first));
+    auto result = chain_of(kind, std::move(first));
     while (accept_name(word)) result->children.push_back(next());
     return result;
   }
@@ -327,16 +345,10 @@ class Parser {
   }
 
   MutableExpression parse_compare() {
-    static constexpr std::array<std::pair<std::string_view, Operator>, 6> kSymbols{{{"==", Operator::equal},
-                                                                                     {"!=", Operator::not_equal},
-                                                                                     {"<", Operator::less},
-                                                                                     {"<=", Operator::less_equal},
-                                                                                     {">", Operator::greater},
-                                                                                     {">=", Operator::greater_equal}}};
     const auto next_operator = [&](Operator& op) {
       if (accept_name("in")) return op = Operator::in, true;
       if (is_name("not") && is_name("in", 1)) return take(), take(), op = Operator::not_in, true;
-      return accept_operator(kSymbols, op);
+      return accept_operator(kCompareSymbols, op);
     };
     return parse_chain(Kind::compare, next_operator, [&] { return parse_sum(); });
   }
@@ -354,7 +366,7 @@ class Parser {
     auto first = next();
     Operator op{};
     if (!next_operator(op)) return first;
-    auto chain = unary(kind, first->position, std::move(first));
+    auto chain = chain_of(kind, std::move(first));
     do {
       chain->operators.push_back(op);
       chain->children.push_back(next());
@@ -363,30 +375,25 @@ class Parser {
   }
 
   MutableExpression parse_sum() {
-    static constexpr std::array<std::pair<std::string_view, Operator>, 2> kSymbols{
-        {{"+", Operator::add}, {"-", Operator::subtract}}};
     return parse_chain(
-        Kind::arithmetic, [&](Operator& op) { return accept_operator(kSymbols, op); }, [&] { return parse_concat(); });
+        Kind::arithmetic, [&](Operator& op) { return accept_operator(kSumSymbols, op); },
+        [&] { return parse_concat(); });
   }
   MutableExpression parse_concat() {
     auto first = parse_product();
     if (!is_symbol("~")) return first;
-    auto result = unary(Kind::concat, first->position, std::move(first));
+    auto result = chain_of(Kind::concat, std::move(first));
     while (accept_symbol("~")) result->children.push_back(parse_product());
     return result;
   }
   MutableExpression parse_product() {
-    static constexpr std::array<std::pair<std::string_view, Operator>, 4> kSymbols{{{"*", Operator::multiply},
-                                                                                     {"/", Operator::divide},
-                                                                                     {"//", Operator::floor_divide},
-                                                                                     {"%", Operator::modulo}}};
     return parse_chain(
-        Kind::arithmetic, [&](Operator& op) { return accept_operator(kSymbols, op); }, [&] { return parse_power(); });
+        Kind::arithmetic, [&](Operator& op) { return accept_operator(kProductSymbols, op); },
+        [&] { return parse_power(); });
   }
   MutableExpression parse_power() {
-    static constexpr std::array<std::pair<std::string_view, Operator>, 1> kSymbols{{{"**", Operator::power}}};
     return parse_chain(
-        Kind::arithmetic, [&](Operator& op) { return accept_operator(kSymbols, op); },
+        Kind::arithmetic, [&](Operator& op) { return accept_operator(kPowerSymbols, op); },
         [&] { return parse_unary(Filters::allowed); });
   }
 
@@ -504,8 +511,7 @@ class Parser {
   }
 
   std::string expect_attribute() {
-    if (peek().kind == TokenKind::name && peek().text.starts_with("_"))
-      error("attribute {} is not allowed", found());
+    if (peek().kind == TokenKind::name && peek().text.starts_with("_")) error("attribute {} is not allowed", found());
     return expect_name();
   }
 

@@ -132,7 +132,8 @@ std::string float_repr(double value) {
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific).ptr;
   const std::string_view shortest(buffer, static_cast<size_t>(end - buffer));  // -d.ddde±xx
   const size_t mark = shortest.find('e');
-  const int exponent = std::atoi(shortest.data() + mark + 1);
+  int exponent = 0;
+  std::from_chars(shortest.data() + mark + (shortest[mark + 1] == '+' ? 2 : 1), end, exponent);
   if (exponent < -4 || exponent >= 16)
     return fmt::format("{}e{}{:02}", shortest.substr(0, mark), exponent < 0 ? '-' : '+', std::abs(exponent));
   const auto fixed_end = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed).ptr;

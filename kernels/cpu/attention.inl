@@ -16,46 +16,38 @@ constexpr int vectors_for(int lines) {
 /// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L].
 template <class T, int L, int V>
 void score_vectors(const T* const* key, int64_t d_stride, const float* q, int k_dim, float* score) {
-  F32x16 sum[V][L];
+  F32x16 sum[V * L];  // flat: see gemm_tile
+  const T* from[V];
+  for (int v = 0; v < V; ++v) from[v] = key[v];
 #pragma GCC unroll 24
-  for (int v = 0; v < V; ++v)
+  for (int j = 0; j < V * L; ++j) sum[j] = F32x16(0.0f);
+  for (int d = 0; d < k_dim; ++d, q += L) {
+    F32x16 k[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) k[v] = load(from[v] + d * d_stride);
 #pragma GCC unroll 24
-    for (int l = 0; l < L; ++l) sum[v][l] = F32x16(0.0f);
-  for (int d = 0; d < k_dim; ++d)
+    for (int j = 0; j < V * L; ++j) sum[j] = fma(F32x16(q[j % L]), k[j / L], sum[j]);
+  }
 #pragma GCC unroll 24
-    for (int v = 0; v < V; ++v) {
-      const F32x16 k = load(key[v] + d * d_stride);
-#pragma GCC unroll 24
-      for (int l = 0; l < L; ++l) sum[v][l] = fma(F32x16(q[d * L + l]), k, sum[v][l]);
-    }
-#pragma GCC unroll 24
-  for (int v = 0; v < V; ++v)
-#pragma GCC unroll 24
-    for (int l = 0; l < L; ++l) store(score + l * kChunkKeys + v * 16, sum[v][l]);
+  for (int j = 0; j < V * L; ++j) store(score + j % L * kChunkKeys + j / L * 16, sum[j]);
 }
 
 /// o[L][V * 16] += weight[L][key] * value[key], key by key. Row of key i: value + i * v_stride.
 template <class T, int L, int V>
 void add_values(const T* value, int64_t v_stride, int num_keys, const float* weight, float* o, int64_t o_stride,
                 int last_count) {
-  F32x16 sum[V][L];
+  F32x16 sum[V * L];
 #pragma GCC unroll 24
-  for (int v = 0; v < V; ++v)
+  for (int j = 0; j < V * L; ++j) sum[j] = load(o + j % L * o_stride + j / L * 16);
+  for (int key = 0; key < num_keys; ++key, value += v_stride, ++weight) {
+    F32x16 x[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) x[v] = V == 1 ? load_n(value + v * 16, last_count) : load(value + v * 16);
 #pragma GCC unroll 24
-    for (int l = 0; l < L; ++l) sum[v][l] = load(o + l * o_stride + v * 16);
-  for (int key = 0; key < num_keys; ++key) {
-#pragma GCC unroll 24
-    for (int v = 0; v < V; ++v) {
-      const T* from = value + key * v_stride + v * 16;
-      const F32x16 x = V == 1 ? load_n(from, last_count) : load(from);
-#pragma GCC unroll 24
-      for (int l = 0; l < L; ++l) sum[v][l] = fma(F32x16(weight[l * kChunkKeys + key]), x, sum[v][l]);
-    }
+    for (int j = 0; j < V * L; ++j) sum[j] = fma(F32x16(weight[j % L * kChunkKeys]), x[j / L], sum[j]);
   }
 #pragma GCC unroll 24
-  for (int v = 0; v < V; ++v)
-#pragma GCC unroll 24
-    for (int l = 0; l < L; ++l) store(o + l * o_stride + v * 16, sum[v][l]);
+  for (int j = 0; j < V * L; ++j) store(o + j % L * o_stride + j / L * 16, sum[j]);
 }
 
 /// Pages of one sequence and KV head.

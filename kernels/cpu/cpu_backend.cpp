@@ -108,7 +108,7 @@ void CpuBackend::embed(const EmbedArgs& args) {
       const int64_t at = token - args.row_begin;
       float* out = args.out.f32_row(row);
       if (token >= 0 && at >= 0 && at < table.n)
-        unpack(table.memory.data(), at, table.k, out);
+        unpack(table.memory.data(), at, table.k, table.k_chunks, out);
       else
         std::fill(out, out + table.k, -0.0f);
     }

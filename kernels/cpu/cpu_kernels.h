@@ -17,12 +17,31 @@ inline constexpr int kChunkKeys = 256;        // = kAttentionChunk
 inline constexpr int kMaxTileRows = 12;       // gemm register tile
 inline constexpr int kMaxAttentionLines = 12; // (row, head) pairs that share one read of K and V
 
+/// Chunks whose steps lie side by side in a panel.
+inline constexpr int kInterleave = 2;
+
+/// The order of a panel's k: when the chunks have equal lengths, groups of up to kInterleave chunks, step by step,
+/// the group's chunks side by side, so that several chains run over one stream of memory; else 0, 1, 2, ....
+/// Activations are packed in the same order.
+struct PanelOrder {
+  bool even = false;
+  int64_t length = 0;  // of a chunk
+  int interleave = 1;
+  int groups = 1;
+  PACELINE_MATH PanelOrder(int64_t k, int k_chunks) : even(k % k_chunks == 0), length(k) {
+    if (!even) return;
+    length = k / k_chunks;
+    interleave = k_chunks < kInterleave ? k_chunks : kInterleave;
+    groups = k_chunks / interleave;
+  }
+};
+
 /// Rows are cut into num_tiles tiles of num_rows / num_tiles rows, the first num_rows % num_tiles one more.
 struct GemmWork {
-  const float* x = nullptr;  // tile t of R rows, first row r: x + r * k, as [k][R]
+  const float* x = nullptr;  // tile t of R rows, first row r: x + r * k, as [k in PanelOrder][R]
   int num_rows = 0;
   int num_tiles = 0;
-  const void* w = nullptr;   // [panel][k][16]
+  const void* w = nullptr;   // [panel][k in PanelOrder][16]
   int64_t k = 0;
   int k_chunks = 0;
   const float* bias = nullptr;  // [n] or null
@@ -33,12 +52,12 @@ struct GemmWork {
   bool glu = false;
   Activation activation = Activation::silu;
 
-  int tile_begin(int tile) const {
+  PACELINE_MATH int tile_begin(int tile) const {
     const int more = num_rows % num_tiles;
     return tile * (num_rows / num_tiles) + (tile < more ? tile : more);
   }
   /// A unit is a panel, or with pair_panels a gate panel and its up panel.
-  int64_t num_units() const { return ((pair_panels ? n / 2 : n) + kLanes - 1) / kLanes; }
+  PACELINE_MATH int64_t num_units() const { return ((pair_panels ? n / 2 : n) + kLanes - 1) / kLanes; }
 };
 
 struct NormWork {
@@ -86,9 +105,9 @@ struct AttentionTile {
 
 /// What a chunk of keys leaves for a line: max, sum, 1 if any key was visible, padding to 16, then o[v_dim padded].
 inline constexpr int64_t kPartialHeader = 16;
-constexpr int64_t partial_stride(int v_dim) { return kPartialHeader + (v_dim + kLanes - 1) / kLanes * kLanes; }
+PACELINE_MATH constexpr int64_t partial_stride(int v_dim) { return kPartialHeader + (v_dim + kLanes - 1) / kLanes * kLanes; }
 /// Floats of scratch for one attention_partial call.
-constexpr int64_t attention_scratch(int k_dim, int v_dim) {
+PACELINE_MATH constexpr int64_t attention_scratch(int k_dim, int v_dim) {
   return int64_t{kMaxAttentionLines} * (k_dim + kChunkKeys) + int64_t{kChunkKeys} * (v_dim + kLanes);
 }
 
@@ -119,14 +138,15 @@ struct RopeWork {
 struct CpuKernels {
   int max_tile_rows;
   int max_attention_lines;
-  /// [rows][stride] to [k][rows]; rows <= kMaxTileRows
-  void (*pack_rows)(const float* x, int64_t stride, int rows, int64_t k, float* out);
+  /// [rows][stride] to [k in PanelOrder][rows]; rows <= kMaxTileRows
+  void (*pack_rows)(const float* x, int64_t stride, int rows, int64_t k, int k_chunks, float* out);
   void (*gemm[kNumStorage])(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin, int64_t unit_end);
-  /// 16 rows or fewer (missing ones become zeros) to a panel [k][16]: [source][target]
-  void (*pack_panel[kNumStorage][kNumStorage])(const void* rows, int64_t stride, int num_rows, int64_t k, void* panel);
+  /// 16 rows or fewer (missing ones become zeros) to a panel: [source][target]
+  void (*pack_panel[kNumStorage][kNumStorage])(const void* rows, int64_t stride, int num_rows, int64_t k, int k_chunks,
+                                               void* panel);
   void (*norm)(const NormWork& work, int64_t row_begin, int64_t row_end);
   /// Row `row` of a packed matrix, widened.
-  void (*unpack_row[kNumStorage])(const void* w, int64_t row, int64_t k, float* out);
+  void (*unpack_row[kNumStorage])(const void* w, int64_t row, int64_t k, int k_chunks, float* out);
   void (*rope)(const RopeWork& work);
   void (*activation)(float* x, int64_t count, Activation activation);
   /// Rows [row_begin, row_end) of one KV head.

@@ -22,8 +22,8 @@ void widen_row(const HostWeight& part, int64_t row, float* out) {
 }
 
 /// Stacked rows [begin, begin + 16) to one panel; rows beyond the last part are zero.
-void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex target, const CpuKernels& kernels,
-                  void* panel) {
+void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex target, int k_chunks,
+                  const CpuKernels& kernels, void* panel) {
   int64_t part_begin = 0;
   for (const HostWeight& part : parts) {
     const bool ends_here = begin + kPanel <= part_begin + part.rows || &part == &parts.back();
@@ -31,7 +31,7 @@ void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex
       const int64_t row = begin - part_begin;
       const int num_rows = int(std::min<int64_t>(kPanel, part.rows - row));
       kernels.pack_panel[storage_index(part.dtype)][target](element(part, row), part.row_stride, num_rows, part.cols,
-                                                            panel);
+                                                            k_chunks, panel);
       return;
     }
     part_begin += part.rows;
@@ -46,7 +46,7 @@ void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex
         widen_row(part, begin + r - part_begin, rows.data() + r * k);
     part_begin += part.rows;
   }
-  kernels.pack_panel[kStoreF32][target](rows.data(), k, kPanel, k, panel);
+  kernels.pack_panel[kStoreF32][target](rows.data(), k, kPanel, k, k_chunks, panel);
 }
 
 }  // namespace
@@ -92,9 +92,9 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const 
   pool.parallel_for(num_panels, [&](int64_t panel, int) {
     void* to = static_cast<char*>(weight->memory.data()) + panel * panel_bytes;
     if (spec.pair_panels)
-      pack_rows_of(parts.subspan(size_t(panel % 2), 1), panel / 2 * kPanel, target, kernels, to);
+      pack_rows_of(parts.subspan(size_t(panel % 2), 1), panel / 2 * kPanel, target, spec.k_chunks, kernels, to);
     else
-      pack_rows_of(parts, panel * kPanel, target, kernels, to);
+      pack_rows_of(parts, panel * kPanel, target, spec.k_chunks, kernels, to);
   });
   return weight;
 }

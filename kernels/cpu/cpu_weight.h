@@ -1,5 +1,6 @@
 #pragma once
-// Packed weights of the CPU: panels of 16 output rows, [n / 16][k][16], the last panel filled with zero rows.
+// Packed weights of the CPU: panels of 16 output rows, [n / 16][k in PanelOrder][16], the last
+// panel filled with zero rows.
 
 #include <atomic>
 #include <memory>

@@ -14,10 +14,10 @@ constexpr double kGrainNs = 1500;
 constexpr double kBytesPerNs = 12;
 constexpr double kFlopsPerNs = 80;
 
-/// Activations as tiles [k][R]; a single row is its own tile.
+/// Activations as tiles, in the order of the panels.
 const float* tile_rows(const GemmArgs& args, const GemmWork& work, const CpuKernels& kernels, ThreadPool& pool,
                        MappedMemory& tiles) {
-  if (work.num_rows == 1) return args.x.f32_row(0);
+  if (work.num_rows == 1 && work.k_chunks == 1) return args.x.f32_row(0);
   tiles.reserve(size_t(work.num_rows) * size_t(work.k) * sizeof(float));
   float* to = tiles.floats();
   const int64_t grain = std::max<int64_t>(1, 16384 / (work.k * kernels.max_tile_rows + 1));
@@ -25,7 +25,7 @@ const float* tile_rows(const GemmArgs& args, const GemmWork& work, const CpuKern
     for (int tile = int(begin); tile < int(end); ++tile) {
       const int row = work.tile_begin(tile);
       kernels.pack_rows(args.x.f32_row(row), args.x.stride, work.tile_begin(tile + 1) - row, work.k,
-                        to + int64_t(row) * work.k);
+                        work.k_chunks, to + int64_t(row) * work.k);
     }
   });
   return to;

@@ -1,97 +1,122 @@
 // y = x Wᵀ, one family for every number of rows (docs/numerics.md): per output one fma chain in k order inside each
 // of k_chunks chunks, the chunk sums added as a binary tree, then bias. Lanes are outputs, so the bits of an output
-// depend on nothing else. Included by kernels_<isa>.cpp after its simd header.
+// depend on nothing else. Panels hold chunks interleaved (PanelOrder), so that several chains run side by side over
+// one stream of memory. Included by kernels_<isa>.cpp after its simd header.
 
 namespace paceline {
 namespace {
 
-/// Chunks in flight for a tile of `rows`: as many independent chains as registers hold, up to 8.
+/// Chunks in flight for a tile of `rows`: as many independent chains as registers hold, up to kInterleave.
 constexpr int chunks_in_flight(int rows) {
   int chunks = 1;
-  while (chunks < 8 && rows * chunks * 2 <= kMaxAccumulators) chunks *= 2;
+  while (chunks < kInterleave && rows * chunks * 2 <= kMaxAccumulators) chunks *= 2;
   return chunks;
 }
 constexpr int tile_rows_limit() { return kMaxAccumulators < kMaxTileRows ? kMaxAccumulators : kMaxTileRows; }
 
-/// out[R][16] = x[k][R] · panel[k][16]; `ahead` elements behind each load the next panel is fetched.
+/// Adds a chunk group's sums to the tree: a binary counter whose digits are partial trees, then leaves them in
+/// `out` when the group is the last. stack: [3][R * 16].
+template <int R>
+PACELINE_MATH void add_to_tree(F32x16* sum, int group, int num_groups, float (&stack)[3][R * 16], float* out) {
+  int level = 0;
+  for (int carry = group; carry & 1; carry >>= 1, ++level)
+#pragma GCC unroll 24
+    for (int r = 0; r < R; ++r) sum[r] = load(stack[level] + r * 16) + sum[r];
+  float* to = group + 1 == num_groups ? out : stack[level];
+#pragma GCC unroll 24
+  for (int r = 0; r < R; ++r) store(to + r * 16, sum[r]);
+}
+
+/// One level of the tree inside a group of C chunks.
+template <int C, int R, int Width>
+PACELINE_MATH void add_chunks(F32x16* sum) {
+  if constexpr (Width < C) {
+#pragma GCC unroll 24
+    for (int j = 0; j < (C - Width) * R; ++j)
+      if (j / R % (2 * Width) == 0) sum[j] = sum[j] + sum[j + Width * R];
+  }
+}
+
+/// Bytes by which panels are fetched ahead where rows keep the core too busy for the hardware to run ahead; below,
+/// the plain stream is fastest.
+inline constexpr int64_t kFetchAheadBytes = 4096;
+inline constexpr int kFetchAheadRows = 4;
+
+/// out[R][16] = x · panel for chunks of `length` steps in groups of `interleave`, C chunks at a time.
 template <class W, int R, int C>
-void gemm_tile(const W* __restrict w, const float* __restrict x, int64_t k, int k_chunks, int64_t ahead,
+void gemm_tile(const W* __restrict w, const float* __restrict x, int64_t length, int k_chunks, int interleave,
                float* __restrict out) {
-  constexpr int kUnroll = sizeof(W) == 4 ? 1 : 2;  // one prefetch per 64 bytes
+  constexpr int kLine = 64 / int(sizeof(W));
+  constexpr int64_t kAhead = kFetchAheadBytes / int(sizeof(W));
   alignas(64) float stack[3][R * 16];
-  const int64_t short_len = k / k_chunks;
   const int num_groups = k_chunks / C;
+  const int64_t w_step = int64_t{interleave} * 16, x_step = int64_t{interleave} * R;
   for (int group = 0; group < num_groups; ++group) {
-    const W* wc[C];
-    const float* xc[C];
-    F32x16 sum[C][R];
+    const int64_t first = group * C / interleave * interleave * length + group * C % interleave;
+    const W* wi = w + first * 16;
+    const float* xi = x + first * R;
+    // one flat array per loop nest: GCC keeps it in registers, [C][R] it does not
+    F32x16 sum[C * R];
 #pragma GCC unroll 24
-    for (int c = 0; c < C; ++c) {
-      const int64_t begin = int64_t(group * C + c) * k / k_chunks;
-      wc[c] = w + begin * 16;
-      xc[c] = x + begin * R;
-#pragma GCC unroll 24
-      for (int r = 0; r < R; ++r) sum[c][r] = F32x16(0.0f);
-    }
-    const auto step = [&](int c, int64_t i) __attribute__((always_inline)) {
-      const F32x16 weight = load(wc[c] + i * 16);
-#pragma GCC unroll 24
-      for (int r = 0; r < R; ++r) sum[c][r] = fma(F32x16(xc[c][i * R + r]), weight, sum[c][r]);
-    };
-    int64_t i = 0;
-    for (; i + kUnroll <= short_len; i += kUnroll) {
-#pragma GCC unroll 24
-      for (int c = 0; c < C; ++c) {
-        prefetch(wc[c] + i * 16 + ahead);
-#pragma GCC unroll 2
-        for (int u = 0; u < kUnroll; ++u) step(c, i + u);
+    for (int j = 0; j < C * R; ++j) sum[j] = F32x16(0.0f);
+    for (int64_t i = 0; i < length; ++i) {
+      if constexpr (R >= kFetchAheadRows) {
+#pragma GCC unroll 4
+        for (int at = 0; at < C * 16; at += kLine) prefetch(wi + kAhead + at);
       }
+      F32x16 weight[C];
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) weight[c] = load(wi + c * 16);
+#pragma GCC unroll 24
+      for (int j = 0; j < C * R; ++j) sum[j] = fma(F32x16(xi[j]), weight[j / R], sum[j]);
+      wi += w_step;
+      xi += x_step;
     }
-    for (; i < short_len; ++i)
+    add_chunks<C, R, 1>(sum);
+    add_chunks<C, R, 2>(sum);
+    add_to_tree<R>(sum, group, num_groups, stack, out);
+  }
+}
+
+/// The same for k that k_chunks does not divide: plain order, chunk c is [c k / k_chunks, (c + 1) k / k_chunks).
+template <class W, int R>
+void gemm_tile_uneven(const W* __restrict w, const float* __restrict x, int64_t k, int k_chunks,
+                      float* __restrict out) {
+  alignas(64) float stack[3][R * 16];
+  for (int chunk = 0; chunk < k_chunks; ++chunk) {
+    const int64_t end = (chunk + 1) * k / k_chunks;
+    F32x16 sum[R];
 #pragma GCC unroll 24
-      for (int c = 0; c < C; ++c) step(c, i);
+    for (int r = 0; r < R; ++r) sum[r] = F32x16(0.0f);
+    for (int64_t i = chunk * k / k_chunks; i < end; ++i) {
+      const F32x16 weight = load(w + i * 16);
 #pragma GCC unroll 24
-    for (int c = 0; c < C; ++c)
-      if (int64_t(group * C + c + 1) * k / k_chunks - int64_t(group * C + c) * k / k_chunks > short_len)
-        step(c, short_len);
-    // the tree: inside the group in registers, across groups as a binary counter carries
-#pragma GCC unroll 3
-    for (int width = 1; width < C; width *= 2)
-#pragma GCC unroll 24
-      for (int c = 0; c + width < C; c += 2 * width)
-#pragma GCC unroll 24
-        for (int r = 0; r < R; ++r) sum[c][r] = sum[c][r] + sum[c + width][r];
-    int level = 0;
-    for (int carry = group; carry & 1; carry >>= 1, ++level)
-#pragma GCC unroll 24
-      for (int r = 0; r < R; ++r) sum[0][r] = load(stack[level] + r * 16) + sum[0][r];
-    float* to = group + 1 == num_groups ? out : stack[level];
-#pragma GCC unroll 24
-    for (int r = 0; r < R; ++r) store(to + r * 16, sum[0][r]);
+      for (int r = 0; r < R; ++r) sum[r] = fma(F32x16(x[i * R + r]), weight, sum[r]);
+    }
+    add_to_tree<R>(sum, chunk, k_chunks, stack, out);
   }
 }
 
 template <class W>
-using GemmTile = void (*)(const W*, const float*, int64_t, int, int64_t, float*);
+struct GemmTile {
+  void (*even)(const W*, const float*, int64_t, int, int, float*);
+  void (*uneven)(const W*, const float*, int64_t, int, float*);
+};
 
 template <class W, int R>
-GemmTile<W> tile_for_chunks(int k_chunks) {
+GemmTile<W> tile_for_chunks(int interleave) {
   constexpr int kMost = chunks_in_flight(R);
-  if constexpr (kMost >= 8)
-    if (k_chunks >= 8) return gemm_tile<W, R, 8>;
-  if constexpr (kMost >= 4)
-    if (k_chunks >= 4) return gemm_tile<W, R, 4>;
   if constexpr (kMost >= 2)
-    if (k_chunks >= 2) return gemm_tile<W, R, 2>;
-  return gemm_tile<W, R, 1>;
+    if (interleave >= 2) return {gemm_tile<W, R, 2>, gemm_tile_uneven<W, R>};
+  return {gemm_tile<W, R, 1>, gemm_tile_uneven<W, R>};
 }
 
 template <class W, int R = 1>
-GemmTile<W> tile_for(int rows, int k_chunks) {
+GemmTile<W> tile_for(int rows, int interleave) {
   if constexpr (R < tile_rows_limit()) {
-    if (rows > R) return tile_for<W, R + 1>(rows, k_chunks);
+    if (rows > R) return tile_for<W, R + 1>(rows, interleave);
   }
-  return tile_for_chunks<W, R>(k_chunks);
+  return tile_for_chunks<W, R>(interleave);
 }
 
 inline F32x16 with_bias(F32x16 sum, const float* bias, int64_t col, int count) {
@@ -103,18 +128,20 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
   alignas(64) float tile_out[2][kMaxTileRows * 16];
   const int64_t panel_elements = work.k * 16;
   const int64_t half = work.n / 2;
+  const PanelOrder order(work.k, work.k_chunks);
   const W* weights = static_cast<const W*>(work.w);
-  const int64_t last_panel = work.num_units() * (work.pair_panels ? 2 : 1) - 1;
   for (int64_t unit = unit_begin; unit < unit_end; ++unit) {
     for (int tile = tile_begin; tile < tile_end; ++tile) {
       const int row = work.tile_begin(tile);
       const int rows = work.tile_begin(tile + 1) - row;
       const float* x = work.x + int64_t(row) * work.k;
-      const GemmTile<W> run = tile_for<W>(rows, work.k_chunks);
+      const GemmTile<W> run = tile_for<W>(rows, order.interleave);
       const auto run_panel = [&](int64_t panel, float* out) {
-        // later tiles find the panel in the cache already, and nothing lies behind the last one
-        const int64_t ahead = tile == tile_begin && panel < last_panel ? panel_elements : 0;
-        run(weights + panel * panel_elements, x, work.k, work.k_chunks, ahead, out);
+        const W* w = weights + panel * panel_elements;
+        if (order.even)
+          run.even(w, x, order.length, work.k_chunks, order.interleave, out);
+        else
+          run.uneven(w, x, work.k, work.k_chunks, out);
       };
       float* y = work.y + int64_t(row) * work.y_stride;
       const int64_t col = unit * 16;
@@ -143,32 +170,42 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
   }
 }
 
-void pack_rows(const float* x, int64_t stride, int rows, int64_t k, float* out) {
-  for (int64_t i = 0; i < k; ++i)
-    for (int r = 0; r < rows; ++r) out[i * rows + r] = x[r * stride + i];
+void pack_rows(const float* x, int64_t stride, int rows, int64_t k, int k_chunks, float* out) {
+  const PanelOrder order(k, k_chunks);
+  for (int64_t group = 0; group < order.groups; ++group, x += order.interleave * order.length)
+    for (int64_t i = 0; i < order.length; ++i)
+      for (int64_t c = 0; c < order.interleave; ++c)
+        for (int r = 0; r < rows; ++r) *out++ = x[r * stride + c * order.length + i];
 }
 
 /// 16 x 16 through a buffer in L1.
 template <class S, class W>
-void pack_panel(const void* rows, int64_t stride, int num_rows, int64_t k, void* panel) {
+void pack_panel(const void* rows, int64_t stride, int num_rows, int64_t k, int k_chunks, void* panel) {
+  const PanelOrder order(k, k_chunks);
   const S* from = static_cast<const S*>(rows);
-  W* to = static_cast<W*>(panel);
   alignas(64) float square[16][16] = {};
   alignas(64) float column[16];
-  for (int64_t i = 0; i < k; i += 16) {
-    const int count = k - i < 16 ? int(k - i) : 16;
-    for (int r = 0; r < num_rows; ++r) store(square[r], load_n(from + r * stride + i, count));
-    for (int j = 0; j < count; ++j) {
-      for (int r = 0; r < 16; ++r) column[r] = square[r][j];
-      store(to + (i + j) * 16, load(column));
+  for (int64_t chunk = 0; chunk < order.groups * order.interleave; ++chunk, from += order.length) {
+    W* to = static_cast<W*>(panel) +
+            (chunk / order.interleave * order.interleave * order.length + chunk % order.interleave) * 16;
+    for (int64_t i = 0; i < order.length; i += 16) {
+      const int count = order.length - i < 16 ? int(order.length - i) : 16;
+      for (int r = 0; r < num_rows; ++r) store(square[r], load_n(from + r * stride + i, count));
+      for (int j = 0; j < count; ++j) {
+        for (int r = 0; r < 16; ++r) column[r] = square[r][j];
+        store(to + (i + j) * order.interleave * 16, load(column));
+      }
     }
   }
 }
 
 template <class W>
-void unpack_row(const void* w, int64_t row, int64_t k, float* out) {
+void unpack_row(const void* w, int64_t row, int64_t k, int k_chunks, float* out) {
+  const PanelOrder order(k, k_chunks);
   const W* from = static_cast<const W*>(w) + row / 16 * 16 * k + row % 16;
-  for (int64_t i = 0; i < k; ++i) out[i] = to_f32(from[i * 16]);
+  for (int64_t group = 0; group < order.groups; ++group, out += order.interleave * order.length)
+    for (int64_t i = 0; i < order.length; ++i)
+      for (int64_t c = 0; c < order.interleave; ++c, from += 16) out[c * order.length + i] = to_f32(*from);
 }
 
 }  // namespace

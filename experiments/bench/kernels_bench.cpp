@@ -1,0 +1,336 @@
+// Speed of the CPU ops beside what the machine can do at all: plain reads of the same memory, and fused
+// multiply-adds. Every gemm row states its share of both.
+//
+//   kernels_bench --benchmark_filter='Gemm|Read|Fma' --benchmark_repetitions=9
+//
+// Environment: PACELINE_BENCH_THREADS (default: usable cores).
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/cores.h"
+#include "kernels/cpu/mapped_memory.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace paceline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int num_threads() {
+  const char* text = std::getenv("PACELINE_BENCH_THREADS");
+  return text ? std::max(1, std::atoi(text)) : usable_cores();
+}
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+#if defined(__x86_64__)
+#define PACELINE_BENCH_TARGET __attribute__((target("avx2,fma")))
+#else
+#define PACELINE_BENCH_TARGET
+#endif
+typedef float Float8 __attribute__((vector_size(32)));
+
+/// Sum over `bytes` read as eight streams.
+PACELINE_BENCH_TARGET void read_streams(const char* from, size_t bytes, float* sink) {
+  const size_t part = bytes / 8 / 64 * 64;
+  Float8 sum[8] = {};
+  for (size_t at = 0; at < part; at += 64)
+    for (int stream = 0; stream < 8; ++stream) {
+      const auto* line = reinterpret_cast<const Float8*>(from + size_t(stream) * part + at);
+      sum[stream] += line[0];
+      sum[stream] += line[1];
+    }
+  for (int i = 1; i < 8; ++i) sum[0] += sum[i];
+  *sink = sum[0][0];
+  benchmark::ClobberMemory();
+}
+
+/// Bytes per second that all threads together read from an allocation made and touched as packed weights are.
+double measure_read(ThreadPool& pool, const MappedMemory& memory, int passes) {
+  const auto begin = Clock::now();
+  const size_t piece = size_t{1} << 20;
+  for (int pass = 0; pass < passes; ++pass)
+    pool.parallel_for(int64_t(memory.bytes() / piece), [&](int64_t task, int) {
+      float sink;
+      read_streams(static_cast<const char*>(memory.data()) + size_t(task) * piece, piece, &sink);
+      benchmark::DoNotOptimize(sink);
+    });
+  return double(memory.bytes()) * passes / seconds_since(begin);
+}
+
+void touch(ThreadPool& pool, const MappedMemory& memory) {
+  const size_t piece = size_t{1} << 20;
+  pool.parallel_for(int64_t(memory.bytes() / piece), [&](int64_t task, int) {
+    float* to = memory.floats() + size_t(task) * piece / 4;
+    std::fill(to, to + piece / 4, 1.0f);
+  });
+}
+
+/// The best of several passes over 84 MB (the size of target-42m in bf16), once per process.
+double read_bandwidth() {
+  static const double best = [] {
+    ThreadPool pool(num_threads());
+    const MappedMemory memory(size_t{84} << 20);
+    touch(pool, memory);
+    double most = 0;
+    for (int i = 0; i < 20; ++i) most = std::max(most, measure_read(pool, memory, 2));
+    return most;
+  }();
+  return best;
+}
+
+#if defined(__x86_64__)
+#define PACELINE_FMA_TARGET __attribute__((target("avx512f")))
+typedef float FloatWide __attribute__((vector_size(64)));
+#else
+#define PACELINE_FMA_TARGET
+typedef float FloatWide __attribute__((vector_size(16)));
+#endif
+
+/// 12 independent chains; written out, for an array would live in memory.
+PACELINE_FMA_TARGET float fma_chains(int64_t steps) {
+  FloatWide s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
+  const FloatWide a = FloatWide{} + 0.999f, b = FloatWide{} + 0.001f;
+  for (int64_t step = 0; step < steps; ++step) {
+#if defined(__x86_64__)
+    asm volatile(
+        "vfmadd213ps %13, %12, %0\n\tvfmadd213ps %13, %12, %1\n\tvfmadd213ps %13, %12, %2\n\t"
+        "vfmadd213ps %13, %12, %3\n\tvfmadd213ps %13, %12, %4\n\tvfmadd213ps %13, %12, %5\n\t"
+        "vfmadd213ps %13, %12, %6\n\tvfmadd213ps %13, %12, %7\n\tvfmadd213ps %13, %12, %8\n\t"
+        "vfmadd213ps %13, %12, %9\n\tvfmadd213ps %13, %12, %10\n\tvfmadd213ps %13, %12, %11"
+        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9),
+          "+v"(s10), "+v"(s11)
+        : "v"(a), "v"(b));
+#else
+    s0 = s0 * a + b, s1 = s1 * a + b, s2 = s2 * a + b, s3 = s3 * a + b, s4 = s4 * a + b, s5 = s5 * a + b;
+    s6 = s6 * a + b, s7 = s7 * a + b, s8 = s8 * a + b, s9 = s9 * a + b, s10 = s10 * a + b, s11 = s11 * a + b;
+#endif
+  }
+  const FloatWide sum = s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11;
+  return sum[0];
+}
+
+/// Floating-point operations per second of all threads together.
+double fma_peak() {
+  static const double best = [] {
+    if (best_isa() != Isa::avx512) return 0.0;
+    ThreadPool pool(num_threads());
+    double most = 0;
+    const int64_t steps = 200'000;
+    for (int i = 0; i < 10; ++i) {
+      const auto begin = Clock::now();
+      pool.parallel_for(pool.num_threads() * 4, [&](int64_t, int) { benchmark::DoNotOptimize(fma_chains(steps)); });
+      most = std::max(most, double(pool.num_threads() * 4 * steps) * 12 * 2 * double(sizeof(FloatWide) / 4) / seconds_since(begin));
+    }
+    return most;
+  }();
+  return best;
+}
+
+Backend& backend() {
+  static const std::unique_ptr<Backend> made = make_backend("cpu", {.threads = num_threads()});
+  return *made;
+}
+
+MatView rows(int m, int cols) {
+  static std::map<std::pair<int, int>, void*> kept;
+  void*& data = kept[{m, cols}];
+  if (!data) {
+    data = backend().alloc(size_t(m) * size_t(cols) * 4);
+    for (int i = 0; i < m * cols; ++i) static_cast<float*>(data)[i] = float(i % 17) * 0.01f;
+  }
+  return f32_view(static_cast<float*>(data), m, cols);
+}
+
+struct Shape {
+  const char* name;
+  int n, k;
+  bool glu;
+  int copies;  // so that a pass over all of them exceeds the last-level cache, as a model does
+};
+constexpr Shape kShapes[] = {{"qkv", 1024, 512, false, 60},     {"o", 512, 512, false, 120},
+                             {"gate_up", 3072, 512, true, 20},  {"down", 512, 1536, false, 40},
+                             {"head", 8193, 512, false, 8},     {"small", 128, 64, false, 1},
+                             {"small_head", 8193, 64, false, 1}};
+
+const std::vector<Weight>& weights(const Shape& shape, DType dtype) {
+  static std::map<std::pair<const char*, DType>, std::vector<Weight>> kept;
+  std::vector<Weight>& all = kept[{shape.name, dtype}];
+  if (all.empty()) {
+    const std::vector<float> values(size_t(shape.n) * size_t(shape.k), 0.01f);
+    const HostWeight whole{values.data(), DType::f32, shape.n, shape.k, shape.k};
+    HostWeight half = whole;
+    half.rows /= 2;
+    const HostWeight parts[] = {half, half};
+    for (int i = 0; i < shape.copies; ++i)
+      all.push_back(shape.glu ? backend().pack(parts, {.dtype = dtype, .pair_panels = true})
+                              : backend().pack({&whole, 1}, {.dtype = dtype}));
+  }
+  return all;
+}
+
+void run_gemm(benchmark::State& state, const Shape& shape, DType dtype, int m) {
+  const std::vector<Weight>& w = weights(shape, dtype);
+  const MatView x = rows(m, shape.k), y = rows(m, shape.glu ? shape.n / 2 : shape.n);
+  const Traffic before = backend().traffic();
+  const auto begin = Clock::now();
+  int64_t calls = 0;
+  for (auto _ : state) {
+    backend().gemm({.x = x, .w = w[size_t(calls++) % w.size()].get(), .y = y, .glu = shape.glu});
+  }
+  const double seconds = seconds_since(begin);
+  const Traffic after = backend().traffic();
+  const double bytes_s = double(after.weight_bytes - before.weight_bytes) / seconds;
+  const double flops_s = double(after.flops - before.flops) / seconds;
+  state.counters["GB/s"] = bytes_s * 1e-9;
+  state.counters["GFLOP/s"] = flops_s * 1e-9;
+  state.counters["of_read"] = bytes_s / read_bandwidth();
+  if (fma_peak() > 0) state.counters["of_fma"] = flops_s / fma_peak();
+}
+
+/// Every gemm of a target-42m step, in order: 12 layers and the head, 84 MB in bf16.
+void run_model_gemms(benchmark::State& state, DType dtype, int m) {
+  const Shape& qkv = kShapes[0];
+  const Shape& o = kShapes[1];
+  const Shape& up = kShapes[2];
+  const Shape& down = kShapes[3];
+  const Shape& head = kShapes[4];
+  const auto run = [&](const Shape& shape, int layer) {
+    const std::vector<Weight>& w = weights(shape, dtype);
+    backend().gemm({.x = rows(m, shape.k), .w = w[size_t(layer) % w.size()].get(), .y = rows(m, shape.glu ? shape.n / 2 : shape.n), .glu = shape.glu});
+  };
+  for (const Shape* shape : {&qkv, &o, &up, &down, &head}) run(*shape, 0);  // packs outside the timed loop
+  const Traffic before = backend().traffic();
+  const auto begin = Clock::now();
+  int64_t steps = 0;
+  for (auto _ : state) {
+    for (int layer = 0; layer < 12; ++layer) {
+      run(qkv, layer);
+      run(o, layer);
+      run(up, layer);
+      run(down, layer);
+    }
+    run(head, 0);
+    ++steps;
+  }
+  const double seconds = seconds_since(begin);
+  const double bytes_s = double(backend().traffic().weight_bytes - before.weight_bytes) / seconds;
+  const double flops_s = double(backend().traffic().flops - before.flops) / seconds;
+  state.counters["GB/s"] = bytes_s * 1e-9;
+  state.counters["GFLOP/s"] = flops_s * 1e-9;
+  state.counters["of_read"] = bytes_s / read_bandwidth();
+  if (fma_peak() > 0) state.counters["of_fma"] = flops_s / fma_peak();
+}
+
+/// num_seqs sequences of `context` cached tokens, q_len new rows each; heads and dims of target-42m.
+void run_attention(benchmark::State& state, int num_seqs, int context, int q_len) {
+  constexpr int kHeads = 8, kKvHeads = 4, kDim = 64, kBlock = 16;
+  const int blocks_each = (context + q_len + kBlock - 1) / kBlock;
+  KvView kv{.dtype = DType::f32, .block_size = kBlock, .num_kv_heads = kKvHeads, .k_dim = kDim, .v_dim = kDim};
+  kv.v = &kv;
+  const size_t bytes = kv_block_bytes(kv) / 2 * size_t(blocks_each * num_seqs);
+  kv.k = backend().alloc(bytes);
+  kv.v = backend().alloc(bytes);
+  std::fill_n(static_cast<float*>(kv.k), bytes / 4, 0.1f);
+  std::fill_n(static_cast<float*>(kv.v), bytes / 4, 0.1f);
+  std::vector<SeqSpan> seqs;
+  std::vector<int32_t> kv_len, block;
+  for (int s = 0; s < num_seqs; ++s) {
+    seqs.push_back({.first_row = s * q_len, .num_rows = q_len, .block_begin = int32_t(block.size())});
+    for (int b = 0; b < blocks_each; ++b) block.push_back(s * blocks_each + b);
+    for (int r = 0; r < q_len; ++r) kv_len.push_back(context + r + 1);
+  }
+  const MatView q = rows(num_seqs * q_len, kHeads * kDim), out = rows(num_seqs * q_len, kHeads * kDim + 1).col_range(0, kHeads * kDim);
+  const Traffic before = backend().traffic();
+  const auto begin = Clock::now();
+  for (auto _ : state)
+    backend().attention({.q = q, .out = out, .num_heads = kHeads, .scale = 0.125f, .seqs = seqs, .kv_len = kv_len, .block = block, .kv = kv});
+  const double seconds = seconds_since(begin);
+  state.counters["GB/s"] = double(backend().traffic().kv_bytes - before.kv_bytes) / seconds * 1e-9;
+  state.counters["GFLOP/s"] = double(backend().traffic().flops - before.flops) / seconds * 1e-9;
+  backend().free(kv.k);
+  backend().free(kv.v);
+}
+
+void run_fork_join(benchmark::State& state, int threads) {
+  ThreadPool pool(threads);
+  std::vector<int64_t> hits(size_t(threads) * 8, 0);
+  for (auto _ : state)
+    pool.parallel_for(threads, [&](int64_t task, int) { ++hits[size_t(task) * 8]; });
+}
+
+void run_read(benchmark::State& state, size_t bytes) {
+  ThreadPool pool(num_threads());
+  const MappedMemory memory(bytes);
+  touch(pool, memory);
+  double bytes_s = 0;
+  int64_t passes = 0;
+  for (auto _ : state) {
+    bytes_s += measure_read(pool, memory, 1);
+    ++passes;
+  }
+  state.counters["GB/s"] = bytes_s / double(passes) * 1e-9;
+}
+
+void run_pack(benchmark::State& state, DType dtype) {
+  const std::vector<uint16_t> values(size_t{8192} * 512, 0x3f80);
+  const HostWeight part{values.data(), DType::bf16, 8192, 512, 512};
+  const auto begin = Clock::now();
+  int64_t passes = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(backend().pack({&part, 1}, {.dtype = dtype}));
+    ++passes;
+  }
+  state.counters["GB/s"] = double(passes) * double(values.size()) * 2 / seconds_since(begin) * 1e-9;
+}
+
+void run_norm(benchmark::State& state, int m) {
+  static const std::vector<float> weight(512, 1.0f);
+  const MatView x = rows(m, 512), out = rows(m, 513).col_range(0, 512);
+  for (auto _ : state) backend().norm({.residual = x, .weight = weight.data(), .out = out});
+}
+
+void register_all() {
+  for (const size_t mib : {1, 8, 84})
+    benchmark::RegisterBenchmark(("Read/" + std::to_string(mib) + "MiB").c_str(), run_read, mib << 20)->UseRealTime();
+  benchmark::RegisterBenchmark("Fma", [](benchmark::State& state) {
+    for (auto _ : state) benchmark::DoNotOptimize(fma_chains(1000));
+    state.counters["GFLOP/s"] = fma_peak() * 1e-9;
+  })->UseRealTime();
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const std::string type(dtype_name(dtype));
+    for (const int m : {1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 512})
+      benchmark::RegisterBenchmark(("Model/" + type + "/" + std::to_string(m)).c_str(), run_model_gemms, dtype, m)->UseRealTime()->Unit(benchmark::kMicrosecond);
+    for (const Shape& shape : kShapes)
+      for (const int m : {1, 2, 4, 6, 8, 12, 16, 32, 64, 512})
+        benchmark::RegisterBenchmark(("Gemm/" + std::string(shape.name) + "/" + type + "/" + std::to_string(m)).c_str(), run_gemm, shape, dtype, m)->UseRealTime()->Unit(benchmark::kMicrosecond);
+    benchmark::RegisterBenchmark(("Pack/" + type).c_str(), run_pack, dtype)->UseRealTime();
+  }
+  for (const auto& [name, seqs, context, q_len] :
+       {std::tuple{"decode", 1, 100, 1}, {"decode", 1, 1000, 1}, {"decode", 1, 8000, 1}, {"decode", 16, 1000, 1}, {"verify", 1, 1000, 6},
+        {"verify", 1, 8000, 6}, {"prefill", 1, 0, 512}, {"prefill", 1, 3584, 512}})
+    benchmark::RegisterBenchmark(("Attention/" + std::string(name) + "/" + std::to_string(seqs) + "x" + std::to_string(context) + "+" + std::to_string(q_len)).c_str(),
+                                 run_attention, seqs, context, q_len)->UseRealTime()->Unit(benchmark::kMicrosecond);
+  for (const int threads : {2, 3})
+    benchmark::RegisterBenchmark(("ForkJoin/" + std::to_string(threads)).c_str(), run_fork_join, threads)->UseRealTime();
+  for (const int m : {1, 512}) benchmark::RegisterBenchmark(("Norm/" + std::to_string(m)).c_str(), run_norm, m)->UseRealTime();
+}
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  paceline::register_all();
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

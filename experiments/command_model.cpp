@@ -1,0 +1,118 @@
+// runexp models, generate, tokenize, verify-model, explain
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "engine/text/chat_template.h"
+#include "engine/text/detokenizer.h"
+#include "experiments/commands.h"
+#include "experiments/environment.h"
+#include "experiments/repetition.h"
+#include "experiments/suggest.h"
+#include "experiments/verify_model.h"
+
+namespace paceline {
+namespace {
+
+/// A configuration of defaults, for commands without a file.
+ExperimentConfig default_config() {
+  ExperimentConfig config;
+  config.builtin_root = find_builtin_root(std::filesystem::current_path() / "config.json");
+  return config;
+}
+
+void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
+  std::error_code error;
+  std::vector<std::filesystem::path> models;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (std::filesystem::exists(entry.path() / "config.json")) models.push_back(entry.path());
+  }
+  std::sort(models.begin(), models.end());
+  for (const auto& dir : models) {
+    try {
+      const ModelSpec spec = load_model_spec(dir);
+      fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n", prefix + dir.filename().string(), spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers, spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position, dtype_name(spec.checkpoint_dtype));
+    } catch (const Error& problem) {
+      fmt::print("{:<28} ✗ {}\n", prefix + dir.filename().string(), problem.what());
+    }
+  }
+}
+
+}  // namespace
+
+ExitCode models_command() {
+  const ExperimentConfig config = default_config();
+  if (!config.builtin_root.empty()) print_models_below(config.builtin_root / "models", "builtin:");
+  if (const char* folder = std::getenv("PACELINE_MODELS")) print_models_below(folder, std::string(folder) + "/");
+  else fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
+  return ExitCode::ok;
+}
+
+ExitCode generate_command(const GenerateCommand& command) {
+  ExperimentConfig config = default_config();
+  config.engine.target.path = command.model;
+  config.engine.parallel.tp = command.tp;
+  config.engine.parallel.pp = command.pp;
+  config.engine.scheduler.max_num_seqs = 1;
+  config.speculation.proposer = command.proposer;
+  config.speculation.num_speculative_tokens = command.proposer == "none" ? 0 : command.num_speculative_tokens;
+  config.speculation.draft.path = command.draft;
+  config.sampling.temperature = command.temperature;
+  config.sampling.seed = int64_t(command.seed);
+  config.sampling.max_tokens = command.max_tokens;
+  derive_paths(config);
+  const int ranks = command.tp * command.pp;
+  EngineLoad load(config, {.threads_per_rank = std::max(1, available_cores() / ranks), .max_draft_len = config.speculation.num_speculative_tokens, .max_concurrency = 1});
+  const bool chat = !command.raw && ChatTemplate::exists(config.engine.target.directory);
+  Prompt prompt{.id = "prompt", .category = {}, .index = 0, .messages = {}, .text = {}};
+  if (chat) prompt.messages = {{"user", command.prompt}};
+  else prompt.text = command.prompt;
+  const auto encoded = encode_prompts({prompt}, *load.tokenizer(), config.engine.target.directory, chat ? ChatFormat::template_of_model : ChatFormat::raw_text, load.plan().max_model_len);
+  const auto engine = load.make_engine(config);
+  engine->submit(encoded.front().tokens, sampling_params(config.sampling));
+  StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
+  const auto start = std::chrono::steady_clock::now();
+  while (!engine->idle()) {
+    for (const Emitted& emitted : engine->step()) {
+      for (int32_t token : emitted.token) fmt::print("{}", decoder.push(token));
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("{}\n", decoder.flush());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const EngineCounters& counters = engine->counters();
+  fmt::print(stderr, "{} tokens in {:.2f} s ({:.0f} tok/s); {} passes of the target, {} of {} drafts accepted\n", counters.emitted, seconds, double(counters.emitted) / seconds, counters.target_forwards, counters.accepted, counters.drafted);
+  return ExitCode::ok;
+}
+
+ExitCode tokenize_command(const std::filesystem::path& tokenizer_path, const std::filesystem::path& file) {
+  const auto tokenizer = Tokenizer::load(tokenizer_path);
+  std::ifstream in(file);
+  if (!in) fail(ExitCode::model_file, "{}: cannot be read", file.string());
+  for (std::string line; std::getline(in, line);) {
+    fmt::print("{}\n", fmt::join(tokenizer->encode(line), " "));
+  }
+  return ExitCode::ok;
+}
+
+ExitCode verify_model_command(const std::filesystem::path& dir, const std::filesystem::path& golden, int tp, int pp) {
+  if (!std::filesystem::is_directory(dir)) fail(ExitCode::model_file, "{}: no such folder", dir.string());
+  const VerifyModelReport report = verify_model({.model_dir = dir, .golden = golden, .tp = tp, .pp = pp, .threads_per_rank = std::max(1, available_cores() / (tp * pp))});
+  fmt::print("{}", report.summary);
+  return report.passed ? ExitCode::ok : ExitCode::correctness;
+}
+
+ExitCode explain_command(const std::string& topic) {
+  if (topic == "exit-codes") {
+    fmt::print(
+        "0    ok\n1    finished, some cells failed\n2    usage or config\n3    model, tokenizer or data file\n4    device or memory\n"
+        "5    rank or communication\n6    results store\n7    a correctness gate said no\n8    a timing gate said no\n9    inconclusive under --strict\n"
+        "130  SIGINT\n143  SIGTERM\n");
+    return ExitCode::ok;
+  }
+  fail(ExitCode::usage, "explain: unknown topic \"{}\"; topics: exit-codes", topic);
+}
+
+}  // namespace paceline

@@ -1,0 +1,57 @@
+#pragma once
+// The commands of `runexp`. Each writes data to stdout, everything else to stderr, and returns an exit code or throws
+// Error; main.cpp parses the command line and maps errors to codes.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/config_load.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+struct RunCommand {
+  std::filesystem::path config;
+  ConfigOverrides overrides;
+  std::filesystem::path results_root = "results";
+  std::string progress = "auto";  // auto | live | plain | quiet
+  std::vector<std::string> argv;
+};
+ExitCode run_command(const RunCommand& command);
+
+/// Cells, skips with reasons, loads and memory per rank; nothing is loaded.
+ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides);
+
+/// Checkpoints below configs/models and PACELINE_MODELS, with their sizes.
+ExitCode models_command();
+
+struct GenerateCommand {
+  std::string prompt;
+  std::string model = "builtin:target-7m";
+  std::string proposer = "ngram";
+  std::string draft = "builtin:draft-600k";
+  int num_speculative_tokens = 5;
+  int max_tokens = 96;
+  double temperature = 0;
+  uint64_t seed = 1;
+  int tp = 1;
+  int pp = 1;
+  bool raw = false;  // no chat template
+};
+ExitCode generate_command(const GenerateCommand& command);
+
+/// Token ids, one line a record of the file.
+ExitCode tokenize_command(const std::filesystem::path& tokenizer, const std::filesystem::path& file);
+
+ExitCode verify_model_command(const std::filesystem::path& dir, const std::filesystem::path& golden, int tp, int pp);
+
+/// Text for `runexp explain TOPIC`; throws Error(usage) listing the topics for an unknown one.
+ExitCode explain_command(const std::string& topic);
+
+/// How often the user has asked to stop (SIGINT, SIGTERM) since install_interrupt_handler().
+int num_interrupts();
+void install_interrupt_handler();
+
+}  // namespace paceline

@@ -1,0 +1,190 @@
+#pragma once
+// One experiment, resolved: plain values with defaults, filled from a file by config_load.h and consumed by the runner.
+// Every member that a file can set is one row of the table in config_schema.h, which holds its range, unit and help.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace paceline {
+
+/// Keeps the order of keys, so that printed configurations read like the files.
+using ConfigJson = nlohmann::ordered_json;
+
+enum class Numerics : uint8_t { strict, fast };
+enum class BatchingMode : uint8_t { continuous, static_turns };
+enum class LoadMode : uint8_t { closed, offline };
+enum class OnError : uint8_t { proceed, stop };
+enum class MeasureLevel : uint8_t { engine };
+
+/// Spelling in files, indexed by the enumerator's value.
+std::vector<std::string_view> names_of(Numerics);
+std::vector<std::string_view> names_of(BatchingMode);
+std::vector<std::string_view> names_of(LoadMode);
+std::vector<std::string_view> names_of(OnError);
+std::vector<std::string_view> names_of(MeasureLevel);
+
+struct TargetConfig {
+  std::string path = "builtin:target-7m";   // builtin:NAME, or a folder (absolute once loaded)
+  std::string dtype = "auto";               // auto | float32 | bfloat16 | float16
+  std::string weights = "auto";             // storage of packed weights
+  std::string load_format = "safetensors";  // safetensors | dummy (random weights, needs config.json only)
+  std::filesystem::path directory;          // derived from path: where the checkpoint lies
+};
+
+struct ParallelConfig {
+  int tp = 1;
+  int pp = 1;
+  std::optional<int> threads_per_rank;  // none: see auto_threads_per_rank() in sweep.h
+  std::optional<int> pp_microbatches;   // none: pp
+  bool pad_vocab = true;
+  double timeout_s = 60;  // deadline of every wait between ranks
+};
+
+struct KvCacheConfig {
+  int block_size = 16;  // tokens
+  double memory_fraction = 0.5;
+  bool prefix_caching = false;
+  std::string dtype = "auto";
+};
+
+struct SchedulerConfig {
+  int max_num_seqs = 64;
+  int max_num_batched_tokens = 2048;
+  std::optional<int> max_model_len;  // none: the model's own, cut to what the KV cache holds
+  BatchingMode batching = BatchingMode::continuous;
+  int static_batch_size = 20;  // requests of one padded turn
+  bool run_ahead = true;
+};
+
+struct EngineConfig {
+  std::string backend = "auto";  // auto | cpu | cuda
+  TargetConfig target;
+  ParallelConfig parallel;
+  KvCacheConfig kv_cache;
+  SchedulerConfig scheduler;
+  Numerics numerics = Numerics::strict;
+  bool cuda_graphs = true;
+};
+
+struct NgramConfig {
+  int min = 2;
+  int max = 4;
+  std::string match = "last";  // first | last | most_frequent | full_continuation
+};
+
+struct DraftConfig {
+  std::string path = "builtin:draft-600k";
+  std::optional<int> tp = 1;  // none ("target"): the target's
+  std::string dtype = "auto";
+  bool self = false;  // the target drafts for itself and shares its packed weights; path, tp and dtype are void
+  std::filesystem::path directory;  // derived; the target's for a self-draft
+};
+
+struct SpeculationConfig {
+  std::string proposer = "none";   // none | ngram | draft
+  int num_speculative_tokens = 5;  // 0 in a cell whose proposer is none
+  NgramConfig ngram;
+  DraftConfig draft;
+  std::string rule = "auto";  // auto | greedy | rejection | coupled
+  std::optional<double> forced_acceptance_length;
+};
+
+struct SamplingConfig {
+  double temperature = 0;
+  double top_p = 1;
+  int top_k = 0;
+  double min_p = 0;
+  int64_t seed = 1;
+  int max_tokens = 96;
+  bool ignore_eos = false;
+  std::vector<int64_t> stop_token_ids;
+  bool from_model = false;  // take what is not written from generation_config.json
+};
+
+struct WorkloadConfig {
+  std::string dataset = "builtin:reading_qa";  // builtin:NAME, or a .jsonl file (absolute once loaded)
+  int requests = 64;
+  int64_t order_seed = 7;
+  bool chat_template = true;
+  std::filesystem::path file;  // derived from dataset
+};
+
+struct LoadConfig {
+  LoadMode mode = LoadMode::closed;
+  int concurrency = 1;  // void when offline: everything is submitted at once
+};
+
+struct MeasureConfig {
+  int warmup_requests = 1;
+  int repetitions = 7;
+  bool verify_lossless = true;
+  MeasureLevel level = MeasureLevel::engine;
+  int64_t block_seed = 1;  // order of the cells inside each repetition
+};
+
+/// One axis: full key path and its values, already checked against the key.
+struct SweepAxis {
+  std::string path;
+  std::vector<ConfigJson> values;
+};
+
+struct SweepConfig {
+  std::vector<SweepAxis> axes;
+  std::vector<std::vector<std::string>> zip;  // groups of full paths that advance together
+  std::vector<std::string> constraints;       // expressions; a cell that breaks one is listed as skipped
+  std::vector<ConfigJson> include;            // objects full path -> value, and "label"
+  std::vector<ConfigJson> exclude;            // objects full path -> value or list of values
+  ConfigJson baseline = ConfigJson::object({{"speculation.proposer", "none"}});  // full path -> value
+  OnError on_error = OnError::proceed;
+  int max_failures = 5;
+  double cell_timeout_s = 600;
+};
+
+struct ReportConfig {
+  std::optional<double> slo_ttft_ms;
+  std::optional<double> slo_tpot_ms;
+  std::string x = "num_speculative_tokens";
+  std::vector<std::string> facet = {"tp", "pp"};
+};
+
+struct ExperimentConfig {
+  std::string name;
+  EngineConfig engine;
+  SpeculationConfig speculation;
+  SamplingConfig sampling;
+  WorkloadConfig workload;
+  LoadConfig load;
+  MeasureConfig measure;
+  SweepConfig sweep;
+  ReportConfig report;
+  std::filesystem::path builtin_root;  // derived: the configs/ folder behind builtin: names; empty when none was found
+};
+
+/// The whole configuration as nested JSON in the order of the schema. Loading it again gives the same configuration.
+ConfigJson config_to_json(const ExperimentConfig& config);
+
+/// What decides the numbers of one cell: the configuration without name, sweep and report, and without keys that are
+/// void in it (k for proposer none, ngram.* for a draft, ...). Two cells with equal identities are the same cell.
+ConfigJson config_identity(const ExperimentConfig& config);
+
+/// 16 hex digits: FNV-1a (64 bit) of the JSON printed without blanks. Stable across machines, builds and runs.
+std::string config_hash(const ConfigJson& json);
+
+/// Fills the derived members (folders and files behind builtin: names) after `path` or `dataset` changed.
+void derive_paths(ExperimentConfig& config);
+
+/// Settings that contradict each other. `key` is the path to change; `involved` are all paths of the contradiction.
+struct ConfigConflict {
+  std::string key;
+  std::vector<std::string> involved;
+  std::string message;
+};
+std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config);
+
+}  // namespace paceline

@@ -1,0 +1,185 @@
+#include "experiments/engine_load.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/util/machine.h"
+#include "speculative/factory.h"
+#include "speculative/vocabulary.h"
+
+namespace paceline {
+namespace {
+
+Placement placement_of(const ExperimentConfig& config) { return {.devices = {}, .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp}; }
+
+bool wants_draft(const ExperimentConfig& config) { return config.speculation.proposer == "draft"; }
+
+RankSet draft_ranks(const ExperimentConfig& config) {
+  if (config.speculation.draft.self) return RankSet::all;  // shares the target's shards as they lie
+  return config.speculation.draft.tp.value_or(config.engine.parallel.tp) > 1 ? RankSet::last_stage : RankSet::deciding;
+}
+
+size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, DType dtype, std::vector<size_t>& per_rank) {
+  size_t total = 0;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
+    const auto place = model_rank(ranks, placement, rank);
+    if (!place) continue;
+    const size_t bytes = weight_bytes(spec, shard_plan(spec, *place, dtype));
+    per_rank[size_t(rank)] += bytes;
+    total += bytes;
+  }
+  return total;
+}
+
+size_t total_block_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, int block_size, DType kv_dtype) {
+  size_t total = 0;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
+    if (const auto place = model_rank(ranks, placement, rank)) total += kv_block_bytes_on(spec, *place, block_size, kv_dtype);
+  }
+  return total;
+}
+
+TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentConfig& config, DType dtype, RankSet ranks, int max_model_len) {
+  return {.dtype = dtype, .kv_dtype = plan.kv_dtype, .num_blocks = int(plan.memory.num_blocks), .block_size = config.engine.kv_cache.block_size, .max_num_seqs = plan.max_num_seqs, .max_num_rows = plan.max_num_rows, .max_num_logit_rows = plan.max_num_logit_rows, .max_model_len = max_model_len, .ranks = ranks,
+          .order = ranks == RankSet::deciding ? StreamOrder::at_once : StreamOrder::in_order};
+}
+
+}  // namespace
+
+DType parse_dtype(const std::string& name, DType automatic) {
+  if (name == "auto") return automatic;
+  if (name == "float32") return DType::f32;
+  if (name == "bfloat16") return DType::bf16;
+  if (name == "float16") return DType::f16;
+  fail(ExitCode::usage, "dtype: found \"{}\", expected auto, float32, bfloat16 or float16", name);
+}
+
+LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
+  LoadPlan plan;
+  const Placement placement = placement_of(config);
+  const auto& scheduler = config.engine.scheduler;
+  plan.target = load_model_spec(config.engine.target.directory);
+  validate_parallel(plan.target, placement.tp, placement.pp);
+  plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
+  plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, DType::f32);
+  plan.max_model_len = scheduler.max_model_len.value_or(int(longest_sequence(plan.target)));
+  if (plan.max_model_len > longest_sequence(plan.target)) {
+    fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions", plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
+  }
+  plan.max_num_seqs = scheduler.batching == BatchingMode::static_turns ? scheduler.static_batch_size : scheduler.max_num_seqs;
+  plan.max_num_logit_rows = plan.max_num_seqs * (limits.max_draft_len + 1);
+  plan.max_num_rows = std::max({scheduler.max_num_batched_tokens, plan.max_num_seqs * 8});
+  plan.max_num_logit_rows = std::min(plan.max_num_logit_rows, plan.max_num_rows);
+
+  std::vector<size_t>& per_rank = plan.weight_bytes_per_rank;
+  per_rank.assign(size_t(placement.num_ranks()), 0);
+  const int block_size = config.engine.kv_cache.block_size;
+  MemoryPlanInput memory{.limit_bytes = memory_limit_bytes(), .memory_fraction = config.engine.kv_cache.memory_fraction, .block_size = block_size, .max_num_seqs = plan.max_num_seqs, .max_model_len = plan.max_model_len};
+  if (config.engine.kv_cache.prefix_caching) memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
+  memory.weight_bytes = total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, per_rank);
+  memory.target_block_bytes = total_block_bytes(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
+  memory.workspace_bytes = size_t(placement.num_ranks()) * workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len), placement.tp);
+  if (wants_draft(config)) {
+    plan.draft_ranks = draft_ranks(config);
+    const int draft_tp = plan.draft_ranks == RankSet::deciding ? 1 : placement.tp;
+    if (config.speculation.draft.self) {
+      plan.draft = plan.target;
+      plan.draft_dtype = plan.dtype;
+    } else {
+      plan.draft = load_model_spec(config.speculation.draft.directory);
+      plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
+      validate_parallel(*plan.draft, draft_tp, 1);
+      memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype, per_rank);
+    }
+    memory.draft_block_bytes = total_block_bytes(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype);
+    memory.workspace_bytes += size_t(draft_tp) * workspace_bytes(*plan.draft, transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len), draft_tp);
+  }
+  plan.memory = plan_memory(memory);
+  return plan;
+}
+
+EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits) : limits_(limits) {
+  const auto start = std::chrono::steady_clock::now();
+  plan_ = plan_load(config, limits);
+  target_dir_ = config.engine.target.directory;
+  team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config), .threads_per_rank = limits.threads_per_rank, .timeout_s = config.engine.parallel.timeout_s});
+  const Checkpoint checkpoint = Checkpoint::open(config.engine.target.directory);
+  weights_ = load_weights(checkpoint, plan_.target, *team_, RankSet::all, plan_.dtype);
+  target_ = make_transformer(plan_.target, weights_, *team_, transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
+  if (wants_draft(config)) draft_model(config);
+  load_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
+  const auto& draft = cell.speculation.draft;
+  const RankSet ranks = draft_ranks(cell);
+  const std::string key = fmt::format("{}|{}|{}|{}", draft.self, draft.directory.string(), draft.dtype, int(ranks));
+  if (const auto it = drafts_.find(key); it != drafts_.end()) return it->second;
+  DraftModel loaded;
+  loaded.plan = plan_load(cell, limits_);
+  if (draft.self) {
+    loaded.weights = weights_;
+  } else {
+    compare_vocabularies(*tokenizer(), *Tokenizer::load(draft.directory));
+    const Checkpoint checkpoint = Checkpoint::open(draft.directory);
+    loaded.weights = load_weights(checkpoint, *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
+  }
+  // The draft's pages follow the target's block count, so that a sequence that fits the one fits the other.
+  LoadPlan sized = loaded.plan;
+  sized.memory.num_blocks = plan_.memory.num_blocks;
+  const int max_len = int(std::min<int64_t>(longest_sequence(*loaded.plan.draft), plan_.max_model_len));
+  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_, transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len));
+  return drafts_.emplace(key, std::move(loaded)).first->second;
+}
+
+std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {
+  if (!tokenizer_) tokenizer_ = Tokenizer::load(target_dir_);
+  return tokenizer_;
+}
+
+std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
+  const auto& scheduler = cell.engine.scheduler;
+  const bool is_static = scheduler.batching == BatchingMode::static_turns;
+  const BlockPoolOptions pool{.num_blocks = int(plan_.memory.num_blocks), .block_size = cell.engine.kv_cache.block_size, .prefix_caching = cell.engine.kv_cache.prefix_caching ? PrefixCaching::on : PrefixCaching::off, .hash_key = 0x9ac3115e0b2d71f5ull};
+  EngineOptions options;
+  options.pool = pool;
+  options.num_speculative_tokens = cell.speculation.num_speculative_tokens;
+  options.scheduler = {.max_num_seqs = plan_.max_num_seqs, .max_num_batched_tokens = scheduler.max_num_batched_tokens, .max_model_len = plan_.max_model_len, .batching = is_static ? Batching::static_padded : Batching::continuous};
+  // A padded turn walks through the stages as one batch: that is what it is measured for.
+  if (!is_static) options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
+
+  const VerifyRule rule = cell.speculation.forced_acceptance_length ? VerifyRule::forced : parse_rule(cell.speculation.rule, cell.sampling.temperature <= 1e-5);
+  ProposerSetup setup;
+  setup.ngram = {.min_n = cell.speculation.ngram.min, .max_n = cell.speculation.ngram.max, .match = parse_ngram_match(cell.speculation.ngram.match)};
+  if (wants_draft(cell)) {
+    DraftModel& draft = draft_model(cell);
+    setup.draft_model = draft.model.get();
+    setup.draft = {.sampling = draft_sampling(rule), .pool = pool, .max_num_seqs = plan_.max_num_seqs, .max_num_rows = plan_.max_num_rows, .max_draft_len = std::max(1, cell.speculation.num_speculative_tokens), .vocab_size = std::min(draft.plan.draft->vocab_size, plan_.target.vocab_size), .target_vocab_size = plan_.target.vocab_size};
+  }
+  return std::make_unique<Engine>(options, *target_, make_proposer(cell.speculation.proposer, setup), std::make_unique<ChainVerifier>(VerifierOptions{rule, cell.speculation.forced_acceptance_length.value_or(0.0)}));
+}
+
+nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine& engine) const {
+  return {
+      {"backend", "cpu"},
+      {"device", team_->rank(team_->deciding_rank()).backend->describe()},
+      {"tp", team_->options().placement.tp},
+      {"pp", team_->options().placement.pp},
+      {"threads_per_rank", team_->options().threads_per_rank},
+      {"oversubscribed", team_->oversubscribed()},
+      {"dtype", dtype_name(plan_.dtype)},
+      {"kv_dtype", dtype_name(plan_.kv_dtype)},
+      {"kv_blocks", plan_.memory.num_blocks},
+      {"block_size", cell.engine.kv_cache.block_size},
+      {"prefix_caching", cell.engine.kv_cache.prefix_caching},
+      {"max_model_len", plan_.max_model_len},
+      {"max_num_seqs", plan_.max_num_seqs},
+      {"numerics", "strict"},
+      {"proposer", engine.proposer_name()},
+      {"num_speculative_tokens", engine.num_speculative_tokens()},
+      {"rule", engine.verifier().rule_name()},
+      {"lossless", engine.verifier().lossless()},
+  };
+}
+
+}  // namespace paceline

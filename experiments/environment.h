@@ -1,0 +1,22 @@
+#pragma once
+// Where and with what a run was measured: enough to judge a number and to tell two machines apart.
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace paceline {
+
+/// Facts about machine, limits and build. Keys (results/README.md): cpu_model, isa[], cores_online, cores_available,
+/// cgroup_cpus, memory_total_bytes, memory_available_bytes, cgroup_memory_bytes, kernel, os, hostname_hash, compiler,
+/// build_type, git_commit, binary_hash, load_average, started_at, machine_id. What cannot be read is null; never throws
+/// for a missing /proc or /sys file.
+nlohmann::json collect_environment();
+
+/// Now in UTC, "2026-11-21T09:30:12Z".
+std::string utc_now();
+
+/// Cores this process may use: the smallest of the affinity mask and the cgroup's quota (rounded down, at least 1).
+int available_cores();
+
+}  // namespace paceline

@@ -1,0 +1,28 @@
+// SIGINT and SIGTERM ask for an orderly stop; a second one asks for it now.
+
+#include <csignal>
+
+#include "experiments/commands.h"
+
+namespace paceline {
+namespace {
+
+// A signal handler can reach nothing but a static object of this kind.
+volatile std::sig_atomic_t g_num_interrupts = 0;
+
+extern "C" void on_interrupt(int) { g_num_interrupts = g_num_interrupts + 1; }
+
+}  // namespace
+
+int num_interrupts() { return int(g_num_interrupts); }
+
+void install_interrupt_handler() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows as a failed write
+}
+
+}  // namespace paceline

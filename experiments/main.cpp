@@ -1,0 +1,133 @@
+// The command line of runexp. A config path alone means `run`.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "experiments/commands.h"
+#include "experiments/config_tree.h"
+#include "experiments/suggest.h"
+
+namespace {
+
+using namespace paceline;
+
+const std::vector<std::string> kCommands = {"run", "plan", "models", "generate", "tokenize", "verify-model", "explain"};
+
+/// `runexp configs/x.json …` is `runexp run configs/x.json …`; a word that is neither a command nor a file gets a hint.
+std::vector<std::string> with_implied_run(std::vector<std::string> args) {
+  if (args.empty() || args.front().starts_with("-")) return args;
+  const std::string& first = args.front();
+  if (std::find(kCommands.begin(), kCommands.end(), first) != kCommands.end()) return args;
+  const bool looks_like_file = first.find('/') != std::string::npos || first.find('.') != std::string::npos;
+  if (!looks_like_file) fail(ExitCode::usage, "unknown command \"{}\"{}; commands: {}", first, did_you_mean(first, kCommands), fmt::join(kCommands, ", "));
+  args.insert(args.begin(), "run");
+  return args;
+}
+
+/// `_` and `-` are the same in option names.
+void normalise_options(std::vector<std::string>& args) {
+  for (std::string& arg : args) {
+    if (!arg.starts_with("--")) continue;
+    const size_t end = std::min(arg.find('='), arg.size());
+    std::replace(arg.begin(), arg.begin() + std::ptrdiff_t(end), '_', '-');
+  }
+}
+
+void add_config_options(CLI::App& command, std::filesystem::path& config, ConfigOverrides& overrides) {
+  command.add_option("config", config, "experiment file (.json with comments, or .yaml)")->required();
+  command.add_option("--set", overrides.set, "KEY=VALUE: override one value, e.g. --set speculation.ngram.max=5");
+  command.add_option("--profile", overrides.profile, "apply profiles.NAME of the file, e.g. quick");
+  command.add_option("--axis", overrides.axis, "KEY=VALUES: replace or add an axis, e.g. --axis k=1..8");
+  command.add_option("--only", overrides.only, "run the cells for which the expression holds, e.g. 'tp==2 && k>3'");
+}
+
+ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) {
+  CLI::App app{"Paceline: does speculative decoding pay on this model, this traffic and this machine?", "runexp"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "paceline 0.1.0");
+  ExitCode code = ExitCode::ok;
+
+  RunCommand run{.config = {}, .overrides = {}, .argv = std::move(argv)};
+  CLI::App* run_app = app.add_subcommand("run", "run an experiment and write results/<time>_<name>_<hash>/");
+  add_config_options(*run_app, run.config, run.overrides);
+  run_app->add_option("--results", run.results_root, "folder for results")->capture_default_str();
+  run_app->add_option("--ui", run.progress, "auto, live, plain or quiet")->capture_default_str();
+  run_app->callback([&] { code = run_command(run); });
+
+  std::filesystem::path plan_config;
+  ConfigOverrides plan_overrides;
+  CLI::App* plan_app = app.add_subcommand("plan", "show cells, skips with reasons and memory per rank; run nothing");
+  add_config_options(*plan_app, plan_config, plan_overrides);
+  plan_app->callback([&] { code = plan_command(plan_config, plan_overrides); });
+
+  app.add_subcommand("models", "list the checkpoints that are at hand")->callback([&] { code = models_command(); });
+
+  GenerateCommand generate;
+  CLI::App* generate_app = app.add_subcommand("generate", "continue one prompt and print the text");
+  generate_app->add_option("prompt", generate.prompt, "the user's message")->required();
+  generate_app->add_option("--model", generate.model, "builtin:NAME or a folder")->capture_default_str();
+  generate_app->add_option("--proposer", generate.proposer, "none, ngram or draft")->capture_default_str();
+  generate_app->add_option("--draft", generate.draft, "draft model")->capture_default_str();
+  generate_app->add_option("-k,--num-speculative-tokens", generate.num_speculative_tokens, "drafts per step")->capture_default_str()->check(CLI::Range(0, 64));
+  generate_app->add_option("--max-tokens", generate.max_tokens)->capture_default_str()->check(CLI::Range(1, 1'000'000));
+  generate_app->add_option("--temperature", generate.temperature)->capture_default_str()->check(CLI::Range(0.0, 10.0));
+  generate_app->add_option("--seed", generate.seed)->capture_default_str();
+  generate_app->add_option("--tp", generate.tp)->capture_default_str()->check(CLI::Range(1, 64));
+  generate_app->add_option("--pp", generate.pp)->capture_default_str()->check(CLI::Range(1, 64));
+  generate_app->add_flag("--raw", generate.raw, "no chat template");
+  generate_app->callback([&] { code = generate_command(generate); });
+
+  std::filesystem::path tokenizer, text_file;
+  CLI::App* tokenize_app = app.add_subcommand("tokenize", "print token ids, one line a record");
+  tokenize_app->add_option("--tokenizer", tokenizer, "folder or tokenizer.json")->required();
+  tokenize_app->add_option("--file", text_file, "text, one record a line")->required();
+  tokenize_app->callback([&] { code = tokenize_command(tokenizer, text_file); });
+
+  std::filesystem::path model_dir, golden;
+  int tp = 1, pp = 1;
+  CLI::App* verify_app = app.add_subcommand("verify-model", "compare a checkpoint with the golden.json beside it");
+  verify_app->add_option("dir", model_dir, "checkpoint folder")->required();
+  verify_app->add_option("--golden", golden, "reference file, if not beside the checkpoint");
+  verify_app->add_option("--tp", tp)->capture_default_str()->check(CLI::Range(1, 64));
+  verify_app->add_option("--pp", pp)->capture_default_str()->check(CLI::Range(1, 64));
+  verify_app->callback([&] { code = verify_model_command(model_dir, golden, tp, pp); });
+
+  std::string topic;
+  CLI::App* explain_app = app.add_subcommand("explain", "explain a topic: exit-codes");
+  explain_app->add_option("topic", topic)->required();
+  explain_app->callback([&] { code = explain_command(topic); });
+
+  try {
+    std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
+    app.parse(args);
+  } catch (const CLI::Success& done) {  // --help, --version
+    app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    fail(ExitCode::usage, "{}; see runexp --help", error.what());
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> args(argv + 1, argv + argc);
+  std::vector<std::string> typed(argv, argv + argc);
+  try {
+    normalise_options(args);
+    return int(dispatch(with_implied_run(std::move(args)), std::move(typed)));
+  } catch (const ConfigError& error) {  // its lines carry their own file, line and "error:"
+    fmt::print(stderr, "{}\n", error.what());
+    return int(error.code());
+  } catch (const Error& error) {
+    fmt::print(stderr, "runexp: error: {}\n", error.what());
+    return int(error.code());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "runexp: error: out of memory; lower engine.kv_cache.memory_fraction or use a smaller model\n");
+    return int(ExitCode::device);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "runexp: error: {}\n", error.what());
+    return int(ExitCode::device);
+  }
+}

@@ -1,0 +1,73 @@
+#pragma once
+// What a run shows while it works. One object is the only writer to the terminal; every method may be called from any
+// thread and writes whole lines, so that log lines and the live region never tear each other.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace paceline {
+
+enum class ProgressMode {
+  automatic,  // live on a terminal, plain otherwise and with CI or NO_COLOR set or TERM=dumb
+  live,       // a repainting region of two lines at the bottom, at most 8 times a second
+  plain,      // one line a finished cell
+  quiet,      // messages only
+};
+
+/// Parses "auto", "live", "plain", "quiet". Throws Error(usage) that lists them.
+ProgressMode parse_progress_mode(const std::string& text);
+
+/// Where the output goes. Tests replace it.
+struct ProgressTerminal {
+  std::function<void(std::string_view)> write;               // one call, one write
+  std::function<int()> columns;                              // width now; asked at every repaint (the user may resize)
+  std::function<std::chrono::steady_clock::duration()> now;  // monotonic
+  bool is_tty = false;
+  bool wants_plain = false;  // CI, NO_COLOR, TERM=dumb
+};
+/// The process's standard error.
+ProgressTerminal standard_error_terminal();
+
+/// A repetition in progress. Repetitions of several cells are interleaved; each is one unit of work.
+struct ProgressUpdate {
+  double fraction = 0;  // of this repetition, 0..1
+  std::optional<double> tok_s;
+  std::optional<double> acceptance_length;
+};
+
+/// A cell that is over.
+struct ProgressCell {
+  std::string label;
+  std::string status;  // done, failed, skipped
+  std::string reason;  // of failed and skipped
+  std::optional<double> tok_s, speedup, acceptance_length, acceptance_rate;
+  std::string certificate;
+};
+
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  /// total_repetitions: over all cells that will run; the bar and the time left count these.
+  virtual void begin(const std::string& name, int total_cells, int total_repetitions) = 0;
+  /// A phase without measurable share, e.g. "loading target-7m on tp2 pp1"; shown until the next call.
+  virtual void phase(const std::string& text) = 0;
+  virtual void repetition_started(const std::string& cell_label, int repetition, int num_repetitions) = 0;
+  virtual void update(const ProgressUpdate& update) = 0;
+  virtual void repetition_finished() = 0;
+  virtual void cell_finished(const ProgressCell& cell) = 0;
+  /// One or more whole lines, above the live region.
+  virtual void message(const std::string& text) = 0;
+  /// Removes the live region; later messages still work. The destructor calls it.
+  virtual void end() = 0;
+};
+
+std::unique_ptr<Progress> make_progress(ProgressMode mode, ProgressTerminal terminal);
+
+/// "0:31", "12:05", "1:02:03"
+std::string duration_text(double seconds);
+
+}  // namespace paceline

@@ -1,0 +1,179 @@
+#include "experiments/report_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/summary_verdict.h"
+
+namespace paceline {
+
+namespace {
+
+constexpr size_t kVerdictLines = 3;
+constexpr int kMaxVerdictColumn = 60;
+
+using Row = std::vector<std::string>;
+
+const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s",  "speedup",
+                     "AL", "accept", "coverage", "ttft p50", "tpot p50", "degen.", "verdict"};
+
+Row row_of(const CellResult& cell, const CellSummary& s) {
+  const CellAxes& axes = cell.axes;
+  return {std::to_string(axes.tp),
+          std::to_string(axes.pp),
+          axes.proposer,
+          axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
+          std::to_string(axes.concurrency),
+          number_text(s.output_tok_s, 1),
+          cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup),
+          number_text(s.mean_acceptance_length, 2),
+          number_text(s.draft_acceptance_rate, 2),
+          number_text(s.draft_coverage, 2),
+          s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
+          s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–",
+          number_text(s.degenerate_share, 2),
+          cell_verdict(cell, s)};
+}
+
+bool is_text_column(size_t column) { return column == 2 || column + 1 == kHeader.size(); }
+
+/// First `columns` characters of UTF-8 text, with an ellipsis where something was cut.
+std::string shortened(const std::string& text, int columns) {
+  if (display_width(text) <= columns) return text;
+  std::string out;
+  int width = 0;
+  for (char c : text) {
+    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    if (starts && ++width >= columns) break;
+    out += c;
+  }
+  return out + "…";
+}
+
+const char* color_of(const CellResult& cell, const CellSummary& s) {
+  if (cell.status == CellStatus::failed || cell.certificate.status == CertificateStatus::fail) return "\x1b[31m";
+  if (!s.rankable) return "\x1b[2m";
+  if (s.outcome == Outcome::faster) return "\x1b[32m";
+  if (s.outcome == Outcome::slower) return "\x1b[33m";
+  return "";
+}
+
+std::string shell_quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("-_./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string markdown_cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+int display_width(const std::string& text) {
+  return static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string number_text(const std::optional<double>& value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "–";
+}
+
+std::string speedup_text(const std::optional<RatioInterval>& speedup) {
+  if (!speedup) return "–";
+  if (!speedup->low || !speedup->high) return fmt::format("{:.2f}×", speedup->ratio);
+  return fmt::format("{:.2f}× ±{:.2f}", speedup->ratio, (*speedup->high - *speedup->low) / 2);
+}
+
+std::string reproduce_command(const RunInfo& info) {
+  std::string out;
+  for (const std::string& word : info.argv) out += (out.empty() ? "" : " ") + shell_quoted(word);
+  return out;
+}
+
+std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
+  if (cell.status != CellStatus::done) return fmt::format("{}: {}", to_string(cell.status), cell.reason);
+  std::string text;
+  switch (s.outcome) {
+    case Outcome::baseline: text = "baseline"; break;
+    case Outcome::faster: text = "faster"; break;
+    case Outcome::slower: text = "slower"; break;
+    case Outcome::inconclusive: text = "inconclusive"; break;
+    case Outcome::none: text = "no baseline"; break;
+  }
+  if (cell.certificate.status == CertificateStatus::fail) return "NOT LOSSLESS";
+  if (cell.certificate.status == CertificateStatus::pass) text += ", lossless";
+  if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
+  if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
+  if (s.outcome == Outcome::slower) {
+    if (const std::string phase = costliest_phase(s); !phase.empty()) text += ": " + phase;
+  }
+  return text;
+}
+
+std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color) {
+  std::vector<Row> rows = {kHeader};
+  for (const CellSummary& s : summary.cells) {
+    rows.push_back(row_of(run.cells[s.cell], s));
+    rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
+  }
+  std::vector<int> width(kHeader.size(), 0);
+  for (const Row& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
+  }
+  std::string out;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::string line = " ";
+    for (size_t c = 0; c < rows[r].size(); ++c) {
+      const std::string padding(static_cast<size_t>(width[c] - display_width(rows[r][c])), ' ');
+      line += is_text_column(c) ? " " + rows[r][c] + padding + " " : " " + padding + rows[r][c] + " ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    const char* paint = "";
+    if (color == TextColor::on)
+      paint = r == 0 ? "\x1b[1m" : color_of(run.cells[summary.cells[r - 1].cell], summary.cells[r - 1]);
+    out += *paint == '\0' ? line + "\n" : fmt::format("{}{}\x1b[0m\n", paint, line);
+  }
+  out += "\n";
+  const std::vector<VerdictSentence> verdict = make_verdict(run, summary);
+  for (size_t i = 0; i < std::min(kVerdictLines, verdict.size()); ++i) out += "  " + verdict[i].text + "\n";
+  if (verdict.size() > kVerdictLines) {
+    out += fmt::format("  ({} more in the report)\n", verdict.size() - kVerdictLines);
+  }
+  out += fmt::format("\n  {} cells: {} done, {} failed, {} skipped in {:.1f} s\n", summary.cells.size(), summary.done,
+                     summary.failed, summary.skipped, run.wall_s);
+  if (!run.folder.empty()) {
+    out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n", run.folder);
+  }
+  return out;
+}
+
+std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
+  std::string out = fmt::format("# {}\n\n", run.info.name);
+  for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_cell(v.text) + "\n";
+  out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
+  const auto add_row = [&out](const Row& row) {
+    for (const std::string& text : row) out += "| " + markdown_cell(text) + " ";
+    out += "|\n";
+  };
+  add_row(kHeader);
+  for (size_t c = 0; c < kHeader.size(); ++c) out += is_text_column(c) ? "|---" : "|---:";
+  out += "|\n";
+  for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s));
+  out +=
+      "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
+      "share of steps with drafts. speedup: tok/s over the baseline cell, ± half the 95 % interval.\n";
+  return out;
+}
+
+}  // namespace paceline

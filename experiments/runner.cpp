@@ -1,0 +1,254 @@
+#include "experiments/runner.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "engine/util/machine.h"
+#include "experiments/certificate.h"
+#include "experiments/environment.h"
+#include "experiments/repetition.h"
+#include "experiments/report_text.h"
+#include "experiments/results_store.h"
+#include "experiments/summary.h"
+
+namespace paceline {
+namespace {
+
+CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& cells) {
+  CellResult result;
+  result.index = index;
+  result.id = cell.id;
+  result.axes.tp = cell.config.engine.parallel.tp;
+  result.axes.pp = cell.config.engine.parallel.pp;
+  result.axes.proposer = cell.config.speculation.proposer;
+  if (result.axes.proposer != "none") result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
+  result.axes.concurrency = cell.config.load.mode == LoadMode::offline ? 0 : cell.config.load.concurrency;
+  result.requested = config_to_json(cell.config);
+  result.forced = cell.config.speculation.forced_acceptance_length.has_value();
+  result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
+  if (cell.skip_reason) {
+    result.status = CellStatus::skipped;
+    result.reason = *cell.skip_reason;
+  }
+  return result;
+}
+
+/// The run under way: what the steps below share.
+struct Sweep {
+  const LoadedConfig& loaded;
+  Progress& progress;
+  const RunOptions& options;
+  std::vector<Cell> cells;
+  RunResult run;
+  std::unique_ptr<RunFolder> folder;
+  std::vector<Prompt> prompts;
+  int num_failures = 0;
+  bool stop = false;
+
+  int interrupts() const { return options.interrupts ? options.interrupts() : 0; }
+
+  void fail_cell(size_t cell, const std::string& reason) {
+    CellResult& result = run.cells[cell];
+    if (result.status == CellStatus::failed) return;
+    result.status = CellStatus::failed;
+    result.reason = reason;
+    progress.cell_finished({.label = result.id, .status = "failed", .reason = reason, .tok_s = {}, .speedup = {}, .acceptance_length = {}, .acceptance_rate = {}, .certificate = {}});
+    folder->write_cell(result);
+    const SweepConfig& sweep = loaded.config.sweep;
+    if (++num_failures >= sweep.max_failures || sweep.on_error == OnError::stop) stop = true;
+  }
+};
+
+RepetitionOptions repetition_options(const Sweep& sweep, const ExperimentConfig& config) {
+  RepetitionOptions options{.sampling = sampling_params(config.sampling), .concurrency = config.load.mode == LoadMode::offline ? 0 : config.load.concurrency, .timeout_s = config.sweep.cell_timeout_s, .on_progress = {}, .stop_now = [&sweep] { return sweep.interrupts() >= 2; }};
+  options.on_progress = [&sweep](double fraction, double tok_s, double acceptance_length) { sweep.progress.update({.fraction = fraction, .tok_s = tok_s, .acceptance_length = acceptance_length}); };
+  return options;
+}
+
+void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, const Sweep& sweep) {
+  RepetitionOptions options = repetition_options(sweep, cell.config);
+  options.on_progress = {};
+  const size_t count = std::min(prompts.size(), size_t(std::max(0, cell.config.measure.warmup_requests)));
+  if (count > 0) run_repetition(load, cell.config, prompts.first(count), options);
+}
+
+void finish_cell(Sweep& sweep, size_t index) {
+  CellResult& result = sweep.run.cells[index];
+  const std::vector<std::string> problems = record_problems(result);
+  if (!problems.empty()) {
+    sweep.fail_cell(index, "records: " + problems.front());
+    return;
+  }
+  const CellSummary summary = summarize_cell(result);
+  sweep.progress.cell_finished({.label = result.id, .status = "done", .reason = {}, .tok_s = summary.output_tok_s, .speedup = {}, .acceptance_length = summary.mean_acceptance_length, .acceptance_rate = summary.draft_acceptance_rate, .certificate = {}});
+}
+
+/// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
+void run_load(Sweep& sweep, const std::vector<size_t>& group) {
+  const Cell& first = sweep.cells[group.front()];
+  const auto with_draft = std::find_if(group.begin(), group.end(), [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
+  const ExperimentConfig& load_config = sweep.cells[with_draft == group.end() ? group.front() : *with_draft].config;
+  sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", first.config.engine.target.path, first.config.engine.parallel.tp, first.config.engine.parallel.pp));
+  const LoadLimits limits = limits_of(sweep.cells, first.load_key);
+  std::unique_ptr<EngineLoad> load;
+  std::vector<EncodedPrompt> prompts;
+  const auto open = [&] {
+    load = std::make_unique<EngineLoad>(load_config, limits);
+    const ChatFormat format = first.config.workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
+    prompts = encode_prompts(sweep.prompts, *load->tokenizer(), first.config.engine.target.directory, format, load->plan().max_model_len);
+  };
+  try {
+    open();
+  } catch (const Error& error) {
+    for (size_t index : group) sweep.fail_cell(index, error.what());
+    return;
+  }
+
+  // A device or communication error leaves the ranks unusable: the next cell gets fresh ones.
+  const auto guarded = [&](size_t index, const auto& body) {
+    try {
+      if (!load) open();
+      body();
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::interrupted) {
+        sweep.stop = true;
+        CellResult& result = sweep.run.cells[index];
+        result.status = CellStatus::failed;
+        result.reason = "interrupted";
+        return;
+      }
+      if (error.code() != ExitCode::usage) load.reset();
+      sweep.fail_cell(index, error.what());
+    }
+  };
+  for (size_t index : group) {
+    if (sweep.stop) return;
+    const Cell& cell = sweep.cells[index];
+    CellResult& result = sweep.run.cells[index];
+    guarded(index, [&] {
+      sweep.progress.phase(fmt::format("warming up {}", cell.id));
+      warm_up(*load, cell, prompts, sweep);
+      result.effective = load->effective(cell.config, *load->make_engine(cell.config));
+      result.oversubscribed = load->team().oversubscribed();
+      result.load_s = load->load_seconds();
+      const MemoryPlan& memory = load->plan().memory;
+      result.memory = {.weights_bytes = int64_t(memory.weight_bytes), .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes), .workspace_bytes = int64_t(memory.workspace_bytes)};
+      const auto differences = effective_differences(cell, result.effective);
+      if (!differences.empty()) fail(ExitCode::usage, "the engine did not run what was asked: {}", differences.front());
+    });
+  }
+  const int repetitions = first.config.measure.repetitions;
+  std::mt19937_64 random(uint64_t(first.config.measure.block_seed));
+  for (int repetition = 0; repetition < repetitions && !sweep.stop; ++repetition) {
+    std::vector<size_t> order = group;
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+    for (size_t index : order) {
+      CellResult& result = sweep.run.cells[index];
+      if (sweep.stop || result.status == CellStatus::failed) continue;
+      const Cell& cell = sweep.cells[index];
+      guarded(index, [&] {
+        sweep.progress.repetition_started(cell.id, repetition, repetitions);
+        result.repetitions.push_back(run_repetition(*load, cell.config, prompts, repetition_options(sweep, cell.config)));
+        sweep.progress.repetition_finished();
+      });
+      if (sweep.interrupts() >= 1) sweep.stop = true;
+    }
+  }
+  for (size_t index : group) {
+    CellResult& result = sweep.run.cells[index];
+    if (result.status != CellStatus::done) continue;
+    if (result.repetitions.empty()) {
+      result.status = CellStatus::failed;
+      result.reason = "interrupted before its first repetition";
+      continue;
+    }
+    result.memory.rss_peak_bytes = int64_t(process_memory().peak_resident_bytes);
+    finish_cell(sweep, index);
+  }
+}
+
+}  // namespace
+
+LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key) {
+  LoadLimits limits;
+  const int automatic = auto_threads_per_rank(cells, available_cores());
+  for (const Cell& cell : cells) {
+    if (cell.load_key != load_key || cell.skip_reason) continue;
+    limits.threads_per_rank = cell.config.engine.parallel.threads_per_rank.value_or(automatic);
+    limits.max_draft_len = std::max(limits.max_draft_len, cell.config.speculation.num_speculative_tokens);
+    limits.max_concurrency = std::max(limits.max_concurrency, cell.config.load.concurrency);
+  }
+  return limits;
+}
+
+std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective) {
+  std::vector<std::string> differences;
+  const auto compare = [&](const char* key, const nlohmann::json& asked) {
+    if (effective.at(key) != asked) differences.push_back(fmt::format("{}: asked {}, got {}", key, asked.dump(), effective.at(key).dump()));
+  };
+  const ExperimentConfig& config = cell.config;
+  compare("tp", config.engine.parallel.tp);
+  compare("pp", config.engine.parallel.pp);
+  compare("proposer", config.speculation.proposer);
+  compare("num_speculative_tokens", config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
+  compare("block_size", config.engine.kv_cache.block_size);
+  compare("prefix_caching", config.engine.kv_cache.prefix_caching);
+  if (config.engine.parallel.threads_per_rank) compare("threads_per_rank", *config.engine.parallel.threads_per_rank);
+  return differences;
+}
+
+RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Sweep sweep{.loaded = loaded, .progress = progress, .options = options, .cells = expand(loaded, {.devices = available_cores(), .is_cpu = true}), .run = {}, .folder = nullptr, .prompts = {}};
+  RunResult& run = sweep.run;
+  const WorkloadConfig& workload = loaded.config.workload;
+  sweep.prompts = select_prompts(read_jsonl_dataset(workload.file), workload.requests, uint64_t(workload.order_seed));
+  run.info = {.name = loaded.config.name, .id = {}, .profile = loaded.profile, .config_path = loaded.file.string(), .argv = options.argv, .config_hash = loaded.hash, .started_at = utc_now(), .seed = uint64_t(loaded.config.sampling.seed), .numerics = "strict"};
+  run.environment = collect_environment();
+  run.config_resolved = config_to_json(loaded.config);
+  for (size_t i = 0; i < sweep.cells.size(); ++i) run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
+  sweep.folder = std::make_unique<RunFolder>(options.results_root, run);
+
+  std::vector<std::vector<size_t>> groups;
+  int num_runnable = 0;
+  for (size_t i = 0; i < sweep.cells.size(); ++i) {
+    if (sweep.cells[i].skip_reason) continue;
+    ++num_runnable;
+    if (groups.empty() || sweep.cells[groups.back().front()].load_key != sweep.cells[i].load_key) groups.emplace_back();
+    groups.back().push_back(i);
+  }
+  progress.begin(run.info.name, int(sweep.cells.size()), num_runnable * loaded.config.measure.repetitions);
+  for (const Cell& cell : sweep.cells) {
+    if (cell.skip_reason) progress.cell_finished({.label = cell.id, .status = "skipped", .reason = *cell.skip_reason, .tok_s = {}, .speedup = {}, .acceptance_length = {}, .acceptance_rate = {}, .certificate = {}});
+  }
+  for (const auto& group : groups) {
+    if (sweep.stop) {
+      for (size_t index : group) {
+        run.cells[index].status = CellStatus::skipped;
+        run.cells[index].reason = sweep.interrupts() > 0 ? "interrupted" : "stopped after failures";
+      }
+      continue;
+    }
+    run_load(sweep, group);
+  }
+  progress.end();
+  if (loaded.config.measure.verify_lossless) certify(run);
+  run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+  RunOutcome outcome;
+  bool any_failed = false, any_wrong = false;
+  for (const CellResult& cell : run.cells) {
+    any_failed = any_failed || cell.status == CellStatus::failed;
+    any_wrong = any_wrong || cell.certificate.status == CertificateStatus::fail;
+  }
+  const bool interrupted = sweep.interrupts() > 0;
+  run.info.status = interrupted ? "interrupted" : any_failed ? "failed_cells" : "done";
+  for (const CellResult& cell : run.cells) sweep.folder->write_cell(cell);
+  sweep.folder->finish(run);
+  outcome.exit_code = interrupted ? ExitCode::interrupted : any_wrong ? ExitCode::correctness : any_failed ? ExitCode::failed_cells : ExitCode::ok;
+  outcome.result = std::move(run);
+  return outcome;
+}
+
+}  // namespace paceline

@@ -1,0 +1,55 @@
+#pragma once
+// Small statistics with one stated definition each. Pure functions of their input; any thread.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace paceline {
+
+/// Sample quantile by linear interpolation between order statistics (Hyndman & Fan 1996, type 7): with the sorted
+/// sample x[0..n) and h = (n-1)·q it is x[⌊h⌋] + (h-⌊h⌋)·(x[⌊h⌋+1] - x[⌊h⌋]). No value for an empty sample.
+/// REQUIRES 0 <= q <= 1. Non-finite entries are left out.
+std::optional<double> quantile(std::span<const double> sample, double q);
+
+/// Arithmetic mean; no value for an empty sample.
+std::optional<double> mean(std::span<const double> sample);
+
+/// Standard deviation with n - 1; no value for n < 2.
+std::optional<double> standard_deviation(std::span<const double> sample);
+
+/// exp(mean(log x)); no value unless every entry is positive and finite.
+std::optional<double> geometric_mean(std::span<const double> sample);
+
+struct Percentiles {
+  std::optional<double> p50, p90, p99, mean;
+  int64_t count = 0;
+};
+Percentiles percentiles(std::span<const double> sample);
+
+/// A ratio with its 95 % confidence interval.
+struct RatioInterval {
+  double ratio = 1;
+  std::optional<double> low, high;  // no value when fewer than two pairs: one run has no spread
+  int pairs = 0;
+};
+
+/// Ratio of paired positive numbers: exp(mean d), d_i = log(numerator_i / denominator_i), with the Student-t interval
+/// exp(mean d ± t(0.975, n-1)·sd(d)/√n). Pairs are repetitions of the same block, so that slow drift of the machine
+/// cancels; logs, because a ratio and its inverse must give the same interval. Extra entries of the longer list are
+/// left out; no value without a pair of positive finite numbers or when any pair is not.
+std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std::span<const double> denominator);
+
+/// Quantile t with P(T <= t) = probability for Student's t. REQUIRES degrees >= 1.
+double student_t_quantile(double probability, int degrees);
+
+inline constexpr int kDegenerateMaxPeriod = 16;
+inline constexpr int kDegenerateMinTokens = 32;
+
+/// True when the output ends in a repetition: its last kDegenerateMinTokens tokens have a period <=
+/// kDegenerateMaxPeriod (token[i] == token[i - period] inside them). Such text flatters every drafter, so its share
+/// stands beside acceptance. A stop token at the end is the caller's to leave out.
+bool is_degenerate(std::span<const int32_t> output);
+
+}  // namespace paceline

@@ -1,0 +1,23 @@
+#pragma once
+// "Did you mean": the nearest known name to a mistyped one.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline {
+
+/// Edit distance with insertions, deletions, substitutions and swaps of neighbours (optimal string alignment), in
+/// bytes. Inputs are cut at 64 bytes: names are short, and the cost is quadratic.
+size_t edit_distance(std::string_view left, std::string_view right);
+
+/// The candidate nearest to `word`, or nothing when even the nearest shares too little with it (more than a third of
+/// the letters differ). Case and the difference between '-' and '_' count as nothing. Ties go to the earlier candidate.
+std::optional<std::string> nearest_name(std::string_view word, const std::vector<std::string>& candidates);
+
+/// ` (did you mean "x"?)` for the nearest candidate, or an empty string.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace paceline

@@ -1,0 +1,94 @@
+#pragma once
+// Charts as inline SVG text: no script, no network, colours by CSS class so that dark mode and print can change them.
+// Coordinates are SVG user units; y grows downwards inside, upwards in data.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline {
+
+/// Classes .k0 … .k7 of the page's style; the palette is safe for colour-blind readers, and series differ in marker and
+/// dash as well.
+inline constexpr int kNumChartColors = 8;
+
+enum class LineStyle { solid, dashed, dotted };
+
+struct LinePoint {
+  double x = 0;
+  double y = 0;                     // points that are not finite are left out and break the line
+  std::optional<double> low, high;  // drawn as an error bar
+  bool faded = false;               // measured but not to be ranked
+  std::string tooltip;
+};
+
+struct LineSeries {
+  std::string name;
+  int color = 0;
+  LineStyle style = LineStyle::solid;
+  bool markers = true;
+  std::vector<LinePoint> points;  // by rising x
+};
+
+struct LineChart {
+  std::string title;
+  std::string x_label, y_label;
+  std::vector<double> x_ticks;      // the x range is theirs
+  std::optional<double> reference;  // horizontal line, e.g. 1 for "as fast as the baseline"
+  double y_min = 0, y_max = 1;      // facets share them
+  std::vector<LineSeries> series;
+  double width = 330, height = 240;
+};
+
+struct BarRow {
+  std::string label;
+  double value = 0;
+  std::optional<double> low, high;
+  int color = 0;
+  bool faded = false;
+  std::string text;  // right of the bar
+};
+
+struct BarChart {
+  std::string title, x_label;
+  std::vector<BarRow> rows;
+  double width = 1040, label_width = 190;
+};
+
+struct StackedRow {
+  std::string label;
+  std::vector<double> parts;  // [parts of the chart]
+  bool faded = false;
+  std::string text;
+};
+
+struct StackedBars {
+  std::string title, x_label;
+  std::string unit;                // of the parts, for tooltips
+  std::vector<std::string> parts;  // names; part i has colour i
+  std::vector<StackedRow> rows;
+  double width = 1040, label_width = 190;
+};
+
+std::string svg_line_chart(const LineChart& chart);
+std::string svg_bar_chart(const BarChart& chart);
+std::string svg_stacked_bars(const StackedBars& chart);
+
+struct LegendEntry {
+  std::string name;
+  int color = 0;
+  LineStyle style = LineStyle::solid;
+  bool swatch = false;  // a filled square instead of a line
+};
+/// Legend as HTML, to be shared by several charts.
+std::string chart_legend(const std::vector<LegendEntry>& entries);
+
+/// Round tick values (1, 2 or 5 times a power of ten) that cover [low, high] with about `count` steps; the first is
+/// <= low, the last >= high. REQUIRES finite low <= high, count >= 1.
+std::vector<double> nice_ticks(double low, double high, int count);
+
+/// &, <, >, " and ' as entities; control characters other than newline and tab as U+FFFD.
+std::string html_escaped(std::string_view text);
+
+}  // namespace paceline

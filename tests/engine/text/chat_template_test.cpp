@@ -1,0 +1,253 @@
+#include "engine/text/chat_template.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "tests/engine/text/text_test_support.h"
+
+namespace paceline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string render_text(const std::string& text, const Json& messages = Json::array(), const RenderOptions& options = {}) {
+  return ChatTemplate::parse(text, "t.jinja").render(messages, options);
+}
+
+/// The message of the Error that rendering throws, or "" when it throws none.
+std::string error_of(const std::string& text) {
+  try {
+    render_text(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::model_file) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+  return {};
+}
+
+TEST(ChatTemplate, EqualsJinja2OnEveryCase) {
+  setenv("TZ", "UTC", 1);
+  const Json data = Json::parse(test::read_file(test::source_dir() / "tests/data/text/jinja_cases.json"));
+  int num_texts = 0, num_errors = 0;
+  for (const Json& one : data["cases"]) {
+    const auto& source = data["templates"][one["template"].get<size_t>()].get_ref<const std::string&>();
+    SCOPED_TRACE(one["name"].get<std::string>() + " on " + one["chat"].get<std::string>() + ": " + source.substr(0, 200));
+    RenderOptions options{.add_generation_prompt = one["add_generation_prompt"],
+                          .tools = one["tools"].get<bool>() ? data["tools"] : Json(nullptr),
+                          .variables = data["variables"],
+                          .now = data["now"].get<std::time_t>()};
+    try {
+      const ChatTemplate chat = ChatTemplate::parse(source, "case", data["tokens"]);
+      const std::string got = chat.render(data["chats"][one["chat"].get<std::string>()], options);
+      if (one["expected"].is_null()) {
+        ADD_FAILURE() << "Jinja2 refuses this, we gave: " << got;
+      } else {
+        EXPECT_EQ(got, one["expected"].get<std::string>());
+        ++num_texts;
+      }
+    } catch (const Error& error) {
+      EXPECT_TRUE(one["expected"].is_null()) << error.what();
+      ++num_errors;
+    }
+  }
+  EXPECT_GE(num_texts, 230);
+  EXPECT_GE(num_errors, 50);
+}
+
+TEST(ChatTemplate, BuiltInModelMatchesItsGoldenPrompt) {
+  const auto folder = test::source_dir() / "configs/models/target-7m";
+  ASSERT_TRUE(std::filesystem::exists(folder / "tokenizer_config.json")) << folder;
+  const ChatTemplate chat = ChatTemplate::load(folder);
+  EXPECT_TRUE(ChatTemplate::exists(folder));
+  EXPECT_EQ(chat.render({{{"role", "user"}, {"content", " Hi\n"}}}), "<|user|>\nHi<|end|>\n<|assistant|>\n");
+  EXPECT_EQ(chat.render({{{"role", "user"}, {"content", "Hi"}}}, {.add_generation_prompt = false}),
+            "<|user|>\nHi<|end|>\n");
+}
+
+TEST(ChatTemplate, LoadsEveryFormOfFile) {
+  const Json messages = {{{"role", "user"}, {"content", "x"}}};
+  {
+    test::TemporaryFolder folder;
+    folder.write("tokenizer_config.json",
+                 R"({"bos_token": {"content": "<s>"}, "chat_template": [{"name": "other", "template": "no"},
+                    {"name": "default", "template": "{{ bos_token }}{{ messages[0].content }}"}]})");
+    EXPECT_EQ(ChatTemplate::load(folder.path()).render(messages), "<s>x");
+    EXPECT_EQ(ChatTemplate::load(folder.path(), "other").render(messages), "no");
+    EXPECT_THROW(ChatTemplate::load(folder.path(), "third"), Error);
+    folder.write("chat_template.jinja", "from file {{ bos_token }}");
+    EXPECT_EQ(ChatTemplate::load(folder.path()).render(messages), "from file <s>");
+  }
+  test::TemporaryFolder empty;
+  EXPECT_FALSE(ChatTemplate::exists(empty.path()));
+  EXPECT_THROW(ChatTemplate::load(empty.path()), Error);
+  empty.write("tokenizer_config.json", "{}");
+  EXPECT_THROW(ChatTemplate::load(empty.path()), Error);
+  empty.write("tokenizer_config.json", R"({"chat_template": 5})");
+  EXPECT_THROW(ChatTemplate::load(empty.path()), Error);
+}
+
+TEST(ChatTemplate, RefusalOfMessagesIsAUsageError) {
+  try {
+    render_text("\n{{ raise_exception('roles must\nalternate') }}");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_STREQ(error.what(), R"(t.jinja: chat template 2:19: refused these messages: "roles must\nalternate")");
+  }
+}
+
+TEST(ChatTemplate, ErrorsNameThePosition) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"ab\n  {{ ''.__class__ }}", "t.jinja: chat template 2:9: attribute \"__class__\" is not allowed"},
+      {"{{ messages['__class__'] }}", "1:12: attribute \"__class__\" is not allowed"},
+      {"{{ messages | attr('x') }}", "filter \"attr\" is not supported"},
+      {"{% include 'x' %}", "1:4: tag \"include\" is not supported here"},
+      {"{% import 'os' as os %}", "tag \"import\""},
+      {"{{ __import__('os') }}", "name \"__import__\" is not allowed"},
+      {"{{ open('/etc/passwd') }}", "1:4: call of \"open\" is not allowed"},
+      {"{{ messages.pop() }}", "method \"pop\" of list is not allowed"},
+      {"{{ '%s' % 3 }}", "str % int is not supported"},
+      {"{% set loop = 1 %}", "\"loop\" cannot be assigned to"},
+      {"{{ cycler('a') }}", "call of \"cycler\" is not allowed"},
+      {"{{ range(1, *messages) }}", "unpacked arguments"},
+      {"{% break %}", "\"break\" outside a loop"},
+      {"{{ 9223372036854775807 + 1 }}", "integer overflow"},
+      {"{{ 99999999999999999999 }}", "out of range"},
+      {"{{ 'a' ", "tag is not closed"},
+  };
+  for (const auto& [text, expected] : cases) EXPECT_NE(error_of(text).find(expected), std::string::npos) << error_of(text);
+}
+
+std::string nested(const std::string& open, const std::string& inside, const std::string& close, int depth) {
+  std::string text;
+  for (int i = 0; i < depth; ++i) text += open;
+  text += inside;
+  for (int i = 0; i < depth; ++i) text += close;
+  return text;
+}
+
+TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
+  const std::string many_locals = [] {
+    std::string text = "{% for x in [1] %}";
+    for (int i = 0; i < 20000; ++i) text += "{% set v" + std::to_string(i) + "=1 %}";
+    return text + "{% for i in range(10000) %}{% for j in range(10000) %}{{ q }}{% endfor %}{% endfor %}{% endfor %}";
+  }();
+  const std::pair<std::string, const char*> cases[] = {
+      {"{% for a in range(10000) %}{% for b in range(10000) %}{% endfor %}{% endfor %}", "limit of 1000000 steps"},
+      {"{% for a in range(10000) %}{% for b in range(10000) %}{{ a + b * 2 }}{% endfor %}{% endfor %}", "limit of"},
+      {"{{ range(10**9) }}", "limit of 10000 items"},
+      {"{{ range(10001) | list | length }}", "limit of 10000 items"},
+      {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "limit of depth 64"},
+      {"{% macro f(n) %}{{ g(n) }}{% endmacro %}{% macro g(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}", "limit of depth 64"},
+      {"{% macro f() %}{% for i in range(2) %}{{ f() }}{% endfor %}{% endmacro %}{{ f() }}", "limit of depth 64"},
+      {"{{ 'a' * 10**9 }}", "limit of 1 MiB"},
+      {"{{ [1] * 10**9 }}", "limit of 1 MiB"},
+      {"{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+       "limit of 1 MiB"},
+      {"{% for i in range(10000) %}{{ 'abcdefghijklmnopqrstuvwxyz' * 100 }}{% endfor %}", "limit of"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(100) %}{% set ns.x = ns.x + ns.x %}{% endfor %}", "limit of"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(100) %}{% set ns.x = [ns.x] %}{% endfor %}", "limit of depth 64"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}", "limit of"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}", "limit of"},
+      {"{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{{ 'zz' in x }}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% set y = 'ab' * 500000 %}{% for i in range(10000) %}{{ x == y }}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x | upper %}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x | list %}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x.split('a') %}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x.replace('', 'cc') %}{% endfor %}", "limit of"},
+      {"{% set x = range(10000) | list %}{% for i in x %}{{ -1 in x }}{% endfor %}", "limit of"},
+      {"{{ range(10000) | unique | list | length }}", "limit of"},
+      {many_locals, "limit of 1000000 steps"},
+      {"{{ " + nested("(", "1", ")", 100) + " }}", "limit of depth 64"},
+      {"{{ " + nested("[", "1", "]", 100) + " }}", "limit of depth 64"},
+      {"{{ " + nested("-", "1", "", 100) + " }}", "limit of depth 64"},
+      {"{{ " + nested("not ", "1", "", 100000) + " }}", "limit of depth 64"},
+      {"{{ x" + nested(".a", "", "", 100000) + " }}", "limit of depth"},
+      {"{{ x" + nested("|trim", "", "", 100000) + " }}", "limit of depth"},
+      {"{{ 1" + nested(" if 1", "", "", 1000) + " }}", "limit of depth 64"},
+      {"{{ " + nested("1 if 1 else ", "1", "", 1000) + " }}", "limit of depth 64"},
+      {nested("{% if 1 %}", "", "{% endif %}", 3000), "limit of depth 64"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const double begin = test::thread_cpu_ms();
+    const std::string message = error_of(text);
+    const double spent = test::thread_cpu_ms() - begin;
+    EXPECT_NE(message.find(expected), std::string::npos) << text.substr(0, 150) << " gave: " << message;
+    if (!test::kSanitized) {
+      EXPECT_LE(spent, 100.0) << text.substr(0, 150);
+    }
+    RecordProperty("spent_ms", std::to_string(spent));
+  }
+}
+
+TEST(ChatTemplate, LongButFlatTemplatesAreFine) {
+  std::string sum = "{{ 0", joined = "{{ ''", chain = "{% if 0 %}";
+  for (int i = 0; i < 1000; ++i) {
+    sum += " + 1";
+    joined += " ~ 'a'";
+    chain += "{% elif 0 %}";
+  }
+  EXPECT_EQ(render_text(sum + " }}"), "1000");
+  EXPECT_EQ(render_text(joined + " }}"), std::string(1000, 'a'));
+  EXPECT_EQ(render_text(chain + "{% else %}x{% endif %}"), "x");
+  // A long prompt is well inside the limits.
+  const std::string content(500'000, 'x');
+  EXPECT_EQ(render_text("{% for m in messages %}{{ '<' + m.content | trim + '>' }}{% endfor %}",
+                        {{{"role", "user"}, {"content", content}}}),
+            "<" + content + ">");
+}
+
+TEST(ChatTemplate, CyclesThroughNamespacesAreFreed) {
+  // The leak check of the sanitizer build is the assertion.
+  EXPECT_EQ(render_text("{% set a = namespace() %}{% set b = namespace(x=a) %}{% set a.x = [b, a] %}ok"), "ok");
+  EXPECT_EQ(render_text("{% set ns = namespace(p=none) %}{% for i in range(10000) %}{% set ns.p = namespace(p=ns.p) %}"
+                        "{% endfor %}ok"),
+            "ok");
+}
+
+TEST(ChatTemplate, BadMessagesAreUsageErrors) {
+  const ChatTemplate chat = ChatTemplate::parse("x", "t");
+  EXPECT_THROW(chat.render(Json::object()), Error);
+  Json deep = Json::array();
+  for (int i = 0; i < 100; ++i) deep = Json::array({deep});
+  EXPECT_THROW(chat.render(deep), Error);
+  EXPECT_EQ(render_text("{{ messages[0] }}", {"bad \xff utf"}), "bad \xEF\xBF\xBD utf");
+}
+
+TEST(ChatTemplate, MutatedTemplatesOnlyThrowErrors) {
+  const Json data = Json::parse(test::read_file(test::source_dir() / "tests/data/text/jinja_cases.json"));
+  const std::string pieces[] = {"{%", "%}", "{{", "}}", "{#", "-", "'", "(", ")", "[", "]", "|", ".", "if", "for", "endfor",
+                                "in", "not", "is", "~", "\n", "\\", "\xff", "0", "set", "endif", "{", ":", ",", "macro"};
+  uint64_t state = 7;
+  const auto random = [&](size_t below) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<size_t>(state >> 33) % below;
+  };
+  int num_rendered = 0, num_errors = 0;
+  for (int round = 0; round < 6000; ++round) {
+    std::string text = data["templates"][random(data["templates"].size())];
+    for (size_t edits = 1 + random(3); edits > 0; --edits) {
+      const size_t at = random(text.size() + 1);
+      if (random(2) == 0) {
+        text.insert(at, pieces[random(std::size(pieces))]);
+      } else {
+        text.erase(at, 1 + random(4));
+      }
+    }
+    try {
+      ChatTemplate::parse(text, "mutant", data["tokens"]).render(data["chats"]["system"], {.tools = data["tools"]});
+      ++num_rendered;
+    } catch (const Error&) {
+      ++num_errors;
+    }
+  }
+  EXPECT_GE(num_rendered, 500);
+  EXPECT_GE(num_errors, 500);
+}
+
+}  // namespace
+}  // namespace paceline

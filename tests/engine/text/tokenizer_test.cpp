@@ -1,0 +1,385 @@
+#include "engine/text/tokenizer.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/text/utf8.h"
+#include "kernels/error.h"
+#include "tests/engine/text/text_test_support.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<int32_t>;
+
+std::shared_ptr<const Tokenizer> from_json(const json& file) {
+  test::TemporaryFolder folder;
+  return Tokenizer::load(folder.write("tokenizer.json", file.dump()));
+}
+
+std::filesystem::path built_in_model() { return test::source_dir() / "configs/models/target-7m"; }
+
+/// Texts that have broken tokenizers before, and random ones.
+std::string random_text(uint64_t seed) {
+  static const std::string kPieces[] = {
+      "the ", "The", " a", "don't", "'S", "  ", "\n", "\r\n", "\t", "123", "12345", "½", "Ⅷ", "漢字", "한국어", "e\u0301",
+      "\U0001F642", "\U0001F469\u200D\U0001F467", "<|end|>", "<|user|>", "\u00a0", "\u180e", "\ufffd", ".", "...", "_", "-",
+      std::string(1, '\0'), "ß", "\u2028", "Ġ"};
+  uint64_t state = seed * 2654435761u + 1;
+  const auto random = [&](uint64_t below) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return (state >> 33) % below;
+  };
+  std::string text;
+  for (uint64_t i = random(40); i > 0; --i) {
+    if (random(4) != 0) {
+      text += kPieces[random(std::size(kPieces))];
+      continue;
+    }
+    auto code = static_cast<char32_t>(random(0x110000));
+    if (code >= 0xD800 && code <= 0xDFFF) code = 'x';
+    utf8_append(text, code);
+  }
+  return text;
+}
+
+/// The reference vectors of llama.cpp: texts between separator lines, one line of ids for each.
+void check_vectors(const Tokenizer& tokenizer, const std::string& name) {
+  const auto folder = test::shared_dir() / "tokenizers/vectors";
+  std::string texts = test::read_file(folder / (name + ".inp"));
+  std::istringstream lines(test::read_file(folder / (name + ".out")));
+  const std::string separator = "\n__ggml_vocab_test__\n";
+  int num_vectors = 0;
+  for (size_t pos = 0; pos <= texts.size();) {
+    const size_t end = std::min(texts.find(separator, pos), texts.size());
+    const std::string text = texts.substr(pos, end - pos);
+    pos = end + separator.size();
+    std::string line;
+    if (!std::getline(lines, line)) break;
+    std::istringstream numbers(line);
+    Ids expected;
+    for (int32_t id = 0; numbers >> id;) expected.push_back(id);
+    EXPECT_EQ(tokenizer.encode(text), expected) << name << ": " << text;
+    EXPECT_EQ(tokenizer.decode(expected), text);
+    ++num_vectors;
+  }
+  EXPECT_GE(num_vectors, 46);
+}
+
+TEST(Tokenizer, Gpt2VectorsAreExact) {
+  const auto folder = test::shared_dir() / "tokenizers/gpt2";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "shared tokenizers/gpt2 is missing";
+  const auto tokenizer = Tokenizer::load(folder);
+  EXPECT_EQ(tokenizer->vocab_size(), 50257);
+  check_vectors(*tokenizer, "gpt-2");
+  EXPECT_EQ(tokenizer->special_ids(), Ids{50256});
+}
+
+TEST(Tokenizer, StarcoderVectorsAreExactWithDigitsAndVocabMergesAgree) {
+  const auto folder = test::shared_dir() / "tokenizers/starcoder";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "shared tokenizers/starcoder is missing";
+  const auto plain = Tokenizer::load(folder);
+  EXPECT_EQ(plain->vocab_size(), 49152);
+  EXPECT_EQ(plain->special_ids(), Ids{0});
+
+  json merges = json::array();
+  std::istringstream lines(test::read_file(folder / "merges.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
+  }
+  json file = test::small_tokenizer_json();
+  file["added_tokens"] = json::array();
+  file["post_processor"] = nullptr;
+  file["model"]["vocab"] = json::parse(test::read_file(folder / "vocab.json"));
+  file["model"]["merges"] = merges;
+  file["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, file["pre_tokenizer"]}}};
+  const auto with_digits = from_json(file);
+  check_vectors(*with_digits, "starcoder");
+  EXPECT_EQ(plain->encode("Hello world"), with_digits->encode("Hello world"));
+}
+
+TEST(Tokenizer, LargeFilesLoadQuickly) {
+  const auto folder = test::shared_dir() / "tokenizers";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "shared tokenizers is missing";
+  const double begin = test::thread_cpu_ms();
+  const auto neox = Tokenizer::load(folder / "gpt-neox-20b");
+  const double spent = test::thread_cpu_ms() - begin;
+  if (!test::kSanitized) {
+    EXPECT_LE(spent, 500.0);
+  }
+  EXPECT_EQ(neox->vocab_size(), 50277);
+  EXPECT_EQ(neox->encode("a        b"), (Ids{66, 50270, 67}));  // a run of blanks is one added token
+  EXPECT_EQ(neox->encode("e\u0301"), neox->encode("é"));          // NFC
+  const auto opt = Tokenizer::load(folder / "opt");
+  EXPECT_EQ(opt->vocab_size(), 50265);
+  EXPECT_EQ(opt->decode(opt->encode("Hello, world")), "Hello, world");
+}
+
+TEST(Tokenizer, BuiltInModelGivesTheGoldenIds) {
+  const auto tokenizer = Tokenizer::load(built_in_model());
+  auto golden_path = test::source_dir() / "tests/data/models_golden.json";
+  if (!std::filesystem::exists(golden_path)) golden_path = test::shared_dir() / "models/golden.json";
+  ASSERT_TRUE(std::filesystem::exists(golden_path)) << golden_path;
+  const json golden = json::parse(test::read_file(golden_path));
+  int num_cases = 0;
+  for (const auto& [model, content] : golden.items()) {
+    for (const json& one : content["cases"]) {
+      const auto text = one["text"].get<std::string>();
+      const auto ids = one["prompt_ids"].get<Ids>();
+      EXPECT_EQ(tokenizer->encode(text, {.parse_special = true}), ids) << model;
+      EXPECT_EQ(tokenizer->decode(ids), text);
+      if (one.contains("decoded")) {
+        EXPECT_EQ(tokenizer->decode(one["greedy"].get<Ids>()), one["decoded"].get<std::string>());
+      }
+      ++num_cases;
+    }
+  }
+  EXPECT_GE(num_cases, 4);
+}
+
+TEST(Tokenizer, BuiltInModelVocabulary) {
+  const double begin = test::thread_cpu_ms();
+  const auto tokenizer = Tokenizer::load(built_in_model() / "tokenizer.json");
+  if (!test::kSanitized) {
+    EXPECT_LE(test::thread_cpu_ms() - begin, 60.0);
+  }
+  EXPECT_EQ(tokenizer->vocab_size(), 8193);
+  EXPECT_EQ(tokenizer->special_ids(), (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(tokenizer->token_to_id("<|end|>"), 3);
+  EXPECT_EQ(tokenizer->token_to_id("no such token"), std::nullopt);
+  for (int32_t id = 0; id < tokenizer->vocab_size(); ++id) ASSERT_EQ(tokenizer->token_to_id(tokenizer->id_to_token(id)), id);
+  const int32_t the = tokenizer->encode(" the").at(0);
+  EXPECT_EQ(tokenizer->id_to_token(the), "Ġthe");
+  EXPECT_EQ(tokenizer->token_bytes(the), " the");
+  EXPECT_THROW(tokenizer->id_to_token(8193), Error);
+  EXPECT_THROW(tokenizer->id_to_token(-1), Error);
+  EXPECT_EQ(tokenizer->token_bytes(8193), "");
+  EXPECT_EQ(tokenizer->decode(Ids{8200, -5, the}), " the");
+  EXPECT_FALSE(tokenizer->is_special(8200));
+}
+
+TEST(Tokenizer, ControlTokensInTextNeedPermission) {
+  const auto tokenizer = Tokenizer::load(built_in_model());
+  const Ids plain = tokenizer->encode("a<|end|>b");
+  EXPECT_EQ(std::count(plain.begin(), plain.end(), 3), 0);
+  EXPECT_EQ(tokenizer->decode(plain), "a<|end|>b");
+  const Ids parsed = tokenizer->encode("a<|end|>b", {.parse_special = true});
+  EXPECT_EQ(std::count(parsed.begin(), parsed.end(), 3), 1);
+  EXPECT_EQ(tokenizer->decode(parsed, {.skip_special = true}), "ab");
+}
+
+TEST(Tokenizer, RoundTripOfRandomText) {
+  const auto tokenizer = Tokenizer::load(built_in_model());
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    const std::string text = random_text(seed);
+    ASSERT_TRUE(utf8_valid(text));
+    for (const bool parse_special : {false, true}) {
+      const Ids ids = tokenizer->encode(text, {.parse_special = parse_special});
+      ASSERT_EQ(tokenizer->decode(ids), text) << seed;
+    }
+  }
+}
+
+TEST(Tokenizer, IllFormedUtf8IsReplaced) {
+  const auto tokenizer = Tokenizer::load(built_in_model());
+  const std::pair<std::string, std::string> cases[] = {
+      {"a\xff" "b", "a\uFFFDb"},        {"\xE2\x82", "\uFFFD"},      {"\xF0\x9F\x99", "\uFFFD"}, {"\xED\xA0\x80", "\uFFFD\uFFFD\uFFFD"},
+      {"\xC0\xAF", "\uFFFD\uFFFD"},      {"\xE2\x82z", "\uFFFDz"},    {"\x80\x80", "\uFFFD\uFFFD"}, {"\xF4\x90\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD"},
+      {std::string("\0x", 2), std::string("\0x", 2)}, {"", ""}};
+  for (const auto& [text, expected] : cases) {
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), expected);
+    EXPECT_EQ(tokenizer->encode(text), tokenizer->encode(expected));
+  }
+}
+
+TEST(Tokenizer, OneMebibyteOfAnythingTakesAtMostASecond) {
+  const auto tokenizer = Tokenizer::load(built_in_model());
+  const size_t size = size_t{1} << 20;
+  std::string words, marks;
+  while (words.size() < size) words += "Hello, world! 123 the quick brown fox\n";
+  while (marks.size() < size) marks += "\u0315\u0300";
+  for (const std::string& text : {std::string(size, 'a'), std::string(size, ' '), std::string(size, '\n'), words, marks}) {
+    const double begin = test::thread_cpu_ms();
+    const Ids ids = tokenizer->encode(text);
+    const double spent = test::thread_cpu_ms() - begin;
+    EXPECT_EQ(tokenizer->decode(ids), text);
+    if (!test::kSanitized) {
+      EXPECT_LE(spent, 1000.0) << text.substr(0, 10);
+    }
+  }
+}
+
+TEST(Tokenizer, CatastrophicPatternsEndWithinASecond) {
+  for (const char* pattern : {"(a+)+$", "(a|a)*b", "a*[bc]", "a(?=a*[bc])|a", "(a*)*[^a]", "(?:a?){50}a{50}[bc]"}) {
+    json file = test::small_tokenizer_json();
+    file["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    const auto tokenizer = from_json(file);
+    const double begin = test::thread_cpu_ms();
+    try {
+      const Ids ids = tokenizer->encode(std::string(size_t{1} << 20, 'a'));
+      EXPECT_EQ(ids.size(), size_t{1} << 20);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("pre_tokenizer.pretokenizers[0]"), std::string::npos) << error.what();
+    }
+    if (!test::kSanitized) {
+      EXPECT_LE(test::thread_cpu_ms() - begin, 1200.0) << pattern;
+    }
+  }
+}
+
+TEST(Tokenizer, MarksInAnyOrderNormaliseInLinearTime) {
+  json file = test::small_tokenizer_json();
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}};
+  const auto tokenizer = from_json(file);
+  std::string marks;  // canonical order would swap every pair across the whole text
+  for (int i = 0; i < 100'000; ++i) marks += "\u0F73\u0315";
+  const double begin = test::thread_cpu_ms();
+  EXPECT_GE(tokenizer->encode(marks).size(), marks.size() / 2);
+  if (!test::kSanitized) {
+    EXPECT_LE(test::thread_cpu_ms() - begin, 1000.0);
+  }
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("A\u030A e\u0301")), "Å é");
+}
+
+TEST(Tokenizer, MergesInRankOrderLeftmostFirst) {
+  const auto tokenizer = from_json(test::small_tokenizer_json());
+  EXPECT_EQ(tokenizer->encode("abc"), Ids{257});
+  EXPECT_EQ(tokenizer->encode("ababc"), (Ids{256, 257}));
+  EXPECT_EQ(tokenizer->encode("b a"), (Ids{'b', 258}));
+  json file = test::small_tokenizer_json();
+  file["model"]["merges"] = {"a a", "aa a"};
+  file["model"]["vocab"]["aa"] = 259;
+  file["model"]["vocab"]["aaa"] = 260;
+  for (int i = 0; i < 3; ++i) file["added_tokens"][i]["id"] = 261 + i;
+  file["post_processor"] = nullptr;
+  EXPECT_EQ(from_json(file)->encode("aaaaa"), (Ids{259, 260}));
+  EXPECT_EQ(from_json(file)->encode("aaa"), Ids{260});
+}
+
+TEST(Tokenizer, IgnoreMergesTakesWholePieces) {
+  json file = test::small_tokenizer_json();
+  file["model"]["merges"] = json::array();
+  EXPECT_EQ(from_json(file)->encode("abc"), (Ids{'a', 'b', 'c'}));
+  file["model"]["ignore_merges"] = true;
+  EXPECT_EQ(from_json(file)->encode("abc"), Ids{257});
+  EXPECT_EQ(from_json(file)->encode("abcd"), (Ids{'a', 'b', 'c', 'd'}));
+}
+
+TEST(Tokenizer, MissingBytesBecomeTheUnknownTokenOrNothing) {
+  json file = test::small_tokenizer_json();
+  file["model"]["vocab"].erase("z");
+  file["model"]["vocab"]["<unk>"] = 'z';
+  EXPECT_EQ(from_json(file)->encode("azzb"), (Ids{'a', 'b'}));
+  file["model"]["unk_token"] = "<unk>";
+  EXPECT_EQ(from_json(file)->encode("azzb"), (Ids{'a', 'z', 'z', 'b'}));
+  file["model"]["fuse_unk"] = true;
+  EXPECT_EQ(from_json(file)->encode("azzb"), (Ids{'a', 'z', 'b'}));
+}
+
+TEST(Tokenizer, TemplateAddsItsTokensOnlyWhenAsked) {
+  json file = test::small_tokenizer_json();
+  EXPECT_EQ(from_json(file)->encode("abc"), Ids{257});
+  EXPECT_EQ(from_json(file)->encode("abc", {.add_special = true}), (Ids{260, 257}));
+  EXPECT_EQ(from_json(file)->encode("", {.add_special = true}), Ids{260});
+  json both = file["post_processor"];
+  both["single"].push_back({{"SpecialToken", {{"id", "<|bos|>"}}}});
+  file["post_processor"] = {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, both}}};
+  EXPECT_EQ(from_json(file)->encode("abc", {.add_special = true}), (Ids{260, 257, 260}));
+}
+
+TEST(Tokenizer, AddedTokenFlags) {
+  json file = test::small_tokenizer_json();
+  json& token = file["added_tokens"][2];
+  token["content"] = "foo";
+  EXPECT_EQ(from_json(file)->encode("xfoo"), (Ids{'x', 261}));  // not special: found without permission
+  token["single_word"] = true;
+  EXPECT_EQ(from_json(file)->encode("xfoo foo_ .foo."), (Ids{'x', 'f', 'o', 'o', 220 - 188, 'f', 'o', 'o', '_', ' ', '.', 261, '.'}));
+  token["single_word"] = false;
+  token["lstrip"] = true;
+  EXPECT_EQ(from_json(file)->encode("x \u3000\nfoo y"), (Ids{'x', 261, ' ', 'y'}));
+  token["lstrip"] = false;
+  token["rstrip"] = true;
+  EXPECT_EQ(from_json(file)->encode("x foo \n y"), (Ids{'x', ' ', 261, 'y'}));
+  token["rstrip"] = false;
+  token["content"] = "é";
+  file["model"]["vocab"].erase("é");
+  file["model"]["vocab"]["Éx"] = 0xE9;
+  file["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(from_json(file)->encode("e\u0301").size(), 1u);  // without "é" the two bytes differ, see below
+  token["normalized"] = true;
+  EXPECT_EQ(from_json(file)->encode("e\u0301"), Ids{261});
+}
+
+TEST(Tokenizer, ByteLevelPrefixSpaceAndRegex) {
+  json file = test::small_tokenizer_json();
+  file["pre_tokenizer"] = {{"type", "ByteLevel"}};  // both default to true
+  EXPECT_EQ(from_json(file)->encode("a"), Ids{258});
+  EXPECT_EQ(from_json(file)->encode(" a"), Ids{258});
+  file["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  file["model"]["merges"].push_back("c d");
+  EXPECT_THROW(from_json(file), Error);  // "cd" is not in the vocabulary
+}
+
+TEST(Tokenizer, SplitBehaviours) {
+  // "x1-2y" cut at "-", each piece visible because "1-2" would merge.
+  const auto ids_of = [](const char* behavior, bool invert) {
+    json file = test::small_tokenizer_json();
+    file["model"]["vocab"]["1-"] = 259;
+    file["model"]["vocab"]["-2"] = 260;
+    file["model"]["vocab"]["--"] = 261;
+    file["model"]["merges"] = {"1 -", "- 2", "- -"};
+    file["added_tokens"] = json::array();
+    file["post_processor"] = nullptr;
+    file["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"String", "-"}}}, {"behavior", behavior}, {"invert", invert}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    return from_json(file)->encode("1-2--3");
+  };
+  EXPECT_EQ(ids_of("Isolated", false), (Ids{'1', '-', '2', '-', '-', '3'}));
+  EXPECT_EQ(ids_of("Removed", false), (Ids{'1', '2', '3'}));
+  EXPECT_EQ(ids_of("Removed", true), (Ids{'-', '-', '-'}));
+  EXPECT_EQ(ids_of("MergedWithPrevious", false), (Ids{259, '2', '-', '-', '3'}));
+  EXPECT_EQ(ids_of("MergedWithNext", false), (Ids{'1', 260, '-', '-', '3'}));
+  EXPECT_EQ(ids_of("Contiguous", false), (Ids{'1', '-', '2', 261, '3'}));
+}
+
+TEST(Tokenizer, VocabAndMergesFolder) {
+  test::TemporaryFolder folder;
+  const json file = test::small_tokenizer_json();
+  json vocab = file["model"]["vocab"];
+  vocab["</s>"] = 259;
+  folder.write("vocab.json", vocab.dump());
+  folder.write("merges.txt", "#version: 0.2\na b\nab c\r\nĠ a\n");
+  auto tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer->encode("abc a", {.add_special = true}), (Ids{257, 258}));
+  EXPECT_TRUE(tokenizer->special_ids().empty());
+  folder.write("tokenizer_config.json", R"({"bos_token": {"content": "</s>"}, "add_bos_token": true})");
+  folder.write("added_tokens.json", R"({"<new>": 260})");
+  tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer->encode("abc", {.add_special = true}), (Ids{259, 257}));
+  EXPECT_EQ(tokenizer->special_ids(), (Ids{259, 260}));
+  EXPECT_EQ(tokenizer->encode("a<new>", {.parse_special = true}), (Ids{'a', 260}));
+  folder.write("merges.txt", "a b\nab c d\n");
+  try {
+    Tokenizer::load(folder.path());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("merges.txt:2: expected two tokens"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,326 @@
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "experiments/config_schema.h"
+#include "tests/experiments/config_files.h"
+
+namespace paceline {
+namespace {
+
+struct Mistake {
+  const char* text;
+  const char* expected;  // "line:col: message", one a line
+};
+
+TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
+  const Mistake mistakes[] = {
+      {"{\n \"speculation\": {\n  \"num_speculative_token\": 5\n } }",
+       "3:3: unknown key \"num_speculative_token\" in \"speculation\" (did you mean \"num_speculative_tokens\"?)"},
+      {"{\"engin\": {}}", "1:2: unknown key \"engin\" (did you mean \"engine\"?)"},
+      {"{\"engine\": {\"tp\": 2}}",
+       "1:13: unknown key \"tp\" in \"engine\" (\"tp\" belongs in \"engine.parallel\" or \"speculation.draft\")"},
+      {"{\"engine.parallel.tp\": 2}", "1:2: unknown key \"engine.parallel.tp\" (write the dots as nested objects)"},
+      {"{\"engine\": {\"parallel\": {\"tp\": 0}}}",
+       "1:32: \"engine.parallel.tp\" is 0: expected an integer from 1 to 64 (ranks)"},
+      {"{\"engine\": {\"parallel\": {\"tp\": \"2\"}}}",
+       "1:32: \"engine.parallel.tp\" is \"2\": expected an integer from 1 to 64 (ranks); write 2, without quotes"},
+      {"{\"engine\": {\"parallel\": {\"tp\": 2.0}}}",
+       "1:32: \"engine.parallel.tp\" is 2.0: expected an integer from 1 to 64 (ranks); write 2"},
+      {"{\"engine\": {\"parallel\": {\"tp\": true}}}",
+       "1:32: \"engine.parallel.tp\" is true: expected an integer from 1 to 64 (ranks)"},
+      {"{\"engine\": {\"parallel\": {\"threads_per_rank\": \"atuo\"}}}",
+       "1:46: \"engine.parallel.threads_per_rank\" is \"atuo\": expected an integer from 1 to 1024 (threads), or "
+       "\"auto\" "
+       "(did you mean \"auto\"?)"},
+      {"{\"engine\": {\"kv_cache\": {\"memory_fraction\": 1.5}}}",
+       "1:45: \"engine.kv_cache.memory_fraction\" is 1.5: expected a number above 0, at most 1"},
+      {"{\"engine\": {\"kv_cache\": {\"memory_fraction\": 0}}}",
+       "1:45: \"engine.kv_cache.memory_fraction\" is 0: expected a number above 0, at most 1"},
+      {"{\"engine\": {\"kv_cache\": {\"prefix_caching\": \"no\"}}}",
+       "1:44: \"engine.kv_cache.prefix_caching\" is \"no\": expected true or false; write false, without quotes"},
+      {"{\"engine\": {\"kv_cache\": {\"prefix_caching\": 1}}}",
+       "1:44: \"engine.kv_cache.prefix_caching\" is 1: expected true or false; write true, without quotes"},
+      {"{\"engine\": {\"scheduler\": {\"batching\": \"dynamic\"}}}",
+       "1:39: \"engine.scheduler.batching\" is \"dynamic\": expected continuous | static"},
+      {"{\"engine\": {\"target\": {\"dtype\": \"bfloat\"}}}",
+       "1:33: \"engine.target.dtype\" is \"bfloat\": expected auto | float32 | bfloat16 | float16 (did you mean "
+       "\"bfloat16\"?)"},
+      {"{\"engine\": 3}",
+       "1:12: \"engine\" is 3: expected an object with the keys backend, target, parallel, kv_cache, scheduler, "
+       "numerics, cuda_graphs"},
+      {"{\"speculation\": {\"proposer\": \"ngrm\"}}",
+       "1:30: \"speculation.proposer\" is \"ngrm\": expected none | ngram | draft (did you mean \"ngram\"?)"},
+      {"{\"speculation\": {\"num_speculative_tokens\": 1000}}",
+       "1:44: \"speculation.num_speculative_tokens\" is 1000: expected an integer from 1 to 64 (tokens)"},
+      {"{\"sampling\": {\"max_tokens\": \"256ms\"}}",
+       "1:29: \"sampling.max_tokens\" is \"256ms\": expected an integer from 1 to 16777216 (tokens); write the number "
+       "of "
+       "tokens, without a unit"},
+      {"{\"sampling\": {\"max_tokens\": \"256 tokens\"}}",
+       "1:29: \"sampling.max_tokens\" is \"256 tokens\": expected an integer from 1 to 16777216 (tokens); write 256, "
+       "without the unit"},
+      {"{\"sweep\": {\"cell_timeout_s\": \"10min\"}}",
+       "1:30: \"sweep.cell_timeout_s\" is \"10min\": expected a number above 0, at most 10000000 (s); write the number "
+       "of s, without a unit"},
+      {"{\"sampling\": {\"seed\": 99999999999999999999}}",
+       "1:23: \"sampling.seed\" is 99999999999999999999: expected an integer of at least 0; it does not fit in 64 "
+       "bits"},
+      {"{\"sampling\": {\"temperature\": -1}}",
+       "1:30: \"sampling.temperature\" is -1: expected a number from 0 to 100"},
+      {"{\"sampling\": {\"stop_token_ids\": [1, \"2\"]}}",
+       "1:37: \"sampling.stop_token_ids\" holds \"2\": expected a list of integers of at least 0"},
+      {"{\"sampling\": {\"stop_token_ids\": 2}}",
+       "1:33: \"sampling.stop_token_ids\" is 2: expected a list of integers of at least 0"},
+      {"{\"measure\": {\"warmup_requests\": \"=2*load.concurency\"}}",
+       "1:37: unknown name \"load.concurency\" in the expression \"2*load.concurency\" (did you mean "
+       "\"load.concurrency\"?)"},
+      {"{\"measure\": {\"warmup_requests\": \"=2*\"}}",
+       "1:37: in the expression \"2*\": expected a value, found the end"},
+      {"{\"measure\": {\"warmup_requests\": \"=load.concurrency/3\"}}",
+       "1:33: \"measure.warmup_requests\" is 0.3333333333333333: expected an integer from 0 to 1000000 (requests)"},
+      {"{\"measure\": {\"warmup_requests\": \"=measure.repetitions\", \"repetitions\": \"=measure.warmup_requests\"}}",
+       "1:72: the value of \"measure.repetitions\" depends on itself"},
+      {"{\"sweep\": {\"axes\": {\"tpp\": [1]}}}", "1:21: unknown key \"tpp\" in \"sweep.axes\" (did you mean \"tp\"?)"},
+      {"{\"sweep\": {\"axes\": {\"k\": []}}}",
+       "1:26: the axis \"speculation.num_speculative_tokens\" is empty: give it a value or take it out"},
+      {"{\"sweep\": {\"axes\": {\"tp\": 2}}}",
+       "1:27: the axis \"engine.parallel.tp\" is 2: expected a list of values or a range \"1..8\""},
+      {"{\"sweep\": {\"axes\": {\"k\": \"8..1\"}}}",
+       "1:26: \"8..1\" is not a range: write \"1..8\", \"1..9+2\" or \"1..16*2\""},
+      {"{\"sweep\": {\"axes\": {\"proposer\": [\"none\", \"drft\"]}}}",
+       "1:42: \"speculation.proposer\" is \"drft\": expected none | ngram | draft (did you mean \"draft\"?)"},
+      {"{\"sweep\": {\"axes\": {\"tp\": [1, 2, 1]}}}", "1:34: the axis \"engine.parallel.tp\" holds 1 twice"},
+      {"{\"sweep\": {\"axes\": {\"tp\": [1], \"engine.parallel.tp\": [2]}}}",
+       "1:32: duplicate key: \"engine.parallel.tp\" is set twice here"},
+      {"{\"sweep\": {\"axes\": {\"sweep.max_failures\": [1]}}}",
+       "1:21: \"sweep.max_failures\" in \"sweep.axes\" cannot differ between cells"},
+      {"{\"sweep\": {\"constraints\": [\"tp*pp <= device\"]}}",
+       "1:38: unknown name \"device\" in the expression \"tp*pp <= device\" (did you mean \"devices\"?)"},
+      {"{\"sweep\": {\"exclude\": [{\"proposr\": \"draft\"}]}}",
+       "1:25: unknown key \"proposr\" in \"sweep.exclude\" (did you mean \"proposer\"?)"},
+      {"{\"sweep\": {\"zip\": [[\"tp\", \"pp\"]], \"axes\": {\"tp\": [1, 2], \"pp\": [1]}}}",
+       "1:19: zipped axes have equal lengths: \"engine.parallel.tp\" has 2 values, \"engine.parallel.pp\" has 1"},
+      {"{\"sweep\": {\"on_error\": \"halt\"}}", "1:24: \"sweep.on_error\" is \"halt\": expected continue | stop"},
+      {"{\"load\": {\"mode\": \"poisson\"}}", "1:19: \"load.mode\" is \"poisson\": expected closed | offline"},
+      {"{\"schema_version\": 2}", "1:20: \"schema_version\" is 2: this program reads version 1"},
+      {"{\"name\": \"a/b\"}", "1:10: \"name\" is \"a/b\": expected letters, digits, '_', '-' and '.'"},
+      {"{\"extends\": \"nowhere.json\"}", "1:13: there is no file nowhere.json"},
+      {"{\"vars\": {\"model\": \"m\"}, \"engine\": {\"target\": {\"path\": \"${modle}/x\"}}}",
+       "1:56: unknown variable \"modle\" in \"${modle}/x\" (did you mean \"model\"?)"},
+      {"{\"engine\": {\"target\": {\"path\": \"${env:PACELINE_NOT_SET}/x\"}}}",
+       "1:32: the environment variable PACELINE_NOT_SET is not set: set it, or write ${env:PACELINE_NOT_SET:-default}"},
+      {"{\"vars\": {\"a\": \"${b}\", \"b\": \"${a}\"}, \"name\": \"${a}\"}",
+       "1:16: variables refer to each other more than 16 levels deep: is there a circle?"},
+      {"{\"speculation\": {\"proposer\": \"ngram\", \"ngram\": {\"min\": 5, \"max\": 4}}}",
+       "1:56: speculation.ngram.min 5 is larger than speculation.ngram.max 4"},
+      {"{\"speculation\": {\"proposer\": \"ngram\", \"forced_acceptance\": {\"acceptance_length\": 7}}}",
+       "1:82: acceptance_length 7 cannot be reached with num_speculative_tokens 5: at most 6"},
+      {"{\"speculation\": {\"proposer\": \"ngram\", \"verifier\": {\"rule\": \"greedy\"}}, \"sampling\": "
+       "{\"temperature\": 1}}",
+       "1:60: the rule \"greedy\" needs sampling.temperature 0, found 1: use auto, rejection or coupled"},
+      {"{\"profiles\": {\"quick\": {\"samplng\": {}}}}", "1:25: unknown key \"samplng\" (did you mean \"sampling\"?)"},
+      {"{\"profiles\": {\"quick\": {\"extends\": \"x\"}}}", "1:25: \"extends\" cannot stand in a profile"},
+      {"[1]", "1:1: a configuration is an object {...}, found a list"},
+      // several at once, in the order of the file, syntax and meaning alike
+      {"{\n \"load\": {\"concurrency\": -1},\n \"sampling\": {\"topp\": 1, \"seed\": 1, \"seed\": 2},\n \"engine\": "
+       "{\"numerics\": \"exact\"}\n}",
+       "2:26: \"load.concurrency\" is -1: expected an integer from 1 to 65536 (requests)\n"
+       "3:15: unknown key \"topp\" in \"sampling\" (did you mean \"top_p\"?)\n"
+       "3:37: duplicate key \"seed\" (first on line 3)\n"
+       "4:25: \"engine.numerics\" is \"exact\": expected strict | fast"},
+  };
+  const ConfigFiles files;
+  for (const Mistake& mistake : mistakes) EXPECT_EQ(files.complaints(mistake.text), mistake.expected) << mistake.text;
+}
+
+TEST(Config, MessagesCarryFileLineAndCaret) {
+  const ConfigFiles files;
+  try {
+    files.load("{\n  \"speculation\": {\n      \"num_speculative_token\": 5,\n  },\n}");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_EQ(std::string(error.what()),
+              (files.folder() / "x.json").string() +
+                  ":3:7: error: unknown key \"num_speculative_token\" in \"speculation\" (did you mean "
+                  "\"num_speculative_tokens\"?)\n      \"num_speculative_token\": 5,\n      ^");
+  }
+  EXPECT_THROW(load_config(files.folder() / "missing.json"), Error);
+  EXPECT_THROW(load_config(files.folder()), Error);
+}
+
+TEST(Config, MistakesOnTheCommandLine) {
+  const ConfigFiles files;
+  const std::string text = "{\"profiles\": {\"quick\": {}}, \"sweep\": {\"axes\": {\"tp\": [1, 2]}}}";
+  const auto set = [&](const std::string& s) { return files.complaints(text, {.set = {s}}); };
+  EXPECT_EQ(set("speculation.proposr=ngram"),
+            "--set: error: unknown key \"speculation.proposr\" (did you mean \"speculation.proposer\"?)");
+  EXPECT_EQ(set("k=0"),
+            "--set: error: \"speculation.num_speculative_tokens\" is 0: expected an integer from 1 to 64 (tokens)");
+  EXPECT_EQ(set("k"), "--set: error: expected key=value, found \"k\"");
+  EXPECT_EQ(set("tp=2"), "--set: error: \"tp\" is an axis of the sweep, which would overrule --set: use --axis tp=2");
+  EXPECT_EQ(files.complaints(text, {.profile = "quik"}),
+            "--profile: error: x.json has no profile \"quik\" (did you mean \"quick\"?): there are quick");
+  EXPECT_EQ(files.complaints(text, {.axis = {"tp=1,x"}}),
+            "--axis: error: \"engine.parallel.tp\" is \"x\": expected an integer from 1 to 64 (ranks)");
+  EXPECT_EQ(files.complaints(text, {.only = "tpp==2"}),
+            "--only: error: unknown name \"tpp\" in the expression \"tpp==2\" (did you mean \"tp\"?)");
+}
+
+TEST(Config, MergesInheritedFilesInOrder) {
+  const ConfigFiles files;
+  files.write("base/a.json",
+              R"({"sampling": {"seed": 1, "max_tokens": 10, "stop_token_ids": [1]}, "load": {"concurrency": 2},
+    "report": {"slo": {"ttft_ms": 5}}})");
+  files.write("base/b.yaml", "sampling:\n  seed: 2\nengine:\n  parallel: {tp: 2}\n");
+  const LoadedConfig loaded = files.load(R"({"extends": ["base/a.json", "base/b.yaml"],
+    "sampling": {"max_tokens": 30, "+stop_token_ids": [7, 8]}, "report": {"-slo": true}})");
+  EXPECT_EQ(loaded.config.sampling.seed, 2);
+  EXPECT_EQ(loaded.config.sampling.max_tokens, 30);
+  EXPECT_EQ(loaded.config.sampling.stop_token_ids, (std::vector<int64_t>{1, 7, 8}));
+  EXPECT_EQ(loaded.config.load.concurrency, 2);
+  EXPECT_EQ(loaded.config.engine.parallel.tp, 2);
+  EXPECT_FALSE(loaded.config.report.slo_ttft_ms);
+  EXPECT_EQ(loaded.sources.size(), 3u);
+  EXPECT_EQ(loaded.config.name, "x");
+  EXPECT_EQ(loaded.origin_of("sampling.seed").source->name, (files.folder() / "base/b.yaml").string());
+  EXPECT_EQ(loaded.origin_of("sampling.seed").line, 2);
+
+  EXPECT_EQ(files.complaints(R"({"extends": "base/a.json", "sampling": {"-sed": true}})"),
+            "1:41: unknown key \"sed\" in \"sampling\" (did you mean \"seed\"?)");
+  EXPECT_EQ(files.complaints(R"({"extends": "base/a.json", "sampling": {"-top_p": true}})"),
+            "1:41: \"-top_p\": no such key is inherited");
+  EXPECT_EQ(files.complaints(R"({"extends": "base/a.json", "sampling": {"-seed": 1}})"),
+            "1:50: \"-seed\" deletes an inherited key: expected true, found 1");
+  EXPECT_EQ(files.complaints(R"({"extends": "base/c.json"})"),
+            "1:13: there is no file base/c.json (did you mean \"a.json\"?)");
+}
+
+TEST(Config, CirclesAndDeepInheritanceAreErrors) {
+  const ConfigFiles files;
+  files.write("a.json", "{\"extends\": \"b.json\"}");
+  files.write("b.json", "{\n\"extends\": [\"x.json\"]}");
+  EXPECT_EQ(files.complaints("{\"extends\": \"a.json\"}"),
+            "2:13: \"extends\" goes in a circle: x.json -> a.json -> b.json -> x.json");
+  for (int i = 0; i < 20; ++i)
+    files.write(fmt::format("d{}.json", i), fmt::format("{{\"extends\": \"d{}.json\"}}", i + 1));
+  EXPECT_EQ(files.complaints("{\"extends\": \"d0.json\"}"), "1:13: \"extends\" goes more than 16 files deep");
+  // the same file twice, side by side, is no circle; every level doubling is bounded
+  files.write("e.json", "{}");
+  EXPECT_EQ(files.complaints("{\"extends\": [\"e.json\", \"e.json\"]}"), "");
+  for (int i = 0; i < 15; ++i)
+    files.write(fmt::format("f{}.json", i), fmt::format("{{\"extends\": [\"f{0}.json\", \"f{0}.json\"]}}", i + 1));
+  files.write("f15.json", "{}");
+  EXPECT_NE(files.complaints("{\"extends\": \"f1.json\"}").find("reads more than 256 files"), std::string::npos);
+}
+
+TEST(Config, VariablesKeepTypesAndPathsTheirFolder) {
+  const ConfigFiles files;
+  files.write("base/a.json", R"({"vars": {"root": "models", "k": 3}})");
+  setenv("PACELINE_TEST_DIR", "/data", 1);
+  const LoadedConfig loaded = files.load(R"({"extends": "base/a.json", "vars": {"on": true, "who": "ngram"},
+    "engine": {"target": {"path": "${env:PACELINE_TEST_DIR}/big"}, "kv_cache": {"prefix_caching": "${on}"}},
+    "speculation": {"num_speculative_tokens": "${k}", "proposer": "${who}", "draft": {"path": "${root}/small"}},
+    "workload": {"dataset": "${env:PACELINE_TEST_UNSET:-prompts}/x.jsonl"}, "name": "a$${b}"})",
+                                         {.set = {"name=n"}});
+  EXPECT_EQ(loaded.config.speculation.num_speculative_tokens, 3);
+  EXPECT_EQ(loaded.config.speculation.proposer, "ngram");
+  EXPECT_TRUE(loaded.config.engine.kv_cache.prefix_caching);
+  EXPECT_EQ(loaded.config.engine.target.directory, "/data/big");
+  EXPECT_EQ(loaded.config.speculation.draft.directory, files.folder() / "base/models/small");
+  EXPECT_EQ(loaded.config.workload.file, files.folder() / "prompts/x.jsonl");
+  EXPECT_EQ(loaded.config.name, "n");
+  // a bomb of variables is bounded
+  std::string vars = "\"v0\": \"\"";
+  for (int i = 1; i < 14; ++i) {
+    std::string value;
+    for (int j = 0; j < 10; ++j) value += fmt::format("${{v{}}}", i - 1);
+    vars += fmt::format(", \"v{}\": \"{}\"", i, value);
+  }
+  EXPECT_NE(
+      files.complaints("{\"vars\": {" + vars + "}, \"name\": \"${v13}\"}").find("more than 100,000 substitutions"),
+      std::string::npos);
+}
+
+TEST(Config, SetProfileAndAxis) {
+  const ConfigFiles files;
+  const std::string text = R"({"load": {"concurrency": 4}, "measure": {"warmup_requests": "=2*concurrency"},
+    "sampling": {"stop_token_ids": [5]}, "sweep": {"axes": {"tp": [1, 2]}},
+    "profiles": {"quick": {"sampling": {"max_tokens": 7, "+stop_token_ids": [6]}, "sweep": {"axes": {"-tp": true, "pp": [1, 2]}}}}})";
+  const LoadedConfig plain = files.load(text);
+  EXPECT_EQ(plain.config.measure.warmup_requests, 8);
+  EXPECT_EQ(plain.profiles, std::vector<std::string>{"quick"});
+  EXPECT_EQ(plain.config.sweep.axes.size(), 1u);
+
+  const LoadedConfig loaded = files.load(text, {.set = {"concurrency=3", "speculation.ngram.match=first",
+                                                        "sampling.top-p=0.5", "engine.target.path=m", "vars.x=1"},
+                                                .profile = "quick",
+                                                .axis = {"k=1..8*2", "proposer=none,ngram"}});
+  EXPECT_EQ(loaded.config.measure.warmup_requests, 6);
+  EXPECT_EQ(loaded.config.speculation.ngram.match, "first");
+  EXPECT_EQ(loaded.config.sampling.top_p, 0.5);
+  EXPECT_EQ(loaded.config.sampling.max_tokens, 7);
+  EXPECT_EQ(loaded.config.sampling.stop_token_ids, (std::vector<int64_t>{5, 6}));
+  EXPECT_EQ(loaded.config.engine.target.directory, std::filesystem::current_path() / "m");
+  ASSERT_EQ(loaded.config.sweep.axes.size(), 3u);
+  EXPECT_EQ(loaded.config.sweep.axes[0].path, "engine.parallel.pp");
+  EXPECT_EQ(loaded.config.sweep.axes[1].values, (std::vector<ConfigJson>{1, 2, 4, 8}));
+  EXPECT_EQ(loaded.config.sweep.axes[2].values, (std::vector<ConfigJson>{"none", "ngram"}));
+  // an expression given on the command line works as well
+  EXPECT_EQ(files.load(text, {.set = {"measure.warmup-requests==1+1"}}).config.measure.warmup_requests, 2);
+}
+
+TEST(Config, BuiltinNamesAreChecked) {
+  const ConfigFiles files;
+  const std::filesystem::path configs = std::filesystem::path(PACELINE_SOURCE_DIR) / "configs";
+  EXPECT_EQ(files.complaints(R"({"engine": {"target": {"path": "builtin:target-7n"}}})", {.builtin_root = configs}),
+            "1:32: \"builtin:target-7n\": no model of that name is built in (did you mean \"target-7m\"?): there are "
+            "draft-600k, target-7m");
+  const LoadedConfig loaded = files.load("{}", {.builtin_root = configs});
+  EXPECT_EQ(loaded.config.engine.target.directory, configs / "models/target-7m");
+  EXPECT_EQ(loaded.config.workload.file, configs / "workloads/reading_qa.jsonl");
+  // without a root the names stay, and so does the hash: it holds no machine's paths
+  EXPECT_EQ(loaded.hash, files.load("{}").hash);
+}
+
+TEST(Config, ResolvedJsonLoadsBackToTheSameConfiguration) {
+  const ConfigFiles files;
+  const LoadedConfig first =
+      files.load(R"({"engine": {"target": {"path": "m", "dtype": "bf16"}, "parallel": {"threads_per_rank": 3}},
+    "speculation": {"proposer": "draft", "draft": {"tp": "target"}, "forced_acceptance": {"acceptance_length": 2.5}},
+    "sweep": {"axes": {"k": "1..3", "tp": [1, 2], "pp": [1, 2]}, "zip": [["tp", "pp"]], "constraints": ["tp <= 2"],
+      "include": [{"label": "x", "tp": 4}], "exclude": [{"k": [1, 2], "pp": 2}], "baseline": {"tp": 1, "pp": 1}},
+    "report": {"slo": {"ttft_ms": 200}}, "measure": {"warmup_requests": "=2*k"}})");
+  EXPECT_EQ(first.config.engine.target.dtype, "bfloat16");
+  EXPECT_FALSE(first.config.speculation.draft.tp);
+  const std::string resolved = config_to_json(first.config).dump(2);
+  const LoadedConfig second = load_config(files.write("resolved.json", resolved));
+  EXPECT_EQ(config_to_json(second.config).dump(2), resolved);
+  EXPECT_EQ(second.hash, first.hash);
+  EXPECT_NE(files.load("{\"sampling\": {\"seed\": 2}}").hash, files.load("{}").hash);
+  EXPECT_EQ(config_hash(ConfigJson("a")), "d4272417d7c77eea") << "the hash is stable: it names results on disk";
+}
+
+TEST(Config, EveryKeyHasHelpAndAUniquePath) {
+  std::set<std::string> paths;
+  const ExperimentConfig defaults;
+  for (const KeySpec& key : config_keys()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    EXPECT_FALSE(key.help.empty()) << key.path;
+    EXPECT_TRUE(!key.assign || key.read) << key.path;
+    if (key.type != KeyType::outside) {
+      EXPECT_FALSE(key.expectation().empty()) << key.path;
+      ExperimentConfig copy;  // a default is a legal value of its key
+      key.assign(copy, key.read(defaults));
+      EXPECT_EQ(key.read(copy), key.read(defaults)) << key.path;
+    }
+  }
+  const ConfigFiles files;
+  ConfigJson json = config_to_json(defaults);
+  json["name"] = "defaults";
+  EXPECT_EQ(files.complaints(json.dump()), "") << "the defaults pass their own limits";
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,197 @@
+#include "experiments/progress.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <spdlog/logger.h>
+
+#include "experiments/progress_log.h"
+#include "kernels/error.h"
+
+namespace paceline {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A terminal that interprets what the live mode uses: newline, carriage return, erase line, cursor up.
+struct FakeTerminal {
+  std::string raw;
+  std::vector<std::string> writes;
+  int columns = 80;
+  std::chrono::steady_clock::duration now{};
+
+  ProgressTerminal terminal(bool is_tty, bool wants_plain = false) {
+    return {.write =
+                [this](std::string_view text) {
+                  raw += text;
+                  writes.emplace_back(text);
+                },
+            .columns = [this] { return columns; },
+            .now = [this] { return now; },
+            .is_tty = is_tty,
+            .wants_plain = wants_plain};
+  }
+
+  std::vector<std::string> screen() const {
+    std::vector<std::string> lines(1);
+    size_t row = 0;
+    for (size_t i = 0; i < raw.size(); ++i) {
+      if (raw.compare(i, 4, "\x1b[2K") == 0) {
+        lines[row].clear();
+        i += 3;
+      } else if (raw.compare(i, 4, "\x1b[1A") == 0) {
+        if (row > 0) --row;
+        i += 3;
+      } else if (raw[i] == '\n') {
+        ++row;
+        if (row == lines.size()) lines.emplace_back();
+      } else if (raw[i] != '\r') {
+        lines[row] += raw[i];
+      }
+    }
+    return lines;
+  }
+};
+
+int width(const std::string& text) {
+  int columns = 0;
+  for (char c : text) columns += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  return columns;
+}
+
+TEST(PlainProgress, OneLineACellWithoutEscapes) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::automatic, fake.terminal(false));
+  progress->begin("ngram_tp2", 12, 36);
+  progress->phase("loading");
+  for (int i = 0; i < 100; ++i) progress->update({.fraction = i / 100.0, .tok_s = 100, .acceptance_length = 2});
+  progress->repetition_finished();
+  progress->cell_finished({.label = "tp2 pp1 ngram k=5",
+                           .status = "done",
+                           .reason = "",
+                           .tok_s = 148.3,
+                           .speedup = 2.14,
+                           .acceptance_length = 2.81,
+                           .acceptance_rate = 0.36,
+                           .certificate = "pass"});
+  progress->cell_finished({.label = "tp2 pp2 draft k=5", .status = "skipped", .reason = "needs 4 devices"});
+  progress->message("WARN draft is slow");
+  progress->end();
+  EXPECT_EQ(fake.raw,
+            "[ 1/12] done    tp2 pp1 ngram k=5  148.3 tok/s  2.14×  AL 2.81  accept 0.36  certificate pass\n"
+            "[ 2/12] skipped tp2 pp2 draft k=5: needs 4 devices\n"
+            "WARN draft is slow\n");
+}
+
+TEST(ProgressMode, AutomaticChoice) {
+  const auto is_live = [](bool tty, bool wants_plain) {
+    FakeTerminal fake;
+    make_progress(ProgressMode::automatic, fake.terminal(tty, wants_plain))->begin("x", 1, 1);
+    return !fake.raw.empty();
+  };
+  EXPECT_TRUE(is_live(true, false));
+  EXPECT_FALSE(is_live(false, false));
+  EXPECT_FALSE(is_live(true, true));
+  EXPECT_EQ(parse_progress_mode("plain"), ProgressMode::plain);
+  EXPECT_THROW(parse_progress_mode("fancy"), Error);
+}
+
+TEST(QuietProgress, MessagesOnly) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::quiet, fake.terminal(true));
+  progress->begin("x", 1, 1);
+  progress->cell_finished({.label = "a", .status = "done", .reason = ""});
+  progress->message("m");
+  EXPECT_EQ(fake.raw, "m\n");
+}
+
+TEST(LiveProgress, LinesScrollAboveTheRegionWholeAndItGoesAway) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::live, fake.terminal(true));
+  progress->begin("ngram_tp2", 28, 84);
+  progress->repetition_started("tp2 pp1 ngram k=5", 0, 3);
+  fake.now += milliseconds(500);
+  progress->update({.fraction = 0.5, .tok_s = 148, .acceptance_length = 2.8});
+  progress->message("first line\nsecond line");
+  fake.now += milliseconds(500);
+  progress->update({.fraction = 0.9, .tok_s = 150, .acceptance_length = 2.9});
+  auto lines = fake.screen();
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0], "first line");
+  EXPECT_EQ(lines[1], "second line");
+  EXPECT_NE(lines[2].find("0/28 cells"), std::string::npos) << lines[2];
+  EXPECT_NE(lines[3].find("tp2 pp1 ngram k=5  rep 1/3  150.0 tok/s  AL 2.90"), std::string::npos) << lines[3];
+  progress->end();
+  progress->message("after");
+  lines = fake.screen();
+  EXPECT_EQ(lines[2], "after");
+  EXPECT_EQ(lines[3], "");
+}
+
+TEST(LiveProgress, RepaintsAtMostEightTimesASecond) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::live, fake.terminal(true));
+  progress->begin("x", 1, 1);
+  fake.writes.clear();
+  for (int i = 0; i < 1000; ++i) {  // one second
+    fake.now += milliseconds(1);
+    progress->update({.fraction = i / 1000.0, .tok_s = 1.0 * i, .acceptance_length = {}});
+  }
+  EXPECT_GE(fake.writes.size(), 7u);
+  EXPECT_LE(fake.writes.size(), 8u);
+}
+
+TEST(LiveProgress, NeverWrapsAndFollowsAResize) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::live, fake.terminal(true));
+  progress->begin("a rather long experiment name that needs room", 28, 84);
+  for (int columns : {120, 60, 24}) {
+    fake.columns = columns;
+    fake.now += milliseconds(200);
+    fake.raw.clear();
+    progress->repetition_started(std::string(100, 'x') + "é", 0, 3);
+    for (const std::string& line : fake.screen()) EXPECT_LT(width(line), columns);
+  }
+}
+
+TEST(LiveProgress, ShowsShareAndTimeLeft) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::live, fake.terminal(true));
+  progress->begin("x", 2, 4);
+  progress->repetition_finished();
+  fake.now += std::chrono::seconds(30);
+  progress->update({.fraction = 0, .tok_s = {}, .acceptance_length = {}});  // 1 of 4 after 30 s: 90 s left
+  EXPECT_NE(fake.screen()[0].find("0:30 < 1:30 left"), std::string::npos) << fake.screen()[0];
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+}
+
+TEST(LiveProgress, LogLinesFromManyThreadsAreNeverTorn) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::live, fake.terminal(true));
+  spdlog::logger logger("test", make_progress_log_sink(*progress));
+  progress->begin("x", 1, 1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        logger.info("thread {} line {} end", t, i);
+        progress->update({.fraction = 0.5, .tok_s = 3.0, .acceptance_length = {}});
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  progress->end();
+  size_t whole = 0;
+  for (const std::string& line : fake.screen()) {
+    if (line.empty()) continue;
+    EXPECT_NE(line.find(" info thread "), std::string::npos) << line;
+    EXPECT_TRUE(line.ends_with(" end")) << line;
+    ++whole;
+  }
+  EXPECT_EQ(whole, 200u);
+}
+
+}  // namespace
+}  // namespace paceline

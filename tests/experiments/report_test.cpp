@@ -1,0 +1,153 @@
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "experiments/report_html.h"
+#include "experiments/report_text.h"
+#include "experiments/svg_chart.h"
+#include "tests/experiments/synthetic_run.h"
+
+namespace paceline {
+namespace {
+
+/// Walks the tags; returns the first nesting error, "" when every element is closed in order.
+std::string nesting_error(const std::string& html) {
+  const std::set<std::string> empty = {"meta", "br", "input", "!DOCTYPE"};
+  std::vector<std::string> open;
+  for (size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at)) {
+    const size_t end = html.find('>', at);
+    if (end == std::string::npos) return "unfinished tag";
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    if (tag.find('<') != std::string::npos) return "raw < in tag " + tag;
+    const bool closes = tag.starts_with("/");
+    const std::string name = tag.substr(closes ? 1 : 0, tag.find_first_of(" /\n", closes ? 1 : 0) - (closes ? 1 : 0));
+    at = end + 1;
+    if (closes) {
+      if (open.empty() || open.back() != name) return "</" + name + "> closes <" + (open.empty() ? "" : open.back());
+      open.pop_back();
+    } else if (!tag.ends_with("/") && !empty.contains(name)) {
+      open.push_back(name);
+      if (name == "style" || name == "script") at = html.find("</" + name, at);
+    }
+  }
+  return open.empty() ? "" : "<" + open.back() + "> stays open";
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+std::string report_of(const RunResult& run) { return report_html(run, summarize(run)); }
+
+TEST(NestingChecker, CanFail) {
+  EXPECT_EQ(nesting_error("<p>a<b>c</b></p>"), "");
+  EXPECT_NE(nesting_error("<p>a<b>c</p></b>"), "");
+  EXPECT_NE(nesting_error("<div><p></p>"), "");
+  EXPECT_EQ(nesting_error("<svg><path d=\"M1 2\"/></svg>"), "");
+}
+
+TEST(ReportHtml, HoldsEveryCellAndIsWellNested) {
+  const RunResult run = test::synthetic_run();
+  const std::string html = report_of(run);
+  EXPECT_EQ(nesting_error(html), "");
+  // 28 rows in the table of all cells, 26 (the finished ones) in that of latencies.
+  EXPECT_EQ(count(html, "<tr data-label="), 28u + 26u);
+  EXPECT_NE(html.find("rank 1 did not answer within 30 s &lt;deadline&gt;"), std::string::npos);
+  EXPECT_NE(html.find("skipped: excluded by sweep.exclude[0]"), std::string::npos);
+  EXPECT_NE(html.find("Example CPU &lt;2 cores&gt; &amp; more"), std::string::npos);
+  EXPECT_NE(html.find("runexp configs/ngram_tp2.json --profile quick"), std::string::npos);
+}
+
+TEST(ReportHtml, NeedsNoNetworkAndNoScript) {
+  const std::string html = report_of(test::synthetic_run());
+  for (const char* text : {"http://", "https://", "src=", "@import", "url(", "<link"}) {
+    EXPECT_EQ(html.find(text), std::string::npos) << text;
+  }
+  EXPECT_NE(html.find("prefers-color-scheme:dark"), std::string::npos);
+  EXPECT_NE(html.find("@media print"), std::string::npos);
+}
+
+TEST(ReportHtml, VerdictComesFirstAndLeavesOversubscribedCellsOut) {
+  const std::string html = report_of(test::synthetic_run());
+  const size_t begin = html.find("<div class=\"verdict\">"), end = html.find("</ul>", begin);
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_LT(begin, html.find("<h2>"));
+  const std::string verdict = html.substr(begin, end - begin);
+  EXPECT_EQ(verdict.find("tp2 pp2"), std::string::npos) << verdict;
+  EXPECT_NE(verdict.find("Fastest: tp2 pp1 ngram k=5"), std::string::npos) << verdict;
+}
+
+TEST(ReportHtml, StaysSmall) {
+  const RunResult run = test::synthetic_run({.repetitions = 7, .concurrencies = {1, 8}});
+  ASSERT_EQ(run.cells.size(), 56u);
+  EXPECT_LT(report_of(run).size(), 500u * 1000u);
+}
+
+TEST(ReportHtml, OneCellAndNoFinishedCellStillGiveAReport) {
+  RunResult run = test::synthetic_run({.repetitions = 1});
+  run.cells.resize(1);
+  EXPECT_EQ(nesting_error(report_of(run)), "");
+  run.cells[0].status = CellStatus::failed;
+  run.cells[0].repetitions.clear();
+  run.cells[0].reason = "out of memory";
+  const std::string html = report_of(run);
+  EXPECT_EQ(nesting_error(html), "");
+  EXPECT_NE(html.find("No cell can be ranked"), std::string::npos);
+  EXPECT_NE(html.find("out of memory"), std::string::npos);
+  run.cells.clear();
+  EXPECT_EQ(nesting_error(report_of(run)), "");
+}
+
+TEST(ReportHtml, HostileTextIsEscaped) {
+  RunResult run = test::synthetic_run();
+  run.info.name = "<script>alert(1)</script>";
+  run.cells[19].reason = "</td><img src=x onerror=alert(2)>";
+  run.config_resolved = {{"name", "</pre><script>alert(3)</script>"}};
+  const std::string html = report_of(run);
+  EXPECT_EQ(nesting_error(html), "");
+  EXPECT_EQ(count(html, "<script>"), 1u);  // ours
+  EXPECT_EQ(html.find("<img"), std::string::npos);
+}
+
+TEST(NiceTicks, CoverTheRange) {
+  EXPECT_EQ(nice_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
+  for (double high : {0.003, 0.9, 1.0, 7.3, 446.0, 12345.0}) {
+    const auto ticks = nice_ticks(0, high, 6);
+    EXPECT_EQ(ticks.front(), 0);
+    EXPECT_GE(ticks.back(), high * (1 - 1e-9));
+    EXPECT_LE(ticks.size(), 9u);
+  }
+  EXPECT_GE(nice_ticks(0, 0, 5).size(), 2u);
+  EXPECT_GE(nice_ticks(3, 3, 5).size(), 2u);
+}
+
+TEST(ReportText, TableVerdictAndPaths) {
+  RunResult run = test::synthetic_run();
+  run.folder = "results/x";
+  const std::string text = end_of_run_text(run, summarize(run), TextColor::off);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(count(text, "lossless\n"), 16u);  // finished, certified, not oversubscribed, not a baseline
+  EXPECT_NE(text.find("28 cells: 26 done, 1 failed, 1 skipped"), std::string::npos);
+  EXPECT_NE(text.find("results/x/report.html"), std::string::npos);
+  EXPECT_NE(end_of_run_text(run, summarize(run), TextColor::on).find("\x1b[32m"), std::string::npos);
+}
+
+TEST(ReportText, MarkdownTableHasEqualColumns) {
+  RunResult run = test::synthetic_run();
+  run.cells[19].reason = "a | b";
+  const std::string text = summary_markdown(run, summarize(run));
+  EXPECT_NE(text.find("a \\| b"), std::string::npos);
+  EXPECT_EQ(count(text, "\n| "), 29u);
+}
+
+TEST(ReportText, CommandIsQuotedForAShell) {
+  EXPECT_EQ(reproduce_command({.argv = {"runexp", "a b.json", "--set", "x='1'"}}),
+            "runexp 'a b.json' --set 'x='\\''1'\\'''");
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,461 @@
+#include "experiments/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <signal.h>
+#include <sstream>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "experiments/environment.h"
+#include "experiments/results_baseline.h"
+#include "experiments/results_files.h"
+#include "experiments/results_store.h"
+#include "experiments/summary.h"
+#include "experiments/summary_verdict.h"
+#include "kernels/error.h"
+#include "tests/experiments/synthetic_run.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    static int count = 0;
+    path_ = fs::temp_directory_path() / fmt::format("paceline_results_{}_{}", getpid(), count++);
+    fs::create_directories(path_);
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// Two requests, by hand. A: prompt end, then steps drafted {3, 0, 3} accepted {3, 0, 1} -> 1 + 4 + 1 + 2 = 8 tokens.
+/// B: prompt end, then one step drafted {2} accepted {0} -> 2 tokens.
+CellResult hand_cell(const std::string& id, double wall_s, double tpot_scale) {
+  CellResult cell{.index = 1, .id = id, .axes = {.tp = 1, .pp = 1, .proposer = "ngram", .num_speculative_tokens = 3}};
+  RepetitionResult r;
+  RequestRecord a{
+      .id = "a", .dataset_index = 0, .category = "", .prompt_tokens = 10, .output = {1, 2, 3, 4, 5, 6, 7, 8}};
+  a.ttft_ms = 10;
+  a.e2e_ms = 10 + 70 * tpot_scale;  // TPOT 10 * scale
+  a.itl_ms = {20, 20, 30};
+  a.tokens_per_emission = {1, 4, 1, 2};
+  a.drafted = {3, 0, 3};
+  a.accepted = {3, 0, 1};
+  a.finish_reason = "length";
+  RequestRecord b{.id = "b", .dataset_index = 1, .category = "", .prompt_tokens = 5, .output = {9, 10}};
+  b.ttft_ms = 30;
+  b.e2e_ms = 30 + 20 * tpot_scale;  // TPOT 20 * scale
+  b.itl_ms = {20};
+  b.tokens_per_emission = {1, 1};
+  b.drafted = {2};
+  b.accepted = {0};
+  b.finish_reason = "stop";
+  b.degenerate = true;
+  r.requests = {a, b};
+  r.wall_s = wall_s;
+  r.phases = {.draft_ms = 6, .verify_ms = 48, .sample_ms = 3, .schedule_ms = 3};
+  r.counters = {.steps = 6,
+                .verify_steps = 4,
+                .target_forwards = 6,
+                .drafts = 3,
+                .drafted = 8,
+                .accepted = 4,
+                .proposed_by_position = {3, 3, 2},
+                .accepted_by_position = {2, 1, 1}};
+  cell.repetitions = {r};
+  return cell;
+}
+
+TEST(Metrics, ByHand) {
+  const CellResult cell = hand_cell("x", 0.5, 1);
+  ASSERT_TRUE(record_problems(cell).empty()) << record_problems(cell).front();
+  const CellSummary s = summarize_cell(cell);
+  EXPECT_EQ(s.output_tokens, 10);
+  EXPECT_DOUBLE_EQ(*s.output_tok_s, 20);
+  EXPECT_DOUBLE_EQ(*s.mean_acceptance_length, 1 + 4.0 / 3);  // the step without drafts does not count
+  EXPECT_DOUBLE_EQ(*s.draft_acceptance_rate, 0.5);
+  EXPECT_DOUBLE_EQ(*s.draft_coverage, 0.75);
+  EXPECT_DOUBLE_EQ(*s.tokens_per_target_forward, 10.0 / 6);
+  EXPECT_EQ(s.acceptance_per_position, (std::vector<double>{2.0 / 3, 1.0 / 3, 1.0 / 3}));
+  EXPECT_EQ(s.acceptance_per_position_conditional, (std::vector<double>{2.0 / 3, 0.5, 1}));
+  const std::vector<std::vector<int64_t>> histogram = {{1}, {}, {1, 0, 0}, {0, 1, 0, 1}};
+  EXPECT_EQ(s.acceptance_histogram, histogram);
+  EXPECT_DOUBLE_EQ(*s.ttft_ms.p50, 20);
+  EXPECT_DOUBLE_EQ(*s.tpot_ms.mean, 15);
+  EXPECT_DOUBLE_EQ(*s.itl_ms.mean, 22.5);
+  EXPECT_EQ(s.itl_ms.count, 4);
+  EXPECT_DOUBLE_EQ(*s.degenerate_share, 0.5);
+  EXPECT_DOUBLE_EQ(*s.step_ms, 10);
+  EXPECT_DOUBLE_EQ(s.phase_ms_per_step.verify_ms, 8);
+  EXPECT_DOUBLE_EQ(*s.busy, 57.0 / 60);
+}
+
+TEST(Metrics, PlainDecodingGivesOneTokenAPassAndNoAcceptance) {
+  const RunResult run = test::synthetic_run();
+  const RunSummary summary = summarize(run);
+  const CellSummary& plain = summary.cells[0];
+  EXPECT_DOUBLE_EQ(*plain.tokens_per_target_forward, 1);
+  EXPECT_FALSE(plain.mean_acceptance_length);
+  EXPECT_FALSE(plain.draft_acceptance_rate);
+  EXPECT_FALSE(plain.draft_coverage);
+  EXPECT_TRUE(plain.acceptance_per_position.empty());
+  EXPECT_DOUBLE_EQ(plain.speedup->ratio, 1);
+  EXPECT_EQ(plain.outcome, Outcome::baseline);
+}
+
+RunResult pair_run() {
+  RunResult run;
+  run.cells = {hand_cell("base", 1.0, 2), hand_cell("fast", 0.25, 1)};
+  run.cells[0].axes.proposer = "none";
+  run.cells[0].axes.num_speculative_tokens.reset();
+  run.cells[0].certificate.status = CertificateStatus::baseline;
+  run.cells[1].certificate = {.status = CertificateStatus::pass, .method = "token-exact", .tokens_checked = 10};
+  for (CellResult& c : run.cells) c.baseline_id = "base";
+  return run;
+}
+
+TEST(Metrics, SpeedupAndDecodeSpeedup) {
+  const RunResult run = pair_run();
+  const RunSummary summary = summarize(run);
+  const CellSummary& s = summary.cells[1];
+  EXPECT_DOUBLE_EQ(s.speedup->ratio, 4);
+  EXPECT_NEAR(s.decode_speedup->ratio, 2, 1e-12);
+  EXPECT_FALSE(s.speedup->low);                 // one repetition
+  EXPECT_EQ(s.outcome, Outcome::inconclusive);  // so no claim
+  EXPECT_NEAR(*s.speedup_bound, 10.0 / 6 / (1 + 1.0 / 10), 1e-12);
+}
+
+TEST(Metrics, RepetitionsGiveAnIntervalAndAnOutcome) {
+  RunResult run = pair_run();
+  for (CellResult& c : run.cells) c.repetitions.resize(3, c.repetitions[0]);
+  run.cells[1].repetitions[1].wall_s = 0.26;
+  const CellSummary s = summarize(run).cells[1];
+  EXPECT_EQ(s.outcome, Outcome::faster);
+  EXPECT_LT(*s.speedup->low, s.speedup->ratio);
+  // Then speedup is the ratio of the printed speeds.
+  const CellSummary base = summarize(run).cells[0];
+  EXPECT_NEAR(*s.output_tok_s / *base.output_tok_s, s.speedup->ratio, 1e-12);
+}
+
+TEST(Metrics, OtherRequestsAreNotCompared) {
+  RunResult run = pair_run();
+  run.cells[1].repetitions[0].requests[1].dataset_index = 99;
+  const CellSummary s = summarize(run).cells[1];
+  EXPECT_FALSE(s.speedup);
+  EXPECT_FALSE(s.rankable);
+}
+
+TEST(Metrics, OnlyHonestCellsAreRanked) {
+  const auto rankable = [](auto change) {
+    RunResult run = pair_run();
+    change(run.cells[1]);
+    return summarize(run).cells[1].rankable;
+  };
+  EXPECT_TRUE(rankable([](CellResult&) {}));
+  EXPECT_FALSE(rankable([](CellResult& c) { c.oversubscribed = true; }));
+  EXPECT_FALSE(rankable([](CellResult& c) { c.forced = true; }));
+  EXPECT_FALSE(rankable([](CellResult& c) { c.lossy = true; }));
+  EXPECT_FALSE(rankable([](CellResult& c) { c.certificate.status = CertificateStatus::fail; }));
+  EXPECT_FALSE(rankable([](CellResult& c) { c.status = CellStatus::failed; }));
+}
+
+TEST(Records, ContradictionsAreFound) {
+  const auto problems = [](auto change) {
+    CellResult cell = hand_cell("x", 1, 1);
+    change(cell.repetitions[0]);
+    return record_problems(cell).size();
+  };
+  EXPECT_EQ(problems([](RepetitionResult&) {}), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.requests[0].output.push_back(1); }), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.requests[0].finish_reason = "error"; }), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.requests[0].accepted[0] = 4; }), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.requests[0].e2e_ms = std::nan(""); }), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.counters.accepted_by_position[2] = 0; }), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.counters.drafts = 4; }), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.wall_s = 0; }), 0u);
+  EXPECT_GT(problems([](RepetitionResult& r) { r.requests.clear(); }), 0u);
+}
+
+TEST(OutputHash, DependsOnTokensNotOnOrder) {
+  RepetitionResult a = hand_cell("x", 1, 1).repetitions[0], b = a;
+  std::swap(b.requests[0], b.requests[1]);
+  b.wall_s = 7;
+  EXPECT_EQ(output_hash(a), output_hash(b));
+  b.requests[0].output[1] ^= 1;
+  EXPECT_NE(output_hash(a), output_hash(b));
+  b = a;  // a token moved from one request to the next
+  b.requests[1].output.insert(b.requests[1].output.begin(), b.requests[0].output.back());
+  b.requests[0].output.pop_back();
+  EXPECT_NE(output_hash(a), output_hash(b));
+}
+
+TEST(Json, NonFiniteNumbersAreNull) {
+  EXPECT_TRUE(json_number(std::nan("")).is_null());
+  EXPECT_TRUE(json_number(std::numeric_limits<double>::infinity()).is_null());
+  EXPECT_EQ(json_number(1.5), 1.5);
+  RunResult run = pair_run();
+  run.cells[1].repetitions[0].wall_s = 0;
+  run.cells[1].load_s = std::nan("");
+  const json parsed = json::parse(dump_json(summary_to_json(run, summarize(run))));
+  EXPECT_TRUE(parsed["cells"][1]["output_tok_s"].is_null());
+  EXPECT_TRUE(parsed["cells"][1]["load_s"].is_null());
+}
+
+TEST(Summary, JsonHasTheContractFields) {
+  const RunResult run = test::synthetic_run();
+  const json summary = summary_to_json(run, summarize(run));
+  ASSERT_EQ(summary["cells"].size(), 28u);
+  for (const json& cell : summary["cells"]) {
+    for (const char* key : {"id",
+                            "axes",
+                            "status",
+                            "output_tok_s",
+                            "speedup",
+                            "decode_speedup",
+                            "mean_acceptance_length",
+                            "draft_acceptance_rate",
+                            "acceptance_per_position",
+                            "draft_coverage",
+                            "tokens_per_target_forward",
+                            "ttft_ms",
+                            "tpot_ms",
+                            "itl_ms",
+                            "certificate",
+                            "effective",
+                            "phase_ms_per_step",
+                            "degenerate_share",
+                            "counters",
+                            "output_hashes",
+                            "oversubscribed"}) {
+      EXPECT_TRUE(cell.contains(key)) << key;
+    }
+    for (const char* key : {"tp", "pp", "proposer", "num_speculative_tokens", "concurrency"}) {
+      EXPECT_TRUE(cell["axes"].contains(key)) << key;
+    }
+    for (const char* key : {"p50", "p90", "p99"}) EXPECT_TRUE(cell["itl_ms"].contains(key));
+    for (const char* key : {"status", "method", "tokens_checked"}) EXPECT_TRUE(cell["certificate"].contains(key));
+    for (const char* key : {"draft", "verify", "sample", "schedule", "communicate", "bubble"}) {
+      EXPECT_TRUE(cell["phase_ms_per_step"].contains(key));
+    }
+  }
+  EXPECT_TRUE(summary["cells"][0]["axes"]["num_speculative_tokens"].is_null());
+  EXPECT_EQ(summary["cells"][0]["certificate"]["status"], "baseline");
+  EXPECT_EQ(summary["num_failed"], 1);
+}
+
+TEST(Summary, CsvHasOneLineACellWithEqualFields) {
+  RunResult run = test::synthetic_run();
+  run.cells[19].reason = "a \"quoted\" reason, with comma";
+  std::istringstream csv(summary_to_csv(run, summarize(run)));
+  std::string line;
+  size_t lines = 0;
+  std::getline(csv, line);
+  const auto fields = std::count(line.begin(), line.end(), ',');
+  while (std::getline(csv, line)) {
+    ++lines;
+    bool quoted = false;
+    std::ptrdiff_t commas = 0;
+    for (char c : line) {
+      quoted = quoted != (c == '"');
+      commas += c == ',' && !quoted;
+    }
+    EXPECT_EQ(commas, fields) << line;
+  }
+  EXPECT_EQ(lines, 28u);
+}
+
+TEST(Verdict, NamesTheFastestRankableCellOnly) {
+  RunResult run = pair_run();
+  for (CellResult& c : run.cells) c.repetitions.resize(3, c.repetitions[0]);
+  run.cells[1].repetitions[1].wall_s = 0.26;
+  CellResult loud = run.cells[1];  // faster still, but with more threads than cores
+  loud.id = "loud";
+  loud.axes.tp = 4;
+  loud.oversubscribed = true;
+  for (RepetitionResult& r : loud.repetitions) r.wall_s /= 10;
+  run.cells.push_back(loud);
+  std::string all;
+  for (const VerdictSentence& v : make_verdict(run, summarize(run))) all += v.text + "\n";
+  EXPECT_NE(all.find("Fastest: tp1 pp1 ngram k=3"), std::string::npos) << all;
+  EXPECT_EQ(all.find("tp4"), std::string::npos) << all;
+  EXPECT_NE(all.find("Lossless: 2 cells"), std::string::npos) << all;
+}
+
+TEST(Verdict, SaysWhyAProposerDoesNotPay) {
+  RunResult run = pair_run();
+  for (CellResult& c : run.cells) c.repetitions.resize(3, c.repetitions[0]);
+  for (RepetitionResult& r : run.cells[1].repetitions) {
+    r.wall_s = 1.25;
+    r.phases.draft_ms = 120;
+  }
+  run.cells[1].repetitions[0].wall_s = 1.26;
+  std::string all;
+  for (const VerdictSentence& v : make_verdict(run, summarize(run))) all += v.text + "\n";
+  EXPECT_NE(all.find("ngram does not pay"), std::string::npos) << all;
+  EXPECT_NE(all.find("drafting takes 69 % of a step"), std::string::npos) << all;
+}
+
+TEST(Verdict, AFailedCertificateComesFirst) {
+  RunResult run = pair_run();
+  run.cells[1].certificate = {.status = CertificateStatus::fail,
+                              .method = "token-exact",
+                              .tokens_checked = 10,
+                              .mismatches = 2,
+                              .detail = "request a, position 3"};
+  const auto verdict = make_verdict(run, summarize(run));
+  EXPECT_TRUE(verdict[0].text.starts_with("NOT LOSSLESS")) << verdict[0].text;
+  EXPECT_NE(verdict[0].text.find("request a, position 3"), std::string::npos);
+}
+
+TEST(Store, WritesTheWholeFolderAndLatest) {
+  const TemporaryFolder root;
+  RunResult run = test::synthetic_run();
+  RunFolder folder(root.path(), run);
+  EXPECT_TRUE(fs::exists(folder.path() / "manifest.json"));
+  for (const CellResult& cell : run.cells) folder.write_cell(cell);
+  folder.finish(run);
+  for (const char* file : {"manifest.json", "config.resolved.json", "environment.json", "summary.json", "summary.csv",
+                           "summary.md", "report.html", "cells/001_tp1_pp1_ngram_k1_c1/cell.json"}) {
+    EXPECT_TRUE(fs::exists(root.path() / "latest" / file)) << file;
+  }
+  EXPECT_EQ(fs::read_symlink(root.path() / "latest"), folder.path().filename());
+  EXPECT_EQ(folder.path().filename(), "2026-11-21T093012Z_ngram_tp2_7f3a");
+  std::istringstream requests(read(folder.path() / "cells/001_tp1_pp1_ngram_k1_c1/requests.jsonl"));
+  std::string line;
+  size_t lines = 0;
+  while (std::getline(requests, line)) {
+    const json row = json::parse(line);
+    EXPECT_EQ(row["output"].size(), 48u);
+    ++lines;
+  }
+  EXPECT_EQ(lines, 36u);
+  for (const auto& entry : fs::recursive_directory_iterator(root.path())) {
+    EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << entry.path();
+  }
+  // A second run in the same second gets its own folder, and latest moves on.
+  RunResult again = test::synthetic_run();
+  RunFolder second(root.path(), again);
+  EXPECT_NE(second.path(), folder.path());
+  second.finish(again);
+  EXPECT_EQ(fs::read_symlink(root.path() / "latest"), second.path().filename());
+}
+
+TEST(Store, DiskErrorsAreStoreErrorsAndLeaveTheOldFile) {
+  const TemporaryFolder root;
+  const fs::path file = root.path() / "summary.json";
+  write_file_atomic(file, "old");
+  // A file-size limit stands in for a full disk.
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 100;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  ExitCode code = ExitCode::ok;
+  try {
+    write_file_atomic(file, std::string(5000, 'x'));
+  } catch (const Error& e) {
+    code = e.code();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(code, ExitCode::store);
+  EXPECT_EQ(read(file), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(root.path()), fs::directory_iterator()), 1);
+}
+
+TEST(Store, RefusesImpossiblePlaces) {
+  const TemporaryFolder root;
+  std::ofstream(root.path() / "file") << "x";
+  RunResult run = test::synthetic_run();
+  try {
+    RunFolder folder(root.path() / "file" / "results", run);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::store);
+  }
+  fs::create_directory(root.path() / "latest");  // a user's folder
+  RunFolder folder(root.path(), run);
+  EXPECT_THROW(folder.finish(run), Error);
+  EXPECT_TRUE(fs::is_directory(root.path() / "latest"));
+}
+
+TEST(Store, NamesAreSafe) {
+  EXPECT_EQ(folder_name("../a b/c"), "_a_b_c");
+  EXPECT_EQ(folder_name("..."), "run");
+  EXPECT_EQ(folder_name("ngram_tp2"), "ngram_tp2");
+  EXPECT_NE(dump_json(json{{"bad", "\xFF"}}).find("\xEF\xBF\xBD"), std::string::npos);
+}
+
+TEST(Baseline, ExactFactsSurviveAFileAndDifferencesAreNamed) {
+  const TemporaryFolder root;
+  RunResult run = pair_run();
+  write_file_atomic(root.path() / "cpu.json", dump_json(make_baseline(run)));
+  const json baseline = read_baseline(root.path() / "cpu.json");
+  run.cells[1].repetitions[0].wall_s *= 2;  // time is no exact fact
+  EXPECT_TRUE(baseline_differences(baseline, make_baseline(run)).empty());
+
+  run.cells[1].repetitions[0].counters.accepted_by_position[1] = 2;
+  run.cells[1].repetitions[0].requests[0].output[3] ^= 1;
+  const auto differences = baseline_differences(baseline, make_baseline(run));
+  ASSERT_EQ(differences.size(), 2u);
+  EXPECT_EQ(differences[0], "fast: counters.accepted_by_position: baseline [2,1,1], now [2,2,1]");
+  EXPECT_TRUE(differences[1].starts_with("fast: output_hash: baseline \"")) << differences[1];
+
+  run = pair_run();
+  run.cells[1].id = "other";
+  EXPECT_EQ(baseline_differences(baseline, make_baseline(run)).size(), 2u);  // one missing, one new
+}
+
+TEST(Baseline, NewerAndDamagedFilesAreStoreErrors) {
+  const TemporaryFolder root;
+  const fs::path file = root.path() / "cpu.json";
+  json newer = make_baseline(pair_run());
+  newer["schema_version"] = 2;
+  for (const std::string& text :
+       {newer.dump(), std::string("{"), std::string("[]"), std::string("{\"schema\": \"x\"}")}) {
+    write_file_atomic(file, text);
+    try {
+      read_baseline(file);
+      ADD_FAILURE() << text;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::store);
+    }
+  }
+  EXPECT_THROW(read_baseline(root.path() / "absent.json"), Error);
+}
+
+TEST(Environment, HoldsTheFacts) {
+  const json env = collect_environment();
+  for (const char* key : {"cpu_model", "isa", "cores_available", "memory_total_bytes", "cgroup_memory_bytes", "kernel",
+                          "compiler", "build_type", "git_commit", "binary_hash", "started_at", "machine_id"}) {
+    EXPECT_TRUE(env.contains(key)) << key;
+  }
+  EXPECT_GE(env["cores_available"].get<int>(), 1);
+  EXPECT_EQ(env["binary_hash"].get<std::string>().size(), 16u);
+  EXPECT_EQ(utc_now().size(), 20u);
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,319 @@
+#include "experiments/sweep.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/experiments/config_files.h"
+
+namespace paceline {
+namespace {
+
+std::filesystem::path shipped(const std::string& name) {
+  return std::filesystem::path(PACELINE_SOURCE_DIR) / "configs" / name;
+}
+
+size_t num_loads(const std::vector<Cell>& cells) {
+  std::set<std::string> keys;
+  for (const Cell& cell : cells) {
+    if (!cell.skip_reason) keys.insert(cell.load_key);
+  }
+  return keys.size();
+}
+
+/// Ids are unique, loads are contiguous, every baseline is one and equals its cell where both have a say.
+void check_invariants(const std::vector<Cell>& cells) {
+  std::set<std::string> ids, finished_loads;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    EXPECT_TRUE(ids.insert(cells[i].id).second) << cells[i].id;
+    if (i > 0 && cells[i].load_key != cells[i - 1].load_key) {
+      EXPECT_TRUE(finished_loads.insert(cells[i - 1].load_key).second);
+      EXPECT_FALSE(finished_loads.contains(cells[i].load_key)) << "a load is torn apart at " << cells[i].id;
+    }
+    if (cells[i].baseline) {
+      ASSERT_LT(*cells[i].baseline, cells.size());
+      EXPECT_TRUE(cells[*cells[i].baseline].is_baseline);
+      EXPECT_FALSE(cells[*cells[i].baseline].skip_reason);
+    }
+  }
+}
+
+std::vector<std::string> ids(const std::vector<Cell>& cells) {
+  std::vector<std::string> out;
+  for (const Cell& cell : cells) out.push_back(cell.id);
+  return out;
+}
+
+TEST(Sweep, NgramTp2QuickHas28Cells) {
+  const LoadedConfig loaded = load_config(shipped("ngram_tp2.json"), {.profile = "quick"});
+  EXPECT_EQ(loaded.config.workload.requests, 12);
+  EXPECT_EQ(loaded.config.sampling.max_tokens, 48);
+  EXPECT_EQ(loaded.config.measure.repetitions, 3);
+  EXPECT_FALSE(loaded.config.sampling.ignore_eos);
+  EXPECT_TRUE(std::filesystem::exists(loaded.config.engine.target.directory / "config.json"));
+  const std::vector<Cell> cells = expand(loaded, {.devices = 2, .is_cpu = true});
+  ASSERT_EQ(cells.size(), 28u);
+  check_invariants(cells);
+  EXPECT_EQ(num_loads(cells), 4u);  // one per (tp, pp)
+  EXPECT_EQ(auto_threads_per_rank(cells, 2), 1);
+  EXPECT_EQ(auto_threads_per_rank(cells, 8), 2);
+  EXPECT_EQ(auto_threads_per_rank(cells, 3), 1);
+  for (const Cell& cell : cells) {
+    EXPECT_FALSE(cell.skip_reason);
+    const SpeculationConfig& speculation = cell.config.speculation;
+    EXPECT_EQ(cell.is_baseline, speculation.proposer == "none");
+    EXPECT_EQ(cell.baseline.has_value(), !cell.is_baseline);
+    if (cell.baseline) {
+      const Cell& baseline = cells[*cell.baseline];
+      EXPECT_EQ(baseline.config.engine.parallel.tp, cell.config.engine.parallel.tp);
+      EXPECT_EQ(baseline.config.engine.parallel.pp, cell.config.engine.parallel.pp);
+    } else {
+      EXPECT_EQ(speculation.num_speculative_tokens, 0);
+    }
+    EXPECT_EQ(cell.draft_key.empty(), speculation.proposer != "draft");
+    EXPECT_EQ(cell.axes.dump(), (ConfigJson{{"tp", cell.config.engine.parallel.tp},
+                                            {"pp", cell.config.engine.parallel.pp},
+                                            {"proposer", speculation.proposer},
+                                            {"num_speculative_tokens", speculation.num_speculative_tokens},
+                                            {"concurrency", 1}})
+                                    .dump());
+  }
+  EXPECT_EQ(cells[0].id, "tp1_pp1_none_c1");
+  EXPECT_EQ(cells[1].id, "tp1_pp1_ngram_k1_c1");
+  EXPECT_EQ(cells[27].id, "tp2_pp2_draft_k5_c1");
+}
+
+TEST(Sweep, NgramTp2FullHas56Cells) {
+  const LoadedConfig loaded = load_config(shipped("ngram_tp2.json"));
+  EXPECT_EQ(loaded.config.workload.requests, 64);
+  EXPECT_EQ(loaded.config.sampling.max_tokens, 96);
+  EXPECT_EQ(loaded.config.measure.repetitions, 7);
+  const std::vector<Cell> cells = expand(loaded, {});
+  EXPECT_EQ(cells.size(), 56u);
+  EXPECT_EQ(num_loads(cells), 4u);
+  check_invariants(cells);
+  for (const Cell& cell : cells) {
+    EXPECT_EQ(cell.config.measure.warmup_requests, cell.config.load.concurrency)
+        << "an expression is evaluated per cell";
+    if (cell.baseline) {
+      EXPECT_EQ(cells[*cell.baseline].config.load.concurrency, cell.config.load.concurrency);
+    }
+  }
+}
+
+TEST(Sweep, FiveRowsAgainstTheFirst) {
+  for (const char* profile : {"", "quick"}) {
+    const std::vector<Cell> cells = expand(load_config(shipped("tp_pp_speculative.json"), {.profile = profile}), {});
+    EXPECT_EQ(ids(cells), (std::vector<std::string>{"tp1_pp1_none_c1", "tp2_pp1_none_c1", "tp2_pp1_draft_k5_c1_self",
+                                                    "tp2_pp1_ngram_k5_c1", "tp1_pp2_none_c1"}));
+    check_invariants(cells);
+    const auto first = std::find_if(cells.begin(), cells.end(), [](const Cell& c) { return c.label == "one rank"; });
+    ASSERT_NE(first, cells.end());
+    for (const Cell& cell : cells) {
+      if (&cell == &*first) continue;
+      ASSERT_TRUE(cell.baseline) << cell.id;
+      EXPECT_EQ(*cell.baseline, static_cast<size_t>(first - cells.begin()));
+    }
+    EXPECT_TRUE(cells[2].config.speculation.draft.self);
+    EXPECT_EQ(cells[2].config.speculation.draft.directory, cells[2].config.engine.target.directory);
+    EXPECT_EQ(cells[3].config.speculation.ngram.max, 4);
+  }
+}
+
+TEST(Sweep, OfflineThroughputHasSixCells) {
+  for (const char* profile : {"", "quick"}) {
+    const std::vector<Cell> cells = expand(load_config(shipped("offline_throughput.json"), {.profile = profile}), {});
+    ASSERT_EQ(cells.size(), 6u);
+    check_invariants(cells);
+    EXPECT_EQ(cells[0].id, "tp1_pp1_none_offline_batching-static");
+    size_t num_baselines = 0;
+    for (const Cell& cell : cells) {
+      num_baselines += cell.is_baseline;
+      if (cell.is_baseline) {
+        EXPECT_EQ(cell.config.engine.parallel.pp, 2);
+        EXPECT_EQ(cell.config.engine.scheduler.batching, BatchingMode::static_turns);
+      } else {
+        EXPECT_TRUE(cell.baseline) << cell.id;
+      }
+    }
+    EXPECT_EQ(num_baselines, 1u);
+  }
+}
+
+const char* const kExample = R"(
+// is ngram speculation worth it on this box, and does TP or PP help?
+{
+  "$schema": "../schema/experiment.v1.schema.json",
+  "schema_version": 1,
+  "name": "ngram_tp2",
+  "vars": { "models": "${env:PACELINE_TEST_MODEL_DIR:-models}" },
+  "engine": {
+    "backend": "auto",
+    "target": { "path": "${models}/llama3-8b", "dtype": "bf16", "weights": "auto" },
+    "parallel": { "tp": 2, "pp": 1, "pp_microbatches": "auto", "pad_vocab": true },
+    "kv_cache": { "block_size": 16, "memory_fraction": 0.90, "prefix_caching": false },
+    "scheduler": { "max_num_seqs": 64, "max_num_batched_tokens": 8192, "max_model_len": 4096 },
+    "cuda_graphs": true,
+  },
+  "speculation": {
+    "proposer": "ngram",
+    "num_speculative_tokens": 5,
+    "ngram": { "min": 2, "max": 4 },
+    "draft": { "path": "${models}/llama3-draft-1b", "tp": 1 },
+    "verifier": { "rule": "auto" },
+  },
+  "sampling": { "temperature": 0, "top_p": 1, "top_k": 0, "seed": 1, "max_tokens": 256, "ignore_eos": false },
+  "workload": { "dataset": "builtin:reading_qa", "requests": 128, "order_seed": 7 },
+  "load": { "mode": "closed", "concurrency": 8 },
+  "measure": { "warmup_requests": "=2*load.concurrency", "repetitions": 7, "verify_lossless": true, "level": "engine" },
+  "sweep": {
+    "axes": {
+      "engine.parallel.tp": [1, 2],
+      "engine.parallel.pp": [1, 2],
+      "speculation.proposer": ["none", "ngram", "draft"],
+      "speculation.num_speculative_tokens": [1, 3, 5, 7],
+      "load.concurrency": [1, 8],
+    },
+    "constraints": ["tp*pp <= devices"],
+    "exclude": [{ "proposer": "draft", "pp": 2, "k": 7 }],
+    "baseline": { "proposer": "none" },
+    "on_error": "continue", "max_failures": 5, "cell_timeout_s": 600,
+  },
+  "report": { "slo": { "ttft_ms": 200, "tpot_ms": 20 }, "x": "num_speculative_tokens", "facet": ["tp", "pp"] },
+})";
+
+TEST(Sweep, TheDocumentedExampleCountsAsDocumented) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(files.load(kExample), {.devices = 2, .is_cpu = false});
+  check_invariants(cells);
+  const auto num_skipped =
+      std::count_if(cells.begin(), cells.end(), [](const Cell& c) { return c.skip_reason.has_value(); });
+  EXPECT_EQ(num_skipped, 18);
+  EXPECT_EQ(cells.size() - static_cast<size_t>(num_skipped), 52u);
+  EXPECT_EQ(num_loads(cells), 6u);
+  for (const Cell& cell : cells) {
+    if (cell.skip_reason) {
+      EXPECT_EQ(*cell.skip_reason, "tp*pp <= devices is not met: tp = 2, pp = 2, devices = 2");
+    }
+    if (!cell.skip_reason && !cell.is_baseline) {
+      EXPECT_TRUE(cell.baseline) << cell.id;
+    }
+  }
+}
+
+TEST(Sweep, OneCellWithoutAxes) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(files.load(R"({"speculation": {"proposer": "ngram"}})"), {});
+  EXPECT_EQ(ids(cells), std::vector<std::string>{"tp1_pp1_ngram_k5_c1"});
+  EXPECT_FALSE(cells[0].is_baseline);
+  EXPECT_FALSE(cells[0].baseline);
+}
+
+TEST(Sweep, VoidKeysCollapse) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(
+      files.load(
+          R"({"sweep": {"axes": {"speculation.ngram.max": [3, 4], "proposer": ["none", "ngram", "draft"], "k": "1..4"}}})"),
+      {});
+  EXPECT_EQ(cells.size(), 1u + 2 * 4 + 4);
+  check_invariants(cells);
+  for (const Cell& cell : cells) {
+    if (!cell.is_baseline) {
+      EXPECT_TRUE(cell.baseline) << cell.id;
+    }
+    EXPECT_EQ(cell.axes["speculation.ngram.max"].is_null(), cell.config.speculation.proposer != "ngram");
+  }
+  // static_batch_size is void for continuous batching
+  EXPECT_EQ(expand(files.load(R"({"sweep": {"axes": {"engine.scheduler.batching": ["continuous", "static"],
+    "engine.scheduler.static_batch_size": [4, 8]}}})"),
+                   {})
+                .size(),
+            3u);
+}
+
+TEST(Sweep, ReloadingAxesAreOutermost) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(
+      files.load(R"({"sweep": {"axes": {"concurrency": [1, 8], "tp": [1, 2], "proposer": ["none", "draft"]}}})"), {});
+  EXPECT_EQ(ids(cells), (std::vector<std::string>{"tp1_pp1_none_c1", "tp1_pp1_draft_k5_c1", "tp1_pp1_none_c8",
+                                                  "tp1_pp1_draft_k5_c8", "tp2_pp1_none_c1", "tp2_pp1_draft_k5_c1",
+                                                  "tp2_pp1_none_c8", "tp2_pp1_draft_k5_c8"}));
+  EXPECT_EQ(num_loads(cells), 2u);
+}
+
+TEST(Sweep, ZipIncludeExclude) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(files.load(R"({"sweep": {
+    "axes": {"tp": [1, 2, 4], "concurrency": [1, 2, 4], "k": [1, 3]}, "zip": [["concurrency", "tp"]],
+    "include": [{"tp": 2, "pp": 2, "proposer": "none", "label": "odd one"}],
+    "exclude": [{"tp": [1, 4], "k": 3}]}, "speculation": {"proposer": "ngram"}})"),
+                                         {});
+  EXPECT_EQ(ids(cells), (std::vector<std::string>{"tp1_pp1_ngram_k1_c1", "tp2_pp1_ngram_k1_c2", "tp2_pp1_ngram_k3_c2",
+                                                  "tp4_pp1_ngram_k1_c4", "tp2_pp2_none_c1"}));
+  EXPECT_EQ(cells[4].label, "odd one");
+  check_invariants(cells);
+}
+
+TEST(Sweep, OnlyKeepsTheBaselines) {
+  const std::vector<Cell> cells = expand(
+      load_config(shipped("ngram_tp2.json"), {.profile = "quick", .only = "tp==2 && k>3 && proposer == ngram"}), {});
+  EXPECT_EQ(ids(cells), (std::vector<std::string>{"tp2_pp1_none_c1", "tp2_pp1_ngram_k5_c1", "tp2_pp2_none_c1",
+                                                  "tp2_pp2_ngram_k5_c1"}));
+  EXPECT_EQ(cells[1].baseline, 0u);
+  EXPECT_EQ(cells[3].baseline, 2u);
+  EXPECT_THROW(expand(load_config(shipped("ngram_tp2.json"), {.only = "tp==3"}), {}), Error);
+  EXPECT_THROW(expand(load_config(shipped("ngram_tp2.json"), {.only = "tp+1"}), {}), Error);
+}
+
+TEST(Sweep, ImpossibleCellsAreSkippedWithTheReason) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(files.load(R"({"speculation": {"proposer": "ngram", "ngram": {"min": 3}},
+    "sweep": {"axes": {"speculation.ngram.max": [2, 4]}}})"),
+                                         {});
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[0].skip_reason, "speculation.ngram.min 3 is larger than speculation.ngram.max 2");
+  EXPECT_FALSE(cells[1].skip_reason);
+  const std::vector<Cell> gpu =
+      expand(files.load(R"({"sweep": {"axes": {"tp": [1, 2, 4]}}})"), {.devices = 2, .is_cpu = false});
+  EXPECT_EQ(gpu[2].skip_reason, "tp 4 x pp 1 needs 4 devices, 2 visible");
+}
+
+TEST(Sweep, Mistakes) {
+  const ConfigFiles files;
+  const auto complaint = [&](const std::string& text) -> std::string {
+    try {
+      expand(files.load(text), {});
+    } catch (const ConfigError& error) {
+      const Diagnostic& d = error.diagnostics().at(0);
+      return fmt::format("{}:{}: {}", d.origin.line, d.origin.column, d.message);
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(R"({"sweep": {"axes": {"k": "1..64", "concurrency": "1..1000", "sampling.seed": "1..1000"}}})"),
+            "1:20: the axes cross to more than 100000 cells");
+  EXPECT_EQ(complaint(R"({"sweep": {"axes": {"sampling.seed": "0..1000000000"}}})"),
+            "1:38: the axis \"sampling.seed\" has more than 100000 values");
+  EXPECT_EQ(complaint("{\"sweep\": {\"axes\": {\"tp\": [1, 2]},\n\"include\": [{\"tp\": 2}]}}"),
+            "2:13: duplicate cell: the sweep already has one with these values");
+  EXPECT_EQ(
+      complaint(R"({"sweep": {"axes": {"proposer": ["ngram", "draft"]}, "baseline": {"proposer": "none"}}})"),
+      "1:66: no cell has the values of sweep.baseline, {\"speculation.proposer\":\"none\"}: add them to the axes or "
+      "change it");
+  EXPECT_EQ(complaint(R"({"sweep": {"axes": {"tp": [1]}, "exclude": [{"tp": 1}]}})"),
+            "1:11: no cell is left: sweep.exclude takes all of them out");
+  EXPECT_EQ(complaint(R"({"sweep": {"constraints": ["tp + 1"]}})"),
+            "1:27: the constraint \"tp + 1\" is neither true nor false");
+}
+
+TEST(Sweep, HashesAreStableAndFollowWhatMatters) {
+  const std::vector<Cell> quick = expand(load_config(shipped("ngram_tp2.json"), {.profile = "quick"}), {});
+  const std::vector<Cell> grown =
+      expand(load_config(shipped("ngram_tp2.json"), {.profile = "quick", .axis = {"k=1..5"}}), {});
+  std::set<std::string> hashes;
+  for (const Cell& cell : grown) EXPECT_TRUE(hashes.insert(cell.config_hash).second);
+  for (const Cell& cell : quick) EXPECT_TRUE(hashes.contains(cell.config_hash)) << "adding values re-runs no old cell";
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,162 @@
+#pragma once
+// A made-up but consistent run in the shape of configs/ngram_tp2.json, for tests of summary and reports.
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/results.h"
+
+namespace paceline::test {
+
+struct SyntheticOptions {
+  int repetitions = 3;
+  int requests = 12;
+  int output_tokens = 48;
+  std::vector<int> concurrencies = {1};
+  bool with_trouble = true;  // a failed and a skipped cell, an oversubscribed placement
+};
+
+inline uint64_t next_random(uint64_t& state) {
+  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+  return state >> 33;
+}
+
+/// One request whose verify steps draft `k` tokens in a share `coverage` of steps, each accepted with `chance`.
+inline RequestRecord synthetic_request(int index, int tokens, int k, double coverage, double chance, double step_ms,
+                                       uint64_t& random, RunCounters& c) {
+  const auto uniform = [&random] { return static_cast<double>(next_random(random) % 100000) / 1e5; };
+  RequestRecord q{
+      .id = fmt::format("q{}", index), .dataset_index = index, .category = "question", .prompt_tokens = 240};
+  for (int i = 0; i < tokens; ++i) q.output.push_back(100 + (index * 31 + i * i * 7) % 5000);
+  q.ttft_ms = 20 + step_ms * (1 + uniform());
+  q.e2e_ms = q.ttft_ms;
+  q.tokens_per_emission = {1};
+  c.steps += 1;
+  c.target_forwards += 1;
+  for (int done = 1; done < tokens;) {
+    const int draft_len = k > 0 && uniform() < coverage ? std::min(k, tokens - done - 1) : 0;
+    int accepted = 0;
+    while (accepted < draft_len && uniform() < chance) ++accepted;
+    for (int i = 0; i < draft_len; ++i) ++c.proposed_by_position[static_cast<size_t>(i)];
+    for (int i = 0; i < accepted; ++i) ++c.accepted_by_position[static_cast<size_t>(i)];
+    q.drafted.push_back(draft_len);
+    q.accepted.push_back(accepted);
+    q.tokens_per_emission.push_back(accepted + 1);
+    q.itl_ms.push_back(step_ms * (0.9 + 0.2 * uniform()));
+    q.e2e_ms += q.itl_ms.back();
+    done += accepted + 1;
+    c.steps += 1;
+    c.verify_steps += 1;
+    c.target_forwards += 1;
+    c.drafts += draft_len > 0 ? 1 : 0;
+    c.drafted += draft_len;
+    c.accepted += accepted;
+  }
+  q.finish_reason = "length";
+  q.degenerate = index == 3;
+  return q;
+}
+
+inline CellResult synthetic_cell(int index, const CellAxes& axes, const SyntheticOptions& options) {
+  CellResult cell{.index = index, .axes = axes};
+  cell.id = fmt::format("tp{}_pp{}_{}{}_c{}", axes.tp, axes.pp, axes.proposer,
+                        axes.num_speculative_tokens ? fmt::format("_k{}", *axes.num_speculative_tokens) : "",
+                        axes.concurrency);
+  cell.baseline_id = fmt::format("tp{}_pp{}_none_c{}", axes.tp, axes.pp, axes.concurrency);
+  const bool plain = axes.proposer == "none", draft = axes.proposer == "draft";
+  const int k = axes.num_speculative_tokens.value_or(0);
+  const double verify_ms = 6.0 / std::pow(1.7, axes.tp - 1) * (1 + 0.03 * k);
+  const PhaseTimes step{.draft_ms = draft   ? 0.5 * k
+                                    : plain ? 0
+                                            : 0.02,
+                        .verify_ms = verify_ms,
+                        .sample_ms = 0.12,
+                        .schedule_ms = 0.08,
+                        .communicate_ms = axes.tp > 1 ? 0.35 : 0.01,
+                        .bubble_ms = axes.pp > 1 ? verify_ms * 0.4 : 0,
+                        .other_ms = 0.05};
+  uint64_t random = static_cast<uint64_t>(index) * 7919 + 17;
+  for (int r = 0; r < options.repetitions; ++r) {
+    RepetitionResult rep;
+    rep.counters.proposed_by_position.resize(static_cast<size_t>(k));
+    rep.counters.accepted_by_position.resize(static_cast<size_t>(k));
+    for (int i = 0; i < options.requests; ++i) {
+      rep.requests.push_back(synthetic_request(i, options.output_tokens, k, draft ? 1.0 : 0.72, draft ? 0.7 : 0.78,
+                                               step.total_ms(), random, rep.counters));
+      rep.wall_s += rep.requests.back().e2e_ms / 1000 / axes.concurrency;
+    }
+    rep.wall_s *= 1 + 0.01 * static_cast<double>(next_random(random) % 5);
+    const double n = static_cast<double>(rep.counters.target_forwards);
+    rep.phases = {.draft_ms = step.draft_ms * n,
+                  .verify_ms = step.verify_ms * n,
+                  .sample_ms = step.sample_ms * n,
+                  .schedule_ms = step.schedule_ms * n,
+                  .communicate_ms = step.communicate_ms * n,
+                  .bubble_ms = step.bubble_ms * n,
+                  .other_ms = step.other_ms * n};
+    rep.counters.kv_blocks_peak = 19;
+    cell.repetitions.push_back(std::move(rep));
+  }
+  cell.effective = {
+      {"tp", axes.tp}, {"pp", axes.pp}, {"proposer", axes.proposer}, {"dtype", "bfloat16"}, {"numerics", "strict"}};
+  cell.certificate = {
+      .status = plain ? CertificateStatus::baseline : CertificateStatus::pass,
+      .method = "token-exact against " + cell.baseline_id,
+      .tokens_checked = plain ? 0 : int64_t{options.requests} * options.output_tokens * options.repetitions};
+  return cell;
+}
+
+inline RunResult synthetic_run(const SyntheticOptions& options = {}) {
+  RunResult run;
+  run.info = {.name = "ngram_tp2",
+              .id = "2026-11-21T093012Z_ngram_tp2_7f3a",
+              .profile = "quick",
+              .config_path = "configs/ngram_tp2.json",
+              .argv = {"build/release/runexp", "configs/ngram_tp2.json", "--profile", "quick", "--set",
+                       "sampling.stop=[\"a b\"]"},
+              .config_hash = "7f3a00112233aabb",
+              .started_at = "2026-11-21T09:30:12Z",
+              .status = "done",
+              .seed = 1,
+              .numerics = "strict"};
+  run.environment = {{"cpu_model", "Example CPU <2 cores> & more"}, {"isa", {"avx2", "fma"}}, {"cores_available", 2},
+                     {"memory_total_bytes", 8589934592LL},          {"binary_hash", "00ff"},  {"git_commit", ""}};
+  run.config_resolved = {{"name", "ngram_tp2"}, {"load", {{"concurrency", 1}}}};
+  run.wall_s = 97.4;
+  for (int concurrency : options.concurrencies) {
+    for (int tp : {1, 2}) {
+      for (int pp : {1, 2}) {
+        for (const char* proposer : {"none", "ngram", "draft"}) {
+          std::vector<std::optional<int>> ks = {1, 3, 5};
+          if (std::string(proposer) == "none") ks = {std::nullopt};
+          for (const auto& k : ks) {
+            const CellAxes axes{
+                .tp = tp, .pp = pp, .proposer = proposer, .num_speculative_tokens = k, .concurrency = concurrency};
+            CellResult cell = synthetic_cell(static_cast<int>(run.cells.size()), axes, options);
+            if (options.with_trouble) {
+              cell.oversubscribed = tp * pp > 2;
+              if (tp == 2 && pp == 1 && k == 3 && axes.proposer == "draft") {
+                cell.status = CellStatus::failed;
+                cell.reason = "rank 1 did not answer within 30 s <deadline>";
+                cell.repetitions.clear();
+              }
+              if (tp == 1 && pp == 2 && k == 5 && axes.proposer == "draft") {
+                cell.status = CellStatus::skipped;
+                cell.reason = "excluded by sweep.exclude[0]";
+                cell.repetitions.clear();
+              }
+            }
+            run.cells.push_back(std::move(cell));
+          }
+        }
+      }
+    }
+  }
+  return run;
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,428 @@
+// Every op of every backend against a float64 scalar reference, on odd, prime, one-row and no-row shapes.
+
+#include <algorithm>
+#include <functional>
+#include <numbers>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/kernels/backend_fixture.h"
+
+namespace paceline::test {
+namespace {
+
+struct Device {
+  std::string name;
+  std::string device;
+  int isa = -1;
+};
+
+class BackendOps : public testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    const Device& device = GetParam();
+    if (device.device == "cpu" && !kernels_for(Isa(device.isa))) GTEST_SKIP() << "no " << device.name << " here";
+    if (device.device != "cpu" && num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+    backend_ = make_backend(device.device, {.threads = 2, .isa = device.isa});
+    tolerance_ = device.device == "cpu" ? 1e-10 : 1e-7;  // tolerances of row M1 in one place
+  }
+  Backend& backend() { return *backend_; }
+
+  std::unique_ptr<Backend> backend_;
+  double tolerance_ = 0;
+};
+
+double reference_activation(Activation activation, double x) {
+  switch (activation) {
+    case Activation::silu: return x / (1 + std::exp(-x));
+    case Activation::gelu: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::relu: return std::max(x, 0.0);
+  }
+  return x;
+}
+
+TEST_P(BackendOps, GemmMatchesFloat64) {
+  struct Shape {
+    int m, n, k;
+  };
+  const Shape shapes[] = {{1, 1, 1}, {1, 16, 7}, {2, 17, 8}, {3, 31, 61}, {5, 48, 64}, {7, 101, 97}, {13, 33, 129},
+                          {37, 64, 250}, {1, 8193, 64}, {129, 47, 53}, {0, 16, 16}, {4, 16, 2}};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const Shape& s : shapes) {
+      for (const bool with_bias : {false, true}) {
+        const StoredMatrix w(s.n, s.k, dtype, uint32_t(s.n + s.k));
+        const std::vector<float> x = random_values(size_t(s.m * s.k), 5), bias = random_values(size_t(s.n), 6);
+        const HostWeight part = w.host();
+        const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
+        GuardedRows in(backend(), s.m, s.k, x), out(backend(), s.m, s.n);
+        DeviceArray device_bias(backend(), bias);
+        backend().gemm({.x = in.view(), .w = packed.get(), .bias = with_bias ? device_bias.data() : nullptr, .y = out.view()});
+        std::vector<double> want(size_t(s.m * s.n));
+        for (int i = 0; i < s.m; ++i)
+          for (int j = 0; j < s.n; ++j) {
+            double sum = with_bias ? bias[size_t(j)] : 0;
+            for (int c = 0; c < s.k; ++c) sum += double(x[size_t(i * s.k + c)]) * w.value[size_t(j * s.k + c)];
+            want[size_t(i * s.n + j)] = sum;
+          }
+        EXPECT_LE(nmse(out.read(), want), tolerance_)
+            << dtype_name(dtype) << " m " << s.m << " n " << s.n << " k " << s.k << " bias " << with_bias;
+        in.read();
+      }
+    }
+  }
+}
+
+TEST_P(BackendOps, GluMatchesFloat64) {
+  for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+    for (const int half : {1, 16, 23, 80}) {
+      for (const int m : {1, 5, 14}) {
+        const int k = 67;
+        const StoredMatrix gate(half, k, DType::f32, 1), up(half, k, DType::f32, 2);
+        const HostWeight parts[] = {gate.host(), up.host()};
+        const Weight packed = backend().pack(parts, {.dtype = DType::f32, .pair_panels = true});
+        EXPECT_EQ(packed->n, 2 * half);
+        const std::vector<float> x = random_values(size_t(m * k), 3), bias = random_values(size_t(2 * half), 4);
+        DeviceArray device_bias(backend(), bias);
+        GuardedRows in(backend(), m, k, x), out(backend(), m, half), plain(backend(), m, 2 * half);
+        backend().gemm({.x = in.view(), .w = packed.get(), .bias = device_bias.data(), .y = out.view(), .glu = true, .activation = activation});
+        backend().gemm({.x = in.view(), .w = packed.get(), .bias = device_bias.data(), .y = plain.view()});
+        std::vector<double> want, want_plain(size_t(m * 2 * half));
+        for (int i = 0; i < m; ++i)
+          for (int j = 0; j < half; ++j) {
+            double g = bias[size_t(j)], u = bias[size_t(half + j)];
+            for (int c = 0; c < k; ++c) {
+              g += double(x[size_t(i * k + c)]) * gate.value[size_t(j * k + c)];
+              u += double(x[size_t(i * k + c)]) * up.value[size_t(j * k + c)];
+            }
+            want.push_back(reference_activation(activation, g) * u);
+            want_plain[size_t(i * 2 * half + j)] = g;
+            want_plain[size_t(i * 2 * half + half + j)] = u;
+          }
+        EXPECT_LE(nmse(out.read(), want), tolerance_) << int(activation) << " half " << half << " m " << m;
+        EXPECT_LE(nmse(plain.read(), want_plain), tolerance_);
+      }
+    }
+  }
+}
+
+TEST_P(BackendOps, PackStacksPartsOfOddRowsAndPads) {
+  const int k = 19;
+  const StoredMatrix a(13, k, DType::f32, 1), b(40, k, DType::bf16, 2), c(3, k, DType::f16, 3);
+  const HostWeight parts[] = {a.host(), b.host(), c.host()};
+  const Weight packed = backend().pack(parts, {.dtype = DType::f32, .pad_rows_to = 100});
+  ASSERT_EQ(packed->n, 100);
+  const std::vector<float> x = random_values(k, 9);
+  GuardedRows in(backend(), 1, k, x), out(backend(), 1, 100);
+  backend().gemm({.x = in.view(), .w = packed.get(), .y = out.view()});
+  std::vector<double> want;
+  for (const StoredMatrix* part : {&a, &b, &c})
+    for (int r = 0; r < part->rows; ++r) {
+      double sum = 0;
+      for (int i = 0; i < k; ++i) sum += double(x[size_t(i)]) * part->value[size_t(r * k + i)];
+      want.push_back(sum);
+    }
+  want.resize(100, 0.0);
+  const std::vector<float> got = out.read();
+  EXPECT_LE(nmse(got, want), tolerance_);
+  for (size_t i = 56; i < 100; ++i) EXPECT_EQ(got[i], 0.0f);
+}
+
+TEST_P(BackendOps, GemmPassesNanAndInf) {
+  const int k = 40, n = 20;
+  const StoredMatrix w(n, k, DType::bf16, 1);
+  std::vector<float> x = random_values(3 * k, 2);
+  x[5] = NAN;
+  x[k + 7] = INFINITY;
+  const HostWeight part = w.host();
+  const Weight packed = backend().pack({&part, 1}, {});
+  GuardedRows in(backend(), 3, k, x), out(backend(), 3, n);
+  backend().gemm({.x = in.view(), .w = packed.get(), .y = out.view()});
+  const std::vector<float> got = out.read();
+  for (int j = 0; j < n; ++j) {
+    EXPECT_TRUE(std::isnan(got[size_t(j)]));
+    EXPECT_TRUE(std::isinf(got[size_t(n + j)]));
+    EXPECT_TRUE(std::isfinite(got[size_t(2 * n + j)]));
+  }
+}
+
+TEST_P(BackendOps, NormMatchesFloat64) {
+  for (const NormKind kind : {NormKind::rms, NormKind::layer})
+    for (const int d : {1, 3, 16, 61, 512})
+      for (const int m : {0, 1, 7})
+        for (const int with : {0, 1, 3}) {  // 1: delta; 2: delta bias; norm bias with both
+          const std::vector<float> x = random_values(size_t(m * d), 1, 3.0f), delta = random_values(size_t(m * d), 2),
+                                   delta_bias = random_values(size_t(d), 3), weight = random_values(size_t(d), 4),
+                                   bias = random_values(size_t(d), 5);
+          DeviceArray db(backend(), delta_bias), wb(backend(), weight), bb(backend(), bias);
+          GuardedRows residual(backend(), m, d, x), add(backend(), m, d, delta), out(backend(), m, d);
+          NormArgs args{.kind = kind, .residual = residual.view(), .weight = wb.data(), .eps = 1e-5f, .out = out.view()};
+          if (with & 1) args.delta = add.view();
+          if (with & 2) args.delta_bias = db.data();
+          if (with & 2) args.bias = bb.data();
+          backend().norm(args);
+          std::vector<double> want, sum_want;
+          for (int r = 0; r < m; ++r) {
+            std::vector<double> row;
+            double mean = 0, square = 0;
+            for (int c = 0; c < d; ++c) {
+              double v = x[size_t(r * d + c)];
+              if (with & 1) v += double(delta[size_t(r * d + c)]) + (with & 2 ? delta_bias[size_t(c)] : 0.0f);
+              row.push_back(v);
+              sum_want.push_back(v);
+              mean += v / d;
+            }
+            if (kind == NormKind::rms) mean = 0;
+            for (const double v : row) square += (v - mean) * (v - mean) / d;
+            for (int c = 0; c < d; ++c)
+              want.push_back((row[size_t(c)] - mean) / std::sqrt(square + 1e-5) * weight[size_t(c)] +
+                             (with & 2 ? bias[size_t(c)] : 0.0f));
+          }
+          // one column: layer norm is 0 / sqrt(eps), nothing to compare against
+          if (kind == NormKind::rms || d > 1) {
+            EXPECT_LE(nmse(out.read(), want), tolerance_) << int(kind) << " d " << d << " m " << m << " with " << with;
+          }
+          EXPECT_LE(nmse(residual.read(), sum_want), tolerance_);
+        }
+}
+
+TEST_P(BackendOps, NormWithoutOutOnlyAdds) {
+  GuardedRows residual(backend(), 1, 5, {1, 2, 3, 4, 5}), delta(backend(), 1, 5, {1, 1, 1, 1, 1});
+  backend().norm({.residual = residual.view(), .delta = delta.view()});
+  EXPECT_EQ(residual.read(), (std::vector<float>{2, 3, 4, 5, 6}));
+}
+
+TEST_P(BackendOps, EmbedCopiesRowsExactly) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const int d = 21;
+    const StoredMatrix table(37, d, dtype, 8);
+    const HostWeight part = table.host();
+    const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
+    const std::vector<int32_t> token = {100, 136, -1, 99, 137, 118, 100};
+    GuardedRows out(backend(), int(token.size()), d);
+    backend().embed({.table = packed.get(), .row_begin = 100, .token = token, .out = out.view()});
+    const std::vector<float> got = out.read();
+    for (size_t r = 0; r < token.size(); ++r)
+      for (int c = 0; c < d; ++c) {
+        const int at = token[r] - 100;
+        const float want = token[r] >= 0 && at >= 0 && at < 37 ? table.value[size_t(at * d + c)] : -0.0f;
+        EXPECT_TRUE(same_bits({got[r * d + size_t(c)]}, {want})) << "token " << token[r];
+      }
+  }
+}
+
+TEST_P(BackendOps, RopeMatchesFloat64) {
+  for (const RopeLayout layout : {RopeLayout::half_split, RopeLayout::interleaved})
+    for (const auto& [head_dim, rotary_dim] : {std::pair{8, 8}, {64, 64}, {20, 10}, {128, 96}}) {
+      const int heads = 3, m = 5, half = rotary_dim / 2, cols = heads * head_dim;
+      std::vector<double> inv_freq;
+      for (int i = 0; i < half; ++i) inv_freq.push_back(std::pow(10000.0, -2.0 * i / rotary_dim));
+      const std::vector<int32_t> position = {0, 1, -1, 4097, 131071};
+      const std::vector<float> x = random_values(size_t(m * cols), 4);
+      GuardedRows rows(backend(), m, cols, x);
+      backend().rope({.x = rows.view(), .num_heads = heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .layout = layout,
+                      .inv_freq = inv_freq, .attention_factor = 1.25f, .position = position});
+      std::vector<double> want(x.begin(), x.end());
+      for (int r = 0; r < m; ++r)
+        for (int h = 0; h < heads; ++h)
+          for (int i = 0; i < half && position[size_t(r)] >= 0; ++i) {
+            const double angle = position[size_t(r)] * inv_freq[size_t(i)];
+            const size_t base = size_t(r * cols + h * head_dim);
+            const size_t a = base + size_t(layout == RopeLayout::interleaved ? 2 * i : i);
+            const size_t b = base + size_t(layout == RopeLayout::interleaved ? 2 * i + 1 : i + half);
+            want[a] = 1.25 * (x[a] * std::cos(angle) - x[b] * std::sin(angle));
+            want[b] = 1.25 * (x[b] * std::cos(angle) + x[a] * std::sin(angle));
+          }
+      EXPECT_LE(nmse(rows.read(), want), tolerance_) << int(layout) << " " << head_dim;
+    }
+}
+
+TEST_P(BackendOps, ActivationMatchesFloat64) {
+  for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu})
+    for (const int cols : {1, 16, 37, 1000}) {
+      std::vector<float> x = random_values(size_t(2 * cols), 7, 4.0f);
+      x[0] = NAN;
+      GuardedRows rows(backend(), 2, cols, x);
+      backend().activation({.x = rows.view(), .activation = activation});
+      std::vector<float> got = rows.read();
+      EXPECT_TRUE(std::isnan(got[0])) << int(activation);
+      std::vector<double> want;
+      for (const float v : x) want.push_back(reference_activation(activation, v));
+      got[0] = 0;
+      want[0] = 0;
+      EXPECT_LE(nmse(got, want), tolerance_) << int(activation);
+      for (size_t i = 1; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 4e-6 * (1 + std::fabs(want[i])));
+    }
+}
+
+struct AttentionCase {
+  int num_heads, num_kv_heads, k_dim, v_dim, block_size;
+  DType dtype;
+  int window;
+  bool shared_v;
+  std::vector<std::pair<int, int>> cached_and_new;  // per sequence
+};
+
+void run_attention_case(Backend& backend, const AttentionCase& c, double tolerance) {
+  int num_rows = 0, num_blocks = 1;
+  for (const auto& [cached, fresh] : c.cached_and_new) {
+    num_rows += fresh;
+    num_blocks += (cached + fresh + c.block_size - 1) / c.block_size;
+  }
+  PagedKv kv(backend, num_blocks, c.block_size, c.num_kv_heads, c.k_dim, c.v_dim, c.dtype, c.shared_v);
+  std::vector<SeqSpan> seqs;
+  std::vector<int32_t> block, kv_len;
+  int next_block = num_blocks - 1;  // block 0 stays unused
+  std::vector<double> want;
+  std::vector<float> all_q;
+  uint32_t seed = 100;
+  for (const auto& [cached, fresh] : c.cached_and_new) {
+    const int len = cached + fresh;
+    seqs.push_back({.first_row = int32_t(kv_len.size()), .num_rows = fresh, .block_begin = int32_t(block.size())});
+    for (int i = 0; i < (len + c.block_size - 1) / c.block_size; ++i) block.push_back(next_block--);
+    std::vector<float> k = random_values(size_t(len * c.num_kv_heads * c.k_dim), seed++);
+    std::vector<float> v = random_values(size_t(len * c.num_kv_heads * c.v_dim), seed++);
+    std::vector<int32_t> slot;
+    for (int p = 0; p < len; ++p)
+      slot.push_back(block[size_t(seqs.back().block_begin + p / c.block_size)] * c.block_size + p % c.block_size);
+    GuardedRows k_rows(backend, len, c.num_kv_heads * c.k_dim, k), v_rows(backend, len, c.num_kv_heads * c.v_dim, v);
+    backend.store_kv({.k = k_rows.view(), .v = v_rows.view(), .slot = slot, .kv = kv.view()});
+    for (float& x : k) x = round_to(c.dtype, x);
+    for (float& x : v) x = round_to(c.dtype, x);
+    const std::vector<float> q = random_values(size_t(fresh * c.num_heads * c.k_dim), seed++, 2.0f);
+    all_q.insert(all_q.end(), q.begin(), q.end());
+    for (int r = 0; r < fresh; ++r) {
+      const int row_len = cached + r + 1;
+      kv_len.push_back(row_len);
+      const int begin = c.window > 0 ? std::max(0, row_len - c.window) : 0;
+      for (int h = 0; h < c.num_heads; ++h) {
+        const int g = h * c.num_kv_heads / c.num_heads;
+        std::vector<double> score;
+        for (int p = begin; p < row_len; ++p) {
+          double sum = 0;
+          for (int d = 0; d < c.k_dim; ++d)
+            sum += double(q[size_t((r * c.num_heads + h) * c.k_dim + d)]) * k[size_t((p * c.num_kv_heads + g) * c.k_dim + d)];
+          score.push_back(sum * 0.125);
+        }
+        const double highest = *std::max_element(score.begin(), score.end());
+        double total = 0;
+        for (double& s : score) total += s = std::exp(s - highest);
+        for (int d = 0; d < c.v_dim; ++d) {
+          double o = 0;
+          for (int p = begin; p < row_len; ++p)
+            o += score[size_t(p - begin)] * (c.shared_v ? k[size_t((p * c.num_kv_heads + g) * c.k_dim + d)]
+                                                        : v[size_t((p * c.num_kv_heads + g) * c.v_dim + d)]);
+          want.push_back(o / total);
+        }
+      }
+    }
+  }
+  // one padding row behind the sequences
+  kv_len.push_back(0);
+  all_q.resize(all_q.size() + size_t(c.num_heads * c.k_dim), 0.5f);
+  want.resize(want.size() + size_t(c.num_heads * c.v_dim), 0.0);
+  GuardedRows q_rows(backend, num_rows + 1, c.num_heads * c.k_dim, all_q);
+  GuardedRows out(backend, num_rows + 1, c.num_heads * c.v_dim);
+  backend.attention({.q = q_rows.view(), .out = out.view(), .num_heads = c.num_heads, .scale = 0.125f, .window = c.window,
+                     .seqs = seqs, .kv_len = kv_len, .block = block, .kv = kv.view()});
+  EXPECT_LE(nmse(out.read(), want), tolerance)
+      << "heads " << c.num_heads << "/" << c.num_kv_heads << " dims " << c.k_dim << "/" << c.v_dim << " block "
+      << c.block_size << " " << dtype_name(c.dtype) << " window " << c.window;
+}
+
+TEST_P(BackendOps, AttentionMatchesFloat64) {
+  const std::vector<AttentionCase> cases = {
+      {1, 1, 16, 16, 16, DType::f32, 0, false, {{0, 1}}},
+      {4, 2, 64, 64, 16, DType::f32, 0, false, {{0, 5}, {100, 1}, {255, 3}}},
+      {4, 2, 64, 64, 32, DType::f32, 0, false, {{700, 6}, {0, 1}, {31, 2}}},
+      {6, 2, 20, 12, 16, DType::f32, 0, false, {{19, 7}}},
+      {3, 2, 8, 40, 16, DType::f32, 0, false, {{300, 2}}},
+      {8, 1, 32, 32, 16, DType::f32, 50, false, {{0, 70}, {513, 4}, {5, 1}}},
+      {2, 2, 64, 64, 16, DType::f32, 256, false, {{600, 13}}},
+      {20, 1, 24, 16, 48, DType::f32, 0, true, {{270, 3}, {2, 1}}},
+      {4, 2, 64, 64, 16, DType::f16, 0, false, {{300, 3}, {0, 4}}},
+      {4, 2, 64, 64, 32, DType::bf16, 40, false, {{300, 3}, {0, 4}}},
+      {2, 1, 16, 16, 16, DType::f32, 0, false, {{2000, 1}}},
+      {4, 4, 16, 16, 16, DType::f32, 0, false, {{0, 290}}},
+  };
+  for (const AttentionCase& c : cases) run_attention_case(backend(), c, tolerance_);
+}
+
+TEST_P(BackendOps, AttentionPassesNan) {
+  const int heads = 2, dim = 16;
+  PagedKv kv(backend(), 3, 16, 1, dim, dim, DType::f32);
+  std::vector<float> k = random_values(20 * dim, 1), v = random_values(20 * dim, 2);
+  k[3 * dim + 1] = NAN;
+  std::vector<int32_t> slot;
+  for (int p = 0; p < 20; ++p) slot.push_back(16 + p);
+  GuardedRows k_rows(backend(), 20, dim, k), v_rows(backend(), 20, dim, v);
+  backend().store_kv({.k = k_rows.view(), .v = v_rows.view(), .slot = slot, .kv = kv.view()});
+  GuardedRows q(backend(), 2, heads * dim, random_values(2 * heads * dim, 3)), out(backend(), 2, heads * dim);
+  const std::vector<int32_t> block = {1, 2}, kv_len = {3, 4};
+  const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = 2, .block_begin = 0}};
+  backend().attention({.q = q.view(), .out = out.view(), .num_heads = heads, .scale = 0.25f, .seqs = seqs, .kv_len = kv_len, .block = block, .kv = kv.view()});
+  const std::vector<float> got = out.read();
+  for (int i = 0; i < heads * dim; ++i) {
+    EXPECT_TRUE(std::isfinite(got[size_t(i)])) << "a key beyond kv_len leaked";
+    EXPECT_TRUE(std::isnan(got[size_t(heads * dim + i)]));
+  }
+}
+
+TEST_P(BackendOps, MoveKvEqualsStoringThere) {
+  const int kv_heads = 2, dim = 20;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    PagedKv moved(backend(), 4, 16, kv_heads, dim, 24, dtype), stored(backend(), 4, 16, kv_heads, dim, 24, dtype);
+    GuardedRows k(backend(), 3, kv_heads * dim, random_values(3 * kv_heads * dim, 1));
+    GuardedRows v(backend(), 3, kv_heads * 24, random_values(3 * kv_heads * 24, 2));
+    backend().store_kv({.k = k.view(), .v = v.view(), .slot = std::vector<int32_t>{17, -1, 40}, .kv = moved.view()});
+    backend().store_kv({.k = k.view(), .v = v.view(), .slot = std::vector<int32_t>{17, -1, 40}, .kv = stored.view()});
+    backend().move_kv(moved.view(), std::vector<SlotMove>{{17, 3}, {40, 17}, {3, 3}});
+    backend().store_kv({.k = k.view(), .v = v.view(), .slot = std::vector<int32_t>{3, -1, 17}, .kv = stored.view()});
+    EXPECT_EQ(moved.bytes(), stored.bytes());
+  }
+}
+
+TEST_P(BackendOps, CountsTrafficAndMemory) {
+  const size_t before = backend().memory().buffers;
+  void* data = backend().alloc(1000);
+  EXPECT_GE(backend().memory().buffers, before + 1000);
+  std::vector<char> zeros(1000, 1);
+  backend().download(zeros.data(), data, 1000);
+  EXPECT_EQ(zeros, std::vector<char>(1000, 0));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
+  backend().free(data);
+  EXPECT_EQ(backend().memory().buffers, before);
+  {
+    const StoredMatrix w(32, 10, DType::bf16, 1);
+    const HostWeight part = w.host();
+    const Weight packed = backend().pack({&part, 1}, {});
+    EXPECT_EQ(backend().memory().weights, packed->bytes);
+    GuardedRows in(backend(), 2, 10, random_values(20, 1)), out(backend(), 2, 32);
+    const Traffic start = backend().traffic();
+    backend().gemm({.x = in.view(), .w = packed.get(), .y = out.view()});
+    EXPECT_EQ(backend().traffic().weight_bytes - start.weight_bytes, packed->bytes);
+    EXPECT_EQ(backend().traffic().flops - start.flops, uint64_t(2 * 2 * 32 * 10));
+  }
+  EXPECT_EQ(backend().memory().weights, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BackendOps,
+                         testing::Values(Device{"scalar", "cpu", int(Isa::scalar)}, Device{"avx2", "cpu", int(Isa::avx2)},
+                                         Device{"avx512", "cpu", int(Isa::avx512)}, Device{"cuda", "cuda:0", -1}),
+                         [](const auto& param) { return param.param.name; });
+
+TEST(MakeBackend, NamesWhatIsUnknown) {
+  for (const std::string device : {"gpu", "cuda:", "cuda:x", "cuda:1x", ""}) {
+    try {
+      make_backend(device, {});
+      ADD_FAILURE() << device;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::device);
+      EXPECT_NE(std::string(error.what()).find("\"" + device + "\""), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test

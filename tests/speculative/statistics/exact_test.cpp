@@ -1,0 +1,70 @@
+// T0: the law of the emitted tokens, by enumeration of the shipped draft sampler and verifier in double.
+
+#include <gtest/gtest.h>
+
+#include "tests/speculative/statistics/lossless_tests.h"
+
+namespace paceline {
+namespace {
+
+constexpr double kTolerance = 1e-12;
+
+TEST(ExactLawTest, RejectionEmitsTheTargetsLaw) {
+  for (const int32_t vocab : {2, 3, 4, 6}) {
+    for (const int32_t draft_len : {0, 1, 2, 3}) {
+      const ToyModels models(vocab, {.temperature = 1.0f}, uint64_t(100 + vocab));
+      EXPECT_LE(exact_distance<math::ShippedPolicy>(models, draft_len), kTolerance)
+          << "vocab " << vocab << " draft_len " << draft_len;
+    }
+  }
+}
+
+TEST(ExactLawTest, CertainDraftsEmitTheTargetsLaw) {
+  for (const int32_t draft_len : {1, 2, 3}) {
+    const ToyModels models(5, {.temperature = 1.0f}, 3);
+    EXPECT_LE(exact_distance<math::ShippedPolicy>(models, draft_len, DraftProbKind::point_mass), kTolerance);
+  }
+}
+
+TEST(ExactLawTest, FiltersOfTheRequestHold) {
+  const SamplerParams cases[] = {{.temperature = 0.7f},
+                                 {.temperature = 1.0f, .top_k = 3},
+                                 {.temperature = 1.3f, .top_p = 0.8f},
+                                 {.temperature = 1.0f, .min_p = 0.2f},
+                                 {.temperature = 0.9f, .top_k = 4, .top_p = 0.9f, .min_p = 0.05f}};
+  for (const SamplerParams& params : cases) {
+    const ToyModels models(6, params, 8);
+    EXPECT_LE(exact_distance<math::ShippedPolicy>(models, 2), kTolerance)
+        << params.temperature << ' ' << params.top_k << ' ' << params.top_p << ' ' << params.min_p;
+    EXPECT_LE(exact_distance<math::ShippedPolicy>(models, 2, DraftProbKind::point_mass), kTolerance);
+  }
+}
+
+TEST(ExactLawTest, EqualModelsAcceptEverything) {
+  const ToyModels models(4, {.temperature = 1.0f}, 2, 1.2, 0.0);
+  Enumeration paths;
+  StepScratch<double> scratch;
+  do {
+    const StepResult step =
+        run_step<double, math::ShippedPolicy>(models, 0, 0, 3, DraftProbKind::dense, 0, scratch, paths);
+    EXPECT_EQ(step.num_accepted, 3);
+  } while (paths.next_path());
+}
+
+TEST(ExactLawTest, PathProbabilitiesSumToOne) {
+  const ToyModels models(4, {.temperature = 1.0f}, 2);
+  Enumeration paths;
+  StepScratch<double> scratch;
+  double total = 0.0;
+  int64_t num_paths = 0;
+  do {
+    run_step<double, math::ShippedPolicy>(models, 0, 0, 2, DraftProbKind::dense, 0, scratch, paths);
+    total += paths.path_probability();
+    ++num_paths;
+  } while (paths.next_path());
+  EXPECT_NEAR(total, 1.0, 1e-13);
+  EXPECT_GT(num_paths, 64);
+}
+
+}  // namespace
+}  // namespace paceline

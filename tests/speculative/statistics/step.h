@@ -1,0 +1,151 @@
+#pragma once
+// One speculative step on the toy models through the shipped draft sampler and verifier, and two ways to supply its
+// randomness: Philox, or every outcome in turn with its probability.
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "kernels/math/accept.h"
+#include "tests/speculative/statistics/toy_models.h"
+
+namespace paceline {
+
+/// Visits every path of a random procedure: run it, read path_probability(), call next_path(), until that is false.
+class Enumeration {
+ public:
+  /// The probability of acceptance is the length of {u in (0, 1): predicate(u)}, found by bisection: accepting
+  /// larger u is harder.
+  template <class Predicate>
+  bool accept(const math::NoiseKey&, Predicate&& predicate) {
+    double inside = 0.0, outside = 1.0;
+    if (predicate(1.0 - 1e-16)) inside = 1.0;
+    for (int i = 0; i < 80 && inside < outside; ++i) {
+      const double middle = 0.5 * (inside + outside);
+      (predicate(middle) ? inside : outside) = middle;
+    }
+    return choose({inside, 1.0 - inside}) == 0;
+  }
+
+  template <class IdAt, class WeightAt>
+  int32_t draw(int32_t size, IdAt&& id_at, WeightAt&& weight_at, const math::NoiseKey&) {
+    std::vector<double> probability;
+    double total = 0.0;
+    for (int32_t i = 0; i < size; ++i) {
+      probability.push_back(double(weight_at(i)));
+      total += probability.back();
+    }
+    if (!(total > 0.0)) return -1;
+    for (double& p : probability) p /= total;
+    return id_at(int32_t(choose(std::move(probability))));
+  }
+
+  double path_probability() const { return path_probability_; }
+
+  /// False when every path has been visited.
+  bool next_path() {
+    depth_ = 0;
+    path_probability_ = 1.0;
+    while (!choices_.empty()) {
+      Choice& last = choices_.back();
+      while (++last.option < last.probability.size()) {
+        if (last.probability[last.option] > 0.0) return true;
+      }
+      choices_.pop_back();
+    }
+    return false;
+  }
+
+ private:
+  struct Choice {
+    size_t option = 0;
+    std::vector<double> probability;
+  };
+
+  size_t choose(std::vector<double> probability) {
+    if (depth_ == choices_.size()) {
+      choices_.push_back({0, std::move(probability)});
+      Choice& last = choices_.back();
+      while (!(last.probability[last.option] > 0.0)) ++last.option;
+    }
+    const Choice& choice = choices_[depth_++];
+    path_probability_ *= choice.probability[choice.option];
+    return choice.option;
+  }
+
+  std::vector<Choice> choices_;
+  size_t depth_ = 0;
+  double path_probability_ = 1.0;
+};
+
+inline constexpr int32_t kMaxDraftLen = 4;
+
+struct StepResult {
+  int32_t token[kMaxDraftLen + 1];  // [num_accepted + 1] emitted
+  int32_t num_accepted = 0;
+  bool identity = true;  // every draft's probabilities are those that it was drawn from, bit for bit
+};
+
+template <class Real>
+struct StepScratch {
+  math::DistributionScratch<Real> draft, target;
+  std::vector<Real> draft_prob, drawn_prob;
+  std::vector<float> target_logit;
+};
+
+template <class Real>
+void write_dense(const math::Candidates<Real>& from, Real* prob, int32_t vocab_size) {
+  std::fill_n(prob, vocab_size, Real(0));
+  for (int32_t i = 0; i < from.size; ++i) prob[from.id_at(i)] = from.prob[i];
+}
+
+/// Drafts draft_len tokens after `previous` at `position` and verifies them with the rejection rule. kind point_mass:
+/// drafts are the draft model's most probable tokens.
+template <class Real, class Policy, class Chance>
+StepResult run_step(const ToyModels& models, int32_t position, int32_t previous, int32_t draft_len, DraftProbKind kind,
+                    uint64_t seed, StepScratch<Real>& scratch, Chance& chance) {
+  const size_t vocab = size_t(models.vocab_size());
+  SamplerParams params = models.params();
+  params.seed = seed;
+  scratch.draft_prob.resize(kMaxDraftLen * vocab);
+  scratch.drawn_prob.resize(vocab);
+  scratch.target_logit.resize((kMaxDraftLen + 1) * vocab);
+
+  StepResult result;
+  int32_t draft[kMaxDraftLen];
+  int32_t context = previous;
+  for (int32_t j = 0; j <= draft_len; ++j) {
+    const std::vector<float>& target = models.target_logit(position + j, context);
+    std::copy(target.begin(), target.end(), scratch.target_logit.begin() + std::ptrdiff_t(size_t(j) * vocab));
+    if (j == draft_len) break;
+    const math::LogitRow row{models.draft_logit(position + j, context).data(), models.vocab_size(), params};
+    if (kind == DraftProbKind::point_mass) {
+      draft[j] = math::row_max(row.logit, row.vocab_size).id;
+    } else {
+      Real* const handed_on = scratch.draft_prob.data() + size_t(j) * vocab;
+      const math::SampledRow<Real> sampled =
+          math::sample_row<Real, Policy>(row, {seed, NoisePurpose::draft, position, j}, scratch.draft, chance);
+      write_dense(sampled.handed_on, handed_on, models.vocab_size());
+      write_dense(sampled.from, scratch.drawn_prob.data(), models.vocab_size());
+      result.identity &= memcmp(handed_on, scratch.drawn_prob.data(), vocab * sizeof(Real)) == 0;
+      draft[j] = sampled.token;
+    }
+    context = draft[j];
+  }
+
+  const math::DraftWindow<Real> window{.token = draft,
+                                       .len = draft_len,
+                                       .kind = kind,
+                                       .prob = scratch.draft_prob.data(),
+                                       .stride = int64_t(vocab),
+                                       .cols = models.vocab_size()};
+  math::TargetWindow<Real> target(scratch.target_logit.data(), int64_t(vocab), models.vocab_size(), params,
+                                  scratch.target);
+  const AcceptResult accepted = math::verify<Real, Policy>(VerifyRule::rejection, 0, window, target, position, chance);
+  result.num_accepted = accepted.num_accepted;
+  std::copy_n(draft, accepted.num_accepted, result.token);
+  result.token[accepted.num_accepted] = accepted.next;
+  return result;
+}
+
+}  // namespace paceline

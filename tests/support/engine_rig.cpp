@@ -1,0 +1,133 @@
+#include "tests/support/engine_rig.h"
+
+#include <algorithm>
+
+#include "engine/model/checkpoint.h"
+#include "kernels/error.h"
+#include "speculative/factory.h"
+
+namespace paceline::test {
+
+const char* rig_proposer_name(RigProposer proposer) {
+  switch (proposer) {
+    case RigProposer::none: return "none";
+    case RigProposer::ngram: return "ngram";
+    case RigProposer::draft: return "draft";
+    case RigProposer::self_draft: return "self-draft";
+  }
+  return "?";
+}
+
+EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_model_spec(options.target)) {
+  if (options_.max_model_len == 0) options_.max_model_len = spec_.max_position;
+  options_.max_num_rows = std::max(options_.max_num_rows, options_.max_num_seqs * (options_.max_draft_len + 1));
+  TeamOptions team;
+  team.placement.tp = options.tp;
+  team.placement.pp = options.pp;
+  team.threads_per_rank = options.threads_per_rank;
+  team_ = std::make_unique<RankTeam>(team);
+  weights_ = load_weights(Checkpoint::open(options.target), spec_, *team_, RankSet::all, spec_.checkpoint_dtype);
+  target_ = make_transformer(
+      spec_, weights_, *team_, transformer_options(spec_.checkpoint_dtype, RankSet::all, options_.max_model_len));
+  if (!options.draft.empty()) {
+    draft_spec_ = load_model_spec(options.draft);
+    if (options.draft_dtype) draft_spec_->checkpoint_dtype = *options.draft_dtype;
+  }
+}
+
+TransformerOptions EngineRig::transformer_options(DType dtype, RankSet ranks, int max_model_len) const {
+  return {.dtype = dtype,
+          .num_blocks = options_.num_blocks,
+          .block_size = options_.block_size,
+          .max_num_seqs = options_.max_num_seqs,
+          .max_num_rows = options_.max_num_rows,
+          .max_num_logit_rows = options_.max_num_seqs * (options_.max_draft_len + 1),
+          .max_model_len = max_model_len,
+          .ranks = ranks,
+          .order = ranks == RankSet::deciding ? StreamOrder::at_once : StreamOrder::in_order};
+}
+
+RankSet EngineRig::draft_ranks(RigProposer proposer, DraftPlacement placement) const {
+  if (proposer == RigProposer::self_draft) return RankSet::all;  // shares the target's shards as they lie
+  return placement == DraftPlacement::last_stage && options_.tp > 1 ? RankSet::last_stage : RankSet::deciding;
+}
+
+std::unique_ptr<Model> EngineRig::new_draft_model(RigProposer proposer, DraftPlacement placement) {
+  const RankSet ranks = draft_ranks(proposer, placement);
+  if (proposer == RigProposer::self_draft) {
+    const auto options = transformer_options(spec_.checkpoint_dtype, ranks, options_.max_model_len);
+    return make_transformer(spec_, weights_, *team_, options);
+  }
+  PACELINE_CHECK(draft_spec_.has_value(), "the rig has no draft model");
+  const DType dtype = draft_spec_->checkpoint_dtype;
+  SharedWeights& weights = draft_weights_[ranks];
+  if (!weights) weights = load_weights(Checkpoint::open(options_.draft), *draft_spec_, *team_, ranks, dtype);
+  const int max_len = std::min(draft_spec_->max_position, options_.max_model_len);
+  return make_transformer(*draft_spec_, weights, *team_, transformer_options(dtype, ranks, max_len));
+}
+
+Model& EngineRig::draft_model(RigProposer proposer, DraftPlacement placement) {
+  auto& model = draft_models_[{proposer, draft_ranks(proposer, placement)}];
+  if (!model) model = new_draft_model(proposer, placement);
+  return *model;
+}
+
+DraftOptions EngineRig::draft_options(const EngineSetup& setup) const {
+  const int draft_vocab = setup.proposer == RigProposer::draft ? draft_spec_->vocab_size : spec_.vocab_size;
+  const int num_blocks = setup.num_blocks ? setup.num_blocks : options_.num_blocks;
+  return {.sampling = draft_sampling(setup.rule),
+          .pool = {.num_blocks = num_blocks,
+                   .block_size = options_.block_size,
+                   .prefix_caching = setup.prefix_caching,
+                   .hash_key = 0x6a09e667f3bcc908ull},
+          .max_num_seqs = options_.max_num_seqs,
+          .max_num_rows = options_.max_num_rows,
+          .max_draft_len = options_.max_draft_len,
+          .vocab_size = std::min(draft_vocab, spec_.vocab_size),
+          .target_vocab_size = spec_.vocab_size};
+}
+
+std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
+  PACELINE_CHECK(setup.num_blocks <= options_.num_blocks && setup.max_num_seqs <= options_.max_num_seqs &&
+                     setup.max_num_batched_tokens <= options_.max_num_rows &&
+                     setup.num_speculative_tokens <= options_.max_draft_len,
+                 "the engine asks for more than its rig has: {} blocks, {} sequences, {} rows, {} drafts",
+                 setup.num_blocks, setup.max_num_seqs, setup.max_num_batched_tokens, setup.num_speculative_tokens);
+  std::unique_ptr<Proposer> proposer;
+  draft_proposer_ = nullptr;
+  if (setup.proposer == RigProposer::ngram) proposer = std::make_unique<NgramProposer>(setup.ngram);
+  if (setup.proposer == RigProposer::draft || setup.proposer == RigProposer::self_draft) {
+    Model& model = setup.draft ? *setup.draft : draft_model(setup.proposer, setup.draft_placement);
+    auto made = std::make_unique<DraftProposer>(model, draft_options(setup));
+    draft_proposer_ = made.get();
+    proposer = std::move(made);
+  }
+  if (proposer && setup.wrap_proposer) proposer = setup.wrap_proposer(std::move(proposer));
+  std::unique_ptr<Verifier> verifier = std::make_unique<ChainVerifier>(VerifierOptions{.rule = setup.rule});
+  if (setup.wrap_verifier) verifier = setup.wrap_verifier(std::move(verifier));
+
+  EngineOptions options;
+  options.scheduler = {.max_num_seqs = setup.max_num_seqs,
+                       .max_num_batched_tokens = setup.max_num_batched_tokens,
+                       .max_model_len = options_.max_model_len};
+  options.scheduler.num_micro_batches = setup.num_micro_batches   ? setup.num_micro_batches
+                                        : setup.run_ahead ? 1 : options_.pp;
+  options.scheduler.max_steps_per_seq = 1 + setup.run_ahead;
+  options.pool = {.num_blocks = setup.num_blocks ? setup.num_blocks : options_.num_blocks,
+                  .block_size = options_.block_size,
+                  .prefix_caching = setup.prefix_caching,
+                  .hash_key = 0x9ac3115e0b2d71f5ull};
+  options.num_speculative_tokens = setup.num_speculative_tokens;
+  options.run_ahead = setup.run_ahead;
+  return std::make_unique<Engine>(options, setup.target ? *setup.target : *target_, std::move(proposer), std::move(verifier));
+}
+
+std::filesystem::path builtin_model(const std::string& name) {
+  return std::filesystem::path(PACELINE_SOURCE_DIR) / "configs" / "models" / name;
+}
+
+std::filesystem::path golden_model(const std::string& name) {
+  return std::filesystem::path(PACELINE_SOURCE_DIR) / "tests" / "data" / name;
+}
+
+}  // namespace paceline::test

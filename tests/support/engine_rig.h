@@ -1,0 +1,102 @@
+#pragma once
+// A loaded target (and draft) on a team of ranks, and engines over them, from a few plain options.
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/comm/rank_team.h"
+#include "engine/engine.h"
+#include "engine/model/transformer.h"
+#include "speculative/draft_proposer.h"
+#include "speculative/ngram_proposer.h"
+
+namespace paceline::test {
+
+enum class RigProposer : uint8_t { none, ngram, draft, self_draft };
+const char* rig_proposer_name(RigProposer proposer);
+
+/// What all engines of a rig share: models, ranks, and upper bounds of what they may ask for.
+struct RigOptions {
+  std::filesystem::path target;
+  std::filesystem::path draft;        // empty: no draft model (self_draft needs none)
+  std::optional<DType> draft_dtype;   // else the checkpoint's
+  int tp = 1;
+  int pp = 1;
+  int threads_per_rank = 1;
+  int max_num_seqs = 16;
+  int max_num_rows = 512;             // of one batch; at least every engine's max_num_batched_tokens
+  int max_draft_len = 8;
+  int max_model_len = 0;              // 0: the target's
+  int block_size = 16;
+  int num_blocks = 1024;              // KV pages of target and draft each, touched when first used
+};
+
+/// Where a draft model of its own lies under TP.
+enum class DraftPlacement : uint8_t { deciding_rank, last_stage };
+
+/// One engine. Hooks take the part the rig has made and return what the engine shall use: for decorators.
+struct EngineSetup {
+  RigProposer proposer = RigProposer::none;
+  VerifyRule rule = VerifyRule::greedy;
+  DraftPlacement draft_placement = DraftPlacement::deciding_rank;
+  NgramOptions ngram;
+  int num_speculative_tokens = 0;
+  int max_num_seqs = 1;
+  int max_num_batched_tokens = 512;
+  int num_blocks = 0;                 // 0: the rig's
+  PrefixCaching prefix_caching = PrefixCaching::off;
+  int num_micro_batches = 0;          // 0: one a stage, 1 with run_ahead
+  int run_ahead = 0;
+  Model* target = nullptr;            // null: the rig's
+  Model* draft = nullptr;             // null: the rig's
+  std::function<std::unique_ptr<Proposer>(std::unique_ptr<Proposer>)> wrap_proposer;
+  std::function<std::unique_ptr<Verifier>(std::unique_ptr<Verifier>)> wrap_verifier;
+};
+
+/// One engine at a time: engines share the models' KV pages. Engines and models must end before the rig.
+class EngineRig {
+ public:
+  explicit EngineRig(const RigOptions& options);
+
+  std::unique_ptr<Engine> make_engine(const EngineSetup& setup);
+
+  /// A draft model with its own KV pages, over the shared weights: the rig's own, or another one for a test to wrap.
+  Model& draft_model(RigProposer proposer, DraftPlacement placement);
+  std::unique_ptr<Model> new_draft_model(RigProposer proposer, DraftPlacement placement);
+
+  /// The options of the draft proposer that make_engine builds.
+  DraftOptions draft_options(const EngineSetup& setup) const;
+
+  /// Of the newest engine; null when its proposer is not a draft model.
+  const DraftProposer* draft_proposer() const { return draft_proposer_; }
+
+  const RigOptions& options() const { return options_; }
+  const ModelSpec& spec() const { return spec_; }
+  int max_model_len() const { return options_.max_model_len; }
+  Model& target() { return *target_; }
+  RankTeam& team() { return *team_; }
+
+ private:
+  TransformerOptions transformer_options(DType dtype, RankSet ranks, int max_model_len) const;
+  RankSet draft_ranks(RigProposer proposer, DraftPlacement placement) const;
+
+  RigOptions options_;
+  ModelSpec spec_;
+  std::optional<ModelSpec> draft_spec_;
+  std::unique_ptr<RankTeam> team_;
+  SharedWeights weights_;
+  std::map<RankSet, SharedWeights> draft_weights_;
+  std::unique_ptr<Model> target_;
+  std::map<std::pair<RigProposer, RankSet>, std::unique_ptr<Model>> draft_models_;
+  const DraftProposer* draft_proposer_ = nullptr;
+};
+
+/// <source>/configs/models/<name> and <source>/tests/data/<name>.
+std::filesystem::path builtin_model(const std::string& name);
+std::filesystem::path golden_model(const std::string& name);
+
+}  // namespace paceline::test

@@ -1,0 +1,52 @@
+#include "tests/support/recording_backend.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+namespace paceline::test {
+namespace {
+
+float element(const HostWeight& part, int64_t row, int64_t col) {
+  const int64_t index = row * part.row_stride + col;
+  if (part.dtype == DType::f32) return static_cast<const float*>(part.data)[index];
+  PACELINE_CHECK(part.dtype == DType::bf16, "recording backend got {}", dtype_name(part.dtype));
+  return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(part.data)[index]} << 16);
+}
+
+int64_t panel_rows(int64_t rows) { return (rows + kPanel - 1) / kPanel * kPanel; }
+
+}  // namespace
+
+void* RecordingBackend::alloc(size_t bytes) { return std::calloc(std::max<size_t>(bytes, 1), 1); }
+void RecordingBackend::free(void* data) noexcept { std::free(data); }
+void RecordingBackend::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void RecordingBackend::download(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+
+Weight RecordingBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) {
+  auto weight = std::make_shared<RecordedWeight>();
+  weight->k = stacked_rows[0].cols;
+  weight->dtype = spec.dtype;
+  weight->k_chunks = spec.k_chunks;
+  weight->pair_panels = spec.pair_panels;
+  weight->spec = spec;
+  int64_t padded_rows = 0;
+  for (const HostWeight& part : stacked_rows) {
+    PACELINE_CHECK(part.cols == weight->k, "stacked parts of {} and {} columns", weight->k, part.cols);
+    for (int64_t row = 0; row < part.rows; ++row)
+      for (int64_t col = 0; col < part.cols; ++col) weight->values.push_back(element(part, row, col));
+    weight->n += part.rows;
+    weight->part_rows.push_back(part.rows);
+    weight->part_data.push_back(part.data);
+    padded_rows += panel_rows(part.rows);
+  }
+  weight->n = std::max(weight->n, spec.pad_rows_to);
+  weight->values.resize(size_t(weight->n * weight->k), 0.0f);
+  if (!spec.pair_panels) padded_rows = panel_rows(weight->n);
+  weight->bytes = size_t(padded_rows) * size_t(weight->k) * dtype_bytes(spec.dtype);
+  packed.push_back(weight);
+  return weight;
+}
+
+}  // namespace paceline::test
