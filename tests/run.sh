@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Builds and runs the tests. The last line is "N passed, M failed, K skipped".
+#
+#   ./tests/run.sh           release build, all tests
+#   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on everything, TSan on what runs threads
+#   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (before a release)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+all=0
+tokens=""
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --all) all=1 ;;
+    --tokens) shift; tokens="${1:?--tokens needs a number}" ;;
+    *) echo "run.sh: unknown option $1; options: --all, --tokens N" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+./experiments/packages.sh || exit 2
+jobs=$(nproc)
+passed=0 failed=0 skipped=0
+declare -a minutes=()
+: >build/skips.txt 2>/dev/null || { mkdir -p build; : >build/skips.txt; }
+
+timed() {  # timed NAME COMMAND...: runs it and notes its minutes
+  local name="$1" start end status
+  shift
+  start=$(date +%s)
+  "$@"
+  status=$?
+  end=$(date +%s)
+  minutes+=("$(printf '%-24s %5.1f min' "$name" "$(awk "BEGIN { print ($end - $start) / 60 }")")")
+  return $status
+}
+
+build() {  # build PRESET [TARGET...]
+  local preset="$1" log
+  shift
+  log="build/$preset.log"
+  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" ${1:+--target "$@"}; } >"$log" 2>&1; then
+    grep -nE 'error|FAILED' "$log" | head -n 40 >&2
+    tail -n 15 "$log" >&2
+    return 1
+  fi
+}
+
+run_tests() {  # run_tests PRESET CTEST_OPTIONS...: adds to the counts
+  local preset="$1" junit counts
+  shift
+  junit="$PWD/build/$preset-tests.xml"
+  rm -f "$junit"
+  (cd "build/$preset" && ctest -j "$jobs" --output-on-failure --output-junit "$junit" "$@" >"../$preset-tests.log" 2>&1)
+  if [ ! -s "$junit" ]; then
+    tail -n 20 "build/$preset-tests.log" >&2
+    failed=$((failed + 1))
+    return
+  fi
+  grep -E '^The following tests FAILED' -A 100 "build/$preset-tests.log" >&2
+  counts=$(sed -n 's/.*tests="\([0-9]*\)".*failures="\([0-9]*\)".*disabled="\([0-9]*\)".*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p;' "$junit" | head -n 1)
+  [ -n "$counts" ] || counts=$(tr '\n' ' ' <"$junit" | sed -n 's/.*<testsuite[^>]*tests="\([0-9]*\)"[^>]*failures="\([0-9]*\)"[^>]*disabled="\([0-9]*\)"[^>]*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p')
+  read -r total bad off left <<<"$counts"
+  failed=$((failed + bad))
+  skipped=$((skipped + left + off))
+  passed=$((passed + total - bad - left - off))
+  grep -E '\*\*\*Skipped' "build/$preset-tests.log" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*/\1/' >>build/skips.txt
+}
+
+[ -n "$tokens" ] && export PACELINE_MATRIX_TOKENS="$tokens"
+timed "release build" build release || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+timed "release tests" run_tests release
+
+if [ "$all" -eq 1 ]; then
+  export PACELINE_MATRIX_TOKENS=5000
+  if timed "asan build" build asan; then
+    ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 timed "asan tests" run_tests asan
+  else
+    failed=$((failed + 1))
+  fi
+  # Threads run in the thread pool, the ranks and the engine over them.
+  tsan_targets=(test_kernels_cpu test_engine_comm test_engine_core)
+  if timed "tsan build" build tsan "${tsan_targets[@]}"; then
+    label=$(IFS='|'; echo "${tsan_targets[*]}")
+    TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$"
+  else
+    failed=$((failed + 1))
+  fi
+fi
+
+sort -u build/skips.txt | sed 's/^/skipped: /'
+printf '%s\n' "${minutes[@]}" | tee build/minutes.txt
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
