@@ -54,6 +54,7 @@ class EngineLoad {
   std::shared_ptr<const Tokenizer> tokenizer();
   RankTeam& team() { return *team_; }
   Model& target() { return *target_; }
+  const SharedWeights& weights() const { return weights_; }
   const LoadPlan& plan() const { return plan_; }
   double load_seconds() const { return load_s_; }
 

@@ -1,8 +1,7 @@
 #include "engine/text/added_tokens.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
+#include <utf8proc.h>
 #include <utility>
 
 #include "engine/text/utf8.h"
@@ -68,8 +67,8 @@ void AddedTokenMatcher::split(std::string_view text, SpecialTokens special, std:
     for (size_t end = pos + 1; node >= 0; ++end) {
       if (const int32_t token = nodes_[static_cast<size_t>(node)].token; token >= 0) {
         const AddedToken& found = tokens_[static_cast<size_t>(token)];
-        const bool allowed = (special == SpecialTokens::parse || !found.special) &&
-                             !(found.single_word && word_touches(text, pos, end));
+        const bool allowed =
+            (special == SpecialTokens::parse || !found.special) && !(found.single_word && word_touches(text, pos, end));
         if (allowed) {
           best = &found;
           best_end = end;

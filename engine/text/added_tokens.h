@@ -38,7 +38,7 @@ class AddedTokenMatcher {
 
  private:
   struct Node {
-    int32_t token = -1;                                 // index into tokens_ that ends here
+    int32_t token = -1;                                       // index into tokens_ that ends here
     std::vector<std::pair<unsigned char, int32_t>> children;  // sorted by byte
   };
   int32_t child(int32_t node, unsigned char byte) const;

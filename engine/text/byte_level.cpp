@@ -18,7 +18,8 @@ constexpr int kAlphabetEnd = 0x100 + 68;
 constexpr auto kByteToChar = [] {
   std::array<uint16_t, 256> table{};
   uint16_t next = 0x100;
-  for (unsigned byte = 0; byte < 256; ++byte) table[byte] = stands_for_itself(byte) ? static_cast<uint16_t>(byte) : next++;
+  for (unsigned byte = 0; byte < 256; ++byte)
+    table[byte] = stands_for_itself(byte) ? static_cast<uint16_t>(byte) : next++;
   return table;
 }();
 

@@ -12,8 +12,23 @@
 
 namespace paceline::jinja {
 
-enum class Operator { add, subtract, multiply, divide, floor_divide, modulo, power, equal, not_equal, less, less_equal,
-                      greater, greater_equal, in, not_in };
+enum class Operator {
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in
+};
 
 struct Expression;
 using ExpressionPtr = std::unique_ptr<const Expression>;
@@ -35,8 +50,28 @@ struct Argument {
 ///   arithmetic: a op b op c …, left to right; compare: chain as in Python
 ///   conditional: condition, value, other (null: undefined)
 struct Expression {
-  enum class Kind { literal, variable, list, tuple, dict, attribute, index, slice, call, filter, test, negate, plus,
-                    logical_not, logical_and, logical_or, concat, arithmetic, compare, conditional };
+  enum class Kind {
+    literal,
+    variable,
+    list,
+    tuple,
+    dict,
+    attribute,
+    index,
+    slice,
+    call,
+    filter,
+    test,
+    negate,
+    plus,
+    logical_not,
+    logical_and,
+    logical_or,
+    concat,
+    arithmetic,
+    compare,
+    conditional
+  };
   Kind kind = Kind::literal;
   Position position;
   std::vector<ExpressionPtr> children;
@@ -71,9 +106,9 @@ struct Statement {
   ExpressionPtr expression;               // output, set: value; for: iterable
   ExpressionPtr condition;                // for: the loop filter, or null
   std::vector<ExpressionPtr> conditions;  // if: one per branch, null for else
-  std::vector<Block> blocks;  // if: one per branch; for: body, else; set_block, macro, group: body
-  Target target;              // for, set, set_block; macro: its variable
-  std::vector<Parameter> parameters;  // macro
+  std::vector<Block> blocks;              // if: one per branch; for: body, else; set_block, macro, group: body
+  Target target;                          // for, set, set_block; macro: its variable
+  std::vector<Parameter> parameters;      // macro
 };
 
 struct Template {

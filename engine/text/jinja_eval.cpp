@@ -319,8 +319,8 @@ class Evaluator {
       if (!key.is_string()) at(expression).error("dict keys must be strings, found {}", key.type_name());
       Value value = eval(*expression.children[i + 1]);
       context_.charge(entries.size() / 4);
-      const auto same = std::find_if(entries.begin(), entries.end(),
-                                     [&](const auto& entry) { return entry.first == key.string(); });
+      const auto same =
+          std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key.string(); });
       if (same != entries.end()) {
         same->second = std::move(value);
       } else {
@@ -383,10 +383,12 @@ class Evaluator {
   }
 
   Value call_macro(const Statement& macro, const CallArguments& arguments, const Expression& expression) {
-    if (macro_depth_ >= kMaxDepth) at(expression).error("macro calls nested deeper than the limit of depth {}", kMaxDepth);
+    if (macro_depth_ >= kMaxDepth)
+      at(expression).error("macro calls nested deeper than the limit of depth {}", kMaxDepth);
     if (arguments.positional.size() > macro.parameters.size())
-      at(expression).error("macro {} takes {} arguments, found {}", json_literal(macro.text), macro.parameters.size(),
-                           arguments.positional.size());
+      at(expression)
+          .error("macro {} takes {} arguments, found {}", json_literal(macro.text), macro.parameters.size(),
+                 arguments.positional.size());
     context_.charge((arguments.named.size() + 1) * macro.parameters.size() / 8);
     for (const auto& [name, value] : arguments.named) {
       const auto same_name = [&, &wanted = name](const Parameter& parameter) { return parameter.name == wanted; };

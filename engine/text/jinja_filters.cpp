@@ -185,14 +185,13 @@ Value filter_unique(const Value& value, const CallArguments& arguments, Context&
 }
 
 Value filter_tojson(const Value& value, const CallArguments& arguments, Context& context) {
-  const auto bound =
-      bind("tojson", arguments, {"indent", "ensure_ascii", "separators", "sort_keys"}, 0, context);
+  const auto bound = bind("tojson", arguments, {"indent", "ensure_ascii", "separators", "sort_keys"}, 0, context);
   JsonStyle style;
   if (bound[0] && !bound[0]->is_none()) {
     const int64_t indent = integer_argument("tojson", "indent", *bound[0], context);
     if (indent < 0 || indent > 64) context.error("tojson indent {}, expected 0 to 64", indent);
     style.indent = static_cast<int>(indent);
-    style.item_separator = ",";
+    style.item_separator.pop_back();  // Python leaves no blank at the end of a line
   }
   style.ensure_ascii = bound[1] && bound[1]->truth();
   style.sort_keys = bound[3] && bound[3]->truth();
@@ -364,10 +363,10 @@ const std::unordered_map<std::string_view, Test>& tests() {
       {"string", [](const Value& v, const A&, C&) { return v.is_string(); }},
       {"mapping", [](const Value& v, const A&, C&) { return v.is_dict(); }},
       // Undefined can be looped over and has a length, so Jinja says yes to both.
-      {"iterable", [](const Value& v, const A&, C&) { return v.is_list() || v.is_dict() || v.is_string() ||
-                                                            v.is_undefined(); }},
-      {"sequence", [](const Value& v, const A&, C&) { return v.is_list() || v.is_dict() || v.is_string() ||
-                                                            v.is_undefined(); }},
+      {"iterable",
+       [](const Value& v, const A&, C&) { return v.is_list() || v.is_dict() || v.is_string() || v.is_undefined(); }},
+      {"sequence",
+       [](const Value& v, const A&, C&) { return v.is_list() || v.is_dict() || v.is_string() || v.is_undefined(); }},
       {"number", [](const Value& v, const A&, C&) { return v.is_number(); }},
       {"integer", [](const Value& v, const A&, C&) { return v.is<int64_t>(); }},
       {"float", [](const Value& v, const A&, C&) { return v.is<double>(); }},
@@ -377,7 +376,8 @@ const std::unordered_map<std::string_view, Test>& tests() {
       {"callable", [](const Value& v, const A&, C&) { return v.is<Callable>(); }},
       {"odd", [](const Value& v, const A&, C& c) { return remainder(v, 2, c) != 0; }},
       {"even", [](const Value& v, const A&, C& c) { return remainder(v, 2, c) == 0; }},
-      {"divisibleby", [](const Value& v, const A& a, C& c) {
+      {"divisibleby",
+       [](const Value& v, const A& a, C& c) {
          const Value other = only_argument("divisibleby", a, c);
          return remainder(v, integer_argument("divisibleby", "num", other, c), c) == 0;
        }},

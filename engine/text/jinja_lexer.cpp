@@ -220,8 +220,8 @@ class Lexer {
     add(real ? TokenKind::real : TokenKind::integer, digits, begin);
     Token& token = tokens_.back();
     const char* const end = digits.data() + digits.size();
-    const auto result = real ? std::from_chars(digits.data(), end, token.real)
-                             : std::from_chars(digits.data(), end, token.integer);
+    const auto result =
+        real ? std::from_chars(digits.data(), end, token.real) : std::from_chars(digits.data(), end, token.integer);
     if (result.ec != std::errc() || result.ptr != end)
       fail_at(name_, token.position, "number {:.40} is out of range", digits);
   }
@@ -246,10 +246,17 @@ class Lexer {
 
   /// At a backslash; leaves pos_ on the last character of the escape. Unknown escapes stay as written, as in Python.
   void read_escape(size_t string_begin, std::string& out) {
-    static constexpr std::array<std::pair<char, char>, 11> kSimple{{{'n', '\n'}, {'t', '\t'}, {'r', '\r'},
-                                                                    {'\\', '\\'}, {'\'', '\''}, {'"', '"'},
-                                                                    {'a', '\a'}, {'b', '\b'}, {'f', '\f'},
-                                                                    {'v', '\v'}, {'0', '\0'}}};
+    static constexpr std::array<std::pair<char, char>, 11> kSimple{{{'n', '\n'},
+                                                                    {'t', '\t'},
+                                                                    {'r', '\r'},
+                                                                    {'\\', '\\'},
+                                                                    {'\'', '\''},
+                                                                    {'"', '"'},
+                                                                    {'a', '\a'},
+                                                                    {'b', '\b'},
+                                                                    {'f', '\f'},
+                                                                    {'v', '\v'},
+                                                                    {'0', '\0'}}};
     const char c = at(pos_ + 1);
     const auto simple = std::find_if(kSimple.begin(), kSimple.end(), [&](const auto& pair) { return pair.first == c; });
     if (c == '\n') {
@@ -283,8 +290,7 @@ class Lexer {
       add(TokenKind::symbol, std::string(two), begin);
       return;
     }
-    if (kOne.find(c) == kOne.npos)
-      fail_at(name_, position(begin), "unexpected character {}", string_for_message(c));
+    if (kOne.find(c) == kOne.npos) fail_at(name_, position(begin), "unexpected character {}", string_for_message(c));
     if (c == '(' || c == '[' || c == '{') open.push_back(c == '(' ? ')' : c == '[' ? ']' : '}');
     if (c == ')' || c == ']' || c == '}') {
       if (open.empty() || open.back() != c) fail_at(name_, position(begin), "unexpected \"{}\"", c);

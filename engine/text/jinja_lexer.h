@@ -28,8 +28,19 @@ template <class... Args>
        fmt::format(format, std::forward<Args>(args)...));
 }
 
-enum class TokenKind { text, expression_begin, expression_end, block_begin, block_end, name, string, integer, real,
-                       symbol, end };
+enum class TokenKind {
+  text,
+  expression_begin,
+  expression_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  real,
+  symbol,
+  end
+};
 
 struct Token {
   TokenKind kind = TokenKind::end;

@@ -206,8 +206,8 @@ Value call_function(Function function, const CallArguments& arguments, Context& 
 
 Value call_method(const Value& object, const std::string& name, const CallArguments& arguments, Context& context) {
   static constexpr std::array<std::string_view, 4> kDict{"get", "items", "keys", "values"};
-  static constexpr std::array<std::string_view, 11> kString{"strip",    "lstrip", "rstrip", "split",   "startswith",
-                                                            "endswith", "upper",  "lower",  "replace", "join", "title"};
+  static constexpr std::array<std::string_view, 11> kString{
+      "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "upper", "lower", "replace", "join", "title"};
   if (object.is_dict() && std::find(kDict.begin(), kDict.end(), name) != kDict.end())
     return dict_method(object, name, arguments, context);
   if (object.is_string() && std::find(kString.begin(), kString.end(), name) != kString.end())

@@ -126,7 +126,8 @@ void append_json(std::string& out, const Value& value, const JsonStyle& style, i
   context.charge(1);
   context.check_text_bytes(out.size());
   const auto new_line = [&](int at_level) {
-    if (style.indent >= 0) out.append("\n").append(static_cast<size_t>(style.indent) * static_cast<size_t>(at_level), ' ');
+    if (style.indent >= 0)
+      out.append("\n").append(static_cast<size_t>(style.indent) * static_cast<size_t>(at_level), ' ');
   };
   const auto separator = [&](bool first) {
     if (!first) out += style.item_separator;

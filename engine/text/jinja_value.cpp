@@ -4,9 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <utf8proc.h>
 
 #include <fmt/format.h>
-#include <utf8proc.h>
 
 #include "engine/text/utf8.h"
 
@@ -66,7 +66,7 @@ int Value::depth() const {
 }
 
 const char* Value::type_name() const {
-  static constexpr const char* kNames[] = {"undefined", "None", "bool", "int",       "float", "str",
+  static constexpr const char* kNames[] = {"undefined", "None", "bool",      "int",  "float",   "str",
                                            "list",      "dict", "namespace", "loop", "function"};
   return is_list() && as<ListPtr>()->tuple ? "tuple" : kNames[data_.index()];
 }

@@ -1,9 +1,8 @@
 #include "engine/text/normalizer.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <cstdlib>
+#include <utf8proc.h>
 
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
@@ -25,8 +24,8 @@ void append_normalized(std::string& out, std::string_view text, utf8proc_option_
   utf8proc_uint8_t* result = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                              static_cast<utf8proc_ssize_t>(text.size()), &result, options);
-  if (size < 0) fail(ExitCode::model_file, "Unicode normalisation of {} bytes failed: {}", text.size(),
-                     utf8proc_errmsg(size));
+  if (size < 0)
+    fail(ExitCode::model_file, "Unicode normalisation of {} bytes failed: {}", text.size(), utf8proc_errmsg(size));
   out.append(reinterpret_cast<const char*>(result), static_cast<size_t>(size));
   std::free(result);
 }

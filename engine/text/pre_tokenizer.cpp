@@ -1,8 +1,7 @@
 #include "engine/text/pre_tokenizer.h"
 
-#include <utf8proc.h>
-
 #include <optional>
+#include <utf8proc.h>
 #include <utility>
 
 #include "engine/text/utf8.h"
@@ -145,16 +144,16 @@ bool is_numeric(char32_t code) {
 }
 
 bool is_punctuation(char32_t code) {
-  if (code < 0x80) return code > ' ' && code < 0x7F && !((code | 0x20) >= 'a' && (code | 0x20) <= 'z') &&
-                          !(code >= '0' && code <= '9');
+  if (code < 0x80)
+    return code > ' ' && code < 0x7F && !((code | 0x20) >= 'a' && (code | 0x20) <= 'z') &&
+           !(code >= '0' && code <= '9');
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
 /// Contractions, then letters, digits or the rest with one space before, then runs of white space that leave the
 /// last blank to the next word (GPT-2's published pattern).
-constexpr const char* kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 class ByteLevelSplit final : public PreTokenizer {
  public:
@@ -164,7 +163,7 @@ class ByteLevelSplit final : public PreTokenizer {
 
   void split(std::string_view text, SplitScratch& scratch, Pieces& pieces) const override {
     if (add_prefix_space_ && !text.empty() && text.front() != ' ')
-      text = scratch.arena.emplace_back(" " + std::string(text));
+      text = scratch.arena.emplace_back(1, ' ').append(text);
     if (words_) {
       words_->split(text, scratch, pieces);
     } else if (!text.empty()) {
@@ -251,8 +250,7 @@ ParsedStage parse_stage(const nlohmann::json& json, const std::string& where) {
   if (type == "Split") return {parse_split(json, where)};
   if (type == "Digits")
     return {std::make_unique<ClassSplit>(
-        is_numeric,
-        bool_field(json, "individual_digits", false, where) ? Delimiter::isolated : Delimiter::contiguous)};
+        is_numeric, bool_field(json, "individual_digits", false, where) ? Delimiter::isolated : Delimiter::contiguous)};
   if (type == "Punctuation")
     return {std::make_unique<ClassSplit>(
         is_punctuation, json.contains("behavior") ? parse_behavior(string_field(json, "behavior", where), where)

@@ -1,10 +1,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "engine/text/regex.h"
 
+#include <cstdint>
 #include <pcre2.h>
 #include <time.h>
-
-#include <cstdint>
 #include <utility>
 
 #include "engine/util/json_io.h"
@@ -32,7 +31,8 @@ std::string pcre2_message(int code) {
   return buffer;
 }
 
-/// White_Space of Unicode, for use inside a class. PCRE2's own \s also takes U+180E, which left that set in Unicode 6.3.
+/// White_Space of Unicode, for use inside a class. PCRE2's own \s also takes U+180E, which left that set in
+/// Unicode 6.3.
 constexpr const char* kWhiteSpaceRanges =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
@@ -83,15 +83,14 @@ Regex::Regex(const std::string& pattern, std::string where) : where_(std::move(w
   int error = 0;
   PCRE2_SIZE offset = 0;
   // Anchored: the caller walks the text itself, so that one call never scans the rest of the text start by start.
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-                                   nullptr);
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
   if (code == nullptr)
-    fail(ExitCode::model_file, "{}: pattern {} is not supported at offset {}: {}", where_, json_literal(pattern), offset,
-         pcre2_message(error));
-  code_ = std::shared_ptr<const void>(code, [](const void* pointer) {
-    pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(pointer)));
-  });
+    fail(ExitCode::model_file, "{}: pattern {} is not supported at offset {}: {}", where_, json_literal(pattern),
+         offset, pcre2_message(error));
+  code_ = std::shared_ptr<const void>(
+      code, [](const void* pointer) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(pointer))); });
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT the interpreter matches the same text, only slower
 }
 
@@ -125,8 +124,8 @@ std::optional<size_t> RegexMatcher::match_at(const Regex& regex, std::string_vie
   if (--state_->matches_to_clock_read == 0) {
     state_->matches_to_clock_read = kMatchesPerClockRead;
     if (thread_cpu_s() > state_->deadline_s)
-      fail(ExitCode::model_file, "{}: the pattern takes more than 0.7 s per MiB on this text (catastrophic backtracking)",
-           regex.where_);
+      fail(ExitCode::model_file,
+           "{}: the pattern takes more than 0.7 s per MiB on this text (catastrophic backtracking)", regex.where_);
   }
   const auto* code = static_cast<const pcre2_code*>(regex.code_.get());
   const int rc = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), pos,

@@ -14,7 +14,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& pa
   if (!std::filesystem::is_directory(path, error))
     return std::make_shared<const Tokenizer>(assemble(read_tokenizer_json(path)));
   const auto json = path / "tokenizer.json";
-  if (std::filesystem::exists(json, error)) return std::make_shared<const Tokenizer>(assemble(read_tokenizer_json(json)));
+  if (std::filesystem::exists(json, error))
+    return std::make_shared<const Tokenizer>(assemble(read_tokenizer_json(json)));
   if (std::filesystem::exists(path / "vocab.json", error) && std::filesystem::exists(path / "merges.txt", error))
     return std::make_shared<const Tokenizer>(assemble(read_vocab_merges(path)));
   fail(ExitCode::model_file, "{}: no tokenizer: expected tokenizer.json, or vocab.json and merges.txt", path.string());

@@ -75,7 +75,8 @@ TokenizerParts assemble(TokenizerSource source) {
   std::unordered_set<std::string_view> contents;
   for (size_t i = 0; i < source.added.size(); ++i) {
     if (!contents.insert(source.added[i].content).second)
-      fail(ExitCode::model_file, "{}: added token {} appears twice", source.file, json_literal(source.added[i].content));
+      fail(ExitCode::model_file, "{}: added token {} appears twice", source.file,
+           json_literal(source.added[i].content));
   }
   Vocabulary vocabulary = Vocabulary::build(source.entries, source.file);
   if (vocabulary.size() == 0) fail(ExitCode::model_file, "{}: model.vocab is empty", source.file);

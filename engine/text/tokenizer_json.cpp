@@ -107,8 +107,7 @@ void read_model(const Reader& reader, const json& model, TokenizerSource& source
   const json& unknown = reader.member(model, "model", "unk_token");
   if (!unknown.is_null()) source.unknown_token = reader.string(unknown, "model.unk_token");
   source.fuse_unknown = reader.boolean(reader.member(model, "model", "fuse_unk"), "model.fuse_unk", false);
-  source.ignore_merges =
-      reader.boolean(reader.member(model, "model", "ignore_merges"), "model.ignore_merges", false);
+  source.ignore_merges = reader.boolean(reader.member(model, "model", "ignore_merges"), "model.ignore_merges", false);
   read_vocabulary(reader, reader.member(model, "model", "vocab"), source);
   read_merges(reader, reader.member(model, "model", "merges"), source);
 }
@@ -198,14 +197,14 @@ void check_decoder(const Reader& reader, const json& decoder, const std::string&
 TokenizerSource read_tokenizer_json(const std::filesystem::path& path) {
   const Reader reader(path.string());
   const json root = read_json_file(path, ExitCode::model_file, kLimits);
-  if (!root.is_object()) fail(ExitCode::model_file, "{}: expected an object, found {}", reader.file(), short_dump(root));
+  if (!root.is_object())
+    fail(ExitCode::model_file, "{}: expected an object, found {}", reader.file(), short_dump(root));
   TokenizerSource source;
   source.file = reader.file();
   read_model(reader, reader.member(root, "file", "model"), source);
   read_added_tokens(reader, reader.member(root, "file", "added_tokens"), source);
   source.normalizer = Normalizer::parse(reader.member(root, "file", "normalizer"), reader.at("normalizer"));
-  source.pre_tokenizer =
-      parse_pre_tokenizer(reader.member(root, "file", "pre_tokenizer"), reader.at("pre_tokenizer"));
+  source.pre_tokenizer = parse_pre_tokenizer(reader.member(root, "file", "pre_tokenizer"), reader.at("pre_tokenizer"));
   read_post_processor(reader, reader.member(root, "file", "post_processor"), "post_processor", source);
   check_decoder(reader, reader.member(root, "file", "decoder"), "decoder");
   return source;

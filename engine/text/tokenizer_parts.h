@@ -16,7 +16,7 @@ namespace paceline {
 
 struct TokenizerParts {
   Vocabulary vocabulary;
-  std::vector<bool> special;  // [vocabulary.size()]
+  std::vector<bool> special;            // [vocabulary.size()]
   AddedTokenMatcher raw_tokens;         // looked for in the text as it came
   AddedTokenMatcher normalized_tokens;  // looked for after normalisation
   Normalizer normalizer;

@@ -12,8 +12,8 @@ inline constexpr char32_t kReplacementChar = 0xFFFD;
 /// What starts at one position of a byte string.
 struct Utf8Char {
   char32_t code = kReplacementChar;
-  int num_bytes = 1;    // valid: length of the character; invalid: length of the maximal ill-formed subpart, >= 1
-  bool valid = false;   // a whole, well-formed character
+  int num_bytes = 1;     // valid: length of the character; invalid: length of the maximal ill-formed subpart, >= 1
+  bool valid = false;    // a whole, well-formed character
   bool cut_off = false;  // invalid only because the text ends: more bytes could complete it
 };
 

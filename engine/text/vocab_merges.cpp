@@ -85,7 +85,8 @@ TokenizerSource read_vocab_merges(const std::filesystem::path& folder) {
     const json config = read_json_file(path, ExitCode::model_file);
     if (!config.is_object())
       fail(ExitCode::model_file, "{}: expected an object, found {}", path.string(), short_dump(config));
-    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) special.insert(token_text(config, key));
+    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"})
+      special.insert(token_text(config, key));
     const auto add_bos = config.find("add_bos_token");
     if (add_bos != config.end() && add_bos->is_boolean() && add_bos->get<bool>())
       bos_text = token_text(config, "bos_token");

@@ -14,9 +14,9 @@ namespace paceline {
 class Vocabulary {
  public:
   struct Entry {
-    std::string text;   // as in the file
-    int64_t id = 0;     // as in the file, not yet checked
-    std::string where;  // entry named in messages; empty: made from the text
+    std::string text;    // as in the file
+    int64_t id = 0;      // as in the file, not yet checked
+    std::string where;   // entry named in messages; empty: made from the text
     bool added = false;  // an added token: stands for its text; otherwise the text is in the byte-level alphabet
   };
 

@@ -107,8 +107,8 @@ PACELINE_FMA_TARGET float fma_chains(int64_t steps) {
         "vfmadd213ps %13, %12, %3\n\tvfmadd213ps %13, %12, %4\n\tvfmadd213ps %13, %12, %5\n\t"
         "vfmadd213ps %13, %12, %6\n\tvfmadd213ps %13, %12, %7\n\tvfmadd213ps %13, %12, %8\n\t"
         "vfmadd213ps %13, %12, %9\n\tvfmadd213ps %13, %12, %10\n\tvfmadd213ps %13, %12, %11"
-        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9),
-          "+v"(s10), "+v"(s11)
+        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9), "+v"(s10),
+          "+v"(s11)
         : "v"(a), "v"(b));
 #else
     s0 = s0 * a + b, s1 = s1 * a + b, s2 = s2 * a + b, s3 = s3 * a + b, s4 = s4 * a + b, s5 = s5 * a + b;
@@ -129,7 +129,8 @@ double fma_peak() {
     for (int i = 0; i < 10; ++i) {
       const auto begin = Clock::now();
       pool.parallel_for(pool.num_threads() * 4, [&](int64_t, int) { benchmark::DoNotOptimize(fma_chains(steps)); });
-      most = std::max(most, double(pool.num_threads() * 4 * steps) * 12 * 2 * double(sizeof(FloatWide) / 4) / seconds_since(begin));
+      most = std::max(
+          most, double(pool.num_threads() * 4 * steps) * 12 * 2 * double(sizeof(FloatWide) / 4) / seconds_since(begin));
     }
     return most;
   }();
@@ -206,7 +207,10 @@ void run_model_gemms(benchmark::State& state, DType dtype, int m) {
   const Shape& head = kShapes[4];
   const auto run = [&](const Shape& shape, int layer) {
     const std::vector<Weight>& w = weights(shape, dtype);
-    backend().gemm({.x = rows(m, shape.k), .w = w[size_t(layer) % w.size()].get(), .y = rows(m, shape.glu ? shape.n / 2 : shape.n), .glu = shape.glu});
+    backend().gemm({.x = rows(m, shape.k),
+                    .w = w[size_t(layer) % w.size()].get(),
+                    .y = rows(m, shape.glu ? shape.n / 2 : shape.n),
+                    .glu = shape.glu});
   };
   for (const Shape* shape : {&qkv, &o, &up, &down, &head}) run(*shape, 0);  // packs outside the timed loop
   const Traffic before = backend().traffic();
@@ -249,11 +253,19 @@ void run_attention(benchmark::State& state, int num_seqs, int context, int q_len
     for (int b = 0; b < blocks_each; ++b) block.push_back(s * blocks_each + b);
     for (int r = 0; r < q_len; ++r) kv_len.push_back(context + r + 1);
   }
-  const MatView q = rows(num_seqs * q_len, kHeads * kDim), out = rows(num_seqs * q_len, kHeads * kDim + 1).col_range(0, kHeads * kDim);
+  const MatView q = rows(num_seqs * q_len, kHeads * kDim),
+                out = rows(num_seqs * q_len, kHeads * kDim + 1).col_range(0, kHeads * kDim);
   const Traffic before = backend().traffic();
   const auto begin = Clock::now();
   for (auto _ : state)
-    backend().attention({.q = q, .out = out, .num_heads = kHeads, .scale = 0.125f, .seqs = seqs, .kv_len = kv_len, .block = block, .kv = kv});
+    backend().attention({.q = q,
+                         .out = out,
+                         .num_heads = kHeads,
+                         .scale = 0.125f,
+                         .seqs = seqs,
+                         .kv_len = kv_len,
+                         .block = block,
+                         .kv = kv});
   const double seconds = seconds_since(begin);
   state.counters["GB/s"] = double(backend().traffic().kv_bytes - before.kv_bytes) / seconds * 1e-9;
   state.counters["GFLOP/s"] = double(backend().traffic().flops - before.flops) / seconds * 1e-9;
@@ -264,8 +276,7 @@ void run_attention(benchmark::State& state, int num_seqs, int context, int q_len
 void run_fork_join(benchmark::State& state, int threads) {
   ThreadPool pool(threads);
   std::vector<int64_t> hits(size_t(threads) * 8, 0);
-  for (auto _ : state)
-    pool.parallel_for(threads, [&](int64_t task, int) { ++hits[size_t(task) * 8]; });
+  for (auto _ : state) pool.parallel_for(threads, [&](int64_t task, int) { ++hits[size_t(task) * 8]; });
 }
 
 void run_read(benchmark::State& state, size_t bytes) {
@@ -309,20 +320,36 @@ void register_all() {
   for (const DType dtype : {DType::bf16, DType::f32}) {
     const std::string type(dtype_name(dtype));
     for (const int m : {1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 512})
-      benchmark::RegisterBenchmark(("Model/" + type + "/" + std::to_string(m)).c_str(), run_model_gemms, dtype, m)->UseRealTime()->Unit(benchmark::kMicrosecond);
+      benchmark::RegisterBenchmark(("Model/" + type + "/" + std::to_string(m)).c_str(), run_model_gemms, dtype, m)
+          ->UseRealTime()
+          ->Unit(benchmark::kMicrosecond);
     for (const Shape& shape : kShapes)
       for (const int m : {1, 2, 4, 6, 8, 12, 16, 32, 64, 512})
-        benchmark::RegisterBenchmark(("Gemm/" + std::string(shape.name) + "/" + type + "/" + std::to_string(m)).c_str(), run_gemm, shape, dtype, m)->UseRealTime()->Unit(benchmark::kMicrosecond);
+        benchmark::RegisterBenchmark(("Gemm/" + std::string(shape.name) + "/" + type + "/" + std::to_string(m)).c_str(),
+                                     run_gemm, shape, dtype, m)
+            ->UseRealTime()
+            ->Unit(benchmark::kMicrosecond);
     benchmark::RegisterBenchmark(("Pack/" + type).c_str(), run_pack, dtype)->UseRealTime();
   }
-  for (const auto& [name, seqs, context, q_len] :
-       {std::tuple{"decode", 1, 100, 1}, {"decode", 1, 1000, 1}, {"decode", 1, 8000, 1}, {"decode", 16, 1000, 1}, {"verify", 1, 1000, 6},
-        {"verify", 1, 8000, 6}, {"prefill", 1, 0, 512}, {"prefill", 1, 3584, 512}})
-    benchmark::RegisterBenchmark(("Attention/" + std::string(name) + "/" + std::to_string(seqs) + "x" + std::to_string(context) + "+" + std::to_string(q_len)).c_str(),
-                                 run_attention, seqs, context, q_len)->UseRealTime()->Unit(benchmark::kMicrosecond);
+  for (const auto& [name, seqs, context, q_len] : {std::tuple{"decode", 1, 100, 1},
+                                                   {"decode", 1, 1000, 1},
+                                                   {"decode", 1, 8000, 1},
+                                                   {"decode", 16, 1000, 1},
+                                                   {"verify", 1, 1000, 6},
+                                                   {"verify", 1, 8000, 6},
+                                                   {"prefill", 1, 0, 512},
+                                                   {"prefill", 1, 3584, 512}})
+    benchmark::RegisterBenchmark(("Attention/" + std::string(name) + "/" + std::to_string(seqs) + "x" +
+                                  std::to_string(context) + "+" + std::to_string(q_len))
+                                     .c_str(),
+                                 run_attention, seqs, context, q_len)
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
   for (const int threads : {2, 3})
-    benchmark::RegisterBenchmark(("ForkJoin/" + std::to_string(threads)).c_str(), run_fork_join, threads)->UseRealTime();
-  for (const int m : {1, 512}) benchmark::RegisterBenchmark(("Norm/" + std::to_string(m)).c_str(), run_norm, m)->UseRealTime();
+    benchmark::RegisterBenchmark(("ForkJoin/" + std::to_string(threads)).c_str(), run_fork_join, threads)
+        ->UseRealTime();
+  for (const int m : {1, 512})
+    benchmark::RegisterBenchmark(("Norm/" + std::to_string(m)).c_str(), run_norm, m)->UseRealTime();
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "engine/text/chat_template.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
@@ -12,7 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string render_text(const std::string& text, const Json& messages = Json::array(), const RenderOptions& options = {}) {
+std::string render_text(const std::string& text, const Json& messages = Json::array(),
+                        const RenderOptions& options = {}) {
   return ChatTemplate::parse(text, "t.jinja").render(messages, options);
 }
 
@@ -34,7 +34,8 @@ TEST(ChatTemplate, EqualsJinja2OnEveryCase) {
   int num_texts = 0, num_errors = 0;
   for (const Json& one : data["cases"]) {
     const auto& source = data["templates"][one["template"].get<size_t>()].get_ref<const std::string&>();
-    SCOPED_TRACE(one["name"].get<std::string>() + " on " + one["chat"].get<std::string>() + ": " + source.substr(0, 200));
+    SCOPED_TRACE(one["name"].get<std::string>() + " on " + one["chat"].get<std::string>() + ": " +
+                 source.substr(0, 200));
     RenderOptions options{.add_generation_prompt = one["add_generation_prompt"],
                           .tools = one["tools"].get<bool>() ? data["tools"] : Json(nullptr),
                           .variables = data["variables"],
@@ -118,7 +119,8 @@ TEST(ChatTemplate, ErrorsNameThePosition) {
       {"{{ 99999999999999999999 }}", "out of range"},
       {"{{ 'a' ", "tag is not closed"},
   };
-  for (const auto& [text, expected] : cases) EXPECT_NE(error_of(text).find(expected), std::string::npos) << error_of(text);
+  for (const auto& [text, expected] : cases)
+    EXPECT_NE(error_of(text).find(expected), std::string::npos) << error_of(text);
 }
 
 std::string nested(const std::string& open, const std::string& inside, const std::string& close, int depth) {
@@ -141,24 +143,34 @@ TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
       {"{{ range(10**9) }}", "limit of 10000 items"},
       {"{{ range(10001) | list | length }}", "limit of 10000 items"},
       {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "limit of depth 64"},
-      {"{% macro f(n) %}{{ g(n) }}{% endmacro %}{% macro g(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}", "limit of depth 64"},
+      {"{% macro f(n) %}{{ g(n) }}{% endmacro %}{% macro g(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
+       "limit of depth 64"},
       {"{% macro f() %}{% for i in range(2) %}{{ f() }}{% endfor %}{% endmacro %}{{ f() }}", "limit of depth 64"},
       {"{{ 'a' * 10**9 }}", "limit of 1 MiB"},
       {"{{ [1] * 10**9 }}", "limit of 1 MiB"},
-      {"{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+      {"{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor "
+       "%}",
        "limit of 1 MiB"},
       {"{% for i in range(10000) %}{{ 'abcdefghijklmnopqrstuvwxyz' * 100 }}{% endfor %}", "limit of"},
       {"{% set ns = namespace(x=[1]) %}{% for i in range(100) %}{% set ns.x = ns.x + ns.x %}{% endfor %}", "limit of"},
-      {"{% set ns = namespace(x=[1]) %}{% for i in range(100) %}{% set ns.x = [ns.x] %}{% endfor %}", "limit of depth 64"},
-      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}", "limit of"},
-      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}", "limit of"},
-      {"{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}", "limit of"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(100) %}{% set ns.x = [ns.x] %}{% endfor %}",
+       "limit of depth 64"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+       "limit of"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | "
+       "tojson }}",
+       "limit of"},
+      {"{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = "
+       "[ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
+       "limit of"},
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{{ 'zz' in x }}{% endfor %}", "limit of"},
-      {"{% set x = 'ab' * 500000 %}{% set y = 'ab' * 500000 %}{% for i in range(10000) %}{{ x == y }}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% set y = 'ab' * 500000 %}{% for i in range(10000) %}{{ x == y }}{% endfor %}",
+       "limit of"},
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x | upper %}{% endfor %}", "limit of"},
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x | list %}{% endfor %}", "limit of"},
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x.split('a') %}{% endfor %}", "limit of"},
-      {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x.replace('', 'cc') %}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x.replace('', 'cc') %}{% endfor %}",
+       "limit of"},
       {"{% set x = range(10000) | list %}{% for i in x %}{{ -1 in x }}{% endfor %}", "limit of"},
       {"{{ range(10000) | unique | list | length }}", "limit of"},
       {many_locals, "limit of 1000000 steps"},
@@ -220,8 +232,9 @@ TEST(ChatTemplate, BadMessagesAreUsageErrors) {
 
 TEST(ChatTemplate, MutatedTemplatesOnlyThrowErrors) {
   const Json data = Json::parse(test::read_file(test::source_dir() / "tests/data/text/jinja_cases.json"));
-  const std::string pieces[] = {"{%", "%}", "{{", "}}", "{#", "-", "'", "(", ")", "[", "]", "|", ".", "if", "for", "endfor",
-                                "in", "not", "is", "~", "\n", "\\", "\xff", "0", "set", "endif", "{", ":", ",", "macro"};
+  const std::string pieces[] = {"{%", "%}", "{{",   "}}", "{#",  "-",      "'",  "(",   ")",  "[",
+                                "]",  "|",  ".",    "if", "for", "endfor", "in", "not", "is", "~",
+                                "\n", "\\", "\xff", "0",  "set", "endif",  "{",  ":",   ",",  "macro"};
   uint64_t state = 7;
   const auto random = [&](size_t below) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;

@@ -1,7 +1,6 @@
 #include "engine/text/detokenizer.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "engine/text/utf8.h"

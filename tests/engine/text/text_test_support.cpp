@@ -11,7 +11,7 @@ nlohmann::json small_tokenizer_json() {
   vocab["abc"] = 257;
   vocab["Ġa"] = 258;
   const auto added = [](int id, const char* content, bool special) {
-    return nlohmann::json{{"id", id},         {"content", content}, {"single_word", false}, {"lstrip", false},
+    return nlohmann::json{{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
                           {"rstrip", false}, {"normalized", false}, {"special", special}};
   };
   return {{"version", "1.0"},

@@ -1,18 +1,16 @@
 #pragma once
 // Shared by the tests of engine/text: where data lies, temporary files, and the CPU time of this thread.
 
-#include <time.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
-
-#include <gtest/gtest.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 namespace paceline::test {

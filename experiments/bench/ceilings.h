@@ -1,0 +1,110 @@
+#pragma once
+// What the machine can do at all: plain reads of given memory and fused multiply-adds. Speeds are judged as shares
+// of these, measured in the same process in the same minute.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace paceline::bench {
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+struct Region {
+  const char* data = nullptr;
+  size_t bytes = 0;
+};
+
+enum class Prefetch { off, on };
+
+#if defined(__x86_64__)
+#define PACELINE_READ_TARGET __attribute__((target("avx2")))
+#define PACELINE_FMA_TARGET __attribute__((target("avx512f")))
+typedef float FloatWide __attribute__((vector_size(64)));
+#else
+#define PACELINE_READ_TARGET
+#define PACELINE_FMA_TARGET
+typedef float FloatWide __attribute__((vector_size(16)));
+#endif
+typedef float Float8 __attribute__((vector_size(32)));
+
+/// Reads `bytes` as eight independent streams of 64-byte lines.
+template <Prefetch prefetch>
+PACELINE_READ_TARGET inline void read_streams(const char* from, size_t bytes) {
+  const size_t part = bytes / 8 / 64 * 64;
+  Float8 sum[8] = {};
+  for (size_t at = 0; at < part; at += 64)
+    for (int stream = 0; stream < 8; ++stream) {
+      const char* line = from + size_t(stream) * part + at;
+      if constexpr (prefetch == Prefetch::on) __builtin_prefetch(line + 1024, 0, 3);
+      sum[stream] += *reinterpret_cast<const Float8*>(line);
+      sum[stream] += *reinterpret_cast<const Float8*>(line + 32);
+    }
+  for (int i = 1; i < 8; ++i) sum[0] += sum[i];
+  asm volatile("" : : "x"(sum[0]) : "memory");
+}
+
+/// Bytes per second of all threads of `pool` over all regions, once each.
+template <Prefetch prefetch>
+double read_rate(ThreadPool& pool, std::span<const Region> regions) {
+  constexpr size_t kPiece = size_t{256} << 10;
+  std::vector<Region> pieces;
+  size_t total = 0;
+  for (const Region& region : regions) {
+    for (size_t at = 0; at < region.bytes; at += kPiece) pieces.push_back({region.data + at, std::min(kPiece, region.bytes - at)});
+    total += region.bytes;
+  }
+  const auto begin = Clock::now();
+  pool.parallel_for(int64_t(pieces.size()), [&](int64_t piece, int) { read_streams<prefetch>(pieces[size_t(piece)].data, pieces[size_t(piece)].bytes); });
+  return double(total) / seconds_since(begin);
+}
+
+/// 12 independent chains; written out, for an array would live in memory.
+PACELINE_FMA_TARGET inline float fma_chains(int64_t steps) {
+  FloatWide s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
+  const FloatWide a = FloatWide{} + 0.999f, b = FloatWide{} + 0.001f;
+  for (int64_t step = 0; step < steps; ++step) {
+#if defined(__x86_64__)
+    asm volatile(
+        "vfmadd213ps %13, %12, %0\n\tvfmadd213ps %13, %12, %1\n\tvfmadd213ps %13, %12, %2\n\t"
+        "vfmadd213ps %13, %12, %3\n\tvfmadd213ps %13, %12, %4\n\tvfmadd213ps %13, %12, %5\n\t"
+        "vfmadd213ps %13, %12, %6\n\tvfmadd213ps %13, %12, %7\n\tvfmadd213ps %13, %12, %8\n\t"
+        "vfmadd213ps %13, %12, %9\n\tvfmadd213ps %13, %12, %10\n\tvfmadd213ps %13, %12, %11"
+        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9),
+          "+v"(s10), "+v"(s11)
+        : "v"(a), "v"(b));
+#else
+    s0 = s0 * a + b, s1 = s1 * a + b, s2 = s2 * a + b, s3 = s3 * a + b, s4 = s4 * a + b, s5 = s5 * a + b;
+    s6 = s6 * a + b, s7 = s7 * a + b, s8 = s8 * a + b, s9 = s9 * a + b, s10 = s10 * a + b, s11 = s11 * a + b;
+#endif
+  }
+  const FloatWide sum = s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11;
+  return sum[0];
+}
+
+/// fp32 operations per second of all threads together; 0 without AVX-512.
+inline double fma_rate(ThreadPool& pool) {
+  if (best_isa() != Isa::avx512) return 0.0;
+  const int64_t steps = 100'000;
+  const int tasks = pool.num_threads() * 4;
+  const auto begin = Clock::now();
+  pool.parallel_for(tasks, [&](int64_t, int) {
+    const float sum = fma_chains(steps);
+    asm volatile("" : : "x"(sum));
+  });
+  return double(tasks) * double(steps) * 12 * 2 * double(sizeof(FloatWide) / 4) / seconds_since(begin);
+}
+
+inline double median(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  std::nth_element(values.begin(), values.begin() + std::ptrdiff_t(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace paceline::bench

@@ -1,0 +1,187 @@
+// The engine against the machine, as ratios in one run: decode against a plain read of the packed weights, more rows
+// against one row, prefill against the FMA rate, and the engine's own overhead.
+//
+//   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
+//
+// Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …).
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "experiments/bench/ceilings.h"
+#include "experiments/dataset.h"
+#include "experiments/engine_load.h"
+#include "experiments/repetition.h"
+#include "experiments/requests.h"
+#include "kernels/cpu/cores.h"
+#include "kernels/cpu/cpu_weight.h"
+
+namespace paceline {
+namespace {
+
+constexpr int kContext = 128;
+constexpr int kBlockSize = 16;
+
+std::vector<bench::Region> packed_regions(const ShardWeights& weights) {
+  std::vector<bench::Region> regions;
+  const auto add = [&](const Weight& weight) {
+    const auto* packed = dynamic_cast<const CpuWeight*>(weight.get());
+    if (packed) regions.push_back({static_cast<const char*>(packed->memory.data()), packed->bytes});
+  };
+  if (weights.embed != weights.head) add(weights.embed);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Weight* weight : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) add(*weight);
+  }
+  add(weights.head);
+  return regions;
+}
+
+/// Rows [begin, end) of a made-up text as one batch of one sequence; logits for the last `num_logits`.
+std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span<const int32_t> pages, int begin, int end, int num_logits) {
+  auto batch = std::make_shared<Batch>();
+  batch->step = 1;
+  const SeqCommit state{.seq = 0, .cached = begin, .length = end, .last_token = text[size_t(end - 1)]};
+  add_known_rows(*batch, {.state = state, .tokens = text.first(size_t(end)), .pages = pages, .block_size = kBlockSize, .end = end, .reset = true});
+  batch->logit_row.clear();
+  for (int row = end - begin - num_logits; row < end - begin; ++row) batch->logit_row.push_back(row);
+  batch->digest = digest_of(batch->expected);
+  return batch;
+}
+
+double run_seconds(Model& model, const std::shared_ptr<const Batch>& batch) {
+  const auto begin = bench::Clock::now();
+  model.wait(model.launch(batch));
+  return bench::seconds_since(begin);
+}
+
+void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
+  Model& model = load.target();
+  Backend& backend = *load.team().rank(0).backend;
+  std::vector<int32_t> text(1024), pages;
+  for (size_t i = 0; i < text.size(); ++i) text[i] = int32_t((i * 2654435761u) % uint32_t(model.spec().vocab_size));
+  for (int32_t page = 0; page < 64; ++page) pages.push_back(page);
+  run_seconds(model, text_batch(text, pages, 0, kContext, 1));
+  const auto regions = packed_regions(*(*load.weights())[0]);
+  const auto one = text_batch(text, pages, kContext, kContext + 1, 1);
+  const auto six = text_batch(text, pages, kContext, kContext + 6, 6);
+  const Traffic before = backend.traffic();
+  run_seconds(model, one);
+  const double bytes = double(backend.traffic().weight_bytes - before.weight_bytes + backend.traffic().kv_bytes - before.kv_bytes);
+
+  std::vector<double> share, six_over_one, rates, steps;
+  for (int round = 0; round < rounds; ++round) {
+    const double read = std::max(bench::read_rate<bench::Prefetch::off>(pool, regions), bench::read_rate<bench::Prefetch::on>(pool, regions));
+    const double t1 = std::min(run_seconds(model, one), run_seconds(model, one));
+    const double t6 = std::min(run_seconds(model, six), run_seconds(model, six));
+    rates.push_back(read);
+    steps.push_back(t1);
+    share.push_back(bytes / t1 / read);
+    six_over_one.push_back(t6 / t1);
+  }
+  std::printf("plain read of the packed weights   %8.2f GB/s\n", bench::median(rates) / 1e9);
+  std::printf("decode, 1 row, context %d         %8.3f ms  (%.1f MB a step)\n", kContext, bench::median(steps) * 1e3, bytes / 1e6);
+  std::printf("decode bytes / time over the read  %8.3f\n", bench::median(share));
+  std::printf("verify 6 rows / decode 1 row       %8.3f\n", bench::median(six_over_one));
+
+  std::printf("T(rows) / T(1):");
+  for (int rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 32, 48, 64}) {
+    const auto batch = text_batch(text, pages, kContext, kContext + rows, rows);
+    std::vector<double> ratio;
+    for (int round = 0; round < std::max(5, rounds / 3); ++round) {
+      const double t1 = std::min(run_seconds(model, one), run_seconds(model, one));
+      ratio.push_back(std::min(run_seconds(model, batch), run_seconds(model, batch)) / t1);
+    }
+    std::printf(" %d:%.2f", rows, bench::median(ratio));
+  }
+  std::printf("\n");
+
+  const auto prompt = text_batch(text, pages, 0, 512, 1);
+  std::vector<double> prefill_share, prefill_rate;
+  for (int round = 0; round < std::max(7, rounds / 3); ++round) {
+    const double peak = std::max(bench::fma_rate(pool), bench::fma_rate(pool));
+    const uint64_t flops_before = backend.traffic().flops;
+    const double seconds = run_seconds(model, prompt);
+    prefill_rate.push_back(512.0 / seconds);
+    if (peak > 0) prefill_share.push_back(double(backend.traffic().flops - flops_before) / seconds / peak);
+  }
+  std::printf("prefill of 512 tokens              %8.0f tok/s, %.3f of the FMA rate\n", bench::median(prefill_rate), bench::median(prefill_share));
+}
+
+struct Pass {
+  double tpot_ms = 0;
+  double overhead = 0;  // scheduler + proposer + verifier over all phases
+  double tokens_per_forward = 0;
+  double acceptance_length = 0;
+};
+
+Pass measure(EngineLoad& load, ExperimentConfig config, const std::string& proposer, int draft_len, bool self, std::span<const EncodedPrompt> prompts) {
+  config.speculation.proposer = proposer;
+  config.speculation.num_speculative_tokens = draft_len;
+  config.speculation.draft.self = self;
+  derive_paths(config);
+  const RepetitionResult result = run_repetition(load, config, prompts, {.sampling = sampling_params(config.sampling), .concurrency = 1, .timeout_s = 600, .on_progress = {}, .stop_now = {}});
+  Pass pass;
+  double tpot = 0, tokens = 0;
+  for (const RequestRecord& request : result.requests) {
+    tpot += (request.e2e_ms - request.ttft_ms) / std::max(1.0, double(request.output.size()) - 1);
+    tokens += double(request.output.size());
+  }
+  pass.tpot_ms = tpot / double(result.requests.size());
+  pass.overhead = (result.phases.schedule_ms + result.phases.sample_ms + (proposer == "ngram" ? result.phases.draft_ms : 0.0)) / result.phases.total_ms();
+  pass.tokens_per_forward = tokens / double(result.counters.steps);
+  pass.acceptance_length = result.counters.drafts ? 1.0 + double(result.counters.accepted) / double(result.counters.drafts) : 1.0;
+  return pass;
+}
+
+void speculation_ratios(EngineLoad& load, const ExperimentConfig& config, int rounds) {
+  const auto prompts = encode_prompts(select_prompts(load_dataset("builtin:reading_qa", config.builtin_root / "workloads"), 16, 7), *load.tokenizer(), config.engine.target.directory, ChatFormat::template_of_model, load.plan().max_model_len);
+  struct Row {
+    const char* name;
+    const char* proposer;
+    bool self;
+    std::vector<double> speedup;
+    Pass last;
+  };
+  std::vector<Row> rows = {{"ngram k=5", "ngram", false, {}, {}}, {"draft k=5", "draft", false, {}, {}}, {"self-draft k=5", "draft", true, {}, {}}};
+  for (int round = 0; round < rounds; ++round) {
+    for (Row& row : rows) {
+      const Pass plain = measure(load, config, "none", 0, false, prompts);
+      row.last = measure(load, config, row.proposer, 5, row.self, prompts);
+      row.speedup.push_back(plain.tpot_ms / row.last.tpot_ms);
+    }
+  }
+  for (const Row& row : rows) {
+    std::printf("%-15s decode_speedup %6.3f   tokens/forward %.2f  acceptance length %.2f  scheduler+proposer+verifier %.2f %%\n", row.name, bench::median(row.speedup), row.last.tokens_per_forward, row.last.acceptance_length, 100 * row.last.overhead);
+  }
+}
+
+int run(int argc, char** argv) {
+  ExperimentConfig config;
+  config.builtin_root = "configs";
+  if (argc > 1) config.engine.target.path = argv[1];
+  else if (const char* models = std::getenv("PACELINE_MODELS")) config.engine.target.path = std::string(models) + "/target-42m";
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 31;
+  if (const char* dtype = std::getenv("PACELINE_BENCH_DTYPE")) config.engine.target.dtype = dtype;
+  const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
+  const int threads = wanted ? std::atoi(wanted) : usable_cores();
+  config.engine.scheduler.max_num_seqs = 8;
+  derive_paths(config);
+  EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63, .max_concurrency = 8});
+  std::printf("%s, %s, loaded in %.3f s\n", config.engine.target.path.c_str(), load.team().rank(0).backend->describe().c_str(), load.load_seconds());
+  ThreadPool pool(threads);
+  kernel_ratios(load, pool, rounds);
+  speculation_ratios(load, config, std::max(3, rounds / 6));
+  return 0;
+}
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) {
+  try {
+    return paceline::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "engine_bench: %s\n", error.what());
+    return 1;
+  }
+}
