@@ -88,6 +88,7 @@ bool Scheduler::preempt_one(const Request& keep, size_t position) {
     free_slots_.push_back(victim.seq.slot);
     victim.seq.slot = -1;
     victim.launched = 0;
+    victim.last_step = 0;
     victim.needs_reset = true;
     ++victim.seq.num_preemptions;
     waiting_.push_front(std::move(running_[i]));

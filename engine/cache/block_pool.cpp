@@ -60,7 +60,7 @@ int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens) {
     ++fresh.num_hashed;
   }
   fresh.committed = fresh.num_hashed * block_size;
-  prefix_hit_tokens_ += fresh.committed;
+  fresh.hit_tokens = fresh.committed;
   peak_used_ = std::max(peak_used_, num_blocks() - num_free_);
   return fresh.committed;
 }
@@ -79,6 +79,8 @@ void BlockPool::commit(SeqId seq, int len, std::span<const int32_t> tokens) {
   Owner& mine = owner(seq);
   PACELINE_CHECK(len >= mine.committed && len <= int(mine.pages.size()) * options_.block_size && int(tokens.size()) >= len, "sequence {}: commit {} after {} with {} pages and {} tokens", seq, len, mine.committed, mine.pages.size(), tokens.size());
   mine.committed = len;
+  prefix_hit_tokens_ += mine.hit_tokens;
+  mine.hit_tokens = 0;
   if (options_.prefix_caching == PrefixCaching::off) return;
   const int block_size = options_.block_size;
   while ((mine.num_hashed + 1) * block_size <= len) {

@@ -59,6 +59,7 @@ class BlockPool {
   int block_size() const { return options_.block_size; }
   int blocks_for(int len) const { return (len + options_.block_size - 1) / options_.block_size; }
   int peak_used() const { return peak_used_; }
+  /// Tokens that sequences found cached and went on from.
   int64_t prefix_hit_tokens() const { return prefix_hit_tokens_; }
 
   /// Forgets all shareable blocks (between repetitions of a benchmark).
@@ -88,6 +89,7 @@ class BlockPool {
   struct Owner {
     std::vector<int32_t> pages;
     int committed = 0;
+    int hit_tokens = 0;  // found cached at attach, counted at the first commit: an attach may come to nothing
     int num_hashed = 0;  // leading blocks whose chain hash is known
     Hash chain;          // hash of blocks [0, num_hashed)
   };

@@ -104,14 +104,13 @@ void CpuAttention::run_chunks(const AttentionWork& work, const AttentionArgs& ar
     size_t t = task_.size() - 1;  // few tasks here
     while (task_[t].first_partial > index) --t;
     const Task& task = task_[t];
-    partial(work, task.tile, task.chunk_begin + index - task.first_partial,
-            partials_.floats() + index * partial_floats, scratch_.floats() + worker * worker_floats);
+    partial(work, task.tile, task.chunk_begin + index - task.first_partial, partials_.floats() + index * partial_floats,
+            scratch_.floats() + worker * worker_floats);
   });
   for (const Task& task : task_) {
     float* state = partials_.floats() + task.first_partial * partial_floats;
     for (int64_t i = 1; i < task.chunk_end - task.chunk_begin; ++i)
-      kernels.attention_merge(task.tile.line_end - task.tile.line_begin, work.v_dim, state,
-                              state + i * partial_floats);
+      kernels.attention_merge(task.tile.line_end - task.tile.line_begin, work.v_dim, state, state + i * partial_floats);
     kernels.attention_finish(work, task.tile, state);
   }
 }

@@ -64,8 +64,7 @@ struct Pages {
     return static_cast<const T*>(work.k) + page(position) * work.k_dim * work.block_size + position % work.block_size;
   }
   const T* value(int64_t position) const {
-    return static_cast<const T*>(work.v) +
-           (page(position) * work.block_size + position % work.block_size) * work.v_dim;
+    return static_cast<const T*>(work.v) + (page(position) * work.block_size + position % work.block_size) * work.v_dim;
   }
 };
 
@@ -99,7 +98,7 @@ void add_keys(const Pages<T>& pages, int64_t base, int begin, int end, const flo
       add_values<U, L, V>(value + d, work.v_dim, num_keys, w, o + d, o_stride, 16);
     for (; d < work.v_dim; d += 16)
       add_values<U, L, 1>(value + d, work.v_dim, num_keys, w, o + d, o_stride,
-                                                         work.v_dim - d < 16 ? work.v_dim - d : 16);
+                          work.v_dim - d < 16 ? work.v_dim - d : 16);
   };
   for (int key = begin; key < end;) {
     const int left_in_block = work.block_size - int((base + key) % work.block_size);
@@ -141,7 +140,7 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
   const int num_lines = tile.line_end - tile.line_begin;
   const int64_t stride = partial_stride(work.v_dim);
   const int64_t base = chunk * kChunkKeys;
-  float* q = scratch;                                 // [k_dim][L]
+  float* q = scratch;                                           // [k_dim][L]
   float* score = q + int64_t{kMaxAttentionLines} * work.k_dim;  // [L][256]
   float* rows = score + int64_t{kMaxAttentionLines} * kChunkKeys;
   int begin[L], end[L];  // visible keys in the chunk

@@ -1,10 +1,9 @@
 #include "kernels/cpu/cores.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <sched.h>
 #include <string>
 #include <thread>
 

@@ -130,21 +130,21 @@ void CpuBackend::rope(const RopeArgs& args) {
   RopeTable& table = rope_table(args.inv_freq, args.attention_factor);
   for (const int32_t position : args.position)
     if (position >= 0) table.prepare(position);
-  pool_.parallel_ranges(
-      int64_t(args.position.size()), row_grain(args.num_heads * args.rotary_dim), [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-          const int32_t position = args.position[size_t(row)];
-          if (position < 0) continue;
-          const float* factors = table.row(position);
-          kernels_.rope(RopeWork{.x = args.x.f32_row(row),
-                                 .num_heads = args.num_heads,
-                                 .head_dim = args.head_dim,
-                                 .rotary_dim = args.rotary_dim,
-                                 .interleaved = args.layout == RopeLayout::interleaved,
-                                 .cos = factors,
-                                 .sin = factors + half});
-        }
-      });
+  pool_.parallel_ranges(int64_t(args.position.size()), row_grain(args.num_heads * args.rotary_dim),
+                        [&](int64_t begin, int64_t end, int) {
+                          for (int64_t row = begin; row < end; ++row) {
+                            const int32_t position = args.position[size_t(row)];
+                            if (position < 0) continue;
+                            const float* factors = table.row(position);
+                            kernels_.rope(RopeWork{.x = args.x.f32_row(row),
+                                                   .num_heads = args.num_heads,
+                                                   .head_dim = args.head_dim,
+                                                   .rotary_dim = args.rotary_dim,
+                                                   .interleaved = args.layout == RopeLayout::interleaved,
+                                                   .cos = factors,
+                                                   .sin = factors + half});
+                          }
+                        });
 }
 
 void CpuBackend::activation(const ActivationArgs& args) {

@@ -12,10 +12,10 @@ namespace paceline {
 /// Index of the storage type in the tables below.
 enum StorageIndex : int { kStoreF32 = 0, kStoreF16 = 1, kStoreBf16 = 2, kNumStorage = 3 };
 
-inline constexpr int kLanes = 16;             // = kPanel
-inline constexpr int kChunkKeys = 256;        // = kAttentionChunk
-inline constexpr int kMaxTileRows = 12;       // gemm register tile
-inline constexpr int kMaxAttentionLines = 12; // (row, head) pairs that share one read of K and V
+inline constexpr int kLanes = 16;              // = kPanel
+inline constexpr int kChunkKeys = 256;         // = kAttentionChunk
+inline constexpr int kMaxTileRows = 12;        // gemm register tile
+inline constexpr int kMaxAttentionLines = 12;  // (row, head) pairs that share one read of K and V
 
 /// Chunks whose steps lie side by side in a panel.
 inline constexpr int kInterleave = 2;
@@ -41,7 +41,7 @@ struct GemmWork {
   const float* x = nullptr;  // tile t of R rows, first row r: x + r * k, as [k in PanelOrder][R]
   int num_rows = 0;
   int num_tiles = 0;
-  const void* w = nullptr;   // [panel][k in PanelOrder][16]
+  const void* w = nullptr;  // [panel][k in PanelOrder][16]
   int64_t k = 0;
   int k_chunks = 0;
   const float* bias = nullptr;  // [n] or null
@@ -105,7 +105,9 @@ struct AttentionTile {
 
 /// What a chunk of keys leaves for a line: max, sum, 1 if any key was visible, padding to 16, then o[v_dim padded].
 inline constexpr int64_t kPartialHeader = 16;
-PACELINE_MATH constexpr int64_t partial_stride(int v_dim) { return kPartialHeader + (v_dim + kLanes - 1) / kLanes * kLanes; }
+PACELINE_MATH constexpr int64_t partial_stride(int v_dim) {
+  return kPartialHeader + (v_dim + kLanes - 1) / kLanes * kLanes;
+}
 /// Floats of scratch for one attention_partial call.
 PACELINE_MATH constexpr int64_t attention_scratch(int k_dim, int v_dim) {
   return int64_t{kMaxAttentionLines} * (k_dim + kChunkKeys) + int64_t{kChunkKeys} * (v_dim + kLanes);

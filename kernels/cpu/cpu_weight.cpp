@@ -65,8 +65,8 @@ StorageIndex storage_index(DType dtype) {
 std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
                                        const CpuKernels& kernels, ThreadPool& pool) {
   PACELINE_CHECK(!parts.empty(), "a packed weight needs at least one part, found {}", parts.size());
-  PACELINE_CHECK(spec.k_chunks == 1 || spec.k_chunks == 2 || spec.k_chunks == 4 || spec.k_chunks == 8,
-                 "k_chunks {}", spec.k_chunks);
+  PACELINE_CHECK(spec.k_chunks == 1 || spec.k_chunks == 2 || spec.k_chunks == 4 || spec.k_chunks == 8, "k_chunks {}",
+                 spec.k_chunks);
   int64_t num_rows = 0;
   for (const HostWeight& part : parts) {
     PACELINE_CHECK(part.cols == parts.front().cols, "cols {} and {}", part.cols, parts.front().cols);

@@ -24,8 +24,8 @@ const float* tile_rows(const GemmArgs& args, const GemmWork& work, const CpuKern
   pool.parallel_ranges(work.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
     for (int tile = int(begin); tile < int(end); ++tile) {
       const int row = work.tile_begin(tile);
-      kernels.pack_rows(args.x.f32_row(row), args.x.stride, work.tile_begin(tile + 1) - row, work.k,
-                        work.k_chunks, to + int64_t(row) * work.k);
+      kernels.pack_rows(args.x.f32_row(row), args.x.stride, work.tile_begin(tile + 1) - row, work.k, work.k_chunks,
+                        to + int64_t(row) * work.k);
     }
   });
   return to;
@@ -65,7 +65,8 @@ void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool,
   const double unit_flops = 2.0 * double(w.n) * double(w.k) * num_rows / double(num_units * num_blocks);
   const double unit_ns = std::max(unit_bytes / kBytesPerNs, unit_flops / kFlopsPerNs) + 10;
   const int64_t num_tasks = num_units * num_blocks;
-  const int64_t grain = double(num_tasks) * unit_ns < kInlineNs ? num_tasks : std::max<int64_t>(1, int64_t(kGrainNs / unit_ns));
+  const int64_t grain =
+      double(num_tasks) * unit_ns < kInlineNs ? num_tasks : std::max<int64_t>(1, int64_t(kGrainNs / unit_ns));
   const auto gemm = kernels.gemm[storage_index(w.dtype)];
   pool.parallel_ranges(num_tasks, grain, [&](int64_t begin, int64_t end, int) {
     while (begin < end) {

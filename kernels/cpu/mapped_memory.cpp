@@ -1,10 +1,9 @@
 #include "kernels/cpu/mapped_memory.h"
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <sys/mman.h>
 
 #include "kernels/error.h"
 

@@ -24,10 +24,18 @@ PACELINE_MATH F32x16 each_lane(Fn fn) {
   return y;
 }
 
-PACELINE_MATH F32x16 operator+(F32x16 a, F32x16 b) { return each_lane([&](int i) { return a.lane[i] + b.lane[i]; }); }
-PACELINE_MATH F32x16 operator-(F32x16 a, F32x16 b) { return each_lane([&](int i) { return a.lane[i] - b.lane[i]; }); }
-PACELINE_MATH F32x16 operator*(F32x16 a, F32x16 b) { return each_lane([&](int i) { return a.lane[i] * b.lane[i]; }); }
-PACELINE_MATH F32x16 operator/(F32x16 a, F32x16 b) { return each_lane([&](int i) { return a.lane[i] / b.lane[i]; }); }
+PACELINE_MATH F32x16 operator+(F32x16 a, F32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] + b.lane[i]; });
+}
+PACELINE_MATH F32x16 operator-(F32x16 a, F32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] - b.lane[i]; });
+}
+PACELINE_MATH F32x16 operator*(F32x16 a, F32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] * b.lane[i]; });
+}
+PACELINE_MATH F32x16 operator/(F32x16 a, F32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] / b.lane[i]; });
+}
 PACELINE_MATH F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   return each_lane([&](int i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
 }
@@ -44,9 +52,15 @@ PACELINE_MATH F32x16 shift_bits_left_23(F32x16 x) {
   return each_lane([&](int i) { return math::shift_bits_left_23(x.lane[i]); });
 }
 
-PACELINE_MATH F32x16 load(const float* from) { return each_lane([&](int i) { return from[i]; }); }
-PACELINE_MATH F32x16 load(const Half* from) { return each_lane([&](int i) { return to_f32(from[i]); }); }
-PACELINE_MATH F32x16 load(const BFloat* from) { return each_lane([&](int i) { return to_f32(from[i]); }); }
+PACELINE_MATH F32x16 load(const float* from) {
+  return each_lane([&](int i) { return from[i]; });
+}
+PACELINE_MATH F32x16 load(const Half* from) {
+  return each_lane([&](int i) { return to_f32(from[i]); });
+}
+PACELINE_MATH F32x16 load(const BFloat* from) {
+  return each_lane([&](int i) { return to_f32(from[i]); });
+}
 /// Lanes [0, count) from memory, zeros above.
 template <class T>
 PACELINE_MATH F32x16 load_n(const T* from, int count) {

@@ -5,7 +5,9 @@ namespace {
 
 constexpr CpuKernels kTable{
     .max_tile_rows = tile_rows_limit(),
-    .max_attention_lines = kMaxAccumulators >= 24 ? 12 : kMaxAccumulators >= 6 ? 6 : 1,
+    .max_attention_lines = kMaxAccumulators >= 24  ? 12
+                           : kMaxAccumulators >= 6 ? 6
+                                                   : 1,
     .pack_rows = pack_rows,
     .gemm = {gemm<float>, gemm<Half>, gemm<BFloat>},
     .pack_panel = {{pack_panel<float, float>, pack_panel<float, Half>, pack_panel<float, BFloat>},

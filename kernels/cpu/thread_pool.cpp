@@ -43,8 +43,7 @@ bool spin_until(Done&& done, std::atomic<int64_t>& waited_ns) {
 ThreadPool::ThreadPool(int num_threads, bool may_spin) : may_spin_(may_spin) {
   PACELINE_CHECK(num_threads >= 1 && num_threads <= 4096, "num_threads {}", num_threads);
   waited_ = std::make_unique<WaitClock[]>(size_t(num_threads));
-  for (int worker = 1; worker < num_threads; ++worker)
-    threads_.emplace_back([this, worker] { worker_main(worker); });
+  for (int worker = 1; worker < num_threads; ++worker) threads_.emplace_back([this, worker] { worker_main(worker); });
 }
 
 ThreadPool::~ThreadPool() {

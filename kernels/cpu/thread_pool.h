@@ -72,14 +72,14 @@ class ThreadPool {
   void worker_main(int worker);
 
   const bool may_spin_;
-  alignas(64) std::atomic<uint64_t> claim_{0};      // epoch << 32 | tasks left
-  alignas(64) std::atomic<uint32_t> epoch_{0};      // sleepers wait on it
-  alignas(64) std::atomic<uint32_t> num_done_{0};   // finished tasks of the running job
+  alignas(64) std::atomic<uint64_t> claim_{0};     // epoch << 32 | tasks left
+  alignas(64) std::atomic<uint32_t> epoch_{0};     // sleepers wait on it
+  alignas(64) std::atomic<uint32_t> num_done_{0};  // finished tasks of the running job
   alignas(64) std::atomic<uint32_t> stop_{0};
-  std::atomic<uint32_t> min_grain_{1};              // read before a claim: a stale value makes no wrong claim
-  Job job_;                                         // read only after a successful claim of its epoch
+  std::atomic<uint32_t> min_grain_{1};  // read before a claim: a stale value makes no wrong claim
+  Job job_;                             // read only after a successful claim of its epoch
   uint32_t caller_epoch_ = 0;
-  std::unique_ptr<WaitClock[]> waited_;             // [num_threads]
+  std::unique_ptr<WaitClock[]> waited_;  // [num_threads]
   std::vector<std::thread> threads_;
 };
 

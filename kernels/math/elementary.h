@@ -105,9 +105,10 @@ PACELINE_MATH V log_of(V x) {
   const V log_m = f - s * (f - t);
   V y = e * V(0.693359375f) + (log_m - e * V(2.12194440054690583e-4f));
   const float infinity = std::numeric_limits<float>::infinity();
-  y = select_less(x, V(infinity), y, x);                                             // inf and NaN
-  y = select_less(V(0.0f), x, y, select_less(x, V(0.0f), V(std::numeric_limits<float>::quiet_NaN()),
-                                             x + V(-infinity)));                     // 0: -inf; NaN stays NaN
+  y = select_less(x, V(infinity), y, x);  // inf and NaN
+  y = select_less(V(0.0f), x, y,
+                  select_less(x, V(0.0f), V(std::numeric_limits<float>::quiet_NaN()),
+                              x + V(-infinity)));  // 0: -inf; NaN stays NaN
   return y;
 }
 
@@ -183,8 +184,8 @@ PACELINE_MATH SinCos sin_cos(double x) {
   const double shifted = x * 0.63661977236758134308 + kMagic;
   const double n = shifted - kMagic;
   const uint64_t quadrant = double_bits(shifted) & 3u;
-  const double r = ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) -
-                   n * 2.02226624879595063154e-21;
+  const double r =
+      ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21;
   const double z = r * r;
   double a = 1.0 / 355687428096000.0;  // sin: 1 / 17!
   a = a * z - 1.0 / 1307674368000.0;

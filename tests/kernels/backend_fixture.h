@@ -23,16 +23,15 @@ class GuardedRows {
     data_ = backend.alloc(words_.size() * 4);
     write();
   }
-  GuardedRows(Backend& backend, int rows, int cols, const std::vector<float>& values) : GuardedRows(backend, rows, cols) {
+  GuardedRows(Backend& backend, int rows, int cols, const std::vector<float>& values)
+      : GuardedRows(backend, rows, cols) {
     for (int r = 0; r < rows; ++r) std::memcpy(&words_[at(r, 0)], values.data() + r * cols, size_t(cols) * 4);
     write();
   }
   ~GuardedRows() { backend_.free(data_); }
   GuardedRows(const GuardedRows&) = delete;
 
-  MatView view() const {
-    return MatView{static_cast<float*>(data_) + kGuard, DType::f32, -1, rows_, cols_, stride_};
-  }
+  MatView view() const { return MatView{static_cast<float*>(data_) + kGuard, DType::f32, -1, rows_, cols_, stride_}; }
   float* data() const { return static_cast<float*>(data_) + kGuard; }
 
   /// The values; fails the test when a guard word has changed.
@@ -122,7 +121,8 @@ class PagedKv {
   PagedKv(Backend& backend, int num_blocks, int block_size, int num_kv_heads, int k_dim, int v_dim, DType dtype,
           bool shared_v = false)
       : backend_(backend) {
-    view_ = KvView{.dtype = dtype, .block_size = block_size, .num_kv_heads = num_kv_heads, .k_dim = k_dim, .v_dim = v_dim};
+    view_ =
+        KvView{.dtype = dtype, .block_size = block_size, .num_kv_heads = num_kv_heads, .k_dim = k_dim, .v_dim = v_dim};
     k_bytes_ = size_t(num_blocks * block_size * num_kv_heads * k_dim) * dtype_bytes(dtype);
     v_bytes_ = size_t(num_blocks * block_size * num_kv_heads * v_dim) * dtype_bytes(dtype);
     view_.k = backend.alloc(k_bytes_);

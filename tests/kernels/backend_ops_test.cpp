@@ -47,8 +47,8 @@ TEST_P(BackendOps, GemmMatchesFloat64) {
   struct Shape {
     int m, n, k;
   };
-  const Shape shapes[] = {{1, 1, 1}, {1, 16, 7}, {2, 17, 8}, {3, 31, 61}, {5, 48, 64}, {7, 101, 97}, {13, 33, 129},
-                          {37, 64, 250}, {1, 8193, 64}, {129, 47, 53}, {0, 16, 16}, {4, 16, 2}};
+  const Shape shapes[] = {{1, 1, 1},     {1, 16, 7},    {2, 17, 8},    {3, 31, 61},   {5, 48, 64}, {7, 101, 97},
+                          {13, 33, 129}, {37, 64, 250}, {1, 8193, 64}, {129, 47, 53}, {0, 16, 16}, {4, 16, 2}};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     for (const Shape& s : shapes) {
       for (const bool with_bias : {false, true}) {
@@ -58,7 +58,8 @@ TEST_P(BackendOps, GemmMatchesFloat64) {
         const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
         GuardedRows in(backend(), s.m, s.k, x), out(backend(), s.m, s.n);
         DeviceArray device_bias(backend(), bias);
-        backend().gemm({.x = in.view(), .w = packed.get(), .bias = with_bias ? device_bias.data() : nullptr, .y = out.view()});
+        backend().gemm(
+            {.x = in.view(), .w = packed.get(), .bias = with_bias ? device_bias.data() : nullptr, .y = out.view()});
         std::vector<double> want(size_t(s.m * s.n));
         for (int i = 0; i < s.m; ++i)
           for (int j = 0; j < s.n; ++j) {
@@ -86,7 +87,12 @@ TEST_P(BackendOps, GluMatchesFloat64) {
         const std::vector<float> x = random_values(size_t(m * k), 3), bias = random_values(size_t(2 * half), 4);
         DeviceArray device_bias(backend(), bias);
         GuardedRows in(backend(), m, k, x), out(backend(), m, half), plain(backend(), m, 2 * half);
-        backend().gemm({.x = in.view(), .w = packed.get(), .bias = device_bias.data(), .y = out.view(), .glu = true, .activation = activation});
+        backend().gemm({.x = in.view(),
+                        .w = packed.get(),
+                        .bias = device_bias.data(),
+                        .y = out.view(),
+                        .glu = true,
+                        .activation = activation});
         backend().gemm({.x = in.view(), .w = packed.get(), .bias = device_bias.data(), .y = plain.view()});
         std::vector<double> want, want_plain(size_t(m * 2 * half));
         for (int i = 0; i < m; ++i)
@@ -157,7 +163,8 @@ TEST_P(BackendOps, NormMatchesFloat64) {
                                    bias = random_values(size_t(d), 5);
           DeviceArray db(backend(), delta_bias), wb(backend(), weight), bb(backend(), bias);
           GuardedRows residual(backend(), m, d, x), add(backend(), m, d, delta), out(backend(), m, d);
-          NormArgs args{.kind = kind, .residual = residual.view(), .weight = wb.data(), .eps = 1e-5f, .out = out.view()};
+          NormArgs args{
+              .kind = kind, .residual = residual.view(), .weight = wb.data(), .eps = 1e-5f, .out = out.view()};
           if (with & 1) args.delta = add.view();
           if (with & 2) args.delta_bias = db.data();
           if (with & 2) args.bias = bb.data();
@@ -221,8 +228,14 @@ TEST_P(BackendOps, RopeMatchesFloat64) {
       const std::vector<int32_t> position = {0, 1, -1, 4097, 131071};
       const std::vector<float> x = random_values(size_t(m * cols), 4);
       GuardedRows rows(backend(), m, cols, x);
-      backend().rope({.x = rows.view(), .num_heads = heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .layout = layout,
-                      .inv_freq = inv_freq, .attention_factor = 1.25f, .position = position});
+      backend().rope({.x = rows.view(),
+                      .num_heads = heads,
+                      .head_dim = head_dim,
+                      .rotary_dim = rotary_dim,
+                      .layout = layout,
+                      .inv_freq = inv_freq,
+                      .attention_factor = 1.25f,
+                      .position = position});
       std::vector<double> want(x.begin(), x.end());
       for (int r = 0; r < m; ++r)
         for (int h = 0; h < heads; ++h)
@@ -302,7 +315,8 @@ void run_attention_case(Backend& backend, const AttentionCase& c, double toleran
         for (int p = begin; p < row_len; ++p) {
           double sum = 0;
           for (int d = 0; d < c.k_dim; ++d)
-            sum += double(q[size_t((r * c.num_heads + h) * c.k_dim + d)]) * k[size_t((p * c.num_kv_heads + g) * c.k_dim + d)];
+            sum += double(q[size_t((r * c.num_heads + h) * c.k_dim + d)]) *
+                   k[size_t((p * c.num_kv_heads + g) * c.k_dim + d)];
           score.push_back(sum * 0.125);
         }
         const double highest = *std::max_element(score.begin(), score.end());
@@ -324,8 +338,15 @@ void run_attention_case(Backend& backend, const AttentionCase& c, double toleran
   want.resize(want.size() + size_t(c.num_heads * c.v_dim), 0.0);
   GuardedRows q_rows(backend, num_rows + 1, c.num_heads * c.k_dim, all_q);
   GuardedRows out(backend, num_rows + 1, c.num_heads * c.v_dim);
-  backend.attention({.q = q_rows.view(), .out = out.view(), .num_heads = c.num_heads, .scale = 0.125f, .window = c.window,
-                     .seqs = seqs, .kv_len = kv_len, .block = block, .kv = kv.view()});
+  backend.attention({.q = q_rows.view(),
+                     .out = out.view(),
+                     .num_heads = c.num_heads,
+                     .scale = 0.125f,
+                     .window = c.window,
+                     .seqs = seqs,
+                     .kv_len = kv_len,
+                     .block = block,
+                     .kv = kv.view()});
   EXPECT_LE(nmse(out.read(), want), tolerance)
       << "heads " << c.num_heads << "/" << c.num_kv_heads << " dims " << c.k_dim << "/" << c.v_dim << " block "
       << c.block_size << " " << dtype_name(c.dtype) << " window " << c.window;
@@ -361,7 +382,14 @@ TEST_P(BackendOps, AttentionPassesNan) {
   GuardedRows q(backend(), 2, heads * dim, random_values(2 * heads * dim, 3)), out(backend(), 2, heads * dim);
   const std::vector<int32_t> block = {1, 2}, kv_len = {3, 4};
   const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = 2, .block_begin = 0}};
-  backend().attention({.q = q.view(), .out = out.view(), .num_heads = heads, .scale = 0.25f, .seqs = seqs, .kv_len = kv_len, .block = block, .kv = kv.view()});
+  backend().attention({.q = q.view(),
+                       .out = out.view(),
+                       .num_heads = heads,
+                       .scale = 0.25f,
+                       .seqs = seqs,
+                       .kv_len = kv_len,
+                       .block = block,
+                       .kv = kv.view()});
   const std::vector<float> got = out.read();
   for (int i = 0; i < heads * dim; ++i) {
     EXPECT_TRUE(std::isfinite(got[size_t(i)])) << "a key beyond kv_len leaked";
@@ -408,7 +436,8 @@ TEST_P(BackendOps, CountsTrafficAndMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BackendOps,
-                         testing::Values(Device{"scalar", "cpu", int(Isa::scalar)}, Device{"avx2", "cpu", int(Isa::avx2)},
+                         testing::Values(Device{"scalar", "cpu", int(Isa::scalar)},
+                                         Device{"avx2", "cpu", int(Isa::avx2)},
                                          Device{"avx512", "cpu", int(Isa::avx512)}, Device{"cuda", "cuda:0", -1}),
                          [](const auto& param) { return param.param.name; });
 

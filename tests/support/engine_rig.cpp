@@ -27,8 +27,8 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
   team.threads_per_rank = options.threads_per_rank;
   team_ = std::make_unique<RankTeam>(team);
   weights_ = load_weights(Checkpoint::open(options.target), spec_, *team_, RankSet::all, spec_.checkpoint_dtype);
-  target_ = make_transformer(
-      spec_, weights_, *team_, transformer_options(spec_.checkpoint_dtype, RankSet::all, options_.max_model_len));
+  target_ = make_transformer(spec_, weights_, *team_,
+                             transformer_options(spec_.checkpoint_dtype, RankSet::all, options_.max_model_len));
   if (!options.draft.empty()) {
     draft_spec_ = load_model_spec(options.draft);
     if (options.draft_dtype) draft_spec_->checkpoint_dtype = *options.draft_dtype;
@@ -110,8 +110,9 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
   options.scheduler = {.max_num_seqs = setup.max_num_seqs,
                        .max_num_batched_tokens = setup.max_num_batched_tokens,
                        .max_model_len = options_.max_model_len};
-  options.scheduler.num_micro_batches = setup.num_micro_batches   ? setup.num_micro_batches
-                                        : setup.run_ahead ? 1 : options_.pp;
+  options.scheduler.num_micro_batches = setup.num_micro_batches ? setup.num_micro_batches
+                                        : setup.run_ahead       ? 1
+                                                                : options_.pp;
   options.scheduler.max_steps_per_seq = 1 + setup.run_ahead;
   options.pool = {.num_blocks = setup.num_blocks ? setup.num_blocks : options_.num_blocks,
                   .block_size = options_.block_size,
@@ -119,7 +120,8 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
                   .hash_key = 0x9ac3115e0b2d71f5ull};
   options.num_speculative_tokens = setup.num_speculative_tokens;
   options.run_ahead = setup.run_ahead;
-  return std::make_unique<Engine>(options, setup.target ? *setup.target : *target_, std::move(proposer), std::move(verifier));
+  return std::make_unique<Engine>(options, setup.target ? *setup.target : *target_, std::move(proposer),
+                                  std::move(verifier));
 }
 
 std::filesystem::path builtin_model(const std::string& name) {

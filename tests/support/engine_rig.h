@@ -22,17 +22,17 @@ const char* rig_proposer_name(RigProposer proposer);
 /// What all engines of a rig share: models, ranks, and upper bounds of what they may ask for.
 struct RigOptions {
   std::filesystem::path target;
-  std::filesystem::path draft;        // empty: no draft model (self_draft needs none)
-  std::optional<DType> draft_dtype;   // else the checkpoint's
+  std::filesystem::path draft;       // empty: no draft model (self_draft needs none)
+  std::optional<DType> draft_dtype;  // else the checkpoint's
   int tp = 1;
   int pp = 1;
   int threads_per_rank = 1;
   int max_num_seqs = 16;
-  int max_num_rows = 512;             // of one batch; at least every engine's max_num_batched_tokens
+  int max_num_rows = 512;  // of one batch; at least every engine's max_num_batched_tokens
   int max_draft_len = 8;
-  int max_model_len = 0;              // 0: the target's
+  int max_model_len = 0;  // 0: the target's
   int block_size = 16;
-  int num_blocks = 1024;              // KV pages of target and draft each, touched when first used
+  int num_blocks = 1024;  // KV pages of target and draft each, touched when first used
 };
 
 /// Where a draft model of its own lies under TP.
@@ -47,12 +47,12 @@ struct EngineSetup {
   int num_speculative_tokens = 0;
   int max_num_seqs = 1;
   int max_num_batched_tokens = 512;
-  int num_blocks = 0;                 // 0: the rig's
+  int num_blocks = 0;  // 0: the rig's
   PrefixCaching prefix_caching = PrefixCaching::off;
-  int num_micro_batches = 0;          // 0: one a stage, 1 with run_ahead
+  int num_micro_batches = 0;  // 0: one a stage, 1 with run_ahead
   int run_ahead = 0;
-  Model* target = nullptr;            // null: the rig's
-  Model* draft = nullptr;             // null: the rig's
+  Model* target = nullptr;  // null: the rig's
+  Model* draft = nullptr;   // null: the rig's
   std::function<std::unique_ptr<Proposer>(std::unique_ptr<Proposer>)> wrap_proposer;
   std::function<std::unique_ptr<Verifier>(std::unique_ptr<Verifier>)> wrap_verifier;
 };

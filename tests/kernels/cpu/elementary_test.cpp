@@ -63,7 +63,8 @@ TEST(Elementary, SinCosAtEveryPositionOfALongContext) {
   for (int position = 0; position < 1 << 18; position += 7)
     for (const double inv_freq : {1.0, 0.749894, 0.01, 1.1547819846894582e-4}) {
       const math::SinCos got = math::sin_cos(position * inv_freq);
-      worst = std::max({worst, std::fabs(got.sin - std::sin(position * inv_freq)), std::fabs(got.cos - std::cos(position * inv_freq))});
+      worst = std::max({worst, std::fabs(got.sin - std::sin(position * inv_freq)),
+                        std::fabs(got.cos - std::cos(position * inv_freq))});
     }
   EXPECT_LE(worst, 4e-16);
 }

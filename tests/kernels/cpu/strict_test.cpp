@@ -53,7 +53,10 @@ struct GemmCase {
 class GemmRunner {
  public:
   GemmRunner(Backend& backend, const GemmCase& c, int num_rows)
-      : backend_(backend), case_(c), x_(random_values(size_t(num_rows * c.k), 5)), bias_(backend, random_values(size_t(c.n), 6)) {
+      : backend_(backend),
+        case_(c),
+        x_(random_values(size_t(num_rows * c.k), 5)),
+        bias_(backend, random_values(size_t(c.n), 6)) {
     const StoredMatrix a(c.n / 2, c.k, c.dtype, 1), b(c.n / 2, c.k, c.dtype, 2);
     const HostWeight parts[] = {a.host(), b.host()};
     weight_ = backend.pack(parts, {.dtype = c.dtype, .pair_panels = c.glu});
@@ -77,7 +80,8 @@ class GemmRunner {
 TEST(Strict, GemmRowsDoNotDependOnTheBatch) {
   for (const Isa isa : isas_here()) {
     const auto backend = cpu(2, isa);
-    for (const GemmCase& c : {GemmCase{}, GemmCase{.dtype = DType::f32, .n = 64, .k = 128}, GemmCase{.dtype = DType::f16, .glu = true}}) {
+    for (const GemmCase& c :
+         {GemmCase{}, GemmCase{.dtype = DType::f32, .n = 64, .k = 128}, GemmCase{.dtype = DType::f16, .glu = true}}) {
       const GemmRunner gemm(*backend, c, 300);
       std::vector<int> sizes = isa == Isa::scalar ? std::vector<int>{1, 2, 7, 13} : sizes_1_to_64();
       sizes.push_back(300);
@@ -112,14 +116,16 @@ TEST(Strict, TheCheckerSeesAKernelThatDependsOnTheNumberOfRows) {
 }
 
 TEST(Strict, GemmBitsAreEqualAcrossThreadsAndInstructionSets) {
-  for (const GemmCase& c : {GemmCase{}, GemmCase{.dtype = DType::f32, .n = 512, .k = 300}, GemmCase{.dtype = DType::f16, .n = 96, .k = 512, .glu = true}})
+  for (const GemmCase& c : {GemmCase{}, GemmCase{.dtype = DType::f32, .n = 512, .k = 300},
+                            GemmCase{.dtype = DType::f16, .n = 96, .k = 512, .glu = true}})
     for (const int rows : {1, 6, 29}) {
       const auto first = cpu(1);
       const std::vector<float> want = GemmRunner(*first, c, rows)(0, rows);
       for (const Isa isa : isas_here())
         for (const int threads : {1, 2, 3}) {
           const auto backend = cpu(threads, isa);
-          EXPECT_TRUE(same_bits(GemmRunner(*backend, c, rows)(0, rows), want)) << isa_name(isa) << " threads " << threads;
+          EXPECT_TRUE(same_bits(GemmRunner(*backend, c, rows)(0, rows), want))
+              << isa_name(isa) << " threads " << threads;
         }
     }
 }
@@ -157,14 +163,26 @@ std::vector<float> row_ops(Backend& backend, const std::vector<float>& x, int d,
   GuardedRows residual(backend, count, d, rows), out(backend, count, d);
   DeviceArray weight(backend, random_values(size_t(d), 8)), bias(backend, random_values(size_t(d), 9));
   backend.norm({.residual = residual.view(), .delta = residual.view(), .weight = weight.data(), .out = out.view()});
-  backend.norm({.kind = NormKind::layer, .residual = residual.view(), .delta = out.view(), .weight = weight.data(), .bias = bias.data(), .out = out.view()});
-  for (const Activation a : {Activation::gelu, Activation::silu, Activation::gelu_tanh}) backend.activation({.x = out.view(), .activation = a});
+  backend.norm({.kind = NormKind::layer,
+                .residual = residual.view(),
+                .delta = out.view(),
+                .weight = weight.data(),
+                .bias = bias.data(),
+                .out = out.view()});
+  for (const Activation a : {Activation::gelu, Activation::silu, Activation::gelu_tanh})
+    backend.activation({.x = out.view(), .activation = a});
   std::vector<double> inv_freq;
   for (int i = 0; i < d / 4; ++i) inv_freq.push_back(std::pow(10000.0, -4.0 * i / d));
   std::vector<int32_t> position;
   for (int r = 0; r < count; ++r) position.push_back((first + r) * 997);
   for (const RopeLayout layout : {RopeLayout::half_split, RopeLayout::interleaved})
-    backend.rope({.x = residual.view(), .num_heads = 2, .head_dim = d / 2, .rotary_dim = d / 4 * 2, .layout = layout, .inv_freq = inv_freq, .position = position});
+    backend.rope({.x = residual.view(),
+                  .num_heads = 2,
+                  .head_dim = d / 2,
+                  .rotary_dim = d / 4 * 2,
+                  .layout = layout,
+                  .inv_freq = inv_freq,
+                  .position = position});
   std::vector<float> all;
   const std::vector<float> a = residual.read(), b = out.read();
   for (int r = 0; r < count; ++r) {
@@ -196,9 +214,9 @@ struct AttentionSetup {
   int block_size = 16;
   DType dtype = DType::f32;
   int window = 0;
-  uint32_t placement = 0;       // seed of the page order
+  uint32_t placement = 0;        // seed of the page order
   std::vector<int> pieces = {};  // empty: the whole at once
-  int neighbours = 0;           // copies of the rows as further sequences in the same batch
+  int neighbours = 0;            // copies of the rows as further sequences in the same batch
 };
 
 std::vector<float> prefill(Backend& backend, const AttentionSetup& s) {
@@ -208,8 +226,8 @@ std::vector<float> prefill(Backend& backend, const AttentionSetup& s) {
   std::iota(block.begin(), block.end(), 0);
   if (s.placement) std::shuffle(block.begin(), block.end(), std::mt19937(s.placement));
   const int q_cols = s.num_heads * s.dim, kv_cols = s.num_kv_heads * s.dim;
-  const std::vector<float> q = random_values(size_t(s.len * q_cols), 1, 2.0f), k = random_values(size_t(s.len * kv_cols), 2),
-                           v = random_values(size_t(s.len * kv_cols), 3);
+  const std::vector<float> q = random_values(size_t(s.len * q_cols), 1, 2.0f),
+                           k = random_values(size_t(s.len * kv_cols), 2), v = random_values(size_t(s.len * kv_cols), 3);
   std::vector<float> result;
   int done = 0;
   for (size_t piece = 0; done < s.len; ++piece) {
@@ -219,7 +237,8 @@ std::vector<float> prefill(Backend& backend, const AttentionSetup& s) {
     };
     GuardedRows k_rows(backend, count, kv_cols, rows(k, kv_cols)), v_rows(backend, count, kv_cols, rows(v, kv_cols));
     std::vector<int32_t> slot, kv_len;
-    for (int p = done; p < done + count; ++p) slot.push_back(block[size_t(p / s.block_size)] * s.block_size + p % s.block_size);
+    for (int p = done; p < done + count; ++p)
+      slot.push_back(block[size_t(p / s.block_size)] * s.block_size + p % s.block_size);
     backend.store_kv({.k = k_rows.view(), .v = v_rows.view(), .slot = slot, .kv = kv.view()});
     std::vector<SeqSpan> seqs;
     std::vector<float> all_q;
@@ -230,8 +249,15 @@ std::vector<float> prefill(Backend& backend, const AttentionSetup& s) {
       for (int r = 0; r < count; ++r) kv_len.push_back(done + r + 1);
     }
     GuardedRows q_rows(backend, int(kv_len.size()), q_cols, all_q), out(backend, int(kv_len.size()), q_cols);
-    backend.attention({.q = q_rows.view(), .out = out.view(), .num_heads = s.num_heads, .scale = 0.17f, .window = s.window,
-                       .seqs = seqs, .kv_len = kv_len, .block = block, .kv = kv.view()});
+    backend.attention({.q = q_rows.view(),
+                       .out = out.view(),
+                       .num_heads = s.num_heads,
+                       .scale = 0.17f,
+                       .window = s.window,
+                       .seqs = seqs,
+                       .kv_len = kv_len,
+                       .block = block,
+                       .kv = kv.view()});
     const std::vector<float> got = out.read();
     result.insert(result.end(), got.begin(), got.begin() + count * q_cols);
     for (int copy = 1; copy <= s.neighbours; ++copy)
@@ -250,7 +276,8 @@ TEST(Strict, AttentionRowsDependOnTheirKeysOnly) {
       const auto check = [&](Backend& backend, AttentionSetup setup, const std::string& what) {
         setup.dtype = dtype;
         setup.window = window;
-        EXPECT_TRUE(same_bits(prefill(backend, setup), want)) << what << " window " << window << " " << dtype_name(dtype);
+        EXPECT_TRUE(same_bits(prefill(backend, setup), want))
+            << what << " window " << window << " " << dtype_name(dtype);
       };
       check(*one, {.placement = 7}, "page placement");
       check(*one, {.block_size = 48, .placement = 8}, "block size");
@@ -260,7 +287,8 @@ TEST(Strict, AttentionRowsDependOnTheirKeysOnly) {
       for (const Isa isa : isas_here())
         for (const int threads : {1, 2, 3}) {
           const auto backend = cpu(threads, isa);
-          check(*backend, {.placement = 3, .pieces = {600, 1, 6, 13}}, isa_name(isa) + " threads " + std::to_string(threads));
+          check(*backend, {.placement = 3, .pieces = {600, 1, 6, 13}},
+                isa_name(isa) + " threads " + std::to_string(threads));
         }
     }
   }

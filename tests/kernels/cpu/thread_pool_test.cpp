@@ -31,7 +31,8 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
 TEST(ThreadPool, ManyJobsInARowStaySeparate) {
   ThreadPool pool(3, true);
   std::vector<int64_t> sum(16, 0);
-  for (int64_t job = 0; job < 20000; ++job) pool.parallel_for(int64_t(sum.size()), [&](int64_t task, int) { sum[size_t(task)] += job; });
+  for (int64_t job = 0; job < 20000; ++job)
+    pool.parallel_for(int64_t(sum.size()), [&](int64_t task, int) { sum[size_t(task)] += job; });
   EXPECT_EQ(sum, std::vector<int64_t>(16, 20000 * 19999 / 2));
 }
 
