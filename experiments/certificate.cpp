@@ -59,7 +59,10 @@ void certify(RunResult& run) {
   }
   for (CellResult& cell : run.cells) {
     if (!usable(cell)) continue;
-    if (&cell == first) {
+    const auto placement = by_placement.find({cell.axes.tp, cell.axes.pp});
+    // Sums follow one tree at tp 1, 2, 4 and 8; at others a placement has bits of its own.
+    const bool own_bits = cell.axes.tp != 1 && cell.axes.tp != 2 && cell.axes.tp != 4 && cell.axes.tp != 8;
+    if (&cell == first || (own_bits && placement != by_placement.end() && placement->second == &cell)) {
       // Its repetitions must agree with each other all the same.
       cell.certificate = token_exact_certificate(cell, cell);
       if (cell.certificate.status == CertificateStatus::pass) cell.certificate.status = CertificateStatus::baseline;
@@ -70,8 +73,7 @@ void certify(RunResult& run) {
     } else if (!token_exact_rule(cell)) {
       cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = "the rejection rule keeps the law, not the tokens; use rule coupled for a token-exact certificate"};
     } else {
-      const auto twin = by_placement.find({cell.axes.tp, cell.axes.pp});
-      const CellResult& reference = twin != by_placement.end() && twin->second != &cell ? *twin->second : *first;
+      const CellResult& reference = placement != by_placement.end() && placement->second != &cell ? *placement->second : *first;
       cell.certificate = token_exact_certificate(cell, reference);
     }
   }

@@ -16,6 +16,7 @@ namespace paceline {
 
 ExitCode run_command(const RunCommand& command) {
   const LoadedConfig loaded = load_config(command.config, command.overrides);
+  if (loaded.config.report.slo_ttft_ms || loaded.config.report.slo_tpot_ms) spdlog::warn("report.slo is recorded, but no report uses it yet");
   const std::unique_ptr<Progress> progress = make_progress(parse_progress_mode(command.progress), standard_error_terminal());
   auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));
   spdlog::set_default_logger(logger);
@@ -27,7 +28,7 @@ ExitCode run_command(const RunCommand& command) {
   std::fflush(stdout);
   spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
   spdlog::default_logger()->sinks().clear();
-  return outcome.exit_code;
+  return outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
 }
 
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides) {

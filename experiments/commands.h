@@ -21,6 +21,12 @@ struct RunCommand {
 };
 ExitCode run_command(const RunCommand& command);
 
+enum class BaselineUse : uint8_t { compare, update };
+
+/// Runs the experiment and compares token hashes and counters with `baseline` (or writes it). Exit code 7 when they
+/// differ; the differences go to stdout, one a line.
+ExitCode regress_command(const RunCommand& command, const std::filesystem::path& baseline, BaselineUse use);
+
 /// Cells, skips with reasons, loads and memory per rank; nothing is loaded.
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides);
 
@@ -52,6 +58,8 @@ ExitCode explain_command(const std::string& topic);
 
 /// How often the user has asked to stop (SIGINT, SIGTERM) since install_interrupt_handler().
 int num_interrupts();
+/// 130 or 143, by the last signal.
+ExitCode interrupt_exit_code();
 void install_interrupt_handler();
 
 }  // namespace paceline

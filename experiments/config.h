@@ -59,7 +59,7 @@ struct SchedulerConfig {
   std::optional<int> max_model_len;  // none: the model's own, cut to what the KV cache holds
   BatchingMode batching = BatchingMode::continuous;
   int static_batch_size = 20;  // requests of one padded turn
-  bool run_ahead = true;
+  bool run_ahead = false;
 };
 
 struct EngineConfig {

@@ -185,14 +185,14 @@ void add_engine(std::vector<KeySpec>& rows) {
                      {.min = 0, .max = 86400, .above_min = true, .unit = "s"},
                      "Deadline of every wait between ranks."));
   rows.push_back(key("engine.kv_cache.block_size", MEMBER(engine.kv_cache.block_size),
-                     {.min = 1, .max = 1024, .unit = "tokens"}, "Tokens of one KV page."));
+                     {.min = 16, .max = 1024, .unit = "tokens"}, "Tokens of one KV page, a multiple of 16."));
   rows.push_back(key("engine.kv_cache.memory_fraction", MEMBER(engine.kv_cache.memory_fraction),
                      {.min = 0, .max = 1, .above_min = true},
                      "Share of the memory left beside weights and workspace that the KV cache may take."));
   rows.push_back(key("engine.kv_cache.prefix_caching", MEMBER(engine.kv_cache.prefix_caching), {},
                      "Reuse the pages of equal prompt prefixes; off in benchmarks unless asked for."));
   rows.push_back(key("engine.kv_cache.dtype", MEMBER(engine.kv_cache.dtype), {.choices = dtypes()},
-                     "Type of keys and values in the cache; auto follows the weights."));
+                     "Type of keys and values in the cache; auto is float32 on the CPU."));
   rows.push_back(key("engine.scheduler.max_num_seqs", MEMBER(engine.scheduler.max_num_seqs),
                      {.min = 1, .max = 65536, .unit = "sequences"}, "Sequences that run at the same time."));
   rows.push_back(key("engine.scheduler.max_num_batched_tokens", MEMBER(engine.scheduler.max_num_batched_tokens),
@@ -206,7 +206,7 @@ void add_engine(std::vector<KeySpec>& rows) {
                      {.min = 1, .max = 65536, .unit = "requests", .scope = KeyScope::static_batching},
                      "Requests of one turn of static batching."));
   rows.push_back(key("engine.scheduler.run_ahead", MEMBER(engine.scheduler.run_ahead), {},
-                     "Launch step n+1 before step n is collected."));
+                     "Launch step n+1 before step n is collected: for devices that run beside the host."));
   rows.push_back(key("engine.numerics", MEMBER(engine.numerics), {},
                      "strict: a row's bits do not depend on batch, threads or ranks; fast drops that for speed."));
   rows.push_back(key("engine.cuda_graphs", MEMBER(engine.cuda_graphs), {}, "Record and replay steps on CUDA."));

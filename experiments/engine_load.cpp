@@ -66,6 +66,9 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   if (plan.max_model_len > longest_sequence(plan.target)) {
     fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions", plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
   }
+  if (!config.engine.parallel.pad_vocab && plan.target.vocab_size % placement.tp != 0) {
+    fail(ExitCode::usage, "engine.parallel.pad_vocab: the vocabulary of {} is not divisible by tp {}; set pad_vocab to true (it adds {} rows) or use another tp", plan.target.vocab_size, placement.tp, placement.tp - plan.target.vocab_size % placement.tp);
+  }
   plan.max_num_seqs = scheduler.batching == BatchingMode::static_turns ? scheduler.static_batch_size : scheduler.max_num_seqs;
   plan.max_num_logit_rows = plan.max_num_seqs * (limits.max_draft_len + 1);
   plan.max_num_rows = std::max({scheduler.max_num_batched_tokens, plan.max_num_seqs * 8});
@@ -93,6 +96,12 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     }
     memory.draft_block_bytes = total_block_bytes(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype);
     memory.workspace_bytes += size_t(draft_tp) * workspace_bytes(*plan.draft, transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len), draft_tp);
+  }
+  if (!scheduler.max_model_len) {  // auto: the model's, cut to what the KV cache holds
+    memory.max_model_len = block_size;
+    const int64_t tokens = plan_memory(memory).blocks_that_fit * block_size;
+    plan.max_model_len = int(std::min<int64_t>(plan.max_model_len, tokens));
+    memory.max_model_len = plan.max_model_len;
   }
   plan.memory = plan_memory(memory);
   return plan;
@@ -146,9 +155,15 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   options.num_speculative_tokens = cell.speculation.num_speculative_tokens;
   options.scheduler = {.max_num_seqs = plan_.max_num_seqs, .max_num_batched_tokens = scheduler.max_num_batched_tokens, .max_model_len = plan_.max_model_len, .batching = is_static ? Batching::static_padded : Batching::continuous};
   // A padded turn walks through the stages as one batch: that is what it is measured for.
+  if (scheduler.run_ahead) {
+    options.run_ahead = 1;
+    options.scheduler.max_steps_per_seq = 2;
+  }
   if (!is_static) options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
 
-  const VerifyRule rule = cell.speculation.forced_acceptance_length ? VerifyRule::forced : parse_rule(cell.speculation.rule, cell.sampling.temperature <= 1e-5);
+  const bool greedy = cell.sampling.temperature <= 1e-5;
+  VerifyRule rule = greedy ? VerifyRule::greedy : parse_rule(cell.speculation.rule, greedy);
+  if (cell.speculation.forced_acceptance_length) rule = VerifyRule::forced;
   ProposerSetup setup;
   setup.ngram = {.min_n = cell.speculation.ngram.min, .max_n = cell.speculation.ngram.max, .match = parse_ngram_match(cell.speculation.ngram.match)};
   if (wants_draft(cell)) {
@@ -178,6 +193,7 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"proposer", engine.proposer_name()},
       {"num_speculative_tokens", engine.num_speculative_tokens()},
       {"rule", engine.verifier().rule_name()},
+      {"run_ahead", cell.engine.scheduler.run_ahead},
       {"lossless", engine.verifier().lossless()},
   };
 }

@@ -7,14 +7,21 @@
 namespace paceline {
 namespace {
 
-// A signal handler can reach nothing but a static object of this kind.
+// A signal handler can reach nothing but static objects of this kind.
 volatile std::sig_atomic_t g_num_interrupts = 0;
 
-extern "C" void on_interrupt(int) { g_num_interrupts = g_num_interrupts + 1; }
+volatile std::sig_atomic_t g_last_signal = SIGINT;
+
+extern "C" void on_interrupt(int signal) {
+  g_last_signal = signal;
+  g_num_interrupts = g_num_interrupts + 1;
+}
 
 }  // namespace
 
 int num_interrupts() { return int(g_num_interrupts); }
+
+ExitCode interrupt_exit_code() { return g_last_signal == SIGTERM ? ExitCode::terminated : ExitCode::interrupted; }
 
 void install_interrupt_handler() {
   struct sigaction action {};

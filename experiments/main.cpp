@@ -12,7 +12,7 @@ namespace {
 
 using namespace paceline;
 
-const std::vector<std::string> kCommands = {"run", "plan", "models", "generate", "tokenize", "verify-model", "explain"};
+const std::vector<std::string> kCommands = {"run", "plan", "models", "generate", "tokenize", "verify-model", "regress", "explain"};
 
 /// `runexp configs/x.json …` is `runexp run configs/x.json …`; a word that is neither a command nor a file gets a hint.
 std::vector<std::string> with_implied_run(std::vector<std::string> args) {
@@ -54,6 +54,17 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   run_app->add_option("--results", run.results_root, "folder for results")->capture_default_str();
   run_app->add_option("--ui", run.progress, "auto, live, plain or quiet")->capture_default_str();
   run_app->callback([&] { code = run_command(run); });
+
+  RunCommand regress{.config = {}, .overrides = {}, .argv = run.argv};
+  std::filesystem::path baseline = "results/baselines/cpu.json";
+  bool update_baseline = false;
+  CLI::App* regress_app = app.add_subcommand("regress", "run an experiment and compare token hashes and counters with a baseline");
+  add_config_options(*regress_app, regress.config, regress.overrides);
+  regress_app->add_option("--baseline", baseline, "baseline file")->capture_default_str();
+  regress_app->add_flag("--update-baseline", update_baseline, "write the baseline instead of comparing");
+  regress_app->add_option("--results", regress.results_root, "folder for results")->capture_default_str();
+  regress_app->add_option("--ui", regress.progress, "auto, live, plain or quiet")->capture_default_str();
+  regress_app->callback([&] { code = regress_command(regress, baseline, update_baseline ? BaselineUse::update : BaselineUse::compare); });
 
   std::filesystem::path plan_config;
   ConfigOverrides plan_overrides;

@@ -156,7 +156,7 @@ void add_correctness(const View& view, std::vector<VerdictSentence>& out) {
     if (cell.status != CellStatus::done) continue;
     if (cell.certificate.status == CertificateStatus::fail) {
       out.push_back({VerdictKind::correctness,
-                     fmt::format("NOT LOSSLESS: {} differs from its reference in {} of {} tokens{}{}.", view.label(s),
+                     fmt::format("NOT LOSSLESS: {} differs from its reference in {} requests ({} tokens compared){}{}.", view.label(s),
                                  cell.certificate.mismatches, cell.certificate.tokens_checked,
                                  cell.certificate.detail.empty() ? "" : ": ", cell.certificate.detail),
                      true});

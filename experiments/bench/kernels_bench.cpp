@@ -15,6 +15,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "experiments/bench/ceilings.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cpu/mapped_memory.h"
@@ -23,48 +24,11 @@
 namespace paceline {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using namespace bench;
 
 int num_threads() {
   const char* text = std::getenv("PACELINE_BENCH_THREADS");
   return text ? std::max(1, std::atoi(text)) : usable_cores();
-}
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-#if defined(__x86_64__)
-#define PACELINE_BENCH_TARGET __attribute__((target("avx2,fma")))
-#else
-#define PACELINE_BENCH_TARGET
-#endif
-typedef float Float8 __attribute__((vector_size(32)));
-
-/// Sum over `bytes` read as eight streams.
-PACELINE_BENCH_TARGET void read_streams(const char* from, size_t bytes, float* sink) {
-  const size_t part = bytes / 8 / 64 * 64;
-  Float8 sum[8] = {};
-  for (size_t at = 0; at < part; at += 64)
-    for (int stream = 0; stream < 8; ++stream) {
-      const auto* line = reinterpret_cast<const Float8*>(from + size_t(stream) * part + at);
-      sum[stream] += line[0];
-      sum[stream] += line[1];
-    }
-  for (int i = 1; i < 8; ++i) sum[0] += sum[i];
-  *sink = sum[0][0];
-  benchmark::ClobberMemory();
-}
-
-/// Bytes per second that all threads together read from an allocation made and touched as packed weights are.
-double measure_read(ThreadPool& pool, const MappedMemory& memory, int passes) {
-  const auto begin = Clock::now();
-  const size_t piece = size_t{1} << 20;
-  for (int pass = 0; pass < passes; ++pass)
-    pool.parallel_for(int64_t(memory.bytes() / piece), [&](int64_t task, int) {
-      float sink;
-      read_streams(static_cast<const char*>(memory.data()) + size_t(task) * piece, piece, &sink);
-      benchmark::DoNotOptimize(sink);
-    });
-  return double(memory.bytes()) * passes / seconds_since(begin);
 }
 
 void touch(ThreadPool& pool, const MappedMemory& memory) {
@@ -82,56 +46,19 @@ double read_bandwidth() {
     const MappedMemory memory(size_t{84} << 20);
     touch(pool, memory);
     double most = 0;
-    for (int i = 0; i < 20; ++i) most = std::max(most, measure_read(pool, memory, 2));
+    const Region region{static_cast<const char*>(memory.data()), memory.bytes()};
+    for (int i = 0; i < 20; ++i) most = std::max({most, read_rate<Prefetch::off>(pool, {&region, 1}), read_rate<Prefetch::on>(pool, {&region, 1})});
     return most;
   }();
   return best;
 }
 
-#if defined(__x86_64__)
-#define PACELINE_FMA_TARGET __attribute__((target("avx512f")))
-typedef float FloatWide __attribute__((vector_size(64)));
-#else
-#define PACELINE_FMA_TARGET
-typedef float FloatWide __attribute__((vector_size(16)));
-#endif
-
-/// 12 independent chains; written out, for an array would live in memory.
-PACELINE_FMA_TARGET float fma_chains(int64_t steps) {
-  FloatWide s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
-  const FloatWide a = FloatWide{} + 0.999f, b = FloatWide{} + 0.001f;
-  for (int64_t step = 0; step < steps; ++step) {
-#if defined(__x86_64__)
-    asm volatile(
-        "vfmadd213ps %13, %12, %0\n\tvfmadd213ps %13, %12, %1\n\tvfmadd213ps %13, %12, %2\n\t"
-        "vfmadd213ps %13, %12, %3\n\tvfmadd213ps %13, %12, %4\n\tvfmadd213ps %13, %12, %5\n\t"
-        "vfmadd213ps %13, %12, %6\n\tvfmadd213ps %13, %12, %7\n\tvfmadd213ps %13, %12, %8\n\t"
-        "vfmadd213ps %13, %12, %9\n\tvfmadd213ps %13, %12, %10\n\tvfmadd213ps %13, %12, %11"
-        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9), "+v"(s10),
-          "+v"(s11)
-        : "v"(a), "v"(b));
-#else
-    s0 = s0 * a + b, s1 = s1 * a + b, s2 = s2 * a + b, s3 = s3 * a + b, s4 = s4 * a + b, s5 = s5 * a + b;
-    s6 = s6 * a + b, s7 = s7 * a + b, s8 = s8 * a + b, s9 = s9 * a + b, s10 = s10 * a + b, s11 = s11 * a + b;
-#endif
-  }
-  const FloatWide sum = s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11;
-  return sum[0];
-}
-
 /// Floating-point operations per second of all threads together.
 double fma_peak() {
   static const double best = [] {
-    if (best_isa() != Isa::avx512) return 0.0;
     ThreadPool pool(num_threads());
     double most = 0;
-    const int64_t steps = 200'000;
-    for (int i = 0; i < 10; ++i) {
-      const auto begin = Clock::now();
-      pool.parallel_for(pool.num_threads() * 4, [&](int64_t, int) { benchmark::DoNotOptimize(fma_chains(steps)); });
-      most = std::max(
-          most, double(pool.num_threads() * 4 * steps) * 12 * 2 * double(sizeof(FloatWide) / 4) / seconds_since(begin));
-    }
+    for (int i = 0; i < 10; ++i) most = std::max(most, fma_rate(pool));
     return most;
   }();
   return best;
@@ -283,10 +210,11 @@ void run_read(benchmark::State& state, size_t bytes) {
   ThreadPool pool(num_threads());
   const MappedMemory memory(bytes);
   touch(pool, memory);
+  const Region region{static_cast<const char*>(memory.data()), memory.bytes()};
   double bytes_s = 0;
   int64_t passes = 0;
   for (auto _ : state) {
-    bytes_s += measure_read(pool, memory, 1);
+    bytes_s += read_rate<Prefetch::off>(pool, {&region, 1});
     ++passes;
   }
   state.counters["GB/s"] = bytes_s / double(passes) * 1e-9;
