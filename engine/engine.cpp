@@ -28,6 +28,7 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
                  }),
       num_speculative_tokens_(options.num_speculative_tokens) {
   PACELINE_CHECK(options.run_ahead == 0 || options.scheduler.num_micro_batches == 1, "run_ahead {} with {} micro-batches", options.run_ahead, options.scheduler.num_micro_batches);
+  PACELINE_CHECK(options.scheduler.max_steps_per_seq == 1 + options.run_ahead, "run_ahead {} with {} steps per sequence", options.run_ahead, options.scheduler.max_steps_per_seq);
   PACELINE_CHECK(options.scheduler.max_model_len <= target.max_model_len(), "max_model_len {} of {}", options.scheduler.max_model_len, target.max_model_len());
   for (int32_t id : target.spec().eos_token_ids) eos_.insert(id);
 }
@@ -92,6 +93,7 @@ bool Engine::launch_one() {
   StepInFlight flight{.batch = built.batch, .ticket = {}, .rows = {}};
   int next_verdict = 0;
   bool any_prefill = false, any_decode = false;
+  std::vector<const Sequence*> prefilled;
   for (size_t i = 0; i < scheduled.rows.size(); ++i) {
     const ScheduledRows& rows = scheduled.rows[i];
     Request& request = *rows.request;
@@ -101,6 +103,7 @@ bool Engine::launch_one() {
     (prefill ? any_prefill : any_decode) = true;
     if (prefill) counters_.prompt_tokens_computed += rows.num_known;
     if (num_drafts > 0 && !rows.deferred && request.launched / pool_.block_size() != (request.launched + num_drafts) / pool_.block_size()) ++counters_.block_crossings;
+    if (!rows.deferred && rows.wants_logits && rows.num_known > 1) prefilled.push_back(&request.seq);
     if (!rows.deferred) request.launched += rows.num_known;
     request.needs_reset = false;
     request.last_step = built.batch->step;
@@ -114,9 +117,10 @@ bool Engine::launch_one() {
   target_.launch(built.batch);
   flight.ticket = verifier_->launch(built.batch, target_, std::move(built.verify));
   in_flight_.push_back(std::move(flight));
-  const auto end = Clock::now();
-  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, end);
-  phases_.draft += seconds_between(draft_start, draft_end);
+  const auto launched = Clock::now();
+  if (proposer_ && num_speculative_tokens_ > 0 && !prefilled.empty()) proposer_->prefill(prefilled);
+  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, launched);
+  phases_.draft += seconds_between(draft_start, draft_end) + seconds_between(launched, Clock::now());
   return true;
 }
 

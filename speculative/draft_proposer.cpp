@@ -24,7 +24,7 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
   for (size_t i = 0; i < requests.size(); ++i) out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .token = {}, .probs = {}};
   std::vector<Active> active = select(requests);
   if (active.empty()) return;
-  catch_up(active);
+  catch_up(active, std::min(kFirstPassRows, options_.max_num_rows / int(active.size())));
   first_pass(active);
   int longest = 0;
   for (const Active& seq : active) longest = std::max(longest, seq.draft_len);
@@ -34,7 +34,8 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     const Active& seq = active[i];
     const int32_t* drafts = drafted_.data() + i * size_t(options_.max_draft_len);
     Proposal& proposal = out[seq.request];
-    proposal.token.assign(drafts, drafts + seq.draft_len);
+    // -1: the draft model's logits were not numbers there. That costs drafts, never the engine.
+    proposal.token.assign(drafts, std::find(drafts, drafts + seq.draft_len, -1));
     if (!seq.seq->params.sampler.greedy()) {
       if (options_.sampling == DraftSampling::shared_noise) proposal.probs.kind = DraftProbKind::shared_noise;
       if (options_.sampling == DraftSampling::own_noise) {
@@ -92,9 +93,9 @@ void DraftProposer::feed(Batch& batch, Active& active, int end) const {
   active.next_row = end;
 }
 
-// Missing tokens (a fresh prompt, steps without drafts, a lost cache) go through in chunks of max_num_rows.
-void DraftProposer::catch_up(std::vector<Active>& active) {
-  const int allowed = std::min(kFirstPassRows, options_.max_num_rows / int(active.size()));
+// Where more than max_left tokens are missing (a fresh prompt, steps without drafts, a lost cache) all but the last go
+// through in chunks of max_num_rows.
+void DraftProposer::catch_up(std::vector<Active>& active, int max_left) {
   std::shared_ptr<Batch> batch;
   const auto launch = [&] {
     if (!batch) return;
@@ -105,7 +106,7 @@ void DraftProposer::catch_up(std::vector<Active>& active) {
   for (Active& seq : active) {
     const int length = seq.seq->length();
     stats_.catchup_tokens += length - 1 - seq.next_row;
-    if (length - seq.next_row <= allowed) continue;
+    if (length - seq.next_row <= max_left) continue;
     while (seq.next_row < length - 1) {
       if (!batch) batch = new_batch();
       const int room = options_.max_num_rows - batch->num_rows();
@@ -114,6 +115,19 @@ void DraftProposer::catch_up(std::vector<Active>& active) {
     }
   }
   launch();
+}
+
+// All known tokens but the last: that one goes with the first drafting pass.
+void DraftProposer::prefill(std::span<const Sequence* const> sequences) {
+  std::vector<Active> active;
+  for (const Sequence* seq : sequences) {
+    if (seq->length() > model_.max_model_len()) continue;
+    if (!pool_.knows(seq->id)) pool_.attach(seq->id, seq->tokens);
+    const int valid = settle_cache(*seq);
+    if (pool_.reserve(seq->id, seq->length() - 1)) active.push_back({.seq = seq, .next_row = valid});
+  }
+  catch_up(active, 1);  // nothing is read back: later passes queue behind it
+  for (const Active& seq : active) pool_.commit(seq.seq->id, std::max(pool_.cached(seq.seq->id), seq.next_row), seq.seq->tokens);
 }
 
 void DraftProposer::first_pass(std::vector<Active>& active) {

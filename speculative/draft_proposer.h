@@ -34,6 +34,7 @@ class DraftProposer final : public Proposer {
   std::string_view name() const override { return "draft"; }
   ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
+  void prefill(std::span<const Sequence* const> sequences) override;
   void drop(SeqId seq) override;
   ProposerStats stats() const override { return stats_; }
   const BlockPool& pool() const { return pool_; }
@@ -55,7 +56,7 @@ class DraftProposer final : public Proposer {
 
   std::vector<Active> select(std::span<const DraftRequest> requests);
   int settle_cache(const Sequence& seq);
-  void catch_up(std::vector<Active>& active);
+  void catch_up(std::vector<Active>& active, int max_left);
   void first_pass(std::vector<Active>& active);
   void next_pass(const std::vector<Active>& active, int index);
   void feed(Batch& batch, Active& active, int end) const;

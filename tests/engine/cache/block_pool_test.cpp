@@ -99,6 +99,10 @@ TEST(BlockPool, AHitLeavesOneTokenToCompute) {
     EXPECT_EQ(hit, (length - 1) / 4 * 4);
     EXPECT_LT(hit, length);
     EXPECT_EQ(pool.cached(2), hit);
+    EXPECT_EQ(pool.prefix_hit_tokens(), 0);  // an admission that fails later is no hit
+    pool.release(2, 0);
+    pool.attach(2, prefix);
+    compute(pool, 2, prefix);
     EXPECT_EQ(pool.prefix_hit_tokens(), hit);
     for (int page = 0; page < hit / 4; ++page) EXPECT_EQ(pool.pages(1)[size_t(page)], pool.pages(2)[size_t(page)]);
     pool.check();

@@ -40,7 +40,8 @@ class Pairs {
   template <class Visit>
   void for_each_pair(const std::vector<int>& row, const Visit& visit) const {
     for (size_t a = 0; a < row.size(); ++a) {
-      for (size_t b = a + 1; b < row.size(); ++b) visit((offset_[a] + size_t(row[a])) * size_ + offset_[b] + size_t(row[b]));
+      for (size_t b = a + 1; b < row.size(); ++b)
+        visit((offset_[a] + size_t(row[a])) * size_ + offset_[b] + size_t(row[b]));
     }
   }
 

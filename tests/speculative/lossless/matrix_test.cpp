@@ -16,10 +16,12 @@ namespace {
 
 constexpr uint64_t kSeed = 7;
 constexpr int64_t kDefaultTokens = 200'000;
-constexpr double kTrainedShare = 0.82;         // of the tokens from trained models; at least 80 % are wanted
-constexpr double kMinShare = 0.05;             // of accepted and of rejected drafts in a cell
-constexpr int64_t kMinDraftsToJudge = 300;     // fewer drafts say nothing about a share of 5 %
+constexpr double kTrainedShare = 0.82;      // of the tokens from trained models; at least 80 % are wanted
+constexpr double kMinShare = 0.05;          // of accepted and of rejected drafts in a cell
+constexpr int64_t kMinDraftsToJudge = 300;  // fewer drafts say nothing about a share of 5 %
+constexpr int64_t kMinTokensToJudgeGolden = 200;
 constexpr int64_t kMinTokensToJudgeRun = 20'000;
+constexpr int64_t kMinTokensToJudgeCell = 100'000;  // of the run
 
 struct Layout {
   int tp, pp;
@@ -73,37 +75,68 @@ int64_t token_goal() {
   return text ? std::max<int64_t>(1000, std::atoll(text)) : kDefaultTokens;
 }
 
+/// Of what the largest sequences of a batch fill when all of them are at their ends.
+double pool_share(const Cell& cell) {
+  if (cell.pool == Pool::ample) return cell.batch == 1 && cell.caching == PrefixCaching::on ? 4.0 : 1.3;
+  // Under the small budget few of many sequences get rows at all.
+  return cell.batch == 16 && cell.budget < 100 ? 0.25 : 0.55;
+}
+
 RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& workload, int64_t goal) {
   // A lone sequence is never preempted: where that is asked for, two run at a time.
   const int concurrency = cell.pool == Pool::tight ? std::max(2, cell.batch) : cell.batch;
-  Workload::RequestOptions wanted{.rule = cell.rule, .seed = kSeed + 1000 * index, .min_requests = concurrency + 2, .min_tokens = goal};
-  if (cell.caching == PrefixCaching::on) wanted.num_prompts = 10;  // prompts come again soon
+  Workload::RequestOptions wanted{
+      .rule = cell.rule, .seed = kSeed + 1000 * index, .min_requests = concurrency + 2, .min_tokens = goal};
+  if (cell.caching == PrefixCaching::on) wanted.num_distinct = concurrency <= 3 ? 2 : 10;  // prompts come again soon
   wanted.max_tokens = int(std::max<int64_t>(12, goal / (concurrency + 2)));
   const auto requests = workload.requests(wanted);
-  EngineSetup setup{.proposer = cell.proposer, .rule = cell.rule, .num_speculative_tokens = cell.draft_len, .max_num_seqs = concurrency, .max_num_batched_tokens = cell.budget, .prefix_caching = cell.caching};
+  EngineSetup setup{.proposer = cell.proposer,
+                    .rule = cell.rule,
+                    .num_speculative_tokens = cell.draft_len,
+                    .max_num_seqs = concurrency,
+                    .max_num_batched_tokens = cell.budget,
+                    .prefix_caching = cell.caching};
   setup.ngram = {.min_n = 1, .max_n = 4, .match = index % 2 ? NgramMatch::last : NgramMatch::first};
   if (index % 2) setup.draft_placement = DraftPlacement::last_stage;
-  const double share = cell.pool == Pool::tight ? (concurrency == 2 ? 0.8 : 0.6) : 1.3;
-  setup.num_blocks = std::min(blocks_for(requests, concurrency, rig.options().block_size, share), rig.options().num_blocks);
+  setup.num_blocks =
+      std::min(blocks_for(requests, concurrency, rig.options().block_size, pool_share(cell)), rig.options().num_blocks);
   auto engine = rig.make_engine(setup);
   return run_checked(*engine, requests, {.before_step = {}, .draft = rig.draft_proposer(), .cancelled = nullptr});
 }
 
 void print_header() {
-  fmt::print("{:>4} {:<10} {:>2} {:>5} {:<5} {:<5} {:<9} {:<7} {:>6} | {:>7} {:>7} {:>8} {:>5} {:>7} {:>6} {:>6} {:>7}\n", "cell", "proposer", "k", "batch", "cache", "pool", "ranks", "rule", "budget", "tokens", "drafted", "accepted", "wrong", "preempt", "hits", "mixed", "crossed");
+  fmt::print(
+      "{:>4} {:<10} {:>2} {:>5} {:<5} {:<5} {:<9} {:<7} {:>6} | {:>7} {:>7} {:>8} {:>5} {:>7} {:>6} {:>6} {:>7}\n",
+      "cell", "proposer", "k", "batch", "cache", "pool", "ranks", "rule", "budget", "tokens", "drafted", "accepted",
+      "wrong", "preempt", "hits", "mixed", "crossed");
 }
 
 void print_cell(size_t index, const Cell& cell, const RunReport& report) {
   const Layout& layout = kLayouts[cell.layout];
   const std::string ranks = fmt::format("TP{}xPP{}", layout.tp, layout.pp);
-  fmt::print("{:>4} {:<10} {:>2} {:>5} {:<5} {:<5} {:<9} {:<7} {:>6} | {:>7} {:>7} {:>7.1f}% {:>5} {:>7} {:>6} {:>6} {:>7}\n", index, rig_proposer_name(cell.proposer), cell.draft_len, cell.batch, cell.caching == PrefixCaching::on ? "on" : "off", cell.pool == Pool::tight ? "tight" : "ample", ranks, cell.rule == VerifyRule::greedy ? "greedy" : "coupled", cell.budget, report.tokens, report.counters.drafted, 100.0 * report.accepted_share(), report.mismatches, report.counters.preemptions, report.prefix_hit_tokens, report.counters.mixed_steps, report.counters.block_crossings);
+  fmt::print(
+      "{:>4} {:<10} {:>2} {:>5} {:<5} {:<5} {:<9} {:<7} {:>6} | {:>7} {:>7} {:>7.1f}% {:>5} {:>7} {:>6} {:>6} {:>7}\n",
+      index, rig_proposer_name(cell.proposer), cell.draft_len, cell.batch,
+      cell.caching == PrefixCaching::on ? "on" : "off", cell.pool == Pool::tight ? "tight" : "ample", ranks,
+      cell.rule == VerifyRule::greedy ? "greedy" : "coupled", cell.budget, report.tokens, report.counters.drafted,
+      100.0 * report.accepted_share(), report.mismatches, report.counters.preemptions, report.prefix_hit_tokens,
+      report.counters.mixed_steps, report.counters.block_crossings);
   std::cout.flush();
+}
+
+/// What a cell that forces something is for must have happened; too short a run may miss it.
+void judge_events(const Cell& cell, const RunReport& report) {
+  EXPECT_TRUE(cell.pool == Pool::ample || report.counters.preemptions > 0) << "nothing was preempted";
+  EXPECT_TRUE(cell.caching == PrefixCaching::off || report.prefix_hit_tokens > 0) << "no prefix was found";
+  EXPECT_GT(report.counters.block_crossings, 0);
 }
 
 void judge_cell(const Cell& cell, const RunReport& trained, const RunReport& golden) {
   for (const RunReport* report : {&trained, &golden}) {
     EXPECT_TRUE(report->clean()) << report->describe();
-    EXPECT_GT(report->counters.drafted, 0) << "nothing was proposed";
+    // A few random tokens may hold nothing to look up; learnt text always does.
+    const bool must_propose = report == &trained || report->tokens >= kMinTokensToJudgeGolden;
+    EXPECT_TRUE(!must_propose || report->counters.drafted > 0) << "nothing was proposed";
     if (cell.proposer == RigProposer::self_draft) {
       EXPECT_EQ(report->counters.accepted, report->counters.drafted) << "a self-draft was rejected";
     }
@@ -133,14 +166,16 @@ TEST(LosslessMatrix, TokensEqualPlainDecoding) {
 
   const int num_prompts = int(std::clamp<int64_t>(goal / 8000, 6, 64));
   Workload trained = Workload::trained(num_prompts, std::min(num_prompts, 24), goal < 50'000 ? 64 : 128);
-  Workload goldens[] = {Workload::golden("llama-gqa-tied", num_prompts, 64), Workload::golden("llama", num_prompts, 64)};
+  Workload goldens[] = {Workload::golden("llama-gqa-tied", num_prompts, 64),
+                        Workload::golden("llama", num_prompts, 64)};
 
   RunReport total, total_trained;
   int64_t tokens_per_rule[2] = {0, 0};
   print_header();
   for (int layout = 0; layout < 4; ++layout) {  // one load of each model per layout
     EngineRig trained_rig(trained.rig_options(kLayouts[layout].tp, kLayouts[layout].pp));
-    EngineRig golden_rigs[] = {EngineRig(goldens[0].rig_options(kLayouts[layout].tp, kLayouts[layout].pp)), EngineRig(goldens[1].rig_options(kLayouts[layout].tp, kLayouts[layout].pp))};
+    EngineRig golden_rigs[] = {EngineRig(goldens[0].rig_options(kLayouts[layout].tp, kLayouts[layout].pp)),
+                               EngineRig(goldens[1].rig_options(kLayouts[layout].tp, kLayouts[layout].pp))};
     for (size_t i = 0; i < cells.size(); ++i) {
       const Cell& cell = cells[i];
       if (cell.layout != layout) continue;
@@ -148,17 +183,27 @@ TEST(LosslessMatrix, TokensEqualPlainDecoding) {
       const bool coupled = cell.rule == VerifyRule::coupled;
       const double cell_goal = 0.5 * double(goal) * weight_of(cell) / weight_per_rule[coupled];
       const RunReport on_trained = run_cell(cell, i, trained_rig, trained, int64_t(cell_goal * kTrainedShare) + 1);
-      const RunReport on_golden = run_cell(cell, i, golden_rigs[i % 2], goldens[i % 2], int64_t(cell_goal * (1.0 - kTrainedShare)) + 1);
+      const RunReport on_golden =
+          run_cell(cell, i, golden_rigs[i % 2], goldens[i % 2], int64_t(cell_goal * (1.0 - kTrainedShare)) + 1);
       judge_cell(cell, on_trained, on_golden);
       RunReport both = on_trained;
       both.add(on_golden);
       print_cell(i, cell, both);
+      if (goal >= kMinTokensToJudgeCell) judge_events(cell, both);
       total.add(both);
       total_trained.add(on_trained);
       tokens_per_rule[coupled] += both.tokens;
     }
   }
-  fmt::print("{} cells, {} tokens compared ({:.1f} % trained models, {} greedy, {} coupled), {} reference tokens; {} drafted, {} accepted; {} mismatches; {} preemptions, {} prefix-hit tokens, {} mixed steps, {} windows over a block boundary\n", cells.size(), total.tokens, 100.0 * double(total_trained.tokens) / double(total.tokens), tokens_per_rule[0], tokens_per_rule[1], trained.num_reference_tokens() + goldens[0].num_reference_tokens() + goldens[1].num_reference_tokens(), total.counters.drafted, total.counters.accepted, total.mismatches, total.counters.preemptions, total.prefix_hit_tokens, total.counters.mixed_steps, total.counters.block_crossings);
+  fmt::print(
+      "{} cells, {} tokens compared ({:.1f} % trained models, {} greedy, {} coupled), {} reference tokens; {} drafted, "
+      "{} accepted; {} mismatches; {} preemptions, {} prefix-hit tokens, {} mixed steps, {} windows over a block "
+      "boundary\n",
+      cells.size(), total.tokens, 100.0 * double(total_trained.tokens) / double(total.tokens), tokens_per_rule[0],
+      tokens_per_rule[1],
+      trained.num_reference_tokens() + goldens[0].num_reference_tokens() + goldens[1].num_reference_tokens(),
+      total.counters.drafted, total.counters.accepted, total.mismatches, total.counters.preemptions,
+      total.prefix_hit_tokens, total.counters.mixed_steps, total.counters.block_crossings);
 
   EXPECT_TRUE(total.clean()) << total.describe();
   EXPECT_GE(total.tokens, goal);

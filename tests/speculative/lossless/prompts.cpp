@@ -14,7 +14,7 @@ namespace paceline::test {
 std::vector<std::vector<int32_t>> workload_prompts(const std::string& name, int limit) {
   const std::filesystem::path model = builtin_model("target-7m");
   const auto tokenizer = Tokenizer::load(model);
-  // const ChatTemplate chat = ChatTemplate::load(model);
+  const ChatTemplate chat = ChatTemplate::load(model);
   const auto file = std::filesystem::path(PACELINE_SOURCE_DIR) / "configs" / "workloads" / (name + ".jsonl");
   std::ifstream in(file);
   PACELINE_CHECK(in.good(), "{} cannot be read", file.string());
@@ -23,7 +23,7 @@ std::vector<std::vector<int32_t>> workload_prompts(const std::string& name, int 
   while (int(prompts.size()) < limit && std::getline(in, line)) {
     const auto record = nlohmann::ordered_json::parse(line);
     if (!record.contains("messages")) continue;  // the header
-    prompts.push_back(tokenizer->encode("<|user|>\n" + record["messages"][0]["content"].get<std::string>() + "<|end|>\n<|assistant|>\n", {.parse_special = true}));
+    prompts.push_back(tokenizer->encode(chat.render(record["messages"]), {.parse_special = true}));
   }
   return prompts;
 }
@@ -36,7 +36,8 @@ std::vector<std::vector<int32_t>> random_prompts(int limit, int max_len, int voc
     const size_t period = i % 3 == 2 ? 5 : len;
     std::vector<int32_t> prompt;
     while (prompt.size() < len) {
-      prompt.push_back(prompt.size() < period ? int32_t(random() % uint64_t(vocab_size)) : prompt[prompt.size() - period]);
+      prompt.push_back(prompt.size() < period ? int32_t(random() % uint64_t(vocab_size))
+                                              : prompt[prompt.size() - period]);
     }
     prompts.push_back(std::move(prompt));
   }

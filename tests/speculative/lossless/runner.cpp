@@ -40,7 +40,8 @@ enum class Extent : uint8_t { whole, as_far_as_it_came };
 
 void compare(size_t index, const CheckedRequest& request, const Answer& answer, Extent extent, RunReport& report) {
   const bool cut_short = extent == Extent::as_far_as_it_came;
-  const size_t expected_len = cut_short ? std::min(answer.token.size(), request.expected.size()) : request.expected.size();
+  const size_t expected_len =
+      cut_short ? std::min(answer.token.size(), request.expected.size()) : request.expected.size();
   const size_t len = std::max(answer.token.size(), expected_len);
   for (size_t i = 0; i < len; ++i) {
     const int32_t found = i < answer.token.size() ? answer.token[i] : -1;
@@ -48,13 +49,16 @@ void compare(size_t index, const CheckedRequest& request, const Answer& answer, 
     if (found == expected) continue;
     ++report.mismatches;
     if (report.first_mismatch.empty()) {
-      report.first_mismatch = fmt::format("request {} (prompt of {}), output token {}: {} instead of {}", index, request.prompt.size(), i, found, expected);
+      report.first_mismatch = fmt::format("request {} (prompt of {}), output token {}: {} instead of {}", index,
+                                          request.prompt.size(), i, found, expected);
     }
   }
   if (!cut_short && answer.finish != request.expected_finish) {
     ++report.mismatches;
     if (report.first_mismatch.empty()) {
-      report.first_mismatch = fmt::format("request {} finished with {} instead of {}", index, finish_reason_name(answer.finish), finish_reason_name(request.expected_finish));
+      report.first_mismatch =
+          fmt::format("request {} finished with {} instead of {}", index, finish_reason_name(answer.finish),
+                      finish_reason_name(request.expected_finish));
     }
   }
   report.tokens += int64_t(answer.token.size());
@@ -108,7 +112,8 @@ void ReferenceStore::answer(CheckedRequest& request) {
     SamplingParams all{.sampler = params.sampler, .max_tokens = max_tokens_, .ignore_eos = true, .stop_token_ids = {}};
     engine->submit(request.prompt, all);
     while (!engine->idle()) {
-      for (const Emitted& emitted : engine->step()) answer.insert(answer.end(), emitted.token.begin(), emitted.token.end());
+      for (const Emitted& emitted : engine->step())
+        answer.insert(answer.end(), emitted.token.begin(), emitted.token.end());
     }
     PACELINE_CHECK(int(answer.size()) == std::min(room, max_tokens_), "reference of {} tokens", answer.size());
     num_decoded_ += int64_t(answer.size());
@@ -116,7 +121,9 @@ void ReferenceStore::answer(CheckedRequest& request) {
   params.max_tokens = std::min(params.max_tokens, max_tokens_);
   const size_t len = std::min(answer.size(), size_t(params.max_tokens));
   const auto& eos = rig_.spec().eos_token_ids;
-  const auto holds = [](const std::vector<int32_t>& ids, int32_t id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  const auto holds = [](const std::vector<int32_t>& ids, int32_t id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
   request.expected.clear();
   request.expected_finish = FinishReason::length;
   while (request.expected.size() < len) {

@@ -23,7 +23,7 @@ struct CheckedRequest {
 struct RunOptions {
   /// Called before each step (numbered from 0) with the requests' ids in the order given: to change k, to cancel.
   std::function<void(Engine&, int step, std::span<const SeqId>)> before_step;
-  const DraftProposer* draft = nullptr;  // its pool's invariants are checked too
+  const DraftProposer* draft = nullptr;        // its pool's invariants are checked too
   const std::set<SeqId>* cancelled = nullptr;  // requests that before_step has cancelled: compared as far as they came
 };
 
@@ -31,13 +31,15 @@ struct RunReport {
   int64_t tokens = 0;      // compared
   int64_t mismatches = 0;  // positions that differ, missing and surplus tokens included
   std::string first_mismatch;
-  std::string error;       // what ended the run early; empty: nothing did
+  std::string error;  // what ended the run early; empty: nothing did
   EngineCounters counters;
   int64_t prefix_hit_tokens = 0;
   bool leaked_blocks = false;
 
   bool clean() const { return mismatches == 0 && error.empty() && !leaked_blocks; }
-  double accepted_share() const { return counters.drafted ? double(counters.accepted) / double(counters.drafted) : 0.0; }
+  double accepted_share() const {
+    return counters.drafted ? double(counters.accepted) / double(counters.drafted) : 0.0;
+  }
   std::string describe() const;
   void add(const RunReport& other);
 };

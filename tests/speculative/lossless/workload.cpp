@@ -42,7 +42,6 @@ Workload Workload::golden(const std::string& name, int num_prompts, int max_toke
   made.rig_options_.target = golden_model(name);
   made.rig_options_.draft = golden_model(name);
   made.rig_options_.draft_dtype = DType::bf16;
-  made.rig_options_.block_size = 8;
   made.reference_rig_ = std::make_unique<EngineRig>(reference_options(made.rig_options_));
   made.references_ = std::make_unique<ReferenceStore>(*made.reference_rig_, max_tokens);
   // Some prompts leave less than max_tokens of room: those answers end at max_model_len.
@@ -61,12 +60,12 @@ RigOptions Workload::rig_options(int tp, int pp) const {
 
 std::vector<CheckedRequest> Workload::requests(const RequestOptions& options) {
   std::mt19937_64 random(options.seed);
-  const size_t num_prompts = options.num_prompts ? std::min(prompts_.size(), size_t(options.num_prompts)) : prompts_.size();
-  const size_t first = random() % num_prompts;
+  const size_t num_distinct = options.num_distinct ? size_t(options.num_distinct) : prompts_.size();
+  const size_t first = random() % prompts_.size();
   std::vector<CheckedRequest> made;
   int64_t tokens = 0;
   while (int(made.size()) < options.min_requests || tokens < options.min_tokens) {
-    const size_t prompt = (first + made.size()) % num_prompts;
+    const size_t prompt = (first + made.size() % num_distinct) % prompts_.size();
     CheckedRequest request{.prompt = prompts_[prompt], .params = {}, .expected = {}};
     request.params.sampler = sampler_for(options.rule, 1000 + prompt);
     request.params.max_tokens = options.max_tokens ? std::min(options.max_tokens, max_tokens_) : max_tokens_;

@@ -19,10 +19,10 @@ class Workload {
   struct RequestOptions {
     VerifyRule rule = VerifyRule::greedy;
     uint64_t seed = 0;
-    int num_prompts = 0;       // only the first so many; 0: all
+    int num_distinct = 0;  // prompts used, from a place that the seed tells, over and over; 0: all
     int min_requests = 1;
-    int64_t min_tokens = 0;    // answers in all
-    int max_tokens = 0;        // of one answer; 0: the workload's
+    int64_t min_tokens = 0;  // answers in all
+    int max_tokens = 0;      // of one answer; 0: the workload's
   };
   /// Requests with their answers. Most run to max_tokens; some stop at eos, at a stop token of their own, or after
   /// one to four tokens.

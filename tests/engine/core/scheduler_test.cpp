@@ -1,0 +1,308 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/batch.h"
+#include "kernels/error.h"
+
+namespace paceline {
+namespace {
+
+/// A scheduler whose steps complete when the test says so.
+class Desk {
+ public:
+  Desk(const SchedulerOptions& options, const BlockPoolOptions& pool_options)
+      : pool(pool_options), scheduler(options, pool, [this](const Request& request) { preempted.push_back(request.seq.id); }) {}
+
+  void add(SeqId id, int prompt, int max_tokens = 100) {
+    auto request = std::make_unique<Request>();
+    request->seq.id = id;
+    request->seq.num_prompt = prompt;
+    for (int i = 0; i < prompt; ++i) request->seq.tokens.push_back(int32_t(id * 1000 + i));
+    request->seq.params.max_tokens = max_tokens;
+    scheduler.add(std::move(request));
+  }
+
+  /// As the engine does at launch.
+  ScheduledStep launch(int draft_len = 0, bool may_defer = false) {
+    ScheduledStep step = scheduler.next(draft_len, may_defer);
+    if (step.rows.empty()) return step;
+    ++last_step;
+    for (ScheduledRows& rows : step.rows) {
+      Request& request = *rows.request;
+      if (!rows.deferred) request.launched += rows.num_known;
+      request.needs_reset = false;
+      request.last_step = last_step;
+      ++request.num_in_flight;
+      if (rows.wants_logits) {
+        ++request.num_undecided;
+        request.undecided_rows += rows.max_drafts + 1;
+      }
+    }
+    return step;
+  }
+
+  /// As the engine does at collect: every sequence emits `emitted` tokens (no more than its rows allow).
+  void collect(const ScheduledStep& step, int emitted = 1) {
+    for (const ScheduledRows& rows : step.rows) {
+      Request& request = *rows.request;
+      --request.num_in_flight;
+      if (!rows.wants_logits) {
+        pool.commit(request.seq.id, pool.cached(request.seq.id) + rows.num_known, request.seq.tokens);
+        continue;
+      }
+      --request.num_undecided;
+      request.undecided_rows -= rows.max_drafts + 1;
+      const int tokens = std::min(emitted, rows.max_drafts + 1);
+      for (int i = 0; i < tokens; ++i) request.seq.tokens.push_back(7);
+      pool.commit(request.seq.id, pool.cached(request.seq.id) + rows.num_known + tokens - 1, request.seq.tokens);
+      if (request.num_undecided == 0) request.launched = request.seq.length() - 1;
+    }
+    pool.retire(last_step);
+    pool.check();
+  }
+
+  BlockPool pool;
+  std::vector<SeqId> preempted;
+  Scheduler scheduler;
+  uint64_t last_step = 0;
+};
+
+/// "id:known+drafts" per row, ! where no logits are wanted.
+std::string text(const ScheduledStep& step) {
+  std::string out;
+  for (const ScheduledRows& rows : step.rows) out += fmt::format("{}{}:{}{}{}", out.empty() ? "" : " ", rows.request->seq.id, rows.num_known, rows.max_drafts ? fmt::format("+{}", rows.max_drafts) : "", rows.wants_logits ? "" : "!");
+  return out;
+}
+
+BlockPoolOptions blocks(int count, int block_size = 4) { return {.num_blocks = count, .block_size = block_size, .prefix_caching = PrefixCaching::off}; }
+
+TEST(Scheduler, FirstComeFirstServedUnderTheBudget) {
+  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 10}, blocks(64));
+  desk.add(1, 5);
+  desk.add(2, 13);
+  desk.add(3, 4);
+  const auto first = desk.launch();
+  EXPECT_EQ(text(first), "1:5 2:5!");
+  desk.collect(first);
+  const auto second = desk.launch();
+  EXPECT_EQ(text(second), "1:1 2:8 3:1!");
+  desk.collect(second);
+  const auto third = desk.launch();
+  EXPECT_EQ(text(third), "1:1 2:1 3:3");
+  desk.collect(third);
+  EXPECT_EQ(text(desk.launch()), "1:1 2:1 3:1");
+  EXPECT_EQ(desk.scheduler.num_running(), 3);
+  EXPECT_FALSE(desk.scheduler.idle());
+}
+
+TEST(Scheduler, NoMoreSequencesThanSlots) {
+  Desk desk({.max_num_seqs = 2, .max_num_batched_tokens = 100}, blocks(64));
+  for (SeqId id = 1; id <= 3; ++id) desk.add(id, 3);
+  const auto step = desk.launch();
+  EXPECT_EQ(text(step), "1:3 2:3");
+  EXPECT_NE(step.rows[0].request->seq.slot, step.rows[1].request->seq.slot);
+  desk.collect(step);
+  const int32_t slot = desk.scheduler.find(1)->seq.slot;
+  desk.scheduler.finish(1);
+  EXPECT_EQ(desk.scheduler.find(1), nullptr);
+  EXPECT_EQ(text(desk.launch()), "2:1 3:3");
+  EXPECT_EQ(desk.scheduler.find(3)->seq.slot, slot);
+}
+
+// A prompt enters only when the pages of all of it are there, and nobody overtakes it.
+TEST(Scheduler, AdmissionNeedsPagesForTheWholePrompt) {
+  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 100}, blocks(6));
+  desk.add(1, 12);
+  desk.add(2, 16);
+  desk.add(3, 2);
+  const auto step = desk.launch();
+  EXPECT_EQ(text(step), "1:12");
+  EXPECT_EQ(desk.scheduler.num_waiting(), 2);
+  desk.collect(step);
+  desk.scheduler.finish(1);
+  EXPECT_EQ(text(desk.launch()), "2:16 3:2");
+  EXPECT_EQ(desk.pool.num_free(), 1);
+}
+
+TEST(Scheduler, TheYoungestIsPreemptedAndComesBackFirst) {
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100}, blocks(6));
+  for (SeqId id = 1; id <= 3; ++id) desk.add(id, 7);  // 2 blocks each: the pool is full
+  auto step = desk.launch();
+  EXPECT_EQ(text(step), "1:7 2:7 3:7");
+  desk.collect(step);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "1:1 2:1 3:1");
+  desk.collect(step);  // length 9 each: position 8 needs a third block
+  step = desk.launch();
+  EXPECT_EQ(text(step), "1:1 2:1");
+  EXPECT_EQ(desk.preempted, (std::vector<SeqId>{3}));
+  const Request& victim = *desk.scheduler.find(3);
+  EXPECT_EQ(victim.seq.slot, -1);
+  EXPECT_EQ(victim.launched, 0);
+  EXPECT_TRUE(victim.needs_reset);
+  EXPECT_EQ(victim.seq.num_preemptions, 1);
+  EXPECT_FALSE(desk.pool.knows(3));
+  desk.add(4, 1);
+  desk.collect(step);
+  desk.scheduler.finish(1);
+  step = desk.launch();  // recomputes prompt and output in one go; then the newcomer
+  EXPECT_EQ(text(step), "2:1 3:9");
+  desk.collect(step);
+  desk.scheduler.finish(2);
+  EXPECT_EQ(text(desk.launch()), "3:1 4:1");
+}
+
+// A sequence with a step in flight keeps its blocks; who needs them waits.
+TEST(Scheduler, NobodyLosesBlocksInFlight) {
+  Desk desk({.max_num_seqs = 2, .max_num_batched_tokens = 100, .num_micro_batches = 2}, blocks(4));
+  desk.add(1, 7);
+  desk.add(2, 8);
+  const auto a = desk.launch();
+  EXPECT_EQ(text(a), "1:7");
+  const auto b = desk.launch();
+  EXPECT_EQ(text(b), "2:8");
+  desk.collect(a);
+  const auto c = desk.launch();
+  EXPECT_EQ(text(c), "1:1");
+  desk.collect(c);             // length 9: needs a block, 2 is still in flight
+  const auto none = desk.launch();
+  EXPECT_EQ(text(none), "");
+  EXPECT_TRUE(desk.preempted.empty());
+  desk.collect(b);
+  EXPECT_EQ(text(desk.launch()), "1:1");
+  EXPECT_EQ(desk.preempted, (std::vector<SeqId>{2}));
+}
+
+TEST(Scheduler, MicroBatchesAreDisjoint) {
+  Desk desk({.max_num_seqs = 8, .max_num_batched_tokens = 100, .num_micro_batches = 2}, blocks(64));
+  for (SeqId id = 1; id <= 5; ++id) desk.add(id, 3);
+  const auto a = desk.launch();
+  const auto b = desk.launch();
+  EXPECT_EQ(text(a), "1:3 2:3 3:3");
+  EXPECT_EQ(text(b), "4:3 5:3");
+  EXPECT_EQ(text(desk.launch()), "");
+  desk.collect(a);
+  const auto c = desk.launch();
+  EXPECT_EQ(text(c), "1:1 2:1 3:1");
+  desk.collect(b);
+  EXPECT_EQ(text(desk.launch()), "4:1 5:1");
+}
+
+TEST(Scheduler, DraftsAreLimited) {
+  {  // by the tokens that remain after the one that is certain
+    Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 100, .max_model_len = 100}, blocks(64));
+    desk.add(1, 3, 5);
+    auto step = desk.launch(8);
+    EXPECT_EQ(text(step), "1:3");  // a prompt has nothing to draft from
+    desk.collect(step);
+    step = desk.launch(8);
+    EXPECT_EQ(text(step), "1:1+3");
+    desk.collect(step, 3);
+    EXPECT_EQ(text(desk.launch(8)), "1:1");
+  }
+  {  // by max_model_len
+    Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 100, .max_model_len = 10}, blocks(64));
+    desk.add(1, 5, 100);
+    desk.collect(desk.launch(8));
+    EXPECT_EQ(text(desk.launch(8)), "1:1+3");  // length 6 + 3 drafts + the next token = 10
+  }
+  {  // by the budget
+    Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 6, .max_model_len = 100}, blocks(64));
+    for (SeqId id = 1; id <= 3; ++id) desk.add(id, 2);
+    desk.collect(desk.launch(4));
+    EXPECT_EQ(text(desk.launch(4)), "1:1+4 2:1");
+  }
+  {  // by the free blocks: drafts never preempt
+    Desk desk({.max_num_seqs = 2, .max_num_batched_tokens = 100, .max_model_len = 100}, blocks(4));
+    desk.add(1, 6);
+    desk.add(2, 6);
+    desk.collect(desk.launch(8));
+    EXPECT_EQ(text(desk.launch(8)), "1:1+1 2:1+1");  // length 7, positions 6 and 7
+    EXPECT_TRUE(desk.preempted.empty());
+  }
+  {  // by kMaxDraftLen
+    Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 1000, .max_model_len = 1000}, blocks(64));
+    desk.add(1, 6, 900);
+    desk.collect(desk.launch(500));
+    EXPECT_EQ(desk.launch(500).rows[0].max_drafts, kMaxDraftLen);
+  }
+}
+
+// Steps behind an undecided one: one row at an upper bound of the length, pages for it, and none that cannot be wanted.
+TEST(Scheduler, DeferredRows) {
+  Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 100, .max_model_len = 100, .max_steps_per_seq = 3}, blocks(64));
+  desk.add(1, 4, 6);
+  const auto a = desk.launch(2, true);
+  EXPECT_EQ(text(a), "1:4");
+  const auto b = desk.launch(2, true);
+  ASSERT_EQ(text(b), "1:1+2");
+  EXPECT_TRUE(b.rows[0].deferred);
+  EXPECT_EQ(desk.pool.pages(1).size(), 2u);  // at most 5 + 2 positions
+  const auto c = desk.launch(2, true);
+  ASSERT_EQ(text(c), "1:1+1");               // 4 tokens out at most: 1 certain + 1 draft left
+  EXPECT_EQ(text(desk.launch(2, true)), "");
+  desk.collect(a);
+  EXPECT_EQ(text(desk.launch(2, true)), "");  // it may end in flight
+  desk.collect(b, 1);
+  desk.collect(c, 1);
+  const auto d = desk.launch(2, true);
+  ASSERT_EQ(text(d), "1:1+2");
+  EXPECT_FALSE(d.rows[0].deferred);
+}
+
+TEST(Scheduler, UndecidedSequencesWaitForAHostProposer) {
+  Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 100, .max_steps_per_seq = 2}, blocks(64));
+  desk.add(1, 4);
+  const auto a = desk.launch(2, false);
+  EXPECT_EQ(text(a), "1:4");
+  EXPECT_EQ(text(desk.launch(2, false)), "");
+  desk.collect(a);
+  EXPECT_EQ(text(desk.launch(2, false)), "1:1+2");
+}
+
+// The padded turn: one batch until all of it has ended; shorter prompts and ended rows are computed as padding.
+TEST(Scheduler, StaticBatchingPads) {
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .batching = Batching::static_padded}, blocks(64));
+  desk.add(1, 8);
+  desk.add(2, 3);
+  desk.add(3, 5);
+  desk.add(4, 2);
+  auto step = desk.launch();
+  EXPECT_EQ(text(step), "1:8 2:3 3:5");
+  EXPECT_EQ(step.num_padding_rows, 0 + 5 + 3);
+  desk.collect(step);
+  desk.scheduler.finish(2);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "1:1 3:1");  // 4 waits for the turn to end
+  EXPECT_EQ(step.num_padding_rows, 1);
+  desk.collect(step);
+  desk.scheduler.finish(1);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "3:1");
+  EXPECT_EQ(step.num_padding_rows, 2);
+  desk.collect(step);
+  desk.scheduler.finish(3);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "4:2");
+  EXPECT_EQ(step.num_padding_rows, 0);
+}
+
+// A sequence that lost its pages in one turn opens the next, and others may join it there.
+TEST(Scheduler, StaticTurnAfterAPreemption) {
+  Desk desk({.max_num_seqs = 2, .max_num_batched_tokens = 100, .batching = Batching::static_padded}, blocks(4));
+  desk.add(1, 8);
+  desk.add(2, 8);
+  desk.add(3, 3);
+  auto step = desk.launch();
+  desk.collect(step);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "1:1");
+  EXPECT_EQ(desk.preempted, (std::vector<SeqId>{2}));
+  desk.collect(step);
+  desk.scheduler.finish(1);
+  EXPECT_EQ(text(desk.launch()), "2:9 3:3");
+}
+
+}  // namespace
+}  // namespace paceline

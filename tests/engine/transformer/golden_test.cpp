@@ -1,0 +1,68 @@
+// What Hugging Face computed: logits of the small goldens, greedy text of all committed models.
+
+#include "model_rig.h"
+
+#include "engine/engine.h"
+#include "speculative/chain_verifier.h"
+
+namespace paceline {
+namespace {
+
+using test::ModelRig;
+using test::read_json;
+
+std::vector<int32_t> greedy(ModelRig& rig, const std::vector<int32_t>& prompt, int count, int budget) {
+  Engine engine({.scheduler = {.max_num_seqs = 1, .max_num_batched_tokens = budget, .max_model_len = rig.spec().max_position}, .pool = {.num_blocks = rig.num_blocks(), .block_size = rig.block_size()}}, rig.model(), nullptr, std::make_unique<ChainVerifier>(VerifierOptions{}));
+  SamplingParams params;
+  params.max_tokens = count;
+  params.ignore_eos = true;
+  engine.submit(prompt, params);
+  std::vector<int32_t> text;
+  while (!engine.idle()) {
+    for (const Emitted& emitted : engine.step()) text.insert(text.end(), emitted.token.begin(), emitted.token.end());
+  }
+  return text;
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, LogitsAndGreedyText) {
+  const nlohmann::json golden = read_json("tests/data/" + GetParam() + "/golden.json");
+  for (const auto& [tp, pp] : {std::pair{1, 1}, {1, 2}, {2, 2}}) {
+    if (tp == 2 && GetParam() == "llama-linear-rope-bias") continue;  // 3 KV heads
+    ModelRig rig({.folder = "tests/data/" + GetParam(), .tp = tp, .pp = pp});
+    for (size_t i = 0; i < golden["prompts"].size(); ++i) {
+      const auto prompt = golden["prompts"][i].get<std::vector<int32_t>>();
+      const auto want = golden["last_logits"][i].get<std::vector<double>>();
+      const auto logits = rig.run({{prompt, rig.pages(int(prompt.size())), 0, int(prompt.size())}}, true);
+      ASSERT_EQ(logits.size(), want.size());
+      double largest = 0;
+      for (size_t id = 0; id < want.size(); ++id) largest = std::max(largest, std::abs(double(logits[id]) - want[id]));
+      EXPECT_LE(largest, 1e-4) << "prompt " << i;
+      const auto text = golden["greedy"][i].get<std::vector<int32_t>>();
+      EXPECT_EQ(greedy(rig, prompt, int(text.size()), 512), text) << "prompt " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Llamas, Golden, testing::Values("llama", "llama-gqa-tied", "llama3-rope-scaling", "llama-linear-rope-bias"), [](const auto& model) { std::string name; for (const char c : model.param) name += std::isalnum(c) ? c : '_'; return name; });
+
+class TrainedGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(TrainedGolden, GreedyText) {
+  const nlohmann::json golden = read_json("tests/data/models_golden.json").at(GetParam());
+  ModelRig one({.folder = "configs/models/" + GetParam(), .threads = 2});
+  ModelRig two({.folder = "configs/models/" + GetParam(), .tp = 2});
+  ASSERT_GE(golden["cases"].size(), 5u);
+  for (const auto& entry : golden["cases"]) {
+    const auto prompt = entry["prompt_ids"].get<std::vector<int32_t>>();
+    const auto text = entry["greedy"].get<std::vector<int32_t>>();
+    EXPECT_EQ(greedy(one, prompt, int(text.size()), 512), text);
+    EXPECT_EQ(greedy(two, prompt, int(text.size()), 50), text);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TrainedGolden, testing::Values("target-7m", "draft-600k"), [](const auto& model) { return model.param == "target-7m" ? std::string("target_7m") : std::string("draft_600k"); });
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,191 @@
+// The house's rules that a reader of includes can check: rows, devices, ISA files, file sizes.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxLines = 600;
+
+bool starts_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
+bool ends_with(const std::string& text, const std::string& suffix) { return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0; }
+
+/// The row of a file, bottom first. A file includes only its own row or an earlier one; nothing: no row is known for it.
+enum Row { kKernels, kServices, kRequests, kModel, kDecisions, kSpeculative, kEngine, kExperiments };
+
+std::optional<Row> row_of(const std::string& path) {
+  static const std::vector<std::pair<const char*, Row>> kRows = {
+      {"kernels/", kKernels},
+      {"engine/util/", kServices}, {"engine/text/", kServices}, {"engine/comm/", kServices},
+      {"engine/cache/", kRequests}, {"engine/sequence.", kRequests}, {"engine/batch.", kRequests}, {"engine/sampling.", kRequests},
+      {"engine/model/", kModel},
+      {"engine/speculation.", kDecisions}, {"engine/scheduler.", kDecisions}, {"engine/metrics.", kDecisions}, {"engine/batch_builder.", kDecisions},
+      {"speculative/", kSpeculative},
+      {"engine/engine.", kEngine},
+      {"engine/serve/", kExperiments}, {"experiments/", kExperiments}};
+  for (const auto& [prefix, row] : kRows) {
+    if (starts_with(path, prefix)) return row;
+  }
+  return std::nullopt;
+}
+
+bool may_include(Row from, Row to) {
+  if (from == kEngine && to == kSpeculative) return false;  // the engine knows the seams, not what fills them
+  return to <= from;
+}
+
+struct Source {
+  std::string path;  // from the project's root
+  std::string text;
+};
+
+struct Include {
+  std::string name;
+  bool quoted = false;
+};
+
+std::vector<Include> includes_of(const std::string& text) {
+  static const std::regex kInclude(R"(^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">])");
+  std::vector<Include> found;
+  std::istringstream lines(text);
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, kInclude)) found.push_back({match[2], match[1] == "\""});
+  }
+  return found;
+}
+
+bool is_isa_file(const std::string& path) {
+  if (!starts_with(path, "kernels/cpu/")) return false;
+  return ends_with(path, "_avx2.cpp") || ends_with(path, "_avx512.cpp") || ends_with(path, ".inl") || starts_with(path, "kernels/cpu/simd_");
+}
+
+bool may_name_devices(const std::string& path) { return starts_with(path, "kernels/cuda/") || starts_with(path, "engine/comm/nccl_"); }
+
+/// One line per broken rule.
+std::vector<std::string> problems(const std::vector<Source>& sources) {
+  // Inline functions of these would be compiled for an ISA and may be the copy that the linker keeps.
+  static const std::set<std::string> kLightHeaders = {"immintrin.h", "cstdint", "cstddef", "cstring", "limits", "type_traits"};
+  static const std::regex kDeviceNames(R"(\b(cuda[A-Z]\w*|cublas\w*|nccl[A-Z]\w*|cu[A-Z]\w*)\s*\(|<(cuda|cublas|nccl)[^>]*>)");
+  std::map<std::string, const Source*> by_path;
+  for (const Source& source : sources) by_path[source.path] = &source;
+  std::vector<std::string> found;
+  for (const Source& source : sources) {
+    const auto row = row_of(source.path);
+    if (!row) {
+      found.push_back(source.path + ": no row of the house holds this file");
+      continue;
+    }
+    if (std::count(source.text.begin(), source.text.end(), '\n') > kMaxLines) found.push_back(source.path + ": more than 600 lines");
+    if (!may_name_devices(source.path) && std::regex_search(source.text, kDeviceNames)) found.push_back(source.path + ": names CUDA or NCCL");
+    for (const Include& include : includes_of(source.text)) {
+      if (!include.quoted) continue;
+      const auto to = row_of(include.name);
+      if (!to) found.push_back(source.path + " includes " + include.name + ", which is in no row (write includes from the project's root)");
+      else if (!may_include(*row, *to)) found.push_back(source.path + " includes " + include.name + " of a later row");
+    }
+    if (!is_isa_file(source.path)) continue;
+    // everything that reaches an ISA-specific translation unit, directly or not
+    std::vector<std::string> open{source.path};
+    std::set<std::string> seen{source.path};
+    while (!open.empty()) {
+      const std::string path = open.back();
+      open.pop_back();
+      const auto file = by_path.find(path);
+      if (file == by_path.end()) continue;
+      for (const Include& include : includes_of(file->second->text)) {
+        if (include.quoted) {
+          if (seen.insert(include.name).second) open.push_back(include.name);
+        } else if (!kLightHeaders.contains(include.name)) {
+          found.push_back(source.path + " sees <" + include.name + "> through " + path);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<Source> read_tree(const std::vector<std::string>& folders) {
+  const fs::path root = PACELINE_SOURCE_DIR;
+  std::vector<Source> sources;
+  for (const std::string& folder : folders) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      static const std::set<std::string> kEndings = {".h", ".cpp", ".inl", ".cu", ".cuh"};
+      if (!entry.is_regular_file() || !kEndings.contains(entry.path().extension().string())) continue;
+      std::ifstream in(entry.path(), std::ios::binary);
+      sources.push_back({fs::relative(entry.path(), root).string(), {std::istreambuf_iterator<char>(in), {}}});
+    }
+  }
+  return sources;
+}
+
+TEST(Layering, TheTreeKeepsTheRules) {
+  const auto sources = read_tree({"kernels", "engine", "speculative", "experiments"});
+  EXPECT_GT(sources.size(), 100u);
+  size_t num_includes = 0, num_isa = 0;
+  for (const Source& source : sources) {
+    num_includes += includes_of(source.text).size();
+    num_isa += is_isa_file(source.path);
+  }
+  EXPECT_GT(num_includes, 300u);
+  EXPECT_GE(num_isa, 7u);
+  for (const std::string& problem : problems(sources)) ADD_FAILURE() << problem;
+}
+
+TEST(Layering, TestFilesAreShortToo) {
+  for (const Source& source : read_tree({"tests"})) EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), kMaxLines) << source.path;
+}
+
+TEST(Layering, PlantedEdgesAreFound) {
+  const std::vector<std::pair<Source, std::string>> planted = {
+      {{"kernels/error.h", "#include \"engine/batch.h\"\n"}, "kernels/error.h includes engine/batch.h"},
+      {{"engine/comm/x.h", "  #  include \"engine/cache/block_pool.h\"\n"}, "includes engine/cache/block_pool.h"},
+      {{"engine/cache/x.cpp", "#include \"engine/model/model.h\"\n"}, "includes engine/model/model.h"},
+      {{"engine/model/x.cpp", "#include \"engine/scheduler.h\"\n"}, "includes engine/scheduler.h"},
+      {{"engine/scheduler.h", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
+      {{"engine/engine.cpp", "#include \"speculative/factory.h\"\n"}, "includes speculative/factory.h"},
+      {{"speculative/x.cpp", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
+      {{"speculative/x.cpp", "#include \"experiments/config.h\"\n"}, "includes experiments/config.h"},
+      {{"engine/comm/x.cpp", "#include \"rank_team.h\"\n"}, "rank_team.h, which is in no row"},
+      {{"experiments/x.cpp", "#include \"tests/support/fake_model.h\"\n"}, "which is in no row"},
+      {{"engine/helpers.h", ""}, "engine/helpers.h: no row"},
+      {{"engine/model/x.cpp", "#include <cuda_runtime.h>\n"}, "names CUDA"},
+      {{"engine/comm/x.cpp", "ncclAllReduce(a, b);\n"}, "names CUDA or NCCL"},
+      {{"kernels/cpu/rows_avx2.cpp", "#include <vector>\n"}, "sees <vector>"},
+      {{"kernels/cpu/rows.inl", "#include <Eigen/Dense>\n"}, "sees <Eigen/Dense>"},
+      {{"experiments/x.cpp", std::string(601, '\n')}, "more than 600 lines"}};
+  for (const auto& [source, want] : planted) {
+    const auto found = problems({source});
+    ASSERT_EQ(found.size(), 1u) << source.path << " " << want;
+    EXPECT_NE(found[0].find(want), std::string::npos) << found[0];
+  }
+  const auto through = problems({{"kernels/cpu/a_avx512.cpp", "#include \"kernels/cpu/b.h\"\n"}, {"kernels/cpu/b.h", "#include <algorithm>\n"}});
+  ASSERT_EQ(through.size(), 1u);
+  EXPECT_EQ(through[0], "kernels/cpu/a_avx512.cpp sees <algorithm> through kernels/cpu/b.h");
+}
+
+TEST(Layering, GoodEdgesPass) {
+  const std::vector<Source> good = {{"kernels/cuda/x.cpp", "#include <cuda_runtime.h>\nint f() { return cudaMalloc(p, n); }\n"},
+                                    {"engine/comm/nccl_comm.cpp", "#include <nccl.h>\n"},
+                                    {"speculative/a.cpp", "#include \"engine/speculation.h\"\n#include \"speculative/a.h\"\n"},
+                                    {"engine/engine.cpp", "#include \"engine/batch_builder.h\"\n#include <vector>\n"},
+                                    {"experiments/bench/b.cpp", "#include \"engine/engine.h\"\n// #include \"nowhere.h\" is prose\n"},
+                                    {"kernels/cpu/simd_x.h", "#include <immintrin.h>\n#include <cstdint>\n"}};
+  for (const std::string& problem : problems(good)) ADD_FAILURE() << problem;
+}
+
+}  // namespace
+}  // namespace paceline
