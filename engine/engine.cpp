@@ -114,13 +114,15 @@ bool Engine::launch_one() {
     }
   }
   if (any_prefill && any_decode) ++counters_.mixed_steps;
+  const auto prefill_start = Clock::now();
+  if (proposer_ && num_speculative_tokens_ > 0 && !prefilled.empty()) proposer_->prefill(prefilled);
+  const auto prefill_end = Clock::now();
   target_.launch(built.batch);
   flight.ticket = verifier_->launch(built.batch, target_, std::move(built.verify));
   in_flight_.push_back(std::move(flight));
-  const auto launched = Clock::now();
-  if (proposer_ && num_speculative_tokens_ > 0 && !prefilled.empty()) proposer_->prefill(prefilled);
-  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, launched);
-  phases_.draft += seconds_between(draft_start, draft_end) + seconds_between(launched, Clock::now());
+  const auto end = Clock::now();
+  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, prefill_start) + seconds_between(prefill_end, end);
+  phases_.draft += seconds_between(draft_start, draft_end) + seconds_between(prefill_start, prefill_end);
   return true;
 }
 

@@ -51,7 +51,7 @@ class Proposer {
   /// `deferred` it must leave the drafts in the target's SeqState instead, in stream order.
   virtual void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) = 0;
 
-  /// These sequences' known tokens go through the target in the step just launched: a caching proposer feeds its own
+  /// These sequences' known tokens go through the target in the step about to be launched: a caching proposer feeds its own
   /// cache now, so that the time counts as prefill on both sides. Others need nothing.
   virtual void prefill(std::span<const Sequence* const> /*sequences*/) {}
 

@@ -1,8 +1,10 @@
 // runexp models, generate, tokenize, verify-model, explain
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <system_error>
 #include <thread>
 
 #include "engine/text/chat_template.h"
@@ -21,6 +23,25 @@ ExperimentConfig default_config() {
   ExperimentConfig config;
   config.builtin_root = find_builtin_root(std::filesystem::current_path() / "config.json");
   return config;
+}
+
+std::vector<std::string> builtin_models(const ExperimentConfig& config) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / "models", ignored)) {
+    if (entry.is_directory(ignored)) names.push_back("builtin:" + entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// A wrong name behind builtin: is a typo.
+void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name) {
+  if (name.empty()) fail(ExitCode::usage, "{}: found nothing, expected builtin:NAME or a folder", option);
+  if (!name.starts_with("builtin:")) return;
+  if (config.builtin_root.empty()) fail_without_builtin_root(name);
+  const std::vector<std::string> known = builtin_models(config);
+  if (std::find(known.begin(), known.end(), name) == known.end()) fail(ExitCode::usage, "{}: \"{}\": no model of that name is built in{}: there are {}", option, name, did_you_mean(name, known), fmt::join(known, ", "));
 }
 
 void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
@@ -45,6 +66,7 @@ void print_models_below(const std::filesystem::path& folder, const std::string& 
 ExitCode models_command() {
   const ExperimentConfig config = default_config();
   if (!config.builtin_root.empty()) print_models_below(config.builtin_root / "models", "builtin:");
+  else fmt::print(stderr, "found no folder configs/models in or above the current folder or the program: run it in the repository to see the built-in models\n");
   if (const char* folder = std::getenv("PACELINE_MODELS")) print_models_below(folder, std::string(folder) + "/");
   else fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
   return ExitCode::ok;
@@ -52,6 +74,10 @@ ExitCode models_command() {
 
 ExitCode generate_command(const GenerateCommand& command) {
   ExperimentConfig config = default_config();
+  const std::vector<std::string> proposers = {"none", "ngram", "draft"};
+  if (std::find(proposers.begin(), proposers.end(), command.proposer) == proposers.end()) fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use none, ngram or draft", command.proposer, did_you_mean(command.proposer, proposers));
+  check_model_name(config, "--model", command.model);
+  if (command.proposer == "draft") check_model_name(config, "--draft", command.draft);
   config.engine.target.path = command.model;
   config.engine.parallel.tp = command.tp;
   config.engine.parallel.pp = command.pp;
@@ -89,8 +115,11 @@ ExitCode generate_command(const GenerateCommand& command) {
 
 ExitCode tokenize_command(const std::filesystem::path& tokenizer_path, const std::filesystem::path& file) {
   const auto tokenizer = Tokenizer::load(tokenizer_path);
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) fail(ExitCode::model_file, "{}: is a folder, expected a text file", file.string());
+  errno = 0;
   std::ifstream in(file);
-  if (!in) fail(ExitCode::model_file, "{}: cannot be read", file.string());
+  if (!in) fail(ExitCode::model_file, "{}: cannot open: {}", file.string(), std::generic_category().message(errno));
   for (std::string line; std::getline(in, line);) {
     fmt::print("{}\n", fmt::join(tokenizer->encode(line), " "));
   }

@@ -24,7 +24,8 @@ ExitCode run_command(const RunCommand& command) {
   RunOutcome outcome = run_experiment(loaded, *progress, {.results_root = command.results_root, .argv = command.argv, .interrupts = num_interrupts});
   const RunSummary summary = summarize(outcome.result);
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-  fmt::print("{}", end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off));
+  // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
+  std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off).c_str(), stdout);
   std::fflush(stdout);
   spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
   spdlog::default_logger()->sinks().clear();
@@ -35,7 +36,8 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
   const LoadedConfig loaded = load_config(config, overrides);
   const std::vector<Cell> cells = expand(loaded, {.devices = available_cores(), .is_cpu = true});
   constexpr double kMiB = 1024.0 * 1024.0;
-  int num_skipped = 0, num_loads = 0, num_problems = 0;
+  int num_skipped = 0, num_loads = 0;
+  std::optional<Error> problem;  // the first one
   std::string last_load;
   fmt::print("{}: {} cells\n", config.string(), cells.size());
   for (const Cell& cell : cells) {
@@ -61,7 +63,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
         for (size_t rank = 0; rank < plan.weight_bytes_per_rank.size(); ++rank) fmt::print("     rank {}: weights {:.1f} MiB\n", rank, double(plan.weight_bytes_per_rank[rank]) / kMiB);
         fmt::print("     {}; max_model_len {}, {} sequences\n", plan.memory.describe(), plan.max_model_len, plan.max_num_seqs);
       } catch (const Error& error) {
-        ++num_problems;
+        if (!problem) problem = error;
         fmt::print("     ✗ {}\n", error.what());
       }
     }
@@ -69,7 +71,8 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
   }
   const MeasureConfig& measure = loaded.config.measure;
   fmt::print("{} to run in {} loads, {} skipped; {} requests of at most {} tokens, {} repetitions\n", cells.size() - size_t(num_skipped), num_loads, num_skipped, loaded.config.workload.requests, loaded.config.sampling.max_tokens, measure.repetitions);
-  return num_problems > 0 ? ExitCode::usage : ExitCode::ok;
+  if (problem) throw *problem;
+  return ExitCode::ok;
 }
 
 }  // namespace paceline

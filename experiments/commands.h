@@ -56,9 +56,9 @@ ExitCode verify_model_command(const std::filesystem::path& dir, const std::files
 /// Text for `runexp explain TOPIC`; throws Error(usage) listing the topics for an unknown one.
 ExitCode explain_command(const std::string& topic);
 
-/// How often the user has asked to stop (SIGINT, SIGTERM) since install_interrupt_handler().
+/// How often the user has asked to stop (SIGINT, SIGTERM, SIGHUP) since install_interrupt_handler().
 int num_interrupts();
-/// 130 or 143, by the last signal.
+/// By the last signal: 130 after SIGINT, else 143.
 ExitCode interrupt_exit_code();
 void install_interrupt_handler();
 

@@ -14,20 +14,41 @@
 
 namespace paceline {
 
-std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
+namespace {
+
+bool is_builtin_root(const std::filesystem::path& folder) {
   std::error_code ignored;
-  std::filesystem::path folder = std::filesystem::absolute(file).lexically_normal().parent_path();
-  const auto is_root = [&](const std::filesystem::path& p) {
-    return std::filesystem::is_directory(p / "models", ignored);
-  };
+  return std::filesystem::is_directory(folder / "models", ignored);
+}
+
+/// The configs/ folder nearest above `file`; empty when there is none.
+std::filesystem::path builtin_root_above(const std::filesystem::path& file) {
+  std::filesystem::path folder = file.lexically_normal().parent_path();
   while (true) {
-    if (folder.filename() == "configs" && is_root(folder)) return folder;
-    if (is_root(folder / "configs")) return folder / "configs";
-    if (folder == folder.parent_path()) break;
+    if (folder.filename() == "configs" && is_builtin_root(folder)) return folder;
+    if (is_builtin_root(folder / "configs")) return folder / "configs";
+    if (folder == folder.parent_path()) return {};
     folder = folder.parent_path();
   }
-  const std::filesystem::path here = std::filesystem::current_path() / "configs";
-  return is_root(here) ? here : std::filesystem::path();
+}
+
+}  // namespace
+
+std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
+  std::filesystem::path root = builtin_root_above(std::filesystem::absolute(file));
+  if (root.empty() && is_builtin_root(std::filesystem::current_path() / "configs")) {
+    root = std::filesystem::current_path() / "configs";
+  }
+  if (root.empty()) {  // a program called by its path, from wherever: build/release/runexp lies below the repository
+    std::error_code ignored;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    if (!program.empty()) root = builtin_root_above(program);
+  }
+  return root;
+}
+
+void fail_without_builtin_root(const std::string& name) {
+  fail(ExitCode::usage, "\"{}\": found no folder configs/models above the configuration, in the current folder or above the program; run it in the repository, or write the path of a folder", name);
 }
 
 namespace {
@@ -347,17 +368,35 @@ void check_repeated_values(const LoadedConfig& loaded, Diagnostics& out) {
 
 /// A contradiction is named here unless cells may resolve it.
 void check_conflict(const LoadedConfig& loaded, Diagnostics& out) {
-  const std::optional<ConfigConflict> conflict = find_conflict(loaded.config);
-  if (!conflict) return;
-  for (const std::string& path : conflict->involved) {
-    for (const SweepAxis& axis : loaded.config.sweep.axes) {
-      if (axis.path == path) return;
+  const auto varies = [&](const std::string& path) {
+    const SweepConfig& sweep = loaded.config.sweep;
+    return std::any_of(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& axis) { return axis.path == path; }) ||
+           std::any_of(sweep.include.begin(), sweep.include.end(), [&](const ConfigJson& row) { return row.contains(path); });
+  };
+  const auto check = [&](const ExperimentConfig& config, const std::string& given) {
+    const std::optional<ConfigConflict> conflict = find_conflict(config);
+    if (!conflict) return;
+    for (const std::string& path : conflict->involved) {
+      if (path != given && varies(path)) return;
     }
-    for (const ConfigJson& row : loaded.config.sweep.include) {
-      if (row.contains(path)) return;
+    out.add(loaded.origin_of(conflict->key), conflict->message);
+  };
+  const std::string proposer = "speculation.proposer";
+  if (!varies(proposer)) {
+    check(loaded.config, "");
+    return;
+  }
+  // A proposer of the sweep that could run in no cell is a mistake, not a list of skipped cells.
+  for (const SweepAxis& axis : loaded.config.sweep.axes) {
+    if (axis.path != proposer) continue;
+    for (const ConfigJson& value : axis.values) {
+      if (!value.is_string()) continue;
+      ExperimentConfig config = loaded.config;
+      config.speculation.proposer = value.get<std::string>();
+      check(config, proposer);
+      if (!out.empty()) return;
     }
   }
-  out.add(loaded.origin_of(conflict->key), conflict->message);
 }
 
 void fill_config(LoadedConfig& loaded, Diagnostics& diagnostics) {

@@ -50,8 +50,12 @@ struct LoadedConfig {
 /// code 2). Does not look at models or data sets beyond the names behind builtin:.
 LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverrides& overrides = {});
 
-/// The configs/ folder (the one with models/ in it) nearest above `file`, else ./configs; empty when there is none.
+/// The configs/ folder (the one with models/ in it) nearest above `file`, else ./configs, else the one nearest above
+/// the program; empty when there is none.
 std::filesystem::path find_builtin_root(const std::filesystem::path& file);
+
+/// Throws Error(usage): `name` begins with builtin: and find_builtin_root() found nothing.
+[[noreturn]] void fail_without_builtin_root(const std::string& name);
 
 /// Sets every deferred key of `config` from its expression. `devices` is the value of that name.
 void evaluate_deferred(const LoadedConfig& loaded, int devices, ExperimentConfig& config);

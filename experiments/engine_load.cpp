@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "engine/util/machine.h"
+#include "experiments/config_load.h"
 #include "speculative/factory.h"
 #include "speculative/vocabulary.h"
 
@@ -58,6 +59,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   LoadPlan plan;
   const Placement placement = placement_of(config);
   const auto& scheduler = config.engine.scheduler;
+  if (config.engine.target.directory.empty()) fail_without_builtin_root(config.engine.target.path);
   plan.target = load_model_spec(config.engine.target.directory);
   validate_parallel(plan.target, placement.tp, placement.pp);
   plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
@@ -89,6 +91,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       plan.draft = plan.target;
       plan.draft_dtype = plan.dtype;
     } else {
+      if (config.speculation.draft.directory.empty()) fail_without_builtin_root(config.speculation.draft.path);
       plan.draft = load_model_spec(config.speculation.draft.directory);
       plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
       validate_parallel(*plan.draft, draft_tp, 1);

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM ask for an orderly stop; a second one asks for it now.
+// SIGINT, SIGTERM and SIGHUP ask for an orderly stop; a second one asks for it now.
 
 #include <csignal>
 
@@ -21,7 +21,7 @@ extern "C" void on_interrupt(int signal) {
 
 int num_interrupts() { return int(g_num_interrupts); }
 
-ExitCode interrupt_exit_code() { return g_last_signal == SIGTERM ? ExitCode::terminated : ExitCode::interrupted; }
+ExitCode interrupt_exit_code() { return g_last_signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated; }
 
 void install_interrupt_handler() {
   struct sigaction action {};
@@ -29,6 +29,9 @@ void install_interrupt_handler() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // ignored under nohup
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows as a failed write
 }
 

@@ -1,8 +1,15 @@
 // The command line of runexp. A config path alone means `run`.
 
-#include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <algorithm>
 #include <exception>
+#include <limits>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include "experiments/commands.h"
 #include "experiments/config_tree.h"
@@ -34,11 +41,34 @@ void normalise_options(std::vector<std::string>& args) {
   }
 }
 
+/// What CLI11 complains about, in our words where its own mislead.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::string help = at == &app ? "runexp --help" : fmt::format("runexp {} --help", at->get_name());
+  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
+    const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
+    if (option == rest.end()) return fmt::format("unexpected argument \"{}\" (quote text with spaces); see {}", rest.front(), help);
+    std::vector<std::string> known;
+    for (const CLI::Option* each : at->get_options()) {
+      for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
+    }
+    return fmt::format("unknown option \"{}\"{}; see {}", *option, did_you_mean(option->substr(0, option->find('=')), known), help);
+  }
+  if (at == &app) return fmt::format("name a command ({}) or a configuration file; see {}", fmt::join(kCommands, ", "), help);
+  return fmt::format("{}; see {}", error.what(), help);
+}
+
+/// CLI11's own would let `--set a=1 file.json` take the file along.
+CLI::Option* add_repeatable(CLI::App& command, const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  return command.add_option(name, values, help)->allow_extra_args(false);
+}
+
 void add_config_options(CLI::App& command, std::filesystem::path& config, ConfigOverrides& overrides) {
   command.add_option("config", config, "experiment file (.json with comments, or .yaml)")->required();
-  command.add_option("--set", overrides.set, "KEY=VALUE: override one value, e.g. --set speculation.ngram.max=5");
+  add_repeatable(command, "--set", overrides.set, "KEY=VALUE: override one value, e.g. --set speculation.ngram.max=5");
   command.add_option("--profile", overrides.profile, "apply profiles.NAME of the file, e.g. quick");
-  command.add_option("--axis", overrides.axis, "KEY=VALUES: replace or add an axis, e.g. --axis k=1..8");
+  add_repeatable(command, "--axis", overrides.axis, "KEY=VALUES: replace or add an axis, e.g. --axis k=1..8");
   command.add_option("--only", overrides.only, "run the cells for which the expression holds, e.g. 'tp==2 && k>3'");
 }
 
@@ -83,7 +113,7 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   generate_app->add_option("-k,--num-speculative-tokens", generate.num_speculative_tokens, "drafts per step")->capture_default_str()->check(CLI::Range(0, 64));
   generate_app->add_option("--max-tokens", generate.max_tokens)->capture_default_str()->check(CLI::Range(1, 1'000'000));
   generate_app->add_option("--temperature", generate.temperature)->capture_default_str()->check(CLI::Range(0.0, 10.0));
-  generate_app->add_option("--seed", generate.seed)->capture_default_str();
+  generate_app->add_option("--seed", generate.seed)->capture_default_str()->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   generate_app->add_option("--tp", generate.tp)->capture_default_str()->check(CLI::Range(1, 64));
   generate_app->add_option("--pp", generate.pp)->capture_default_str()->check(CLI::Range(1, 64));
   generate_app->add_flag("--raw", generate.raw, "no chat template");
@@ -115,7 +145,7 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   } catch (const CLI::Success& done) {  // --help, --version
     app.exit(done);
   } catch (const CLI::ParseError& error) {
-    fail(ExitCode::usage, "{}; see runexp --help", error.what());
+    fail(ExitCode::usage, "{}", usage_message(app, error));
   }
   return code;
 }
@@ -126,8 +156,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   std::vector<std::string> typed(argv, argv + argc);
   try {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("runexp", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+    spdlog::set_pattern("%H:%M:%S %l %v");
     normalise_options(args);
-    return int(dispatch(with_implied_run(std::move(args)), std::move(typed)));
+    const ExitCode code = dispatch(with_implied_run(std::move(args)), std::move(typed));
+    errno = 0;
+    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+    if (!written && errno != EPIPE && errno != 0) fail(ExitCode::store, "standard output: {}", std::generic_category().message(errno));
+    return int(code);
   } catch (const ConfigError& error) {  // its lines carry their own file, line and "error:"
     fmt::print(stderr, "{}\n", error.what());
     return int(error.code());

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <set>
 
 #include "engine/util/machine.h"
 #include "experiments/certificate.h"
@@ -11,6 +13,7 @@
 #include "experiments/report_text.h"
 #include "experiments/results_store.h"
 #include "experiments/summary.h"
+#include "speculative/vocabulary.h"
 
 namespace paceline {
 namespace {
@@ -45,28 +48,50 @@ struct Sweep {
   std::vector<Prompt> prompts;
   int num_failures = 0;
   bool stop = false;
+  bool told_to_wait = false;  // after the first interrupt
 
   int interrupts() const { return options.interrupts ? options.interrupts() : 0; }
+  std::string reason_of_stop() const {
+    if (interrupts() > 0) return "not run: interrupted";
+    return fmt::format("not run: the sweep stopped after {} failure{}", num_failures, num_failures == 1 ? "" : "s");
+  }
+
+  /// Asked between steps: true ends the pass under way.
+  bool stop_now() {
+    if (interrupts() == 1 && !told_to_wait) {
+      told_to_wait = true;
+      progress.message("stopping after this pass; interrupt again to stop now\n");
+    }
+    return interrupts() >= 2;
+  }
 
   void fail_cell(size_t cell, const std::string& reason) {
+    record_failure(cell, reason);
+    count_failure();
+  }
+
+  void record_failure(size_t cell, const std::string& reason) {
     CellResult& result = run.cells[cell];
     if (result.status == CellStatus::failed) return;
     result.status = CellStatus::failed;
     result.reason = reason;
     progress.cell_finished({.label = result.id, .status = "failed", .reason = reason, .tok_s = {}, .speedup = {}, .acceptance_length = {}, .acceptance_rate = {}, .certificate = {}});
     folder->write_cell(result);
+  }
+
+  void count_failure() {
     const SweepConfig& sweep = loaded.config.sweep;
     if (++num_failures >= sweep.max_failures || sweep.on_error == OnError::stop) stop = true;
   }
 };
 
-RepetitionOptions repetition_options(const Sweep& sweep, const ExperimentConfig& config) {
-  RepetitionOptions options{.sampling = sampling_params(config.sampling), .concurrency = config.load.mode == LoadMode::offline ? 0 : config.load.concurrency, .timeout_s = config.sweep.cell_timeout_s, .on_progress = {}, .stop_now = [&sweep] { return sweep.interrupts() >= 2; }};
+RepetitionOptions repetition_options(Sweep& sweep, const ExperimentConfig& config) {
+  RepetitionOptions options{.sampling = sampling_params(config.sampling), .concurrency = config.load.mode == LoadMode::offline ? 0 : config.load.concurrency, .timeout_s = config.sweep.cell_timeout_s, .on_progress = {}, .stop_now = [&sweep] { return sweep.stop_now(); }};
   options.on_progress = [&sweep](double fraction, double tok_s, double acceptance_length) { sweep.progress.update({.fraction = fraction, .tok_s = tok_s, .acceptance_length = acceptance_length}); };
   return options;
 }
 
-void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, const Sweep& sweep) {
+void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, Sweep& sweep) {
   RepetitionOptions options = repetition_options(sweep, cell.config);
   options.on_progress = {};
   const size_t count = std::min(prompts.size(), size_t(std::max(0, cell.config.measure.warmup_requests)));
@@ -84,6 +109,11 @@ void finish_cell(Sweep& sweep, size_t index) {
   sweep.progress.cell_finished({.label = result.id, .status = "done", .reason = {}, .tok_s = summary.output_tok_s, .speedup = {}, .acceptance_length = summary.mean_acceptance_length, .acceptance_rate = summary.draft_acceptance_rate, .certificate = {}});
 }
 
+std::vector<EncodedPrompt> encode_for(const Sweep& sweep, const ExperimentConfig& config, const Tokenizer& tokenizer, int max_model_len) {
+  const ChatFormat format = config.workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
+  return encode_prompts(sweep.prompts, tokenizer, config.engine.target.directory, format, max_model_len);
+}
+
 /// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
 void run_load(Sweep& sweep, const std::vector<size_t>& group) {
   const Cell& first = sweep.cells[group.front()];
@@ -95,13 +125,19 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
   std::vector<EncodedPrompt> prompts;
   const auto open = [&] {
     load = std::make_unique<EngineLoad>(load_config, limits);
-    const ChatFormat format = first.config.workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
-    prompts = encode_prompts(sweep.prompts, *load->tokenizer(), first.config.engine.target.directory, format, load->plan().max_model_len);
+    prompts = encode_for(sweep, first.config, *load->tokenizer(), load->plan().max_model_len);
   };
   try {
     open();
   } catch (const Error& error) {
-    for (size_t index : group) sweep.fail_cell(index, error.what());
+    // A draft model that does not load takes only the cells along that draft. One load is one failure.
+    std::vector<size_t> others;
+    for (size_t index : group) {
+      if (with_draft != group.end() && sweep.cells[index].config.speculation.proposer != "draft") others.push_back(index);
+      else sweep.record_failure(index, error.what());
+    }
+    if (others.empty()) sweep.count_failure();
+    else run_load(sweep, others);
     return;
   }
 
@@ -123,7 +159,8 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
     }
   };
   for (size_t index : group) {
-    if (sweep.stop) return;
+    if (sweep.interrupts() >= 1) sweep.stop = true;
+    if (sweep.stop) break;
     const Cell& cell = sweep.cells[index];
     CellResult& result = sweep.run.cells[index];
     guarded(index, [&] {
@@ -159,13 +196,41 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
     CellResult& result = sweep.run.cells[index];
     if (result.status != CellStatus::done) continue;
     if (result.repetitions.empty()) {
-      result.status = CellStatus::failed;
-      result.reason = "interrupted before its first repetition";
+      result.status = CellStatus::skipped;
+      result.reason = sweep.reason_of_stop();
       continue;
     }
     result.memory.rss_peak_bytes = int64_t(process_memory().peak_resident_bytes);
     finish_cell(sweep, index);
   }
+}
+
+/// What EngineLoad and encode_for() would complain about, without reading weights.
+void check_can_run(const Sweep& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
+  const LoadPlan plan = plan_load(config, limits);
+  const auto tokenizer = Tokenizer::load(config.engine.target.directory);
+  if (config.speculation.proposer == "draft" && !config.speculation.draft.self) compare_vocabularies(*tokenizer, *Tokenizer::load(config.speculation.draft.directory));
+  encode_for(sweep, config, *tokenizer, plan.max_model_len);
+}
+
+/// A sweep of which no cell can run is a mistake in the configuration, not a result: throws the first reason.
+void check_some_cell_can_run(const Sweep& sweep, const std::vector<std::vector<size_t>>& groups) {
+  const std::vector<Cell>& cells = sweep.cells;
+  std::optional<Error> first;
+  for (const std::vector<size_t>& group : groups) {
+    std::set<std::string> tried;
+    for (size_t index : group) {
+      const ExperimentConfig& config = cells[index].config;
+      if (!tried.insert(config.speculation.proposer == "draft" ? "draft" : "other").second) continue;
+      try {
+        check_can_run(sweep, config, limits_of(cells, cells[index].load_key));
+        return;
+      } catch (const Error& error) {
+        if (!first) first = error;
+      }
+    }
+  }
+  if (first) throw *first;
 }
 
 }  // namespace
@@ -203,13 +268,12 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   Sweep sweep{.loaded = loaded, .progress = progress, .options = options, .cells = expand(loaded, {.devices = available_cores(), .is_cpu = true}), .run = {}, .folder = nullptr, .prompts = {}};
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
+  if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
   sweep.prompts = select_prompts(read_jsonl_dataset(workload.file), workload.requests, uint64_t(workload.order_seed));
   run.info = {.name = loaded.config.name, .id = {}, .profile = loaded.profile, .config_path = loaded.file.string(), .argv = options.argv, .config_hash = loaded.hash, .started_at = utc_now(), .seed = uint64_t(loaded.config.sampling.seed), .numerics = "strict"};
   run.environment = collect_environment();
   run.config_resolved = config_to_json(loaded.config);
   for (size_t i = 0; i < sweep.cells.size(); ++i) run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
-  sweep.folder = std::make_unique<RunFolder>(options.results_root, run);
-
   std::vector<std::vector<size_t>> groups;
   int num_runnable = 0;
   for (size_t i = 0; i < sweep.cells.size(); ++i) {
@@ -218,6 +282,8 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     if (groups.empty() || sweep.cells[groups.back().front()].load_key != sweep.cells[i].load_key) groups.emplace_back();
     groups.back().push_back(i);
   }
+  check_some_cell_can_run(sweep, groups);
+  sweep.folder = std::make_unique<RunFolder>(options.results_root, run);
   progress.begin(run.info.name, int(sweep.cells.size()), num_runnable * loaded.config.measure.repetitions);
   for (const Cell& cell : sweep.cells) {
     if (cell.skip_reason) progress.cell_finished({.label = cell.id, .status = "skipped", .reason = *cell.skip_reason, .tok_s = {}, .speedup = {}, .acceptance_length = {}, .acceptance_rate = {}, .certificate = {}});
@@ -226,7 +292,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     if (sweep.stop) {
       for (size_t index : group) {
         run.cells[index].status = CellStatus::skipped;
-        run.cells[index].reason = sweep.interrupts() > 0 ? "interrupted" : "stopped after failures";
+        run.cells[index].reason = sweep.reason_of_stop();
       }
       continue;
     }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
+#include "engine/util/json_io.h"
 #include "experiments/engine_load.h"
 
 namespace paceline {
@@ -16,11 +16,17 @@ struct GoldenCase {
   std::vector<double> logit;
 };
 
+/// golden.json of the folder, else of its parent.
+std::filesystem::path find_golden(const std::filesystem::path& dir) {
+  for (const std::filesystem::path& folder : {dir, dir.parent_path()}) {
+    if (std::filesystem::exists(folder / "golden.json")) return folder / "golden.json";
+  }
+  fail(ExitCode::model_file, "{}: found golden.json neither there nor in {}; name the reference file with --golden", dir.string(), dir.parent_path().string());
+}
+
 std::vector<GoldenCase> read_goldens(const std::filesystem::path& file, const std::string& model_name) {
-  std::ifstream in(file);
-  if (!in) fail(ExitCode::model_file, "{}: cannot be read; verify-model needs Hugging Face's reference beside the checkpoint", file.string());
+  const nlohmann::json json = read_json_file(file, ExitCode::model_file);
   try {
-    nlohmann::json json = nlohmann::json::parse(in);
     std::vector<GoldenCase> cases;
     if (json.contains("last_logits")) {
       for (size_t i = 0; i < json.at("prompts").size(); ++i) cases.push_back({json.at("prompts")[i], json.at("greedy").at(i), {}, json.at("last_logits").at(i)});
@@ -32,6 +38,22 @@ std::vector<GoldenCase> read_goldens(const std::filesystem::path& file, const st
   } catch (const nlohmann::json::exception& error) {
     fail(ExitCode::model_file, "{}: {}", file.string(), error.what());
   }
+}
+
+/// A golden of another checkpoint, or a damaged one, must not reach the engine.
+void check_golden(const GoldenCase& golden, size_t index, const std::string& file, const LoadPlan& plan) {
+  const auto check_ids = [&](const char* what, const std::vector<int32_t>& ids) {
+    for (int32_t id : ids) {
+      if (id < 0 || id >= plan.target.vocab_size) fail(ExitCode::model_file, "{}: case {}: {} holds token {}, outside the model's vocabulary of {}; is it the golden of another model?", file, index, what, id, plan.target.vocab_size);
+    }
+  };
+  if (golden.prompt.empty() || golden.greedy.empty()) fail(ExitCode::model_file, "{}: case {}: expected a prompt and greedy tokens, found {} and {} tokens", file, index, golden.prompt.size(), golden.greedy.size());
+  check_ids("the prompt", golden.prompt);
+  check_ids("the greedy continuation", golden.greedy);
+  check_ids("the list of logits", golden.logit_id);
+  const size_t num_ids = golden.logit_id.empty() ? size_t(plan.target.vocab_size) : golden.logit_id.size();
+  if (golden.logit.size() != num_ids) fail(ExitCode::model_file, "{}: case {}: {} logits for {} token ids", file, index, golden.logit.size(), num_ids);
+  if (int(golden.prompt.size() + golden.greedy.size()) > plan.max_model_len) fail(ExitCode::model_file, "{}: case {}: {} + {} tokens do not fit the model's {} positions", file, index, golden.prompt.size(), golden.greedy.size(), plan.max_model_len);
 }
 
 /// Logits after the last token of `tokens`, by one pass over all of them.
@@ -63,8 +85,7 @@ double top2_gap(std::vector<float> logits) {
 VerifyModelReport verify_model(const VerifyModelOptions& options) {
   VerifyModelReport report;
   const auto dir = std::filesystem::canonical(options.model_dir);
-  std::filesystem::path golden = options.golden;
-  if (golden.empty()) golden = std::filesystem::exists(dir / "golden.json") ? dir / "golden.json" : dir.parent_path() / "golden.json";
+  const std::filesystem::path golden = options.golden.empty() ? find_golden(dir) : options.golden;
   report.golden = golden.string();
   const std::vector<GoldenCase> cases = read_goldens(golden, dir.filename().string());
 
@@ -76,12 +97,11 @@ VerifyModelReport verify_model(const VerifyModelOptions& options) {
   EngineLoad load(config, {.threads_per_rank = options.threads_per_rank});
   report.passed = true;
   for (const GoldenCase& golden_case : cases) {
-    if (int(golden_case.prompt.size() + golden_case.greedy.size()) > load.plan().max_model_len) fail(ExitCode::model_file, "{}: a case of {} + {} tokens does not fit the model's {} positions", report.golden, golden_case.prompt.size(), golden_case.greedy.size(), load.plan().max_model_len);
+    check_golden(golden_case, report.cases.size(), report.golden, load.plan());
     VerifiedCase result{.num_prompt = int(golden_case.prompt.size()), .num_tokens = int(golden_case.greedy.size())};
     const std::vector<float> logits = logits_after(load, golden_case.prompt);
     for (size_t i = 0; i < golden_case.logit.size(); ++i) {
       const size_t id = golden_case.logit_id.empty() ? i : size_t(golden_case.logit_id[i]);
-      if (id >= logits.size()) fail(ExitCode::model_file, "{}: token id {} is outside the model's vocabulary of {}", report.golden, id, logits.size());
       result.max_logit_difference = std::max(result.max_logit_difference, std::abs(double(logits[id]) - golden_case.logit[i]));
     }
     bool good = std::isfinite(result.max_logit_difference) && result.max_logit_difference <= options.max_logit_error;

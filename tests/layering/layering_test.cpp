@@ -21,21 +21,32 @@ namespace fs = std::filesystem;
 constexpr int kMaxLines = 600;
 
 bool starts_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
-bool ends_with(const std::string& text, const std::string& suffix) { return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0; }
+bool ends_with(const std::string& text, const std::string& suffix) {
+  return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
+}
 
-/// The row of a file, bottom first. A file includes only its own row or an earlier one; nothing: no row is known for it.
+/// The row of a file, bottom first. A file includes only its own row or an earlier one; nothing: no row is known for
+/// it.
 enum Row { kKernels, kServices, kRequests, kModel, kDecisions, kSpeculative, kEngine, kExperiments };
 
 std::optional<Row> row_of(const std::string& path) {
-  static const std::vector<std::pair<const char*, Row>> kRows = {
-      {"kernels/", kKernels},
-      {"engine/util/", kServices}, {"engine/text/", kServices}, {"engine/comm/", kServices},
-      {"engine/cache/", kRequests}, {"engine/sequence.", kRequests}, {"engine/batch.", kRequests}, {"engine/sampling.", kRequests},
-      {"engine/model/", kModel},
-      {"engine/speculation.", kDecisions}, {"engine/scheduler.", kDecisions}, {"engine/metrics.", kDecisions}, {"engine/batch_builder.", kDecisions},
-      {"speculative/", kSpeculative},
-      {"engine/engine.", kEngine},
-      {"engine/serve/", kExperiments}, {"experiments/", kExperiments}};
+  static const std::vector<std::pair<const char*, Row>> kRows = {{"kernels/", kKernels},
+                                                                 {"engine/util/", kServices},
+                                                                 {"engine/text/", kServices},
+                                                                 {"engine/comm/", kServices},
+                                                                 {"engine/cache/", kRequests},
+                                                                 {"engine/sequence.", kRequests},
+                                                                 {"engine/batch.", kRequests},
+                                                                 {"engine/sampling.", kRequests},
+                                                                 {"engine/model/", kModel},
+                                                                 {"engine/speculation.", kDecisions},
+                                                                 {"engine/scheduler.", kDecisions},
+                                                                 {"engine/metrics.", kDecisions},
+                                                                 {"engine/batch_builder.", kDecisions},
+                                                                 {"speculative/", kSpeculative},
+                                                                 {"engine/engine.", kEngine},
+                                                                 {"engine/serve/", kExperiments},
+                                                                 {"experiments/", kExperiments}};
   for (const auto& [prefix, row] : kRows) {
     if (starts_with(path, prefix)) return row;
   }
@@ -70,16 +81,21 @@ std::vector<Include> includes_of(const std::string& text) {
 
 bool is_isa_file(const std::string& path) {
   if (!starts_with(path, "kernels/cpu/")) return false;
-  return ends_with(path, "_avx2.cpp") || ends_with(path, "_avx512.cpp") || ends_with(path, ".inl") || starts_with(path, "kernels/cpu/simd_");
+  return ends_with(path, "_avx2.cpp") || ends_with(path, "_avx512.cpp") || ends_with(path, ".inl") ||
+         starts_with(path, "kernels/cpu/simd_");
 }
 
-bool may_name_devices(const std::string& path) { return starts_with(path, "kernels/cuda/") || starts_with(path, "engine/comm/nccl_"); }
+bool may_name_devices(const std::string& path) {
+  return starts_with(path, "kernels/cuda/") || starts_with(path, "engine/comm/nccl_");
+}
 
 /// One line per broken rule.
 std::vector<std::string> problems(const std::vector<Source>& sources) {
   // Inline functions of these would be compiled for an ISA and may be the copy that the linker keeps.
-  static const std::set<std::string> kLightHeaders = {"immintrin.h", "cstdint", "cstddef", "cstring", "limits", "type_traits"};
-  static const std::regex kDeviceNames(R"(\b(cuda[A-Z]\w*|cublas\w*|nccl[A-Z]\w*|cu[A-Z]\w*)\s*\(|<(cuda|cublas|nccl)[^>]*>)");
+  static const std::set<std::string> kLightHeaders = {"immintrin.h", "cstdint", "cstddef",
+                                                      "cstring",     "limits",  "type_traits"};
+  static const std::regex kDeviceNames(
+      R"(\b(cuda[A-Z]\w*|cublas\w*|nccl[A-Z]\w*|cu[A-Z]\w*)\s*\(|<(cuda|cublas|nccl)[^>]*>)");
   std::map<std::string, const Source*> by_path;
   for (const Source& source : sources) by_path[source.path] = &source;
   std::vector<std::string> found;
@@ -89,13 +105,18 @@ std::vector<std::string> problems(const std::vector<Source>& sources) {
       found.push_back(source.path + ": no row of the house holds this file");
       continue;
     }
-    if (std::count(source.text.begin(), source.text.end(), '\n') > kMaxLines) found.push_back(source.path + ": more than 600 lines");
-    if (!may_name_devices(source.path) && std::regex_search(source.text, kDeviceNames)) found.push_back(source.path + ": names CUDA or NCCL");
+    if (std::count(source.text.begin(), source.text.end(), '\n') > kMaxLines)
+      found.push_back(source.path + ": more than 600 lines");
+    if (!may_name_devices(source.path) && std::regex_search(source.text, kDeviceNames))
+      found.push_back(source.path + ": names CUDA or NCCL");
     for (const Include& include : includes_of(source.text)) {
       if (!include.quoted) continue;
       const auto to = row_of(include.name);
-      if (!to) found.push_back(source.path + " includes " + include.name + ", which is in no row (write includes from the project's root)");
-      else if (!may_include(*row, *to)) found.push_back(source.path + " includes " + include.name + " of a later row");
+      if (!to)
+        found.push_back(source.path + " includes " + include.name +
+                        ", which is in no row (write includes from the project's root)");
+      else if (!may_include(*row, *to))
+        found.push_back(source.path + " includes " + include.name + " of a later row");
     }
     if (!is_isa_file(source.path)) continue;
     // everything that reaches an ISA-specific translation unit, directly or not
@@ -146,7 +167,8 @@ TEST(Layering, TheTreeKeepsTheRules) {
 }
 
 TEST(Layering, TestFilesAreShortToo) {
-  for (const Source& source : read_tree({"tests"})) EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), kMaxLines) << source.path;
+  for (const Source& source : read_tree({"tests"}))
+    EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), kMaxLines) << source.path;
 }
 
 TEST(Layering, PlantedEdgesAreFound) {
@@ -172,18 +194,20 @@ TEST(Layering, PlantedEdgesAreFound) {
     ASSERT_EQ(found.size(), 1u) << source.path << " " << want;
     EXPECT_NE(found[0].find(want), std::string::npos) << found[0];
   }
-  const auto through = problems({{"kernels/cpu/a_avx512.cpp", "#include \"kernels/cpu/b.h\"\n"}, {"kernels/cpu/b.h", "#include <algorithm>\n"}});
+  const auto through = problems(
+      {{"kernels/cpu/a_avx512.cpp", "#include \"kernels/cpu/b.h\"\n"}, {"kernels/cpu/b.h", "#include <algorithm>\n"}});
   ASSERT_EQ(through.size(), 1u);
   EXPECT_EQ(through[0], "kernels/cpu/a_avx512.cpp sees <algorithm> through kernels/cpu/b.h");
 }
 
 TEST(Layering, GoodEdgesPass) {
-  const std::vector<Source> good = {{"kernels/cuda/x.cpp", "#include <cuda_runtime.h>\nint f() { return cudaMalloc(p, n); }\n"},
-                                    {"engine/comm/nccl_comm.cpp", "#include <nccl.h>\n"},
-                                    {"speculative/a.cpp", "#include \"engine/speculation.h\"\n#include \"speculative/a.h\"\n"},
-                                    {"engine/engine.cpp", "#include \"engine/batch_builder.h\"\n#include <vector>\n"},
-                                    {"experiments/bench/b.cpp", "#include \"engine/engine.h\"\n// #include \"nowhere.h\" is prose\n"},
-                                    {"kernels/cpu/simd_x.h", "#include <immintrin.h>\n#include <cstdint>\n"}};
+  const std::vector<Source> good = {
+      {"kernels/cuda/x.cpp", "#include <cuda_runtime.h>\nint f() { return cudaMalloc(p, n); }\n"},
+      {"engine/comm/nccl_comm.cpp", "#include <nccl.h>\n"},
+      {"speculative/a.cpp", "#include \"engine/speculation.h\"\n#include \"speculative/a.h\"\n"},
+      {"engine/engine.cpp", "#include \"engine/batch_builder.h\"\n#include <vector>\n"},
+      {"experiments/bench/b.cpp", "#include \"engine/engine.h\"\n// #include \"nowhere.h\" is prose\n"},
+      {"kernels/cpu/simd_x.h", "#include <immintrin.h>\n#include <cstdint>\n"}};
   for (const std::string& problem : problems(good)) ADD_FAILURE() << problem;
 }
 

@@ -17,7 +17,8 @@ constexpr uint64_t kPoisoned = 0;  // the hash of a history that holds the poiso
 
 }  // namespace
 
-FakeModel::FakeModel(const FakeModelOptions& options) : options_(options), state_(options.max_num_seqs), kv_(size_t(options.num_blocks * options.block_size)) {
+FakeModel::FakeModel(const FakeModelOptions& options)
+    : options_(options), state_(options.max_num_seqs), kv_(size_t(options.num_blocks * options.block_size)) {
   spec_.family = "fake";
   spec_.vocab_size = options.vocab_size;
   spec_.max_position = options.max_model_len;
@@ -82,7 +83,10 @@ void FakeModel::check_state(const Batch& batch) const {
   PACELINE_CHECK(batch.digest == digest_of(batch.expected), "digest of step {}", batch.step);
   for (const SeqCommit& want : batch.expected) {
     const SeqSlot& have = state_[want.seq];
-    PACELINE_CHECK(have.cached == want.cached && have.length == want.length && have.token_at(have.length - 1) == want.last_token, "step {} request {}: cached {} length {} token {}, expected {} {} {}", batch.step, want.request, have.cached, have.length, have.token_at(have.length - 1), want.cached, want.length, want.last_token);
+    PACELINE_CHECK(
+        have.cached == want.cached && have.length == want.length && have.token_at(have.length - 1) == want.last_token,
+        "step {} request {}: cached {} length {} token {}, expected {} {} {}", batch.step, want.request, have.cached,
+        have.length, have.token_at(have.length - 1), want.cached, want.length, want.last_token);
   }
 }
 
@@ -91,13 +95,15 @@ void FakeModel::forward(const Batch& batch) {
   for (const SeqCommit& reset : batch.resets) state_.reset(reset, batch.step - 1);
   check_state(batch);
   logit_data_.assign(batch.logit_row.size() * size_t(options_.vocab_size), std::numeric_limits<float>::quiet_NaN());
-  logits_ = {.rows = f32_view(logit_data_.data(), int32_t(batch.logit_row.size()), options_.vocab_size), .vocab_size = options_.vocab_size};
+  logits_ = {.rows = f32_view(logit_data_.data(), int32_t(batch.logit_row.size()), options_.vocab_size),
+             .vocab_size = options_.vocab_size};
   size_t next_logit = 0;
   std::vector<int> uses(size_t(options_.max_num_seqs), 0);
   for (size_t i = 0; i < batch.seqs.size(); ++i) {
     const SeqRows& seq = batch.seqs[i];
     if (seq.seq < 0) {  // padding
-      for (int row = seq.first_row; row < seq.first_row + seq.num_rows; ++row) PACELINE_CHECK(batch.slot[size_t(row)] == -1 && batch.kv_len[size_t(row)] == 0, "padding row {}", row);
+      for (int row = seq.first_row; row < seq.first_row + seq.num_rows; ++row)
+        PACELINE_CHECK(batch.slot[size_t(row)] == -1 && batch.kv_len[size_t(row)] == 0, "padding row {}", row);
       continue;
     }
     PACELINE_CHECK(++uses[size_t(seq.seq)] == 1, "slot {} is twice in step {}", seq.seq, batch.step);
@@ -112,7 +118,8 @@ void FakeModel::forward(const Batch& batch) {
     uint64_t history = options_.seed | 1;
     for (int position = 0; position < first; ++position) {
       const Cell& cell = cell_of(position);
-      PACELINE_CHECK(cell.position == position, "step {} seq {}: slot of position {} holds position {}", batch.step, seq.seq, position, cell.position);
+      PACELINE_CHECK(cell.position == position, "step {} seq {}: slot of position {} holds position {}", batch.step,
+                     seq.seq, position, cell.position);
       history = extend(history, cell.token);
     }
     const int num_known = seq.deferred ? state.length - state.cached : seq.num_rows - seq.num_drafts;
@@ -123,13 +130,19 @@ void FakeModel::forward(const Batch& batch) {
       if (row < num_used) {
         const int position = first + row;
         const int draft = row - num_known;
-        const int32_t token = !seq.deferred ? batch.token[at] : draft < 0 ? state.token_at(position) : state.draft[size_t(draft)];
+        const int32_t token = !seq.deferred ? batch.token[at]
+                              : draft < 0   ? state.token_at(position)
+                                            : state.draft[size_t(draft)];
         Cell& cell = cell_of(position);
-        if (!seq.deferred) PACELINE_CHECK(batch.position[at] == position && batch.kv_len[at] == position + 1 && &kv_.at(size_t(batch.slot[at])) == &cell, "step {} row {}", batch.step, at);
+        if (!seq.deferred)
+          PACELINE_CHECK(batch.position[at] == position && batch.kv_len[at] == position + 1 &&
+                             &kv_.at(size_t(batch.slot[at])) == &cell,
+                         "step {} row {}", batch.step, at);
         cell = {position, token};
         history = extend(history, token);
         if (wanted) {
-          for (int32_t id = 0; id < options_.vocab_size; ++id) logits_.rows.f32_row(int64_t(next_logit))[id] = logit(history, id);
+          for (int32_t id = 0; id < options_.vocab_size; ++id)
+            logits_.rows.f32_row(int64_t(next_logit))[id] = logit(history, id);
         }
       }
       if (wanted) ++next_logit;
@@ -155,7 +168,8 @@ void FakeProposer::propose(std::span<const DraftRequest> requests, std::span<Pro
     const Sequence& seq = *request.seq;
     longest_asked = std::max(longest_asked, request.max_len);
     if (!request.deferred) {
-      out[i] = {.seq = seq.id, .committed = seq.length(), .token = drafts(seq.id, seq.tokens, request.max_len), .probs = {}};
+      out[i] = {
+          .seq = seq.id, .committed = seq.length(), .token = drafts(seq.id, seq.tokens, request.max_len), .probs = {}};
       continue;
     }
     ++num_deferred;

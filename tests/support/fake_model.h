@@ -1,6 +1,7 @@
 #pragma once
-// A Model without arithmetic: the logits of a row are pseudo-random in the row's whole token history, read back from the
-// KV slots that the batch names. So every text is known beforehand, and a wrong page, position or stale state shows.
+// A Model without arithmetic: the logits of a row are pseudo-random in the row's whole token history, read back from
+// the KV slots that the batch names. So every text is known beforehand, and a wrong page, position or stale state
+// shows.
 
 #include <deque>
 #include <memory>

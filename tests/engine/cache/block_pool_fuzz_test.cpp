@@ -26,17 +26,30 @@ struct FuzzOptions {
 class PoolWorld {
  public:
   explicit PoolWorld(const FuzzOptions& options)
-      : options_(options), pool_({.num_blocks = options.num_blocks, .block_size = options.block_size, .prefix_caching = options.caching, .hash_key = options.seed * 77u}), memory_(size_t(options.num_blocks * options.block_size), -1), random_(options.seed) {}
+      : options_(options),
+        pool_({.num_blocks = options.num_blocks,
+               .block_size = options.block_size,
+               .prefix_caching = options.caching,
+               .hash_key = options.seed * 77u}),
+        memory_(size_t(options.num_blocks * options.block_size), -1),
+        random_(options.seed) {}
 
   void operation() {
     const unsigned dice = random_() % 100;
-    if (dice < 12 || seqs_.empty()) attach();
-    else if (dice < 62) step();
-    else if (dice < 72) verify_one();
-    else if (dice < 82) release();
-    else if (dice < 97) retire();
-    else if (dice == 97 && random_() % 50 == 0) reset();
-    else blocked_reserve();
+    if (dice < 12 || seqs_.empty())
+      attach();
+    else if (dice < 62)
+      step();
+    else if (dice < 72)
+      verify_one();
+    else if (dice < 82)
+      release();
+    else if (dice < 97)
+      retire();
+    else if (dice == 97 && random_() % 50 == 0)
+      reset();
+    else
+      blocked_reserve();
   }
 
   void finish() {
@@ -162,7 +175,9 @@ class PoolWorld {
   }
 
   void verify(SeqId id, const Seq& seq) {
-    for (int position = 0; position < seq.committed; ++position) ASSERT_EQ(memory_[size_t(pool_.slot(id, position))], seq.tokens[size_t(position)]) << "sequence " << id << " position " << position;
+    for (int position = 0; position < seq.committed; ++position)
+      ASSERT_EQ(memory_[size_t(pool_.slot(id, position))], seq.tokens[size_t(position)])
+          << "sequence " << id << " position " << position;
   }
 
   void write(SeqId id, int position, int32_t token) { memory_[size_t(pool_.slot(id, position))] = token; }
@@ -196,7 +211,10 @@ TEST_P(BlockPoolFuzz, MemoryHoldsWhatEverySequenceCommitted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, BlockPoolFuzz,
-                         testing::Values(FuzzOptions{PrefixCaching::on, 40, 4, 1}, FuzzOptions{PrefixCaching::off, 40, 4, 2}, FuzzOptions{PrefixCaching::on, 23, 3, 3}, FuzzOptions{PrefixCaching::on, 64, 1, 4}));
+                         testing::Values(FuzzOptions{PrefixCaching::on, 40, 4, 1},
+                                         FuzzOptions{PrefixCaching::off, 40, 4, 2},
+                                         FuzzOptions{PrefixCaching::on, 23, 3, 3},
+                                         FuzzOptions{PrefixCaching::on, 64, 1, 4}));
 
 }  // namespace
 }  // namespace paceline

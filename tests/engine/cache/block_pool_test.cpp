@@ -30,7 +30,9 @@ void compute(BlockPool& pool, SeqId seq, const std::vector<int32_t>& tokens) {
   pool.commit(seq, int(tokens.size()), tokens);
 }
 
-BlockPoolOptions pool_options(int num_blocks, int block_size, PrefixCaching caching = PrefixCaching::on) { return {.num_blocks = num_blocks, .block_size = block_size, .prefix_caching = caching, .hash_key = 0x1234}; }
+BlockPoolOptions pool_options(int num_blocks, int block_size, PrefixCaching caching = PrefixCaching::on) {
+  return {.num_blocks = num_blocks, .block_size = block_size, .prefix_caching = caching, .hash_key = 0x1234};
+}
 
 TEST(BlockPool, ReservesWholeBlocksOrNothing) {
   BlockPool pool(pool_options(4, 4, PrefixCaching::off));

@@ -68,7 +68,10 @@ TEST(MemoryPlan, TargetAndDraftShareTheRoom) {
 TEST(MemoryPlan, ALongerModelThanTheCacheNamesBothNumbers) {
   MemoryPlanInput input = long_context();
   input.max_model_len = 131'072;
-  expect_error(ExitCode::device, {"max seq len (131072)", "KV cache (88528)", "16.000 GiB", "10.807 GiB", "memory_fraction", "decreasing max_model_len to at most 88528"}, [&] { plan_memory(input); });
+  expect_error(ExitCode::device,
+               {"max seq len (131072)", "KV cache (88528)", "16.000 GiB", "10.807 GiB", "memory_fraction",
+                "decreasing max_model_len to at most 88528"},
+               [&] { plan_memory(input); });
   input.max_model_len = 88'528;  // exactly fits
   EXPECT_EQ(plan_memory(input).num_blocks, 5'533);
   input.max_model_len = 88'529;
@@ -79,7 +82,9 @@ TEST(MemoryPlan, NoBlockAtAll) {
   MemoryPlanInput input = long_context();
   input.limit_bytes = input.weight_bytes + input.workspace_bytes + (size_t{2} << 20) - 1;
   input.max_model_len = 16;
-  expect_error(ExitCode::device, {"No available memory for the KV cache", "0.002 GiB", "block of 16 tokens", "memory_fraction"}, [&] { plan_memory(input); });
+  expect_error(ExitCode::device,
+               {"No available memory for the KV cache", "0.002 GiB", "block of 16 tokens", "memory_fraction"},
+               [&] { plan_memory(input); });
   ++input.limit_bytes;
   EXPECT_EQ(plan_memory(input).num_blocks, 1);
 }
@@ -87,14 +92,17 @@ TEST(MemoryPlan, NoBlockAtAll) {
 TEST(MemoryPlan, WeightsThatDoNotFit) {
   MemoryPlanInput input = long_context();
   input.limit_bytes = size_t{16} << 30;
-  expect_error(ExitCode::device, {"weights 15.000 GiB", "workspace 1.000 GiB", "limit of 16.000 GiB", "smaller model"}, [&] { plan_memory(input); });
+  expect_error(ExitCode::device, {"weights 15.000 GiB", "workspace 1.000 GiB", "limit of 16.000 GiB", "smaller model"},
+               [&] { plan_memory(input); });
 }
 
 TEST(MemoryPlan, FractionOutsideItsRange) {
-  for (const double fraction : {0.0, 1.5, -0.25, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+  for (const double fraction :
+       {0.0, 1.5, -0.25, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     MemoryPlanInput input = long_context();
     input.memory_fraction = fraction;
-    expect_error(ExitCode::usage, {"engine.kv_cache.memory_fraction", fmt::format("found {}", fraction), "(0, 1]"}, [&] { plan_memory(input); });
+    expect_error(ExitCode::usage, {"engine.kv_cache.memory_fraction", fmt::format("found {}", fraction), "(0, 1]"},
+                 [&] { plan_memory(input); });
   }
 }
 

@@ -67,7 +67,8 @@ TEST_P(WaitCounterTest, WrapsAroundAndPublishes) {
     }
   });
   for (uint32_t i = 1; i <= kRounds; ++i) {
-    ASSERT_EQ(counter.wait_for(start + i, within(std::chrono::seconds(20), GetParam()), cancelled), WaitResult::reached);
+    ASSERT_EQ(counter.wait_for(start + i, within(std::chrono::seconds(20), GetParam()), cancelled),
+              WaitResult::reached);
     ASSERT_EQ(message, i * 3);
     turn.advance_to(i);
   }
@@ -81,7 +82,8 @@ TEST_P(WaitCounterTest, WakesManySleepers) {
   std::vector<std::thread> sleepers;
   for (uint32_t i = 1; i <= 6; ++i) {
     sleepers.emplace_back([&, i] {
-      if (counter.wait_for(i, within(std::chrono::seconds(20), GetParam()), cancelled) == WaitResult::reached) ++reached;
+      if (counter.wait_for(i, within(std::chrono::seconds(20), GetParam()), cancelled) == WaitResult::reached)
+        ++reached;
     });
   }
   for (uint32_t i = 1; i <= 6; ++i) {

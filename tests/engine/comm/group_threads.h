@@ -17,7 +17,8 @@ struct RankError {
   std::string text;
 };
 
-inline std::vector<RankError> run_group(const ThreadGroupOptions& options, const std::function<void(Communicator&)>& body) {
+inline std::vector<RankError> run_group(const ThreadGroupOptions& options,
+                                        const std::function<void(Communicator&)>& body) {
   auto ends = make_thread_group(options);
   std::vector<RankError> errors(ends.size());
   std::vector<std::thread> threads;

@@ -13,7 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-TeamOptions team_options(int tp, int pp, double timeout_s = 30.0) { return {.placement = {.devices = {}, .tp = tp, .pp = pp}, .timeout_s = timeout_s}; }
+TeamOptions team_options(int tp, int pp, double timeout_s = 30.0) {
+  return {.placement = {.devices = {}, .tp = tp, .pp = pp}, .timeout_s = timeout_s};
+}
 
 TEST(RankTeam, LaysRanksOutByStageAndShard) {
   RankTeam team(team_options(2, 2));

@@ -14,7 +14,8 @@ using test::RankError;
 using test::run_group;
 
 void expect_no_errors(const std::vector<RankError>& errors) {
-  for (size_t rank = 0; rank < errors.size(); ++rank) EXPECT_FALSE(errors[rank].thrown) << rank << ": " << errors[rank].text;
+  for (size_t rank = 0; rank < errors.size(); ++rank)
+    EXPECT_FALSE(errors[rank].thrown) << rank << ": " << errors[rank].text;
 }
 
 /// What rank `rank` contributes at (row, col) of round `round`: magnitudes differ, so that the order of the sum shows.
@@ -53,7 +54,9 @@ void nap(std::mt19937& random) {
 
 class ThreadCommTest : public testing::TestWithParam<std::tuple<int, bool>> {
  protected:
-  ThreadGroupOptions options() const { return {.size = std::get<0>(GetParam()), .timeout_s = 30.0, .may_spin = std::get<1>(GetParam())}; }
+  ThreadGroupOptions options() const {
+    return {.size = std::get<0>(GetParam()), .timeout_s = 30.0, .may_spin = std::get<1>(GetParam())};
+  }
 };
 
 TEST_P(ThreadCommTest, AllReduceFollowsTheRankTreeBitwise) {
@@ -66,7 +69,8 @@ TEST_P(ThreadCommTest, AllReduceFollowsTheRankTreeBitwise) {
       const int stride = shape.cols + shape.gap;
       std::vector<float> data(size_t(shape.rows * stride) + 1, -7.0f);
       for (int row = 0; row < shape.rows; ++row) {
-        for (int col = 0; col < shape.cols; ++col) data[size_t(row * stride + col)] = part(round, comm.rank(), row, col);
+        for (int col = 0; col < shape.cols; ++col)
+          data[size_t(row * stride + col)] = part(round, comm.rank(), row, col);
       }
       nap(random);
       comm.all_reduce(f32_view(data.data(), shape.rows, shape.cols, stride));
@@ -78,7 +82,8 @@ TEST_P(ThreadCommTest, AllReduceFollowsTheRankTreeBitwise) {
             for (int rank = 0; rank < size; ++rank) parts.push_back(part(round, rank, row, col));
             want = tree(parts);
           }
-          ASSERT_EQ(std::memcmp(&data[size_t(row * stride + col)], &want, sizeof(float)), 0) << "round " << round << " row " << row << " col " << col;
+          ASSERT_EQ(std::memcmp(&data[size_t(row * stride + col)], &want, sizeof(float)), 0)
+              << "round " << round << " row " << row << " col " << col;
         }
       }
     }
@@ -94,17 +99,20 @@ TEST_P(ThreadCommTest, GatherColumnsInRankOrder) {
       const int root = round % size;
       std::vector<float> mine(size_t(shape.rows * (shape.cols + 1)) + 1);
       for (int row = 0; row < shape.rows; ++row) {
-        for (int col = 0; col < shape.cols; ++col) mine[size_t(row * (shape.cols + 1) + col)] = part(round, comm.rank(), row, col);
+        for (int col = 0; col < shape.cols; ++col)
+          mine[size_t(row * (shape.cols + 1) + col)] = part(round, comm.rank(), row, col);
       }
       const int out_stride = size * shape.cols + shape.gap;
       std::vector<float> all(size_t(shape.rows * out_stride) + 1, -7.0f);
       nap(random);
-      const MatView out = comm.rank() == root ? f32_view(all.data(), shape.rows, size * shape.cols, out_stride) : MatView{};
+      const MatView out =
+          comm.rank() == root ? f32_view(all.data(), shape.rows, size * shape.cols, out_stride) : MatView{};
       comm.gather_columns(f32_view(mine.data(), shape.rows, shape.cols, shape.cols + 1), out, root);
       for (int row = 0; row < shape.rows; ++row) {
         for (int col = 0; col < out_stride; ++col) {
           const bool inside = comm.rank() == root && col < size * shape.cols;
-          ASSERT_EQ(all[size_t(row * out_stride + col)], inside ? part(round, col / shape.cols, row, col % shape.cols) : -7.0f);
+          ASSERT_EQ(all[size_t(row * out_stride + col)],
+                    inside ? part(round, col / shape.cols, row, col % shape.cols) : -7.0f);
         }
       }
     }
@@ -125,7 +133,7 @@ TEST_P(ThreadCommTest, BroadcastOfAnyLength) {
       }
       comm.broadcast(message, root);
       ASSERT_EQ(message.size(), length);
-      for (size_t i = 0; i < length; i += length > 100 ? 997 : 1) ASSERT_EQ(message[i], byte_at(i));
+      for (size_t i = 0; i<length; i += length> 100 ? 997 : 1) ASSERT_EQ(message[i], byte_at(i));
     }
   }));
 }
@@ -142,7 +150,8 @@ TEST_P(ThreadCommTest, SendRecvKeepOrder) {
     for (int i = 0; i < kMessages; ++i) {
       std::vector<float> data(size_t(rows_of(i) * (cols_of(i) + 1)) + 1);
       for (int row = 0; row < rows_of(i); ++row) {
-        for (int col = 0; col < cols_of(i); ++col) data[size_t(row * (cols_of(i) + 1) + col)] = part(i, comm.rank(), row, col);
+        for (int col = 0; col < cols_of(i); ++col)
+          data[size_t(row * (cols_of(i) + 1) + col)] = part(i, comm.rank(), row, col);
       }
       comm.send(f32_view(data.data(), rows_of(i), cols_of(i), cols_of(i) + 1), to);  // the copy is taken at once
     }
@@ -150,7 +159,8 @@ TEST_P(ThreadCommTest, SendRecvKeepOrder) {
       std::vector<float> data(size_t(rows_of(i) * cols_of(i)) + 1);
       comm.recv(f32_view(data.data(), rows_of(i), cols_of(i)), from);
       for (int row = 0; row < rows_of(i); ++row) {
-        for (int col = 0; col < cols_of(i); ++col) ASSERT_EQ(data[size_t(row * cols_of(i) + col)], part(i, from, row, col));
+        for (int col = 0; col < cols_of(i); ++col)
+          ASSERT_EQ(data[size_t(row * cols_of(i) + col)], part(i, from, row, col));
       }
     }
   }));
@@ -211,9 +221,12 @@ TEST_P(ThreadCommTest, AbortWakesEveryWaitingRankWithTheReason) {
     const auto start = Clock::now();
     try {
       float x = 0;
-      if (comm.rank() % 3 == 0) comm.recv(f32_view(&x, 1, 1), size - 1);
-      else if (comm.rank() % 3 == 1) comm.barrier();
-      else half->recv(f32_view(&x, 1, 1), 0);  // a sub-group of the same family
+      if (comm.rank() % 3 == 0)
+        comm.recv(f32_view(&x, 1, 1), size - 1);
+      else if (comm.rank() % 3 == 1)
+        comm.barrier();
+      else
+        half->recv(f32_view(&x, 1, 1), 0);  // a sub-group of the same family
     } catch (const Error&) {
       waited[size_t(comm.rank())] = std::chrono::duration<double>(Clock::now() - start).count();
       throw;
@@ -248,13 +261,16 @@ TEST(ThreadComm, OneRankNeedsNoPeer) {
 TEST(ThreadComm, AMessageOfAnotherLengthIsAnError) {
   const auto errors = run_group({.size = 2, .timeout_s = 10.0}, [](Communicator& comm) {
     std::vector<float> data(12);
-    if (comm.rank() == 0) comm.send(f32_view(data.data(), 3, 4), 1);
-    else comm.recv(f32_view(data.data(), 2, 4), 0);
+    if (comm.rank() == 0)
+      comm.send(f32_view(data.data(), 3, 4), 1);
+    else
+      comm.recv(f32_view(data.data(), 2, 4), 0);
   });
   EXPECT_FALSE(errors[0].thrown);
   ASSERT_TRUE(errors[1].thrown);
   EXPECT_EQ(errors[1].code, ExitCode::comm);
-  for (const char* piece : {"rank 1", "recv 1", "rank 0", "12 floats", "2 x 4"}) EXPECT_NE(errors[1].text.find(piece), std::string::npos) << errors[1].text;
+  for (const char* piece : {"rank 1", "recv 1", "rank 0", "12 floats", "2 x 4"})
+    EXPECT_NE(errors[1].text.find(piece), std::string::npos) << errors[1].text;
 }
 
 struct HangCase {
@@ -265,12 +281,13 @@ struct HangCase {
 TEST(ThreadComm, DeadlineNamesRankAndCall) {
   float x = 0, y[2];
   std::vector<std::byte> message;
-  const HangCase cases[] = {{"all_reduce 2", [&](Communicator& comm) { comm.all_reduce(f32_view(&x, 1, 1)); }},
-                            {"gather_columns 2", [&](Communicator& comm) { comm.gather_columns(f32_view(&x, 1, 1), f32_view(y, 1, 2), 0); }},
-                            {"broadcast 2", [&](Communicator& comm) { comm.broadcast(message, 1); }},
-                            {"barrier 2", [](Communicator& comm) { comm.barrier(); }},
-                            {"split 2", [](Communicator& comm) { comm.split(0, 0); }},
-                            {"recv 1", [&](Communicator& comm) { comm.recv(f32_view(&x, 1, 1), 1); }}};
+  const HangCase cases[] = {
+      {"all_reduce 2", [&](Communicator& comm) { comm.all_reduce(f32_view(&x, 1, 1)); }},
+      {"gather_columns 2", [&](Communicator& comm) { comm.gather_columns(f32_view(&x, 1, 1), f32_view(y, 1, 2), 0); }},
+      {"broadcast 2", [&](Communicator& comm) { comm.broadcast(message, 1); }},
+      {"barrier 2", [](Communicator& comm) { comm.barrier(); }},
+      {"split 2", [](Communicator& comm) { comm.split(0, 0); }},
+      {"recv 1", [&](Communicator& comm) { comm.recv(f32_view(&x, 1, 1), 1); }}};
   for (const HangCase& hang : cases) {
     const auto start = Clock::now();
     const auto errors = run_group({.size = 2, .timeout_s = 0.2}, [&](Communicator& comm) {
@@ -280,7 +297,8 @@ TEST(ThreadComm, DeadlineNamesRankAndCall) {
     const double took = std::chrono::duration<double>(Clock::now() - start).count();
     ASSERT_TRUE(errors[0].thrown) << hang.call;
     EXPECT_EQ(errors[0].code, ExitCode::comm);
-    for (const char* piece : {"rank 0", hang.call, "0.2 s", "for rank 1"}) EXPECT_NE(errors[0].text.find(piece), std::string::npos) << errors[0].text;
+    for (const char* piece : {"rank 0", hang.call, "0.2 s", "for rank 1"})
+      EXPECT_NE(errors[0].text.find(piece), std::string::npos) << errors[0].text;
     EXPECT_GE(took, 0.19);
     EXPECT_LT(took, 2.0);
   }

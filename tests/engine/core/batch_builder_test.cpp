@@ -13,7 +13,8 @@ struct Case {
   ScheduledStep step;
   std::vector<Proposal> proposals;
 
-  Request& add(SeqId id, std::vector<int32_t> tokens, int launched, ScheduledRows rows, std::vector<int32_t> drafts = {}) {
+  Request& add(SeqId id, std::vector<int32_t> tokens, int launched, ScheduledRows rows,
+               std::vector<int32_t> drafts = {}) {
     auto request = std::make_unique<Request>();
     request->seq = {.id = id, .slot = int32_t(id + 10), .tokens = std::move(tokens)};
     request->launched = launched;
@@ -111,7 +112,8 @@ TEST(BatchBuilder, DraftIdsAreChecked) {
   for (const int32_t bad : {-1, 100, 1 << 30}) {
     Case c;
     c.add(5, {10, 11}, 1, {.num_known = 1, .max_drafts = 3}, {20, bad, 21});
-    test::expect_error(ExitCode::device, {"request 5", fmt::format("token {}", bad), "position 3", "vocabulary of 100"}, [&] { c.build(); });
+    test::expect_error(ExitCode::device, {"request 5", fmt::format("token {}", bad), "position 3", "vocabulary of 100"},
+                       [&] { c.build(); });
   }
   Case c;
   c.add(5, {10, 11}, 1, {.num_known = 1, .max_drafts = 3}, {99, 0, 21});
@@ -143,13 +145,22 @@ TEST(Batch, KnownRowsOfAChunk) {
   Batch batch;
   const std::vector<int32_t> tokens{5, 6, 7, 8, 9};
   const std::vector<int32_t> pages{3, 1};
-  add_known_rows(batch, {.state = {.seq = 2, .cached = 1, .length = 5, .last_token = 9}, .tokens = tokens, .pages = pages, .block_size = 4, .end = 3, .reset = true});
+  add_known_rows(batch, {.state = {.seq = 2, .cached = 1, .length = 5, .last_token = 9},
+                         .tokens = tokens,
+                         .pages = pages,
+                         .block_size = 4,
+                         .end = 3,
+                         .reset = true});
   EXPECT_EQ(batch.token, (std::vector<int32_t>{6, 7}));
   EXPECT_EQ(batch.slot, (std::vector<int32_t>{13, 14}));
   EXPECT_TRUE(batch.logit_row.empty());
   EXPECT_FALSE(batch.seqs[0].wants_logits);
   EXPECT_EQ(batch.resets.size(), 1u);
-  add_known_rows(batch, {.state = {.seq = 3, .cached = 3, .length = 5, .last_token = 9}, .tokens = tokens, .pages = pages, .block_size = 4, .end = 5});
+  add_known_rows(batch, {.state = {.seq = 3, .cached = 3, .length = 5, .last_token = 9},
+                         .tokens = tokens,
+                         .pages = pages,
+                         .block_size = 4,
+                         .end = 5});
   EXPECT_EQ(batch.slot.back(), 4);
   EXPECT_EQ(batch.logit_row, (std::vector<int32_t>{3}));
   EXPECT_EQ(batch.block_begin, (std::vector<int32_t>{0, 2}));

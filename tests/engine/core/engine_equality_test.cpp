@@ -8,10 +8,10 @@ namespace paceline {
 namespace {
 
 using test::Completion;
-using test::FakeRig;
 using test::FakeProposer;
-using test::greedy_params;
+using test::FakeRig;
 using test::FakeRigOptions;
+using test::greedy_params;
 using test::some_prompt;
 
 enum class Who : uint8_t { none, host, device };
@@ -104,8 +104,11 @@ TEST_P(EngineEquality, TokensAndCounters) {
               options.micro_batches = micro_batches;
               options.budget = budget;
               options.caching = caching;
-              if (who != Who::none) options.proposer = FakeProposer::Options{.side = who == Who::host ? ProposerSide::host : ProposerSide::device};
-              SCOPED_TRACE(fmt::format("k {} run_ahead {} micro {} tight {} caching {} budget {} ignore_eos {}", draft_len, run_ahead, micro_batches, tight, int(caching), budget, ignore_eos));
+              if (who != Who::none)
+                options.proposer =
+                    FakeProposer::Options{.side = who == Who::host ? ProposerSide::host : ProposerSide::device};
+              SCOPED_TRACE(fmt::format("k {} run_ahead {} micro {} tight {} caching {} budget {} ignore_eos {}",
+                                       draft_len, run_ahead, micro_batches, tight, int(caching), budget, ignore_eos));
               run_cell(options, ignore_eos, total);
               if (HasFatalFailure()) return;
             }
@@ -130,7 +133,9 @@ TEST_P(EngineEquality, TokensAndCounters) {
   EXPECT_EQ(total.deferred > 0, who == Who::device);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineEquality, testing::Combine(testing::Values(Who::none, Who::host, Who::device), testing::Values(Completion::lazy, Completion::eager)));
+INSTANTIATE_TEST_SUITE_P(All, EngineEquality,
+                         testing::Combine(testing::Values(Who::none, Who::host, Who::device),
+                                          testing::Values(Completion::lazy, Completion::eager)));
 
 TEST(Engine, StaticBatchingSaysTheSame) {
   for (const int draft_len : {0, 4}) {
@@ -155,7 +160,8 @@ TEST(Engine, TheDraftLengthMayChangeFromStepToStep) {
   for (const int run_ahead : {0, 1}) {
     FakeRigOptions options;
     options.run_ahead = run_ahead;
-    options.proposer = FakeProposer::Options{.side = run_ahead ? ProposerSide::device : ProposerSide::host, .wrong_per_mille = 100};
+    options.proposer =
+        FakeProposer::Options{.side = run_ahead ? ProposerSide::device : ProposerSide::host, .wrong_per_mille = 100};
     FakeRig rig(options);
     for (int i = 0; i < 6; ++i) rig.submit(some_prompt(4 + i, i), greedy_params(40));
     for (int step = 0; !rig.engine->idle(); ++step) {

@@ -8,11 +8,11 @@
 namespace paceline {
 namespace {
 
-using test::FakeRig;
 using test::expect_error;
 using test::FakeProposer;
-using test::greedy_params;
+using test::FakeRig;
 using test::FakeRigOptions;
+using test::greedy_params;
 using test::some_prompt;
 
 FakeRigOptions perfect_drafts(int draft_len) {
@@ -32,8 +32,10 @@ TEST(EngineStops, InsideAWindow) {
     for (const bool as_eos : {false, true}) {
       FakeRigOptions options = perfect_drafts(8);
       SamplingParams params = greedy_params(30, !as_eos);
-      if (as_eos) options.model.eos = {stop};
-      else params.stop_token_ids = {22, stop};
+      if (as_eos)
+        options.model.eos = {stop};
+      else
+        params.stop_token_ids = {22, stop};
       if (!as_eos && std::find(text.begin(), text.begin() + first, 22) != text.begin() + first) continue;
       FakeRig rig(options);
       const SeqId id = rig.submit(prompt, params);
@@ -66,7 +68,8 @@ TEST(EngineStops, MaxTokensExactly) {
   for (const int draft_len : {0, 1, 5, 8}) {
     FakeRig rig(perfect_drafts(draft_len));
     std::vector<SeqId> ids;
-    for (int max_tokens = 1; max_tokens <= 12; ++max_tokens) ids.push_back(rig.submit(some_prompt(5, max_tokens), greedy_params(max_tokens)));
+    for (int max_tokens = 1; max_tokens <= 12; ++max_tokens)
+      ids.push_back(rig.submit(some_prompt(5, max_tokens), greedy_params(max_tokens)));
     rig.run();
     rig.expect_all_texts();
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -137,7 +140,8 @@ TEST(EngineErrors, NumericalErrorEndsOneRequest) {
           continue;
         }
         EXPECT_EQ(rig.finish[id], FinishReason::numerical_error);
-        EXPECT_TRUE(int(have.size()) <= poison + 1 && int(have.size()) >= poison + 1 - draft_len) << have.size() << " " << poison;
+        EXPECT_TRUE(int(have.size()) <= poison + 1 && int(have.size()) >= poison + 1 - draft_len)
+            << have.size() << " " << poison;
         EXPECT_TRUE(std::equal(have.begin(), have.end(), want.begin()));
       }
     }
@@ -151,12 +155,20 @@ TEST(EngineErrors, SubmitSaysWhatIsWrong) {
   FakeRig rig(options);
   Engine& engine = *rig.engine;
   expect_error(ExitCode::usage, {"prompt", "0 tokens", "at least 1"}, [&] { engine.submit({}, greedy_params(5)); });
-  expect_error(ExitCode::usage, {"prompt", "64 tokens", "max_model_len 64", "engine.scheduler.max_model_len"}, [&] { engine.submit(some_prompt(64, 1), greedy_params(5)); });
+  expect_error(ExitCode::usage, {"prompt", "64 tokens", "max_model_len 64", "engine.scheduler.max_model_len"},
+               [&] { engine.submit(some_prompt(64, 1), greedy_params(5)); });
   for (const int32_t bad : {-1, 23, std::numeric_limits<int32_t>::max()}) {
-    expect_error(ExitCode::usage, {"prompt", fmt::format("token {}", bad), "position 2", "vocabulary of 23"}, [&] { engine.submit({1, 2, bad}, greedy_params(5)); });
+    expect_error(ExitCode::usage, {"prompt", fmt::format("token {}", bad), "position 2", "vocabulary of 23"}, [&] {
+      engine.submit({1, 2, bad}, greedy_params(5));
+    });
   }
-  for (const int bad : {0, -7}) expect_error(ExitCode::usage, {"max_tokens", fmt::format("found {}", bad), "at least 1"}, [&] { engine.submit({1, 2}, greedy_params(bad)); });
-  expect_error(ExitCode::usage, {"30 prompt + 11 output", "11 KV blocks", "pool has 10", "40 tokens", "memory_fraction", "max_tokens"}, [&] { engine.submit(some_prompt(30, 1), greedy_params(11)); });
+  for (const int bad : {0, -7})
+    expect_error(ExitCode::usage, {"max_tokens", fmt::format("found {}", bad), "at least 1"}, [&] {
+      engine.submit({1, 2}, greedy_params(bad));
+    });
+  expect_error(ExitCode::usage,
+               {"30 prompt + 11 output", "11 KV blocks", "pool has 10", "40 tokens", "memory_fraction", "max_tokens"},
+               [&] { engine.submit(some_prompt(30, 1), greedy_params(11)); });
   EXPECT_TRUE(engine.idle());
   rig.submit(some_prompt(30, 1), greedy_params(10));  // fits to the last slot
   rig.run();
@@ -194,7 +206,10 @@ class BadProposer final : public Proposer {
 std::string error_of(const Proposal& proposal) {
   FakeRigOptions options;
   test::FakeModel model(options.model);
-  Engine engine({.scheduler = {.max_num_seqs = 2, .max_num_batched_tokens = 64, .max_model_len = 64}, .pool = {.num_blocks = 16, .block_size = 4}, .num_speculative_tokens = 2}, model, std::make_unique<BadProposer>(proposal), std::make_unique<ChainVerifier>(VerifierOptions{}));
+  Engine engine({.scheduler = {.max_num_seqs = 2, .max_num_batched_tokens = 64, .max_model_len = 64},
+                 .pool = {.num_blocks = 16, .block_size = 4},
+                 .num_speculative_tokens = 2},
+                model, std::make_unique<BadProposer>(proposal), std::make_unique<ChainVerifier>(VerifierOptions{}));
   engine.submit(some_prompt(5, 1), greedy_params(20));
   try {
     while (!engine.idle()) engine.step();
@@ -210,7 +225,9 @@ TEST(EngineErrors, ABrokenProposerIsFound) {
   EXPECT_NE(error_of({.token = {1, 23}}).find("token 23"), std::string::npos);
   EXPECT_NE(error_of({.token = {-1}}).find("token -1"), std::string::npos);
   EXPECT_NE(error_of({.token = {1, 2, 3}}).find("3 drafts, pages for 2"), std::string::npos);
-  EXPECT_NE(error_of({.committed = -1, .token = {1}}).find("drafts made for 5 verified tokens, it has 6"), std::string::npos) << error_of({.committed = -1, .token = {1}});
+  EXPECT_NE(error_of({.committed = -1, .token = {1}}).find("drafts made for 5 verified tokens, it has 6"),
+            std::string::npos)
+      << error_of({.committed = -1, .token = {1}});
 }
 
 // A cancelled request says nothing more, leaves no block behind and does not touch the others.
@@ -243,7 +260,9 @@ TEST(EngineCancel, InEveryPhase) {
         EXPECT_EQ(rig.output[victim].size(), said);
         EXPECT_EQ(rig.finish.count(victim), over ? 1u : 0u);
         EXPECT_EQ(rig.output[waiting].size(), 0u);
-        for (const SeqId id : {ids[0], ids[2], ids[3], ids[4], late}) EXPECT_EQ(rig.output[id], rig.expected[id]) << "request " << id << " when " << when << " run_ahead " << run_ahead;
+        for (const SeqId id : {ids[0], ids[2], ids[3], ids[4], late})
+          EXPECT_EQ(rig.output[id], rig.expected[id])
+              << "request " << id << " when " << when << " run_ahead " << run_ahead;
       }
     }
   }
@@ -318,7 +337,8 @@ TEST(Engine, TheProposerForgetsWhatHasEnded) {
   for (int i = 0; i < 4; ++i) ids.push_back(rig.submit(some_prompt(9, i), greedy_params(20)));
   rig.engine->cancel(ids[3]);
   rig.run();
-  for (const SeqId id : ids) EXPECT_NE(std::find(rig.proposer->dropped.begin(), rig.proposer->dropped.end(), id), rig.proposer->dropped.end());
+  for (const SeqId id : ids)
+    EXPECT_NE(std::find(rig.proposer->dropped.begin(), rig.proposer->dropped.end(), id), rig.proposer->dropped.end());
   EXPECT_EQ(int64_t(rig.proposer->dropped.size()), 4 + rig.engine->counters().preemptions);
   EXPECT_GT(rig.engine->counters().preemptions, 0);
 }

@@ -32,14 +32,22 @@ class FakeRig {
  public:
   explicit FakeRig(const FakeRigOptions& options) : model(options.model), options_(options) {
     EngineOptions engine_options;
-    engine_options.scheduler = {.max_num_seqs = options.max_num_seqs, .max_num_batched_tokens = options.budget, .max_model_len = options.max_model_len, .batching = options.batching, .num_micro_batches = options.micro_batches, .max_steps_per_seq = 1 + options.run_ahead};
-    engine_options.pool = {.num_blocks = options.model.num_blocks, .block_size = options.model.block_size, .prefix_caching = options.caching};
+    engine_options.scheduler = {.max_num_seqs = options.max_num_seqs,
+                                .max_num_batched_tokens = options.budget,
+                                .max_model_len = options.max_model_len,
+                                .batching = options.batching,
+                                .num_micro_batches = options.micro_batches,
+                                .max_steps_per_seq = 1 + options.run_ahead};
+    engine_options.pool = {.num_blocks = options.model.num_blocks,
+                           .block_size = options.model.block_size,
+                           .prefix_caching = options.caching};
     engine_options.num_speculative_tokens = options.draft_len;
     engine_options.run_ahead = options.run_ahead;
     std::unique_ptr<FakeProposer> made;
     if (options.proposer) made = std::make_unique<FakeProposer>(model, *options.proposer);
     proposer = made.get();
-    engine = std::make_unique<Engine>(engine_options, model, std::move(made), std::make_unique<ChainVerifier>(VerifierOptions{}));
+    engine = std::make_unique<Engine>(engine_options, model, std::move(made),
+                                      std::make_unique<ChainVerifier>(VerifierOptions{}));
   }
 
   SeqId submit(const std::vector<int32_t>& prompt, const SamplingParams& params) {
@@ -52,7 +60,9 @@ class FakeRig {
   /// The model's greedy text cut at the first stop.
   std::vector<int32_t> expected_text(const std::vector<int32_t>& prompt, const SamplingParams& params) const {
     auto text = model.greedy_text(prompt, std::min(params.max_tokens, options_.max_model_len - int(prompt.size())));
-    const auto is_in = [](const std::vector<int32_t>& ids, int32_t token) { return std::find(ids.begin(), ids.end(), token) != ids.end(); };
+    const auto is_in = [](const std::vector<int32_t>& ids, int32_t token) {
+      return std::find(ids.begin(), ids.end(), token) != ids.end();
+    };
     for (size_t i = 0; i < text.size(); ++i) {
       if ((!params.ignore_eos && is_in(options_.model.eos, text[i])) || is_in(params.stop_token_ids, text[i])) {
         text.resize(i + 1);

@@ -12,7 +12,8 @@ namespace {
 class Desk {
  public:
   Desk(const SchedulerOptions& options, const BlockPoolOptions& pool_options)
-      : pool(pool_options), scheduler(options, pool, [this](const Request& request) { preempted.push_back(request.seq.id); }) {}
+      : pool(pool_options),
+        scheduler(options, pool, [this](const Request& request) { preempted.push_back(request.seq.id); }) {}
 
   void add(SeqId id, int prompt, int max_tokens = 100) {
     auto request = std::make_unique<Request>();
@@ -71,11 +72,15 @@ class Desk {
 /// "id:known+drafts" per row, ! where no logits are wanted.
 std::string text(const ScheduledStep& step) {
   std::string out;
-  for (const ScheduledRows& rows : step.rows) out += fmt::format("{}{}:{}{}{}", out.empty() ? "" : " ", rows.request->seq.id, rows.num_known, rows.max_drafts ? fmt::format("+{}", rows.max_drafts) : "", rows.wants_logits ? "" : "!");
+  for (const ScheduledRows& rows : step.rows)
+    out += fmt::format("{}{}:{}{}{}", out.empty() ? "" : " ", rows.request->seq.id, rows.num_known,
+                       rows.max_drafts ? fmt::format("+{}", rows.max_drafts) : "", rows.wants_logits ? "" : "!");
   return out;
 }
 
-BlockPoolOptions blocks(int count, int block_size = 4) { return {.num_blocks = count, .block_size = block_size, .prefix_caching = PrefixCaching::off}; }
+BlockPoolOptions blocks(int count, int block_size = 4) {
+  return {.num_blocks = count, .block_size = block_size, .prefix_caching = PrefixCaching::off};
+}
 
 TEST(Scheduler, FirstComeFirstServedUnderTheBudget) {
   Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 10}, blocks(64));
@@ -165,7 +170,7 @@ TEST(Scheduler, NobodyLosesBlocksInFlight) {
   desk.collect(a);
   const auto c = desk.launch();
   EXPECT_EQ(text(c), "1:1");
-  desk.collect(c);             // length 9: needs a block, 2 is still in flight
+  desk.collect(c);  // length 9: needs a block, 2 is still in flight
   const auto none = desk.launch();
   EXPECT_EQ(text(none), "");
   EXPECT_TRUE(desk.preempted.empty());
@@ -231,7 +236,8 @@ TEST(Scheduler, DraftsAreLimited) {
 
 // Steps behind an undecided one: one row at an upper bound of the length, pages for it, and none that cannot be wanted.
 TEST(Scheduler, DeferredRows) {
-  Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 100, .max_model_len = 100, .max_steps_per_seq = 3}, blocks(64));
+  Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 100, .max_model_len = 100, .max_steps_per_seq = 3},
+            blocks(64));
   desk.add(1, 4, 6);
   const auto a = desk.launch(2, true);
   EXPECT_EQ(text(a), "1:4");
@@ -240,7 +246,7 @@ TEST(Scheduler, DeferredRows) {
   EXPECT_TRUE(b.rows[0].deferred);
   EXPECT_EQ(desk.pool.pages(1).size(), 2u);  // at most 5 + 2 positions
   const auto c = desk.launch(2, true);
-  ASSERT_EQ(text(c), "1:1+1");               // 4 tokens out at most: 1 certain + 1 draft left
+  ASSERT_EQ(text(c), "1:1+1");  // 4 tokens out at most: 1 certain + 1 draft left
   EXPECT_EQ(text(desk.launch(2, true)), "");
   desk.collect(a);
   EXPECT_EQ(text(desk.launch(2, true)), "");  // it may end in flight

@@ -13,7 +13,7 @@ using test::sample_text;
 
 struct ModelCase {
   std::string folder;
-  int length;                             // of the text
+  int length;                              // of the text
   std::vector<std::pair<int, int>> ranks;  // tp, pp beside 1, 1
 };
 
@@ -87,7 +87,8 @@ TEST_P(Bitwise, AnyPagePlacement) {
     options.block_size = block_size;
     options.num_blocks = GetParam().length / block_size + 40;
     ModelRig rig(options);
-    for (unsigned seed = 0; seed < 3; ++seed) EXPECT_EQ(difference_in_chunks(rig, 23, shuffled_pages(rig, seed)), -1) << block_size << " " << seed;
+    for (unsigned seed = 0; seed < 3; ++seed)
+      EXPECT_EQ(difference_in_chunks(rig, 23, shuffled_pages(rig, seed)), -1) << block_size << " " << seed;
   }
 }
 
@@ -118,8 +119,10 @@ TEST_P(Bitwise, InAnyBatch) {
     const auto logits = rig.run(pieces);
     int before = 0;
     for (size_t i = 0; i < at; ++i) before += pieces[i].end - pieces[i].begin;
-    const std::vector<float> mine(logits.begin() + std::ptrdiff_t(before) * vocab, logits.begin() + std::ptrdiff_t(before + end - begin) * vocab);
-    ASSERT_EQ(first_difference(reference(), begin, mine, vocab), -1) << "rows " << begin << " to " << end << " with " << pieces.size() - 1 << " others";
+    const std::vector<float> mine(logits.begin() + std::ptrdiff_t(before) * vocab,
+                                  logits.begin() + std::ptrdiff_t(before + end - begin) * vocab);
+    ASSERT_EQ(first_difference(reference(), begin, mine, vocab), -1)
+        << "rows " << begin << " to " << end << " with " << pieces.size() - 1 << " others";
     begin = end;
   }
 }
@@ -129,7 +132,9 @@ TEST_P(Bitwise, AnyNumberOfThreads) {
     ModelRigOptions options = rig_options();
     options.threads = threads;
     ModelRig rig(options);
-    for (const int chunk : {512, 0, 3}) EXPECT_EQ(difference_in_chunks(rig, chunk, rig.pages(GetParam().length)), -1) << threads << " threads, chunks of " << chunk;
+    for (const int chunk : {512, 0, 3})
+      EXPECT_EQ(difference_in_chunks(rig, chunk, rig.pages(GetParam().length)), -1)
+          << threads << " threads, chunks of " << chunk;
   }
 }
 
@@ -230,7 +235,8 @@ TEST_P(Bitwise, DeferredRows) {
     });
     auto batch = std::make_shared<Batch>();
     batch->step = rig.next_step() + 10;
-    batch->seqs.push_back({.seq = 0, .first_row = 0, .num_rows = 5, .num_drafts = 4, .deferred = true});  // room for more drafts
+    batch->seqs.push_back(
+        {.seq = 0, .first_row = 0, .num_rows = 5, .num_drafts = 4, .deferred = true});  // room for more drafts
     for (int row = 0; row < 5; ++row) {
       batch->add_blank_row();
       batch->logit_row.push_back(row);
@@ -266,10 +272,18 @@ TEST_P(Bitwise, InverseControl) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Bitwise,
-                         testing::Values(ModelCase{"tests/data/llama", 70, {{2, 1}, {4, 1}, {1, 2}, {1, 3}, {2, 2}}}, ModelCase{"tests/data/llama-gqa-tied", 70, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}},
-                                         ModelCase{"tests/data/llama3-rope-scaling", 200, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}}, ModelCase{"tests/data/llama-linear-rope-bias", 70, {{1, 2}}},
+                         testing::Values(ModelCase{"tests/data/llama", 70, {{2, 1}, {4, 1}, {1, 2}, {1, 3}, {2, 2}}},
+                                         ModelCase{"tests/data/llama-gqa-tied", 70, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}},
+                                         ModelCase{
+                                             "tests/data/llama3-rope-scaling", 200, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}},
+                                         ModelCase{"tests/data/llama-linear-rope-bias", 70, {{1, 2}}},
                                          ModelCase{"configs/models/target-7m", 300, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}}),
-                         [](const auto& model) { std::string name; for (const char c : model.param.folder.substr(model.param.folder.rfind('/') + 1)) name += std::isalnum(c) ? c : '_'; return name; });
+                         [](const auto& model) {
+                           std::string name;
+                           for (const char c : model.param.folder.substr(model.param.folder.rfind('/') + 1))
+                             name += std::isalnum(c) ? c : '_';
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace paceline

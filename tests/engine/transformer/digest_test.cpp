@@ -1,7 +1,6 @@
 // Ranks that disagree are found before they compute: the error names rank, request, field and both values.
 
 #include "model_rig.h"
-
 #include "tests/support/expect_error.h"
 
 namespace paceline {
@@ -16,7 +15,8 @@ struct Decoding {
   std::vector<int32_t> tokens;
   std::vector<int32_t> pages;
 
-  Decoding(int tp, int pp) : rig({.folder = "tests/data/llama", .tp = tp, .pp = pp}), tokens(sample_text(8, 515)), pages(rig.pages(32)) {
+  Decoding(int tp, int pp)
+      : rig({.folder = "tests/data/llama", .tp = tp, .pp = pp}), tokens(sample_text(8, 515)), pages(rig.pages(32)) {
     launch(next(true));
     accept(7, 8);
   }
@@ -26,7 +26,13 @@ struct Decoding {
     auto batch = std::make_shared<Batch>();
     batch->step = rig.next_step();
     const int length = int(tokens.size());
-    add_known_rows(*batch, {.state = {.seq = 3, .cached = cached, .length = length, .last_token = tokens.back(), .request = 41}, .tokens = tokens, .pages = pages, .block_size = rig.block_size(), .end = length, .reset = reset});
+    add_known_rows(*batch,
+                   {.state = {.seq = 3, .cached = cached, .length = length, .last_token = tokens.back(), .request = 41},
+                    .tokens = tokens,
+                    .pages = pages,
+                    .block_size = rig.block_size(),
+                    .end = length,
+                    .reset = reset});
     batch->decisions = decisions;
     decisions.clear();
     batch->digest = digest_of(batch->expected);
@@ -73,7 +79,10 @@ TEST(Digest, TheDecidingRankIsNamed) {
     for (const Damage& damage : damages) {
       Decoding run(tp, pp);
       run.rig.model().wait(run.rig.model().post([&](Rank&) { damage.apply(run.rig.model().state()[3]); }));
-      expect_error(ExitCode::comm, {fmt::format("rank {} disagrees", run.rig.team().deciding_rank()), "request 41", damage.field, "(length 9)"}, [&] { run.launch(run.next()); });
+      expect_error(
+          ExitCode::comm,
+          {fmt::format("rank {} disagrees", run.rig.team().deciding_rank()), "request 41", damage.field, "(length 9)"},
+          [&] { run.launch(run.next()); });
     }
   }
 }
@@ -84,17 +93,23 @@ TEST(Digest, ARankThatMissedADecisionIsNamed) {
     {
       Decoding run(tp, pp);
       run.decisions.clear();
-      expect_error(ExitCode::comm, {fmt::format("rank {} disagrees", rank), "request 41", "committed length is 0, expected 8"}, [&] { run.launch(run.next()); });
+      expect_error(ExitCode::comm,
+                   {fmt::format("rank {} disagrees", rank), "request 41", "committed length is 0, expected 8"},
+                   [&] { run.launch(run.next()); });
     }
     {
       Decoding run(tp, pp);
       run.decisions[0].next = 9;
-      expect_error(ExitCode::comm, {fmt::format("rank {} disagrees", rank), "request 41", "next token is 9, expected 7"}, [&] { run.launch(run.next()); });
+      expect_error(ExitCode::comm,
+                   {fmt::format("rank {} disagrees", rank), "request 41", "next token is 9, expected 7"},
+                   [&] { run.launch(run.next()); });
     }
     {
       Decoding run(tp, pp);
       run.decisions[0].num_emitted = 2;
-      expect_error(ExitCode::comm, {fmt::format("rank {} disagrees", rank), "request 41", "token count is 10, expected 9"}, [&] { run.launch(run.next()); });
+      expect_error(ExitCode::comm,
+                   {fmt::format("rank {} disagrees", rank), "request 41", "token count is 10, expected 9"},
+                   [&] { run.launch(run.next()); });
     }
   }
 }

@@ -1,8 +1,7 @@
 // What Hugging Face computed: logits of the small goldens, greedy text of all committed models.
 
-#include "model_rig.h"
-
 #include "engine/engine.h"
+#include "model_rig.h"
 #include "speculative/chain_verifier.h"
 
 namespace paceline {
@@ -12,7 +11,10 @@ using test::ModelRig;
 using test::read_json;
 
 std::vector<int32_t> greedy(ModelRig& rig, const std::vector<int32_t>& prompt, int count, int budget) {
-  Engine engine({.scheduler = {.max_num_seqs = 1, .max_num_batched_tokens = budget, .max_model_len = rig.spec().max_position}, .pool = {.num_blocks = rig.num_blocks(), .block_size = rig.block_size()}}, rig.model(), nullptr, std::make_unique<ChainVerifier>(VerifierOptions{}));
+  Engine engine(
+      {.scheduler = {.max_num_seqs = 1, .max_num_batched_tokens = budget, .max_model_len = rig.spec().max_position},
+       .pool = {.num_blocks = rig.num_blocks(), .block_size = rig.block_size()}},
+      rig.model(), nullptr, std::make_unique<ChainVerifier>(VerifierOptions{}));
   SamplingParams params;
   params.max_tokens = count;
   params.ignore_eos = true;
@@ -45,7 +47,13 @@ TEST_P(Golden, LogitsAndGreedyText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Llamas, Golden, testing::Values("llama", "llama-gqa-tied", "llama3-rope-scaling", "llama-linear-rope-bias"), [](const auto& model) { std::string name; for (const char c : model.param) name += std::isalnum(c) ? c : '_'; return name; });
+INSTANTIATE_TEST_SUITE_P(Llamas, Golden,
+                         testing::Values("llama", "llama-gqa-tied", "llama3-rope-scaling", "llama-linear-rope-bias"),
+                         [](const auto& model) {
+                           std::string name;
+                           for (const char c : model.param) name += std::isalnum(c) ? c : '_';
+                           return name;
+                         });
 
 class TrainedGolden : public testing::TestWithParam<std::string> {};
 
@@ -62,7 +70,9 @@ TEST_P(TrainedGolden, GreedyText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TrainedGolden, testing::Values("target-7m", "draft-600k"), [](const auto& model) { return model.param == "target-7m" ? std::string("target_7m") : std::string("draft_600k"); });
+INSTANTIATE_TEST_SUITE_P(Models, TrainedGolden, testing::Values("target-7m", "draft-600k"), [](const auto& model) {
+  return model.param == "target-7m" ? std::string("target_7m") : std::string("draft_600k");
+});
 
 }  // namespace
 }  // namespace paceline

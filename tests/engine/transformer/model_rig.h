@@ -17,7 +17,9 @@
 
 namespace paceline::test {
 
-inline std::filesystem::path source_path(const std::string& relative) { return std::filesystem::path(PACELINE_SOURCE_DIR) / relative; }
+inline std::filesystem::path source_path(const std::string& relative) {
+  return std::filesystem::path(PACELINE_SOURCE_DIR) / relative;
+}
 
 struct ModelRigOptions {
   std::string folder;  // relative to the project
@@ -40,10 +42,22 @@ struct Piece {
 class ModelRig {
  public:
   explicit ModelRig(const ModelRigOptions& options)
-      : options_(options), team_({.placement = {.devices = {}, .tp = options.tp, .pp = options.pp}, .threads_per_rank = options.threads, .timeout_s = 60.0, .isa = options.isa}), spec_(load_model_spec(source_path(options.folder))) {
+      : options_(options),
+        team_({.placement = {.devices = {}, .tp = options.tp, .pp = options.pp},
+               .threads_per_rank = options.threads,
+               .timeout_s = 60.0,
+               .isa = options.isa}),
+        spec_(load_model_spec(source_path(options.folder))) {
     const Checkpoint checkpoint = Checkpoint::open(source_path(options.folder));
     weights_ = load_weights(checkpoint, spec_, team_, RankSet::all, spec_.checkpoint_dtype);
-    model_ = make_transformer(spec_, weights_, team_, {.dtype = spec_.checkpoint_dtype, .num_blocks = options.num_blocks, .block_size = options.block_size, .max_num_seqs = 8, .max_num_rows = 512, .max_num_logit_rows = 512, .max_model_len = spec_.max_position});
+    model_ = make_transformer(spec_, weights_, team_,
+                              {.dtype = spec_.checkpoint_dtype,
+                               .num_blocks = options.num_blocks,
+                               .block_size = options.block_size,
+                               .max_num_seqs = 8,
+                               .max_num_rows = 512,
+                               .max_num_logit_rows = 512,
+                               .max_model_len = spec_.max_position});
   }
 
   const ModelSpec& spec() const { return spec_; }
@@ -59,16 +73,27 @@ class ModelRig {
     return ids;
   }
 
-  /// One batch of pieces, in order; logits of all their rows, [rows * vocab_size]. `last_only`: of the last row of each.
+  /// One batch of pieces, in order; logits of all their rows, [rows * vocab_size]. `last_only`: of the last row of
+  /// each.
   std::vector<float> run(const std::vector<Piece>& pieces, bool last_only = false) {
     auto batch = std::make_shared<Batch>();
     batch->step = ++step_;
     for (size_t i = 0; i < pieces.size(); ++i) {
       const Piece& piece = pieces[i];
       const int first = batch->num_rows();
-      add_known_rows(*batch, {.state = {.seq = int32_t(i), .cached = piece.begin, .length = int32_t(piece.tokens.size()), .last_token = piece.tokens.back(), .request = int64_t(i)}, .tokens = piece.tokens, .pages = piece.pages, .block_size = options_.block_size, .end = piece.end, .reset = true});
+      add_known_rows(*batch, {.state = {.seq = int32_t(i),
+                                        .cached = piece.begin,
+                                        .length = int32_t(piece.tokens.size()),
+                                        .last_token = piece.tokens.back(),
+                                        .request = int64_t(i)},
+                              .tokens = piece.tokens,
+                              .pages = piece.pages,
+                              .block_size = options_.block_size,
+                              .end = piece.end,
+                              .reset = true});
       if (batch->seqs.back().wants_logits) batch->logit_row.pop_back();
-      for (int row = last_only ? batch->num_rows() - 1 : first; row < batch->num_rows(); ++row) batch->logit_row.push_back(row);
+      for (int row = last_only ? batch->num_rows() - 1 : first; row < batch->num_rows(); ++row)
+        batch->logit_row.push_back(row);
     }
     return launch(batch);
   }
@@ -79,7 +104,8 @@ class ModelRig {
     std::vector<float> logits;
     model_->wait(model_->post([&](Rank&) {
       const Logits found = model_->logits();
-      for (int row = 0; row < found.rows.rows; ++row) logits.insert(logits.end(), found.rows.f32_row(row), found.rows.f32_row(row) + found.vocab_size);
+      for (int row = 0; row < found.rows.rows; ++row)
+        logits.insert(logits.end(), found.rows.f32_row(row), found.rows.f32_row(row) + found.vocab_size);
     }));
     return logits;
   }
@@ -96,10 +122,13 @@ class ModelRig {
 };
 
 /// First row of `logits` whose bits are not those of row `first` + i of `reference`; -1: all equal.
-inline int first_difference(const std::vector<float>& reference, int first, const std::vector<float>& logits, int vocab_size) {
+inline int first_difference(const std::vector<float>& reference, int first, const std::vector<float>& logits,
+                            int vocab_size) {
   const int rows = int(logits.size()) / vocab_size;
   for (int row = 0; row < rows; ++row) {
-    if (std::memcmp(reference.data() + size_t(first + row) * size_t(vocab_size), logits.data() + size_t(row) * size_t(vocab_size), size_t(vocab_size) * sizeof(float)) != 0) return row;
+    if (std::memcmp(reference.data() + size_t(first + row) * size_t(vocab_size),
+                    logits.data() + size_t(row) * size_t(vocab_size), size_t(vocab_size) * sizeof(float)) != 0)
+      return row;
   }
   return -1;
 }
@@ -113,7 +142,8 @@ inline nlohmann::json read_json(const std::string& relative) {
 inline std::vector<int32_t> sample_text(int length, int vocab_size, unsigned seed = 1) {
   std::mt19937 random(seed);
   std::vector<int32_t> tokens;
-  for (int i = 0; i < length; ++i) tokens.push_back(i > 20 && random() % 3 == 0 ? tokens[size_t(i - 17)] : int32_t(random() % unsigned(vocab_size)));
+  for (int i = 0; i < length; ++i)
+    tokens.push_back(i > 20 && random() % 3 == 0 ? tokens[size_t(i - 17)] : int32_t(random() % unsigned(vocab_size)));
   return tokens;
 }
 

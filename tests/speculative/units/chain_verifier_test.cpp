@@ -24,20 +24,30 @@ struct Window {
   explicit Window(const VerifierOptions& options = {}) : verifier(options), text(model.greedy_text(kPrompt, 12)) {}
 
   /// Prompt and drafts in one step: the drafts continue the prompt.
-  Ticket launch(const std::vector<int32_t>& drafts, int committed = int(kPrompt.size()), const SamplerParams& sampler = {}) {
+  Ticket launch(const std::vector<int32_t>& drafts, int committed = int(kPrompt.size()),
+                const SamplerParams& sampler = {}) {
     auto batch = std::make_shared<Batch>();
     batch->step = ++step;
     const std::vector<int32_t> pages{0, 1, 2, 3, 4, 5};
     std::vector<int32_t> tokens = kPrompt;
     tokens.insert(tokens.end(), drafts.begin(), drafts.end());
-    const SeqCommit state{.seq = 2, .cached = 0, .length = int32_t(kPrompt.size()), .last_token = kPrompt.back(), .request = 8};
-    add_known_rows(*batch, {.state = state, .tokens = tokens, .pages = pages, .block_size = 4, .end = int(tokens.size()), .reset = true});
+    const SeqCommit state{
+        .seq = 2, .cached = 0, .length = int32_t(kPrompt.size()), .last_token = kPrompt.back(), .request = 8};
+    add_known_rows(
+        *batch,
+        {.state = state, .tokens = tokens, .pages = pages, .block_size = 4, .end = int(tokens.size()), .reset = true});
     batch->seqs[0].num_drafts = int32_t(drafts.size());
     batch->logit_row.clear();
     for (size_t row = kPrompt.size() - 1; row < tokens.size(); ++row) batch->logit_row.push_back(int32_t(row));
     batch->digest = digest_of(batch->expected);
     model.launch(batch);
-    VerifyRow row{.batch_seq = 0, .first_logit = 0, .known_rows = int(kPrompt.size()), .request = 8, .deferred = false, .sampler = sampler, .proposal = {}};
+    VerifyRow row{.batch_seq = 0,
+                  .first_logit = 0,
+                  .known_rows = int(kPrompt.size()),
+                  .request = 8,
+                  .deferred = false,
+                  .sampler = sampler,
+                  .proposal = {}};
     row.proposal = {.seq = 8, .committed = committed, .token = drafts, .probs = {}};
     return verifier.launch(batch, model, {row});
   }
@@ -75,7 +85,9 @@ TEST(ChainVerifier, AStaleProposalThrows) {
   for (const int committed : {4, 6, 0}) {
     Window window;
     const Ticket ticket = window.launch({window.text[0]}, committed);
-    test::expect_error(ExitCode::device, {"request 8", fmt::format("drafts made for {} verified tokens, it has 5", committed)}, [&] { window.verifier.collect(ticket); });
+    test::expect_error(ExitCode::device,
+                       {"request 8", fmt::format("drafts made for {} verified tokens, it has 5", committed)},
+                       [&] { window.verifier.collect(ticket); });
   }
   Window window;
   EXPECT_NO_THROW(window.verifier.collect(window.launch({}, 0)));  // nothing was proposed: nothing is stale
@@ -92,7 +104,10 @@ TEST(ChainVerifier, CollectsInOrder) {
 }
 
 TEST(ChainVerifier, NamesItsRule) {
-  const std::pair<VerifyRule, const char*> rules[] = {{VerifyRule::greedy, "greedy"}, {VerifyRule::rejection, "rejection"}, {VerifyRule::coupled, "coupled"}, {VerifyRule::forced, "forced"}};
+  const std::pair<VerifyRule, const char*> rules[] = {{VerifyRule::greedy, "greedy"},
+                                                      {VerifyRule::rejection, "rejection"},
+                                                      {VerifyRule::coupled, "coupled"},
+                                                      {VerifyRule::forced, "forced"}};
   for (const auto& [rule, name] : rules) {
     const ChainVerifier verifier(VerifierOptions{.rule = rule});
     EXPECT_EQ(verifier.rule_name(), name);
@@ -106,9 +121,13 @@ struct Outcome {
   EngineCounters counters;
 };
 
-Outcome run_engine(const VerifierOptions& options, int draft_len, const FakeProposer::Options& drafts, const SamplerParams& sampler, int num_requests, int max_tokens) {
+Outcome run_engine(const VerifierOptions& options, int draft_len, const FakeProposer::Options& drafts,
+                   const SamplerParams& sampler, int num_requests, int max_tokens) {
   FakeModel model({.max_model_len = 2000, .num_blocks = 600});
-  Engine engine({.scheduler = {.max_num_seqs = 3, .max_num_batched_tokens = 64, .max_model_len = 2000}, .pool = {.num_blocks = 600, .block_size = 4}, .num_speculative_tokens = draft_len}, model, std::make_unique<FakeProposer>(model, drafts), std::make_unique<ChainVerifier>(options));
+  Engine engine({.scheduler = {.max_num_seqs = 3, .max_num_batched_tokens = 64, .max_model_len = 2000},
+                 .pool = {.num_blocks = 600, .block_size = 4},
+                 .num_speculative_tokens = draft_len},
+                model, std::make_unique<FakeProposer>(model, drafts), std::make_unique<ChainVerifier>(options));
   Outcome run;
   run.text.resize(size_t(num_requests));
   for (int i = 0; i < num_requests; ++i) {
@@ -119,7 +138,8 @@ Outcome run_engine(const VerifierOptions& options, int draft_len, const FakeProp
     engine.submit({int32_t(i), 2, 3}, params);
   }
   while (!engine.idle()) {
-    for (const Emitted& one : engine.step()) run.text[size_t(one.seq - 1)].insert(run.text[size_t(one.seq - 1)].end(), one.token.begin(), one.token.end());
+    for (const Emitted& one : engine.step())
+      run.text[size_t(one.seq - 1)].insert(run.text[size_t(one.seq - 1)].end(), one.token.begin(), one.token.end());
   }
   run.counters = engine.counters();
   return run;
@@ -130,8 +150,14 @@ TEST(ChainVerifier, ForcedAcceptanceLengthIsExact) {
   for (const double length : {1.0, 1.37, 2.5, 3.0, 4.999, 6.0}) {
     for (const int wrong : {0, 1000}) {
       FakeModel model({.max_model_len = 2000, .num_blocks = 600});
-      Engine engine({.scheduler = {.max_num_seqs = 1, .max_num_batched_tokens = 64, .max_model_len = 2000}, .pool = {.num_blocks = 600, .block_size = 4}, .num_speculative_tokens = 5}, model, std::make_unique<FakeProposer>(model, FakeProposer::Options{.wrong_per_mille = wrong, .silent_per_mille = 0}),
-                    std::make_unique<ChainVerifier>(VerifierOptions{.rule = VerifyRule::forced, .forced_acceptance_length = length}));
+      Engine engine(
+          {.scheduler = {.max_num_seqs = 1, .max_num_batched_tokens = 64, .max_model_len = 2000},
+           .pool = {.num_blocks = 600, .block_size = 4},
+           .num_speculative_tokens = 5},
+          model,
+          std::make_unique<FakeProposer>(model, FakeProposer::Options{.wrong_per_mille = wrong, .silent_per_mille = 0}),
+          std::make_unique<ChainVerifier>(
+              VerifierOptions{.rule = VerifyRule::forced, .forced_acceptance_length = length}));
       SamplingParams params;
       params.max_tokens = 800;
       engine.submit(kPrompt, params);
@@ -157,13 +183,15 @@ TEST(ChainVerifier, CoupledSamplingSaysTheSameWithoutDrafts) {
       EXPECT_LT(drafted.counters.accepted, drafted.counters.drafted);
     }
   }
-  EXPECT_NE(run_engine(rule, 3, {}, {.temperature = 0.7f, .top_k = 8, .top_p = 0.9f, .seed = 78}, 6, 120).text, plain.text);
+  EXPECT_NE(run_engine(rule, 3, {}, {.temperature = 0.7f, .top_k = 8, .top_p = 0.9f, .seed = 78}, 6, 120).text,
+            plain.text);
 }
 
 // Rejection and coupled rules treat a greedy request as greedy.
 TEST(ChainVerifier, GreedyRequestsUnderEveryRule) {
   const Outcome greedy = run_engine({}, 4, {}, {}, 4, 60);
-  for (const VerifyRule rule : {VerifyRule::rejection, VerifyRule::coupled}) EXPECT_EQ(run_engine({.rule = rule}, 4, {}, {}, 4, 60).text, greedy.text);
+  for (const VerifyRule rule : {VerifyRule::rejection, VerifyRule::coupled})
+    EXPECT_EQ(run_engine({.rule = rule}, 4, {}, {}, 4, 60).text, greedy.text);
 }
 
 }  // namespace

@@ -21,10 +21,18 @@ struct DraftRun {
 /// Five requests under a draft model; their texts must be the target's own.
 DraftRun run_draft(const FakeModelOptions& draft_options, int draft_len, int draft_blocks = 64, int max_num_rows = 64) {
   FakeModel target(FakeModelOptions{}), draft(draft_options);
-  const DraftOptions options{.pool = {.num_blocks = draft_blocks, .block_size = 4}, .max_num_seqs = 3, .max_num_rows = max_num_rows, .max_draft_len = draft_len, .vocab_size = 23, .target_vocab_size = 23};
+  const DraftOptions options{.pool = {.num_blocks = draft_blocks, .block_size = 4},
+                             .max_num_seqs = 3,
+                             .max_num_rows = max_num_rows,
+                             .max_draft_len = draft_len,
+                             .vocab_size = 23,
+                             .target_vocab_size = 23};
   auto proposer = std::make_unique<DraftProposer>(draft, options);
   const DraftProposer& watched = *proposer;
-  Engine engine({.scheduler = {.max_num_seqs = 3, .max_num_batched_tokens = 32, .max_model_len = 96}, .pool = {.num_blocks = 64, .block_size = 4}, .num_speculative_tokens = draft_len}, target, std::move(proposer), std::make_unique<ChainVerifier>(VerifierOptions{}));
+  Engine engine({.scheduler = {.max_num_seqs = 3, .max_num_batched_tokens = 32, .max_model_len = 96},
+                 .pool = {.num_blocks = 64, .block_size = 4},
+                 .num_speculative_tokens = draft_len},
+                target, std::move(proposer), std::make_unique<ChainVerifier>(VerifierOptions{}));
   std::vector<std::vector<int32_t>> prompts, texts(5);
   for (int i = 0; i < 5; ++i) {
     prompts.emplace_back();
@@ -34,7 +42,8 @@ DraftRun run_draft(const FakeModelOptions& draft_options, int draft_len, int dra
     engine.submit(prompts.back(), params);
   }
   while (!engine.idle()) {
-    for (const Emitted& one : engine.step()) texts[size_t(one.seq - 1)].insert(texts[size_t(one.seq - 1)].end(), one.token.begin(), one.token.end());
+    for (const Emitted& one : engine.step())
+      texts[size_t(one.seq - 1)].insert(texts[size_t(one.seq - 1)].end(), one.token.begin(), one.token.end());
     watched.pool().check();
   }
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(texts[i], target.greedy_text(prompts[i], 30)) << i;

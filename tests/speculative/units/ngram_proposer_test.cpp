@@ -13,19 +13,25 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-constexpr NgramMatch kMatches[] = {NgramMatch::first, NgramMatch::last, NgramMatch::most_frequent, NgramMatch::full_continuation};
+constexpr NgramMatch kMatches[] = {NgramMatch::first, NgramMatch::last, NgramMatch::most_frequent,
+                                   NgramMatch::full_continuation};
 
-bool occurs(const Tokens& tokens, int n, int end) { return std::equal(tokens.end() - n, tokens.end(), tokens.begin() + (end - n)); }
+bool occurs(const Tokens& tokens, int n, int end) {
+  return std::equal(tokens.end() - n, tokens.end(), tokens.begin() + (end - n));
+}
 
 /// The policies as docs/speculation.md states them, by trying everything.
 Tokens brute_force(const Tokens& tokens, int max_len, const NgramOptions& options) {
   const int size = int(tokens.size());
-  const auto continuation = [&](int end) { return Tokens(tokens.begin() + end, tokens.begin() + std::min(size, end + max_len)); };
+  const auto continuation = [&](int end) {
+    return Tokens(tokens.begin() + end, tokens.begin() + std::min(size, end + max_len));
+  };
   if (max_len <= 0) return {};
   for (int n = std::min(options.max_n, size - 1); n >= options.min_n; --n) {
     std::vector<int> ends;  // of occurrences that something follows
     for (int end = n; end < size; ++end) {
-      if (occurs(tokens, n, end) && (options.match != NgramMatch::full_continuation || end + max_len <= size)) ends.push_back(end);
+      if (occurs(tokens, n, end) && (options.match != NgramMatch::full_continuation || end + max_len <= size))
+        ends.push_back(end);
     }
     if (ends.empty()) continue;
     if (options.match == NgramMatch::last) return continuation(ends.back());
@@ -47,7 +53,8 @@ TEST(Ngram, TheFixture) {
   }
   // three tokens follow, four were asked for: no full continuation
   EXPECT_EQ(ngram_continuation(tokens, 4, {.min_n = 2, .max_n = 3, .match = NgramMatch::full_continuation}), Tokens{});
-  EXPECT_EQ(ngram_continuation(tokens, 3, {.min_n = 2, .max_n = 3, .match = NgramMatch::full_continuation}), (Tokens{4, 2, 3}));
+  EXPECT_EQ(ngram_continuation(tokens, 3, {.min_n = 2, .max_n = 3, .match = NgramMatch::full_continuation}),
+            (Tokens{4, 2, 3}));
   EXPECT_EQ(ngram_continuation(tokens, 4, {.min_n = 3, .max_n = 3}), Tokens{});
   EXPECT_EQ(ngram_continuation(tokens, 0, {.min_n = 1, .max_n = 3}), Tokens{});
 }
@@ -55,7 +62,9 @@ TEST(Ngram, TheFixture) {
 TEST(Ngram, WhereThePoliciesDiffer) {
   //                    0  1  2  3  4  5  6  7  8  9  10 11
   const Tokens tokens{7, 1, 5, 7, 1, 6, 7, 1, 6, 7, 1, 8, 7, 1};
-  const auto next = [&](NgramMatch match) { return ngram_continuation(tokens, 1, {.min_n = 1, .max_n = 2, .match = match}); };
+  const auto next = [&](NgramMatch match) {
+    return ngram_continuation(tokens, 1, {.min_n = 1, .max_n = 2, .match = match});
+  };
   EXPECT_EQ(next(NgramMatch::first), Tokens{5});
   EXPECT_EQ(next(NgramMatch::last), Tokens{8});
   EXPECT_EQ(next(NgramMatch::most_frequent), Tokens{6});
@@ -80,7 +89,8 @@ TEST(Ngram, AnOccurrenceMayOverlapTheSuffix) {
 
 TEST(Ngram, ShortTexts) {
   for (const NgramMatch match : kMatches) {
-    for (const Tokens& tokens : {Tokens{}, Tokens{1}, Tokens{1, 2}}) EXPECT_EQ(ngram_continuation(tokens, 5, {.min_n = 1, .max_n = 4, .match = match}), Tokens{});
+    for (const Tokens& tokens : {Tokens{}, Tokens{1}, Tokens{1, 2}})
+      EXPECT_EQ(ngram_continuation(tokens, 5, {.min_n = 1, .max_n = 4, .match = match}), Tokens{});
     EXPECT_EQ(ngram_continuation(Tokens{1, 1}, 1, {.min_n = 1, .max_n = 4, .match = match}), Tokens{1});
     EXPECT_EQ(ngram_continuation(Tokens{1, 1}, 1, {.min_n = 2, .max_n = 4, .match = match}), Tokens{});
   }
@@ -97,7 +107,9 @@ TEST(Ngram, AgreesWithBruteForce) {
     const NgramOptions options{.min_n = min_n, .max_n = min_n + int(random() % 4), .match = kMatches[random() % 4]};
     const int max_len = int(random() % 7);
     const Tokens found = ngram_continuation(tokens, max_len, options);
-    ASSERT_EQ(found, brute_force(tokens, max_len, options)) << testing::PrintToString(tokens) << " min " << options.min_n << " max " << options.max_n << " match " << int(options.match) << " len " << max_len;
+    ASSERT_EQ(found, brute_force(tokens, max_len, options))
+        << testing::PrintToString(tokens) << " min " << options.min_n << " max " << options.max_n << " match "
+        << int(options.match) << " len " << max_len;
     non_empty += !found.empty();
   }
   EXPECT_GT(non_empty, 10'000);
@@ -121,17 +133,20 @@ TEST(Ngram, ProposesForEverySequence) {
 TEST(Factory, NamesOfProposersRulesAndPolicies) {
   EXPECT_EQ(make_proposer("none", {}), nullptr);
   EXPECT_EQ(make_proposer("ngram", {})->name(), "ngram");
-  test::expect_error(ExitCode::usage, {"speculation.proposer", "\"eagle\"", "none, ngram or draft"}, [] { make_proposer("eagle", {}); });
+  test::expect_error(ExitCode::usage, {"speculation.proposer", "\"eagle\"", "none, ngram or draft"},
+                     [] { make_proposer("eagle", {}); });
   EXPECT_THROW(make_proposer("draft", {}), Error);
   EXPECT_EQ(parse_rule("auto", true), VerifyRule::greedy);
   EXPECT_EQ(parse_rule("auto", false), VerifyRule::rejection);
   EXPECT_EQ(parse_rule("greedy", false), VerifyRule::greedy);
   EXPECT_EQ(parse_rule("rejection", true), VerifyRule::rejection);
   EXPECT_EQ(parse_rule("coupled", true), VerifyRule::coupled);
-  test::expect_error(ExitCode::usage, {"speculation.verifier.rule", "\"lucky\"", "rejection", "coupled"}, [] { parse_rule("lucky", true); });
+  test::expect_error(ExitCode::usage, {"speculation.verifier.rule", "\"lucky\"", "rejection", "coupled"},
+                     [] { parse_rule("lucky", true); });
   const char* names[] = {"first", "last", "most_frequent", "full_continuation"};
   for (int i = 0; i < 4; ++i) EXPECT_EQ(parse_ngram_match(names[i]), kMatches[i]);
-  test::expect_error(ExitCode::usage, {"speculation.ngram.match", "\"middle\"", "most_frequent"}, [] { parse_ngram_match("middle"); });
+  test::expect_error(ExitCode::usage, {"speculation.ngram.match", "\"middle\"", "most_frequent"},
+                     [] { parse_ngram_match("middle"); });
   EXPECT_EQ(draft_sampling(VerifyRule::greedy), DraftSampling::argmax);
   EXPECT_EQ(draft_sampling(VerifyRule::coupled), DraftSampling::shared_noise);
   EXPECT_EQ(draft_sampling(VerifyRule::rejection), DraftSampling::own_noise);

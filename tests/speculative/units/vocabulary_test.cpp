@@ -13,12 +13,33 @@ namespace {
 std::shared_ptr<const Tokenizer> tokenizer(const std::vector<std::string>& tokens, size_t num_added = 0) {
   nlohmann::json vocab = nlohmann::json::object(), added = nlohmann::json::array();
   for (size_t id = 0; id < tokens.size(); ++id) {
-    if (id + num_added < tokens.size()) vocab[tokens[id]] = id;
-    else added.push_back({{"id", id}, {"content", tokens[id]}, {"special", true}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}});
+    if (id + num_added < tokens.size())
+      vocab[tokens[id]] = id;
+    else
+      added.push_back({{"id", id},
+                       {"content", tokens[id]},
+                       {"special", true},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false}});
   }
-  const nlohmann::json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  const nlohmann::json file{{"version", "1.0"}, {"added_tokens", added}, {"normalizer", nullptr}, {"pre_tokenizer", byte_level}, {"post_processor", nullptr}, {"decoder", byte_level},
-                            {"model", {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"fuse_unk", false}, {"byte_fallback", false}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}}};
+  const nlohmann::json byte_level{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  const nlohmann::json file{{"version", "1.0"},
+                            {"added_tokens", added},
+                            {"normalizer", nullptr},
+                            {"pre_tokenizer", byte_level},
+                            {"post_processor", nullptr},
+                            {"decoder", byte_level},
+                            {"model",
+                             {{"type", "BPE"},
+                              {"dropout", nullptr},
+                              {"unk_token", nullptr},
+                              {"fuse_unk", false},
+                              {"byte_fallback", false},
+                              {"vocab", vocab},
+                              {"merges", nlohmann::json::array()}}}};
   const test::TempDir dir;
   test::write_file(dir / "tokenizer.json", file.dump());
   return Tokenizer::load(dir.path());
@@ -47,13 +68,17 @@ TEST(CompareVocabularies, DifferentNamesTheFirstIdsAndTheShare) {
   auto other = kTokens;
   std::swap(other[1], other[4]);
   const auto target = tokenizer(kTokens, 1), draft = tokenizer(other, 1);
-  test::expect_error(ExitCode::usage, {"speculation.draft", "id 1: target \"b\", draft \"e\"", "id 4: target \"e\", draft \"b\"", "71.4 %", "7 tokens", "target's tokenizer"}, [&] { compare_vocabularies(*target, *draft); });
+  test::expect_error(ExitCode::usage,
+                     {"speculation.draft", "id 1: target \"b\", draft \"e\"", "id 4: target \"e\", draft \"b\"",
+                      "71.4 %", "7 tokens", "target's tokenizer"},
+                     [&] { compare_vocabularies(*target, *draft); });
 }
 
 // Same size, same tokens, all ids moved by one: sizes say nothing.
 TEST(CompareVocabularies, TheSameSizeIsNotEnough) {
   std::vector<std::string> rotated{"f", "a", "b", "c", "d", "e", "<|end|>"};
-  test::expect_error(ExitCode::usage, {"id 0: target \"a\", draft \"f\"", "id 2", "14.3 %"}, [&] { compare_vocabularies(*tokenizer(kTokens, 1), *tokenizer(rotated, 1)); });
+  test::expect_error(ExitCode::usage, {"id 0: target \"a\", draft \"f\"", "id 2", "14.3 %"},
+                     [&] { compare_vocabularies(*tokenizer(kTokens, 1), *tokenizer(rotated, 1)); });
   try {
     compare_vocabularies(*tokenizer(kTokens, 1), *tokenizer(rotated, 1));
   } catch (const Error& error) {
@@ -63,7 +88,8 @@ TEST(CompareVocabularies, TheSameSizeIsNotEnough) {
 
 TEST(CompareVocabularies, TheBuiltInModelsAgree) {
   const std::filesystem::path models = std::filesystem::path(PACELINE_SOURCE_DIR) / "configs/models";
-  const VocabularyReport report = compare_vocabularies(*Tokenizer::load(models / "target-7m"), *Tokenizer::load(models / "draft-600k"));
+  const VocabularyReport report =
+      compare_vocabularies(*Tokenizer::load(models / "target-7m"), *Tokenizer::load(models / "draft-600k"));
   EXPECT_EQ(report.match, VocabularyMatch::equal);
 }
 
