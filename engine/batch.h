@@ -13,12 +13,12 @@ inline constexpr int kMaxDraftLen = 64;
 
 /// Rows [first_row, first_row + num_rows) of one sequence, at consecutive positions.
 struct SeqRows {
-  int32_t seq = 0;        // SeqState slot
+  int32_t seq = 0;  // SeqState slot
   int32_t first_row = 0;
-  int32_t num_rows = 0;   // upper bound when deferred
-  int32_t num_drafts = 0; // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
+  int32_t num_rows = 0;    // upper bound when deferred
+  int32_t num_drafts = 0;  // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
   int32_t adapter = -1;
-  bool deferred = false;  // token, position, slot, kv_len are filled on the device from SeqState
+  bool deferred = false;     // token, position, slot, kv_len are filled on the device from SeqState
   bool wants_logits = true;  // false for a prefill chunk that does not reach the last known token
 };
 
@@ -42,22 +42,22 @@ struct SeqDecision {
 
 struct Batch {
   uint64_t step = 0;
-  uint64_t after = 0;                 // deferred rows read SeqState as step `after` left it
+  uint64_t after = 0;  // deferred rows read SeqState as step `after` left it
   std::vector<SeqRows> seqs;
   // per row, [num_rows]; kv_len 0, slot -1, position -1: padding row
   std::vector<int32_t> token;
   std::vector<int32_t> position;
   std::vector<int32_t> slot;
   std::vector<int32_t> kv_len;
-  std::vector<int32_t> block_begin;   // [seqs]: first page of each sequence in `block`
+  std::vector<int32_t> block_begin;  // [seqs]: first page of each sequence in `block`
   std::vector<int32_t> block;
-  std::vector<int32_t> logit_row;     // rows whose logits are wanted, in order; per sequence num_drafts + 1 of them
-  std::vector<int32_t> parent;        // tree drafts: row of the parent; empty for chains
+  std::vector<int32_t> logit_row;  // rows whose logits are wanted, in order; per sequence num_drafts + 1 of them
+  std::vector<int32_t> parent;     // tree drafts: row of the parent; empty for chains
   // control plane
-  std::vector<SeqCommit> resets;        // sequences new to their slot
-  std::vector<SeqDecision> decisions;   // since the last message, in step order
-  std::vector<SeqCommit> expected;      // state before this step of every sequence with immediate rows
-  uint64_t digest = 0;                  // digest_of(expected): ranks compare it with that of their derived state
+  std::vector<SeqCommit> resets;       // sequences new to their slot
+  std::vector<SeqDecision> decisions;  // since the last message, in step order
+  std::vector<SeqCommit> expected;     // state before this step of every sequence with immediate rows
+  uint64_t digest = 0;                 // digest_of(expected): ranks compare it with that of their derived state
 
   int num_rows() const { return int(token.size()); }
 
@@ -86,21 +86,25 @@ struct Batch {
 
 /// Rows of verified tokens [begin, end) of a sequence.
 struct KnownRows {
-  SeqCommit state;                   // before this step; state.cached == begin
-  std::span<const int32_t> tokens;   // all verified tokens
-  std::span<const int32_t> pages;    // covering [0, end)
+  SeqCommit state;                  // before this step; state.cached == begin
+  std::span<const int32_t> tokens;  // all verified tokens
+  std::span<const int32_t> pages;   // covering [0, end)
   int block_size = 16;
   int end = 0;
-  bool reset = false;                // the sequence is new to its slot
+  bool reset = false;  // the sequence is new to its slot
 };
 
 /// Appends them, with a logit row when they reach the last verified token.
 inline void add_known_rows(Batch& batch, const KnownRows& rows) {
-  const SeqRows added{.seq = rows.state.seq, .first_row = batch.num_rows(), .num_rows = rows.end - rows.state.cached, .wants_logits = rows.end == int(rows.tokens.size())};
+  const SeqRows added{.seq = rows.state.seq,
+                      .first_row = batch.num_rows(),
+                      .num_rows = rows.end - rows.state.cached,
+                      .wants_logits = rows.end == int(rows.tokens.size())};
   if (rows.reset) batch.resets.push_back(rows.state);
   batch.expected.push_back(rows.state);
   for (int position = rows.state.cached; position < rows.end; ++position) {
-    batch.add_row(rows.tokens[size_t(position)], position, rows.pages[size_t(position / rows.block_size)] * rows.block_size + position % rows.block_size);
+    batch.add_row(rows.tokens[size_t(position)], position,
+                  rows.pages[size_t(position / rows.block_size)] * rows.block_size + position % rows.block_size);
   }
   batch.add_pages(rows.pages);
   if (added.wants_logits) batch.logit_row.push_back(batch.num_rows() - 1);

@@ -15,6 +15,7 @@ struct BuiltBatch {
 };
 
 /// proposals[i] belongs to step.rows[i]. Checks every draft id against `vocab_size` before it can reach a gather.
-BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposals, const BlockPool& pool, uint64_t step_number, int vocab_size);
+BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposals, const BlockPool& pool,
+                       uint64_t step_number, int vocab_size);
 
 }  // namespace paceline

@@ -11,11 +11,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_between(Clock::time_point start, Clock::time_point end) { return std::chrono::duration<double>(end - start).count(); }
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer, std::unique_ptr<Verifier> verifier)
+Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer,
+               std::unique_ptr<Verifier> verifier)
     : options_(options),
       target_(target),
       proposer_(std::move(proposer)),
@@ -27,9 +30,12 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
                    if (proposer_) proposer_->drop(request.seq.id);
                  }),
       num_speculative_tokens_(options.num_speculative_tokens) {
-  PACELINE_CHECK(options.run_ahead == 0 || options.scheduler.num_micro_batches == 1, "run_ahead {} with {} micro-batches", options.run_ahead, options.scheduler.num_micro_batches);
-  PACELINE_CHECK(options.scheduler.max_steps_per_seq == 1 + options.run_ahead, "run_ahead {} with {} steps per sequence", options.run_ahead, options.scheduler.max_steps_per_seq);
-  PACELINE_CHECK(options.scheduler.max_model_len <= target.max_model_len(), "max_model_len {} of {}", options.scheduler.max_model_len, target.max_model_len());
+  PACELINE_CHECK(options.run_ahead == 0 || options.scheduler.num_micro_batches == 1,
+                 "run_ahead {} with {} micro-batches", options.run_ahead, options.scheduler.num_micro_batches);
+  PACELINE_CHECK(options.scheduler.max_steps_per_seq == 1 + options.run_ahead,
+                 "run_ahead {} with {} steps per sequence", options.run_ahead, options.scheduler.max_steps_per_seq);
+  PACELINE_CHECK(options.scheduler.max_model_len <= target.max_model_len(), "max_model_len {} of {}",
+                 options.scheduler.max_model_len, target.max_model_len());
   for (int32_t id : target.spec().eos_token_ids) eos_.insert(id);
 }
 
@@ -44,10 +50,16 @@ SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params) 
   const int max_model_len = scheduler_.options().max_model_len;
   const int vocab_size = target_.spec().vocab_size;
   if (prompt.empty()) fail(ExitCode::usage, "prompt: found 0 tokens, expected at least 1");
-  if (int64_t(prompt.size()) >= max_model_len) fail(ExitCode::usage, "prompt: {} tokens do not fit max_model_len {} with room for one more; shorten the prompt or raise engine.scheduler.max_model_len", prompt.size(), max_model_len);
+  if (int64_t(prompt.size()) >= max_model_len)
+    fail(ExitCode::usage,
+         "prompt: {} tokens do not fit max_model_len {} with room for one more; shorten the prompt or raise "
+         "engine.scheduler.max_model_len",
+         prompt.size(), max_model_len);
   if (params.max_tokens < 1) fail(ExitCode::usage, "max_tokens: found {}, expected at least 1", params.max_tokens);
   for (size_t i = 0; i < prompt.size(); ++i) {
-    if (prompt[i] < 0 || prompt[i] >= vocab_size) fail(ExitCode::usage, "prompt: token {} at position {} is outside the vocabulary of {}", prompt[i], i, vocab_size);
+    if (prompt[i] < 0 || prompt[i] >= vocab_size)
+      fail(ExitCode::usage, "prompt: token {} at position {} is outside the vocabulary of {}", prompt[i], i,
+           vocab_size);
   }
   auto request = std::make_unique<Request>();
   Sequence& seq = request->seq;
@@ -58,7 +70,10 @@ SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params) 
   seq.params.max_tokens = std::min(params.max_tokens, max_model_len - seq.num_prompt);
   const int blocks = pool_.blocks_for(seq.num_prompt + seq.params.max_tokens);
   if (blocks > pool_.num_blocks()) {
-    fail(ExitCode::usage, "request of {} prompt + {} output tokens needs {} KV blocks, the pool has {} ({} tokens); raise engine.kv_cache.memory_fraction or lower max_tokens", seq.num_prompt, seq.params.max_tokens, blocks, pool_.num_blocks(), pool_.num_blocks() * pool_.block_size());
+    fail(ExitCode::usage,
+         "request of {} prompt + {} output tokens needs {} KV blocks, the pool has {} ({} tokens); raise "
+         "engine.kv_cache.memory_fraction or lower max_tokens",
+         seq.num_prompt, seq.params.max_tokens, blocks, pool_.num_blocks(), pool_.num_blocks() * pool_.block_size());
   }
   const SeqId id = seq.id;
   scheduler_.add(std::move(request));
@@ -98,11 +113,16 @@ bool Engine::launch_one() {
     const ScheduledRows& rows = scheduled.rows[i];
     Request& request = *rows.request;
     const int num_drafts = built.batch->seqs[i].num_drafts;
-    flight.rows.push_back({.seq = request.seq.id, .num_known = rows.num_known, .max_drafts = num_drafts, .verdict = rows.wants_logits ? next_verdict++ : -1});
+    flight.rows.push_back({.seq = request.seq.id,
+                           .num_known = rows.num_known,
+                           .max_drafts = num_drafts,
+                           .verdict = rows.wants_logits ? next_verdict++ : -1});
     const bool prefill = request.launched + rows.num_known <= request.seq.num_prompt && !rows.deferred;
     (prefill ? any_prefill : any_decode) = true;
     if (prefill) counters_.prompt_tokens_computed += rows.num_known;
-    if (num_drafts > 0 && !rows.deferred && request.launched / pool_.block_size() != (request.launched + num_drafts) / pool_.block_size()) ++counters_.block_crossings;
+    if (num_drafts > 0 && !rows.deferred &&
+        request.launched / pool_.block_size() != (request.launched + num_drafts) / pool_.block_size())
+      ++counters_.block_crossings;
     if (!rows.deferred && rows.wants_logits && rows.num_known > 1) prefilled.push_back(&request.seq);
     if (!rows.deferred) request.launched += rows.num_known;
     request.needs_reset = false;
@@ -121,7 +141,8 @@ bool Engine::launch_one() {
   flight.ticket = verifier_->launch(built.batch, target_, std::move(built.verify));
   in_flight_.push_back(std::move(flight));
   const auto end = Clock::now();
-  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, prefill_start) + seconds_between(prefill_end, end);
+  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, prefill_start) +
+                      seconds_between(prefill_end, end);
   phases_.draft += seconds_between(draft_start, draft_end) + seconds_between(prefill_start, prefill_end);
   return true;
 }
@@ -161,13 +182,15 @@ std::vector<Emitted> Engine::collect_one() {
   ++counters_.steps;
   std::vector<Emitted> emitted;
   static const Verdict kNoVerdict;
-  for (const auto& row : step.rows) settle(step, row, row.verdict >= 0 ? verdicts[size_t(row.verdict)] : kNoVerdict, emitted);
+  for (const auto& row : step.rows)
+    settle(step, row, row.verdict >= 0 ? verdicts[size_t(row.verdict)] : kNoVerdict, emitted);
   pool_.retire(step.batch->step);
   phases_.schedule += seconds_between(collected, Clock::now());
   return emitted;
 }
 
-void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, const Verdict& verdict, std::vector<Emitted>& emitted) {
+void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, const Verdict& verdict,
+                    std::vector<Emitted>& emitted) {
   Request* request = scheduler_.find(row.seq);
   if (!request) {  // ended while this step was in flight
     counters_.dead_rows += row.num_known + row.max_drafts;
@@ -201,7 +224,8 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
     seq.tokens.push_back(token);
     out.token.push_back(token);
     const auto& stops = seq.params.stop_token_ids;
-    if ((!seq.params.ignore_eos && eos_.contains(token)) || std::find(stops.begin(), stops.end(), token) != stops.end()) {
+    if ((!seq.params.ignore_eos && eos_.contains(token)) ||
+        std::find(stops.begin(), stops.end(), token) != stops.end()) {
       out.finish = FinishReason::stop;
     } else if (seq.num_remaining() <= 0 || seq.length() >= scheduler_.options().max_model_len) {
       out.finish = FinishReason::length;
@@ -212,7 +236,11 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
   if (out.finish == FinishReason::none) {
     pool_.commit(seq.id, pool_.cached(seq.id) + kept_rows, seq.tokens);
     if (request->num_undecided == 0) request->launched = seq.length() - 1;
-    decisions_.push_back({.seq = seq.slot, .step = step.batch->step, .kept_rows = kept_rows, .num_emitted = int32_t(out.token.size()), .next = seq.tokens.back()});
+    decisions_.push_back({.seq = seq.slot,
+                          .step = step.batch->step,
+                          .kept_rows = kept_rows,
+                          .num_emitted = int32_t(out.token.size()),
+                          .next = seq.tokens.back()});
   } else {
     pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
     finish(*request, out.finish);

@@ -34,7 +34,8 @@ struct Emitted {
 class Engine {
  public:
   /// `proposer` may be null (plain decoding). The model outlives the engine.
-  Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer, std::unique_ptr<Verifier> verifier);
+  Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer,
+         std::unique_ptr<Verifier> verifier);
   ~Engine();
 
   /// Throws Error(usage) when the prompt is empty, holds an id outside the vocabulary, does not fit max_model_len
@@ -76,7 +77,8 @@ class Engine {
   bool launch_one();
   void propose(const ScheduledStep& step, std::vector<Proposal>& proposals);
   std::vector<Emitted> collect_one();
-  void settle(const StepInFlight& step, const StepInFlight::Row& row, const Verdict& verdict, std::vector<Emitted>& emitted);
+  void settle(const StepInFlight& step, const StepInFlight::Row& row, const Verdict& verdict,
+              std::vector<Emitted>& emitted);
   void finish(Request& request, FinishReason reason);
 
   const EngineOptions options_;

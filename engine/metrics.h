@@ -19,17 +19,17 @@ struct PhaseSeconds {
 };
 
 struct EngineCounters {
-  int64_t steps = 0;               // batches collected
-  int64_t target_forwards = 0;     // per sequence: steps in which it wanted a verdict
-  int64_t drafts = 0;              // of those, with at least one draft
-  int64_t drafted = 0;             // draft tokens verified
+  int64_t steps = 0;            // batches collected
+  int64_t target_forwards = 0;  // per sequence: steps in which it wanted a verdict
+  int64_t drafts = 0;           // of those, with at least one draft
+  int64_t drafted = 0;          // draft tokens verified
   int64_t accepted = 0;
-  int64_t emitted = 0;             // output tokens
+  int64_t emitted = 0;  // output tokens
   int64_t prompt_tokens_computed = 0;
   int64_t preemptions = 0;
-  int64_t dead_rows = 0;           // rows computed for sequences that had already ended
-  int64_t mixed_steps = 0;         // batches that held prefill and decode rows together
-  int64_t block_crossings = 0;     // draft windows that crossed a block boundary
+  int64_t dead_rows = 0;                            // rows computed for sequences that had already ended
+  int64_t mixed_steps = 0;                          // batches that held prefill and decode rows together
+  int64_t block_crossings = 0;                      // draft windows that crossed a block boundary
   std::array<int64_t, kMaxDraftLen> accepted_at{};  // [i]: steps that kept more than i drafts
   std::array<int64_t, kMaxDraftLen> proposed_at{};  // [i]: steps that proposed more than i drafts
 };

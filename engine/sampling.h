@@ -9,10 +9,10 @@
 namespace paceline {
 
 struct SamplingParams {
-  SamplerParams sampler;                 // temperature, top_k, top_p, min_p, seed
+  SamplerParams sampler;  // temperature, top_k, top_p, min_p, seed
   int max_tokens = 128;
   bool ignore_eos = false;
-  std::vector<int32_t> stop_token_ids;   // besides the model's eos ids; ignore_eos does not switch these off
+  std::vector<int32_t> stop_token_ids;  // besides the model's eos ids; ignore_eos does not switch these off
 };
 
 enum class FinishReason : uint8_t { none, stop, length, cancelled, numerical_error };

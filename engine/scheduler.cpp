@@ -55,13 +55,17 @@ ScheduledStep Scheduler::next(int draft_len, bool may_defer) {
     rows.num_known = std::min(known, budget);
     rows.wants_logits = rows.num_known == known;
     const int emitted = request.max_length() - request.seq.num_prompt;
-    if (rows.wants_logits && (emitted >= request.seq.params.max_tokens || request.max_length() >= options_.max_model_len)) continue;  // the step in flight may end it
+    if (rows.wants_logits &&
+        (emitted >= request.seq.params.max_tokens || request.max_length() >= options_.max_model_len))
+      continue;  // the step in flight may end it
     const int base = rows.deferred ? request.max_length() : request.launched + rows.num_known;
     if (!reserve_or_preempt(request, base, i)) continue;
     if (known == 1 && emitted > 0) {  // decoding: room for drafts, without taking blocks from anybody
-      int drafts = std::min({draft_len, kMaxDraftLen, budget - 1, request.seq.params.max_tokens - emitted - 1, options_.max_model_len - request.max_length() - 1});
+      int drafts = std::min({draft_len, kMaxDraftLen, budget - 1, request.seq.params.max_tokens - emitted - 1,
+                             options_.max_model_len - request.max_length() - 1});
       drafts = std::max(drafts, 0);
-      if (!pool_.reserve(request.seq.id, base + drafts)) drafts = std::min(drafts, int(pool_.pages(request.seq.id).size()) * pool_.block_size() - base);
+      if (!pool_.reserve(request.seq.id, base + drafts))
+        drafts = std::min(drafts, int(pool_.pages(request.seq.id).size()) * pool_.block_size() - base);
       rows.max_drafts = drafts;
     }
     budget -= rows.num_known + rows.max_drafts;
@@ -105,7 +109,8 @@ bool Scheduler::admit() {
       static_size_ = 0;
       static_longest_ = 0;
     }
-    const bool begun = std::any_of(running_.begin(), running_.end(), [](const auto& other) { return other->last_step > 0; });
+    const bool begun =
+        std::any_of(running_.begin(), running_.end(), [](const auto& other) { return other->last_step > 0; });
     if (begun) return false;
   }
   Request& request = *waiting_.front();

@@ -27,12 +27,12 @@ struct SchedulerOptions {
 /// A sequence inside the scheduler, with what is known about its steps in flight.
 struct Request {
   Sequence seq;
-  int launched = 0;            // KV length once the known rows in flight are done
-  int num_in_flight = 0;       // steps in flight that hold rows of it
-  int num_undecided = 0;       // of those, steps whose verdict is not known yet
-  int undecided_rows = 0;      // most tokens those may emit
-  uint64_t last_step = 0;      // last step that may write its blocks
-  bool needs_reset = true;     // its SeqState slot has not been set up
+  int launched = 0;         // KV length once the known rows in flight are done
+  int num_in_flight = 0;    // steps in flight that hold rows of it
+  int num_undecided = 0;    // of those, steps whose verdict is not known yet
+  int undecided_rows = 0;   // most tokens those may emit
+  uint64_t last_step = 0;   // last step that may write its blocks
+  bool needs_reset = true;  // its SeqState slot has not been set up
 
   bool deferred() const { return num_undecided > 0; }
   int max_length() const { return seq.length() + undecided_rows; }  // verified tokens at most, once in-flight steps end
@@ -40,8 +40,8 @@ struct Request {
 
 struct ScheduledRows {
   Request* request = nullptr;
-  int num_known = 0;     // rows with known tokens: prompt rows, recomputed rows or the last token
-  int max_drafts = 0;    // pages are reserved for so many drafts
+  int num_known = 0;   // rows with known tokens: prompt rows, recomputed rows or the last token
+  int max_drafts = 0;  // pages are reserved for so many drafts
   bool deferred = false;
   bool wants_logits = true;
 };

@@ -29,7 +29,7 @@ struct Proposal {
 /// A sequence that may be drafted for. `deferred`: its newest tokens are known to the device only.
 struct DraftRequest {
   const Sequence* seq = nullptr;
-  int max_len = 0;             // at most this many drafts
+  int max_len = 0;  // at most this many drafts
   bool deferred = false;
 };
 
@@ -51,8 +51,8 @@ class Proposer {
   /// `deferred` it must leave the drafts in the target's SeqState instead, in stream order.
   virtual void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) = 0;
 
-  /// These sequences' known tokens go through the target in the step about to be launched: a caching proposer feeds its own
-  /// cache now, so that the time counts as prefill on both sides. Others need nothing.
+  /// These sequences' known tokens go through the target in the step about to be launched: a caching proposer feeds its
+  /// own cache now, so that the time counts as prefill on both sides. Others need nothing.
   virtual void prefill(std::span<const Sequence* const> /*sequences*/) {}
 
   /// Forgets a sequence that has ended or was preempted.
@@ -71,10 +71,10 @@ struct Verdict {
 
 /// One sequence of a batch that wants a verdict.
 struct VerifyRow {
-  size_t batch_seq = 0;   // index in Batch::seqs
-  int first_logit = 0;    // index in Batch::logit_row of its first logit row
-  int known_rows = 1;     // rows of this sequence that held verified tokens
-  int64_t request = 0;    // for messages
+  size_t batch_seq = 0;  // index in Batch::seqs
+  int first_logit = 0;   // index in Batch::logit_row of its first logit row
+  int known_rows = 1;    // rows of this sequence that held verified tokens
+  int64_t request = 0;   // for messages
   bool deferred = false;
   SamplerParams sampler;
   Proposal proposal;

@@ -19,14 +19,17 @@ bool token_exact_rule(const CellResult& cell) {
 }  // namespace
 
 CertificateResult token_exact_certificate(const CellResult& cell, const CellResult& reference) {
-  CertificateResult certificate{.status = CertificateStatus::pass, .method = fmt::format("token-exact against {}", reference.id), .detail = {}};
+  CertificateResult certificate{
+      .status = CertificateStatus::pass, .method = fmt::format("token-exact against {}", reference.id), .detail = {}};
   std::map<RequestKey, const std::vector<int32_t>*> expected;
-  for (const RequestRecord& request : reference.repetitions.front().requests) expected[{request.dataset_index, request.id}] = &request.output;
+  for (const RequestRecord& request : reference.repetitions.front().requests)
+    expected[{request.dataset_index, request.id}] = &request.output;
   for (size_t rep = 0; rep < cell.repetitions.size(); ++rep) {
     const auto& requests = cell.repetitions[rep].requests;
     if (requests.size() != expected.size()) {
       certificate.status = CertificateStatus::fail;
-      certificate.detail = fmt::format("repetition {}: {} requests, the reference has {}", rep, requests.size(), expected.size());
+      certificate.detail =
+          fmt::format("repetition {}: {} requests, the reference has {}", rep, requests.size(), expected.size());
     }
     for (const RequestRecord& request : requests) {
       const auto found = expected.find({request.dataset_index, request.id});
@@ -37,10 +40,14 @@ CertificateResult token_exact_certificate(const CellResult& cell, const CellResu
       }
       const std::vector<int32_t>& want = *found->second;
       certificate.tokens_checked += int64_t(std::max(want.size(), request.output.size()));
-      const auto [got_at, want_at] = std::mismatch(request.output.begin(), request.output.end(), want.begin(), want.end());
+      const auto [got_at, want_at] =
+          std::mismatch(request.output.begin(), request.output.end(), want.begin(), want.end());
       if (got_at == request.output.end() && want_at == want.end()) continue;
       if (certificate.mismatches++ == 0) {
-        certificate.detail = fmt::format("repetition {}, request {}: output token {} is {}, expected {}", rep, request.id, got_at - request.output.begin(), got_at == request.output.end() ? "absent" : std::to_string(*got_at), want_at == want.end() ? "none" : std::to_string(*want_at));
+        certificate.detail = fmt::format("repetition {}, request {}: output token {} is {}, expected {}", rep,
+                                         request.id, got_at - request.output.begin(),
+                                         got_at == request.output.end() ? "absent" : std::to_string(*got_at),
+                                         want_at == want.end() ? "none" : std::to_string(*want_at));
       }
       certificate.status = CertificateStatus::fail;
     }
@@ -49,7 +56,9 @@ CertificateResult token_exact_certificate(const CellResult& cell, const CellResu
 }
 
 void certify(RunResult& run) {
-  const auto usable = [](const CellResult& cell) { return cell.status == CellStatus::done && !cell.repetitions.empty(); };
+  const auto usable = [](const CellResult& cell) {
+    return cell.status == CellStatus::done && !cell.repetitions.empty();
+  };
   const CellResult* first = nullptr;
   std::map<std::pair<int, int>, const CellResult*> by_placement;
   for (const CellResult& cell : run.cells) {
@@ -67,13 +76,21 @@ void certify(RunResult& run) {
       cell.certificate = token_exact_certificate(cell, cell);
       if (cell.certificate.status == CertificateStatus::pass) cell.certificate.status = CertificateStatus::baseline;
     } else if (!first) {
-      cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = "no finished cell without speculation to compare with"};
+      cell.certificate = {.status = CertificateStatus::unverified,
+                          .method = "none",
+                          .detail = "no finished cell without speculation to compare with"};
     } else if (cell.forced) {
-      cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = "forced acceptance: the text is not the model's"};
+      cell.certificate = {.status = CertificateStatus::unverified,
+                          .method = "none",
+                          .detail = "forced acceptance: the text is not the model's"};
     } else if (!token_exact_rule(cell)) {
-      cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = "the rejection rule keeps the law, not the tokens; use rule coupled for a token-exact certificate"};
+      cell.certificate = {
+          .status = CertificateStatus::unverified,
+          .method = "none",
+          .detail = "the rejection rule keeps the law, not the tokens; use rule coupled for a token-exact certificate"};
     } else {
-      const CellResult& reference = placement != by_placement.end() && placement->second != &cell ? *placement->second : *first;
+      const CellResult& reference =
+          placement != by_placement.end() && placement->second != &cell ? *placement->second : *first;
       cell.certificate = token_exact_certificate(cell, reference);
     }
   }

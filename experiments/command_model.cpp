@@ -41,7 +41,9 @@ void check_model_name(const ExperimentConfig& config, const char* option, const 
   if (!name.starts_with("builtin:")) return;
   if (config.builtin_root.empty()) fail_without_builtin_root(name);
   const std::vector<std::string> known = builtin_models(config);
-  if (std::find(known.begin(), known.end(), name) == known.end()) fail(ExitCode::usage, "{}: \"{}\": no model of that name is built in{}: there are {}", option, name, did_you_mean(name, known), fmt::join(known, ", "));
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    fail(ExitCode::usage, "{}: \"{}\": no model of that name is built in{}: there are {}", option, name,
+         did_you_mean(name, known), fmt::join(known, ", "));
 }
 
 void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
@@ -54,7 +56,10 @@ void print_models_below(const std::filesystem::path& folder, const std::string& 
   for (const auto& dir : models) {
     try {
       const ModelSpec spec = load_model_spec(dir);
-      fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n", prefix + dir.filename().string(), spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers, spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position, dtype_name(spec.checkpoint_dtype));
+      fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n",
+                 prefix + dir.filename().string(), spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers,
+                 spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
+                 dtype_name(spec.checkpoint_dtype));
     } catch (const Error& problem) {
       fmt::print("{:<28} ✗ {}\n", prefix + dir.filename().string(), problem.what());
     }
@@ -65,17 +70,25 @@ void print_models_below(const std::filesystem::path& folder, const std::string& 
 
 ExitCode models_command() {
   const ExperimentConfig config = default_config();
-  if (!config.builtin_root.empty()) print_models_below(config.builtin_root / "models", "builtin:");
-  else fmt::print(stderr, "found no folder configs/models in or above the current folder or the program: run it in the repository to see the built-in models\n");
-  if (const char* folder = std::getenv("PACELINE_MODELS")) print_models_below(folder, std::string(folder) + "/");
-  else fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
+  if (!config.builtin_root.empty())
+    print_models_below(config.builtin_root / "models", "builtin:");
+  else
+    fmt::print(stderr,
+               "found no folder configs/models in or above the current folder or the program: run it in the repository "
+               "to see the built-in models\n");
+  if (const char* folder = std::getenv("PACELINE_MODELS"))
+    print_models_below(folder, std::string(folder) + "/");
+  else
+    fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
   return ExitCode::ok;
 }
 
 ExitCode generate_command(const GenerateCommand& command) {
   ExperimentConfig config = default_config();
   const std::vector<std::string> proposers = {"none", "ngram", "draft"};
-  if (std::find(proposers.begin(), proposers.end(), command.proposer) == proposers.end()) fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use none, ngram or draft", command.proposer, did_you_mean(command.proposer, proposers));
+  if (std::find(proposers.begin(), proposers.end(), command.proposer) == proposers.end())
+    fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use none, ngram or draft", command.proposer,
+         did_you_mean(command.proposer, proposers));
   check_model_name(config, "--model", command.model);
   if (command.proposer == "draft") check_model_name(config, "--draft", command.draft);
   config.engine.target.path = command.model;
@@ -90,12 +103,18 @@ ExitCode generate_command(const GenerateCommand& command) {
   config.sampling.max_tokens = command.max_tokens;
   derive_paths(config);
   const int ranks = command.tp * command.pp;
-  EngineLoad load(config, {.threads_per_rank = std::max(1, available_cores() / ranks), .max_draft_len = config.speculation.num_speculative_tokens, .max_concurrency = 1});
+  EngineLoad load(config, {.threads_per_rank = std::max(1, available_cores() / ranks),
+                           .max_draft_len = config.speculation.num_speculative_tokens,
+                           .max_concurrency = 1});
   const bool chat = !command.raw && ChatTemplate::exists(config.engine.target.directory);
   Prompt prompt{.id = "prompt", .category = {}, .index = 0, .messages = {}, .text = {}};
-  if (chat) prompt.messages = {{"user", command.prompt}};
-  else prompt.text = command.prompt;
-  const auto encoded = encode_prompts({prompt}, *load.tokenizer(), config.engine.target.directory, chat ? ChatFormat::template_of_model : ChatFormat::raw_text, load.plan().max_model_len);
+  if (chat)
+    prompt.messages = {{"user", command.prompt}};
+  else
+    prompt.text = command.prompt;
+  const auto encoded =
+      encode_prompts({prompt}, *load.tokenizer(), config.engine.target.directory,
+                     chat ? ChatFormat::template_of_model : ChatFormat::raw_text, load.plan().max_model_len);
   const auto engine = load.make_engine(config);
   engine->submit(encoded.front().tokens, sampling_params(config.sampling));
   StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
@@ -109,14 +128,17 @@ ExitCode generate_command(const GenerateCommand& command) {
   fmt::print("{}\n", decoder.flush());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const EngineCounters& counters = engine->counters();
-  fmt::print(stderr, "{} tokens in {:.2f} s ({:.0f} tok/s); {} passes of the target, {} of {} drafts accepted\n", counters.emitted, seconds, double(counters.emitted) / seconds, counters.target_forwards, counters.accepted, counters.drafted);
+  fmt::print(stderr, "{} tokens in {:.2f} s ({:.0f} tok/s); {} passes of the target, {} of {} drafts accepted\n",
+             counters.emitted, seconds, double(counters.emitted) / seconds, counters.target_forwards, counters.accepted,
+             counters.drafted);
   return ExitCode::ok;
 }
 
 ExitCode tokenize_command(const std::filesystem::path& tokenizer_path, const std::filesystem::path& file) {
   const auto tokenizer = Tokenizer::load(tokenizer_path);
   std::error_code error;
-  if (std::filesystem::is_directory(file, error)) fail(ExitCode::model_file, "{}: is a folder, expected a text file", file.string());
+  if (std::filesystem::is_directory(file, error))
+    fail(ExitCode::model_file, "{}: is a folder, expected a text file", file.string());
   errno = 0;
   std::ifstream in(file);
   if (!in) fail(ExitCode::model_file, "{}: cannot open: {}", file.string(), std::generic_category().message(errno));
@@ -128,7 +150,11 @@ ExitCode tokenize_command(const std::filesystem::path& tokenizer_path, const std
 
 ExitCode verify_model_command(const std::filesystem::path& dir, const std::filesystem::path& golden, int tp, int pp) {
   if (!std::filesystem::is_directory(dir)) fail(ExitCode::model_file, "{}: no such folder", dir.string());
-  const VerifyModelReport report = verify_model({.model_dir = dir, .golden = golden, .tp = tp, .pp = pp, .threads_per_rank = std::max(1, available_cores() / (tp * pp))});
+  const VerifyModelReport report = verify_model({.model_dir = dir,
+                                                 .golden = golden,
+                                                 .tp = tp,
+                                                 .pp = pp,
+                                                 .threads_per_rank = std::max(1, available_cores() / (tp * pp))});
   fmt::print("{}", report.summary);
   return report.passed ? ExitCode::ok : ExitCode::correctness;
 }
@@ -136,8 +162,10 @@ ExitCode verify_model_command(const std::filesystem::path& dir, const std::files
 ExitCode explain_command(const std::string& topic) {
   if (topic == "exit-codes") {
     fmt::print(
-        "0    ok\n1    finished, some cells failed\n2    usage or config\n3    model, tokenizer or data file\n4    device or memory\n"
-        "5    rank or communication\n6    results store\n7    a correctness gate said no\n8    a timing gate said no\n9    inconclusive under --strict\n"
+        "0    ok\n1    finished, some cells failed\n2    usage or config\n3    model, tokenizer or data file\n4    "
+        "device or memory\n"
+        "5    rank or communication\n6    results store\n7    a correctness gate said no\n8    a timing gate said "
+        "no\n9    inconclusive under --strict\n"
         "130  SIGINT\n143  SIGTERM\n");
     return ExitCode::ok;
   }

@@ -12,10 +12,12 @@ namespace paceline {
 
 ExitCode regress_command(const RunCommand& command, const std::filesystem::path& baseline, BaselineUse use) {
   const LoadedConfig loaded = load_config(command.config, command.overrides);
-  const std::unique_ptr<Progress> progress = make_progress(parse_progress_mode(command.progress), standard_error_terminal());
+  const std::unique_ptr<Progress> progress =
+      make_progress(parse_progress_mode(command.progress), standard_error_terminal());
   install_interrupt_handler();
   const nlohmann::json expected = use == BaselineUse::compare ? read_baseline(baseline) : nlohmann::json();
-  const RunOutcome outcome = run_experiment(loaded, *progress, {.results_root = command.results_root, .argv = command.argv, .interrupts = num_interrupts});
+  const RunOutcome outcome = run_experiment(
+      loaded, *progress, {.results_root = command.results_root, .argv = command.argv, .interrupts = num_interrupts});
   if (outcome.exit_code != ExitCode::ok) return outcome.exit_code;
   const nlohmann::json current = make_baseline(outcome.result);
   if (use == BaselineUse::update) {
@@ -25,7 +27,8 @@ ExitCode regress_command(const RunCommand& command, const std::filesystem::path&
   }
   const std::vector<std::string> differences = baseline_differences(expected, current);
   for (const std::string& line : differences) fmt::print("{}\n", line);
-  fmt::print("{}: {} cells, {}\n", baseline.string(), current.at("cells").size(), differences.empty() ? "no difference" : fmt::format("{} differences", differences.size()));
+  fmt::print("{}: {} cells, {}\n", baseline.string(), current.at("cells").size(),
+             differences.empty() ? "no difference" : fmt::format("{} differences", differences.size()));
   return differences.empty() ? ExitCode::ok : ExitCode::correctness;
 }
 

@@ -1,8 +1,7 @@
 // runexp run, runexp plan
 
-#include <unistd.h>
-
 #include <cstdio>
+#include <unistd.h>
 
 #include <spdlog/spdlog.h>
 
@@ -16,12 +15,15 @@ namespace paceline {
 
 ExitCode run_command(const RunCommand& command) {
   const LoadedConfig loaded = load_config(command.config, command.overrides);
-  if (loaded.config.report.slo_ttft_ms || loaded.config.report.slo_tpot_ms) spdlog::warn("report.slo is recorded, but no report uses it yet");
-  const std::unique_ptr<Progress> progress = make_progress(parse_progress_mode(command.progress), standard_error_terminal());
+  if (loaded.config.report.slo_ttft_ms || loaded.config.report.slo_tpot_ms)
+    spdlog::warn("report.slo is recorded, but no report uses it yet");
+  const std::unique_ptr<Progress> progress =
+      make_progress(parse_progress_mode(command.progress), standard_error_terminal());
   auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));
   spdlog::set_default_logger(logger);
   install_interrupt_handler();
-  RunOutcome outcome = run_experiment(loaded, *progress, {.results_root = command.results_root, .argv = command.argv, .interrupts = num_interrupts});
+  RunOutcome outcome = run_experiment(
+      loaded, *progress, {.results_root = command.results_root, .argv = command.argv, .interrupts = num_interrupts});
   const RunSummary summary = summarize(outcome.result);
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
   // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
@@ -52,25 +54,37 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       const auto& parallel = cell.config.engine.parallel;
       const LoadLimits limits = limits_of(cells, cell.load_key);
       const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
-      fmt::print("load {}: {} tp{} pp{}, {} threads a rank{}\n", num_loads, cell.config.engine.target.path, parallel.tp, parallel.pp, limits.threads_per_rank, threads > available_cores() ? fmt::format(", oversubscribed ({} threads on {} cores)", threads, available_cores()) : "");
+      fmt::print("load {}: {} tp{} pp{}, {} threads a rank{}\n", num_loads, cell.config.engine.target.path, parallel.tp,
+                 parallel.pp, limits.threads_per_rank,
+                 threads > available_cores()
+                     ? fmt::format(", oversubscribed ({} threads on {} cores)", threads, available_cores())
+                     : "");
       try {
         // The load is planned as the runner opens it: with the draft model when one of its cells drafts.
         const Cell* planned = &cell;
         for (const Cell& other : cells) {
-          if (other.load_key == cell.load_key && !other.skip_reason && other.config.speculation.proposer == "draft") planned = &other;
+          if (other.load_key == cell.load_key && !other.skip_reason && other.config.speculation.proposer == "draft")
+            planned = &other;
         }
         const LoadPlan plan = plan_load(planned->config, limits);
-        for (size_t rank = 0; rank < plan.weight_bytes_per_rank.size(); ++rank) fmt::print("     rank {}: weights {:.1f} MiB\n", rank, double(plan.weight_bytes_per_rank[rank]) / kMiB);
-        fmt::print("     {}; max_model_len {}, {} sequences\n", plan.memory.describe(), plan.max_model_len, plan.max_num_seqs);
+        for (size_t rank = 0; rank < plan.weight_bytes_per_rank.size(); ++rank)
+          fmt::print("     rank {}: weights {:.1f} MiB\n", rank, double(plan.weight_bytes_per_rank[rank]) / kMiB);
+        fmt::print("     {}; max_model_len {}, {} sequences\n", plan.memory.describe(), plan.max_model_len,
+                   plan.max_num_seqs);
       } catch (const Error& error) {
         if (!problem) problem = error;
         fmt::print("     ✗ {}\n", error.what());
       }
     }
-    fmt::print("  run  {:<28} baseline {}\n", cell.id, cell.is_baseline ? "itself" : cell.baseline ? cells[*cell.baseline].id : "none");
+    fmt::print("  run  {:<28} baseline {}\n", cell.id,
+               cell.is_baseline ? "itself"
+               : cell.baseline  ? cells[*cell.baseline].id
+                                : "none");
   }
   const MeasureConfig& measure = loaded.config.measure;
-  fmt::print("{} to run in {} loads, {} skipped; {} requests of at most {} tokens, {} repetitions\n", cells.size() - size_t(num_skipped), num_loads, num_skipped, loaded.config.workload.requests, loaded.config.sampling.max_tokens, measure.repetitions);
+  fmt::print("{} to run in {} loads, {} skipped; {} requests of at most {} tokens, {} repetitions\n",
+             cells.size() - size_t(num_skipped), num_loads, num_skipped, loaded.config.workload.requests,
+             loaded.config.sampling.max_tokens, measure.repetitions);
   if (problem) throw *problem;
   return ExitCode::ok;
 }

@@ -98,19 +98,34 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
     return ConfigConflict{"engine.backend", {"engine.backend"}, "this build has no CUDA backend: use cpu or auto"};
   }
   if (engine.numerics == Numerics::fast) {
-    return ConfigConflict{"engine.numerics", {"engine.numerics"}, "the CPU backend has strict numerics only, at no cost: use strict"};
+    return ConfigConflict{
+        "engine.numerics", {"engine.numerics"}, "the CPU backend has strict numerics only, at no cost: use strict"};
   }
   if (engine.target.load_format != "safetensors") {
-    return ConfigConflict{"engine.target.load_format", {"engine.target.load_format"}, fmt::format("load_format \"{}\" needs a GPU backend: use safetensors", engine.target.load_format)};
+    return ConfigConflict{
+        "engine.target.load_format",
+        {"engine.target.load_format"},
+        fmt::format("load_format \"{}\" needs a GPU backend: use safetensors", engine.target.load_format)};
   }
   if (config.sampling.from_model) {
-    return ConfigConflict{"sampling.from_model", {"sampling.from_model"}, "sampling values of the model's generation_config.json are never applied: write them under \"sampling\""};
+    return ConfigConflict{
+        "sampling.from_model",
+        {"sampling.from_model"},
+        "sampling values of the model's generation_config.json are never applied: write them under \"sampling\""};
   }
   if (engine.kv_cache.block_size % 16 != 0) {
-    return ConfigConflict{"engine.kv_cache.block_size", {"engine.kv_cache.block_size"}, fmt::format("block_size {} is no multiple of 16: use 16, 32, 48, ...", engine.kv_cache.block_size)};
+    return ConfigConflict{
+        "engine.kv_cache.block_size",
+        {"engine.kv_cache.block_size"},
+        fmt::format("block_size {} is no multiple of 16: use 16, 32, 48, ...", engine.kv_cache.block_size)};
   }
   if (scheduler.run_ahead && engine.parallel.pp > 1) {
-    return ConfigConflict{"engine.scheduler.run_ahead", {"engine.scheduler.run_ahead", "engine.parallel.pp"}, fmt::format("run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already", engine.parallel.pp)};
+    return ConfigConflict{
+        "engine.scheduler.run_ahead",
+        {"engine.scheduler.run_ahead", "engine.parallel.pp"},
+        fmt::format(
+            "run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already",
+            engine.parallel.pp)};
   }
   if (scheduler.max_model_len && config.sampling.max_tokens >= *scheduler.max_model_len) {
     return ConfigConflict{"sampling.max_tokens",

@@ -48,7 +48,10 @@ std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
 }
 
 void fail_without_builtin_root(const std::string& name) {
-  fail(ExitCode::usage, "\"{}\": found no folder configs/models above the configuration, in the current folder or above the program; run it in the repository, or write the path of a folder", name);
+  fail(ExitCode::usage,
+       "\"{}\": found no folder configs/models above the configuration, in the current folder or above the program; "
+       "run it in the repository, or write the path of a folder",
+       name);
 }
 
 namespace {
@@ -370,8 +373,10 @@ void check_repeated_values(const LoadedConfig& loaded, Diagnostics& out) {
 void check_conflict(const LoadedConfig& loaded, Diagnostics& out) {
   const auto varies = [&](const std::string& path) {
     const SweepConfig& sweep = loaded.config.sweep;
-    return std::any_of(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& axis) { return axis.path == path; }) ||
-           std::any_of(sweep.include.begin(), sweep.include.end(), [&](const ConfigJson& row) { return row.contains(path); });
+    return std::any_of(sweep.axes.begin(), sweep.axes.end(),
+                       [&](const SweepAxis& axis) { return axis.path == path; }) ||
+           std::any_of(sweep.include.begin(), sweep.include.end(),
+                       [&](const ConfigJson& row) { return row.contains(path); });
   };
   const auto check = [&](const ExperimentConfig& config, const std::string& given) {
     const std::optional<ConfigConflict> conflict = find_conflict(config);

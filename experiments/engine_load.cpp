@@ -11,7 +11,9 @@
 namespace paceline {
 namespace {
 
-Placement placement_of(const ExperimentConfig& config) { return {.devices = {}, .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp}; }
+Placement placement_of(const ExperimentConfig& config) {
+  return {.devices = {}, .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
+}
 
 bool wants_draft(const ExperimentConfig& config) { return config.speculation.proposer == "draft"; }
 
@@ -20,7 +22,8 @@ RankSet draft_ranks(const ExperimentConfig& config) {
   return config.speculation.draft.tp.value_or(config.engine.parallel.tp) > 1 ? RankSet::last_stage : RankSet::deciding;
 }
 
-size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, DType dtype, std::vector<size_t>& per_rank) {
+size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, DType dtype,
+                          std::vector<size_t>& per_rank) {
   size_t total = 0;
   for (int rank = 0; rank < placement.num_ranks(); ++rank) {
     const auto place = model_rank(ranks, placement, rank);
@@ -32,16 +35,27 @@ size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, Ran
   return total;
 }
 
-size_t total_block_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, int block_size, DType kv_dtype) {
+size_t total_block_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, int block_size,
+                         DType kv_dtype) {
   size_t total = 0;
   for (int rank = 0; rank < placement.num_ranks(); ++rank) {
-    if (const auto place = model_rank(ranks, placement, rank)) total += kv_block_bytes_on(spec, *place, block_size, kv_dtype);
+    if (const auto place = model_rank(ranks, placement, rank))
+      total += kv_block_bytes_on(spec, *place, block_size, kv_dtype);
   }
   return total;
 }
 
-TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentConfig& config, DType dtype, RankSet ranks, int max_model_len) {
-  return {.dtype = dtype, .kv_dtype = plan.kv_dtype, .num_blocks = int(plan.memory.num_blocks), .block_size = config.engine.kv_cache.block_size, .max_num_seqs = plan.max_num_seqs, .max_num_rows = plan.max_num_rows, .max_num_logit_rows = plan.max_num_logit_rows, .max_model_len = max_model_len, .ranks = ranks,
+TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentConfig& config, DType dtype, RankSet ranks,
+                                       int max_model_len) {
+  return {.dtype = dtype,
+          .kv_dtype = plan.kv_dtype,
+          .num_blocks = int(plan.memory.num_blocks),
+          .block_size = config.engine.kv_cache.block_size,
+          .max_num_seqs = plan.max_num_seqs,
+          .max_num_rows = plan.max_num_rows,
+          .max_num_logit_rows = plan.max_num_logit_rows,
+          .max_model_len = max_model_len,
+          .ranks = ranks,
           .order = ranks == RankSet::deciding ? StreamOrder::at_once : StreamOrder::in_order};
 }
 
@@ -66,12 +80,17 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, DType::f32);
   plan.max_model_len = scheduler.max_model_len.value_or(int(longest_sequence(plan.target)));
   if (plan.max_model_len > longest_sequence(plan.target)) {
-    fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions", plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
+    fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions",
+         plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
   }
   if (!config.engine.parallel.pad_vocab && plan.target.vocab_size % placement.tp != 0) {
-    fail(ExitCode::usage, "engine.parallel.pad_vocab: the vocabulary of {} is not divisible by tp {}; set pad_vocab to true (it adds {} rows) or use another tp", plan.target.vocab_size, placement.tp, placement.tp - plan.target.vocab_size % placement.tp);
+    fail(ExitCode::usage,
+         "engine.parallel.pad_vocab: the vocabulary of {} is not divisible by tp {}; set pad_vocab to true (it adds {} "
+         "rows) or use another tp",
+         plan.target.vocab_size, placement.tp, placement.tp - plan.target.vocab_size % placement.tp);
   }
-  plan.max_num_seqs = scheduler.batching == BatchingMode::static_turns ? scheduler.static_batch_size : scheduler.max_num_seqs;
+  plan.max_num_seqs =
+      scheduler.batching == BatchingMode::static_turns ? scheduler.static_batch_size : scheduler.max_num_seqs;
   plan.max_num_logit_rows = plan.max_num_seqs * (limits.max_draft_len + 1);
   plan.max_num_rows = std::max({scheduler.max_num_batched_tokens, plan.max_num_seqs * 8});
   plan.max_num_logit_rows = std::min(plan.max_num_logit_rows, plan.max_num_rows);
@@ -79,11 +98,19 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   std::vector<size_t>& per_rank = plan.weight_bytes_per_rank;
   per_rank.assign(size_t(placement.num_ranks()), 0);
   const int block_size = config.engine.kv_cache.block_size;
-  MemoryPlanInput memory{.limit_bytes = memory_limit_bytes(), .memory_fraction = config.engine.kv_cache.memory_fraction, .block_size = block_size, .max_num_seqs = plan.max_num_seqs, .max_model_len = plan.max_model_len};
-  if (config.engine.kv_cache.prefix_caching) memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
+  MemoryPlanInput memory{.limit_bytes = memory_limit_bytes(),
+                         .memory_fraction = config.engine.kv_cache.memory_fraction,
+                         .block_size = block_size,
+                         .max_num_seqs = plan.max_num_seqs,
+                         .max_model_len = plan.max_model_len};
+  if (config.engine.kv_cache.prefix_caching)
+    memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
   memory.weight_bytes = total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, per_rank);
   memory.target_block_bytes = total_block_bytes(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
-  memory.workspace_bytes = size_t(placement.num_ranks()) * workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len), placement.tp);
+  memory.workspace_bytes =
+      size_t(placement.num_ranks()) *
+      workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
+                      placement.tp);
   if (wants_draft(config)) {
     plan.draft_ranks = draft_ranks(config);
     const int draft_tp = plan.draft_ranks == RankSet::deciding ? 1 : placement.tp;
@@ -98,7 +125,11 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype, per_rank);
     }
     memory.draft_block_bytes = total_block_bytes(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype);
-    memory.workspace_bytes += size_t(draft_tp) * workspace_bytes(*plan.draft, transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len), draft_tp);
+    memory.workspace_bytes +=
+        size_t(draft_tp) *
+        workspace_bytes(*plan.draft,
+                        transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
+                        draft_tp);
   }
   if (!scheduler.max_model_len) {  // auto: the model's, cut to what the KV cache holds
     memory.max_model_len = block_size;
@@ -114,10 +145,13 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
   const auto start = std::chrono::steady_clock::now();
   plan_ = plan_load(config, limits);
   target_dir_ = config.engine.target.directory;
-  team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config), .threads_per_rank = limits.threads_per_rank, .timeout_s = config.engine.parallel.timeout_s});
+  team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),
+                                                 .threads_per_rank = limits.threads_per_rank,
+                                                 .timeout_s = config.engine.parallel.timeout_s});
   const Checkpoint checkpoint = Checkpoint::open(config.engine.target.directory);
   weights_ = load_weights(checkpoint, plan_.target, *team_, RankSet::all, plan_.dtype);
-  target_ = make_transformer(plan_.target, weights_, *team_, transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
+  target_ = make_transformer(plan_.target, weights_, *team_,
+                             transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
   if (wants_draft(config)) draft_model(config);
   load_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -140,7 +174,8 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   LoadPlan sized = loaded.plan;
   sized.memory.num_blocks = plan_.memory.num_blocks;
   const int max_len = int(std::min<int64_t>(longest_sequence(*loaded.plan.draft), plan_.max_model_len));
-  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_, transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len));
+  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_,
+                                  transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len));
   return drafts_.emplace(key, std::move(loaded)).first->second;
 }
 
@@ -152,29 +187,47 @@ std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {
 std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   const auto& scheduler = cell.engine.scheduler;
   const bool is_static = scheduler.batching == BatchingMode::static_turns;
-  const BlockPoolOptions pool{.num_blocks = int(plan_.memory.num_blocks), .block_size = cell.engine.kv_cache.block_size, .prefix_caching = cell.engine.kv_cache.prefix_caching ? PrefixCaching::on : PrefixCaching::off, .hash_key = 0x9ac3115e0b2d71f5ull};
+  const BlockPoolOptions pool{
+      .num_blocks = int(plan_.memory.num_blocks),
+      .block_size = cell.engine.kv_cache.block_size,
+      .prefix_caching = cell.engine.kv_cache.prefix_caching ? PrefixCaching::on : PrefixCaching::off,
+      .hash_key = 0x9ac3115e0b2d71f5ull};
   EngineOptions options;
   options.pool = pool;
   options.num_speculative_tokens = cell.speculation.num_speculative_tokens;
-  options.scheduler = {.max_num_seqs = plan_.max_num_seqs, .max_num_batched_tokens = scheduler.max_num_batched_tokens, .max_model_len = plan_.max_model_len, .batching = is_static ? Batching::static_padded : Batching::continuous};
+  options.scheduler = {.max_num_seqs = plan_.max_num_seqs,
+                       .max_num_batched_tokens = scheduler.max_num_batched_tokens,
+                       .max_model_len = plan_.max_model_len,
+                       .batching = is_static ? Batching::static_padded : Batching::continuous};
   // A padded turn walks through the stages as one batch: that is what it is measured for.
   if (scheduler.run_ahead) {
     options.run_ahead = 1;
     options.scheduler.max_steps_per_seq = 2;
   }
-  if (!is_static) options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
+  if (!is_static)
+    options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
 
   const bool greedy = cell.sampling.temperature <= 1e-5;
   VerifyRule rule = greedy ? VerifyRule::greedy : parse_rule(cell.speculation.rule, greedy);
   if (cell.speculation.forced_acceptance_length) rule = VerifyRule::forced;
   ProposerSetup setup;
-  setup.ngram = {.min_n = cell.speculation.ngram.min, .max_n = cell.speculation.ngram.max, .match = parse_ngram_match(cell.speculation.ngram.match)};
+  setup.ngram = {.min_n = cell.speculation.ngram.min,
+                 .max_n = cell.speculation.ngram.max,
+                 .match = parse_ngram_match(cell.speculation.ngram.match)};
   if (wants_draft(cell)) {
     DraftModel& draft = draft_model(cell);
     setup.draft_model = draft.model.get();
-    setup.draft = {.sampling = draft_sampling(rule), .pool = pool, .max_num_seqs = plan_.max_num_seqs, .max_num_rows = plan_.max_num_rows, .max_draft_len = std::max(1, cell.speculation.num_speculative_tokens), .vocab_size = std::min(draft.plan.draft->vocab_size, plan_.target.vocab_size), .target_vocab_size = plan_.target.vocab_size};
+    setup.draft = {.sampling = draft_sampling(rule),
+                   .pool = pool,
+                   .max_num_seqs = plan_.max_num_seqs,
+                   .max_num_rows = plan_.max_num_rows,
+                   .max_draft_len = std::max(1, cell.speculation.num_speculative_tokens),
+                   .vocab_size = std::min(draft.plan.draft->vocab_size, plan_.target.vocab_size),
+                   .target_vocab_size = plan_.target.vocab_size};
   }
-  return std::make_unique<Engine>(options, *target_, make_proposer(cell.speculation.proposer, setup), std::make_unique<ChainVerifier>(VerifierOptions{rule, cell.speculation.forced_acceptance_length.value_or(0.0)}));
+  return std::make_unique<Engine>(
+      options, *target_, make_proposer(cell.speculation.proposer, setup),
+      std::make_unique<ChainVerifier>(VerifierOptions{rule, cell.speculation.forced_acceptance_length.value_or(0.0)}));
 }
 
 nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine& engine) const {

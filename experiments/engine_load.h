@@ -19,8 +19,8 @@ namespace paceline {
 /// What the cells of one load have in common at most: sizes of state and workspace.
 struct LoadLimits {
   int threads_per_rank = 1;
-  int max_draft_len = 0;   // largest num_speculative_tokens
-  int max_concurrency = 1; // largest number of sequences in flight that the load needs
+  int max_draft_len = 0;    // largest num_speculative_tokens
+  int max_concurrency = 1;  // largest number of sequences in flight that the load needs
 };
 
 /// Sizes of a load before anything is read but config.json: for `plan` and for the load itself.

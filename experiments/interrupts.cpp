@@ -32,7 +32,7 @@ void install_interrupt_handler() {
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // ignored under nohup
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows as a failed write
+  std::signal(SIGPIPE, SIG_IGN);                                          // a closed pipe shows as a failed write
 }
 
 }  // namespace paceline

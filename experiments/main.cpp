@@ -1,8 +1,8 @@
 // The command line of runexp. A config path alone means `run`.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <algorithm>
 #include <exception>
 #include <limits>
 #include <system_error>
@@ -19,7 +19,20 @@ namespace {
 
 using namespace paceline;
 
-const std::vector<std::string> kCommands = {"run", "plan", "models", "generate", "tokenize", "verify-model", "regress", "explain"};
+const std::vector<std::string> kCommands = {"run",      "plan",         "models",  "generate",
+                                            "tokenize", "verify-model", "regress", "explain"};
+
+/// Names from the user may hold newlines and escape sequences; the message stays one line.
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)
+      out += c;
+    else
+      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
 
 /// `runexp configs/x.json …` is `runexp run configs/x.json …`; a word that is neither a command nor a file gets a hint.
 std::vector<std::string> with_implied_run(std::vector<std::string> args) {
@@ -27,7 +40,9 @@ std::vector<std::string> with_implied_run(std::vector<std::string> args) {
   const std::string& first = args.front();
   if (std::find(kCommands.begin(), kCommands.end(), first) != kCommands.end()) return args;
   const bool looks_like_file = first.find('/') != std::string::npos || first.find('.') != std::string::npos;
-  if (!looks_like_file) fail(ExitCode::usage, "unknown command \"{}\"{}; commands: {}", first, did_you_mean(first, kCommands), fmt::join(kCommands, ", "));
+  if (!looks_like_file)
+    fail(ExitCode::usage, "unknown command \"{}\"{}; commands: {}", first, did_you_mean(first, kCommands),
+         fmt::join(kCommands, ", "));
   args.insert(args.begin(), "run");
   return args;
 }
@@ -47,20 +62,25 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   const std::string help = at == &app ? "runexp --help" : fmt::format("runexp {} --help", at->get_name());
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
-    const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
-    if (option == rest.end()) return fmt::format("unexpected argument \"{}\" (quote text with spaces); see {}", rest.front(), help);
+    const auto option = std::find_if(rest.begin(), rest.end(),
+                                     [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
+    if (option == rest.end())
+      return fmt::format("unexpected argument \"{}\" (quote text with spaces); see {}", rest.front(), help);
     std::vector<std::string> known;
     for (const CLI::Option* each : at->get_options()) {
       for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
     }
-    return fmt::format("unknown option \"{}\"{}; see {}", *option, did_you_mean(option->substr(0, option->find('=')), known), help);
+    return fmt::format("unknown option \"{}\"{}; see {}", *option,
+                       did_you_mean(option->substr(0, option->find('=')), known), help);
   }
-  if (at == &app) return fmt::format("name a command ({}) or a configuration file; see {}", fmt::join(kCommands, ", "), help);
+  if (at == &app)
+    return fmt::format("name a command ({}) or a configuration file; see {}", fmt::join(kCommands, ", "), help);
   return fmt::format("{}; see {}", error.what(), help);
 }
 
 /// CLI11's own would let `--set a=1 file.json` take the file along.
-CLI::Option* add_repeatable(CLI::App& command, const std::string& name, std::vector<std::string>& values, const std::string& help) {
+CLI::Option* add_repeatable(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                            const std::string& help) {
   return command.add_option(name, values, help)->allow_extra_args(false);
 }
 
@@ -88,13 +108,15 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   RunCommand regress{.config = {}, .overrides = {}, .argv = run.argv};
   std::filesystem::path baseline = "results/baselines/cpu.json";
   bool update_baseline = false;
-  CLI::App* regress_app = app.add_subcommand("regress", "run an experiment and compare token hashes and counters with a baseline");
+  CLI::App* regress_app =
+      app.add_subcommand("regress", "run an experiment and compare token hashes and counters with a baseline");
   add_config_options(*regress_app, regress.config, regress.overrides);
   regress_app->add_option("--baseline", baseline, "baseline file")->capture_default_str();
   regress_app->add_flag("--update-baseline", update_baseline, "write the baseline instead of comparing");
   regress_app->add_option("--results", regress.results_root, "folder for results")->capture_default_str();
   regress_app->add_option("--ui", regress.progress, "auto, live, plain or quiet")->capture_default_str();
-  regress_app->callback([&] { code = regress_command(regress, baseline, update_baseline ? BaselineUse::update : BaselineUse::compare); });
+  regress_app->callback(
+      [&] { code = regress_command(regress, baseline, update_baseline ? BaselineUse::update : BaselineUse::compare); });
 
   std::filesystem::path plan_config;
   ConfigOverrides plan_overrides;
@@ -110,10 +132,14 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   generate_app->add_option("--model", generate.model, "builtin:NAME or a folder")->capture_default_str();
   generate_app->add_option("--proposer", generate.proposer, "none, ngram or draft")->capture_default_str();
   generate_app->add_option("--draft", generate.draft, "draft model")->capture_default_str();
-  generate_app->add_option("-k,--num-speculative-tokens", generate.num_speculative_tokens, "drafts per step")->capture_default_str()->check(CLI::Range(0, 64));
+  generate_app->add_option("-k,--num-speculative-tokens", generate.num_speculative_tokens, "drafts per step")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64));
   generate_app->add_option("--max-tokens", generate.max_tokens)->capture_default_str()->check(CLI::Range(1, 1'000'000));
   generate_app->add_option("--temperature", generate.temperature)->capture_default_str()->check(CLI::Range(0.0, 10.0));
-  generate_app->add_option("--seed", generate.seed)->capture_default_str()->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  generate_app->add_option("--seed", generate.seed)
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   generate_app->add_option("--tp", generate.tp)->capture_default_str()->check(CLI::Range(1, 64));
   generate_app->add_option("--pp", generate.pp)->capture_default_str()->check(CLI::Range(1, 64));
   generate_app->add_flag("--raw", generate.raw, "no chat template");
@@ -156,25 +182,27 @@ int main(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   std::vector<std::string> typed(argv, argv + argc);
   try {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("runexp", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("runexp", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
     spdlog::set_pattern("%H:%M:%S %l %v");
     normalise_options(args);
     const ExitCode code = dispatch(with_implied_run(std::move(args)), std::move(typed));
     errno = 0;
     const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-    if (!written && errno != EPIPE && errno != 0) fail(ExitCode::store, "standard output: {}", std::generic_category().message(errno));
+    if (!written && errno != EPIPE && errno != 0)
+      fail(ExitCode::store, "standard output: {}", std::generic_category().message(errno));
     return int(code);
   } catch (const ConfigError& error) {  // its lines carry their own file, line and "error:"
     fmt::print(stderr, "{}\n", error.what());
     return int(error.code());
   } catch (const Error& error) {
-    fmt::print(stderr, "runexp: error: {}\n", error.what());
+    fmt::print(stderr, "runexp: error: {}\n", one_line(error.what()));
     return int(error.code());
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "runexp: error: out of memory; lower engine.kv_cache.memory_fraction or use a smaller model\n");
     return int(ExitCode::device);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "runexp: error: {}\n", error.what());
+    fmt::print(stderr, "runexp: error: {}\n", one_line(error.what()));
     return int(ExitCode::device);
   }
 }

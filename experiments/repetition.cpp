@@ -11,7 +11,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double ms_between(Clock::time_point start, Clock::time_point end) { return std::chrono::duration<double, std::milli>(end - start).count(); }
+double ms_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - start).count();
+}
 
 /// A request on its way: its record so far and the times that the record is made of.
 struct Live {
@@ -22,8 +24,10 @@ struct Live {
 void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) {
   RequestRecord& record = live.record;
   const bool first = record.tokens_per_emission.empty();
-  if (first) record.ttft_ms = ms_between(live.submitted, now);
-  else record.itl_ms.push_back(ms_between(live.last_emission, now));
+  if (first)
+    record.ttft_ms = ms_between(live.submitted, now);
+  else
+    record.itl_ms.push_back(ms_between(live.last_emission, now));
   if (!first) {
     record.drafted.push_back(emitted.num_drafted);
     record.accepted.push_back(emitted.num_accepted);
@@ -41,7 +45,12 @@ void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) 
 
 RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requests) {
   const EngineCounters& counters = engine.counters();
-  RunCounters out{.steps = counters.target_forwards, .verify_steps = counters.target_forwards - num_requests, .target_forwards = counters.steps, .drafts = counters.drafts, .drafted = counters.drafted, .accepted = counters.accepted};
+  RunCounters out{.steps = counters.target_forwards,
+                  .verify_steps = counters.target_forwards - num_requests,
+                  .target_forwards = counters.steps,
+                  .drafts = counters.drafts,
+                  .drafted = counters.drafted,
+                  .accepted = counters.accepted};
   for (int i = 0; i < kMaxDraftLen && counters.proposed_at[size_t(i)] > 0; ++i) {
     out.proposed_by_position.push_back(counters.proposed_at[size_t(i)]);
     out.accepted_by_position.push_back(counters.accepted_at[size_t(i)]);
@@ -57,14 +66,19 @@ RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requ
 
 SamplingParams sampling_params(const SamplingConfig& config) {
   SamplingParams params;
-  params.sampler = {.temperature = float(config.temperature), .top_k = config.top_k, .top_p = float(config.top_p), .min_p = float(config.min_p), .seed = uint64_t(config.seed)};
+  params.sampler = {.temperature = float(config.temperature),
+                    .top_k = config.top_k,
+                    .top_p = float(config.top_p),
+                    .min_p = float(config.min_p),
+                    .seed = uint64_t(config.seed)};
   params.max_tokens = config.max_tokens;
   params.ignore_eos = config.ignore_eos;
   for (int64_t id : config.stop_token_ids) params.stop_token_ids.push_back(int32_t(id));
   return params;
 }
 
-RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts, const RepetitionOptions& options) {
+RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
+                                const RepetitionOptions& options) {
   const std::unique_ptr<Engine> engine = load.make_engine(cell);
   const size_t concurrency = options.concurrency > 0 ? size_t(options.concurrency) : prompts.size();
   RepetitionResult result;
@@ -73,7 +87,8 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   int64_t emitted_tokens = 0;
   const uint64_t collectives_before = load.target().comm_stats().collectives;
   const auto start = Clock::now();
-  const auto deadline = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
+  const auto deadline =
+      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
   auto last_report = start;
   while (next < prompts.size() || !live.empty()) {
     while (next < prompts.size() && live.size() < concurrency) {
@@ -82,7 +97,10 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
       params.sampler.seed += next;  // requests with equal prompts must not share their noise
       Live request;
       request.submitted = Clock::now();
-      request.record = {.id = prompt.id, .dataset_index = prompt.dataset_index, .category = prompt.category, .prompt_tokens = int(prompt.tokens.size())};
+      request.record = {.id = prompt.id,
+                        .dataset_index = prompt.dataset_index,
+                        .category = prompt.category,
+                        .prompt_tokens = int(prompt.tokens.size())};
       const SeqId id = engine->submit(prompt.tokens, params);
       live.emplace(id, std::move(request));
       ++next;
@@ -99,21 +117,32 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
       }
     }
     if (options.stop_now && options.stop_now()) fail(ExitCode::interrupted, "stopped by the user");
-    if (now > deadline) fail(ExitCode::device, "the pass took longer than {} s (sweep.cell_timeout_s): {} of {} requests done", options.timeout_s, result.requests.size(), prompts.size());
+    if (now > deadline)
+      fail(ExitCode::device, "the pass took longer than {} s (sweep.cell_timeout_s): {} of {} requests done",
+           options.timeout_s, result.requests.size(), prompts.size());
     if (options.on_progress && ms_between(last_report, now) > 100) {
       last_report = now;
       const EngineCounters& counters = engine->counters();
-      options.on_progress(double(result.requests.size()) / double(prompts.size()), double(emitted_tokens) * 1e3 / ms_between(start, now), counters.drafts > 0 ? 1.0 + double(counters.accepted) / double(counters.drafts) : 1.0);
+      options.on_progress(double(result.requests.size()) / double(prompts.size()),
+                          double(emitted_tokens) * 1e3 / ms_between(start, now),
+                          counters.drafts > 0 ? 1.0 + double(counters.accepted) / double(counters.drafts) : 1.0);
     }
   }
   const auto end = Clock::now();
   result.wall_s = ms_between(start, end) / 1e3;
   const PhaseSeconds& phases = engine->phases();
-  result.phases = {.draft_ms = phases.draft * 1e3, .verify_ms = phases.verify * 1e3, .sample_ms = phases.sample * 1e3, .schedule_ms = phases.schedule * 1e3, .communicate_ms = phases.communicate * 1e3, .bubble_ms = phases.bubble * 1e3};
+  result.phases = {.draft_ms = phases.draft * 1e3,
+                   .verify_ms = phases.verify * 1e3,
+                   .sample_ms = phases.sample * 1e3,
+                   .schedule_ms = phases.schedule * 1e3,
+                   .communicate_ms = phases.communicate * 1e3,
+                   .bubble_ms = phases.bubble * 1e3};
   result.phases.other_ms = std::max(0.0, result.wall_s * 1e3 - result.phases.total_ms());
   result.counters = run_counters(*engine, engine->pool(), int64_t(result.requests.size()));
   result.counters.collectives = int64_t(load.target().comm_stats().collectives - collectives_before);
-  std::sort(result.requests.begin(), result.requests.end(), [](const RequestRecord& a, const RequestRecord& b) { return std::pair(a.dataset_index, a.id) < std::pair(b.dataset_index, b.id); });
+  std::sort(result.requests.begin(), result.requests.end(), [](const RequestRecord& a, const RequestRecord& b) {
+    return std::pair(a.dataset_index, a.id) < std::pair(b.dataset_index, b.id);
+  });
   return result;
 }
 

@@ -12,14 +12,15 @@ namespace paceline {
 
 struct RepetitionOptions {
   SamplingParams sampling;
-  int concurrency = 1;       // closed loop: so many requests in the engine at any time; 0: all at once
-  double timeout_s = 600;    // throws Error(device) when exceeded
+  int concurrency = 1;     // closed loop: so many requests in the engine at any time; 0: all at once
+  double timeout_s = 600;  // throws Error(device) when exceeded
   std::function<void(double fraction, double tok_s, double acceptance_length)> on_progress;  // may be empty
   std::function<bool()> stop_now;  // polled every step; true ends the pass with Error(interrupted)
 };
 
 /// Runs every prompt to its end on a fresh engine of `cell` and records it.
-RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts, const RepetitionOptions& options);
+RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
+                                const RepetitionOptions& options);
 
 /// The cell's sampling section for one request.
 SamplingParams sampling_params(const SamplingConfig& config);

@@ -37,10 +37,11 @@ std::string ratio_cell(const std::optional<RatioInterval>& r, ShowInterval show)
 }
 
 std::string axes_cells(const CellAxes& axes) {
-  return fmt::format(
-      "<td>{}</td><td>{}</td><td class=\"s\">{}</td><td data-v=\"{}\">{}</td><td>{}</td>", axes.tp, axes.pp,
-      html_escaped(axes.proposer), axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "",
-      axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–", axes.concurrency);
+  return fmt::format("<td>{}</td><td>{}</td><td class=\"s\">{}</td><td data-v=\"{}\">{}</td><td>{}</td>", axes.tp,
+                     axes.pp, html_escaped(proposer_label(axes)),
+                     axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "",
+                     axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
+                     axes.concurrency);
 }
 
 std::string certificate_cell(const CellResult& cell) {

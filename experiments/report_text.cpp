@@ -18,17 +18,18 @@ constexpr int kMaxVerdictColumn = 60;
 
 using Row = std::vector<std::string>;
 
-const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s",  "speedup",
+const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s",  "req/dev/min", "speedup",
                      "AL", "accept", "coverage", "ttft p50", "tpot p50", "degen.", "verdict"};
 
 Row row_of(const CellResult& cell, const CellSummary& s) {
   const CellAxes& axes = cell.axes;
   return {std::to_string(axes.tp),
           std::to_string(axes.pp),
-          axes.proposer,
+          proposer_label(axes),
           axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
           std::to_string(axes.concurrency),
           number_text(s.output_tok_s, 1),
+          number_text(s.requests_per_device_minute, 0),
           cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup),
           number_text(s.mean_acceptance_length, 2),
           number_text(s.draft_acceptance_rate, 2),

@@ -7,7 +7,9 @@
 
 namespace paceline {
 
-std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer, const std::filesystem::path& model_dir, ChatFormat format, int max_model_len) {
+std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
+                                          const std::filesystem::path& model_dir, ChatFormat format,
+                                          int max_model_len) {
   std::optional<ChatTemplate> chat;
   std::vector<EncodedPrompt> encoded;
   for (const Prompt& prompt : prompts) {
@@ -15,7 +17,8 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
     if (prompt.is_chat() && format == ChatFormat::template_of_model) {
       if (!chat) chat = ChatTemplate::load(model_dir);
       nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-      for (const PromptMessage& message : prompt.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+      for (const PromptMessage& message : prompt.messages)
+        messages.push_back({{"role", message.role}, {"content", message.content}});
       out.tokens = tokenizer.encode(chat->render(messages, {.add_generation_prompt = true}), {.parse_special = true});
     } else {
       std::string text = prompt.text;
@@ -23,7 +26,10 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
       out.tokens = tokenizer.encode(text);
     }
     if (int(out.tokens.size()) >= max_model_len) {
-      fail(ExitCode::usage, "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it or raise engine.scheduler.max_model_len", prompt.id, out.tokens.size(), max_model_len, max_model_len - 1);
+      fail(ExitCode::usage,
+           "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it or raise "
+           "engine.scheduler.max_model_len",
+           prompt.id, out.tokens.size(), max_model_len, max_model_len - 1);
     }
     encoded.push_back(std::move(out));
   }

@@ -22,6 +22,7 @@ enum class ChatFormat : uint8_t { template_of_model, raw_text };
 /// Chat prompts go through the chat template of `model_dir` (raw_text: their contents joined by newlines); their
 /// special tokens are parsed, those of plain text prompts are not. Throws Error(model_file) where the model has no
 /// chat template, and Error(usage) naming the prompt when one is longer than max_model_len - 1 tokens.
-std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer, const std::filesystem::path& model_dir, ChatFormat format, int max_model_len);
+std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
+                                          const std::filesystem::path& model_dir, ChatFormat format, int max_model_len);
 
 }  // namespace paceline

@@ -81,6 +81,7 @@ struct CellAxes {
   std::string proposer = "none";
   std::optional<int> num_speculative_tokens;  // no value for "none"
   int concurrency = 1;
+  std::string variant;  // what else tells the cell apart: a row's label, or other swept keys; empty: nothing
 
   bool operator==(const CellAxes&) const = default;
 };

@@ -1,10 +1,12 @@
 #include "experiments/runner.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "engine/util/machine.h"
 #include "experiments/certificate.h"
@@ -18,6 +20,18 @@
 namespace paceline {
 namespace {
 
+/// The row's label, or the swept keys that are no axis of the tables: "batching=static".
+std::string variant_of(const Cell& cell) {
+  if (!cell.label.empty()) return cell.label;
+  std::string text;
+  for (const auto& [key, value] : cell.axes.items()) {
+    if (key.find('.') == std::string::npos || value.is_null()) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.substr(key.rfind('.') + 1),
+                        value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
 CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& cells) {
   CellResult result;
   result.index = index;
@@ -25,8 +39,10 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.axes.tp = cell.config.engine.parallel.tp;
   result.axes.pp = cell.config.engine.parallel.pp;
   result.axes.proposer = cell.config.speculation.proposer;
-  if (result.axes.proposer != "none") result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
+  if (result.axes.proposer != "none")
+    result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
   result.axes.concurrency = cell.config.load.mode == LoadMode::offline ? 0 : cell.config.load.concurrency;
+  result.axes.variant = variant_of(cell);
   result.requested = config_to_json(cell.config);
   result.forced = cell.config.speculation.forced_acceptance_length.has_value();
   result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
@@ -46,6 +62,8 @@ struct Sweep {
   RunResult run;
   std::unique_ptr<RunFolder> folder;
   std::vector<Prompt> prompts;
+  std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
+      encoded;  // by model, format, max_model_len
   int num_failures = 0;
   bool stop = false;
   bool told_to_wait = false;  // after the first interrupt
@@ -75,7 +93,14 @@ struct Sweep {
     if (result.status == CellStatus::failed) return;
     result.status = CellStatus::failed;
     result.reason = reason;
-    progress.cell_finished({.label = result.id, .status = "failed", .reason = reason, .tok_s = {}, .speedup = {}, .acceptance_length = {}, .acceptance_rate = {}, .certificate = {}});
+    progress.cell_finished({.label = result.id,
+                            .status = "failed",
+                            .reason = reason,
+                            .tok_s = {},
+                            .speedup = {},
+                            .acceptance_length = {},
+                            .acceptance_rate = {},
+                            .certificate = {}});
     folder->write_cell(result);
   }
 
@@ -86,8 +111,14 @@ struct Sweep {
 };
 
 RepetitionOptions repetition_options(Sweep& sweep, const ExperimentConfig& config) {
-  RepetitionOptions options{.sampling = sampling_params(config.sampling), .concurrency = config.load.mode == LoadMode::offline ? 0 : config.load.concurrency, .timeout_s = config.sweep.cell_timeout_s, .on_progress = {}, .stop_now = [&sweep] { return sweep.stop_now(); }};
-  options.on_progress = [&sweep](double fraction, double tok_s, double acceptance_length) { sweep.progress.update({.fraction = fraction, .tok_s = tok_s, .acceptance_length = acceptance_length}); };
+  RepetitionOptions options{.sampling = sampling_params(config.sampling),
+                            .concurrency = config.load.mode == LoadMode::offline ? 0 : config.load.concurrency,
+                            .timeout_s = config.sweep.cell_timeout_s,
+                            .on_progress = {},
+                            .stop_now = [&sweep] { return sweep.stop_now(); }};
+  options.on_progress = [&sweep](double fraction, double tok_s, double acceptance_length) {
+    sweep.progress.update({.fraction = fraction, .tok_s = tok_s, .acceptance_length = acceptance_length});
+  };
   return options;
 }
 
@@ -106,20 +137,37 @@ void finish_cell(Sweep& sweep, size_t index) {
     return;
   }
   const CellSummary summary = summarize_cell(result);
-  sweep.progress.cell_finished({.label = result.id, .status = "done", .reason = {}, .tok_s = summary.output_tok_s, .speedup = {}, .acceptance_length = summary.mean_acceptance_length, .acceptance_rate = summary.draft_acceptance_rate, .certificate = {}});
+  sweep.progress.cell_finished({.label = result.id,
+                                .status = "done",
+                                .reason = {},
+                                .tok_s = summary.output_tok_s,
+                                .speedup = {},
+                                .acceptance_length = summary.mean_acceptance_length,
+                                .acceptance_rate = summary.draft_acceptance_rate,
+                                .certificate = {}});
 }
 
-std::vector<EncodedPrompt> encode_for(const Sweep& sweep, const ExperimentConfig& config, const Tokenizer& tokenizer, int max_model_len) {
+/// The sweep's prompts for one model, encoded once for all its loads.
+const std::vector<EncodedPrompt>& encode_for(Sweep& sweep, const ExperimentConfig& config, const Tokenizer& tokenizer,
+                                             int max_model_len) {
   const ChatFormat format = config.workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
-  return encode_prompts(sweep.prompts, tokenizer, config.engine.target.directory, format, max_model_len);
+  const std::filesystem::path& model = config.engine.target.directory;
+  const auto key = std::tuple(model, format, max_model_len);
+  const auto found = sweep.encoded.find(key);
+  return found != sweep.encoded.end()
+             ? found->second
+             : sweep.encoded.emplace(key, encode_prompts(sweep.prompts, tokenizer, model, format, max_model_len))
+                   .first->second;
 }
 
 /// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
 void run_load(Sweep& sweep, const std::vector<size_t>& group) {
   const Cell& first = sweep.cells[group.front()];
-  const auto with_draft = std::find_if(group.begin(), group.end(), [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
+  const auto with_draft = std::find_if(group.begin(), group.end(),
+                                       [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
   const ExperimentConfig& load_config = sweep.cells[with_draft == group.end() ? group.front() : *with_draft].config;
-  sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", first.config.engine.target.path, first.config.engine.parallel.tp, first.config.engine.parallel.pp));
+  sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", first.config.engine.target.path,
+                                   first.config.engine.parallel.tp, first.config.engine.parallel.pp));
   const LoadLimits limits = limits_of(sweep.cells, first.load_key);
   std::unique_ptr<EngineLoad> load;
   std::vector<EncodedPrompt> prompts;
@@ -133,11 +181,15 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
     // A draft model that does not load takes only the cells along that draft. One load is one failure.
     std::vector<size_t> others;
     for (size_t index : group) {
-      if (with_draft != group.end() && sweep.cells[index].config.speculation.proposer != "draft") others.push_back(index);
-      else sweep.record_failure(index, error.what());
+      if (with_draft != group.end() && sweep.cells[index].config.speculation.proposer != "draft")
+        others.push_back(index);
+      else
+        sweep.record_failure(index, error.what());
     }
-    if (others.empty()) sweep.count_failure();
-    else run_load(sweep, others);
+    if (others.empty())
+      sweep.count_failure();
+    else
+      run_load(sweep, others);
     return;
   }
 
@@ -170,7 +222,9 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
       result.oversubscribed = load->team().oversubscribed();
       result.load_s = load->load_seconds();
       const MemoryPlan& memory = load->plan().memory;
-      result.memory = {.weights_bytes = int64_t(memory.weight_bytes), .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes), .workspace_bytes = int64_t(memory.workspace_bytes)};
+      result.memory = {.weights_bytes = int64_t(memory.weight_bytes),
+                       .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes),
+                       .workspace_bytes = int64_t(memory.workspace_bytes)};
       const auto differences = effective_differences(cell, result.effective);
       if (!differences.empty()) fail(ExitCode::usage, "the engine did not run what was asked: {}", differences.front());
     });
@@ -186,7 +240,8 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
       const Cell& cell = sweep.cells[index];
       guarded(index, [&] {
         sweep.progress.repetition_started(cell.id, repetition, repetitions);
-        result.repetitions.push_back(run_repetition(*load, cell.config, prompts, repetition_options(sweep, cell.config)));
+        result.repetitions.push_back(
+            run_repetition(*load, cell.config, prompts, repetition_options(sweep, cell.config)));
         sweep.progress.repetition_finished();
       });
       if (sweep.interrupts() >= 1) sweep.stop = true;
@@ -206,15 +261,16 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
 }
 
 /// What EngineLoad and encode_for() would complain about, without reading weights.
-void check_can_run(const Sweep& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
+void check_can_run(Sweep& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
   const LoadPlan plan = plan_load(config, limits);
   const auto tokenizer = Tokenizer::load(config.engine.target.directory);
-  if (config.speculation.proposer == "draft" && !config.speculation.draft.self) compare_vocabularies(*tokenizer, *Tokenizer::load(config.speculation.draft.directory));
+  if (config.speculation.proposer == "draft" && !config.speculation.draft.self)
+    compare_vocabularies(*tokenizer, *Tokenizer::load(config.speculation.draft.directory));
   encode_for(sweep, config, *tokenizer, plan.max_model_len);
 }
 
 /// A sweep of which no cell can run is a mistake in the configuration, not a result: throws the first reason.
-void check_some_cell_can_run(const Sweep& sweep, const std::vector<std::vector<size_t>>& groups) {
+void check_some_cell_can_run(Sweep& sweep, const std::vector<std::vector<size_t>>& groups) {
   const std::vector<Cell>& cells = sweep.cells;
   std::optional<Error> first;
   for (const std::vector<size_t>& group : groups) {
@@ -250,13 +306,15 @@ LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key
 std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective) {
   std::vector<std::string> differences;
   const auto compare = [&](const char* key, const nlohmann::json& asked) {
-    if (effective.at(key) != asked) differences.push_back(fmt::format("{}: asked {}, got {}", key, asked.dump(), effective.at(key).dump()));
+    if (effective.at(key) != asked)
+      differences.push_back(fmt::format("{}: asked {}, got {}", key, asked.dump(), effective.at(key).dump()));
   };
   const ExperimentConfig& config = cell.config;
   compare("tp", config.engine.parallel.tp);
   compare("pp", config.engine.parallel.pp);
   compare("proposer", config.speculation.proposer);
-  compare("num_speculative_tokens", config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
+  compare("num_speculative_tokens",
+          config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
   compare("block_size", config.engine.kv_cache.block_size);
   compare("prefix_caching", config.engine.kv_cache.prefix_caching);
   if (config.engine.parallel.threads_per_rank) compare("threads_per_rank", *config.engine.parallel.threads_per_rank);
@@ -265,15 +323,31 @@ std::vector<std::string> effective_differences(const Cell& cell, const nlohmann:
 
 RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Sweep sweep{.loaded = loaded, .progress = progress, .options = options, .cells = expand(loaded, {.devices = available_cores(), .is_cpu = true}), .run = {}, .folder = nullptr, .prompts = {}};
+  Sweep sweep{.loaded = loaded,
+              .progress = progress,
+              .options = options,
+              .cells = expand(loaded, {.devices = available_cores(), .is_cpu = true}),
+              .run = {},
+              .folder = nullptr,
+              .prompts = {},
+              .encoded = {}};
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
   if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
   sweep.prompts = select_prompts(read_jsonl_dataset(workload.file), workload.requests, uint64_t(workload.order_seed));
-  run.info = {.name = loaded.config.name, .id = {}, .profile = loaded.profile, .config_path = loaded.file.string(), .argv = options.argv, .config_hash = loaded.hash, .started_at = utc_now(), .seed = uint64_t(loaded.config.sampling.seed), .numerics = "strict"};
+  run.info = {.name = loaded.config.name,
+              .id = {},
+              .profile = loaded.profile,
+              .config_path = loaded.file.string(),
+              .argv = options.argv,
+              .config_hash = loaded.hash,
+              .started_at = utc_now(),
+              .seed = uint64_t(loaded.config.sampling.seed),
+              .numerics = "strict"};
   run.environment = collect_environment();
   run.config_resolved = config_to_json(loaded.config);
-  for (size_t i = 0; i < sweep.cells.size(); ++i) run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
+  for (size_t i = 0; i < sweep.cells.size(); ++i)
+    run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
   std::vector<std::vector<size_t>> groups;
   int num_runnable = 0;
   for (size_t i = 0; i < sweep.cells.size(); ++i) {
@@ -286,7 +360,15 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   sweep.folder = std::make_unique<RunFolder>(options.results_root, run);
   progress.begin(run.info.name, int(sweep.cells.size()), num_runnable * loaded.config.measure.repetitions);
   for (const Cell& cell : sweep.cells) {
-    if (cell.skip_reason) progress.cell_finished({.label = cell.id, .status = "skipped", .reason = *cell.skip_reason, .tok_s = {}, .speedup = {}, .acceptance_length = {}, .acceptance_rate = {}, .certificate = {}});
+    if (cell.skip_reason)
+      progress.cell_finished({.label = cell.id,
+                              .status = "skipped",
+                              .reason = *cell.skip_reason,
+                              .tok_s = {},
+                              .speedup = {},
+                              .acceptance_length = {},
+                              .acceptance_rate = {},
+                              .certificate = {}});
   }
   for (const auto& group : groups) {
     if (sweep.stop) {
@@ -312,7 +394,10 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   run.info.status = interrupted ? "interrupted" : any_failed ? "failed_cells" : "done";
   for (const CellResult& cell : run.cells) sweep.folder->write_cell(cell);
   sweep.folder->finish(run);
-  outcome.exit_code = interrupted ? ExitCode::interrupted : any_wrong ? ExitCode::correctness : any_failed ? ExitCode::failed_cells : ExitCode::ok;
+  outcome.exit_code = interrupted  ? ExitCode::interrupted
+                      : any_wrong  ? ExitCode::correctness
+                      : any_failed ? ExitCode::failed_cells
+                                   : ExitCode::ok;
   outcome.result = std::move(run);
   return outcome;
 }

@@ -15,8 +15,8 @@ namespace paceline {
 
 struct RunOptions {
   std::filesystem::path results_root = "results";
-  std::vector<std::string> argv;         // for the record
-  std::function<int()> interrupts;       // how often the user has asked to stop; 1: finish the pass, 2: stop now
+  std::vector<std::string> argv;    // for the record
+  std::function<int()> interrupts;  // how often the user has asked to stop; 1: finish the pass, 2: stop now
 };
 
 struct RunOutcome {

@@ -151,8 +151,12 @@ const char* to_string(Outcome outcome) {
   return "none";
 }
 
+std::string proposer_label(const CellAxes& axes) {
+  return axes.variant.empty() ? axes.proposer : fmt::format("{}, {}", axes.proposer, axes.variant);
+}
+
 std::string axes_label(const CellAxes& axes) {
-  std::string label = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, axes.proposer);
+  std::string label = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, proposer_label(axes));
   if (axes.num_speculative_tokens) label += fmt::format(" k={}", *axes.num_speculative_tokens);
   return label + fmt::format(" c={}", axes.concurrency);
 }
@@ -184,6 +188,11 @@ CellSummary summarize_cell(const CellResult& cell) {
     const std::vector<double> more = tpot_of(r);
     tpot.insert(tpot.end(), more.begin(), more.end());
   }
+  double wall_s = 0;
+  for (const RepetitionResult& r : cell.repetitions) wall_s += r.wall_s;
+  if (wall_s > 0)
+    out.requests_per_device_minute =
+        60.0 * static_cast<double>(out.num_requests) / wall_s / (cell.axes.tp * cell.axes.pp);
   out.output_tok_s = geometric_mean(out.output_tok_s_per_repetition);
   out.ttft_ms = percentiles(ttft);
   out.e2e_ms = percentiles(e2e);

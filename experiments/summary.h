@@ -32,6 +32,8 @@ struct CellSummary {
   /// Geometric mean over repetitions of (output tokens / wall_s), prefill included: then speedup is the exact ratio.
   std::optional<double> output_tok_s;
   std::vector<double> output_tok_s_per_repetition;
+  /// Finished requests per minute and rank: what a device gets done.
+  std::optional<double> requests_per_device_minute;
   /// output_tok_s over that of the baseline cell, the same requests; see paired_ratio.
   std::optional<RatioInterval> speedup;
   /// (mean TPOT of the baseline) / (mean TPOT of the cell).
@@ -84,6 +86,9 @@ std::vector<std::string> record_problems(const CellResult& cell);
 /// summary.json and summary.csv (schema: results/README.md).
 nlohmann::json summary_to_json(const RunResult& run, const RunSummary& summary);
 std::string summary_to_csv(const RunResult& run, const RunSummary& summary);
+
+/// "ngram", or "none, batching=static" for a cell that differs in more than the axes.
+std::string proposer_label(const CellAxes& axes);
 
 /// "tp2 pp1 ngram k=5 c=1"
 std::string axes_label(const CellAxes& axes);

@@ -44,6 +44,7 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
               {"output_tokens", s.output_tokens},
               {"output_tok_s", json_number(s.output_tok_s)},
               {"output_tok_s_per_repetition", list(s.output_tok_s_per_repetition)},
+              {"requests_per_device_minute", json_number(s.requests_per_device_minute)},
               {"speedup", ratio_value(s.speedup)},
               {"speedup_ci95", ratio_interval(s.speedup)},
               {"decode_speedup", ratio_value(s.decode_speedup)},
@@ -125,7 +126,8 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
 
 std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
   std::string out =
-      "id,status,tp,pp,proposer,num_speculative_tokens,concurrency,output_tok_s,speedup,speedup_ci95_low,"
+      "id,status,tp,pp,proposer,num_speculative_tokens,concurrency,output_tok_s,requests_per_device_minute,speedup,"
+      "speedup_ci95_low,"
       "speedup_ci95_high,decode_speedup,mean_acceptance_length,draft_acceptance_rate,draft_coverage,"
       "tokens_per_target_forward,ttft_ms_p50,ttft_ms_p99,tpot_ms_p50,tpot_ms_p99,itl_ms_p50,itl_ms_p99,"
       "degenerate_share,step_ms,busy,certificate,tokens_checked,oversubscribed,outcome,reason\n";
@@ -137,11 +139,11 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
     };
     out +=
         fmt::format("{},{},{},{},{},{},{},", csv_quoted(cell.id), to_string(cell.status), axes.tp, axes.pp,
-                    csv_quoted(axes.proposer),
+                    csv_quoted(proposer_label(axes)),
                     axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "", axes.concurrency);
-    out += fmt::format("{},{},{},{},{},", csv_number(s.output_tok_s), ratio_of(s.speedup),
-                       s.speedup ? csv_number(s.speedup->low) : "", s.speedup ? csv_number(s.speedup->high) : "",
-                       ratio_of(s.decode_speedup));
+    out += fmt::format("{},{},{},{},{},{},", csv_number(s.output_tok_s), csv_number(s.requests_per_device_minute),
+                       ratio_of(s.speedup), s.speedup ? csv_number(s.speedup->low) : "",
+                       s.speedup ? csv_number(s.speedup->high) : "", ratio_of(s.decode_speedup));
     for (const auto& value : {s.mean_acceptance_length, s.draft_acceptance_rate, s.draft_coverage,
                               s.tokens_per_target_forward, s.ttft_ms.p50, s.ttft_ms.p99, s.tpot_ms.p50, s.tpot_ms.p99,
                               s.itl_ms.p50, s.itl_ms.p99, s.degenerate_share, s.step_ms, s.busy}) {

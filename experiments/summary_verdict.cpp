@@ -24,7 +24,7 @@ struct View {
   const CellResult& cell(const CellSummary& s) const { return run.cells[s.cell]; }
   std::string label(const CellSummary& s) const {
     const CellAxes& axes = cell(s).axes;
-    std::string text = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, axes.proposer);
+    std::string text = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, proposer_label(axes));
     if (axes.num_speculative_tokens) text += fmt::format(" k={}", *axes.num_speculative_tokens);
     return text;
   }
@@ -135,8 +135,8 @@ void add_parallel(const View& view, std::vector<VerdictSentence>& out) {
     for (size_t i = 0; i < others.size(); ++i) {
       const CellSummary& s = *others[i];
       const CellAxes& axes = view.cell(s).axes;
-      text += fmt::format("{} tp{} pp{} {:.2f}×", i == 0 ? "" : ",", axes.tp, axes.pp,
-                          *s.output_tok_s / *one->output_tok_s);
+      text += fmt::format("{} tp{} pp{}{} {:.2f}×", i == 0 ? "" : ",", axes.tp, axes.pp,
+                          axes.variant.empty() ? "" : " " + axes.variant, *s.output_tok_s / *one->output_tok_s);
       const PhaseTimes& p = s.phase_ms_per_step;
       if (s.step_ms && *s.step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s.step_ms >= 0.05) {
         const bool bubbles = p.bubble_ms > p.communicate_ms;
@@ -156,8 +156,8 @@ void add_correctness(const View& view, std::vector<VerdictSentence>& out) {
     if (cell.status != CellStatus::done) continue;
     if (cell.certificate.status == CertificateStatus::fail) {
       out.push_back({VerdictKind::correctness,
-                     fmt::format("NOT LOSSLESS: {} differs from its reference in {} requests ({} tokens compared){}{}.", view.label(s),
-                                 cell.certificate.mismatches, cell.certificate.tokens_checked,
+                     fmt::format("NOT LOSSLESS: {} differs from its reference in {} requests ({} tokens compared){}{}.",
+                                 view.label(s), cell.certificate.mismatches, cell.certificate.tokens_checked,
                                  cell.certificate.detail.empty() ? "" : ": ", cell.certificate.detail),
                      true});
     }

@@ -9,11 +9,11 @@ namespace paceline {
 
 struct VerifyModelOptions {
   std::filesystem::path model_dir;
-  std::filesystem::path golden;      // empty: golden.json in the folder, else in its parent (keyed by the folder's name)
+  std::filesystem::path golden;  // empty: golden.json in the folder, else in its parent (keyed by the folder's name)
   int tp = 1;
   int pp = 1;
   int threads_per_rank = 1;
-  double max_logit_error = 1e-4;     // for goldens with full float32 logits
+  double max_logit_error = 1e-4;  // for goldens with full float32 logits
 };
 
 struct VerifiedCase {

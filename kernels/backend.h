@@ -38,22 +38,23 @@ struct HostWeight {
 };
 
 struct PackSpec {
-  DType dtype = DType::bf16;    // storage: f32, f16 or bf16
-  int k_chunks = kStrictChunks; // chunks of the strict sum that this shard holds: 8 / tp for row-parallel shards
-  int64_t pad_rows_to = 0;      // zero rows appended after the last source row (padded vocabulary)
-  bool pair_panels = false;     // two parts of equal rows, panels interleaved gate, up, gate, up, …: needed by Epilogue glu
+  DType dtype = DType::bf16;     // storage: f32, f16 or bf16
+  int k_chunks = kStrictChunks;  // chunks of the strict sum that this shard holds: 8 / tp for row-parallel shards
+  int64_t pad_rows_to = 0;       // zero rows appended after the last source row (padded vocabulary)
+  bool pair_panels =
+      false;  // two parts of equal rows, panels interleaved gate, up, gate, up, …: needed by Epilogue glu
 };
 
 /// A packed weight [n, k], const after pack(); shared by a target and its self-draft.
 class PackedWeight {
  public:
   virtual ~PackedWeight() = default;
-  int64_t n = 0;       // output rows, padding included
-  int64_t k = 0;       // inputs
+  int64_t n = 0;  // output rows, padding included
+  int64_t k = 0;  // inputs
   DType dtype = DType::bf16;
   int k_chunks = kStrictChunks;
   bool pair_panels = false;
-  size_t bytes = 0;    // device bytes held
+  size_t bytes = 0;  // device bytes held
 };
 using Weight = std::shared_ptr<const PackedWeight>;
 
@@ -62,7 +63,7 @@ enum class RopeLayout : uint8_t { half_split, interleaved };
 
 /// y[m, n] = x[m, k] · Wᵀ (+ bias[n]); with glu (pair_panels weight): y[m, n / 2] = act(gate) * up.
 struct GemmArgs {
-  MatView x;                    // [m, k] f32
+  MatView x;  // [m, k] f32
   const PackedWeight* w = nullptr;
   const float* bias = nullptr;  // [n] (pair_panels: gate rows first, then up rows) or null
   MatView y;                    // [m, n] or [m, n / 2] f32
@@ -79,7 +80,7 @@ struct NormArgs {
   const float* weight = nullptr;      // [d]
   const float* bias = nullptr;        // [d] or null
   float eps = 1e-5f;
-  MatView out;                        // [m, d] f32; data == null: only the residual is added
+  MatView out;  // [m, d] f32; data == null: only the residual is added
 };
 
 /// out row r = table row (token[r] - row_begin); tokens outside the table's rows give rows of -0.0, so that
@@ -87,13 +88,13 @@ struct NormArgs {
 struct EmbedArgs {
   const PackedWeight* table = nullptr;  // [rows of this shard, d]
   int32_t row_begin = 0;
-  std::span<const int32_t> token;       // [m]
-  MatView out;                          // [m, d] f32
+  std::span<const int32_t> token;  // [m]
+  MatView out;                     // [m, d] f32
 };
 
 /// Rotates the first rotary_dim of each head in place. Angle of pair i at position p: p * inv_freq[i].
 struct RopeArgs {
-  MatView x;                          // [m, num_heads * head_dim] f32 (stride may be larger: a part of qkv)
+  MatView x;  // [m, num_heads * head_dim] f32 (stride may be larger: a part of qkv)
   int num_heads = 0;
   int head_dim = 0;
   int rotary_dim = 0;
@@ -125,7 +126,8 @@ struct KvView {
 
 /// Bytes of one block of one layer: K and V of `block_size` positions.
 constexpr size_t kv_block_bytes(const KvView& kv) {
-  return size_t(kv.block_size) * size_t(kv.num_kv_heads) * size_t(kv.k_dim + (kv.v ? kv.v_dim : 0)) * dtype_bytes(kv.dtype);
+  return size_t(kv.block_size) * size_t(kv.num_kv_heads) * size_t(kv.k_dim + (kv.v ? kv.v_dim : 0)) *
+         dtype_bytes(kv.dtype);
 }
 
 struct StoreKvArgs {
@@ -151,11 +153,11 @@ struct SeqSpan {
 /// out = softmax(scale * q · Kᵀ) · V over positions [0, kv_len[r]) of the row's sequence, or the last
 /// `window` of them. kv_len[r] == 0: padding row, out row set to 0.
 struct AttentionArgs {
-  MatView q;                        // [m, num_heads * k_dim] f32
-  MatView out;                      // [m, num_heads * v_dim] f32
-  int num_heads = 0;                // query heads of this shard; head h reads KV head kv_head_begin_map: h * num_kv_heads / num_heads
+  MatView q;          // [m, num_heads * k_dim] f32
+  MatView out;        // [m, num_heads * v_dim] f32
+  int num_heads = 0;  // query heads of this shard; head h reads KV head kv_head_begin_map: h * num_kv_heads / num_heads
   float scale = 1.0f;
-  int32_t window = 0;               // 0: no sliding window
+  int32_t window = 0;  // 0: no sliding window
   std::span<const SeqSpan> seqs;
   std::span<const int32_t> kv_len;  // [m]
   std::span<const int32_t> block;
@@ -209,9 +211,9 @@ class Backend {
 enum class Isa : uint8_t { scalar, avx2, avx512 };
 
 struct BackendOptions {
-  int threads = 1;             // workers of a CPU device, the calling thread included
-  bool may_spin = true;        // false when the process owns more threads than cores: waits go to futex at once
-  int isa = -1;                // -1: the best this machine has; else an Isa (tests)
+  int threads = 1;       // workers of a CPU device, the calling thread included
+  bool may_spin = true;  // false when the process owns more threads than cores: waits go to futex at once
+  int isa = -1;          // -1: the best this machine has; else an Isa (tests)
 };
 
 /// device: "cpu" or "cuda:N". Throws Error(device) with the reason when there is no such device.

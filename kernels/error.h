@@ -1,10 +1,10 @@
 #pragma once
 // Errors of the whole project: one exception type, one list of exit codes.
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
+
+#include <fmt/format.h>
 
 namespace paceline {
 
@@ -42,8 +42,8 @@ template <class... Args>
 
 namespace detail {
 template <class... Args>
-[[noreturn]] void check_failed(const char* expression, const char* file, int line,
-                               fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void check_failed(const char* expression, const char* file, int line, fmt::format_string<Args...> format,
+                               Args&&... args) {
   throw Error(ExitCode::device, fmt::format("{}:{}: check `{}` failed: {}", file, line, expression,
                                             fmt::format(format, std::forward<Args>(args)...)));
 }
@@ -52,8 +52,8 @@ template <class... Args>
 }  // namespace paceline
 
 /// Throws Error when `condition` is false; the message must show the values: PACELINE_CHECK(a == b, "a {} b {}", a, b).
-#define PACELINE_CHECK(condition, ...)                                                        \
-  do {                                                                                        \
-    if (!(condition)) [[unlikely]]                                                            \
-      ::paceline::detail::check_failed(#condition, __FILE__, __LINE__, __VA_ARGS__);          \
+#define PACELINE_CHECK(condition, ...)                                               \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::paceline::detail::check_failed(#condition, __FILE__, __LINE__, __VA_ARGS__); \
   } while (false)

@@ -11,10 +11,10 @@ namespace paceline {
 /// What a request asks of its distribution. temperature <= 1e-5 means greedy (argmax, lowest id on ties).
 struct SamplerParams {
   float temperature = 0.0f;
-  int32_t top_k = 0;    // 0: off
-  float top_p = 1.0f;   // (0, 1]
-  float min_p = 0.0f;   // [0, 1)
-  uint64_t seed = 0;    // Philox key: request seed (sample index mixed in)
+  int32_t top_k = 0;   // 0: off
+  float top_p = 1.0f;  // (0, 1]
+  float min_p = 0.0f;  // [0, 1)
+  uint64_t seed = 0;   // Philox key: request seed (sample index mixed in)
   bool greedy() const { return temperature <= 1e-5f; }
 };
 
@@ -32,11 +32,12 @@ struct SampleRow {
 };
 
 struct SampleArgs {
-  MatView logits;                     // [rows, vocab] f32, not changed
-  int32_t vocab_size = 0;             // columns at and beyond it are padding and never drawn
+  MatView logits;          // [rows, vocab] f32, not changed
+  int32_t vocab_size = 0;  // columns at and beyond it are padding and never drawn
   std::span<const SampleRow> rows;
-  std::span<int32_t> token;           // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
-  MatView probs;                      // [rows.size(), vocab_size] f32 out: the very distribution drawn from (one-hot when greedy; unspecified where token is -1); data null: not wanted
+  std::span<int32_t> token;  // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
+  MatView probs;  // [rows.size(), vocab_size] f32 out: the very distribution drawn from (one-hot when greedy;
+                  // unspecified where token is -1); data null: not wanted
 };
 
 enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced };
@@ -50,19 +51,19 @@ enum class DraftProbKind : uint8_t { point_mass, shared_noise, dense };
 struct AcceptRow {
   int32_t logits_row = 0;
   int32_t draft_len = 0;
-  const int32_t* draft = nullptr;       // [draft_len]; ids outside [0, vocab_size) are never kept
+  const int32_t* draft = nullptr;  // [draft_len]; ids outside [0, vocab_size) are never kept
   DraftProbKind kind = DraftProbKind::point_mass;
-  MatView draft_prob;                   // dense: [draft_len, cols] f32, the very rows that `probs` of the sample op gave;
-                                        // ids at and beyond cols (a smaller draft vocabulary) have probability 0
-  int32_t first_position = 0;           // absolute position of the first draft of this step
+  MatView draft_prob;          // dense: [draft_len, cols] f32, the very rows that `probs` of the sample op gave;
+                               // ids at and beyond cols (a smaller draft vocabulary) have probability 0
+  int32_t first_position = 0;  // absolute position of the first draft of this step
   SamplerParams params;
-  VerifyRule rule = VerifyRule::greedy; // rejection with greedy params behaves as greedy
-  int32_t forced_accept = 0;            // rule forced: accept this many drafts (capped at draft_len)
+  VerifyRule rule = VerifyRule::greedy;  // rejection with greedy params behaves as greedy
+  int32_t forced_accept = 0;             // rule forced: accept this many drafts (capped at draft_len)
 };
 
 struct AcceptResult {
-  int32_t num_accepted = 0;  // drafts kept, a prefix
-  int32_t next = 0;          // corrected (num_accepted < draft_len) or bonus token
+  int32_t num_accepted = 0;      // drafts kept, a prefix
+  int32_t next = 0;              // corrected (num_accepted < draft_len) or bonus token
   bool numerical_error = false;  // a NaN or +Inf logit, or all -Inf, in row num_accepted: `next` is -1. Rows behind
                                  // it were not looked at
 };

@@ -16,7 +16,8 @@ std::string_view ChainVerifier::rule_name() const {
 }
 
 Ticket ChainVerifier::launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) {
-  auto step = std::make_unique<Step>(Step{.batch = std::move(batch), .target = &target, .rows = std::move(rows), .verdicts = {}, .ticket = {}});
+  auto step = std::make_unique<Step>(
+      Step{.batch = std::move(batch), .target = &target, .rows = std::move(rows), .verdicts = {}, .ticket = {}});
   step->ticket = target.post([this, raw = step.get()](Rank& rank) { run(*raw, rank); });
   const Ticket ticket = step->ticket;
   in_flight_.push_back(std::move(step));
@@ -42,17 +43,29 @@ void ChainVerifier::run(Step& step, Rank& rank) {
     const VerifyRow& wanted = step.rows[i];
     const SeqSlot& slot = state[step.batch->seqs[wanted.batch_seq].seq];
     if (wanted.deferred) {
-      drafts[i].assign(slot.draft.begin(), slot.draft.begin() + std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts));
+      drafts[i].assign(
+          slot.draft.begin(),
+          slot.draft.begin() + std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts));
     } else {
-      PACELINE_CHECK(wanted.proposal.token.empty() || wanted.proposal.committed == slot.length, "request {}: drafts made for {} verified tokens, it has {}", wanted.request, wanted.proposal.committed, slot.length);
+      PACELINE_CHECK(wanted.proposal.token.empty() || wanted.proposal.committed == slot.length,
+                     "request {}: drafts made for {} verified tokens, it has {}", wanted.request,
+                     wanted.proposal.committed, slot.length);
       drafts[i] = wanted.proposal.token;
     }
-    rows[i] = {.logits_row = wanted.first_logit, .draft_len = int32_t(drafts[i].size()), .draft = drafts[i].data(), .kind = wanted.proposal.probs.kind, .draft_prob = wanted.proposal.probs.value, .first_position = slot.length, .params = wanted.sampler, .rule = options_.rule};
+    rows[i] = {.logits_row = wanted.first_logit,
+               .draft_len = int32_t(drafts[i].size()),
+               .draft = drafts[i].data(),
+               .kind = wanted.proposal.probs.kind,
+               .draft_prob = wanted.proposal.probs.value,
+               .first_position = slot.length,
+               .params = wanted.sampler,
+               .rule = options_.rule};
     if (options_.rule == VerifyRule::forced && !drafts[i].empty()) rows[i].forced_accept = forced_accept();
   }
   std::vector<AcceptResult> results(count);
   const Logits logits = step.target->logits();
-  if (count > 0) rank.backend->accept({.logits = logits.rows, .vocab_size = logits.vocab_size, .rows = rows, .result = results});
+  if (count > 0)
+    rank.backend->accept({.logits = logits.rows, .vocab_size = logits.vocab_size, .rows = rows, .result = results});
   step.verdicts.resize(count);
   for (size_t i = 0; i < count; ++i) {
     Verdict& verdict = step.verdicts[i];
@@ -63,13 +76,15 @@ void ChainVerifier::run(Step& step, Rank& rank) {
     for (int32_t draft = 0; draft < result.num_accepted; ++draft) verdict.path.push_back(draft);
     verdict.token.assign(drafts[i].begin(), drafts[i].begin() + result.num_accepted);
     verdict.token.push_back(result.next);
-    state.accept(step.batch->seqs[step.rows[i].batch_seq].seq, step.rows[i].known_rows, drafts[i].data(), result.num_accepted, result.next, step.batch->step);
+    state.accept(step.batch->seqs[step.rows[i].batch_seq].seq, step.rows[i].known_rows, drafts[i].data(),
+                 result.num_accepted, result.next, step.batch->step);
   }
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 std::vector<Verdict> ChainVerifier::collect(Ticket ticket) {
-  PACELINE_CHECK(!in_flight_.empty() && in_flight_.front()->ticket.job == ticket.job, "collect of job {} out of order", ticket.job);
+  PACELINE_CHECK(!in_flight_.empty() && in_flight_.front()->ticket.job == ticket.job, "collect of job {} out of order",
+                 ticket.job);
   in_flight_.front()->target->wait(ticket);
   std::vector<Verdict> verdicts = std::move(in_flight_.front()->verdicts);
   in_flight_.pop_front();

@@ -15,13 +15,15 @@ DraftProposer::DraftProposer(Model& model, const DraftOptions& options)
   const size_t drafts = size_t(options.max_num_seqs) * size_t(options.max_draft_len);
   drafted_.resize(drafts);
   if (options.sampling == DraftSampling::own_noise) probs_.resize(drafts * size_t(options.target_vocab_size));
-  PACELINE_CHECK(options.max_num_rows >= options.max_num_seqs, "{} rows for {} sequences", options.max_num_rows, options.max_num_seqs);
+  PACELINE_CHECK(options.max_num_rows >= options.max_num_seqs, "{} rows for {} sequences", options.max_num_rows,
+                 options.max_num_seqs);
 }
 
 DraftProposer::~DraftProposer() = default;
 
 void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
-  for (size_t i = 0; i < requests.size(); ++i) out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .token = {}, .probs = {}};
+  for (size_t i = 0; i < requests.size(); ++i)
+    out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .token = {}, .probs = {}};
   std::vector<Active> active = select(requests);
   if (active.empty()) return;
   catch_up(active, std::min(kFirstPassRows, options_.max_num_rows / int(active.size())));
@@ -87,8 +89,17 @@ std::shared_ptr<Batch> DraftProposer::new_batch() {
 
 void DraftProposer::feed(Batch& batch, Active& active, int end) const {
   const Sequence& seq = *active.seq;
-  const SeqCommit state{.seq = seq.slot, .cached = active.next_row, .length = seq.length(), .last_token = seq.tokens.back(), .request = seq.id};
-  add_known_rows(batch, {.state = state, .tokens = seq.tokens, .pages = pool_.pages(seq.id), .block_size = pool_.block_size(), .end = end, .reset = active.reset});
+  const SeqCommit state{.seq = seq.slot,
+                        .cached = active.next_row,
+                        .length = seq.length(),
+                        .last_token = seq.tokens.back(),
+                        .request = seq.id};
+  add_known_rows(batch, {.state = state,
+                         .tokens = seq.tokens,
+                         .pages = pool_.pages(seq.id),
+                         .block_size = pool_.block_size(),
+                         .end = end,
+                         .reset = active.reset});
   active.reset = false;
   active.next_row = end;
 }
@@ -127,7 +138,8 @@ void DraftProposer::prefill(std::span<const Sequence* const> sequences) {
     if (pool_.reserve(seq->id, seq->length() - 1)) active.push_back({.seq = seq, .next_row = valid});
   }
   catch_up(active, 1);  // nothing is read back: later passes queue behind it
-  for (const Active& seq : active) pool_.commit(seq.seq->id, std::max(pool_.cached(seq.seq->id), seq.next_row), seq.seq->tokens);
+  for (const Active& seq : active)
+    pool_.commit(seq.seq->id, std::max(pool_.cached(seq.seq->id), seq.next_row), seq.seq->tokens);
 }
 
 void DraftProposer::first_pass(std::vector<Active>& active) {
@@ -166,7 +178,11 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
   for (size_t i = 0; i < active.size(); ++i) {
     if (active[i].draft_len <= index) continue;
     const Sequence& seq = *active[i].seq;
-    SampleRow row{.logits_row = int32_t(wanted.size()), .params = seq.params.sampler, .purpose = NoisePurpose::draft, .origin = seq.length(), .offset = index};
+    SampleRow row{.logits_row = int32_t(wanted.size()),
+                  .params = seq.params.sampler,
+                  .purpose = NoisePurpose::draft,
+                  .origin = seq.length(),
+                  .offset = index};
     if (options_.sampling == DraftSampling::argmax) row.params.temperature = 0.0f;
     if (options_.sampling == DraftSampling::shared_noise) {
       row.purpose = NoisePurpose::target;
@@ -183,8 +199,14 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
       int32_t token = 0;
       const size_t draft = one.at * size_t(options_.max_draft_len) + size_t(index);
       MatView probs{};
-      if (want_probs) probs = f32_view(probs_.data() + draft * size_t(options_.target_vocab_size), 1, options_.vocab_size, options_.target_vocab_size);
-      rank.backend->sample({.logits = logits.rows, .vocab_size = options_.vocab_size, .rows = std::span(&one.row, 1), .token = std::span(&token, 1), .probs = probs});
+      if (want_probs)
+        probs = f32_view(probs_.data() + draft * size_t(options_.target_vocab_size), 1, options_.vocab_size,
+                         options_.target_vocab_size);
+      rank.backend->sample({.logits = logits.rows,
+                            .vocab_size = options_.vocab_size,
+                            .rows = std::span(&one.row, 1),
+                            .token = std::span(&token, 1),
+                            .probs = probs});
       drafted_[draft] = token;
       model_.state().accept(one.slot, one.known_rows, nullptr, 0, token, step);
     }

@@ -20,10 +20,10 @@ struct DraftOptions {
   DraftSampling sampling = DraftSampling::argmax;
   BlockPoolOptions pool;
   int max_num_seqs = 1;
-  int max_num_rows = 512;    // rows of one pass: catch-up is chunked under it
+  int max_num_rows = 512;  // rows of one pass: catch-up is chunked under it
   int max_draft_len = 8;
-  int vocab_size = 0;        // ids at and beyond are never drafted: min of both vocabularies
-  int target_vocab_size = 0; // columns of the probabilities handed to the verifier
+  int vocab_size = 0;         // ids at and beyond are never drafted: min of both vocabularies
+  int target_vocab_size = 0;  // columns of the probabilities handed to the verifier
 };
 
 class DraftProposer final : public Proposer {
@@ -42,7 +42,7 @@ class DraftProposer final : public Proposer {
  private:
   /// What the cache holds beyond its committed length: drafts fed in the last proposal.
   struct Fed {
-    int begin = 0;               // position of the first
+    int begin = 0;  // position of the first
     std::vector<int32_t> token;
   };
   /// One sequence in the proposal under way.
@@ -67,8 +67,8 @@ class DraftProposer final : public Proposer {
   const DraftOptions options_;
   BlockPool pool_;
   std::unordered_map<SeqId, Fed> fed_;
-  std::vector<float> probs_;            // [max_num_seqs, max_draft_len, target_vocab] when own_noise
-  std::vector<int32_t> drafted_;        // [max_num_seqs, max_draft_len]
+  std::vector<float> probs_;      // [max_num_seqs, max_draft_len, target_vocab] when own_noise
+  std::vector<int32_t> drafted_;  // [max_num_seqs, max_draft_len]
   uint64_t next_step_ = 1;
   Ticket last_;
   ProposerStats stats_;

@@ -25,7 +25,8 @@ NgramMatch parse_ngram_match(std::string_view name) {
   if (name == "last") return NgramMatch::last;
   if (name == "most_frequent") return NgramMatch::most_frequent;
   if (name == "full_continuation") return NgramMatch::full_continuation;
-  fail(ExitCode::usage, "speculation.ngram.match: found \"{}\", expected first, last, most_frequent or full_continuation", name);
+  fail(ExitCode::usage,
+       "speculation.ngram.match: found \"{}\", expected first, last, most_frequent or full_continuation", name);
 }
 
 DraftSampling draft_sampling(VerifyRule rule) {

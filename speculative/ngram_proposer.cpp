@@ -69,7 +69,10 @@ std::vector<int32_t> ngram_continuation(std::span<const int32_t> tokens, int max
 void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .token = ngram_continuation(seq.tokens, requests[i].max_len, options_), .probs = {}};
+    out[i] = {.seq = seq.id,
+              .committed = seq.length(),
+              .token = ngram_continuation(seq.tokens, requests[i].max_len, options_),
+              .probs = {}};
   }
 }
 

@@ -17,11 +17,15 @@ VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& 
     if (target.id_to_token(id) == draft.id_to_token(id)) {
       ++num_equal;
     } else if (num_differing++ < 3) {
-      differing += fmt::format("{}id {}: target \"{}\", draft \"{}\"", differing.empty() ? "" : "; ", id, target.id_to_token(id), draft.id_to_token(id));
+      differing += fmt::format("{}id {}: target \"{}\", draft \"{}\"", differing.empty() ? "" : "; ", id,
+                               target.id_to_token(id), draft.id_to_token(id));
     }
   }
   if (num_differing > 0) {
-    fail(ExitCode::usage, "speculation.draft: its vocabulary differs from the target's ({}); {:.1f} % of the target's {} tokens have the same id in both; use a draft model trained with the target's tokenizer", differing, 100.0 * num_equal / target_size, target_size);
+    fail(ExitCode::usage,
+         "speculation.draft: its vocabulary differs from the target's ({}); {:.1f} % of the target's {} tokens have "
+         "the same id in both; use a draft model trained with the target's tokenizer",
+         differing, 100.0 * num_equal / target_size, target_size);
   }
   return {target_size == draft_size ? VocabularyMatch::equal : VocabularyMatch::padded, common};
 }

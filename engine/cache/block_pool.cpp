@@ -18,7 +18,8 @@ uint64_t mix(uint64_t x) {  // splitmix64 finaliser (Steele et al. 2014)
 }  // namespace
 
 BlockPool::BlockPool(const BlockPoolOptions& options) : options_(options), blocks_(size_t(options.num_blocks)) {
-  PACELINE_CHECK(options.num_blocks >= 0 && options.block_size >= 1, "num_blocks {} block_size {}", options.num_blocks, options.block_size);
+  PACELINE_CHECK(options.num_blocks >= 0 && options.block_size >= 1, "num_blocks {} block_size {}", options.num_blocks,
+                 options.block_size);
   for (int32_t id = 0; id < options.num_blocks; ++id) push_free(id);
 }
 
@@ -52,7 +53,9 @@ int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens) {
     if (hit == table_.end()) break;
     Block& block = blocks_[size_t(hit->second)];
     // The hash is only a hint: the tokens decide, and the parent's chain was decided the same way before.
-    if (!(block.parent == fresh.chain) || !std::equal(content.begin(), content.end(), block.tokens.begin(), block.tokens.end())) break;
+    if (!(block.parent == fresh.chain) ||
+        !std::equal(content.begin(), content.end(), block.tokens.begin(), block.tokens.end()))
+      break;
     if (block.num_refs == 0) remove_from_free(hit->second);
     ++block.num_refs;
     fresh.pages.push_back(hit->second);
@@ -77,7 +80,10 @@ bool BlockPool::reserve(SeqId seq, int len) {
 
 void BlockPool::commit(SeqId seq, int len, std::span<const int32_t> tokens) {
   Owner& mine = owner(seq);
-  PACELINE_CHECK(len >= mine.committed && len <= int(mine.pages.size()) * options_.block_size && int(tokens.size()) >= len, "sequence {}: commit {} after {} with {} pages and {} tokens", seq, len, mine.committed, mine.pages.size(), tokens.size());
+  PACELINE_CHECK(
+      len >= mine.committed && len <= int(mine.pages.size()) * options_.block_size && int(tokens.size()) >= len,
+      "sequence {}: commit {} after {} with {} pages and {} tokens", seq, len, mine.committed, mine.pages.size(),
+      tokens.size());
   mine.committed = len;
   prefix_hit_tokens_ += mine.hit_tokens;
   mine.hit_tokens = 0;
@@ -104,7 +110,8 @@ int BlockPool::cached(SeqId seq) const { return owner(seq).committed; }
 int32_t BlockPool::slot(SeqId seq, int position) const {
   const Owner& mine = owner(seq);
   const size_t page = size_t(position / options_.block_size);
-  PACELINE_CHECK(position >= 0 && page < mine.pages.size(), "sequence {}: position {} of {} pages", seq, position, mine.pages.size());
+  PACELINE_CHECK(position >= 0 && page < mine.pages.size(), "sequence {}: position {} of {} pages", seq, position,
+                 mine.pages.size());
   return mine.pages[page] * options_.block_size + position % options_.block_size;
 }
 
@@ -163,8 +170,10 @@ void BlockPool::push_free(int32_t id) {
   block.lru_prev = free_tail_;
   block.lru_next = -1;
   block.in_free_list = true;
-  if (free_tail_ >= 0) blocks_[size_t(free_tail_)].lru_next = id;
-  else free_head_ = id;
+  if (free_tail_ >= 0)
+    blocks_[size_t(free_tail_)].lru_next = id;
+  else
+    free_head_ = id;
   free_tail_ = id;
   ++num_free_;
 }
@@ -183,8 +192,10 @@ void BlockPool::check() const {
   std::vector<int32_t> refs(blocks_.size(), 0);
   std::vector<int32_t> unshared_owner(blocks_.size(), 0);
   for (const auto& [seq, mine] : owners_) {
-    PACELINE_CHECK(mine.committed <= int(mine.pages.size()) * options_.block_size, "sequence {}: committed {} beyond {} pages", seq, mine.committed, mine.pages.size());
-    PACELINE_CHECK(mine.num_hashed * options_.block_size <= mine.committed, "sequence {}: {} hashed blocks beyond committed {}", seq, mine.num_hashed, mine.committed);
+    PACELINE_CHECK(mine.committed <= int(mine.pages.size()) * options_.block_size,
+                   "sequence {}: committed {} beyond {} pages", seq, mine.committed, mine.pages.size());
+    PACELINE_CHECK(mine.num_hashed * options_.block_size <= mine.committed,
+                   "sequence {}: {} hashed blocks beyond committed {}", seq, mine.num_hashed, mine.committed);
     for (size_t i = 0; i < mine.pages.size(); ++i) {
       const int32_t id = mine.pages[i];
       ++refs[size_t(id)];
@@ -197,13 +208,17 @@ void BlockPool::check() const {
   int num_free = 0;
   for (size_t id = 0; id < blocks_.size(); ++id) {
     const Block& block = blocks_[id];
-    PACELINE_CHECK(block.num_refs == refs[id], "block {}: {} references counted, {} held", id, block.num_refs, refs[id]);
-    PACELINE_CHECK(block.in_free_list == (block.num_refs == 0), "block {}: {} references, free list {}", id, block.num_refs, block.in_free_list);
-    PACELINE_CHECK(unshared_owner[id] == 0 || refs[id] == 1, "block {} may be written by one of its {} owners", id, refs[id]);
+    PACELINE_CHECK(block.num_refs == refs[id], "block {}: {} references counted, {} held", id, block.num_refs,
+                   refs[id]);
+    PACELINE_CHECK(block.in_free_list == (block.num_refs == 0), "block {}: {} references, free list {}", id,
+                   block.num_refs, block.in_free_list);
+    PACELINE_CHECK(unshared_owner[id] == 0 || refs[id] == 1, "block {} may be written by one of its {} owners", id,
+                   refs[id]);
     if (block.in_free_list) ++num_free;
     if (block.shareable) {
       const auto entry = table_.find(block.hash);
-      PACELINE_CHECK(entry != table_.end() && entry->second == int32_t(id), "block {}: its hash is not in the table", id);
+      PACELINE_CHECK(entry != table_.end() && entry->second == int32_t(id), "block {}: its hash is not in the table",
+                     id);
     }
   }
   PACELINE_CHECK(num_free == num_free_, "{} blocks in the free list, {} counted", num_free, num_free_);

@@ -14,14 +14,21 @@ double gib(size_t bytes) { return double(bytes) / kGiB; }
 }  // namespace
 
 std::string MemoryPlan::describe() const {
-  return fmt::format("weights {:.3f} GiB, workspace {:.3f} GiB, KV {:.3f} GiB target + {:.3f} GiB draft: {} blocks, {} tokens", gib(weight_bytes), gib(workspace_bytes), gib(target_kv_bytes), gib(draft_kv_bytes), num_blocks, kv_tokens);
+  return fmt::format(
+      "weights {:.3f} GiB, workspace {:.3f} GiB, KV {:.3f} GiB target + {:.3f} GiB draft: {} blocks, {} tokens",
+      gib(weight_bytes), gib(workspace_bytes), gib(target_kv_bytes), gib(draft_kv_bytes), num_blocks, kv_tokens);
 }
 
 MemoryPlan plan_memory(const MemoryPlanInput& input) {
-  if (!(input.memory_fraction > 0.0 && input.memory_fraction <= 1.0)) fail(ExitCode::usage, "engine.kv_cache.memory_fraction: found {}, expected a number in (0, 1]", input.memory_fraction);
+  if (!(input.memory_fraction > 0.0 && input.memory_fraction <= 1.0))
+    fail(ExitCode::usage, "engine.kv_cache.memory_fraction: found {}, expected a number in (0, 1]",
+         input.memory_fraction);
   const size_t fixed = input.weight_bytes + input.workspace_bytes;
   if (fixed >= input.limit_bytes) {
-    fail(ExitCode::device, "memory: weights {:.3f} GiB + workspace {:.3f} GiB do not fit the limit of {:.3f} GiB; use a smaller model or dtype, or more ranks", gib(input.weight_bytes), gib(input.workspace_bytes), gib(input.limit_bytes));
+    fail(ExitCode::device,
+         "memory: weights {:.3f} GiB + workspace {:.3f} GiB do not fit the limit of {:.3f} GiB; use a smaller model or "
+         "dtype, or more ranks",
+         gib(input.weight_bytes), gib(input.workspace_bytes), gib(input.limit_bytes));
   }
   const size_t block_bytes = input.target_block_bytes + input.draft_block_bytes;
   const size_t available = size_t(input.memory_fraction * double(input.limit_bytes - fixed));
@@ -34,12 +41,17 @@ MemoryPlan plan_memory(const MemoryPlanInput& input) {
   if (plan.num_blocks < blocks_per_seq) {
     const int64_t longest = plan.blocks_that_fit * input.block_size;
     if (longest == 0) {
-      fail(ExitCode::device, "No available memory for the KV cache: {:.3f} GiB are left for it, one block of {} tokens needs {:.6f} GiB. Try increasing memory_fraction ({}) or a smaller model.", gib(available), input.block_size, gib(block_bytes), input.memory_fraction);
+      fail(ExitCode::device,
+           "No available memory for the KV cache: {:.3f} GiB are left for it, one block of {} tokens needs {:.6f} GiB. "
+           "Try increasing memory_fraction ({}) or a smaller model.",
+           gib(available), input.block_size, gib(block_bytes), input.memory_fraction);
     }
     fail(ExitCode::device,
-         "The model's max seq len ({}) is larger than the maximum number of tokens that can be stored in KV cache ({}): one request needs {:.3f} GiB, {:.3f} GiB are available (draft share {:.0f} %). "
+         "The model's max seq len ({}) is larger than the maximum number of tokens that can be stored in KV cache "
+         "({}): one request needs {:.3f} GiB, {:.3f} GiB are available (draft share {:.0f} %). "
          "Try increasing memory_fraction ({}) or decreasing max_model_len to at most {}.",
-         input.max_model_len, longest, gib(size_t(blocks_per_seq) * block_bytes), gib(available), 100.0 * double(input.draft_block_bytes) / double(block_bytes), input.memory_fraction, longest);
+         input.max_model_len, longest, gib(size_t(blocks_per_seq) * block_bytes), gib(available),
+         100.0 * double(input.draft_block_bytes) / double(block_bytes), input.memory_fraction, longest);
   }
   plan.target_kv_bytes = size_t(plan.num_blocks) * input.target_block_bytes;
   plan.draft_kv_bytes = size_t(plan.num_blocks) * input.draft_block_bytes;

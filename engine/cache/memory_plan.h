@@ -13,7 +13,9 @@ constexpr size_t kv_block_bytes(int num_layers, int num_kv_heads, int head_dim, 
 }
 
 /// Blocks that `bytes` hold.
-constexpr int64_t blocks_in(size_t bytes, size_t block_bytes) { return block_bytes == 0 ? 0 : int64_t(bytes / block_bytes); }
+constexpr int64_t blocks_in(size_t bytes, size_t block_bytes) {
+  return block_bytes == 0 ? 0 : int64_t(bytes / block_bytes);
+}
 
 struct MemoryPlanInput {
   size_t limit_bytes = 0;         // of one device, or of the process on the CPU
@@ -29,9 +31,9 @@ struct MemoryPlanInput {
 };
 
 struct MemoryPlan {
-  int64_t num_blocks = 0;      // of the target, and of the draft beside it
-  int64_t kv_tokens = 0;       // num_blocks * block_size
-  int64_t blocks_that_fit = 0; // what memory alone would allow
+  int64_t num_blocks = 0;       // of the target, and of the draft beside it
+  int64_t kv_tokens = 0;        // num_blocks * block_size
+  int64_t blocks_that_fit = 0;  // what memory alone would allow
   size_t weight_bytes = 0;
   size_t workspace_bytes = 0;
   size_t target_kv_bytes = 0;

@@ -13,8 +13,8 @@ namespace paceline {
 
 /// What a rank has spent on communication so far.
 struct CommStats {
-  uint64_t collectives = 0;    // all_reduce, gather, broadcast, barrier
-  uint64_t bytes = 0;          // payload this rank put in
+  uint64_t collectives = 0;      // all_reduce, gather, broadcast, barrier
+  uint64_t bytes = 0;            // payload this rank put in
   double collective_wait_s = 0;  // waiting for peers inside collectives
   double receive_wait_s = 0;     // waiting in recv: the pipeline's bubble
 };

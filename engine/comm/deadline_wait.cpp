@@ -1,12 +1,12 @@
 #include "engine/comm/deadline_wait.h"
 
+#include <algorithm>
+#include <ctime>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
-#include <ctime>
 
 namespace paceline {
 namespace {
@@ -32,7 +32,8 @@ void WaitCounter::advance_to(uint32_t value) noexcept {
   if (num_sleepers_.load(std::memory_order_seq_cst) > 0) futex(&value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
 }
 
-WaitResult WaitCounter::wait_for(uint32_t target, const WaitOptions& options, const std::atomic<bool>& cancelled) const {
+WaitResult WaitCounter::wait_for(uint32_t target, const WaitOptions& options,
+                                 const std::atomic<bool>& cancelled) const {
   using Clock = std::chrono::steady_clock;
   if (reached(target)) return WaitResult::reached;
   if (options.may_spin) {

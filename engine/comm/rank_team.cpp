@@ -14,7 +14,8 @@ constexpr auto kSpinTime = std::chrono::microseconds(50);
 
 RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
   const Placement& placement = options_.placement;
-  PACELINE_CHECK(placement.tp >= 1 && placement.pp >= 1 && options_.threads_per_rank >= 1, "tp {} pp {} threads_per_rank {}", placement.tp, placement.pp, options_.threads_per_rank);
+  PACELINE_CHECK(placement.tp >= 1 && placement.pp >= 1 && options_.threads_per_rank >= 1,
+                 "tp {} pp {} threads_per_rank {}", placement.tp, placement.pp, options_.threads_per_rank);
   const int count = num_ranks();
   oversubscribed_ = count * options_.threads_per_rank > usable_cores();
   auto worlds = make_thread_group({.size = count, .timeout_s = options_.timeout_s, .may_spin = !oversubscribed_});
@@ -29,13 +30,15 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
   }
   try {
     for (auto& worker : workers_) {
-      if (worker->rank.index != deciding_rank()) worker->thread = std::thread([this, raw = worker.get()] { worker_loop(*raw); });
+      if (worker->rank.index != deciding_rank())
+        worker->thread = std::thread([this, raw = worker.get()] { worker_loop(*raw); });
     }
     // Backends and sub-groups are made on the rank's own thread: first touch, and split is a collective.
     run_on_all([this](Rank& rank) {
       const auto& devices = options_.placement.devices;
       const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
-      rank.backend = make_backend(device, {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .isa = options_.isa});
+      rank.backend = make_backend(
+          device, {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .isa = options_.isa});
       rank.shards = rank.world->split(rank.stage, rank.shard);
     });
   } catch (...) {
@@ -48,7 +51,8 @@ RankTeam::~RankTeam() { stop(); }
 
 void RankTeam::stop() noexcept {
   const Worker& deciding = *workers_[size_t(deciding_rank())];
-  if (failed_.load() || deciding.num_done < deciding.num_posted) {  // peers would wait for jobs that nobody runs any more
+  if (failed_.load() ||
+      deciding.num_done < deciding.num_posted) {  // peers would wait for jobs that nobody runs any more
     for (auto& worker : workers_) worker->rank.world->abort("the engine is shutting down");
   }
   for (auto& worker : workers_) {

@@ -42,10 +42,10 @@ struct Rank {
   int stage = 0;
   int shard = 0;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Communicator> world;  // all ranks
-  std::unique_ptr<Communicator> shards; // the ranks of this stage, by shard
-  std::unique_ptr<Communicator> alone;  // size 1
-  double busy_s = 0.0;                  // time inside jobs, waits of the communicators included
+  std::unique_ptr<Communicator> world;   // all ranks
+  std::unique_ptr<Communicator> shards;  // the ranks of this stage, by shard
+  std::unique_ptr<Communicator> alone;   // size 1
+  double busy_s = 0.0;                   // time inside jobs, waits of the communicators included
 };
 
 class RankTeam {
@@ -87,8 +87,8 @@ class RankTeam {
   struct Worker {
     Rank rank;
     std::mutex mutex;
-    std::condition_variable wake;       // job added, or stop
-    std::condition_variable progress;   // job done
+    std::condition_variable wake;      // job added, or stop
+    std::condition_variable progress;  // job done
     std::deque<Job> jobs;
     uint64_t num_posted = 0;
     uint64_t num_done = 0;

@@ -37,12 +37,17 @@ struct Channel {
 };
 
 struct RankSlot {
-  WaitCounter done;                           // sequence number of the last published collective
+  WaitCounter done;                             // sequence number of the last published collective
   std::array<std::vector<std::byte>, 2> stage;  // rotating staging buffers
 };
 
 struct Group {
-  Group(std::vector<int> ranks, std::shared_ptr<Family> shared) : size(int(ranks.size())), names(std::move(ranks)), family(std::move(shared)), slots(names.size()), channels(names.size() * names.size()) {}
+  Group(std::vector<int> ranks, std::shared_ptr<Family> shared)
+      : size(int(ranks.size())),
+        names(std::move(ranks)),
+        family(std::move(shared)),
+        slots(names.size()),
+        channels(names.size() * names.size()) {}
   const int size;
   const std::vector<int> names;  // [size] ranks in the family's first group: what messages say
   const std::shared_ptr<Family> family;
@@ -64,7 +69,8 @@ float tree_sum(float* part, int count) {
 
 class ThreadComm final : public Communicator {
  public:
-  ThreadComm(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank), num_received_(size_t(group_->size), 0) {}
+  ThreadComm(std::shared_ptr<Group> group, int rank)
+      : group_(std::move(group)), rank_(rank), num_received_(size_t(group_->size), 0) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size; }
@@ -116,7 +122,8 @@ class ThreadComm final : public Communicator {
   void send(const MatView& x, int peer) override {
     Channel& channel = group_->channels[size_t(rank_) * size_t(size()) + size_t(peer)];
     std::vector<float> message(size_t(x.rows) * size_t(x.cols));
-    for (int row = 0; row < x.rows; ++row) std::memcpy(message.data() + size_t(row) * size_t(x.cols), x.f32_row(row), size_t(x.cols) * sizeof(float));
+    for (int row = 0; row < x.rows; ++row)
+      std::memcpy(message.data() + size_t(row) * size_t(x.cols), x.f32_row(row), size_t(x.cols) * sizeof(float));
     stats_.bytes += message.size() * sizeof(float);
     {
       std::lock_guard lock(channel.mutex);
@@ -138,9 +145,12 @@ class ThreadComm final : public Communicator {
       channel.queue.pop_front();
     }
     if (message.size() != size_t(x.rows) * size_t(x.cols)) {
-      fail(ExitCode::comm, "rank {}: recv {} from rank {}: message of {} floats, expected {} x {}: the ranks disagree on the batch", name_of(rank_), wanted, name_of(peer), message.size(), x.rows, x.cols);
+      fail(ExitCode::comm,
+           "rank {}: recv {} from rank {}: message of {} floats, expected {} x {}: the ranks disagree on the batch",
+           name_of(rank_), wanted, name_of(peer), message.size(), x.rows, x.cols);
     }
-    for (int row = 0; row < x.rows; ++row) std::memcpy(x.f32_row(row), message.data() + size_t(row) * size_t(x.cols), size_t(x.cols) * sizeof(float));
+    for (int row = 0; row < x.rows; ++row)
+      std::memcpy(x.f32_row(row), message.data() + size_t(row) * size_t(x.cols), size_t(x.cols) * sizeof(float));
   }
 
   void broadcast(std::vector<std::byte>& message, int root) override {
@@ -166,7 +176,9 @@ class ThreadComm final : public Communicator {
   }
 
   std::unique_ptr<Communicator> split(int color, int key) override {
-    struct Choice { int color, key; };
+    struct Choice {
+      int color, key;
+    };
     std::byte* mine = begin_collective(sizeof(Choice));
     const Choice choice{color, key};
     std::memcpy(mine, &choice, sizeof(choice));
@@ -234,12 +246,16 @@ class ThreadComm final : public Communicator {
 
   void wait(const WaitCounter& counter, uint32_t target, int peer, const char* call) {
     Family& family = *group_->family;
-    const WaitOptions options{Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(family.timeout_s)), family.may_spin};
+    const WaitOptions options{
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(family.timeout_s)),
+        family.may_spin};
     switch (counter.wait_for(target, options, family.aborted)) {
       case WaitResult::reached: return;
       case WaitResult::timed_out:
-        abort(fmt::format("rank {}: {} {} waited {} s for rank {}", name_of(rank_), call, target, family.timeout_s, name_of(peer)));
-        fail(ExitCode::comm, "rank {}: {} {} waited {} s for rank {}, which is at {}; the rank is dead or hangs", name_of(rank_), call, target, family.timeout_s, name_of(peer), counter.value());
+        abort(fmt::format("rank {}: {} {} waited {} s for rank {}", name_of(rank_), call, target, family.timeout_s,
+                          name_of(peer)));
+        fail(ExitCode::comm, "rank {}: {} {} waited {} s for rank {}, which is at {}; the rank is dead or hangs",
+             name_of(rank_), call, target, family.timeout_s, name_of(peer), counter.value());
       case WaitResult::cancelled: {
         std::lock_guard lock(family.mutex);
         fail(ExitCode::comm, "rank {}: {} {} given up: {}", name_of(rank_), call, target, family.reason);

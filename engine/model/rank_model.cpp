@@ -4,8 +4,15 @@
 
 namespace paceline {
 
-RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place, const TransformerOptions& options, Rank& rank)
-    : spec_(spec), weights_(weights), place_(place), options_(options), rank_(rank), backend_(*rank.backend), state_(options.max_num_seqs) {
+RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place,
+                     const TransformerOptions& options, Rank& rank)
+    : spec_(spec),
+      weights_(weights),
+      place_(place),
+      options_(options),
+      rank_(rank),
+      backend_(*rank.backend),
+      state_(options.max_num_seqs) {
   if (spec.rope.enabled) inv_freq_ = rope_inv_freq(spec.rope, options.max_model_len);
   const auto make = [&](int64_t rows, int64_t cols) {
     void* data = backend_.alloc(size_t(rows) * size_t(cols) * sizeof(float));
@@ -24,11 +31,17 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
     compact_residual_ = make(options.max_num_logit_rows, spec.hidden_size);
     local_logits_ = make(options.max_num_logit_rows, weights.vocab_rows);
     all_logits_ = place.tp == 1 ? local_logits_ : MatView{};
-    if (place.tp > 1 && place.shard == 0) all_logits_ = make(options.max_num_logit_rows, int64_t(weights.vocab_rows) * place.tp);
+    if (place.tp > 1 && place.shard == 0)
+      all_logits_ = make(options.max_num_logit_rows, int64_t(weights.vocab_rows) * place.tp);
   }
   for (int layer = weights.plan.layer_begin; layer < weights.plan.layer_end; ++layer) {
-    KvView kv{.dtype = options.kv_dtype, .block_size = options.block_size, .num_kv_heads = weights.num_kv_heads, .k_dim = head_dim, .v_dim = head_dim};
-    const size_t half = size_t(options.num_blocks) * size_t(options.block_size) * size_t(weights.num_kv_heads) * size_t(head_dim) * dtype_bytes(options.kv_dtype);
+    KvView kv{.dtype = options.kv_dtype,
+              .block_size = options.block_size,
+              .num_kv_heads = weights.num_kv_heads,
+              .k_dim = head_dim,
+              .v_dim = head_dim};
+    const size_t half = size_t(options.num_blocks) * size_t(options.block_size) * size_t(weights.num_kv_heads) *
+                        size_t(head_dim) * dtype_bytes(options.kv_dtype);
     kv.k = backend_.alloc(half);
     allocations_.push_back(kv.k);
     kv.v = backend_.alloc(half);
@@ -68,13 +81,17 @@ void RankModel::check_digest(const Batch& batch) const {
     const SeqCommit& have = mine[i];
     const SeqCommit& want = batch.expected[i];
     const auto complain = [&](const char* field, int32_t found, int32_t expected) {
-      fail(ExitCode::comm, "rank {} disagrees with the deciding rank before step {}: request {} {} is {}, expected {} (length {})", rank_.index, batch.step, want.request, field, found, expected, want.length);
+      fail(ExitCode::comm,
+           "rank {} disagrees with the deciding rank before step {}: request {} {} is {}, expected {} (length {})",
+           rank_.index, batch.step, want.request, field, found, expected, want.length);
     };
     if (have.cached != want.cached) complain("committed length", have.cached, want.cached);
     if (have.length != want.length) complain("token count", have.length, want.length);
     if (have.last_token != want.last_token) complain("next token", have.last_token, want.last_token);
   }
-  fail(ExitCode::comm, "rank {}: the digest of step {} differs from that of its own expected state: the message is damaged", rank_.index, batch.step);
+  fail(ExitCode::comm,
+       "rank {}: the digest of step {} differs from that of its own expected state: the message is damaged",
+       rank_.index, batch.step);
 }
 
 // Deferred rows need what the deciding rank's accept kernel has just written; it travels once, before the step.
@@ -130,7 +147,10 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
       token_[at] = !used ? -1 : draft < 0 ? state.token_at(position) : state.draft[size_t(draft)];
       position_[at] = position;
       kv_len_[at] = position + 1;
-      slot_[at] = used ? batch.block[size_t(batch.block_begin[i] + position / options_.block_size)] * options_.block_size + position % options_.block_size : -1;
+      slot_[at] =
+          used ? batch.block[size_t(batch.block_begin[i] + position / options_.block_size)] * options_.block_size +
+                     position % options_.block_size
+               : -1;
     }
   }
   rows.token = token_;
@@ -143,7 +163,8 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
 namespace {
 
 void copy_rows(const MatView& from, std::span<const int32_t> rows, const MatView& to) {
-  for (size_t i = 0; i < rows.size(); ++i) std::memcpy(to.f32_row(int64_t(i)), from.f32_row(rows[i]), size_t(from.cols) * sizeof(float));
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::memcpy(to.f32_row(int64_t(i)), from.f32_row(rows[i]), size_t(from.cols) * sizeof(float));
 }
 
 }  // namespace
@@ -157,7 +178,8 @@ void RankModel::forward(const Batch& batch) {
   const int num_layers = int(weights_.layers.size());
   MatView residual = residual_.row_range(0, num_rows);
   if (first_stage()) {
-    backend_.embed({.table = weights_.embed.get(), .row_begin = weights_.vocab_begin, .token = rows.token, .out = residual});
+    backend_.embed(
+        {.table = weights_.embed.get(), .row_begin = weights_.vocab_begin, .token = rows.token, .out = residual});
     shards().all_reduce(residual);
   } else {
     rank_.world->recv(residual, rank_.index - place_.tp);
@@ -168,7 +190,14 @@ void RankModel::forward(const Batch& batch) {
   for (int i = 0; i < num_layers; ++i) {
     const LayerWeights& layer = weights_.layers[size_t(i)];
     MatView normed = normed_.row_range(0, residual.rows);
-    backend_.norm({.kind = spec_.norm, .residual = residual, .delta = delta, .delta_bias = delta_bias, .weight = layer.attn_norm.data(), .bias = layer.attn_norm_bias.empty() ? nullptr : layer.attn_norm_bias.data(), .eps = spec_.norm_eps, .out = normed});
+    backend_.norm({.kind = spec_.norm,
+                   .residual = residual,
+                   .delta = delta,
+                   .delta_bias = delta_bias,
+                   .weight = layer.attn_norm.data(),
+                   .bias = layer.attn_norm_bias.empty() ? nullptr : layer.attn_norm_bias.data(),
+                   .eps = spec_.norm_eps,
+                   .out = normed});
     MatView attended = attention_block(layer, kv_[size_t(i)], rows, batch, normed);
     if (last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows) {
       // Nothing after the last attention looks at rows whose logits nobody wants.
@@ -180,7 +209,8 @@ void RankModel::forward(const Batch& batch) {
       const MatView compact = compact_residual_.row_range(0, kept.rows);
       copy_rows(residual, batch.logit_row, compact);
       residual = compact;
-      const MatView packed = qkv_.row_range(0, kept.rows).col_range(0, attended.cols);  // q is spent: its buffer holds the kept rows
+      const MatView packed =
+          qkv_.row_range(0, kept.rows).col_range(0, attended.cols);  // q is spent: its buffer holds the kept rows
       copy_rows(attended, batch.logit_row, packed);
       attended = packed;
     }
@@ -188,10 +218,22 @@ void RankModel::forward(const Batch& batch) {
     backend_.gemm({.x = attended, .w = layer.o.get(), .y = delta});
     shards().all_reduce(delta);
     normed = normed_.row_range(0, residual.rows);
-    backend_.norm({.kind = spec_.norm, .residual = residual, .delta = delta, .delta_bias = layer.o_bias.empty() ? nullptr : layer.o_bias.data(), .weight = layer.mlp_norm.data(), .bias = layer.mlp_norm_bias.empty() ? nullptr : layer.mlp_norm_bias.data(), .eps = spec_.norm_eps, .out = normed});
+    backend_.norm({.kind = spec_.norm,
+                   .residual = residual,
+                   .delta = delta,
+                   .delta_bias = layer.o_bias.empty() ? nullptr : layer.o_bias.data(),
+                   .weight = layer.mlp_norm.data(),
+                   .bias = layer.mlp_norm_bias.empty() ? nullptr : layer.mlp_norm_bias.data(),
+                   .eps = spec_.norm_eps,
+                   .out = normed});
     const MatView hidden = mlp_.row_range(0, residual.rows);
     const bool gated = spec_.mlp == MlpKind::gated;
-    backend_.gemm({.x = normed, .w = layer.gate_up.get(), .bias = layer.gate_up_bias.empty() ? nullptr : layer.gate_up_bias.data(), .y = hidden, .glu = gated, .activation = spec_.activation});
+    backend_.gemm({.x = normed,
+                   .w = layer.gate_up.get(),
+                   .bias = layer.gate_up_bias.empty() ? nullptr : layer.gate_up_bias.data(),
+                   .y = hidden,
+                   .glu = gated,
+                   .activation = spec_.activation});
     if (!gated) backend_.activation({.x = hidden, .activation = spec_.activation});
     backend_.gemm({.x = hidden, .w = layer.down.get(), .y = delta});
     shards().all_reduce(delta);
@@ -209,27 +251,54 @@ void RankModel::forward(const Batch& batch) {
   }
 }
 
-MatView RankModel::attention_block(const LayerWeights& layer, const KvView& kv, const Rows& rows, const Batch& batch, MatView normed) {
+MatView RankModel::attention_block(const LayerWeights& layer, const KvView& kv, const Rows& rows, const Batch& batch,
+                                   MatView normed) {
   const int head_dim = spec_.head_dim;
   const int q_cols = weights_.num_heads * head_dim;
   const int kv_cols = weights_.num_kv_heads * head_dim;
   const MatView qkv = qkv_.row_range(0, normed.rows);
-  backend_.gemm({.x = normed, .w = layer.qkv.get(), .bias = layer.qkv_bias.empty() ? nullptr : layer.qkv_bias.data(), .y = qkv});
+  backend_.gemm(
+      {.x = normed, .w = layer.qkv.get(), .bias = layer.qkv_bias.empty() ? nullptr : layer.qkv_bias.data(), .y = qkv});
   if (spec_.rope.enabled) {  // q and k lie side by side: one pass over both
-    backend_.rope({.x = qkv.col_range(0, q_cols + kv_cols), .num_heads = weights_.num_heads + weights_.num_kv_heads, .head_dim = head_dim, .rotary_dim = spec_.rope.rotary_dim, .layout = spec_.rope.layout, .inv_freq = inv_freq_, .position = rows.position});
+    backend_.rope({.x = qkv.col_range(0, q_cols + kv_cols),
+                   .num_heads = weights_.num_heads + weights_.num_kv_heads,
+                   .head_dim = head_dim,
+                   .rotary_dim = spec_.rope.rotary_dim,
+                   .layout = spec_.rope.layout,
+                   .inv_freq = inv_freq_,
+                   .position = rows.position});
   }
-  backend_.store_kv({.k = qkv.col_range(q_cols, kv_cols), .v = qkv.col_range(q_cols + kv_cols, kv_cols), .slot = rows.slot, .kv = kv});
+  backend_.store_kv({.k = qkv.col_range(q_cols, kv_cols),
+                     .v = qkv.col_range(q_cols + kv_cols, kv_cols),
+                     .slot = rows.slot,
+                     .kv = kv});
   const MatView attended = attended_.row_range(0, normed.rows);
-  backend_.attention({.q = qkv.col_range(0, q_cols), .out = attended, .num_heads = weights_.num_heads, .scale = spec_.attention_scale, .window = spec_.sliding_window, .seqs = rows.seqs, .kv_len = rows.kv_len, .block = batch.block, .kv = kv});
+  backend_.attention({.q = qkv.col_range(0, q_cols),
+                      .out = attended,
+                      .num_heads = weights_.num_heads,
+                      .scale = spec_.attention_scale,
+                      .window = spec_.sliding_window,
+                      .seqs = rows.seqs,
+                      .kv_len = rows.kv_len,
+                      .block = batch.block,
+                      .kv = kv});
   return attended;
 }
 
 void RankModel::head(const Batch& batch, MatView residual, MatView delta, const float* delta_bias) {
   const int32_t count = int32_t(batch.logit_row.size());
   if (count == 0) return;
-  PACELINE_CHECK(count <= options_.max_num_logit_rows, "{} logit rows, room for {}", count, options_.max_num_logit_rows);
+  PACELINE_CHECK(count <= options_.max_num_logit_rows, "{} logit rows, room for {}", count,
+                 options_.max_num_logit_rows);
   const MatView normed = normed_.row_range(0, residual.rows);
-  backend_.norm({.kind = spec_.norm, .residual = residual, .delta = delta, .delta_bias = delta_bias, .weight = weights_.final_norm.data(), .bias = weights_.final_norm_bias.empty() ? nullptr : weights_.final_norm_bias.data(), .eps = spec_.norm_eps, .out = normed});
+  backend_.norm({.kind = spec_.norm,
+                 .residual = residual,
+                 .delta = delta,
+                 .delta_bias = delta_bias,
+                 .weight = weights_.final_norm.data(),
+                 .bias = weights_.final_norm_bias.empty() ? nullptr : weights_.final_norm_bias.data(),
+                 .eps = spec_.norm_eps,
+                 .out = normed});
   PACELINE_CHECK(normed.rows == count, "{} rows at the head, {} wanted", normed.rows, count);
   const MatView local = local_logits_.row_range(0, count);
   backend_.gemm({.x = normed, .w = weights_.head.get(), .y = local});

@@ -11,7 +11,8 @@ namespace paceline {
 class RankModel {
  public:
   /// Called on the rank's thread. `weights` outlive this.
-  RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place, const TransformerOptions& options, Rank& rank);
+  RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place,
+            const TransformerOptions& options, Rank& rank);
   ~RankModel();
   RankModel(const RankModel&) = delete;
   RankModel& operator=(const RankModel&) = delete;
@@ -33,7 +34,8 @@ class RankModel {
   void check_digest(const Batch& batch) const;
   void share_deferred_state(const Batch& batch);
   Rows make_rows(const Batch& batch);
-  MatView attention_block(const LayerWeights& layer, const KvView& kv, const Rows& rows, const Batch& batch, MatView normed);
+  MatView attention_block(const LayerWeights& layer, const KvView& kv, const Rows& rows, const Batch& batch,
+                          MatView normed);
   void head(const Batch& batch, MatView residual, MatView delta, const float* delta_bias);
 
   int num_stages() const { return place_.num_stages; }

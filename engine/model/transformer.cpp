@@ -14,14 +14,16 @@ class Transformer final : public Model {
       : spec_(spec), weights_(std::move(weights)), team_(team), options_(options), ranks_(size_t(team.num_ranks())) {
     team_.run_on_all([this](Rank& rank) {
       const auto place = model_rank(options_.ranks, team_.options().placement, rank.index);
-      if (place) ranks_[size_t(rank.index)] = std::make_unique<RankModel>(spec_, *(*weights_)[size_t(rank.index)], *place, options_, rank);
+      if (place)
+        ranks_[size_t(rank.index)] =
+            std::make_unique<RankModel>(spec_, *(*weights_)[size_t(rank.index)], *place, options_, rank);
     });
   }
 
   ~Transformer() override {
     try {
       team_.wait_all();  // jobs in flight use the rank models
-    } catch (...) {  // the team has failed before and said so; it runs no job any more
+    } catch (...) {      // the team has failed before and said so; it runs no job any more
     }
   }
 
@@ -29,7 +31,8 @@ class Transformer final : public Model {
   int max_model_len() const override { return options_.max_model_len; }
 
   Ticket launch(std::shared_ptr<const Batch> batch) override {
-    PACELINE_CHECK(batch->num_rows() <= options_.max_num_rows, "{} rows in a batch, room for {}", batch->num_rows(), options_.max_num_rows);
+    PACELINE_CHECK(batch->num_rows() <= options_.max_num_rows, "{} rows in a batch, room for {}", batch->num_rows(),
+                   options_.max_num_rows);
     if (options_.order == StreamOrder::at_once) {
       team_.run_inline([&](Rank& rank) { ranks_[size_t(rank.index)]->forward(*batch); });
       return {};
@@ -68,7 +71,8 @@ class Transformer final : public Model {
   void move_kv(std::span<const SlotMove> moves) override {
     auto shared = std::make_shared<std::vector<SlotMove>>(moves.begin(), moves.end());
     for (int rank = 0; rank < team_.num_ranks(); ++rank) {
-      if (RankModel* model = ranks_[size_t(rank)].get()) team_.post(rank, [model, shared](Rank&) { model->move_kv(*shared); });
+      if (RankModel* model = ranks_[size_t(rank)].get())
+        team_.post(rank, [model, shared](Rank&) { model->move_kv(*shared); });
     }
   }
 
@@ -85,7 +89,8 @@ class Transformer final : public Model {
 std::optional<ModelRank> model_rank(RankSet ranks, const Placement& placement, int rank) {
   const int stage = rank / placement.tp;
   switch (ranks) {
-    case RankSet::all: return ModelRank{.stage = stage, .num_stages = placement.pp, .shard = rank % placement.tp, .tp = placement.tp};
+    case RankSet::all:
+      return ModelRank{.stage = stage, .num_stages = placement.pp, .shard = rank % placement.tp, .tp = placement.tp};
     case RankSet::last_stage:
       if (stage != placement.pp - 1) return std::nullopt;
       return ModelRank{.shard = rank % placement.tp, .tp = placement.tp};
@@ -128,20 +133,31 @@ std::vector<std::pair<int, int>> split_layers(const ModelSpec& spec, int num_sta
 
 ShardPlan shard_plan(const ModelSpec& spec, const ModelRank& place, DType dtype) {
   const auto [begin, end] = split_layers(spec, place.num_stages)[size_t(place.stage)];
-  return {.tp_rank = place.shard, .tp_size = place.tp, .layer_begin = begin, .layer_end = end, .first_stage = place.stage == 0, .last_stage = place.stage == place.num_stages - 1, .dtype = dtype};
+  return {.tp_rank = place.shard,
+          .tp_size = place.tp,
+          .layer_begin = begin,
+          .layer_end = end,
+          .first_stage = place.stage == 0,
+          .last_stage = place.stage == place.num_stages - 1,
+          .dtype = dtype};
 }
 
-SharedWeights load_weights(const Checkpoint& checkpoint, const ModelSpec& spec, RankTeam& team, RankSet ranks, DType dtype) {
+SharedWeights load_weights(const Checkpoint& checkpoint, const ModelSpec& spec, RankTeam& team, RankSet ranks,
+                           DType dtype) {
   auto shards = std::make_shared<std::vector<std::unique_ptr<const ShardWeights>>>(size_t(team.num_ranks()));
   team.run_on_all([&](Rank& rank) {
     const auto place = model_rank(ranks, team.options().placement, rank.index);
-    if (place) (*shards)[size_t(rank.index)] = std::make_unique<const ShardWeights>(load_shard(checkpoint, spec, shard_plan(spec, *place, dtype), *rank.backend));
+    if (place)
+      (*shards)[size_t(rank.index)] = std::make_unique<const ShardWeights>(
+          load_shard(checkpoint, spec, shard_plan(spec, *place, dtype), *rank.backend));
   });
   return shards;
 }
 
-std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights weights, RankTeam& team, const TransformerOptions& options) {
-  PACELINE_CHECK(options.order == StreamOrder::in_order || options.ranks == RankSet::deciding, "at_once needs a model of the deciding rank alone");
+std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights weights, RankTeam& team,
+                                        const TransformerOptions& options) {
+  PACELINE_CHECK(options.order == StreamOrder::in_order || options.ranks == RankSet::deciding,
+                 "at_once needs a model of the deciding rank alone");
   PACELINE_CHECK(spec.block == BlockLayout::sequential, "family {}", spec.family);
   return std::make_unique<Transformer>(spec, std::move(weights), team, options);
 }
@@ -155,7 +171,8 @@ size_t kv_block_bytes_on(const ModelSpec& spec, const ModelRank& place, int bloc
 size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, int tp) {
   const size_t hidden = size_t(spec.hidden_size);
   const size_t heads = size_t(spec.num_heads / tp + 2 * std::max(1, spec.num_kv_heads / tp)) * size_t(spec.head_dim);
-  const size_t per_row = 3 * hidden + heads + size_t(spec.num_heads / tp) * size_t(spec.head_dim) + size_t(spec.intermediate_size / tp);
+  const size_t per_row =
+      3 * hidden + heads + size_t(spec.num_heads / tp) * size_t(spec.head_dim) + size_t(spec.intermediate_size / tp);
   const size_t vocab = size_t((spec.vocab_size + tp - 1) / tp);
   const size_t per_logit_row = hidden + vocab + (tp > 1 ? vocab * size_t(tp) : 0);
   return sizeof(float) * (per_row * size_t(options.max_num_rows) + per_logit_row * size_t(options.max_num_logit_rows));

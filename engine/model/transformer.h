@@ -21,13 +21,13 @@ enum class RankSet : uint8_t {
 enum class StreamOrder : uint8_t { in_order, at_once };
 
 struct TransformerOptions {
-  DType dtype = DType::bf16;     // weight storage
+  DType dtype = DType::bf16;  // weight storage
   DType kv_dtype = DType::f32;
   int num_blocks = 0;
   int block_size = 16;
-  int max_num_seqs = 1;          // SeqState slots
-  int max_num_rows = 512;        // rows of one batch
-  int max_num_logit_rows = 64;   // rows whose logits one batch may want
+  int max_num_seqs = 1;         // SeqState slots
+  int max_num_rows = 512;       // rows of one batch
+  int max_num_logit_rows = 64;  // rows whose logits one batch may want
   int max_model_len = 1024;
   RankSet ranks = RankSet::all;
   StreamOrder order = StreamOrder::in_order;
@@ -45,12 +45,16 @@ struct ModelRank {
 std::optional<ModelRank> model_rank(RankSet ranks, const Placement& placement, int rank);
 
 /// The shards of one checkpoint on the ranks of one team; const after load, so a self-draft shares them.
-using SharedWeights = std::shared_ptr<const std::vector<std::unique_ptr<const ShardWeights>>>;  // [rank of the team], null where the rank has none
+using SharedWeights =
+    std::shared_ptr<const std::vector<std::unique_ptr<const ShardWeights>>>;  // [rank of the team], null where the rank
+                                                                              // has none
 
-SharedWeights load_weights(const Checkpoint& checkpoint, const ModelSpec& spec, RankTeam& team, RankSet ranks, DType dtype);
+SharedWeights load_weights(const Checkpoint& checkpoint, const ModelSpec& spec, RankTeam& team, RankSet ranks,
+                           DType dtype);
 
 /// Allocates KV and workspace on every rank (touched when first used). The team outlives the model.
-std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights weights, RankTeam& team, const TransformerOptions& options);
+std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights weights, RankTeam& team,
+                                        const TransformerOptions& options);
 
 /// The part of the checkpoint that a rank at `place` holds.
 ShardPlan shard_plan(const ModelSpec& spec, const ModelRank& place, DType dtype);

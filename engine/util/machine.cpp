@@ -1,12 +1,11 @@
 #include "engine/util/machine.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 
 namespace paceline {
 namespace {

@@ -14,7 +14,9 @@
 namespace paceline::bench {
 
 using Clock = std::chrono::steady_clock;
-inline double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 struct Region {
   const char* data = nullptr;
@@ -57,11 +59,14 @@ double read_rate(ThreadPool& pool, std::span<const Region> regions) {
   std::vector<Region> pieces;
   size_t total = 0;
   for (const Region& region : regions) {
-    for (size_t at = 0; at < region.bytes; at += kPiece) pieces.push_back({region.data + at, std::min(kPiece, region.bytes - at)});
+    for (size_t at = 0; at < region.bytes; at += kPiece)
+      pieces.push_back({region.data + at, std::min(kPiece, region.bytes - at)});
     total += region.bytes;
   }
   const auto begin = Clock::now();
-  pool.parallel_for(int64_t(pieces.size()), [&](int64_t piece, int) { read_streams<prefetch>(pieces[size_t(piece)].data, pieces[size_t(piece)].bytes); });
+  pool.parallel_for(int64_t(pieces.size()), [&](int64_t piece, int) {
+    read_streams<prefetch>(pieces[size_t(piece)].data, pieces[size_t(piece)].bytes);
+  });
   return double(total) / seconds_since(begin);
 }
 
@@ -76,8 +81,8 @@ PACELINE_FMA_TARGET inline float fma_chains(int64_t steps) {
         "vfmadd213ps %13, %12, %3\n\tvfmadd213ps %13, %12, %4\n\tvfmadd213ps %13, %12, %5\n\t"
         "vfmadd213ps %13, %12, %6\n\tvfmadd213ps %13, %12, %7\n\tvfmadd213ps %13, %12, %8\n\t"
         "vfmadd213ps %13, %12, %9\n\tvfmadd213ps %13, %12, %10\n\tvfmadd213ps %13, %12, %11"
-        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9),
-          "+v"(s10), "+v"(s11)
+        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9), "+v"(s10),
+          "+v"(s11)
         : "v"(a), "v"(b));
 #else
     s0 = s0 * a + b, s1 = s1 * a + b, s2 = s2 * a + b, s3 = s3 * a + b, s4 = s4 * a + b, s5 = s5 * a + b;

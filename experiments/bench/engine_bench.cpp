@@ -37,11 +37,17 @@ std::vector<bench::Region> packed_regions(const ShardWeights& weights) {
 }
 
 /// Rows [begin, end) of a made-up text as one batch of one sequence; logits for the last `num_logits`.
-std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span<const int32_t> pages, int begin, int end, int num_logits) {
+std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span<const int32_t> pages, int begin,
+                                        int end, int num_logits) {
   auto batch = std::make_shared<Batch>();
   batch->step = 1;
   const SeqCommit state{.seq = 0, .cached = begin, .length = end, .last_token = text[size_t(end - 1)]};
-  add_known_rows(*batch, {.state = state, .tokens = text.first(size_t(end)), .pages = pages, .block_size = kBlockSize, .end = end, .reset = true});
+  add_known_rows(*batch, {.state = state,
+                          .tokens = text.first(size_t(end)),
+                          .pages = pages,
+                          .block_size = kBlockSize,
+                          .end = end,
+                          .reset = true});
   batch->logit_row.clear();
   for (int row = end - begin - num_logits; row < end - begin; ++row) batch->logit_row.push_back(row);
   batch->digest = digest_of(batch->expected);
@@ -66,11 +72,13 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   const auto six = text_batch(text, pages, kContext, kContext + 6, 6);
   const Traffic before = backend.traffic();
   run_seconds(model, one);
-  const double bytes = double(backend.traffic().weight_bytes - before.weight_bytes + backend.traffic().kv_bytes - before.kv_bytes);
+  const double bytes =
+      double(backend.traffic().weight_bytes - before.weight_bytes + backend.traffic().kv_bytes - before.kv_bytes);
 
   std::vector<double> share, six_over_one, rates, steps;
   for (int round = 0; round < rounds; ++round) {
-    const double read = std::max(bench::read_rate<bench::Prefetch::off>(pool, regions), bench::read_rate<bench::Prefetch::on>(pool, regions));
+    const double read = std::max(bench::read_rate<bench::Prefetch::off>(pool, regions),
+                                 bench::read_rate<bench::Prefetch::on>(pool, regions));
     const double t1 = std::min(run_seconds(model, one), run_seconds(model, one));
     const double t6 = std::min(run_seconds(model, six), run_seconds(model, six));
     rates.push_back(read);
@@ -79,7 +87,8 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
     six_over_one.push_back(t6 / t1);
   }
   std::printf("plain read of the packed weights   %8.2f GB/s\n", bench::median(rates) / 1e9);
-  std::printf("decode, 1 row, context %d         %8.3f ms  (%.1f MB a step)\n", kContext, bench::median(steps) * 1e3, bytes / 1e6);
+  std::printf("decode, 1 row, context %d         %8.3f ms  (%.1f MB a step)\n", kContext, bench::median(steps) * 1e3,
+              bytes / 1e6);
   std::printf("decode bytes / time over the read  %8.3f\n", bench::median(share));
   std::printf("verify 6 rows / decode 1 row       %8.3f\n", bench::median(six_over_one));
 
@@ -104,7 +113,8 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
     prefill_rate.push_back(512.0 / seconds);
     if (peak > 0) prefill_share.push_back(double(backend.traffic().flops - flops_before) / seconds / peak);
   }
-  std::printf("prefill of 512 tokens              %8.0f tok/s, %.3f of the FMA rate\n", bench::median(prefill_rate), bench::median(prefill_share));
+  std::printf("prefill of 512 tokens              %8.0f tok/s, %.3f of the FMA rate\n", bench::median(prefill_rate),
+              bench::median(prefill_share));
 }
 
 struct Pass {
@@ -114,12 +124,20 @@ struct Pass {
   double acceptance_length = 0;
 };
 
-Pass measure(EngineLoad& load, ExperimentConfig config, const std::string& proposer, int draft_len, bool self, std::span<const EncodedPrompt> prompts) {
+/// self: the target drafts for itself, on outputs of full windows (no eos: a stop inside a window would count as cost).
+Pass measure(EngineLoad& load, ExperimentConfig config, const std::string& proposer, int draft_len, bool self,
+             std::span<const EncodedPrompt> prompts) {
+  config.sampling.ignore_eos = self;
   config.speculation.proposer = proposer;
   config.speculation.num_speculative_tokens = draft_len;
   config.speculation.draft.self = self;
   derive_paths(config);
-  const RepetitionResult result = run_repetition(load, config, prompts, {.sampling = sampling_params(config.sampling), .concurrency = 1, .timeout_s = 600, .on_progress = {}, .stop_now = {}});
+  const RepetitionResult result = run_repetition(load, config, prompts,
+                                                 {.sampling = sampling_params(config.sampling),
+                                                  .concurrency = 1,
+                                                  .timeout_s = 600,
+                                                  .on_progress = {},
+                                                  .stop_now = {}});
   Pass pass;
   double tpot = 0, tokens = 0;
   for (const RequestRecord& request : result.requests) {
@@ -127,14 +145,19 @@ Pass measure(EngineLoad& load, ExperimentConfig config, const std::string& propo
     tokens += double(request.output.size());
   }
   pass.tpot_ms = tpot / double(result.requests.size());
-  pass.overhead = (result.phases.schedule_ms + result.phases.sample_ms + (proposer == "ngram" ? result.phases.draft_ms : 0.0)) / result.phases.total_ms();
+  pass.overhead =
+      (result.phases.schedule_ms + result.phases.sample_ms + (proposer == "ngram" ? result.phases.draft_ms : 0.0)) /
+      result.phases.total_ms();
   pass.tokens_per_forward = tokens / double(result.counters.steps);
-  pass.acceptance_length = result.counters.drafts ? 1.0 + double(result.counters.accepted) / double(result.counters.drafts) : 1.0;
+  pass.acceptance_length =
+      result.counters.drafts ? 1.0 + double(result.counters.accepted) / double(result.counters.drafts) : 1.0;
   return pass;
 }
 
 void speculation_ratios(EngineLoad& load, const ExperimentConfig& config, int rounds) {
-  const auto prompts = encode_prompts(select_prompts(load_dataset("builtin:reading_qa", config.builtin_root / "workloads"), 16, 7), *load.tokenizer(), config.engine.target.directory, ChatFormat::template_of_model, load.plan().max_model_len);
+  const auto prompts = encode_prompts(
+      select_prompts(load_dataset("builtin:reading_qa", config.builtin_root / "workloads"), 16, 7), *load.tokenizer(),
+      config.engine.target.directory, ChatFormat::template_of_model, load.plan().max_model_len);
   struct Row {
     const char* name;
     const char* proposer;
@@ -142,24 +165,32 @@ void speculation_ratios(EngineLoad& load, const ExperimentConfig& config, int ro
     std::vector<double> speedup;
     Pass last;
   };
-  std::vector<Row> rows = {{"ngram k=5", "ngram", false, {}, {}}, {"draft k=5", "draft", false, {}, {}}, {"self-draft k=5", "draft", true, {}, {}}};
+  std::vector<Row> rows = {{"ngram k=5", "ngram", false, {}, {}},
+                           {"draft k=5", "draft", false, {}, {}},
+                           {"self-draft k=5", "draft", true, {}, {}}};
   for (int round = 0; round < rounds; ++round) {
     for (Row& row : rows) {
-      const Pass plain = measure(load, config, "none", 0, false, prompts);
+      const Pass plain = measure(load, config, "none", 0, row.self, prompts);
       row.last = measure(load, config, row.proposer, 5, row.self, prompts);
       row.speedup.push_back(plain.tpot_ms / row.last.tpot_ms);
     }
   }
   for (const Row& row : rows) {
-    std::printf("%-15s decode_speedup %6.3f   tokens/forward %.2f  acceptance length %.2f  scheduler+proposer+verifier %.2f %%\n", row.name, bench::median(row.speedup), row.last.tokens_per_forward, row.last.acceptance_length, 100 * row.last.overhead);
+    std::printf(
+        "%-15s decode_speedup %6.3f   tokens/forward %.2f  acceptance length %.2f  scheduler+proposer+verifier %.2f "
+        "%%\n",
+        row.name, bench::median(row.speedup), row.last.tokens_per_forward, row.last.acceptance_length,
+        100 * row.last.overhead);
   }
 }
 
 int run(int argc, char** argv) {
   ExperimentConfig config;
   config.builtin_root = "configs";
-  if (argc > 1) config.engine.target.path = argv[1];
-  else if (const char* models = std::getenv("PACELINE_MODELS")) config.engine.target.path = std::string(models) + "/target-42m";
+  if (argc > 1)
+    config.engine.target.path = argv[1];
+  else if (const char* models = std::getenv("PACELINE_MODELS"))
+    config.engine.target.path = std::string(models) + "/target-42m";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 31;
   if (const char* dtype = std::getenv("PACELINE_BENCH_DTYPE")) config.engine.target.dtype = dtype;
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
@@ -167,7 +198,8 @@ int run(int argc, char** argv) {
   config.engine.scheduler.max_num_seqs = 8;
   derive_paths(config);
   EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63, .max_concurrency = 8});
-  std::printf("%s, %s, loaded in %.3f s\n", config.engine.target.path.c_str(), load.team().rank(0).backend->describe().c_str(), load.load_seconds());
+  std::printf("%s, %s, loaded in %.3f s\n", config.engine.target.path.c_str(),
+              load.team().rank(0).backend->describe().c_str(), load.load_seconds());
   ThreadPool pool(threads);
   kernel_ratios(load, pool, rounds);
   speculation_ratios(load, config, std::max(3, rounds / 6));

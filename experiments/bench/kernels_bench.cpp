@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <Eigen/Dense>
 #include <benchmark/benchmark.h>
 
 #include "experiments/bench/ceilings.h"
@@ -47,7 +48,9 @@ double read_bandwidth() {
     touch(pool, memory);
     double most = 0;
     const Region region{static_cast<const char*>(memory.data()), memory.bytes()};
-    for (int i = 0; i < 20; ++i) most = std::max({most, read_rate<Prefetch::off>(pool, {&region, 1}), read_rate<Prefetch::on>(pool, {&region, 1})});
+    for (int i = 0; i < 20; ++i)
+      most =
+          std::max({most, read_rate<Prefetch::off>(pool, {&region, 1}), read_rate<Prefetch::on>(pool, {&region, 1})});
     return most;
   }();
   return best;
@@ -123,6 +126,20 @@ void run_gemm(benchmark::State& state, const Shape& shape, DType dtype, int m) {
   state.counters["GFLOP/s"] = flops_s * 1e-9;
   state.counters["of_read"] = bytes_s / read_bandwidth();
   if (fma_peak() > 0) state.counters["of_fma"] = flops_s / fma_peak();
+}
+
+/// The same product by Eigen in float32 on one thread, as it multiplies in the baseline instruction set of this file:
+/// what a program without kernels of its own gets.
+void run_eigen_gemm(benchmark::State& state, const Shape& shape, int m) {
+  using RowMajor = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const RowMajor w = RowMajor::Random(shape.n, shape.k), x = RowMajor::Random(m, shape.k);
+  RowMajor y(m, shape.n);
+  for (auto _ : state) {
+    y.noalias() = x * w.transpose();
+    benchmark::DoNotOptimize(y.data());
+  }
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(2e-9 * m * shape.n * shape.k, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 /// Every gemm of a target-42m step, in order: 12 layers and the head, 84 MB in bf16.
@@ -245,6 +262,12 @@ void register_all() {
     for (auto _ : state) benchmark::DoNotOptimize(fma_chains(1000));
     state.counters["GFLOP/s"] = fma_peak() * 1e-9;
   })->UseRealTime();
+  for (const Shape& shape : kShapes)
+    for (const int m : {1, 6, 64})
+      benchmark::RegisterBenchmark(("Eigen/" + std::string(shape.name) + "/" + std::to_string(m)).c_str(),
+                                   run_eigen_gemm, shape, m)
+          ->UseRealTime()
+          ->Unit(benchmark::kMicrosecond);
   for (const DType dtype : {DType::bf16, DType::f32}) {
     const std::string type(dtype_name(dtype));
     for (const int m : {1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 512})

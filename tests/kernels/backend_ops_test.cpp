@@ -1,8 +1,10 @@
-// Every op of every backend against a float64 scalar reference, on odd, prime, one-row and no-row shapes.
+// Every op of every backend against a float64 reference (Eigen for products), on odd, prime, one-row and no-row shapes.
 
 #include <algorithm>
 #include <functional>
 #include <numbers>
+
+#include <Eigen/Dense>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -60,13 +62,12 @@ TEST_P(BackendOps, GemmMatchesFloat64) {
         DeviceArray device_bias(backend(), bias);
         backend().gemm(
             {.x = in.view(), .w = packed.get(), .bias = with_bias ? device_bias.data() : nullptr, .y = out.view()});
-        std::vector<double> want(size_t(s.m * s.n));
-        for (int i = 0; i < s.m; ++i)
-          for (int j = 0; j < s.n; ++j) {
-            double sum = with_bias ? bias[size_t(j)] : 0;
-            for (int c = 0; c < s.k; ++c) sum += double(x[size_t(i * s.k + c)]) * w.value[size_t(j * s.k + c)];
-            want[size_t(i * s.n + j)] = sum;
-          }
+        using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+        using RowMajorFloat = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+        const RowMajor rows = Eigen::Map<const RowMajorFloat>(x.data(), s.m, s.k).cast<double>();
+        RowMajor product = rows * Eigen::Map<const RowMajorFloat>(w.value.data(), s.n, s.k).cast<double>().transpose();
+        if (with_bias) product.rowwise() += Eigen::Map<const Eigen::RowVectorXf>(bias.data(), s.n).cast<double>();
+        const std::vector<double> want(product.data(), product.data() + product.size());
         EXPECT_LE(nmse(out.read(), want), tolerance_)
             << dtype_name(dtype) << " m " << s.m << " n " << s.n << " k " << s.k << " bias " << with_bias;
         in.read();
