@@ -1,10 +1,9 @@
 #pragma once
 // Runs the real binary and judges what a user would see.
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -34,7 +33,9 @@ inline ProcessResult runexp(const std::vector<std::string>& args, ProcessOptions
 }
 
 inline std::string described(const ProcessResult& result) {
-  return "exit code " + std::to_string(result.exit_code) + ", signal " + std::to_string(result.signal) + ", " + std::to_string(result.wall_s) + " s\nstdout: " + result.out.substr(0, 2000) + "\nstderr: " + result.err.substr(0, 2000);
+  return "exit code " + std::to_string(result.exit_code) + ", signal " + std::to_string(result.signal) + ", " +
+         std::to_string(result.wall_s) + " s\nstdout: " + result.out.substr(0, 2000) +
+         "\nstderr: " + result.err.substr(0, 2000);
 }
 
 inline bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -82,8 +83,10 @@ class Workspace {
            "  \"workload\": { \"requests\": 2 },\n"
            "  \"sampling\": { \"max_tokens\": 8 },\n"
            "  \"measure\": { \"repetitions\": 1, \"warmup_requests\": 1 },\n"
-           "  \"speculation\": { \"num_speculative_tokens\": 3 },\n" + more +
-           "  \"sweep\": { \"axes\": { \"engine.parallel.tp\": [1], \"speculation.proposer\": [\"none\", \"ngram\"] } },\n}\n";
+           "  \"speculation\": { \"num_speculative_tokens\": 3 },\n" +
+           more +
+           "  \"sweep\": { \"axes\": { \"engine.parallel.tp\": [1], \"speculation.proposer\": [\"none\", \"ngram\"] } "
+           "},\n}\n";
   }
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path config() const { return folder_ / "tiny.json"; }
@@ -93,7 +96,9 @@ class Workspace {
   /// A copy of a checkpoint folder below this one.
   std::filesystem::path copy_model(const std::filesystem::path& model, const std::string& name) const {
     std::filesystem::copy(model, folder_ / name);
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / name)) std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / name))
+      std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_write,
+                                   std::filesystem::perm_options::add);
     return folder_ / name;
   }
 

@@ -1,15 +1,15 @@
 #include "tests/support/run_process.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
 #include <sstream>
 #include <stdexcept>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace paceline::test {
 namespace {
@@ -18,6 +18,13 @@ constexpr int kPollMs = 20;
 
 void make_pipe(int (&ends)[2]) {
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
+}
+
+/// Reading end and writing end.
+void make_terminal(int (&ends)[2]) {
+  const winsize size{.ws_row = 30, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+  if (openpty(&ends[0], &ends[1], nullptr, nullptr, &size) != 0) throw std::runtime_error("openpty failed");
+  for (int fd : ends) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 void close_fd(int& fd) {
@@ -29,7 +36,8 @@ void close_fd(int& fd) {
 
 Process::Process(const std::vector<std::string>& argv, ProcessOptions options) : options_(std::move(options)) {
   int out[2], err[2];
-  make_pipe(out);
+  const bool terminal = options_.streams == Streams::terminal;
+  terminal ? make_terminal(out) : make_pipe(out);
   make_pipe(err);
   std::vector<char*> args;
   for (const std::string& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
@@ -41,12 +49,14 @@ Process::Process(const std::vector<std::string>& argv, ProcessOptions options) :
     setpgid(0, 0);
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
     const int null = open("/dev/null", O_RDONLY);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) _exit(126);
+    if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(terminal ? out[1] : err[1], 2) < 0) _exit(126);
     if (!options_.folder.empty() && chdir(options_.folder.c_str()) != 0) _exit(126);
     for (const std::string& entry : options_.environment) {
       const size_t at = entry.find('=');
-      if (at == std::string::npos) unsetenv(entry.c_str());
-      else setenv(entry.substr(0, at).c_str(), entry.c_str() + at + 1, 1);
+      if (at == std::string::npos)
+        unsetenv(entry.c_str());
+      else
+        setenv(entry.substr(0, at).c_str(), entry.c_str() + at + 1, 1);
     }
     execv(args[0], args.data());
     _exit(127);
@@ -74,16 +84,22 @@ void Process::send(int signal) {
 
 void Process::close_stdout() { close_fd(out_fd_); }
 
-double Process::seconds_since_start() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+double Process::seconds_since_start() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
 
 void Process::drain(int& fd, std::string& into) {
   char buffer[4096];
   while (fd >= 0) {
     const ssize_t n = read(fd, buffer, sizeof buffer);
-    if (n > 0) into.append(buffer, size_t(n));
-    else if (n < 0 && errno == EINTR) continue;
-    else if (n < 0 && errno == EAGAIN) return;
-    else close_fd(fd);
+    if (n > 0)
+      into.append(buffer, size_t(n));
+    else if (n < 0 && errno == EINTR)
+      continue;
+    else if (n < 0 && errno == EAGAIN)
+      return;
+    else
+      close_fd(fd);
   }
 }
 

@@ -1,19 +1,24 @@
 #pragma once
 // Runs a program as a user would: its exit code, its two streams, how long it took.
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace paceline::test {
+
+enum class Streams {
+  pipes,
+  terminal,  // stdout and stderr are one pseudo-terminal of 100 columns; all comes as `out`, with \r\n
+};
 
 struct ProcessOptions {
   std::filesystem::path folder;          // working folder; empty: the test's own
   std::vector<std::string> environment;  // "NAME=VALUE" sets, "NAME" removes
   double timeout_s = 20;                 // then SIGKILL and timed_out
+  Streams streams = Streams::pipes;
 };
 
 struct ProcessResult {

@@ -1,0 +1,283 @@
+// The commands beside `run`: what they print and the exit codes of good calls.
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/cli/runexp.h"
+
+namespace paceline::test {
+namespace {
+
+void expect_success(const ProcessResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_FALSE(holds(result.err, "error")) << result.err;
+}
+
+struct Checkpoint {
+  std::string folder;
+  std::vector<std::string> more;  // arguments
+};
+
+void PrintTo(const Checkpoint& checkpoint, std::ostream* out) { *out << checkpoint.folder; }
+
+class VerifyModel : public testing::TestWithParam<Checkpoint> {};
+
+TEST_P(VerifyModel, PassesOnOneRankAndOnRanks) {
+  for (const auto& [tp, pp] : {std::pair(1, 1), {2, 1}, {1, 2}, {2, 2}}) {
+    if (tp == 2 && holds(GetParam().folder, "linear-rope-bias")) continue;  // 3 KV heads
+    std::vector<std::string> args = {"verify-model", GetParam().folder, "--tp", std::to_string(tp),
+                                     "--pp",         std::to_string(pp)};
+    args.insert(args.end(), GetParam().more.begin(), GetParam().more.end());
+    const ProcessResult result = runexp(args);
+    expect_success(result);
+    EXPECT_TRUE(holds(result.out, ": pass (")) << result.out;
+    EXPECT_TRUE(holds(result.out, "tp " + std::to_string(tp) + " pp " + std::to_string(pp))) << result.out;
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Committed, VerifyModel,
+    testing::Values(Checkpoint{"tests/data/llama", {}}, Checkpoint{"tests/data/llama-gqa-tied", {}},
+                    Checkpoint{"tests/data/llama-linear-rope-bias", {}},
+                    Checkpoint{"tests/data/llama3-rope-scaling", {}},
+                    Checkpoint{"configs/models/target-7m", {"--golden", "tests/data/models_golden.json"}},
+                    Checkpoint{"configs/models/draft-600k", {"--golden", "tests/data/models_golden.json"}}),
+    [](const testing::TestParamInfo<Checkpoint>& each) {
+      std::string name = std::filesystem::path(each.param.folder).filename();
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+TEST(VerifyModel, AHeadCountThatTpDoesNotDivideNamesTheSizes) {
+  expect_failure(runexp({"verify-model", "tests/data/llama-linear-rope-bias", "--tp", "2"}), 2,
+                 {"num_key_value_heads 3", "tp 2", "use tp 1, 3"});
+}
+
+TEST(VerifyModel, ADamagedGoldenIsExitCode7) {
+  for (const char* const damage : {"token", "logit"}) {
+    const Workspace workspace;
+    const auto model = workspace.copy_model(kSource / "tests/data/llama", "model");
+    auto golden = nlohmann::json::parse(read_file(model / "golden.json"));
+    auto& token = golden["greedy"][1][3];
+    auto& logit = golden["last_logits"][1][7];
+    if (damage == std::string("token"))
+      token = (token.get<int>() + 1) % 500;
+    else
+      logit = logit.get<double>() + 1e-3;
+    write_file(model / "golden.json", golden.dump());
+    const ProcessResult result = runexp({"verify-model", model.string()});
+    EXPECT_EQ(result.exit_code, 7) << described(result);
+    EXPECT_TRUE(holds(result.out, "FAIL")) << result.out;
+    EXPECT_TRUE(holds(result.out, damage == std::string("token") ? "greedy 3 of 32 equal" : "1.00e-03")) << result.out;
+  }
+}
+
+TEST(Tokenize, PrintsIdsOneLineARecord) {
+  const Workspace workspace;
+  write_file(workspace.folder() / "text.txt", "The capital of France\n\nnaïve – 日本\n");
+  const ProcessResult result = runexp(
+      {"tokenize", "--tokenizer", "configs/models/target-7m", "--file", (workspace.folder() / "text.txt").string()});
+  expect_success(result);
+  const std::vector<std::string> lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 3u) << result.out;
+  EXPECT_EQ(lines[1], "");
+  for (const std::string& line : {lines[0], lines[2]}) {
+    std::istringstream in(line);
+    int id = -1, count = 0;
+    while (in >> id) {
+      EXPECT_TRUE(id >= 0 && id < 8193) << line;
+      ++count;
+    }
+    EXPECT_TRUE(in.eof()) << line;
+    EXPECT_GT(count, 2) << line;
+  }
+  EXPECT_EQ(runexp({"tokenize", "--tokenizer", "configs/models/draft-600k/tokenizer.json", "--file",
+                    (workspace.folder() / "text.txt").string()})
+                .out,
+            result.out)
+      << "a folder and a file, the same vocabulary";
+}
+
+TEST(Tokenize, MatchesTheGpt2Vectors) {
+  const char* const folder = std::getenv("PACELINE_SHARED");
+  const std::filesystem::path tokenizers =
+      (folder ? std::filesystem::path(folder) : kSource / ".." / "shared") / "tokenizers";
+  if (!std::filesystem::exists(tokenizers / "vectors/gpt-2.inp"))
+    GTEST_SKIP() << "tokenizers/vectors/gpt-2.inp is missing (PACELINE_SHARED)";
+  std::string records = read_file(tokenizers / "vectors/gpt-2.inp");
+  const std::vector<std::string> expected = lines_of(read_file(tokenizers / "vectors/gpt-2.out"));
+  const std::string separator = "\n__ggml_vocab_test__\n";
+  std::string text, ids;
+  size_t index = 0;
+  for (size_t at; (at = records.find(separator)) != std::string::npos;
+       records.erase(0, at + separator.size()), ++index) {
+    const std::string record = records.substr(0, at);
+    if (record.find('\n') != std::string::npos) continue;  // the command reads one record a line
+    text += record + "\n";
+    std::istringstream in(expected.at(index));
+    std::string line;
+    for (std::string id; in >> id;) line += (line.empty() ? "" : " ") + id;
+    ids += line + "\n";
+  }
+  ASSERT_GT(lines_of(ids).size(), 10u);
+  const Workspace workspace;
+  write_file(workspace.folder() / "text.txt", text);
+  const ProcessResult result = runexp({"tokenize", "--tokenizer", (tokenizers / "gpt2").string(), "--file",
+                                       (workspace.folder() / "text.txt").string()});
+  expect_success(result);
+  EXPECT_EQ(result.out, ids);
+}
+
+TEST(Generate, PrintsTheSameTextWithEveryProposerAndPlacement) {
+  const std::string prompt =
+      "Paris is the capital of France. Paris lies on the river Seine. What is the capital of France?";
+  const auto generate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", prompt, "--max_tokens", "24"});
+    const ProcessResult result = runexp(more);
+    expect_success(result);
+    EXPECT_TRUE(holds(result.err, " tok/s")) << result.err;
+    EXPECT_EQ(lines_of(result.err).size(), 1u) << result.err;
+    return result.out;
+  };
+  const std::string plain = generate({"--proposer", "none"});
+  EXPECT_GT(plain.size(), 5u);
+  EXPECT_TRUE(plain.ends_with("\n"));
+  EXPECT_FALSE(holds(plain, "<|end|>"));
+  for (const char* const proposer : {"none", "ngram", "draft"}) {
+    for (const char* const size : {"1", "2"})
+      EXPECT_EQ(generate({"--proposer", proposer, "--tp", size, "--pp", size, "-k", "3"}), plain)
+          << proposer << " tp and pp " << size;
+  }
+  EXPECT_EQ(generate({"--proposer", "draft", "--tp", "2"}), plain);
+  EXPECT_EQ(generate({"--proposer", "ngram", "--pp", "2"}), plain);
+}
+
+TEST(Generate, SamplesTheSameTextForTheSameSeed) {
+  const auto generate = [](const char* seed) {
+    return runexp({"generate", "Tell me a story about a dog.", "--temperature", "0.8", "--seed", seed, "--proposer",
+                   "draft", "--max-tokens", "32"})
+        .out;
+  };
+  const std::string first = generate("11");
+  EXPECT_GT(first.size(), 5u);
+  EXPECT_EQ(generate("11"), first);
+  EXPECT_NE(generate("12"), first);
+}
+
+TEST(Generate, RefusesAPromptThatDoesNotFit) {
+  std::string prompt;
+  for (int i = 0; i < 1500; ++i) prompt += "word ";
+  expect_failure(runexp({"generate", prompt}), 2, {"max_model_len 1024", "room for 1023"});
+}
+
+TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
+  const Workspace workspace;
+  write_file(workspace.config(), Workspace::config_text("  \"engine\": { \"parallel\": { \"pp\": 1 } },\n"));
+  const ProcessResult result = runexp({"plan", "configs/ngram_tp2.json", "--profile", "quick"});
+  expect_success(result);
+  EXPECT_LT(result.wall_s, 2 * time_factor());
+  for (const char* const piece : {"28 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ",
+                                  "rank 3: weights ", "KV ", "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1",
+                                  "28 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
+    EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
+  }
+  const ProcessResult skipping =
+      runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--set", "sweep.constraints=[\"tp == 1\"]"});
+  expect_success(skipping);
+  EXPECT_TRUE(holds(skipping.out, "skip tp2_pp1_none_c1")) << skipping.out;
+  EXPECT_TRUE(holds(skipping.out, "2 to run in 1 loads, 2 skipped")) << skipping.out;
+}
+
+TEST(Plan, NamesALoadThatCannotRun) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "tp=1,3"});
+  EXPECT_EQ(result.exit_code, 2) << described(result);
+  EXPECT_TRUE(holds(result.out, "run  tp1_pp1_none_c1")) << result.out;
+  EXPECT_EQ(lines_of(result.err).size(), 1u) << result.err;
+  EXPECT_TRUE(holds(result.err, "runexp: error: num_attention_heads 8")) << result.err;
+}
+
+TEST(Models, ListsTheBuiltInOnesFromAnywhereBelowTheRepository) {
+  const ProcessResult result = runexp({"models"}, {.folder = kSource / "configs/models",
+                                                   .environment = {"PACELINE_MODELS"},
+                                                   .timeout_s = 20,
+                                                   .streams = Streams::pipes});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  for (const char* const piece : {"builtin:target-7m", "builtin:draft-600k", "vocab 8193", "6 layers", "bfloat16"})
+    EXPECT_TRUE(holds(result.out, piece)) << piece << "\n" << result.out;
+  const ProcessResult named =
+      runexp({"models"}, {.folder = {},
+                          .environment = {"PACELINE_MODELS=" + (kSource / "tests/data").string()},
+                          .timeout_s = 20,
+                          .streams = Streams::pipes});
+  EXPECT_TRUE(holds(named.out, "llama-gqa-tied")) << named.out;
+}
+
+TEST(Models, AreFoundAboveTheProgramFromAnyFolder) {
+  const Workspace workspace;
+  const auto program = workspace.folder() / "build/release/runexp";
+  std::filesystem::create_directories(program.parent_path());
+  std::filesystem::copy_file(kRunexp, program);
+  const auto models = [&] {
+    return run_process({program.string(), "models"},
+                       {.folder = "/", .environment = {"PACELINE_MODELS"}, .timeout_s = 20, .streams = Streams::pipes});
+  };
+  const ProcessResult without = models();
+  EXPECT_EQ(without.exit_code, 0) << described(without);
+  EXPECT_TRUE(holds(without.err, "found no folder configs/models")) << without.err;
+  const ProcessResult generate =
+      run_process({program.string(), "generate", "hi"},
+                  {.folder = "/", .environment = {}, .timeout_s = 20, .streams = Streams::pipes});
+  expect_failure(generate, 2, {"builtin:target-7m", "found no folder configs/models", "run it in the repository"});
+  std::filesystem::create_directory_symlink(kSource / "configs", workspace.folder() / "configs");
+  const ProcessResult with = models();
+  EXPECT_TRUE(holds(with.out, "builtin:target-7m")) << described(with);
+}
+
+TEST(Help, EveryCommandMentionsItsOptions) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> commands = {
+      {"run", {"config", "--set", "--profile", "--axis", "--only", "--results", "--ui"}},
+      {"plan", {"config", "--set", "--profile", "--axis", "--only"}},
+      {"models", {}},
+      {"generate",
+       {"prompt", "--model", "--proposer", "--draft", "--num-speculative-tokens", "--max-tokens", "--temperature",
+        "--seed", "--tp", "--pp", "--raw"}},
+      {"tokenize", {"--tokenizer", "--file"}},
+      {"verify-model", {"dir", "--golden", "--tp", "--pp"}},
+      {"explain", {"topic"}},
+  };
+  const ProcessResult all = runexp({"--help"});
+  expect_success(all);
+  for (const auto& [command, options] : commands) {
+    EXPECT_TRUE(holds(all.out, "  " + command + " ")) << all.out;
+    const ProcessResult help = runexp({command, "--help"});
+    expect_success(help);
+    EXPECT_EQ(help.err, "");
+    EXPECT_TRUE(holds(help.out, "runexp " + command)) << help.out;
+    for (const std::string& option : options)
+      EXPECT_TRUE(holds(help.out, option)) << command << " " << option << "\n" << help.out;
+  }
+}
+
+TEST(Help, VersionAndExitCodes) {
+  const ProcessResult version = runexp({"--version"});
+  expect_success(version);
+  EXPECT_TRUE(version.out.starts_with("paceline 0.")) << version.out;
+  const ProcessResult codes = runexp({"explain", "exit-codes"});
+  expect_success(codes);
+  EXPECT_EQ(lines_of(codes.out).size(), 12u);
+  for (const char* const code : {"0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "6  ", "7  ", "8  ", "9  ", "130", "143"})
+    EXPECT_TRUE(holds(codes.out, code)) << code;
+}
+
+TEST(Output, AFullDiskBehindStdoutIsAnError) {
+  const ProcessResult result =
+      run_process({"/bin/sh", "-c", "exec \"$0\" explain exit-codes > /dev/full", kRunexp.string()});
+  EXPECT_EQ(result.exit_code, 6) << described(result);
+  EXPECT_TRUE(holds(result.err, "standard output: No space left on device")) << result.err;
+}
+
+}  // namespace
+}  // namespace paceline::test

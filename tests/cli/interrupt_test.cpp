@@ -1,0 +1,111 @@
+// Ctrl-C once finishes the pass and writes the results, twice stops now.
+
+#include <csignal>
+#include <optional>
+
+#include "tests/cli/runexp.h"
+
+namespace paceline::test {
+namespace {
+
+/// A run of many repetitions, or of one that takes long; sure to be under way when `ready` has returned.
+class LongRun {
+ public:
+  explicit LongRun(const std::vector<std::string>& more) {
+    std::vector<std::string> args = {
+        "run", workspace.config().string(), "--results", workspace.results().string(), "--ui", "plain"};
+    args.insert(args.end(), more.begin(), more.end());
+    process_.emplace(
+        runexp_argv(args),
+        ProcessOptions{
+            .folder = kSource, .environment = {}, .timeout_s = 30 * time_factor(), .streams = Streams::pipes});
+    // The folder shows that configuration and prompts are read; the passes begin right after.
+    for (int i = 0; i < 500 && process_->running() && !started(); ++i) process_->wait(0.02);
+    process_->wait(0.4 * time_factor());
+  }
+  Process& process() { return *process_; }
+
+  const Workspace workspace;
+
+ private:
+  bool started() const {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(workspace.results(), none)) {
+      if (std::filesystem::exists(entry.path() / "environment.json")) return true;
+    }
+    return false;
+  }
+  std::optional<Process> process_;
+};
+
+double seconds_to_end(Process& process, ProcessResult& result) {
+  const auto start = std::chrono::steady_clock::now();
+  result = process.finish();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void expect_interrupted(const LongRun& run) {
+  const nlohmann::json summary = run.workspace.summary();
+  EXPECT_EQ(summary.at("status"), "interrupted");
+  EXPECT_EQ(nlohmann::json::parse(read_file(run.workspace.results() / "latest/manifest.json")).at("status"),
+            "interrupted");
+  for (const auto& cell : summary.at("cells")) {
+    if (cell.at("status") == "done")
+      EXPECT_GT(cell.at("output_tok_s").get<double>(), 0);
+    else
+      EXPECT_TRUE(holds(cell.at("reason"), "interrupted")) << cell.at("reason");
+  }
+}
+
+const std::vector<std::string> kManyRepetitions = {"--set", "measure.repetitions=10000"};
+const std::vector<std::string> kLongPass = {"--set", "workload.requests=5000", "--set", "measure.warmup_requests=0",
+                                            "--set", "sampling.max_tokens=96"};
+
+TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
+  LongRun run(kManyRepetitions);
+  ASSERT_TRUE(run.process().running());
+  run.process().send(SIGINT);
+  ProcessResult result;
+  EXPECT_LT(seconds_to_end(run.process(), result), 3 * time_factor());
+  EXPECT_EQ(result.exit_code, 130) << described(result);
+  EXPECT_TRUE(holds(result.err, "stopping after this pass; interrupt again to stop now")) << result.err;
+  EXPECT_TRUE(holds(result.out, "report  ")) << result.out;
+  expect_interrupted(run);
+}
+
+TEST(Interrupt, TwiceStopsNow) {
+  LongRun run(kLongPass);
+  ASSERT_TRUE(run.process().running());
+  run.process().send(SIGINT);
+  EXPECT_TRUE(run.process().wait_for_stderr("interrupt again to stop now", 3 * time_factor()));
+  run.process().wait(0.3);
+  EXPECT_TRUE(run.process().running()) << "the first one waits for the end of the pass";
+  run.process().send(SIGINT);
+  ProcessResult result;
+  EXPECT_LT(seconds_to_end(run.process(), result), 3 * time_factor());
+  EXPECT_EQ(result.exit_code, 130) << described(result);
+  expect_interrupted(run);
+}
+
+TEST(Interrupt, TerminateAndHangUpAreOrderlyToo) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    LongRun run(kManyRepetitions);
+    ASSERT_TRUE(run.process().running());
+    run.process().send(signal);
+    const ProcessResult result = run.process().finish();
+    EXPECT_EQ(result.exit_code, 143) << described(result);
+    expect_interrupted(run);
+  }
+}
+
+TEST(Interrupt, GenerateEndsAtOnce) {
+  Process process(runexp_argv({"generate", "hi", "--max-tokens", "1000000", "--proposer", "none"}),
+                  {.folder = kSource, .environment = {}, .timeout_s = 20, .streams = Streams::pipes});
+  process.send(SIGINT);
+  ProcessResult result;
+  EXPECT_LT(seconds_to_end(process, result), 2 * time_factor());
+  EXPECT_EQ(result.signal, SIGINT) << described(result);
+}
+
+}  // namespace
+}  // namespace paceline::test

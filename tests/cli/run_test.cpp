@@ -1,0 +1,249 @@
+// `runexp run`: results on disk, streams, cells that fail, places and environments that are unusual.
+
+#include <algorithm>
+#include <set>
+#include <sys/stat.h>
+
+#include "tests/cli/runexp.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> run_args(const Workspace& workspace, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"run", workspace.config().string(), "--results", workspace.results().string()});
+  return more;
+}
+
+void expect_percentiles(const json& value, const char* name) {
+  for (const char* const key : {"p50", "p90", "p99"}) {
+    ASSERT_TRUE(value.contains(key)) << name << " " << key;
+    EXPECT_TRUE(value[key].is_number()) << name << " " << key;
+  }
+  EXPECT_LE(value["p50"], value["p90"]) << name;
+  EXPECT_LE(value["p90"], value["p99"]) << name;
+}
+
+TEST(Run, WritesACompleteResultsFolder) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp({workspace.config().string(), "--results", workspace.results().string()});  // a config path implies `run`
+  SCOPED_TRACE(described(result));
+  ASSERT_EQ(result.exit_code, 0);
+  std::set<std::string> files;
+  const auto latest = std::filesystem::canonical(workspace.results() / "latest");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(latest)) {
+    if (entry.is_regular_file()) files.insert(entry.path().lexically_relative(latest).string());
+  }
+  EXPECT_EQ(files, (std::set<std::string>{
+                       "config.resolved.json", "environment.json", "manifest.json", "summary.json", "summary.csv",
+                       "summary.md", "report.html", "cells/000_tp1_pp1_none_c1/cell.json",
+                       "cells/000_tp1_pp1_none_c1/requests.jsonl", "cells/001_tp1_pp1_ngram_k3_c1/cell.json",
+                       "cells/001_tp1_pp1_ngram_k3_c1/requests.jsonl"}));
+
+  const json summary = workspace.summary();
+  EXPECT_EQ(summary.at("status"), "done");
+  EXPECT_EQ(summary.at("schema"), "paceline.summary");
+  ASSERT_EQ(summary.at("cells").size(), 2u);
+  for (const json& cell : summary.at("cells")) {
+    SCOPED_TRACE(cell.at("id"));
+    const bool speculates = cell.at("axes").at("proposer") != "none";
+    EXPECT_EQ(cell.at("status"), "done");
+    EXPECT_EQ(cell.at("axes").at("tp"), 1);
+    EXPECT_EQ(cell.at("axes").at("pp"), 1);
+    EXPECT_EQ(cell.at("axes").at("concurrency"), 1);
+    EXPECT_EQ(cell.at("axes").at("num_speculative_tokens"), speculates ? json(3) : json(nullptr));
+    EXPECT_GT(cell.at("output_tok_s").get<double>(), 0);
+    EXPECT_GT(cell.at("speedup").get<double>(), 0);
+    EXPECT_GE(cell.at("tokens_per_target_forward").get<double>(), 1);
+    for (const char* const key : {"ttft_ms", "tpot_ms", "itl_ms"}) expect_percentiles(cell.at(key), key);
+    for (const char* const key : {"mean_acceptance_length", "draft_acceptance_rate", "draft_coverage"})
+      EXPECT_EQ(cell.at(key).is_number(), speculates) << key;
+    EXPECT_TRUE(cell.at("acceptance_per_position").is_array());
+    EXPECT_EQ(cell.at("acceptance_per_position").empty(), !speculates);
+    EXPECT_EQ(cell.at("certificate").at("status"), speculates ? "pass" : "baseline");
+    EXPECT_TRUE(cell.at("certificate").at("method").is_string());
+    EXPECT_EQ(cell.at("certificate").at("tokens_checked"), cell.at("output_tokens"));
+    EXPECT_EQ(cell.at("output_tokens"), 16);
+    const json& effective = cell.at("effective");
+    EXPECT_EQ(effective.at("tp"), 1);
+    EXPECT_EQ(effective.at("proposer"), cell.at("axes").at("proposer"));
+    EXPECT_EQ(effective.at("dtype"), "bfloat16");
+    for (const char* const phase : {"draft", "verify", "sample", "schedule", "communicate", "bubble"})
+      EXPECT_GE(cell.at("phase_ms_per_step").at(phase).get<double>(), 0) << phase;
+    const std::string folder =
+        std::string("cells/") + (speculates ? "001_" : "000_") + cell.at("id").get<std::string>();
+    const std::vector<std::string> records = lines_of(read_file(latest / folder / "requests.jsonl"));
+    EXPECT_EQ(records.size(), 2u);
+    for (const std::string& record : records) EXPECT_TRUE(json::parse(record).is_object());
+  }
+  for (const char* const file : {"config.resolved.json", "environment.json", "manifest.json"})
+    EXPECT_TRUE(json::parse(read_file(latest / file)).is_object()) << file;
+  EXPECT_EQ(json::parse(read_file(latest / "manifest.json")).at("status"), "done");
+
+  // The report needs no network: no address but the names of XML namespaces.
+  std::string report = read_file(latest / "report.html");
+  EXPECT_TRUE(holds(report, "<svg"));
+  EXPECT_TRUE(holds(report, "tp1 pp1 ngram"));
+  for (const std::string name : {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}) {
+    for (size_t at; (at = report.find(name)) != std::string::npos;) report.erase(at, name.size());
+  }
+  for (const char* const address : {"http://", "https://", "src=\"//", "href=\"//", "@import"})
+    EXPECT_FALSE(holds(report, address)) << address;
+
+  // Data on stdout, progress on stderr, no control characters without a terminal.
+  EXPECT_TRUE(holds(result.out, "report  "));
+  EXPECT_TRUE(holds(result.out, "Lossless: 1 cell certified"));
+  EXPECT_EQ(lines_of(result.err).size(), 2u);
+  EXPECT_TRUE(holds(result.err, "[1/2] done"));
+  EXPECT_TRUE(holds(result.err, "[2/2] done"));
+  for (const std::string* stream : {&result.out, &result.err})
+    EXPECT_EQ(stream->find_first_of("\x1b\r\t"), std::string::npos);
+}
+
+TEST(Run, UnderscoresAndOverridesInAnyPlaceAreTaken) {
+  const Workspace workspace;
+  const std::string repetitions = "--set=measure.warmup_requests=0";
+  const ProcessResult result = runexp({"run", "--set", "sampling.max_tokens=4", repetitions, "--ui=quiet", "--axis",
+                                       "k=2", workspace.config().string(), "--results", workspace.results().string()});
+  ASSERT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_EQ(result.err, "");
+  for (const json& cell : workspace.summary().at("cells")) EXPECT_EQ(cell.at("output_tokens"), 8);
+  EXPECT_EQ(workspace.summary().at("cells")[1].at("axes").at("num_speculative_tokens"), 2);
+  const ProcessResult same = runexp({"generate", "hi", "--num_speculative_tokens=2", "--max_tokens", "3"});
+  EXPECT_EQ(same.exit_code, 0) << described(same);
+}
+
+TEST(Run, ACellThatCannotRunIsRecordedAndTheSweepGoesOn) {
+  const Workspace workspace;
+  for (const char* const order : {"tp=1,3", "tp=3,1"}) {
+    const ProcessResult result = runexp(run_args(workspace, {"--axis", order}));
+    SCOPED_TRACE(described(result));
+    EXPECT_EQ(result.exit_code, 1);
+    const json summary = workspace.summary();
+    EXPECT_EQ(summary.at("status"), "failed_cells");
+    EXPECT_EQ(summary.at("num_done"), 2);
+    EXPECT_EQ(summary.at("num_failed"), 2);
+    ASSERT_EQ(summary.at("cells").size(), 4u);
+    for (const json& cell : summary.at("cells")) {
+      const bool fails = cell.at("axes").at("tp") == 3;
+      EXPECT_EQ(cell.at("status"), fails ? "failed" : "done");
+      if (!fails) continue;
+      EXPECT_TRUE(holds(cell.at("reason"), "num_attention_heads 8 is not divisible by tp 3"));
+      EXPECT_TRUE(cell.at("output_tok_s").is_null());
+    }
+    EXPECT_TRUE(holds(result.out, "2 of 4 cells failed"));
+    EXPECT_TRUE(holds(result.err, "failed  tp3_pp1_none_c1: num_attention_heads 8"));
+    EXPECT_TRUE(holds(read_file(workspace.results() / "latest/summary.md"), "num_attention_heads 8"));
+  }
+}
+
+TEST(Run, OneBrokenLoadIsOneFailureOfTheSweep) {
+  const Workspace workspace;
+  // 4 cells of tp 3 come first; with max_failures 2 they must not end the sweep before tp 1.
+  const ProcessResult result =
+      runexp(run_args(workspace, {"--axis", "tp=3,1", "--axis", "k=1..3", "--set", "sweep.max_failures=2"}));
+  EXPECT_EQ(result.exit_code, 1) << described(result);
+  EXPECT_EQ(workspace.summary().at("num_failed"), 4);
+  EXPECT_EQ(workspace.summary().at("num_done"), 4);
+}
+
+TEST(Run, ASweepThatStopsNamesWhatItLeftOut) {
+  const Workspace workspace;
+  const ProcessResult result = runexp(run_args(workspace, {"--axis", "tp=3,1", "--set", "sweep.on_error=stop"}));
+  EXPECT_EQ(result.exit_code, 1) << described(result);
+  for (const json& cell : workspace.summary().at("cells")) {
+    if (cell.at("axes").at("tp") == 3) continue;
+    EXPECT_EQ(cell.at("status"), "skipped");
+    EXPECT_EQ(cell.at("reason"), "not run: the sweep stopped after 1 failure");
+  }
+}
+
+TEST(Run, AResultsFolderThatCannotBeWrittenIsExitCode6) {
+  const Workspace workspace;
+  const std::string inside_file = (workspace.config() / "results").string();
+  expect_failure(runexp({"run", workspace.config().string(), "--results", inside_file}), 6,
+                 {workspace.config().string(), "Not a directory", "--results"});
+  std::filesystem::path read_only = "/proc/paceline-results";  // root may write into any other folder
+  if (geteuid() != 0) {
+    read_only = workspace.folder() / "read-only";
+    std::filesystem::create_directory(read_only);
+    chmod(read_only.c_str(), 0555);
+  }
+  expect_failure(runexp({"run", workspace.config().string(), "--results", read_only.string()}), 6,
+                 {read_only.string(), "--results"});
+}
+
+TEST(Run, AFileInTheWayOfLatestIsNamedAndKept) {
+  const Workspace workspace;
+  std::filesystem::create_directory(workspace.results());
+  write_file(workspace.results() / "latest", "mine");
+  const ProcessResult result = runexp(run_args(workspace));
+  EXPECT_EQ(result.exit_code, 6) << described(result);
+  EXPECT_TRUE(holds(result.err, (workspace.results() / "latest").string() + ": exists and is no symbolic link"))
+      << result.err;
+  EXPECT_EQ(read_file(workspace.results() / "latest"), "mine");
+}
+
+TEST(Run, AClosedStdoutIsNoCrash) {
+  const Workspace workspace;
+  Process process(runexp_argv(run_args(workspace)),
+                  {.folder = kSource, .environment = {}, .timeout_s = 20 * time_factor(), .streams = Streams::pipes});
+  process.close_stdout();
+  const ProcessResult result = process.finish();
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_EQ(workspace.summary().at("status"), "done");
+}
+
+TEST(Run, PathsWithSpacesQuotesAndANewlineWork) {
+  const Workspace workspace("a b\n\"c\" 'd' ü");
+  const ProcessResult result = runexp(run_args(workspace));
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_EQ(workspace.summary().at("status"), "done");
+  expect_failure(runexp({"run", (workspace.folder() / "none.json").string()}), 2, {"none.json"});
+}
+
+TEST(Run, ATerminalGetsALiveRegionUnlessNoColorOrPlainIsAsked) {
+  const auto run = [](std::vector<std::string> environment, std::vector<std::string> more = {}) {
+    const Workspace workspace;
+    environment.insert(environment.end(), {"CI", "TERM=xterm-256color"});
+    const ProcessResult result =
+        runexp(run_args(workspace, std::move(more)),
+               {.folder = {}, .environment = environment, .timeout_s = 20, .streams = Streams::terminal});
+    EXPECT_EQ(result.exit_code, 0) << described(result);
+    EXPECT_TRUE(holds(result.out, "Lossless: 1 cell certified")) << result.out;
+    return result.out;
+  };
+  EXPECT_TRUE(holds(run({"NO_COLOR"}), "\x1b["));
+  EXPECT_FALSE(holds(run({"NO_COLOR=1"}), "\x1b"));
+  const std::string plain = run({"NO_COLOR"}, {"--ui", "plain"});
+  EXPECT_TRUE(holds(plain, "[2/2] done")) << plain;
+  EXPECT_FALSE(holds(plain, "\x1b[2K")) << plain;
+}
+
+TEST(Run, LocaleTimeZoneAndNoColorChangeNoNumber) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp(run_args(workspace),
+             {.folder = {},
+              .environment = {"LC_ALL=de_DE.UTF-8", "LANG=de_DE.UTF-8", "TZ=Asia/Kathmandu", "NO_COLOR=1"},
+              .timeout_s = 20,
+              .streams = Streams::pipes});
+  ASSERT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
+  const std::vector<std::string> rows = lines_of(read_file(workspace.results() / "latest/summary.csv"));
+  ASSERT_EQ(rows.size(), 3u);
+  for (const std::string& row : rows)
+    EXPECT_EQ(std::count(row.begin(), row.end(), ','), std::count(rows[0].begin(), rows[0].end(), ',')) << row;
+  const json summary = workspace.summary();
+  EXPECT_TRUE(summary.at("started_at").get<std::string>().ends_with("Z"));
+  EXPECT_EQ(summary.at("cells")[1].at("output_hashes").size(), 1u);
+  const Workspace plain;
+  ASSERT_EQ(runexp(run_args(plain)).exit_code, 0);
+  EXPECT_EQ(plain.summary().at("config_hash"), summary.at("config_hash"));
+  EXPECT_EQ(plain.summary().at("cells")[1].at("output_hashes"), summary.at("cells")[1].at("output_hashes"));
+}
+
+}  // namespace
+}  // namespace paceline::test
