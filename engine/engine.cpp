@@ -210,7 +210,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
     return;
   }
   const int num_accepted = int(verdict.path.size());
-  ++counters_.target_forwards;
+  ++counters_.verdicts;
   if (verdict.num_drafts > 0) {
     ++counters_.drafts;
     counters_.drafted += verdict.num_drafts;

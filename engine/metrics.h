@@ -20,7 +20,7 @@ struct PhaseSeconds {
 
 struct EngineCounters {
   int64_t steps = 0;            // batches collected
-  int64_t target_forwards = 0;  // per sequence: steps in which it wanted a verdict
+  int64_t verdicts = 0;            // (sequence, step) pairs that emitted
   int64_t drafts = 0;           // of those, with at least one draft
   int64_t drafted = 0;          // draft tokens verified
   int64_t accepted = 0;

@@ -14,6 +14,7 @@
 #include "experiments/repetition.h"
 #include "experiments/suggest.h"
 #include "experiments/verify_model.h"
+#include "kernels/cpu/cores.h"
 
 namespace paceline {
 namespace {
@@ -103,7 +104,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   config.sampling.max_tokens = command.max_tokens;
   derive_paths(config);
   const int ranks = command.tp * command.pp;
-  EngineLoad load(config, {.threads_per_rank = std::max(1, available_cores() / ranks),
+  EngineLoad load(config, {.threads_per_rank = std::max(1, usable_cores() / ranks),
                            .max_draft_len = config.speculation.num_speculative_tokens,
                            .max_concurrency = 1});
   const bool chat = !command.raw && ChatTemplate::exists(config.engine.target.directory);
@@ -129,7 +130,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const EngineCounters& counters = engine->counters();
   fmt::print(stderr, "{} tokens in {:.2f} s ({:.0f} tok/s); {} passes of the target, {} of {} drafts accepted\n",
-             counters.emitted, seconds, double(counters.emitted) / seconds, counters.target_forwards, counters.accepted,
+             counters.emitted, seconds, double(counters.emitted) / seconds, counters.verdicts, counters.accepted,
              counters.drafted);
   return ExitCode::ok;
 }
@@ -154,7 +155,7 @@ ExitCode verify_model_command(const std::filesystem::path& dir, const std::files
                                                  .golden = golden,
                                                  .tp = tp,
                                                  .pp = pp,
-                                                 .threads_per_rank = std::max(1, available_cores() / (tp * pp))});
+                                                 .threads_per_rank = std::max(1, usable_cores() / (tp * pp))});
   fmt::print("{}", report.summary);
   return report.passed ? ExitCode::ok : ExitCode::correctness;
 }

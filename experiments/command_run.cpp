@@ -10,6 +10,7 @@
 #include "experiments/progress_log.h"
 #include "experiments/report_text.h"
 #include "experiments/runner.h"
+#include "kernels/cpu/cores.h"
 
 namespace paceline {
 
@@ -36,7 +37,7 @@ ExitCode run_command(const RunCommand& command) {
 
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides) {
   const LoadedConfig loaded = load_config(config, overrides);
-  const std::vector<Cell> cells = expand(loaded, {.devices = available_cores(), .is_cpu = true});
+  const std::vector<Cell> cells = expand(loaded, {.devices = usable_cores(), .is_cpu = true});
   constexpr double kMiB = 1024.0 * 1024.0;
   int num_skipped = 0, num_loads = 0;
   std::optional<Error> problem;  // the first one
@@ -56,8 +57,8 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
       fmt::print("load {}: {} tp{} pp{}, {} threads a rank{}\n", num_loads, cell.config.engine.target.path, parallel.tp,
                  parallel.pp, limits.threads_per_rank,
-                 threads > available_cores()
-                     ? fmt::format(", oversubscribed ({} threads on {} cores)", threads, available_cores())
+                 threads > usable_cores()
+                     ? fmt::format(", oversubscribed ({} threads on {} cores)", threads, usable_cores())
                      : "");
       try {
         // The load is planned as the runner opens it: with the draft model when one of its cells drafts.

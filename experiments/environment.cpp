@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sched.h>
 #include <sstream>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "experiments/results.h"
+#include "kernels/cpu/cores.h"
 
 namespace paceline {
 
@@ -140,13 +140,6 @@ std::string build_type() {
   return assertions ? "with assertions" : "release";
 }
 
-int affinity_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, CPU_COUNT(&set));
-}
-
 }  // namespace
 
 std::string utc_now() {
@@ -156,12 +149,6 @@ std::string utc_now() {
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text.data();
-}
-
-int available_cores() {
-  int cores = affinity_cores();
-  if (const auto quota = cgroup_cpus()) cores = std::min(cores, std::max(1, static_cast<int>(std::floor(*quota))));
-  return cores;
 }
 
 json collect_environment() {
@@ -178,7 +165,7 @@ json collect_environment() {
               {"isa", isa_of(cpuinfo)},
               {"architecture", system.machine},
               {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)},
-              {"cores_available", available_cores()},
+              {"cores_available", usable_cores()},
               {"cgroup_cpus", quota ? json(*quota) : json(nullptr)},
               {"memory_total_bytes", meminfo_bytes(meminfo, "MemTotal")},
               {"memory_available_bytes", meminfo_bytes(meminfo, "MemAvailable")},

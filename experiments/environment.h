@@ -16,7 +16,4 @@ nlohmann::json collect_environment();
 /// Now in UTC, "2026-11-21T09:30:12Z".
 std::string utc_now();
 
-/// Cores this process may use: the smallest of the affinity mask and the cgroup's quota (rounded down, at least 1).
-int available_cores();
-
 }  // namespace paceline

@@ -45,8 +45,8 @@ void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) 
 
 RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requests) {
   const EngineCounters& counters = engine.counters();
-  RunCounters out{.steps = counters.target_forwards,
-                  .verify_steps = counters.target_forwards - num_requests,
+  RunCounters out{.steps = counters.verdicts,
+                  .verify_steps = counters.verdicts - num_requests,
                   .target_forwards = counters.steps,
                   .drafts = counters.drafts,
                   .drafted = counters.drafted,

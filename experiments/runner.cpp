@@ -15,6 +15,7 @@
 #include "experiments/report_text.h"
 #include "experiments/results_store.h"
 #include "experiments/summary.h"
+#include "kernels/cpu/cores.h"
 #include "speculative/vocabulary.h"
 
 namespace paceline {
@@ -293,7 +294,7 @@ void check_some_cell_can_run(Sweep& sweep, const std::vector<std::vector<size_t>
 
 LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key) {
   LoadLimits limits;
-  const int automatic = auto_threads_per_rank(cells, available_cores());
+  const int automatic = auto_threads_per_rank(cells, usable_cores());
   for (const Cell& cell : cells) {
     if (cell.load_key != load_key || cell.skip_reason) continue;
     limits.threads_per_rank = cell.config.engine.parallel.threads_per_rank.value_or(automatic);
@@ -326,7 +327,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   Sweep sweep{.loaded = loaded,
               .progress = progress,
               .options = options,
-              .cells = expand(loaded, {.devices = available_cores(), .is_cpu = true}),
+              .cells = expand(loaded, {.devices = usable_cores(), .is_cpu = true}),
               .run = {},
               .folder = nullptr,
               .prompts = {},

@@ -46,7 +46,7 @@ void run_cell(const FakeRigOptions& options, bool ignore_eos, Total& total) {
   rig.run();
   rig.expect_all_texts();
   const EngineCounters& c = rig.engine->counters();
-  EXPECT_EQ(c.emitted + rig.num_truncated, c.accepted + c.target_forwards);
+  EXPECT_EQ(c.emitted + rig.num_truncated, c.accepted + c.verdicts);
   EXPECT_EQ(c.accepted, rig.num_accepted);
   int64_t emitted = 0;
   for (const auto& [id, text] : rig.output) emitted += int64_t(text.size());
@@ -59,7 +59,7 @@ void run_cell(const FakeRigOptions& options, bool ignore_eos, Total& total) {
   }
   EXPECT_EQ(accepted_at, c.accepted);
   EXPECT_EQ(proposed_at, c.drafted);
-  EXPECT_LE(c.drafts, c.target_forwards);
+  EXPECT_LE(c.drafts, c.verdicts);
   EXPECT_EQ(c.steps, int64_t(rig.model.batches().size()));
   if (c.preemptions == 0) {
     EXPECT_LE(c.prompt_tokens_computed, prompt_tokens);
@@ -171,7 +171,7 @@ TEST(Engine, TheDraftLengthMayChangeFromStepToStep) {
     rig.run();
     rig.expect_all_texts();
     EXPECT_GT(rig.engine->counters().accepted, 20);
-    EXPECT_GT(rig.engine->counters().target_forwards, rig.engine->counters().drafts);
+    EXPECT_GT(rig.engine->counters().verdicts, rig.engine->counters().drafts);
   }
 }
 

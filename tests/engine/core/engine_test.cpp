@@ -101,7 +101,7 @@ TEST(EngineCounters, PerfectDraftsAreAllAccepted) {
   rig.run();
   rig.expect_all_texts();
   const EngineCounters& c = rig.engine->counters();
-  EXPECT_EQ(c.target_forwards, 6);
+  EXPECT_EQ(c.verdicts, 6);
   EXPECT_EQ(c.drafts, 5);
   EXPECT_EQ(c.drafted, 20);
   EXPECT_EQ(c.accepted, 20);

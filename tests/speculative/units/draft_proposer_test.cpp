@@ -70,13 +70,13 @@ TEST(DraftProposer, AShortModelStopsDrafting) {
   const DraftRun run = run_draft({.max_model_len = 20}, 4);
   EXPECT_EQ(run.counters.accepted, run.counters.drafted);
   EXPECT_GT(run.counters.drafted, 0);
-  EXPECT_LT(run.counters.drafts, run.counters.target_forwards / 2);
+  EXPECT_LT(run.counters.drafts, run.counters.verdicts / 2);
 }
 
 TEST(DraftProposer, ASmallPoolDraftsLess) {
   const DraftRun run = run_draft({}, 4, 9);
   EXPECT_EQ(run.counters.accepted, run.counters.drafted);
-  EXPECT_LT(run.counters.drafts, run.counters.target_forwards - 5);
+  EXPECT_LT(run.counters.drafts, run.counters.verdicts - 5);
 }
 
 // NaN in the draft model: fewer drafts, the same text.
