@@ -74,7 +74,7 @@ timed "release tests" run_tests release
 
 # Minutes each under ASan, over code that the rest of the matrix and the mutant tests run as well. The program's own
 # tests (test_cli) bound wall time and start it hundreds of times: the parsers behind it have their unit tests here.
-asan_too_slow='RejectionTest|DraftCacheWithoutTheRefillRow|FreshCache|EveryMutantIsCaught'
+asan_too_slow='RejectionTest|DraftCacheWithoutTheRefillRow|FreshCache|EveryMutantIsCaught|^regression$'
 
 if [ "$all" -eq 1 ]; then
   export PACELINE_MATRIX_TOKENS=5000
