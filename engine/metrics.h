@@ -19,10 +19,10 @@ struct PhaseSeconds {
 };
 
 struct EngineCounters {
-  int64_t steps = 0;            // batches collected
-  int64_t verdicts = 0;            // (sequence, step) pairs that emitted
-  int64_t drafts = 0;           // of those, with at least one draft
-  int64_t drafted = 0;          // draft tokens verified
+  int64_t steps = 0;     // batches collected
+  int64_t verdicts = 0;  // (sequence, step) pairs that emitted
+  int64_t drafts = 0;    // of those, with at least one draft
+  int64_t drafted = 0;   // draft tokens verified
   int64_t accepted = 0;
   int64_t emitted = 0;  // output tokens
   int64_t prompt_tokens_computed = 0;

@@ -5,7 +5,8 @@
 namespace paceline {
 
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions&) {
-  fail(ExitCode::device, "device cuda:{}: this build has no CUDA backend; build with `cmake --preset cuda` or use backend cpu", device);
+  fail(ExitCode::device,
+       "device cuda:{}: this build has no CUDA backend; build with `cmake --preset cuda` or use backend cpu", device);
 }
 
 int num_cuda_devices() { return 0; }
