@@ -26,7 +26,7 @@ std::vector<bench::Region> packed_regions(const ShardWeights& weights) {
   std::vector<bench::Region> regions;
   const auto add = [&](const Weight& weight) {
     const auto* packed = dynamic_cast<const CpuWeight*>(weight.get());
-    if (packed) regions.push_back({static_cast<const char*>(packed->memory.data()), packed->bytes});
+    if (packed) regions.push_back({packed->memory.data, packed->bytes});
   };
   if (weights.embed != weights.head) add(weights.embed);
   for (const LayerWeights& layer : weights.layers) {

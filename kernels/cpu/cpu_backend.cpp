@@ -67,7 +67,7 @@ void CpuBackend::download(void* to, const void* from, size_t bytes) {
 }
 
 Weight CpuBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) {
-  std::shared_ptr<CpuWeight> weight = pack_weight(stacked_rows, spec, kernels_, pool_);
+  std::shared_ptr<CpuWeight> weight = pack_weight(stacked_rows, spec, kernels_, pool_, weight_arena_);
   weight->bytes_alive = weight_bytes_;
   weight_bytes_->fetch_add(weight->bytes);
   return weight;
@@ -108,7 +108,7 @@ void CpuBackend::embed(const EmbedArgs& args) {
       const int64_t at = token - args.row_begin;
       float* out = args.out.f32_row(row);
       if (token >= 0 && at >= 0 && at < table.n)
-        unpack(table.memory.data(), at, table.k, table.k_chunks, out);
+        unpack(table.memory.data, at, table.k, table.k_chunks, out);
       else
         std::fill(out, out + table.k, -0.0f);
     }

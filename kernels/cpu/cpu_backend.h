@@ -13,6 +13,7 @@
 #include "kernels/cpu/mapped_memory.h"
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/weight_arena.h"
 
 namespace paceline {
 
@@ -54,6 +55,7 @@ class CpuBackend final : public Backend {
   std::unordered_map<void*, MappedMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
+  WeightArena weight_arena_;
   MappedMemory gemm_tiles_;
   CpuAttention attention_;
   std::vector<std::unique_ptr<RopeTable>> rope_tables_;  // one per frequency set in use: a handful

@@ -63,7 +63,7 @@ StorageIndex storage_index(DType dtype) {
 }
 
 std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
-                                       const CpuKernels& kernels, ThreadPool& pool) {
+                                       const CpuKernels& kernels, ThreadPool& pool, WeightArena& arena) {
   PACELINE_CHECK(!parts.empty(), "a packed weight needs at least one part, found {}", parts.size());
   PACELINE_CHECK(spec.k_chunks == 1 || spec.k_chunks == 2 || spec.k_chunks == 4 || spec.k_chunks == 8, "k_chunks {}",
                  spec.k_chunks);
@@ -87,10 +87,10 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const 
   const int64_t num_panels = panels_each * (spec.pair_panels ? 2 : 1);
   const int64_t panel_bytes = weight->k * kPanel * int64_t(dtype_bytes(spec.dtype));
   weight->bytes = size_t(num_panels * panel_bytes);
-  weight->memory = MappedMemory(weight->bytes);
+  weight->memory = arena.take(weight->bytes);
   const StorageIndex target = storage_index(spec.dtype);
   pool.parallel_for(num_panels, [&](int64_t panel, int) {
-    void* to = static_cast<char*>(weight->memory.data()) + panel * panel_bytes;
+    void* to = weight->memory.data + panel * panel_bytes;
     if (spec.pair_panels)
       pack_rows_of(parts.subspan(size_t(panel % 2), 1), panel / 2 * kPanel, target, spec.k_chunks, kernels, to);
     else

@@ -8,13 +8,13 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/mapped_memory.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/weight_arena.h"
 
 namespace paceline {
 
 struct CpuWeight final : PackedWeight {
-  MappedMemory memory;
+  WeightMemory memory;
   std::shared_ptr<std::atomic<size_t>> bytes_alive;  // of the backend that packed it
 
   ~CpuWeight() override {
@@ -25,8 +25,8 @@ struct CpuWeight final : PackedWeight {
 /// Index of a storage type in the kernel tables; throws for types that weights and KV cannot have.
 StorageIndex storage_index(DType dtype);
 
-/// Contract: Backend::pack. Panels are packed in parallel.
+/// Contract: Backend::pack. Panels are packed in parallel, into memory of `arena`.
 std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
-                                       const CpuKernels& kernels, ThreadPool& pool);
+                                       const CpuKernels& kernels, ThreadPool& pool, WeightArena& arena);
 
 }  // namespace paceline

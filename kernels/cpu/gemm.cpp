@@ -44,7 +44,7 @@ void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool,
 
   GemmWork work{.num_rows = num_rows,
                 .num_tiles = (num_rows + kernels.max_tile_rows - 1) / kernels.max_tile_rows,
-                .w = w.memory.data(),
+                .w = w.memory.data,
                 .k = w.k,
                 .k_chunks = w.k_chunks,
                 .bias = args.bias,

@@ -1,0 +1,31 @@
+#pragma once
+// Where packed weights lie: one after the other in large mappings. Matrices below 2 MiB get huge pages this way too,
+// and a stream that reads ahead runs from one matrix into the next.
+
+#include <cstddef>
+#include <memory>
+
+#include "kernels/cpu/mapped_memory.h"
+
+namespace paceline {
+
+/// A piece of a slab, zero on first touch. The slab is unmapped with its last piece.
+struct WeightMemory {
+  std::shared_ptr<const MappedMemory> slab;
+  char* data = nullptr;  // aligned to 64 bytes
+};
+
+/// Threads: take() is called by one thread at a time; pieces may die on any.
+class WeightArena {
+ public:
+  static constexpr size_t kSlabBytes = size_t{64} << 20;
+
+  /// Throws Error(device) when the system has no memory left. A piece of kSlabBytes or more has a slab of its own.
+  WeightMemory take(size_t bytes);
+
+ private:
+  std::shared_ptr<const MappedMemory> slab_;  // the one that is being filled
+  size_t used_ = 0;                           // bytes of it
+};
+
+}  // namespace paceline
