@@ -13,16 +13,20 @@ constexpr int vectors_for(int lines) {
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-/// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L].
+/// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L]. Fetches the vectors `ahead` meanwhile: pages
+/// are too short for the hardware to run ahead.
 template <class T, int L, int V>
-void score_vectors(const T* const* key, int64_t d_stride, const float* q, int k_dim, float* score) {
+void score_vectors(const T* const* key, const T* const* ahead, int64_t d_stride, const float* q, int k_dim,
+                   float* score) {
   F32x16 sum[V * L];  // flat: see gemm_tile
-  const T* from[V];
-  for (int v = 0; v < V; ++v) from[v] = key[v];
+  const T *from[V], *next[V];
+  for (int v = 0; v < V; ++v) from[v] = key[v], next[v] = ahead[v];
 #pragma GCC unroll 24
   for (int j = 0; j < V * L; ++j) sum[j] = F32x16(0.0f);
   for (int d = 0; d < k_dim; ++d, q += L) {
     F32x16 k[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) prefetch_l2(next[v] + d * d_stride);
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) k[v] = load(from[v] + d * d_stride);
 #pragma GCC unroll 24
@@ -32,14 +36,17 @@ void score_vectors(const T* const* key, int64_t d_stride, const float* q, int k_
   for (int j = 0; j < V * L; ++j) store(score + j % L * kChunkKeys + j / L * 16, sum[j]);
 }
 
-/// o[L][V * 16] += weight[L][key] * value[key], key by key. Row of key i: value + i * v_stride.
+/// o[L][V * 16] += weight[L][key] * value[key], key by key. Row of key i: value + i * v_stride; fetches the rows from
+/// `ahead` meanwhile.
 template <class T, int L, int V>
-void add_values(const T* value, int64_t v_stride, int num_keys, const float* weight, float* o, int64_t o_stride,
-                int last_count) {
+void add_values(const T* value, const T* ahead, int64_t v_stride, int num_keys, const float* weight, float* o,
+                int64_t o_stride, int last_count) {
   F32x16 sum[V * L];
 #pragma GCC unroll 24
   for (int j = 0; j < V * L; ++j) sum[j] = load(o + j % L * o_stride + j / L * 16);
-  for (int key = 0; key < num_keys; ++key, value += v_stride, ++weight) {
+  for (int key = 0; key < num_keys; ++key, value += v_stride, ahead += v_stride, ++weight) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) prefetch_l2(ahead + v * 16);
     F32x16 x[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) x[v] = V == 1 ? load_n(value + v * 16, last_count) : load(value + v * 16);
@@ -75,14 +82,15 @@ void score_keys(const Pages<T>& pages, int64_t base, int begin, int end, const f
   const int64_t d_stride = pages.work.block_size;
   int vector = begin / 16;
   const int vector_end = (end + 15) / 16;
+  const auto at = [&](int v) { return pages.key(base + (v < vector_end ? v : vector_end - 1) * 16); };
   for (; vector + V <= vector_end; vector += V) {
-    const T* key[V];
-    for (int v = 0; v < V; ++v) key[v] = pages.key(base + (vector + v) * 16);
-    score_vectors<T, L, V>(key, d_stride, q, pages.work.k_dim, score + vector * 16);
+    const T *key[V], *ahead[V];
+    for (int v = 0; v < V; ++v) key[v] = at(vector + v), ahead[v] = at(vector + V + v);
+    score_vectors<T, L, V>(key, ahead, d_stride, q, pages.work.k_dim, score + vector * 16);
   }
   for (; vector < vector_end; ++vector) {
-    const T* key = pages.key(base + vector * 16);
-    score_vectors<T, L, 1>(&key, d_stride, q, pages.work.k_dim, score + vector * 16);
+    const T *key = at(vector), *ahead = at(vector + 1);
+    score_vectors<T, L, 1>(&key, &ahead, d_stride, q, pages.work.k_dim, score + vector * 16);
   }
 }
 
@@ -92,24 +100,25 @@ void add_keys(const Pages<T>& pages, int64_t base, int begin, int end, const flo
               float* rows) {
   constexpr int V = vectors_for(L);
   const AttentionWork& work = pages.work;
-  const auto add = [&]<class U>(const U* value, int num_keys, const float* w) {
+  const auto add = [&]<class U>(const U* value, const U* ahead, int num_keys, const float* w) {
     int d = 0;
     for (; d + V * 16 <= work.v_dim; d += V * 16)
-      add_values<U, L, V>(value + d, work.v_dim, num_keys, w, o + d, o_stride, 16);
+      add_values<U, L, V>(value + d, ahead + d, work.v_dim, num_keys, w, o + d, o_stride, 16);
     for (; d < work.v_dim; d += 16)
-      add_values<U, L, 1>(value + d, work.v_dim, num_keys, w, o + d, o_stride,
+      add_values<U, L, 1>(value + d, ahead + d, work.v_dim, num_keys, w, o + d, o_stride,
                           work.v_dim - d < 16 ? work.v_dim - d : 16);
   };
   for (int key = begin; key < end;) {
     const int left_in_block = work.block_size - int((base + key) % work.block_size);
     const int count = end - key < left_in_block ? end - key : left_in_block;
     if (work.v) {
-      add(pages.value(base + key), count, weight + key);
+      const int next = key + count < end ? key + count : key;
+      add(pages.value(base + key), pages.value(base + next), count, weight + key);
     } else {  // V is the first v_dim of K: turn the block
       const T* from = pages.key(base + key);
       for (int d = 0; d < work.v_dim; ++d)
         for (int i = 0; i < count; ++i) rows[i * work.v_dim + d] = to_f32(from[int64_t(d) * work.block_size + i]);
-      add(static_cast<const float*>(rows), count, weight + key);
+      add(static_cast<const float*>(rows), static_cast<const float*>(rows), count, weight + key);
     }
     key += count;
   }
@@ -174,6 +183,11 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
     shared_end = end[l] < shared_end ? end[l] : shared_end;
   }
   if (first >= last) return;
+  if (work.v) {  // the first values, while scores are computed
+    const T* values = pages.value(base + first / work.block_size * work.block_size);
+    for (int64_t i = 0; i < int64_t{work.block_size} * work.v_dim; i += 64 / int64_t(sizeof(T)))
+      prefetch_l2(values + i);
+  }
   score_keys<T, L>(pages, base, first, last, q, score);
   for (int l = 0; l < num_lines; ++l)
     if (begin[l] < end[l]) soften(score + l * kChunkKeys, begin[l], end[l], partial + l * stride);

@@ -14,7 +14,7 @@ namespace {
 static_assert(kLanes == kPanel && kChunkKeys == kAttentionChunk);
 
 /// Elements below which a row-wise op stays on the caller (a few microseconds of work).
-constexpr int64_t kInlineElements = 16384;
+constexpr int64_t kInlineElements = 1536;
 
 /// Rows a worker should take at least when a row has `row_elements`.
 int64_t row_grain(int64_t row_elements) {

@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/cpu/cpu_weight.h"
 
@@ -14,22 +15,56 @@ constexpr double kGrainNs = 1500;
 constexpr double kBytesPerNs = 12;
 constexpr double kFlopsPerNs = 80;
 
-/// Activations as tiles, in the order of the panels.
-const float* tile_rows(const GemmArgs& args, const GemmWork& work, const CpuKernels& kernels, ThreadPool& pool,
-                       MappedMemory& tiles) {
-  if (work.num_rows == 1 && work.k_chunks == 1) return args.x.f32_row(0);
-  tiles.reserve(size_t(work.num_rows) * size_t(work.k) * sizeof(float));
-  float* to = tiles.floats();
-  const int64_t grain = std::max<int64_t>(1, 16384 / (work.k * kernels.max_tile_rows + 1));
-  pool.parallel_ranges(work.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
-    for (int tile = int(begin); tile < int(end); ++tile) {
-      const int row = work.tile_begin(tile);
-      kernels.pack_rows(args.x.f32_row(row), args.x.stride, work.tile_begin(tile + 1) - row, work.k, work.k_chunks,
-                        to + int64_t(row) * work.k);
+/// Most floats that each worker packs for itself: a copy of its own costs less than waiting for another core's.
+constexpr int64_t kOwnTileFloats = 32768;
+
+/// Activations as tiles, in the order of the panels: one copy for all workers, or one each.
+class RowTiles {
+ public:
+  RowTiles(const GemmArgs& args, const GemmWork& work, const CpuKernels& kernels, ThreadPool& pool,
+           MappedMemory& memory)
+      : args_(args), work_(work), kernels_(kernels) {
+    if (work.num_rows == 1 && work.k_chunks == 1) {
+      shared_ = args.x.f32_row(0);
+      return;
     }
-  });
-  return to;
-}
+    const int64_t floats = int64_t{work.num_rows} * work.k;
+    const bool own = work.num_tiles == 1 && floats <= kOwnTileFloats && pool.num_threads() <= kMostOwners;
+    memory.reserve(size_t(floats) * size_t(own ? pool.num_threads() : 1) * sizeof(float));
+    memory_ = memory.floats();
+    if (own) return;
+    const int64_t grain = std::max<int64_t>(1, 16384 / (work.k * kernels.max_tile_rows + 1));
+    pool.parallel_ranges(work.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
+      for (int tile = int(begin); tile < int(end); ++tile) pack(tile, memory_);
+    });
+    shared_ = memory_;
+  }
+
+  /// The tiles that `worker` reads.
+  const float* of(int worker) {
+    if (shared_) return shared_;
+    float* own = memory_ + int64_t{worker} * work_.num_rows * work_.k;
+    if (!packed_[size_t(worker)]) pack(0, own);
+    packed_[size_t(worker)] = true;
+    return own;
+  }
+
+ private:
+  static constexpr int kMostOwners = 16;
+
+  void pack(int tile, float* to) const {
+    const int row = work_.tile_begin(tile);
+    kernels_.pack_rows(args_.x.f32_row(row), args_.x.stride, work_.tile_begin(tile + 1) - row, work_.k, work_.k_chunks,
+                       to + int64_t{row} * work_.k);
+  }
+
+  const GemmArgs& args_;
+  const GemmWork& work_;
+  const CpuKernels& kernels_;
+  const float* shared_ = nullptr;
+  float* memory_ = nullptr;
+  std::array<bool, kMostOwners> packed_{};  // each worker touches its own element
+};
 
 }  // namespace
 
@@ -54,7 +89,7 @@ void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool,
                 .pair_panels = w.pair_panels,
                 .glu = args.glu,
                 .activation = args.activation};
-  work.x = tile_rows(args, work, kernels, pool, tiles);
+  RowTiles rows(args, work, kernels, pool, tiles);
 
   // Blocks of rows, so that a block's activations stay in L2; inside a block every panel is read once.
   const int64_t tile_bytes = int64_t(kernels.max_tile_rows) * w.k * int64_t(sizeof(float));
@@ -68,12 +103,14 @@ void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool,
   const int64_t grain =
       double(num_tasks) * unit_ns < kInlineNs ? num_tasks : std::max<int64_t>(1, int64_t(kGrainNs / unit_ns));
   const auto gemm = kernels.gemm[storage_index(w.dtype)];
-  pool.parallel_ranges(num_tasks, grain, [&](int64_t begin, int64_t end, int) {
+  pool.parallel_ranges(num_tasks, grain, [&](int64_t begin, int64_t end, int worker) {
+    GemmWork mine = work;
+    mine.x = rows.of(worker);
     while (begin < end) {
       const int64_t block = begin / num_units;
       const int64_t unit_begin = begin % num_units;
       const int64_t unit_end = std::min(num_units, unit_begin + end - begin);
-      gemm(work, int(block * work.num_tiles / num_blocks), int((block + 1) * work.num_tiles / num_blocks), unit_begin,
+      gemm(mine, int(block * work.num_tiles / num_blocks), int((block + 1) * work.num_tiles / num_blocks), unit_begin,
            unit_end);
       begin += unit_end - unit_begin;
     }

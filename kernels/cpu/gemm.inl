@@ -3,6 +3,8 @@
 // depend on nothing else. Panels hold chunks interleaved (PanelOrder), so that several chains run side by side over
 // one stream of memory. Included by kernels_<isa>.cpp after its simd header.
 
+#include "kernels/math/lanes.h"
+
 namespace paceline {
 namespace {
 
@@ -37,9 +39,9 @@ PACELINE_MATH void add_chunks(F32x16* sum) {
   }
 }
 
-/// Bytes by which panels are fetched ahead where rows keep the core too busy for the hardware to run ahead; below,
-/// the plain stream is fastest.
-inline constexpr int64_t kFetchAheadBytes = 4096;
+/// Bytes by which panels are fetched ahead, into L2, where rows keep the core too busy for the hardware to run ahead;
+/// below, the plain stream is fastest.
+inline constexpr int64_t kFetchAheadBytes = 16384;
 inline constexpr int kFetchAheadRows = 4;
 
 /// out[R][16] = x · panel for chunks of `length` steps in groups of `interleave`, C chunks at a time.
@@ -62,7 +64,7 @@ void gemm_tile(const W* __restrict w, const float* __restrict x, int64_t length,
     for (int64_t i = 0; i < length; ++i) {
       if constexpr (R >= kFetchAheadRows) {
 #pragma GCC unroll 4
-        for (int at = 0; at < C * 16; at += kLine) prefetch(wi + kAhead + at);
+        for (int at = 0; at < C * 16; at += kLine) prefetch_l2(wi + kAhead + at);
       }
       F32x16 weight[C];
 #pragma GCC unroll 8
@@ -170,12 +172,37 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
   }
 }
 
+/// Four rows of four columns, `stride` apart, to four columns of four rows, `to_stride` apart.
+PACELINE_MATH void transpose_4x4(const float* x, int64_t stride, float* out, int64_t to_stride) {
+  using Floats = math::Lanes::Floats;
+  using Ints = math::Lanes::Ints;
+  const auto row = [&](int r) { return math::Lanes::load(x + r * stride).value; };
+  const Floats low01 = __builtin_shuffle(row(0), row(1), Ints{0, 4, 1, 5});
+  const Floats high01 = __builtin_shuffle(row(0), row(1), Ints{2, 6, 3, 7});
+  const Floats low23 = __builtin_shuffle(row(2), row(3), Ints{0, 4, 1, 5});
+  const Floats high23 = __builtin_shuffle(row(2), row(3), Ints{2, 6, 3, 7});
+  math::Lanes(__builtin_shuffle(low01, low23, Ints{0, 1, 4, 5})).store(out);
+  math::Lanes(__builtin_shuffle(low01, low23, Ints{2, 3, 6, 7})).store(out + to_stride);
+  math::Lanes(__builtin_shuffle(high01, high23, Ints{0, 1, 4, 5})).store(out + 2 * to_stride);
+  math::Lanes(__builtin_shuffle(high01, high23, Ints{2, 3, 6, 7})).store(out + 3 * to_stride);
+}
+
 void pack_rows(const float* x, int64_t stride, int rows, int64_t k, int k_chunks, float* out) {
   const PanelOrder order(k, k_chunks);
-  for (int64_t group = 0; group < order.groups; ++group, x += order.interleave * order.length)
-    for (int64_t i = 0; i < order.length; ++i)
-      for (int64_t c = 0; c < order.interleave; ++c)
-        for (int r = 0; r < rows; ++r) *out++ = x[r * stride + c * order.length + i];
+  const int64_t step = int64_t{order.interleave} * rows;
+  for (int64_t group = 0; group < order.groups; ++group, out += order.length * step) {
+    for (int64_t c = 0; c < order.interleave; ++c, x += order.length) {
+      float* to = out + c * rows;
+      int64_t i = 0;
+      for (; rows >= 4 && i + 4 <= order.length; i += 4)
+        for (int r = 0; r < rows; r += 4) {  // the last four rows may overlap those before
+          const int first = r + 4 <= rows ? r : rows - 4;
+          transpose_4x4(x + first * stride + i, stride, to + i * step + first, step);
+        }
+      for (; i < order.length; ++i)
+        for (int r = 0; r < rows; ++r) to[i * step + r] = x[r * stride + i];
+    }
+  }
 }
 
 /// 16 x 16 through a buffer in L1.

@@ -109,7 +109,7 @@ PACELINE_MATH float max_lanes(F32x16 x) {
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
-PACELINE_MATH void prefetch(const void* address) { _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T0); }
+PACELINE_MATH void prefetch_l2(const void* address) { _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T1); }
 
 }  // namespace
 }  // namespace paceline

@@ -89,7 +89,7 @@ PACELINE_MATH float max_lanes(F32x16 x) {
     for (int i = 0; i < width; ++i) x.lane[i] = math::max_or_second(x.lane[i], x.lane[i + width]);
   return x.lane[0];
 }
-PACELINE_MATH void prefetch(const void*) {}
+PACELINE_MATH void prefetch_l2(const void*) {}
 
 }  // namespace
 }  // namespace paceline

@@ -77,7 +77,7 @@ void ThreadPool::work(uint32_t epoch, int worker) {
   while (true) {
     const uint32_t left = uint32_t(claim);
     if (uint32_t(claim >> 32) != epoch || left == 0) break;
-    const uint32_t share = left / uint32_t(2 * num_threads());
+    const uint32_t share = left * 3 / uint32_t(4 * num_threads());
     const uint32_t take = std::min(left, std::max(share, min_grain_.load(std::memory_order_relaxed)));
     if (!claim_.compare_exchange_weak(claim, claim - take, std::memory_order_acq_rel, std::memory_order_acquire))
       continue;

@@ -3,8 +3,9 @@
 //
 // A job is a count of tasks that threads claim from one atomic word (epoch, tasks left). The caller is worker 0,
 // claims too, and waits for finished *tasks*, not for workers: a worker that sleeps or is descheduled delays
-// nobody. Claims are guided: big first, small last, so that a disturbed core is balanced by the others. Which
-// worker runs a task is not fixed; results must not depend on it (tasks write disjoint outputs).
+// nobody. Claims are guided: three quarters of a fair share of what is left, so that streams are long and a disturbed
+// core is balanced by the others. Which worker runs a task is not fixed; results must not depend on it (tasks write
+// disjoint outputs).
 //
 // Threads: parallel_for() is called by one thread at a time and is not reentrant. Tasks must not throw.
 
