@@ -10,12 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/checkpoint_writer.h"
+#include "tests/support/paths.h"
 #include "tests/support/run_process.h"
 
 namespace paceline::test {
 
-inline const std::filesystem::path kSource = PACELINE_SOURCE_DIR;
-inline const std::filesystem::path kRunexp = std::filesystem::path(PACELINE_BINARY_DIR) / "runexp";
+inline const std::filesystem::path kSource = source_dir();
+inline const std::filesystem::path kRunexp = binary_dir() / "runexp";
 
 /// argv of a call; the binary must be there: a test that cannot run it fails.
 inline std::vector<std::string> runexp_argv(const std::vector<std::string>& args) {

@@ -4,6 +4,7 @@
 
 #include "experiments/config_schema.h"
 #include "tests/experiments/config_files.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
@@ -273,7 +274,7 @@ TEST(Config, SetProfileAndAxis) {
 
 TEST(Config, BuiltinNamesAreChecked) {
   const ConfigFiles files;
-  const std::filesystem::path configs = std::filesystem::path(PACELINE_SOURCE_DIR) / "configs";
+  const std::filesystem::path configs = source_dir() / "configs";
   EXPECT_EQ(files.complaints(R"({"engine": {"target": {"path": "builtin:target-7n"}}})", {.builtin_root = configs}),
             "1:32: \"builtin:target-7n\": no model of that name is built in (did you mean \"target-7m\"?): there are "
             "draft-600k, target-7m");

@@ -10,13 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "kernels/error.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kWorkloads = fs::path(PACELINE_SOURCE_DIR) / "configs/workloads";
+const fs::path kWorkloads = source_dir() / "configs/workloads";
 
 class DatasetTest : public ::testing::Test {
  protected:

@@ -6,12 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/experiments/config_files.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
 
 std::filesystem::path shipped(const std::string& name) {
-  return std::filesystem::path(PACELINE_SOURCE_DIR) / "configs" / name;
+  return source_dir() / "configs" / name;
 }
 
 size_t num_loads(const std::vector<Cell>& cells) {

@@ -13,6 +13,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
+
 namespace paceline {
 namespace {
 
@@ -140,7 +142,7 @@ std::vector<std::string> problems(const std::vector<Source>& sources) {
 }
 
 std::vector<Source> read_tree(const std::vector<std::string>& folders) {
-  const fs::path root = PACELINE_SOURCE_DIR;
+  const fs::path root = source_dir();
   std::vector<Source> sources;
   for (const std::string& folder : folders) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {

@@ -5,6 +5,7 @@
 #include "engine/model/checkpoint.h"
 #include "kernels/error.h"
 #include "speculative/factory.h"
+#include "tests/support/paths.h"
 
 namespace paceline::test {
 
@@ -125,11 +126,11 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
 }
 
 std::filesystem::path builtin_model(const std::string& name) {
-  return std::filesystem::path(PACELINE_SOURCE_DIR) / "configs" / "models" / name;
+  return source_dir() / "configs" / "models" / name;
 }
 
 std::filesystem::path golden_model(const std::string& name) {
-  return std::filesystem::path(PACELINE_SOURCE_DIR) / "tests" / "data" / name;
+  return source_dir() / "tests" / "data" / name;
 }
 
 }  // namespace paceline::test

@@ -7,6 +7,7 @@
 #include "engine/model/families.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using test::expect_error;
 
-const fs::path kSource = PACELINE_SOURCE_DIR;
+const fs::path kSource = source_dir();
 
 class ModelSpecTest : public ::testing::Test {
  protected:

@@ -12,6 +12,7 @@
 #include "engine/model/shard_weights_values.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 #include "tests/support/recording_backend.h"
 
 namespace paceline {
@@ -25,7 +26,7 @@ using test::RecordedWeight;
 using test::RecordingBackend;
 using test::TestTensor;
 
-const fs::path kSource = PACELINE_SOURCE_DIR;
+const fs::path kSource = source_dir();
 
 /// A tiny Llama on disk, and its tensors in the open.
 class TinyLlama {

@@ -30,7 +30,7 @@ std::string error_of(const std::string& text) {
 
 TEST(ChatTemplate, EqualsJinja2OnEveryCase) {
   setenv("TZ", "UTC", 1);
-  const Json data = Json::parse(test::read_file(test::source_dir() / "tests/data/text/jinja_cases.json"));
+  const Json data = Json::parse(test::read_file(source_dir() / "tests/data/text/jinja_cases.json"));
   int num_texts = 0, num_errors = 0;
   for (const Json& one : data["cases"]) {
     const auto& source = data["templates"][one["template"].get<size_t>()].get_ref<const std::string&>();
@@ -59,7 +59,7 @@ TEST(ChatTemplate, EqualsJinja2OnEveryCase) {
 }
 
 TEST(ChatTemplate, BuiltInModelMatchesItsGoldenPrompt) {
-  const auto folder = test::source_dir() / "configs/models/target-7m";
+  const auto folder = source_dir() / "configs/models/target-7m";
   ASSERT_TRUE(std::filesystem::exists(folder / "tokenizer_config.json")) << folder;
   const ChatTemplate chat = ChatTemplate::load(folder);
   EXPECT_TRUE(ChatTemplate::exists(folder));
@@ -231,7 +231,7 @@ TEST(ChatTemplate, BadMessagesAreUsageErrors) {
 }
 
 TEST(ChatTemplate, MutatedTemplatesOnlyThrowErrors) {
-  const Json data = Json::parse(test::read_file(test::source_dir() / "tests/data/text/jinja_cases.json"));
+  const Json data = Json::parse(test::read_file(source_dir() / "tests/data/text/jinja_cases.json"));
   const std::string pieces[] = {"{%", "%}", "{{",   "}}", "{#",  "-",      "'",  "(",   ")",  "[",
                                 "]",  "|",  ".",    "if", "for", "endfor", "in", "not", "is", "~",
                                 "\n", "\\", "\xff", "0",  "set", "endif",  "{",  ":",   ",",  "macro"};

@@ -58,7 +58,7 @@ TEST(StreamDecoder, SpecialTokensOnDemand) {
 }
 
 TEST(StreamDecoder, EqualsDecodeOfAllOnRandomIds) {
-  const auto tokenizers = {small_tokenizer(), Tokenizer::load(test::source_dir() / "configs/models/target-7m")};
+  const auto tokenizers = {small_tokenizer(), Tokenizer::load(source_dir() / "configs/models/target-7m")};
   uint64_t state = 3;
   const auto random = [&](uint64_t below) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;

@@ -1,6 +1,7 @@
 #pragma once
 // Shared by the tests of engine/text: where data lies, temporary files, and the CPU time of this thread.
 
+#include "tests/support/paths.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,6 @@ inline constexpr bool kSanitized = true;  // several times slower: time limits d
 inline constexpr bool kSanitized = false;
 #endif
 
-inline std::filesystem::path source_dir() { return PACELINE_SOURCE_DIR; }
 
 /// Data that is not part of the repository; may not exist.
 inline std::filesystem::path shared_dir() {

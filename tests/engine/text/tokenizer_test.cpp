@@ -21,7 +21,7 @@ std::shared_ptr<const Tokenizer> from_json(const json& file) {
   return Tokenizer::load(folder.write("tokenizer.json", file.dump()));
 }
 
-std::filesystem::path built_in_model() { return test::source_dir() / "configs/models/target-7m"; }
+std::filesystem::path built_in_model() { return source_dir() / "configs/models/target-7m"; }
 
 /// Texts that have broken tokenizers before, and random ones.
 std::string random_text(uint64_t seed) {
@@ -135,7 +135,7 @@ TEST(Tokenizer, LargeFilesLoadQuickly) {
 
 TEST(Tokenizer, BuiltInModelGivesTheGoldenIds) {
   const auto tokenizer = Tokenizer::load(built_in_model());
-  auto golden_path = test::source_dir() / "tests/data/models_golden.json";
+  auto golden_path = source_dir() / "tests/data/models_golden.json";
   if (!std::filesystem::exists(golden_path)) golden_path = test::shared_dir() / "models/golden.json";
   ASSERT_TRUE(std::filesystem::exists(golden_path)) << golden_path;
   const json golden = json::parse(test::read_file(golden_path));

@@ -14,11 +14,12 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/model/transformer.h"
+#include "tests/support/paths.h"
 
 namespace paceline::test {
 
 inline std::filesystem::path source_path(const std::string& relative) {
-  return std::filesystem::path(PACELINE_SOURCE_DIR) / relative;
+  return source_dir() / relative;
 }
 
 struct ModelRigOptions {

@@ -8,6 +8,7 @@
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "tests/support/engine_rig.h"
+#include "tests/support/paths.h"
 
 namespace paceline::test {
 
@@ -15,7 +16,7 @@ std::vector<std::vector<int32_t>> workload_prompts(const std::string& name, int 
   const std::filesystem::path model = builtin_model("target-7m");
   const auto tokenizer = Tokenizer::load(model);
   const ChatTemplate chat = ChatTemplate::load(model);
-  const auto file = std::filesystem::path(PACELINE_SOURCE_DIR) / "configs" / "workloads" / (name + ".jsonl");
+  const auto file = source_dir() / "configs" / "workloads" / (name + ".jsonl");
   std::ifstream in(file);
   PACELINE_CHECK(in.good(), "{} cannot be read", file.string());
   std::vector<std::vector<int32_t>> prompts;

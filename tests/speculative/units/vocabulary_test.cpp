@@ -5,6 +5,7 @@
 
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
@@ -87,7 +88,7 @@ TEST(CompareVocabularies, TheSameSizeIsNotEnough) {
 }
 
 TEST(CompareVocabularies, TheBuiltInModelsAgree) {
-  const std::filesystem::path models = std::filesystem::path(PACELINE_SOURCE_DIR) / "configs/models";
+  const std::filesystem::path models = source_dir() / "configs/models";
   const VocabularyReport report =
       compare_vocabularies(*Tokenizer::load(models / "target-7m"), *Tokenizer::load(models / "draft-600k"));
   EXPECT_EQ(report.match, VocabularyMatch::equal);
