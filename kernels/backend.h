@@ -153,9 +153,11 @@ struct SeqSpan {
 /// out = softmax(scale * q · Kᵀ) · V over positions [0, kv_len[r]) of the row's sequence, or the last
 /// `window` of them. kv_len[r] == 0: padding row, out row set to 0.
 struct AttentionArgs {
-  MatView q;          // [m, num_heads * k_dim] f32
-  MatView out;        // [m, num_heads * v_dim] f32
-  int num_heads = 0;  // query heads of this shard; head h reads KV head kv_head_begin_map: h * num_kv_heads / num_heads
+  MatView q;                // [m, num_heads * k_dim] f32
+  MatView out;              // [m, num_heads * v_dim] f32
+  int num_heads = 0;        // query heads of this shard: head h reads KV head (h + head_offset) / group
+  int group = 0;            // query heads that share a KV head; 0: num_heads / kv.num_kv_heads
+  int32_t head_offset = 0;  // of head 0 within its group, where a shard begins inside one
   float scale = 1.0f;
   int32_t window = 0;  // 0: no sliding window
   std::span<const SeqSpan> seqs;

@@ -39,6 +39,8 @@ class ShardLoader {
     ShardWeights shard{.plan = plan_,
                        .num_heads = shape_.num_heads,
                        .num_kv_heads = shape_.num_kv_heads,
+                       .head_offset = shape_.head_offset,
+                       .heads_per_kv = shape_.heads_per_kv,
                        .intermediate = shape_.intermediate,
                        .vocab_begin = shape_.vocab_begin,
                        .vocab_rows = shape_.vocab_rows};

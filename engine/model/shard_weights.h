@@ -31,6 +31,8 @@ struct ShardWeights {
   ShardPlan plan;
   int num_heads = 0;                               // of this shard
   int num_kv_heads = 0;                            // of this shard
+  int head_offset = 0;                             // of its first query head within that head's group
+  int heads_per_kv = 1;                            // query heads of a group
   int intermediate = 0;                            // of this shard
   int vocab_begin = 0;                             // first token id of this shard; beyond vocab_size: padding only
   int vocab_rows = 0;                              // padding included

@@ -20,8 +20,6 @@ std::optional<std::string> tp_problem(const ModelSpec& spec, int tp) {
   };
   if (tp < 1) return fmt::format("tp is {}; expected at least 1", tp);
   if (spec.num_heads % tp != 0) return indivisible("num_attention_heads", spec.num_heads);
-  if (spec.num_kv_heads % tp != 0 && tp % spec.num_kv_heads != 0)
-    return fmt::format("num_key_value_heads {} can be neither split nor replicated over tp {}", spec.num_kv_heads, tp);
   if (spec.intermediate_size % tp != 0) return indivisible("intermediate_size", spec.intermediate_size);
   if (tp > 1 && divides_strict_tree(tp)) {
     const auto uneven = [tp](const char* field, int value) {
@@ -67,10 +65,15 @@ ShardShape shard_shape(const ModelSpec& spec, const ShardPlan& plan) {
   const int tp = plan.tp_size;
   const int vocab_rows = int(ceil_div(spec.vocab_size, tp));
   const int64_t vocab_begin = int64_t{plan.tp_rank} * vocab_rows;
+  const int num_heads = spec.num_heads / tp, head_begin = plan.tp_rank * num_heads;
+  const int group = spec.num_heads / spec.num_kv_heads;
+  const int kv_begin = head_begin / group;
   return {
-      .num_heads = spec.num_heads / tp,
-      .kv_head_begin = int(int64_t{plan.tp_rank} * spec.num_kv_heads / tp),
-      .num_kv_heads = std::max(1, spec.num_kv_heads / tp),
+      .num_heads = num_heads,
+      .kv_head_begin = kv_begin,
+      .num_kv_heads = int(ceil_div(head_begin + num_heads, group)) - kv_begin,
+      .head_offset = head_begin % group,
+      .heads_per_kv = group,
       .intermediate = spec.intermediate_size / tp,
       .vocab_begin = int(vocab_begin),
       .vocab_rows = vocab_rows,

@@ -18,12 +18,15 @@ struct ShardPlan {
   DType dtype = DType::bf16;  // storage of the packed matrices
 };
 
-/// Heads are split in order. Fewer KV heads than ranks: rank r holds KV head r * num_kv_heads / tp_size, so that
-/// tp_size / num_kv_heads neighbours hold the same one. The vocabulary is padded to vocab_rows * tp_size rows.
+/// Query heads are split in order, and a rank holds each KV head that one of them reads: neighbours hold the same one
+/// where there are fewer KV heads than ranks, or where a rank begins inside a group. The vocabulary is padded to
+/// vocab_rows * tp_size rows.
 struct ShardShape {
   int num_heads = 0;  // query heads [tp_rank * num_heads, …)
   int kv_head_begin = 0;
   int num_kv_heads = 0;
+  int head_offset = 0;   // of the first query head within its group
+  int heads_per_kv = 1;  // query heads that share a KV head, on any rank
   int intermediate = 0;  // rows [tp_rank * intermediate, …) of gate and up, columns of down
   int vocab_begin = 0;
   int vocab_rows = 0;           // padding included, the same on every rank

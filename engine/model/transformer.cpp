@@ -163,14 +163,18 @@ std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights wei
 }
 
 size_t kv_block_bytes_on(const ModelSpec& spec, const ModelRank& place, int block_size, DType kv_dtype) {
-  const auto [begin, end] = split_layers(spec, place.num_stages)[size_t(place.stage)];
-  const size_t kv_heads = size_t(std::max(1, spec.num_kv_heads / place.tp));
-  return size_t(end - begin) * 2 * size_t(block_size) * kv_heads * size_t(spec.head_dim) * dtype_bytes(kv_dtype);
+  const ShardPlan plan = shard_plan(spec, place, kv_dtype);
+  const size_t kv_heads = size_t(shard_shape(spec, plan).num_kv_heads);
+  return size_t(plan.layer_end - plan.layer_begin) * 2 * size_t(block_size) * kv_heads * size_t(spec.head_dim) *
+         dtype_bytes(kv_dtype);
 }
 
 size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, int tp) {
   const size_t hidden = size_t(spec.hidden_size);
-  const size_t heads = size_t(spec.num_heads / tp + 2 * std::max(1, spec.num_kv_heads / tp)) * size_t(spec.head_dim);
+  int kv_heads = 0;
+  for (int rank = 0; rank < tp; ++rank)
+    kv_heads = std::max(kv_heads, shard_shape(spec, {.tp_rank = rank, .tp_size = tp}).num_kv_heads);
+  const size_t heads = size_t(spec.num_heads / tp + 2 * kv_heads) * size_t(spec.head_dim);
   const size_t per_row =
       3 * hidden + heads + size_t(spec.num_heads / tp) * size_t(spec.head_dim) + size_t(spec.intermediate_size / tp);
   const size_t vocab = size_t((spec.vocab_size + tp - 1) / tp);

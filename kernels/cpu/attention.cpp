@@ -13,15 +13,14 @@ constexpr double kInlineNs = 4000;
 constexpr double kBytesPerNs = 10;
 constexpr double kFlopsPerNs = 30;
 
-/// First query head of a KV head: head h reads KV head h * num_kv_heads / num_heads.
-int first_head(int kv_head, int num_heads, int num_kv_heads) {
-  return (kv_head * num_heads + num_kv_heads - 1) / num_kv_heads;
-}
-
 }  // namespace
 
 void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels) {
   const KvView& kv = args.kv;
+  const int group = args.group > 0 ? args.group : args.num_heads / kv.num_kv_heads;
+  PACELINE_CHECK((args.num_heads + args.head_offset + group - 1) / group == kv.num_kv_heads,
+                 "{} heads from {} in groups of {} do not read {} KV heads", args.num_heads, args.head_offset, group,
+                 kv.num_kv_heads);
   task_.clear();
   num_partials_ = 0;
   read_bytes_ = flops_ = 0;
@@ -39,8 +38,8 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels) {
     read_bytes_ += double(longest - oldest) * kv.num_kv_heads * key_bytes;
     flops_ += 2.0 * double(visible) * args.num_heads * (kv.k_dim + kv.v_dim);
     for (int kv_head = 0; kv_head < kv.num_kv_heads; ++kv_head) {
-      const int head = first_head(kv_head, args.num_heads, kv.num_kv_heads);
-      const int num_heads = first_head(kv_head + 1, args.num_heads, kv.num_kv_heads) - head;
+      const int head = std::max(0, kv_head * group - args.head_offset);
+      const int num_heads = std::min(args.num_heads, (kv_head + 1) * group - args.head_offset) - head;
       const int num_lines = seq.num_rows * num_heads;
       const int num_tiles = (num_lines + kernels.max_attention_lines - 1) / kernels.max_attention_lines;
       for (int t = 0; t < num_tiles; ++t) {

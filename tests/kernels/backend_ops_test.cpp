@@ -276,6 +276,7 @@ struct AttentionCase {
   int window;
   bool shared_v;
   std::vector<std::pair<int, int>> cached_and_new;  // per sequence
+  int group = 0, head_offset = 0;
 };
 
 void run_attention_case(Backend& backend, const AttentionCase& c, double tolerance) {
@@ -311,7 +312,7 @@ void run_attention_case(Backend& backend, const AttentionCase& c, double toleran
       kv_len.push_back(row_len);
       const int begin = c.window > 0 ? std::max(0, row_len - c.window) : 0;
       for (int h = 0; h < c.num_heads; ++h) {
-        const int g = h * c.num_kv_heads / c.num_heads;
+        const int g = c.group ? (h + c.head_offset) / c.group : h * c.num_kv_heads / c.num_heads;
         std::vector<double> score;
         for (int p = begin; p < row_len; ++p) {
           double sum = 0;
@@ -342,6 +343,8 @@ void run_attention_case(Backend& backend, const AttentionCase& c, double toleran
   backend.attention({.q = q_rows.view(),
                      .out = out.view(),
                      .num_heads = c.num_heads,
+                     .group = c.group,
+                     .head_offset = c.head_offset,
                      .scale = 0.125f,
                      .window = c.window,
                      .seqs = seqs,
@@ -359,7 +362,9 @@ TEST_P(BackendOps, AttentionMatchesFloat64) {
       {4, 2, 64, 64, 16, DType::f32, 0, false, {{0, 5}, {100, 1}, {255, 3}}},
       {4, 2, 64, 64, 32, DType::f32, 0, false, {{700, 6}, {0, 1}, {31, 2}}},
       {6, 2, 20, 12, 16, DType::f32, 0, false, {{19, 7}}},
-      {3, 2, 8, 40, 16, DType::f32, 0, false, {{300, 2}}},
+      {3, 2, 8, 40, 16, DType::f32, 0, false, {{300, 2}}, 2, 0},  // shards that end and begin inside a group
+      {3, 2, 8, 40, 16, DType::f32, 0, false, {{300, 2}, {7, 5}}, 2, 1},
+      {2, 1, 16, 16, 16, DType::f32, 0, false, {{40, 1}}, 4, 2},
       {8, 1, 32, 32, 16, DType::f32, 50, false, {{0, 70}, {513, 4}, {5, 1}}},
       {2, 2, 64, 64, 16, DType::f32, 256, false, {{600, 13}}},
       {20, 1, 24, 16, 48, DType::f32, 0, true, {{270, 3}, {2, 1}}},

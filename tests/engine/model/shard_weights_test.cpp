@@ -355,18 +355,30 @@ TEST(ValidateParallel, C3_NamesTheSizesThatWork) {
                [&] { validate_parallel(spec, 4, 1); });
 }
 
-TEST(ValidateParallel, C5_KvHeadsAreSplitOrReplicated) {
-  ModelSpec spec{
-      .num_layers = 1, .hidden_size = 96, .num_heads = 12, .num_kv_heads = 4, .head_dim = 8, .intermediate_size = 96};
-  expect_error(ExitCode::usage,
-               {"num_key_value_heads 4 can be neither split nor replicated over tp 6; use tp 1, 2, 4, 12"},
-               [&] { validate_parallel(spec, 6, 1); });
-  spec.num_kv_heads = 2;
-  spec.num_heads = 8;
-  for (int rank = 0; rank < 8; ++rank) {
-    const ShardShape shape = shard_shape(spec, {.tp_rank = rank, .tp_size = 8, .layer_end = 1});
-    EXPECT_EQ(shape.num_kv_heads, 1);
-    EXPECT_EQ(shape.kv_head_begin, rank / 4);
+TEST(ShardShape, C5_ARankHoldsEveryKvHeadThatItsHeadsRead) {
+  struct Case {
+    int num_heads, num_kv_heads, tp;
+  };
+  for (const Case& c : {Case{8, 2, 8}, {8, 2, 4}, {8, 8, 2}, {6, 3, 2}, {12, 4, 6}, {12, 4, 2}, {9, 3, 9}, {4, 1, 4}}) {
+    const ModelSpec spec{.num_layers = 1,
+                         .hidden_size = 96,
+                         .num_heads = c.num_heads,
+                         .num_kv_heads = c.num_kv_heads,
+                         .head_dim = 16,
+                         .intermediate_size = 144};
+    validate_parallel(spec, c.tp, 1);
+    const int group = c.num_heads / c.num_kv_heads;
+    for (int rank = 0; rank < c.tp; ++rank) {
+      SCOPED_TRACE(fmt::format("{} heads, {} KV heads, tp {}, rank {}", c.num_heads, c.num_kv_heads, c.tp, rank));
+      const ShardShape shape = shard_shape(spec, {.tp_rank = rank, .tp_size = c.tp, .layer_end = 1});
+      EXPECT_EQ(shape.heads_per_kv, group);
+      for (int local = 0; local < shape.num_heads; ++local) {
+        const int kv_head = (rank * shape.num_heads + local) / group;
+        EXPECT_EQ((local + shape.head_offset) / group, kv_head - shape.kv_head_begin);
+        EXPECT_LT(kv_head, shape.kv_head_begin + shape.num_kv_heads);
+      }
+      EXPECT_EQ((shape.num_heads - 1 + shape.head_offset) / group, shape.num_kv_heads - 1) << "a head nobody reads";
+    }
   }
 }
 

@@ -276,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Bitwise,
                                          ModelCase{"tests/data/llama-gqa-tied", 70, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}},
                                          ModelCase{
                                              "tests/data/llama3-rope-scaling", 200, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}},
-                                         ModelCase{"tests/data/llama-linear-rope-bias", 70, {{1, 2}}},
+                                         ModelCase{"tests/data/llama-linear-rope-bias", 70, {{2, 1}, {1, 2}, {2, 2}}},
                                          ModelCase{"configs/models/target-7m", 300, {{2, 1}, {4, 1}, {1, 2}, {2, 2}}}),
                          [](const auto& model) {
                            std::string name;
