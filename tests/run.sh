@@ -72,14 +72,10 @@ run_tests() {  # run_tests PRESET CTEST_OPTIONS...: adds to the counts
 timed "release build" build release || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 timed "release tests" run_tests release
 
-# Minutes each under ASan, over code that the rest of the matrix and the mutant tests run as well. The program's own
-# tests (test_cli) bound wall time and start it hundreds of times: the parsers behind it have their unit tests here.
-asan_too_slow='RejectionTest|DraftCacheWithoutTheRefillRow|FreshCache|EveryMutantIsCaught|^regression$'
-
 if [ "$all" -eq 1 ]; then
   export PACELINE_MATRIX_TOKENS=5000
   if timed "asan build" build asan; then
-    ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 timed "asan tests" run_tests asan -LE '^test_cli$' -E "$asan_too_slow"
+    ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 timed "asan tests" run_tests asan
   else
     failed=$((failed + 1))
   fi

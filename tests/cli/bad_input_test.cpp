@@ -255,7 +255,7 @@ TEST(BadVocabulary, ADraftWithOtherTokensIsRefusedWithTheFirstDifferences) {
               "speculation.draft.path=" + draft.string(), "--results", workspace.results().string()});
   SCOPED_TRACE(described(run));
   EXPECT_EQ(run.exit_code, 1);
-  for (const auto& cell : workspace.summary().at("cells")) {
+  for (const auto& cell : workspace.cells()) {
     const bool drafts = cell.at("axes").at("proposer") == "draft";
     EXPECT_EQ(cell.at("status"), drafts ? "failed" : "done");
     if (drafts) {

@@ -109,7 +109,7 @@ TEST(Run, UnderscoresAndOverridesInAnyPlaceAreTaken) {
                                        "k=2", workspace.config().string(), "--results", workspace.results().string()});
   ASSERT_EQ(result.exit_code, 0) << described(result);
   EXPECT_EQ(result.err, "");
-  for (const json& cell : workspace.summary().at("cells")) EXPECT_EQ(cell.at("output_tokens"), 8);
+  for (const json& cell : workspace.cells()) EXPECT_EQ(cell.at("output_tokens"), 8);
   EXPECT_EQ(workspace.summary().at("cells")[1].at("axes").at("num_speculative_tokens"), 2);
   const ProcessResult same = runexp({"generate", "hi", "--num_speculative_tokens=2", "--max_tokens", "3"});
   EXPECT_EQ(same.exit_code, 0) << described(same);
@@ -153,7 +153,7 @@ TEST(Run, ASweepThatStopsNamesWhatItLeftOut) {
   const Workspace workspace;
   const ProcessResult result = runexp(run_args(workspace, {"--axis", "tp=3,1", "--set", "sweep.on_error=stop"}));
   EXPECT_EQ(result.exit_code, 1) << described(result);
-  for (const json& cell : workspace.summary().at("cells")) {
+  for (const json& cell : workspace.cells()) {
     if (cell.at("axes").at("tp") == 3) continue;
     EXPECT_EQ(cell.at("status"), "skipped");
     EXPECT_EQ(cell.at("reason"), "not run: the sweep stopped after 1 failure");

@@ -93,6 +93,7 @@ class Workspace {
   std::filesystem::path config() const { return folder_ / "tiny.json"; }
   std::filesystem::path results() const { return folder_ / "results"; }
   nlohmann::json summary() const { return nlohmann::json::parse(read_file(results() / "latest" / "summary.json")); }
+  nlohmann::json cells() const { return summary().at("cells"); }
 
   /// A copy of a checkpoint folder below this one.
   std::filesystem::path copy_model(const std::filesystem::path& model, const std::string& name) const {
