@@ -3,6 +3,7 @@
 // depend on nothing else. Panels hold chunks interleaved (PanelOrder), so that several chains run side by side over
 // one stream of memory. Included by kernels_<isa>.cpp after its simd header.
 
+#include "kernels/cpu/extent.h"
 #include "kernels/math/lanes.h"
 
 namespace paceline {
@@ -46,8 +47,8 @@ inline constexpr int kFetchAheadRows = 4;
 
 /// out[R][16] = x · panel for chunks of `length` steps in groups of `interleave`, C chunks at a time.
 template <class W, int R, int C>
-void gemm_tile(const W* __restrict w, const float* __restrict x, int64_t length, int k_chunks, int interleave,
-               float* __restrict out) {
+PACELINE_CHECKED_BY_CALLER void gemm_tile(const W* __restrict w, const float* __restrict x, int64_t length,
+                                          int k_chunks, int interleave, float* __restrict out) {
   constexpr int kLine = 64 / int(sizeof(W));
   constexpr int64_t kAhead = kFetchAheadBytes / int(sizeof(W));
   alignas(64) float stack[3][R * 16];
@@ -82,8 +83,8 @@ void gemm_tile(const W* __restrict w, const float* __restrict x, int64_t length,
 
 /// The same for k that k_chunks does not divide: plain order, chunk c is [c k / k_chunks, (c + 1) k / k_chunks).
 template <class W, int R>
-void gemm_tile_uneven(const W* __restrict w, const float* __restrict x, int64_t k, int k_chunks,
-                      float* __restrict out) {
+PACELINE_CHECKED_BY_CALLER void gemm_tile_uneven(const W* __restrict w, const float* __restrict x, int64_t k,
+                                                 int k_chunks, float* __restrict out) {
   alignas(64) float stack[3][R * 16];
   for (int chunk = 0; chunk < k_chunks; ++chunk) {
     const int64_t end = (chunk + 1) * k / k_chunks;
@@ -137,9 +138,11 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
       const int row = work.tile_begin(tile);
       const int rows = work.tile_begin(tile + 1) - row;
       const float* x = work.x + int64_t(row) * work.k;
+      check_extent(x, size_t(work.k * rows) * sizeof(float));
       const GemmTile<W> run = tile_for<W>(rows, order.interleave);
       const auto run_panel = [&](int64_t panel, float* out) {
         const W* w = weights + panel * panel_elements;
+        check_extent(w, size_t(panel_elements) * sizeof(W));
         if (order.even)
           run.even(w, x, order.length, work.k_chunks, order.interleave, out);
         else
