@@ -61,5 +61,7 @@ int num_interrupts();
 /// By the last signal: 130 after SIGINT, else 143.
 ExitCode interrupt_exit_code();
 void install_interrupt_handler();
+/// A mapped file that is cut while it is read then ends the program with one line that names it, and exit code 3.
+void install_fault_handler();
 
 }  // namespace paceline

@@ -182,6 +182,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   std::vector<std::string> typed(argv, argv + argc);
   try {
+    install_fault_handler();
     spdlog::set_default_logger(
         std::make_shared<spdlog::logger>("runexp", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
     spdlog::set_pattern("%H:%M:%S %l %v");
