@@ -184,9 +184,10 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
   }
   if (first >= last) return;
   if (work.v) {  // the first values, while scores are computed
-    const T* values = pages.value(base + first / work.block_size * work.block_size);
-    for (int64_t i = 0; i < int64_t{work.block_size} * work.v_dim; i += 64 / int64_t(sizeof(T)))
-      prefetch_l2(values + i);
+    const int64_t left_in_block = work.block_size - (base + first) % work.block_size;
+    const int64_t num_rows = last - first < left_in_block ? last - first : left_in_block;
+    const T* values = pages.value(base + first);
+    for (int64_t i = 0; i < num_rows * work.v_dim; i += 64 / int64_t(sizeof(T))) prefetch_l2(values + i);
   }
   score_keys<T, L>(pages, base, first, last, q, score);
   for (int l = 0; l < num_lines; ++l)

@@ -143,6 +143,7 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
       const auto run_panel = [&](int64_t panel, float* out) {
         const W* w = weights + panel * panel_elements;
         check_extent(w, size_t(panel_elements) * sizeof(W));
+        check_extent(out, size_t(rows) * 16 * sizeof(float));
         if (order.even)
           run.even(w, x, order.length, work.k_chunks, order.interleave, out);
         else
@@ -178,16 +179,15 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
 /// Four rows of four columns, `stride` apart, to four columns of four rows, `to_stride` apart.
 PACELINE_MATH void transpose_4x4(const float* x, int64_t stride, float* out, int64_t to_stride) {
   using Floats = math::Lanes::Floats;
-  using Ints = math::Lanes::Ints;
   const auto row = [&](int r) { return math::Lanes::load(x + r * stride).value; };
-  const Floats low01 = __builtin_shuffle(row(0), row(1), Ints{0, 4, 1, 5});
-  const Floats high01 = __builtin_shuffle(row(0), row(1), Ints{2, 6, 3, 7});
-  const Floats low23 = __builtin_shuffle(row(2), row(3), Ints{0, 4, 1, 5});
-  const Floats high23 = __builtin_shuffle(row(2), row(3), Ints{2, 6, 3, 7});
-  math::Lanes(__builtin_shuffle(low01, low23, Ints{0, 1, 4, 5})).store(out);
-  math::Lanes(__builtin_shuffle(low01, low23, Ints{2, 3, 6, 7})).store(out + to_stride);
-  math::Lanes(__builtin_shuffle(high01, high23, Ints{0, 1, 4, 5})).store(out + 2 * to_stride);
-  math::Lanes(__builtin_shuffle(high01, high23, Ints{2, 3, 6, 7})).store(out + 3 * to_stride);
+  const Floats low01 = __builtin_shufflevector(row(0), row(1), 0, 4, 1, 5);
+  const Floats high01 = __builtin_shufflevector(row(0), row(1), 2, 6, 3, 7);
+  const Floats low23 = __builtin_shufflevector(row(2), row(3), 0, 4, 1, 5);
+  const Floats high23 = __builtin_shufflevector(row(2), row(3), 2, 6, 3, 7);
+  math::Lanes(__builtin_shufflevector(low01, low23, 0, 1, 4, 5)).store(out);
+  math::Lanes(__builtin_shufflevector(low01, low23, 2, 3, 6, 7)).store(out + to_stride);
+  math::Lanes(__builtin_shufflevector(high01, high23, 0, 1, 4, 5)).store(out + 2 * to_stride);
+  math::Lanes(__builtin_shufflevector(high01, high23, 2, 3, 6, 7)).store(out + 3 * to_stride);
 }
 
 void pack_rows(const float* x, int64_t stride, int rows, int64_t k, int k_chunks, float* out) {

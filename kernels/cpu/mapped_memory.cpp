@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sys/mman.h>
 
+#include "kernels/cpu/extent.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -33,10 +34,14 @@ MappedMemory::MappedMemory(size_t bytes) : bytes_(bytes) {
     data_ = reinterpret_cast<void*>(round_up(reinterpret_cast<uintptr_t>(mapping_), kHugePage));
     madvise(data_, round_up(bytes, kHugePage), MADV_HUGEPAGE);  // a wish: small pages work too
   }
+  char* const end = static_cast<char*>(data_) + bytes;
+  forbid_extent(end, size_t(static_cast<char*>(mapping_) + mapping_bytes_ - end));
 }
 
 MappedMemory::~MappedMemory() {
-  if (mapping_) munmap(mapping_, mapping_bytes_);
+  if (!mapping_) return;
+  permit_extent(mapping_, mapping_bytes_);  // the next owner of these addresses
+  munmap(mapping_, mapping_bytes_);
 }
 
 }  // namespace paceline

@@ -19,8 +19,9 @@ struct WeightMemory {
 class WeightArena {
  public:
   static constexpr size_t kSlabBytes = size_t{64} << 20;
+  static constexpr size_t kLargeBytes = size_t{8} << 20;
 
-  /// Throws Error(device) when the system has no memory left. A piece of kSlabBytes or more has a slab of its own.
+  /// Throws Error(device) when the system has no memory left. A piece of kLargeBytes or more has a slab of its own.
   WeightMemory take(size_t bytes);
 
  private:

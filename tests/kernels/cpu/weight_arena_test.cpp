@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/extent.h"
+
 namespace paceline {
 namespace {
 
@@ -34,21 +36,22 @@ TEST(WeightArena, PiecesAreZeroAndDoNotOverlap) {
 
 TEST(WeightArena, OpensANewSlabWhenOneIsFull) {
   WeightArena arena;
-  const WeightMemory first = arena.take(WeightArena::kSlabBytes - 64);
-  const WeightMemory fits = arena.take(64), next = arena.take(64);
-  EXPECT_EQ(fits.slab, first.slab);
+  constexpr size_t kPiece = WeightArena::kLargeBytes / 2;
+  const WeightMemory first = arena.take(kPiece);
+  for (size_t i = 1; i < WeightArena::kSlabBytes / kPiece; ++i) EXPECT_EQ(arena.take(kPiece).slab, first.slab);
+  const WeightMemory next = arena.take(kPiece);
   EXPECT_NE(next.slab, first.slab);
-  next.data[63] = 1;
+  next.data[kPiece - 1] = 1;
 }
 
 TEST(WeightArena, LargePiecesHaveTheirOwnSlab) {
   WeightArena arena;
   const WeightMemory small = arena.take(64);
-  const WeightMemory large = arena.take(WeightArena::kSlabBytes);
+  const WeightMemory large = arena.take(WeightArena::kLargeBytes);
   const WeightMemory after = arena.take(64);
   EXPECT_NE(large.slab, small.slab);
   EXPECT_EQ(after.slab, small.slab);
-  large.data[WeightArena::kSlabBytes - 1] = 1;
+  large.data[WeightArena::kLargeBytes - 1] = 1;
 }
 
 TEST(WeightArena, PiecesOutliveTheArena) {
@@ -61,6 +64,18 @@ TEST(WeightArena, PiecesOutliveTheArena) {
   EXPECT_EQ(piece.data[4095], 7);
   EXPECT_EQ(piece.slab.use_count(), 1);
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+TEST(WeightArena, AReadBehindAPieceIsReported) {
+  WeightArena arena;
+  const WeightMemory first = arena.take(100), last = arena.take(64);
+  const auto read = [](const char* at) { return *static_cast<const volatile char*>(at); };
+  EXPECT_EQ(read(first.data + 99) + read(last.data + 63), 0);
+  EXPECT_DEATH(read(first.data + 104), "use-after-poison");  // the gap up to the next line, past its partial granule
+  EXPECT_DEATH(read(last.data + 64), "use-after-poison");    // the unused rest of the slab
+  EXPECT_DEATH(check_extent(first.data, 200), "use-after-poison");
+}
+#endif
 
 }  // namespace
 }  // namespace paceline
