@@ -1,6 +1,7 @@
 // A mapped model file that somebody cuts raises SIGBUS. It cannot be prevented without copying (mapped_file.h), so it
 // ends the program like every other bad file: one line that names it, exit code 3.
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -62,7 +63,15 @@ void find_mapped_file(uintptr_t address, char* path, size_t room) {
 
 void write_error(std::string_view text) { static_cast<void>(!write(STDERR_FILENO, text.data(), text.size())); }
 
-extern "C" void on_bus_error(int, siginfo_t* info, void*) {
+std::atomic_flag g_reporting = ATOMIC_FLAG_INIT;  // lock-free: fit for a handler
+
+extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
+  if (info->si_code != BUS_ADRERR) {  // somebody's kill, or a fault of another kind: die of it
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+    return;
+  }
+  while (g_reporting.test_and_set()) pause();  // another thread has met the same end and is saying so
   char path[4352];
   find_mapped_file(reinterpret_cast<uintptr_t>(info->si_addr), path, sizeof path);
   write_error("runexp: error: ");
@@ -78,7 +87,7 @@ extern "C" void on_bus_error(int, siginfo_t* info, void*) {
 void install_fault_handler() {
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
-  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, &action, nullptr);
 }

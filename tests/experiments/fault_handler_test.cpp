@@ -1,6 +1,10 @@
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -10,20 +14,41 @@
 namespace paceline {
 namespace {
 
-TEST(FaultHandler, F12_AFileCutWhileMappedEndsWithItsNameAndCode3) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / "paceline_cut_while_mapped.bin";
-  std::ofstream(file) << std::string(64 << 10, 'x');
-  const auto read_what_is_gone = [&] {
+class FaultHandler : public testing::Test {
+ protected:
+  FaultHandler() {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    std::string name = (std::filesystem::temp_directory_path() / "paceline_fault_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    std::ofstream(folder_ / "cut.bin") << std::string(64 << 10, 'x');
+  }
+  ~FaultHandler() override { std::filesystem::remove_all(folder_); }
+
+  /// Maps the file, cuts it, and has `num_threads` threads read what is gone.
+  void read_what_is_gone(int num_threads) const {
     install_fault_handler();
-    const MappedFile mapped(file);
-    std::filesystem::resize_file(file, 100);
-    const volatile std::byte* last = mapped.bytes().data() + mapped.bytes().size() - 1;
-    static_cast<void>(*last);
-  };
-  EXPECT_EXIT(read_what_is_gone(), testing::ExitedWithCode(3),
-              "^runexp: error: /.*paceline_cut_while_mapped.bin: the file became shorter while it was read; expected ");
-  std::filesystem::remove(file);
+    const MappedFile mapped(folder_ / "cut.bin");
+    std::filesystem::resize_file(folder_ / "cut.bin", 100);
+    const auto read = [&] {
+      const volatile std::byte* last = mapped.bytes().data() + mapped.bytes().size() - 1;
+      static_cast<void>(*last);
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < num_threads; ++i) threads.emplace_back(read);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(FaultHandler, F12_AFileCutWhileMappedEndsWithItsNameAndCode3) {
+  for (const int num_threads : {1, 8})
+    EXPECT_EXIT(read_what_is_gone(num_threads), testing::ExitedWithCode(3),
+                "^runexp: error: /.*/cut.bin: the file became shorter while it was read; expected [^\n]*\n$");
+}
+
+TEST_F(FaultHandler, ASignalFromOutsideStillKills) {
+  EXPECT_EXIT((install_fault_handler(), raise(SIGBUS)), testing::KilledBySignal(SIGBUS), "^$");
 }
 
 }  // namespace
