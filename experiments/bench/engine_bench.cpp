@@ -74,8 +74,11 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   run_seconds(model, one);
   const double bytes =
       double(backend.traffic().weight_bytes - before.weight_bytes + backend.traffic().kv_bytes - before.kv_bytes);
+  const uint64_t flops_before = backend.traffic().flops;
+  run_seconds(model, six);
+  const double six_flops = double(backend.traffic().flops - flops_before);
 
-  std::vector<double> share, six_over_one, rates, steps;
+  std::vector<double> share, six_over_one, six_over_floor, rates, fma_rates, steps;
   for (int round = 0; round < rounds; ++round) {
     const double read = std::max(bench::read_rate<bench::Prefetch::off>(pool, regions),
                                  bench::read_rate<bench::Prefetch::on>(pool, regions));
@@ -85,12 +88,16 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
     steps.push_back(t1);
     share.push_back(bytes / t1 / read);
     six_over_one.push_back(t6 / t1);
+    fma_rates.push_back(bench::fma_rate(pool));
+    six_over_floor.push_back(t6 / std::max(bytes / read, fma_rates.back() > 0 ? six_flops / fma_rates.back() : 0.0));
   }
   std::printf("plain read of the packed weights   %8.2f GB/s\n", bench::median(rates) / 1e9);
   std::printf("decode, 1 row, context %d         %8.3f ms  (%.1f MB a step)\n", kContext, bench::median(steps) * 1e3,
               bytes / 1e6);
   std::printf("decode bytes / time over the read  %8.3f\n", bench::median(share));
   std::printf("verify 6 rows / decode 1 row       %8.3f\n", bench::median(six_over_one));
+  std::printf("verify 6 rows / its floor          %8.3f  (the longer of reading and %.0f GFLOP/s of bare FMAs)\n",
+              bench::median(six_over_floor), bench::median(fma_rates) * 1e-9);
 
   std::printf("T(rows) / T(1):");
   for (int rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 32, 48, 64}) {
@@ -108,10 +115,10 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   std::vector<double> prefill_share, prefill_rate;
   for (int round = 0; round < std::max(7, rounds / 3); ++round) {
     const double peak = std::max(bench::fma_rate(pool), bench::fma_rate(pool));
-    const uint64_t flops_before = backend.traffic().flops;
+    const uint64_t prefill_before = backend.traffic().flops;
     const double seconds = run_seconds(model, prompt);
     prefill_rate.push_back(512.0 / seconds);
-    if (peak > 0) prefill_share.push_back(double(backend.traffic().flops - flops_before) / seconds / peak);
+    if (peak > 0) prefill_share.push_back(double(backend.traffic().flops - prefill_before) / seconds / peak);
   }
   std::printf("prefill of 512 tokens              %8.0f tok/s, %.3f of the FMA rate\n", bench::median(prefill_rate),
               bench::median(prefill_share));
