@@ -115,6 +115,13 @@ std::string row_label(const std::string& label, double right, double y, bool fad
                      faded ? " faded" : "", right - 8, y + kBarHeight - 3, html_escaped(label));
 }
 
+/// Room in pixels for a row's text of the value class; a little generous, since fonts differ.
+double text_room(std::string_view text) {
+  constexpr double kPixelsEach = 6.6;
+  const auto is_first_byte = [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; };
+  return kPixelsEach * static_cast<double>(std::count_if(text.begin(), text.end(), is_first_byte));
+}
+
 }  // namespace
 
 std::string html_escaped(std::string_view text) {
@@ -200,13 +207,15 @@ std::string svg_line_chart(const LineChart& chart) {
 }
 
 std::string svg_bar_chart(const BarChart& chart) {
-  constexpr double kTextWidth = 150, kTop = 6;
-  double high = 0;
+  constexpr double kTop = 6, kGap = 6;
+  double high = 0, text_width = 0;
   for (const BarRow& row : chart.rows) {
-    if (std::isfinite(row.value)) high = std::max({high, row.value, row.high.value_or(0)});
+    if (!std::isfinite(row.value)) continue;
+    high = std::max({high, row.value, row.high.value_or(0)});
+    text_width = std::max(text_width, text_room(row.text));
   }
   const std::vector<double> ticks = nice_ticks(0, high, 6);
-  const double left = chart.label_width, right = chart.width - kTextWidth;
+  const double left = chart.label_width, right = chart.width - kGap - text_width;
   const double bottom = kTop + static_cast<double>(chart.rows.size()) * kRowHeight;
   const auto x_of = [&](double v) { return left + std::max(0.0, v) / ticks.back() * (right - left); };
   std::string out = open_svg(chart.title, chart.width, bottom + kAxisHeight);
@@ -229,8 +238,8 @@ std::string svg_bar_chart(const BarChart& chart) {
                          x_of(*row.low), x_of(*row.high), middle, middle - 3);
       text_x = std::max(text_x, x_of(*row.high));
     }
-    out += fmt::format("<text class=\"v{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", faded, text_x + 6, y + kBarHeight - 3,
-                       html_escaped(row.text));
+    out += fmt::format("<text class=\"v{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", faded, text_x + kGap,
+                       y + kBarHeight - 3, html_escaped(row.text));
   }
   return out + "</svg>";
 }

@@ -113,6 +113,17 @@ TEST(ReportHtml, HostileTextIsEscaped) {
   EXPECT_EQ(html.find("<img"), std::string::npos);
 }
 
+TEST(BarChart, TheTextBehindTheLongestBarFits) {
+  const std::string text = "2761.9 · 1.24× (oversubscribed)";  // 31 characters
+  const BarChart chart{.rows = {{.label = "a", .value = 1.0, .low = 0.9, .high = 3.0, .text = text}}};
+  const std::string svg = svg_bar_chart(chart);
+  const size_t at = svg.find("class=\"v\" x=\"");
+  ASSERT_NE(at, std::string::npos);
+  const double begin = std::stod(svg.substr(at + std::string("class=\"v\" x=\"").size()));
+  EXPECT_LE(begin + 31 * 6.3, chart.width);
+  EXPECT_GT(begin, chart.width / 2);
+}
+
 TEST(NiceTicks, CoverTheRange) {
   EXPECT_EQ(nice_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
   for (double high : {0.003, 0.9, 1.0, 7.3, 446.0, 12345.0}) {
