@@ -11,9 +11,7 @@
 namespace paceline {
 namespace {
 
-std::filesystem::path shipped(const std::string& name) {
-  return source_dir() / "configs" / name;
-}
+std::filesystem::path shipped(const std::string& name) { return source_dir() / "configs" / name; }
 
 size_t num_loads(const std::vector<Cell>& cells) {
   std::set<std::string> keys;

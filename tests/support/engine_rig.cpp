@@ -125,12 +125,8 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
                                   std::move(verifier));
 }
 
-std::filesystem::path builtin_model(const std::string& name) {
-  return source_dir() / "configs" / "models" / name;
-}
+std::filesystem::path builtin_model(const std::string& name) { return source_dir() / "configs" / "models" / name; }
 
-std::filesystem::path golden_model(const std::string& name) {
-  return source_dir() / "tests" / "data" / name;
-}
+std::filesystem::path golden_model(const std::string& name) { return source_dir() / "tests" / "data" / name; }
 
 }  // namespace paceline::test

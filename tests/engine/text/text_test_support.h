@@ -1,7 +1,6 @@
 #pragma once
 // Shared by the tests of engine/text: where data lies, temporary files, and the CPU time of this thread.
 
-#include "tests/support/paths.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/paths.h"
+
 namespace paceline::test {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -21,7 +22,6 @@ inline constexpr bool kSanitized = true;  // several times slower: time limits d
 #else
 inline constexpr bool kSanitized = false;
 #endif
-
 
 /// Data that is not part of the repository; may not exist.
 inline std::filesystem::path shared_dir() {

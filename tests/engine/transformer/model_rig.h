@@ -18,9 +18,7 @@
 
 namespace paceline::test {
 
-inline std::filesystem::path source_path(const std::string& relative) {
-  return source_dir() / relative;
-}
+inline std::filesystem::path source_path(const std::string& relative) { return source_dir() / relative; }
 
 struct ModelRigOptions {
   std::string folder;  // relative to the project
