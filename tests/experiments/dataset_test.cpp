@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "kernels/error.h"
+#include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 
 namespace paceline {
@@ -21,16 +20,9 @@ const fs::path kWorkloads = source_dir() / "configs/workloads";
 
 class DatasetTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              fmt::format("paceline_dataset_{}", ::testing::UnitTest::GetInstance()->random_seed() + getpid());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& content) {
     const fs::path file = folder_ / "mine.jsonl";
-    std::ofstream(file, std::ios::binary) << content;
+    test::write_file(file, content);
     return file;
   }
 
@@ -46,7 +38,7 @@ class DatasetTest : public ::testing::Test {
     return "";
   }
 
-  fs::path folder_;
+  test::TempDir folder_;
 };
 
 TEST_F(DatasetTest, ReadsMessagesAndPlainPromptsWithBomAndCrlf) {
@@ -96,7 +88,7 @@ TEST_F(DatasetTest, RefusesAHugeLineMissingFilesAndFolders) {
   const std::string line = error_of("{\"prompt\": \"x\"}\n" + std::string(size_t{kMaxDatasetLineBytes} + 10, 'x'));
   EXPECT_NE(line.find("mine.jsonl:2: the line is longer"), std::string::npos) << line;
   EXPECT_THROW(read_jsonl_dataset(folder_ / "absent.jsonl"), Error);
-  EXPECT_THROW(read_jsonl_dataset(folder_), Error);
+  EXPECT_THROW(read_jsonl_dataset(folder_.path()), Error);
 }
 
 TEST(BuiltinDataset, ReadingQa) {

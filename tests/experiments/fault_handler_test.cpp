@@ -1,7 +1,5 @@
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +8,7 @@
 
 #include "engine/util/mapped_file.h"
 #include "experiments/commands.h"
+#include "tests/support/checkpoint_writer.h"
 
 namespace paceline {
 namespace {
@@ -18,11 +17,8 @@ class FaultHandler : public testing::Test {
  protected:
   FaultHandler() {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    std::string name = (std::filesystem::temp_directory_path() / "paceline_fault_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    std::ofstream(folder_ / "cut.bin") << std::string(64 << 10, 'x');
+    test::write_file(folder_ / "cut.bin", std::string(64 << 10, 'x'));
   }
-  ~FaultHandler() override { std::filesystem::remove_all(folder_); }
 
   /// Maps the file, cuts it, and has `num_threads` threads read what is gone.
   void read_what_is_gone(int num_threads) const {
@@ -38,7 +34,7 @@ class FaultHandler : public testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  std::filesystem::path folder_;
+  test::TempDir folder_;
 };
 
 TEST_F(FaultHandler, F12_AFileCutWhileMappedEndsWithItsNameAndCode3) {

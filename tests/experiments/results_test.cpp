@@ -21,26 +21,13 @@
 #include "experiments/summary_verdict.h"
 #include "kernels/error.h"
 #include "tests/experiments/synthetic_run.h"
+#include "tests/support/checkpoint_writer.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    static int count = 0;
-    path_ = fs::temp_directory_path() / fmt::format("paceline_results_{}_{}", getpid(), count++);
-    fs::create_directories(path_);
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string read(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -329,7 +316,7 @@ TEST(Verdict, AFailedCertificateComesFirst) {
 }
 
 TEST(Store, WritesTheWholeFolderAndLatest) {
-  const TemporaryFolder root;
+  const test::TempDir root;
   RunResult run = test::synthetic_run();
   RunFolder folder(root.path(), run);
   EXPECT_TRUE(fs::exists(folder.path() / "manifest.json"));
@@ -362,7 +349,7 @@ TEST(Store, WritesTheWholeFolderAndLatest) {
 }
 
 TEST(Store, DiskErrorsAreStoreErrorsAndLeaveTheOldFile) {
-  const TemporaryFolder root;
+  const test::TempDir root;
   const fs::path file = root.path() / "summary.json";
   write_file_atomic(file, "old");
   // A file-size limit stands in for a full disk.
@@ -386,7 +373,7 @@ TEST(Store, DiskErrorsAreStoreErrorsAndLeaveTheOldFile) {
 }
 
 TEST(Store, RefusesImpossiblePlaces) {
-  const TemporaryFolder root;
+  const test::TempDir root;
   std::ofstream(root.path() / "file") << "x";
   RunResult run = test::synthetic_run();
   try {
@@ -409,7 +396,7 @@ TEST(Store, NamesAreSafe) {
 }
 
 TEST(Baseline, ExactFactsSurviveAFileAndDifferencesAreNamed) {
-  const TemporaryFolder root;
+  const test::TempDir root;
   RunResult run = pair_run();
   write_file_atomic(root.path() / "cpu.json", dump_json(make_baseline(run)));
   const json baseline = read_baseline(root.path() / "cpu.json");
@@ -429,7 +416,7 @@ TEST(Baseline, ExactFactsSurviveAFileAndDifferencesAreNamed) {
 }
 
 TEST(Baseline, NewerAndDamagedFilesAreStoreErrors) {
-  const TemporaryFolder root;
+  const test::TempDir root;
   const fs::path file = root.path() / "cpu.json";
   json newer = make_baseline(pair_run());
   newer["schema_version"] = 2;
