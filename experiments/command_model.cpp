@@ -13,7 +13,6 @@
 #include "experiments/environment.h"
 #include "experiments/repetition.h"
 #include "experiments/suggest.h"
-#include "experiments/verify_model.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
@@ -149,13 +148,11 @@ ExitCode tokenize_command(const std::filesystem::path& tokenizer_path, const std
   return ExitCode::ok;
 }
 
-ExitCode verify_model_command(const std::filesystem::path& dir, const std::filesystem::path& golden, int tp, int pp) {
-  if (!std::filesystem::is_directory(dir)) fail(ExitCode::model_file, "{}: no such folder", dir.string());
-  const VerifyModelReport report = verify_model({.model_dir = dir,
-                                                 .golden = golden,
-                                                 .tp = tp,
-                                                 .pp = pp,
-                                                 .threads_per_rank = std::max(1, usable_cores() / (tp * pp))});
+ExitCode verify_model_command(VerifyModelOptions options) {
+  if (!std::filesystem::is_directory(options.model_dir))
+    fail(ExitCode::model_file, "{}: no such folder", options.model_dir.string());
+  options.threads_per_rank = std::max(1, usable_cores() / (options.tp * options.pp));
+  const VerifyModelReport report = verify_model(options);
   fmt::print("{}", report.summary);
   return report.passed ? ExitCode::ok : ExitCode::correctness;
 }

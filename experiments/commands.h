@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/config_load.h"
+#include "experiments/verify_model.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -51,7 +52,7 @@ ExitCode generate_command(const GenerateCommand& command);
 /// Token ids, one line a record of the file.
 ExitCode tokenize_command(const std::filesystem::path& tokenizer, const std::filesystem::path& file);
 
-ExitCode verify_model_command(const std::filesystem::path& dir, const std::filesystem::path& golden, int tp, int pp);
+ExitCode verify_model_command(VerifyModelOptions options);
 
 /// Text for `runexp explain TOPIC`; throws Error(usage) listing the topics for an unknown one.
 ExitCode explain_command(const std::string& topic);

@@ -151,14 +151,20 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   tokenize_app->add_option("--file", text_file, "text, one record a line")->required();
   tokenize_app->callback([&] { code = tokenize_command(tokenizer, text_file); });
 
-  std::filesystem::path model_dir, golden;
-  int tp = 1, pp = 1;
+  VerifyModelOptions verify;
   CLI::App* verify_app = app.add_subcommand("verify-model", "compare a checkpoint with the golden.json beside it");
-  verify_app->add_option("dir", model_dir, "checkpoint folder")->required();
-  verify_app->add_option("--golden", golden, "reference file, if not beside the checkpoint");
-  verify_app->add_option("--tp", tp)->capture_default_str()->check(CLI::Range(1, 64));
-  verify_app->add_option("--pp", pp)->capture_default_str()->check(CLI::Range(1, 64));
-  verify_app->callback([&] { code = verify_model_command(model_dir, golden, tp, pp); });
+  verify_app->add_option("dir", verify.model_dir, "checkpoint folder")->required();
+  verify_app->add_option("--golden", verify.golden, "reference file, if not beside the checkpoint");
+  verify_app->add_option("--tp", verify.tp)->capture_default_str()->check(CLI::Range(1, 64));
+  verify_app->add_option("--pp", verify.pp)->capture_default_str()->check(CLI::Range(1, 64));
+  verify_app->add_option("--dtype", verify.dtype, "weights in memory; goldens are computed in float32")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
+  verify_app
+      ->add_option("--max-logit-error", verify.max_logit_error,
+                   "largest difference that passes; by default 1e-4, in 16-bit types 1/64 of the largest logit")
+      ->check(CLI::NonNegativeNumber);
+  verify_app->callback([&] { code = verify_model_command(verify); });
 
   std::string topic;
   CLI::App* explain_app = app.add_subcommand("explain", "explain a topic: exit-codes");

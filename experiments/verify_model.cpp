@@ -108,6 +108,7 @@ VerifyModelReport verify_model(const VerifyModelOptions& options) {
 
   ExperimentConfig config;
   config.engine.target.directory = dir;
+  config.engine.target.dtype = options.dtype;
   config.engine.parallel.tp = options.tp;
   config.engine.parallel.pp = options.pp;
   config.engine.scheduler.max_num_seqs = 1;
@@ -122,7 +123,11 @@ VerifyModelReport verify_model(const VerifyModelOptions& options) {
       result.max_logit_difference =
           std::max(result.max_logit_difference, std::abs(double(logits[id]) - golden_case.logit[i]));
     }
-    bool good = std::isfinite(result.max_logit_difference) && result.max_logit_difference <= options.max_logit_error;
+    const double largest = std::abs(*std::max_element(golden_case.logit.begin(), golden_case.logit.end(),
+                                                      [](double a, double b) { return std::abs(a) < std::abs(b); }));
+    const double allowed =
+        options.max_logit_error.value_or(load.plan().dtype == DType::f32 ? 1e-4 : std::ldexp(largest, -6));
+    bool good = std::isfinite(result.max_logit_difference) && result.max_logit_difference <= allowed;
 
     const auto engine = load.make_engine(config);
     SamplingParams params;
@@ -152,8 +157,9 @@ VerifyModelReport verify_model(const VerifyModelOptions& options) {
         good ? "" : "  ✗");
     report.cases.push_back(result);
   }
-  report.summary += fmt::format("{}: {} ({} cases of {}, tp {} pp {})\n", dir.string(), report.passed ? "pass" : "FAIL",
-                                report.cases.size(), report.golden, options.tp, options.pp);
+  report.summary +=
+      fmt::format("{}: {} ({} cases of {}, {}, tp {} pp {})\n", dir.string(), report.passed ? "pass" : "FAIL",
+                  report.cases.size(), report.golden, dtype_name(load.plan().dtype), options.tp, options.pp);
   return report;
 }
 

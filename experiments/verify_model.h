@@ -2,6 +2,7 @@
 // Does a checkpoint compute what Hugging Face computed? Compares it with the golden.json beside it.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ struct VerifyModelOptions {
   int tp = 1;
   int pp = 1;
   int threads_per_rank = 1;
-  double max_logit_error = 1e-4;  // for goldens with full float32 logits
+  std::string dtype = "float32";          // as engine.target.dtype; goldens were computed in float32
+  std::optional<double> max_logit_error;  // else 1e-4 in float32, and 2^-6 of the largest logit in 16-bit types
 };
 
 struct VerifiedCase {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/cuda_backend.h"
 
 namespace paceline {
@@ -11,6 +12,7 @@ namespace {
 
 bool machine_has(Isa isa) {
 #if defined(__x86_64__)
+  if (isa == Isa::avx512_bf16) return __builtin_cpu_supports("avx512bf16") && machine_has(Isa::avx512);
   if (isa == Isa::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && machine_has(Isa::avx2);
@@ -22,20 +24,27 @@ bool machine_has(Isa isa) {
 
 }  // namespace
 
+size_t packed_bytes(int64_t rows, int64_t k, DType dtype, int k_chunks) {
+  const int64_t panels = (rows + kPanel - 1) / kPanel;
+  return size_t(panels * kPanel * PanelOrder(k, k_chunks, storage_index(dtype)).values()) * dtype_bytes(dtype);
+}
+
 const CpuKernels* kernels_for(Isa isa) {
   if (!machine_has(isa)) return nullptr;
   switch (isa) {
     case Isa::scalar: return scalar_kernels();
     case Isa::avx2: return avx2_kernels();
     case Isa::avx512: return avx512_kernels();
+    case Isa::avx512_bf16: return avx512_bf16_kernels();
   }
   return nullptr;
 }
 
 Isa best_isa() {
-  for (const Isa isa : {Isa::avx512, Isa::avx2})
-    if (kernels_for(isa)) return isa;
-  return Isa::scalar;
+  Isa best = Isa::scalar;
+  for (const Isa isa : kIsas)
+    if (kernels_for(isa)) best = isa;
+  return best;
 }
 
 std::string isa_name(Isa isa) {
@@ -43,6 +52,7 @@ std::string isa_name(Isa isa) {
     case Isa::scalar: return "scalar";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
+    case Isa::avx512_bf16: return "avx512-bf16";
   }
   return "?";
 }

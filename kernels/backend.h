@@ -58,10 +58,19 @@ class PackedWeight {
 };
 using Weight = std::shared_ptr<const PackedWeight>;
 
+/// Bytes of a packed matrix on a CPU device: whole panels of rows, chunks of k as PanelOrder fills them. With
+/// pair_panels this is the size of each part.
+size_t packed_bytes(int64_t rows, int64_t k, DType dtype, int k_chunks = kStrictChunks);
+
 enum class NormKind : uint8_t { rms, layer };
 enum class RopeLayout : uint8_t { half_split, interleaved };
 
-/// y[m, n] = x[m, k] · Wᵀ (+ bias[n]); with glu (pair_panels weight): y[m, n / 2] = act(gate) * up.
+/// The type to which a GEMM rounds x, to nearest even, before it is multiplied by weights of a type; sums are float32.
+/// bfloat16 matrix units take both operands so, here and on GPUs, with subnormal numbers as zeros.
+constexpr DType gemm_operand(DType weights) { return weights == DType::bf16 ? DType::bf16 : DType::f32; }
+
+/// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with glu (pair_panels weight):
+/// y[m, n / 2] = act(gate) * up.
 struct GemmArgs {
   MatView x;  // [m, k] f32
   const PackedWeight* w = nullptr;
@@ -210,7 +219,8 @@ class Backend {
   virtual double wait_seconds() const = 0;
 };
 
-enum class Isa : uint8_t { scalar, avx2, avx512 };
+enum class Isa : uint8_t { scalar, avx2, avx512, avx512_bf16 };
+inline constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
 struct BackendOptions {
   int threads = 1;       // workers of a CPU device, the calling thread included

@@ -44,10 +44,6 @@ std::string working_tp_sizes(const ModelSpec& spec) {
   return list;
 }
 
-size_t packed_bytes(int64_t rows, int64_t cols, DType dtype) {
-  return size_t(round_up(rows, kPanel)) * size_t(cols) * dtype_bytes(dtype);
-}
-
 }  // namespace
 
 void validate_parallel(const ModelSpec& spec, int tp, int pp) {
@@ -91,9 +87,10 @@ size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan) {
   const int64_t norm_floats = spec.norm == NormKind::layer ? 2 * d : d;
 
   // The panels of gate and up are interleaved, so each part is padded on its own.
-  const size_t layer_matrices = packed_bytes(qkv_rows, d, plan.dtype) + packed_bytes(d, q_rows, plan.dtype) +
+  const size_t layer_matrices = packed_bytes(qkv_rows, d, plan.dtype) +
+                                packed_bytes(d, q_rows, plan.dtype, shape.row_parallel_chunks) +
                                 size_t(num_up_parts) * packed_bytes(shape.intermediate, d, plan.dtype) +
-                                packed_bytes(d, shape.intermediate, plan.dtype);
+                                packed_bytes(d, shape.intermediate, plan.dtype, shape.row_parallel_chunks);
   int64_t layer_floats = 2 * norm_floats;
   if (spec.attention_bias) layer_floats += qkv_rows;
   if (spec.attention_out_bias) layer_floats += d;

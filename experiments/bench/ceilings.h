@@ -1,6 +1,6 @@
 #pragma once
-// What the machine can do at all: plain reads of given memory and fused multiply-adds. Speeds are judged as shares
-// of these, measured in the same process in the same minute.
+// What the machine can do at all: plain reads of given memory, fused multiply-adds, dot products. Speeds are judged as
+// shares of these, measured in the same process in the same minute.
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +27,7 @@ enum class Prefetch { off, on };
 
 #if defined(__x86_64__)
 #define PACELINE_READ_TARGET __attribute__((target("avx2")))
-#define PACELINE_FMA_TARGET __attribute__((target("avx512f")))
+#define PACELINE_FMA_TARGET __attribute__((target("avx512f,avx512bf16")))
 typedef float FloatWide __attribute__((vector_size(64)));
 #else
 #define PACELINE_READ_TARGET
@@ -70,20 +70,30 @@ double read_rate(ThreadPool& pool, std::span<const Region> regions) {
   return double(total) / seconds_since(begin);
 }
 
-/// 12 independent chains; written out, for an array would live in memory.
-PACELINE_FMA_TARGET inline float fma_chains(int64_t steps) {
+#if defined(__x86_64__)
+// 12 independent chains; written out, for an array would live in memory.
+#define PACELINE_TWELVE_CHAINS(op)                                                                               \
+  op "%0\n\t" op "%1\n\t" op "%2\n\t" op "%3\n\t" op "%4\n\t" op "%5\n\t" op "%6\n\t" op "%7\n\t" op "%8\n\t" op \
+     "%9\n\t" op "%10\n\t" op "%11"
+#define PACELINE_CHAIN_OPERANDS                                                                                    \
+  : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9), "+v"(s10), \
+    "+v"(s11)                                                                                                        \
+  : "v"(a), "v"(b)
+#endif
+
+/// Chains of fused multiply-adds, or of bfloat16 dot products of pairs.
+enum class Arithmetic { fma, bfloat_pairs };
+
+template <Arithmetic arithmetic>
+PACELINE_FMA_TARGET inline float chains(int64_t steps) {
   FloatWide s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
   const FloatWide a = FloatWide{} + 0.999f, b = FloatWide{} + 0.001f;
   for (int64_t step = 0; step < steps; ++step) {
 #if defined(__x86_64__)
-    asm volatile(
-        "vfmadd213ps %13, %12, %0\n\tvfmadd213ps %13, %12, %1\n\tvfmadd213ps %13, %12, %2\n\t"
-        "vfmadd213ps %13, %12, %3\n\tvfmadd213ps %13, %12, %4\n\tvfmadd213ps %13, %12, %5\n\t"
-        "vfmadd213ps %13, %12, %6\n\tvfmadd213ps %13, %12, %7\n\tvfmadd213ps %13, %12, %8\n\t"
-        "vfmadd213ps %13, %12, %9\n\tvfmadd213ps %13, %12, %10\n\tvfmadd213ps %13, %12, %11"
-        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9), "+v"(s10),
-          "+v"(s11)
-        : "v"(a), "v"(b));
+    if constexpr (arithmetic == Arithmetic::fma)
+      asm volatile(PACELINE_TWELVE_CHAINS("vfmadd213ps %13, %12, ") PACELINE_CHAIN_OPERANDS);
+    else
+      asm volatile(PACELINE_TWELVE_CHAINS("vdpbf16ps %13, %12, ") PACELINE_CHAIN_OPERANDS);
 #else
     s0 = s0 * a + b, s1 = s1 * a + b, s2 = s2 * a + b, s3 = s3 * a + b, s4 = s4 * a + b, s5 = s5 * a + b;
     s6 = s6 * a + b, s7 = s7 * a + b, s8 = s8 * a + b, s9 = s9 * a + b, s10 = s10 * a + b, s11 = s11 * a + b;
@@ -93,17 +103,27 @@ PACELINE_FMA_TARGET inline float fma_chains(int64_t steps) {
   return sum[0];
 }
 
-/// fp32 operations per second of all threads together; 0 without AVX-512.
-inline double fma_rate(ThreadPool& pool) {
-  if (best_isa() != Isa::avx512) return 0.0;
+/// Operations per second of all threads together; 0 where the machine lacks AVX-512, or AVX512_BF16 for the pairs.
+template <Arithmetic arithmetic>
+double chain_rate(ThreadPool& pool) {
+  constexpr bool kPairs = arithmetic == Arithmetic::bfloat_pairs;
+  if (best_isa() < (kPairs ? Isa::avx512_bf16 : Isa::avx512)) return 0.0;
   const int64_t steps = 100'000;
   const int tasks = pool.num_threads() * 4;
   const auto begin = Clock::now();
   pool.parallel_for(tasks, [&](int64_t, int) {
-    const float sum = fma_chains(steps);
+    const float sum = chains<arithmetic>(steps);
     asm volatile("" : : "x"(sum));
   });
-  return double(tasks) * double(steps) * 12 * 2 * double(sizeof(FloatWide) / 4) / seconds_since(begin);
+  const double operations = (kPairs ? 4 : 2) * double(sizeof(FloatWide) / sizeof(float));
+  return double(tasks) * double(steps) * 12 * operations / seconds_since(begin);
+}
+inline double fma_rate(ThreadPool& pool) { return chain_rate<Arithmetic::fma>(pool); }
+
+/// Operations per second that a GEMM over weights of a type can reach; 0: unknown.
+inline double gemm_rate(ThreadPool& pool, DType weights) {
+  const double pairs = weights == DType::bf16 ? chain_rate<Arithmetic::bfloat_pairs>(pool) : 0.0;
+  return pairs > 0 ? pairs : fma_rate(pool);
 }
 
 inline double median(std::vector<double> values) {

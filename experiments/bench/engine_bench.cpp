@@ -78,7 +78,7 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   run_seconds(model, six);
   const double six_flops = double(backend.traffic().flops - flops_before);
 
-  std::vector<double> share, six_over_one, six_over_floor, rates, fma_rates, steps;
+  std::vector<double> share, six_over_one, six_over_floor, rates, gemm_rates, steps;
   for (int round = 0; round < rounds; ++round) {
     const double read = std::max(bench::read_rate<bench::Prefetch::off>(pool, regions),
                                  bench::read_rate<bench::Prefetch::on>(pool, regions));
@@ -88,16 +88,18 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
     steps.push_back(t1);
     share.push_back(bytes / t1 / read);
     six_over_one.push_back(t6 / t1);
-    fma_rates.push_back(bench::fma_rate(pool));
-    six_over_floor.push_back(t6 / std::max(bytes / read, fma_rates.back() > 0 ? six_flops / fma_rates.back() : 0.0));
+    const double gemm = bench::gemm_rate(pool, load.plan().dtype);
+    gemm_rates.push_back(gemm);
+    six_over_floor.push_back(t6 / std::max(bytes / read, gemm > 0 ? six_flops / gemm : 0.0));
   }
   std::printf("plain read of the packed weights   %8.2f GB/s\n", bench::median(rates) / 1e9);
   std::printf("decode, 1 row, context %d         %8.3f ms  (%.1f MB a step)\n", kContext, bench::median(steps) * 1e3,
               bytes / 1e6);
   std::printf("decode bytes / time over the read  %8.3f\n", bench::median(share));
   std::printf("verify 6 rows / decode 1 row       %8.3f\n", bench::median(six_over_one));
-  std::printf("verify 6 rows / its floor          %8.3f  (the longer of reading and %.0f GFLOP/s of bare FMAs)\n",
-              bench::median(six_over_floor), bench::median(fma_rates) * 1e-9);
+  std::printf("verify 6 rows / its floor          %8.3f  (the longer of reading and %.0f GFLOP/s of bare %s)\n",
+              bench::median(six_over_floor), bench::median(gemm_rates) * 1e-9,
+              load.plan().dtype == DType::bf16 && best_isa() == Isa::avx512_bf16 ? "bfloat16 dot products" : "FMAs");
 
   std::printf("T(rows) / T(1):");
   for (int rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 32, 48, 64}) {

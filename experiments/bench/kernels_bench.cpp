@@ -259,9 +259,15 @@ void register_all() {
   for (const size_t mib : {1, 8, 84})
     benchmark::RegisterBenchmark(("Read/" + std::to_string(mib) + "MiB").c_str(), run_read, mib << 20)->UseRealTime();
   benchmark::RegisterBenchmark("Fma", [](benchmark::State& state) {
-    for (auto _ : state) benchmark::DoNotOptimize(fma_chains(1000));
+    for (auto _ : state) benchmark::DoNotOptimize(chains<Arithmetic::fma>(1000));
     state.counters["GFLOP/s"] = fma_peak() * 1e-9;
   })->UseRealTime();
+  if (best_isa() >= Isa::avx512_bf16)
+    benchmark::RegisterBenchmark("BfloatDot", [](benchmark::State& state) {
+      for (auto _ : state) benchmark::DoNotOptimize(chains<Arithmetic::bfloat_pairs>(1000));
+      ThreadPool pool(num_threads());
+      state.counters["GFLOP/s"] = gemm_rate(pool, DType::bf16) * 1e-9;
+    })->UseRealTime();
   for (const Shape& shape : kShapes)
     for (const int m : {1, 6, 64})
       benchmark::RegisterBenchmark(("Eigen/" + std::string(shape.name) + "/" + std::to_string(m)).c_str(),

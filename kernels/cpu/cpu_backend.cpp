@@ -102,13 +102,14 @@ void CpuBackend::norm(const NormArgs& args) {
 void CpuBackend::embed(const EmbedArgs& args) {
   const auto& table = static_cast<const CpuWeight&>(*args.table);
   const auto unpack = kernels_.unpack_row[storage_index(table.dtype)];
+  const PanelOrder order = table.order();
   pool_.parallel_ranges(int64_t(args.token.size()), row_grain(table.k * 8), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t token = args.token[size_t(row)];
       const int64_t at = token - args.row_begin;
       float* out = args.out.f32_row(row);
       if (token >= 0 && at >= 0 && at < table.n)
-        unpack(table.memory.data, at, table.k, table.k_chunks, out);
+        unpack(table.memory.data, at, order, out);
       else
         std::fill(out, out + table.k, -0.0f);
     }

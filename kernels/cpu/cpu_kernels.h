@@ -20,30 +20,43 @@ inline constexpr int kMaxAttentionLines = 12;  // (row, head) pairs that share o
 /// Chunks whose steps lie side by side in a panel.
 inline constexpr int kInterleave = 2;
 
-/// The order of a panel's k: when the chunks have equal lengths, groups of up to kInterleave chunks, step by step,
-/// the group's chunks side by side, so that several chains run over one stream of memory; else 0, 1, 2, ....
-/// Activations are packed in the same order.
+/// Values of k that one step of a panel holds: two bfloat16 make a 32-bit word, the first in its upper half.
+PACELINE_MATH constexpr int values_per_step(StorageIndex storage) { return storage == kStoreBf16 ? 2 : 1; }
+
+/// The order of a panel's k: chunk c is [c k / k_chunks, (c + 1) k / k_chunks), cut into steps, the last ones filled
+/// with zeros until all chunks have as many. Groups of up to kInterleave chunks follow each other; in a group lies
+/// step by step, the group's chunks side by side, so that several chains run over one stream of memory. Activations
+/// are packed in the same order.
 struct PanelOrder {
-  bool even = false;
-  int64_t length = 0;  // of a chunk
+  int64_t k = 0;
+  int k_chunks = 1;
+  int step_values = 1;
   int interleave = 1;
-  int groups = 1;
-  PACELINE_MATH PanelOrder(int64_t k, int k_chunks) : even(k % k_chunks == 0), length(k) {
-    if (!even) return;
-    length = k / k_chunks;
-    interleave = k_chunks < kInterleave ? k_chunks : kInterleave;
-    groups = k_chunks / interleave;
+  int64_t length = 0;  // steps of a chunk
+
+  PACELINE_MATH PanelOrder(int64_t k_, int k_chunks_, StorageIndex storage)
+      : k(k_),
+        k_chunks(k_chunks_),
+        step_values(values_per_step(storage)),
+        interleave(k_chunks_ < kInterleave ? k_chunks_ : kInterleave),
+        length(((k_ + k_chunks_ - 1) / k_chunks_ + step_values - 1) / step_values) {}
+  PACELINE_MATH int64_t chunk_begin(int chunk) const { return chunk * k / k_chunks; }
+  PACELINE_MATH int64_t chunk_values(int chunk) const { return chunk_begin(chunk + 1) - chunk_begin(chunk); }
+  /// Values of a row, the zeros included.
+  PACELINE_MATH int64_t values() const { return length * k_chunks * step_values; }
+  /// Steps before the first of `chunk`; its next one comes `interleave` steps later.
+  PACELINE_MATH int64_t first_step(int chunk) const {
+    return chunk / interleave * interleave * length + chunk % interleave;
   }
 };
 
 /// Rows are cut into num_tiles tiles of num_rows / num_tiles rows, the first num_rows % num_tiles one more.
 struct GemmWork {
-  const float* x = nullptr;  // tile t of R rows, first row r: x + r * k, as [k in PanelOrder][R]
+  PanelOrder order;
+  const float* x = nullptr;  // tile t of R rows, first row r: x + r * order.values(), as pack_rows left it
   int num_rows = 0;
   int num_tiles = 0;
-  const void* w = nullptr;  // [panel][k in PanelOrder][16]
-  int64_t k = 0;
-  int k_chunks = 0;
+  const void* w = nullptr;      // [panel][step in PanelOrder][16][value]
   const float* bias = nullptr;  // [n] or null
   float* y = nullptr;
   int64_t y_stride = 0;
@@ -140,15 +153,16 @@ struct RopeWork {
 struct CpuKernels {
   int max_tile_rows;
   int max_attention_lines;
-  /// [rows][stride] to [k in PanelOrder][rows]; rows <= kMaxTileRows
-  void (*pack_rows)(const float* x, int64_t stride, int rows, int64_t k, int k_chunks, float* out);
+  /// [rows][stride] to the form that gemm of this storage type reads, at most rows * order.values() floats, rounded to
+  /// gemm_operand; rows <= kMaxTileRows
+  void (*pack_rows[kNumStorage])(const float* x, int64_t stride, int rows, const PanelOrder& order, float* out);
   void (*gemm[kNumStorage])(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin, int64_t unit_end);
   /// 16 rows or fewer (missing ones become zeros) to a panel: [source][target]
-  void (*pack_panel[kNumStorage][kNumStorage])(const void* rows, int64_t stride, int num_rows, int64_t k, int k_chunks,
+  void (*pack_panel[kNumStorage][kNumStorage])(const void* rows, int64_t stride, int num_rows, const PanelOrder& order,
                                                void* panel);
   void (*norm)(const NormWork& work, int64_t row_begin, int64_t row_end);
   /// Row `row` of a packed matrix, widened.
-  void (*unpack_row[kNumStorage])(const void* w, int64_t row, int64_t k, int k_chunks, float* out);
+  void (*unpack_row[kNumStorage])(const void* w, int64_t row, const PanelOrder& order, float* out);
   void (*rope)(const RopeWork& work);
   void (*activation)(float* x, int64_t count, Activation activation);
   /// Rows [row_begin, row_end) of one KV head.
@@ -164,5 +178,6 @@ struct CpuKernels {
 const CpuKernels* scalar_kernels();
 const CpuKernels* avx2_kernels();
 const CpuKernels* avx512_kernels();
+const CpuKernels* avx512_bf16_kernels();
 
 }  // namespace paceline

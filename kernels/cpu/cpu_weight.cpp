@@ -22,7 +22,7 @@ void widen_row(const HostWeight& part, int64_t row, float* out) {
 }
 
 /// Stacked rows [begin, begin + 16) to one panel; rows beyond the last part are zero.
-void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex target, int k_chunks,
+void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex target, const PanelOrder& order,
                   const CpuKernels& kernels, void* panel) {
   int64_t part_begin = 0;
   for (const HostWeight& part : parts) {
@@ -30,8 +30,8 @@ void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex
     if (begin >= part_begin && begin < part_begin + part.rows && ends_here) {
       const int64_t row = begin - part_begin;
       const int num_rows = int(std::min<int64_t>(kPanel, part.rows - row));
-      kernels.pack_panel[storage_index(part.dtype)][target](element(part, row), part.row_stride, num_rows, part.cols,
-                                                            k_chunks, panel);
+      kernels.pack_panel[storage_index(part.dtype)][target](element(part, row), part.row_stride, num_rows, order,
+                                                            panel);
       return;
     }
     part_begin += part.rows;
@@ -46,7 +46,7 @@ void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex
         widen_row(part, begin + r - part_begin, rows.data() + r * k);
     part_begin += part.rows;
   }
-  kernels.pack_panel[kStoreF32][target](rows.data(), k, kPanel, k, k_chunks, panel);
+  kernels.pack_panel[kStoreF32][target](rows.data(), k, kPanel, order, panel);
 }
 
 }  // namespace
@@ -83,18 +83,19 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const 
   weight->dtype = spec.dtype;
   weight->k_chunks = spec.k_chunks;
   weight->pair_panels = spec.pair_panels;
-  const int64_t panels_each = ((spec.pair_panels ? weight->n / 2 : weight->n) + kPanel - 1) / kPanel;
-  const int64_t num_panels = panels_each * (spec.pair_panels ? 2 : 1);
-  const int64_t panel_bytes = weight->k * kPanel * int64_t(dtype_bytes(spec.dtype));
-  weight->bytes = size_t(num_panels * panel_bytes);
+  const int64_t num_parts = spec.pair_panels ? 2 : 1;
+  const PanelOrder order = weight->order();
+  weight->bytes = size_t(num_parts) * packed_bytes(weight->n / num_parts, weight->k, spec.dtype, spec.k_chunks);
+  const int64_t panel_bytes = order.values() * kPanel * int64_t(dtype_bytes(spec.dtype));
+  const int64_t num_panels = int64_t(weight->bytes) / std::max<int64_t>(1, panel_bytes);
   weight->memory = arena.take(weight->bytes);
   const StorageIndex target = storage_index(spec.dtype);
   pool.parallel_for(num_panels, [&](int64_t panel, int) {
     void* to = weight->memory.data + panel * panel_bytes;
     if (spec.pair_panels)
-      pack_rows_of(parts.subspan(size_t(panel % 2), 1), panel / 2 * kPanel, target, spec.k_chunks, kernels, to);
+      pack_rows_of(parts.subspan(size_t(panel % 2), 1), panel / 2 * kPanel, target, order, kernels, to);
     else
-      pack_rows_of(parts, panel * kPanel, target, spec.k_chunks, kernels, to);
+      pack_rows_of(parts, panel * kPanel, target, order, kernels, to);
   });
   return weight;
 }

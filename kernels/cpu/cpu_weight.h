@@ -1,5 +1,5 @@
 #pragma once
-// Packed weights of the CPU: panels of 16 output rows, [n / 16][k in PanelOrder][16], the last
+// Packed weights of the CPU: panels of 16 output rows, [n / 16][step in PanelOrder][16][value], the last
 // panel filled with zero rows.
 
 #include <atomic>
@@ -13,17 +13,18 @@
 
 namespace paceline {
 
+/// Index of a storage type in the kernel tables; throws for types that weights and KV cannot have.
+StorageIndex storage_index(DType dtype);
+
 struct CpuWeight final : PackedWeight {
   WeightMemory memory;
   std::shared_ptr<std::atomic<size_t>> bytes_alive;  // of the backend that packed it
 
+  PanelOrder order() const { return {k, k_chunks, storage_index(dtype)}; }
   ~CpuWeight() override {
     if (bytes_alive) bytes_alive->fetch_sub(bytes);
   }
 };
-
-/// Index of a storage type in the kernel tables; throws for types that weights and KV cannot have.
-StorageIndex storage_index(DType dtype);
 
 /// Contract: Backend::pack. Panels are packed in parallel, into memory of `arena`.
 std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,

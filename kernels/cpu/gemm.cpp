@@ -23,17 +23,17 @@ class RowTiles {
  public:
   RowTiles(const GemmArgs& args, const GemmWork& work, const CpuKernels& kernels, ThreadPool& pool,
            MappedMemory& memory)
-      : args_(args), work_(work), kernels_(kernels) {
-    if (work.num_rows == 1 && work.k_chunks == 1) {
+      : args_(args), work_(work), kernels_(kernels), storage_(storage_index(args.w->dtype)) {
+    if (work.num_rows == 1 && work.order.k_chunks == 1 && work.order.step_values == 1) {
       shared_ = args.x.f32_row(0);
       return;
     }
-    const int64_t floats = int64_t{work.num_rows} * work.k;
+    const int64_t floats = int64_t{work.num_rows} * work.order.values();
     const bool own = work.num_tiles == 1 && floats <= kOwnTileFloats && pool.num_threads() <= kMostOwners;
     memory.reserve(size_t(floats) * size_t(own ? pool.num_threads() : 1) * sizeof(float));
     memory_ = memory.floats();
     if (own) return;
-    const int64_t grain = std::max<int64_t>(1, 16384 / (work.k * kernels.max_tile_rows + 1));
+    const int64_t grain = std::max<int64_t>(1, 16384 / (work.order.k * kernels.max_tile_rows + 1));
     pool.parallel_ranges(work.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
       for (int tile = int(begin); tile < int(end); ++tile) pack(tile, memory_);
     });
@@ -43,7 +43,7 @@ class RowTiles {
   /// The tiles that `worker` reads.
   const float* of(int worker) {
     if (shared_) return shared_;
-    float* own = memory_ + int64_t{worker} * work_.num_rows * work_.k;
+    float* own = memory_ + int64_t{worker} * work_.num_rows * work_.order.values();
     if (!packed_[size_t(worker)]) pack(0, own);
     packed_[size_t(worker)] = true;
     return own;
@@ -54,13 +54,14 @@ class RowTiles {
 
   void pack(int tile, float* to) const {
     const int row = work_.tile_begin(tile);
-    kernels_.pack_rows(args_.x.f32_row(row), args_.x.stride, work_.tile_begin(tile + 1) - row, work_.k, work_.k_chunks,
-                       to + int64_t{row} * work_.k);
+    kernels_.pack_rows[storage_](args_.x.f32_row(row), args_.x.stride, work_.tile_begin(tile + 1) - row, work_.order,
+                                 to + int64_t{row} * work_.order.values());
   }
 
   const GemmArgs& args_;
   const GemmWork& work_;
   const CpuKernels& kernels_;
+  const StorageIndex storage_;
   const float* shared_ = nullptr;
   float* memory_ = nullptr;
   std::array<bool, kMostOwners> packed_{};  // each worker touches its own element
@@ -77,11 +78,10 @@ void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool,
   PACELINE_CHECK(!args.glu || w.pair_panels, "glu {} needs a weight with pair_panels", args.glu);
   if (num_rows == 0 || w.n == 0) return;
 
-  GemmWork work{.num_rows = num_rows,
+  GemmWork work{.order = w.order(),
+                .num_rows = num_rows,
                 .num_tiles = (num_rows + kernels.max_tile_rows - 1) / kernels.max_tile_rows,
                 .w = w.memory.data,
-                .k = w.k,
-                .k_chunks = w.k_chunks,
                 .bias = args.bias,
                 .y = args.y.f32_row(0),
                 .y_stride = args.y.stride,
@@ -92,7 +92,7 @@ void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool,
   RowTiles rows(args, work, kernels, pool, tiles);
 
   // Blocks of rows, so that a block's activations stay in L2; inside a block every panel is read once.
-  const int64_t tile_bytes = int64_t(kernels.max_tile_rows) * w.k * int64_t(sizeof(float));
+  const int64_t tile_bytes = int64_t(kernels.max_tile_rows) * work.order.values() * int64_t(sizeof(float));
   const int64_t most_tiles = std::max<int64_t>(1, kRowBlockBytes / std::max<int64_t>(1, tile_bytes));
   const int64_t num_blocks = (work.num_tiles + most_tiles - 1) / most_tiles;
   const int64_t num_units = work.num_units();

@@ -1,13 +1,35 @@
 // y = x Wᵀ, one family for every number of rows (docs/numerics.md): per output one fma chain in k order inside each
 // of k_chunks chunks, the chunk sums added as a binary tree, then bias. Lanes are outputs, so the bits of an output
 // depend on nothing else. Panels hold chunks interleaved (PanelOrder), so that several chains run side by side over
-// one stream of memory. Included by kernels_<isa>.cpp after its simd header.
+// one stream of memory. Included by kernels_<isa>.cpp after its simd header and its PairStep.
+
+#include <type_traits>
 
 #include "kernels/cpu/extent.h"
 #include "kernels/math/lanes.h"
 
 namespace paceline {
 namespace {
+
+/// The step of weights that hold one value of k; PairStep is that of bfloat16.
+template <class W>
+struct SingleStep {
+  static constexpr int kWords = 1;  // floats of x, and registers of weights
+  struct Arithmetic {};             // lives while a chain runs
+  /// 16 words of x from the values at `from`.
+  PACELINE_MATH static Floats16 words(const float* from) { return load_floats16(from); }
+  PACELINE_MATH static void load_weights(const W* from, F32x16* weight) { *weight = load(from); }
+  PACELINE_MATH static F32x16 multiply_add(const float* x, F32x16 weight, F32x16 sum) {
+    return fma(F32x16(*x), weight, sum);
+  }
+};
+template <class W>
+using Step = std::conditional_t<std::is_same_v<W, BFloat>, PairStep, SingleStep<W>>;
+
+template <class W>
+inline constexpr StorageIndex kStorageOf = std::is_same_v<W, float>  ? kStoreF32
+                                           : std::is_same_v<W, Half> ? kStoreF16
+                                                                     : kStoreBf16;
 
 /// Chunks in flight for a tile of `rows`: as many independent chains as registers hold, up to kInterleave.
 constexpr int chunks_in_flight(int rows) {
@@ -40,78 +62,71 @@ PACELINE_MATH void add_chunks(F32x16* sum) {
   }
 }
 
-/// Bytes by which panels are fetched ahead, into L2, where rows keep the core too busy for the hardware to run ahead;
-/// below, the plain stream is fastest.
-inline constexpr int64_t kFetchAheadBytes = 16384;
-inline constexpr int kFetchAheadRows = 4;
+/// Bytes by which panels are fetched ahead, into L2, where rows keep the core too busy to run ahead itself; below, the
+/// plain stream is fastest.
+inline constexpr int64_t kFetchAheadBytes = 8192;
+inline constexpr int kFetchAheadRows = 5;
 
-/// out[R][16] = x · panel for chunks of `length` steps in groups of `interleave`, C chunks at a time.
+/// out[R][16] = x · panel, C chunks at a time.
 template <class W, int R, int C>
-PACELINE_CHECKED_BY_CALLER void gemm_tile(const W* __restrict w, const float* __restrict x, int64_t length,
-                                          int k_chunks, int interleave, float* __restrict out) {
+PACELINE_CHECKED_BY_CALLER void gemm_tile(const W* __restrict w, const float* __restrict x, const PanelOrder& order,
+                                          float* __restrict out) {
+  using S = Step<W>;
+  constexpr int kValues = values_per_step(kStorageOf<W>);
   constexpr int kLine = 64 / int(sizeof(W));
   constexpr int64_t kAhead = kFetchAheadBytes / int(sizeof(W));
   alignas(64) float stack[3][R * 16];
-  const int num_groups = k_chunks / C;
-  const int64_t w_step = int64_t{interleave} * 16, x_step = int64_t{interleave} * R;
+  const int num_groups = order.k_chunks / C;
+  const int64_t w_step = int64_t{order.interleave} * 16 * kValues, x_word = int64_t{order.interleave} * R;
+  int beside = 0;  // chunks of the interleaved ones that are done
   for (int group = 0; group < num_groups; ++group) {
-    const int64_t first = group * C / interleave * interleave * length + group * C % interleave;
-    const W* wi = w + first * 16;
-    const float* xi = x + first * R;
+    const W* wi = w + beside * 16 * kValues;
+    const float* xi = x + beside * R;
     // one flat array per loop nest: GCC keeps it in registers, [C][R] it does not
     F32x16 sum[C * R];
+    {
+      [[maybe_unused]] const typename S::Arithmetic arithmetic;
 #pragma GCC unroll 24
-    for (int j = 0; j < C * R; ++j) sum[j] = F32x16(0.0f);
-    for (int64_t i = 0; i < length; ++i) {
-      if constexpr (R >= kFetchAheadRows) {
+      for (int j = 0; j < C * R; ++j) pin(sum[j] = F32x16(0.0f));
+      for (int64_t i = 0; i < order.length; ++i) {
+        if constexpr (R >= kFetchAheadRows) {
 #pragma GCC unroll 4
-        for (int at = 0; at < C * 16; at += kLine) prefetch_l2(wi + kAhead + at);
-      }
-      F32x16 weight[C];
+          for (int at = 0; at < C * 16 * kValues; at += kLine) prefetch_l2(wi + kAhead + at);
+        }
+        F32x16 weight[C * S::kWords];
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) weight[c] = load(wi + c * 16);
+        for (int c = 0; c < C; ++c) S::load_weights(wi + c * 16 * kValues, weight + c * S::kWords);
+#pragma GCC unroll 2
+        for (int word = 0; word < S::kWords; ++word) {
 #pragma GCC unroll 24
-      for (int j = 0; j < C * R; ++j) sum[j] = fma(F32x16(xi[j]), weight[j / R], sum[j]);
-      wi += w_step;
-      xi += x_step;
+          for (int j = 0; j < C * R; ++j) sum[j] = S::multiply_add(xi + j, weight[j / R * S::kWords + word], sum[j]);
+          xi += x_word;
+        }
+        wi += w_step;
+      }
+#pragma GCC unroll 24
+      for (int j = 0; j < C * R; ++j) pin(sum[j]);
     }
     add_chunks<C, R, 1>(sum);
     add_chunks<C, R, 2>(sum);
     add_to_tree<R>(sum, group, num_groups, stack, out);
-  }
-}
-
-/// The same for k that k_chunks does not divide: plain order, chunk c is [c k / k_chunks, (c + 1) k / k_chunks).
-template <class W, int R>
-PACELINE_CHECKED_BY_CALLER void gemm_tile_uneven(const W* __restrict w, const float* __restrict x, int64_t k,
-                                                 int k_chunks, float* __restrict out) {
-  alignas(64) float stack[3][R * 16];
-  for (int chunk = 0; chunk < k_chunks; ++chunk) {
-    const int64_t end = (chunk + 1) * k / k_chunks;
-    F32x16 sum[R];
-#pragma GCC unroll 24
-    for (int r = 0; r < R; ++r) sum[r] = F32x16(0.0f);
-    for (int64_t i = chunk * k / k_chunks; i < end; ++i) {
-      const F32x16 weight = load(w + i * 16);
-#pragma GCC unroll 24
-      for (int r = 0; r < R; ++r) sum[r] = fma(F32x16(x[i * R + r]), weight, sum[r]);
-    }
-    add_to_tree<R>(sum, chunk, k_chunks, stack, out);
+    beside += C;
+    if (beside < order.interleave) continue;
+    beside = 0;
+    w += w_step * order.length;
+    x += x_word * S::kWords * order.length;
   }
 }
 
 template <class W>
-struct GemmTile {
-  void (*even)(const W*, const float*, int64_t, int, int, float*);
-  void (*uneven)(const W*, const float*, int64_t, int, float*);
-};
+using GemmTile = void (*)(const W*, const float*, const PanelOrder&, float*);
 
 template <class W, int R>
 GemmTile<W> tile_for_chunks(int interleave) {
   constexpr int kMost = chunks_in_flight(R);
   if constexpr (kMost >= 2)
-    if (interleave >= 2) return {gemm_tile<W, R, 2>, gemm_tile_uneven<W, R>};
-  return {gemm_tile<W, R, 1>, gemm_tile_uneven<W, R>};
+    if (interleave >= 2) return gemm_tile<W, R, 2>;
+  return gemm_tile<W, R, 1>;
 }
 
 template <class W, int R = 1>
@@ -129,25 +144,22 @@ inline F32x16 with_bias(F32x16 sum, const float* bias, int64_t col, int count) {
 template <class W>
 void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin, int64_t unit_end) {
   alignas(64) float tile_out[2][kMaxTileRows * 16];
-  const int64_t panel_elements = work.k * 16;
+  const PanelOrder& order = work.order;
+  const int64_t panel_elements = order.values() * 16;
   const int64_t half = work.n / 2;
-  const PanelOrder order(work.k, work.k_chunks);
   const W* weights = static_cast<const W*>(work.w);
   for (int64_t unit = unit_begin; unit < unit_end; ++unit) {
     for (int tile = tile_begin; tile < tile_end; ++tile) {
       const int row = work.tile_begin(tile);
       const int rows = work.tile_begin(tile + 1) - row;
-      const float* x = work.x + int64_t(row) * work.k;
-      check_extent(x, size_t(work.k * rows) * sizeof(float));
+      const float* x = work.x + int64_t(row) * order.values();
+      check_extent(x, size_t(order.values() / values_per_step(kStorageOf<W>) * Step<W>::kWords * rows) * sizeof(float));
       const GemmTile<W> run = tile_for<W>(rows, order.interleave);
       const auto run_panel = [&](int64_t panel, float* out) {
         const W* w = weights + panel * panel_elements;
         check_extent(w, size_t(panel_elements) * sizeof(W));
         check_extent(out, size_t(rows) * 16 * sizeof(float));
-        if (order.even)
-          run.even(w, x, order.length, work.k_chunks, order.interleave, out);
-        else
-          run.uneven(w, x, work.k, work.k_chunks, out);
+        run(w, x, order, out);
       };
       float* y = work.y + int64_t(row) * work.y_stride;
       const int64_t col = unit * 16;
@@ -176,66 +188,105 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
   }
 }
 
-/// Four rows of four columns, `stride` apart, to four columns of four rows, `to_stride` apart.
-PACELINE_MATH void transpose_4x4(const float* x, int64_t stride, float* out, int64_t to_stride) {
-  using Floats = math::Lanes::Floats;
-  const auto row = [&](int r) { return math::Lanes::load(x + r * stride).value; };
-  const Floats low01 = __builtin_shufflevector(row(0), row(1), 0, 4, 1, 5);
-  const Floats high01 = __builtin_shufflevector(row(0), row(1), 2, 6, 3, 7);
-  const Floats low23 = __builtin_shufflevector(row(2), row(3), 0, 4, 1, 5);
-  const Floats high23 = __builtin_shufflevector(row(2), row(3), 2, 6, 3, 7);
-  math::Lanes(__builtin_shufflevector(low01, low23, 0, 1, 4, 5)).store(out);
-  math::Lanes(__builtin_shufflevector(low01, low23, 2, 3, 6, 7)).store(out + to_stride);
-  math::Lanes(__builtin_shufflevector(high01, high23, 0, 1, 4, 5)).store(out + 2 * to_stride);
-  math::Lanes(__builtin_shufflevector(high01, high23, 2, 3, 6, 7)).store(out + 3 * to_stride);
+/// 16 words of each of four rows, their values `stride` apart, to 16 columns of four rows, `to_stride` apart.
+template <class S>
+PACELINE_MATH void transpose_4x16(const float* x, int64_t stride, float* out, int64_t to_stride) {
+  const Floats16 a = S::words(x), b = S::words(x + stride), c = S::words(x + 2 * stride), d = S::words(x + 3 * stride);
+  const Floats16 ab = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+  const Floats16 cd = __builtin_shufflevector(c, d, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+  const Floats16 ab2 = __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  const Floats16 cd2 = __builtin_shufflevector(c, d, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  // column 4 i + j lies in the i-th quarter of the j-th of these
+  const Floats16 quarters[4] = {
+      __builtin_shufflevector(ab, cd, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+      __builtin_shufflevector(ab, cd, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31),
+      __builtin_shufflevector(ab2, cd2, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+      __builtin_shufflevector(ab2, cd2, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)};
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const Floats16 q = quarters[j];
+    math::Lanes(__builtin_shufflevector(q, q, 0, 1, 2, 3)).store(out + j * to_stride);
+    math::Lanes(__builtin_shufflevector(q, q, 4, 5, 6, 7)).store(out + (4 + j) * to_stride);
+    math::Lanes(__builtin_shufflevector(q, q, 8, 9, 10, 11)).store(out + (8 + j) * to_stride);
+    math::Lanes(__builtin_shufflevector(q, q, 12, 13, 14, 15)).store(out + (12 + j) * to_stride);
+  }
 }
 
-void pack_rows(const float* x, int64_t stride, int rows, int64_t k, int k_chunks, float* out) {
-  const PanelOrder order(k, k_chunks);
-  const int64_t step = int64_t{order.interleave} * rows;
-  for (int64_t group = 0; group < order.groups; ++group, out += order.length * step) {
-    for (int64_t c = 0; c < order.interleave; ++c, x += order.length) {
-      float* to = out + c * rows;
-      int64_t i = 0;
-      for (; rows >= 4 && i + 4 <= order.length; i += 4)
-        for (int r = 0; r < rows; r += 4) {  // the last four rows may overlap those before
-          const int first = r + 4 <= rows ? r : rows - 4;
-          transpose_4x4(x + first * stride + i, stride, to + i * step + first, step);
+template <class W>
+void pack_rows(const float* x, int64_t stride, int rows, const PanelOrder& order, float* out) {
+  using S = Step<W>;
+  constexpr int kWordValues = values_per_step(kStorageOf<W>) / S::kWords;
+  const int64_t word_stride = int64_t{order.interleave} * rows, num_words = order.length * S::kWords;
+  alignas(64) float square[16 * kWordValues], words[16];
+  for (int chunk = 0; chunk < order.k_chunks; ++chunk) {
+    const int beside = chunk % order.interleave;
+    float* to = out + (order.first_step(chunk - beside) * S::kWords + beside) * rows;
+    const float* from = x + order.chunk_begin(chunk);
+    const int64_t num_values = order.chunk_values(chunk);
+    int64_t word = 0;
+    for (; rows >= 4 && (word + 16) * kWordValues <= num_values; word += 16)
+      for (int r = 0; r < rows; r += 4) {  // the last four rows may overlap those before
+        const int first = r + 4 <= rows ? r : rows - 4;
+        transpose_4x16<S>(from + first * stride + word * kWordValues, stride, to + word * word_stride + first,
+                          word_stride);
+      }
+    for (; word < num_words; word += 16)
+      for (int r = 0; r < rows; ++r) {
+        const float* values = from + r * stride + word * kWordValues;
+        const int64_t left = num_values - word * kWordValues;
+        if (left < 16 * kWordValues) {
+          for (int i = 0; i < 16 * kWordValues; ++i) square[i] = i < left ? values[i] : 0.0f;
+          values = square;
         }
-      for (; i < order.length; ++i)
-        for (int r = 0; r < rows; ++r) to[i * step + r] = x[r * stride + i];
-    }
+        const Floats16 packed = S::words(values);
+        memcpy(words, &packed, sizeof words);
+        for (int64_t i = 0; i < 16 && word + i < num_words; ++i) to[(word + i) * word_stride + r] = words[i];
+      }
   }
+}
+
+/// The 16 lanes of one step: `values` of column i are at columns[i].
+PACELINE_MATH void store_step(float* to, const float (*columns)[16]) { store(to, load(columns[0])); }
+PACELINE_MATH void store_step(Half* to, const float (*columns)[16]) { store(to, load(columns[0])); }
+PACELINE_MATH void store_step(BFloat* to, const float (*columns)[16]) {
+  uint32_t words[16];
+  for (int r = 0; r < 16; ++r)
+    words[r] =
+        rounded_to_bfloat(math::float_bits(columns[0][r])) | rounded_to_bfloat(math::float_bits(columns[1][r])) >> 16;
+  memcpy(to, words, sizeof words);
 }
 
 /// 16 x 16 through a buffer in L1.
 template <class S, class W>
-void pack_panel(const void* rows, int64_t stride, int num_rows, int64_t k, int k_chunks, void* panel) {
-  const PanelOrder order(k, k_chunks);
-  const S* from = static_cast<const S*>(rows);
+void pack_panel(const void* rows, int64_t stride, int num_rows, const PanelOrder& order, void* panel) {
+  constexpr int kValues = values_per_step(kStorageOf<W>);
   alignas(64) float square[16][16] = {};
-  alignas(64) float column[16];
-  for (int64_t chunk = 0; chunk < order.groups * order.interleave; ++chunk, from += order.length) {
-    W* to = static_cast<W*>(panel) +
-            (chunk / order.interleave * order.interleave * order.length + chunk % order.interleave) * 16;
-    for (int64_t i = 0; i < order.length; i += 16) {
-      const int count = order.length - i < 16 ? int(order.length - i) : 16;
-      for (int r = 0; r < num_rows; ++r) store(square[r], load_n(from + r * stride + i, count));
-      for (int j = 0; j < count; ++j) {
-        for (int r = 0; r < 16; ++r) column[r] = square[r][j];
-        store(to + (i + j) * order.interleave * 16, load(column));
-      }
+  alignas(64) float columns[16][16];
+  for (int chunk = 0; chunk < order.k_chunks; ++chunk) {
+    const S* from = static_cast<const S*>(rows) + order.chunk_begin(chunk);
+    const int64_t num_values = order.chunk_values(chunk);
+    W* to = static_cast<W*>(panel) + order.first_step(chunk) * 16 * kValues;
+    for (int64_t begin = 0; begin < order.length * kValues; begin += 16) {
+      const int count = num_values - begin < 16 ? int(num_values - begin) : 16;  // may be none
+      for (int r = 0; r < num_rows; ++r) store(square[r], load_n(from + r * stride + begin, count));
+      for (int i = 0; i < 16; ++i)
+        for (int r = 0; r < 16; ++r) columns[i][r] = square[r][i];
+      for (int i = 0; i < 16 && begin + i < order.length * kValues; i += kValues, to += order.interleave * 16 * kValues)
+        store_step(to, columns + i);
     }
   }
 }
 
 template <class W>
-void unpack_row(const void* w, int64_t row, int64_t k, int k_chunks, float* out) {
-  const PanelOrder order(k, k_chunks);
-  const W* from = static_cast<const W*>(w) + row / 16 * 16 * k + row % 16;
-  for (int64_t group = 0; group < order.groups; ++group, out += order.interleave * order.length)
-    for (int64_t i = 0; i < order.length; ++i)
-      for (int64_t c = 0; c < order.interleave; ++c, from += 16) out[c * order.length + i] = to_f32(*from);
+void unpack_row(const void* w, int64_t row, const PanelOrder& order, float* out) {
+  constexpr int kValues = values_per_step(kStorageOf<W>);
+  const W* lane = static_cast<const W*>(w) + row / 16 * 16 * order.values() + row % 16 * kValues;
+  for (int chunk = 0; chunk < order.k_chunks; ++chunk) {
+    const W* from = lane + order.first_step(chunk) * 16 * kValues;
+    float* to = out + order.chunk_begin(chunk);
+    for (int64_t i = 0; i < order.chunk_values(chunk); ++i)
+      to[i] = to_f32(from[i / kValues * order.interleave * 16 * kValues + (kValues - 1 - i % kValues)]);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/simd_avx512.h"
 // after the vector type:
+#include "kernels/cpu/pairs_widened.h"
+// after both:
 #include "kernels/cpu/attention.inl"
 #include "kernels/cpu/gemm.inl"
 #include "kernels/cpu/rows.inl"

@@ -109,6 +109,14 @@ PACELINE_MATH float max_lanes(F32x16 x) {
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
+PACELINE_MATH void pin(F32x16& x) { asm volatile("" : "+x"(x.low), "+x"(x.high)); }
+PACELINE_MATH void load_pairs(const BFloat* from, F32x16* two) {
+  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 16));
+  const __m256i upper = _mm256_set1_epi32(int(0xffff0000u));
+  two[0] = {_mm256_castsi256_ps(_mm256_and_si256(low, upper)), _mm256_castsi256_ps(_mm256_and_si256(high, upper))};
+  two[1] = {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
+}
 PACELINE_MATH void prefetch_l2(const void* address) { _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T1); }
 
 }  // namespace

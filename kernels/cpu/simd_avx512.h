@@ -1,5 +1,5 @@
 #pragma once
-// F32x16 as one 512-bit register. For inclusion by kernels_avx512.cpp only; semantics: simd_scalar.h.
+// F32x16 as one 512-bit register. For inclusion by kernels_avx512*.cpp only; semantics: simd_scalar.h.
 
 // GCC 12 sees the "undefined" operands inside its own intrinsics as uses of uninitialized values.
 #pragma GCC diagnostic push
@@ -94,6 +94,12 @@ PACELINE_MATH float max_lanes(F32x16 x) {
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+PACELINE_MATH void pin(F32x16& x) { asm volatile("" : "+v"(x.v)); }
+PACELINE_MATH void load_pairs(const BFloat* from, F32x16* two) {
+  const __m512i words = _mm512_loadu_si512(from);
+  two[0] = F32x16(_mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(int(0xffff0000u)))));
+  two[1] = F32x16(_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
 }
 PACELINE_MATH void prefetch_l2(const void* address) { _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T1); }
 

@@ -90,6 +90,14 @@ PACELINE_MATH float max_lanes(F32x16 x) {
   return x.lane[0];
 }
 PACELINE_MATH void prefetch_l2(const void*) {}
+/// x has its value here, among the volatile statements.
+PACELINE_MATH void pin(F32x16& x) { asm volatile("" : "+m"(x)); }
+
+/// A step of two bfloat16 a lane: the first values, then the second ones.
+PACELINE_MATH void load_pairs(const BFloat* from, F32x16* two) {
+  two[0] = each_lane([&](int i) { return to_f32(from[2 * i + 1]); });
+  two[1] = each_lane([&](int i) { return to_f32(from[2 * i]); });
+}
 
 }  // namespace
 }  // namespace paceline

@@ -26,11 +26,16 @@ PACELINE_MATH float to_f32(Half x) {
   return math::bits_float(math::float_bits(math::bits_float(magnitude << 13) * 5.192296858534828e33f) | sign);
 }
 
+/// The bits of floats, or of a vector of them, rounded to bfloat16: its bits are the upper half, the lower is zero.
+template <class Bits>
+PACELINE_MATH Bits rounded_to_bfloat(Bits bits) {
+  const Bits rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  return ((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : rounded) & 0xffff0000u;
+}
+
 PACELINE_MATH void from_f32(float x, float* out) { *out = x; }
 PACELINE_MATH void from_f32(float x, BFloat* out) {
-  const uint32_t bits = math::float_bits(x);
-  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  out->bits = uint16_t((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16 | 0x40u) : rounded);
+  out->bits = uint16_t(rounded_to_bfloat(math::float_bits(x)) >> 16);
 }
 PACELINE_MATH void from_f32(float x, Half* out) {
   const uint32_t bits = math::float_bits(x);

@@ -8,7 +8,7 @@ constexpr CpuKernels kTable{
     .max_attention_lines = kMaxAccumulators >= 24  ? 12
                            : kMaxAccumulators >= 6 ? 6
                                                    : 1,
-    .pack_rows = pack_rows,
+    .pack_rows = {pack_rows<float>, pack_rows<Half>, pack_rows<BFloat>},
     .gemm = {gemm<float>, gemm<Half>, gemm<BFloat>},
     .pack_panel = {{pack_panel<float, float>, pack_panel<float, Half>, pack_panel<float, BFloat>},
                    {pack_panel<Half, float>, pack_panel<Half, Half>, pack_panel<Half, BFloat>},

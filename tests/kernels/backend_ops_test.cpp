@@ -64,7 +64,9 @@ TEST_P(BackendOps, GemmMatchesFloat64) {
             {.x = in.view(), .w = packed.get(), .bias = with_bias ? device_bias.data() : nullptr, .y = out.view()});
         using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
         using RowMajorFloat = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-        const RowMajor rows = Eigen::Map<const RowMajorFloat>(x.data(), s.m, s.k).cast<double>();
+        std::vector<float> operand(x.size());
+        std::transform(x.begin(), x.end(), operand.begin(), [&](float v) { return round_to(gemm_operand(dtype), v); });
+        const RowMajor rows = Eigen::Map<const RowMajorFloat>(operand.data(), s.m, s.k).cast<double>();
         RowMajor product = rows * Eigen::Map<const RowMajorFloat>(w.value.data(), s.n, s.k).cast<double>().transpose();
         if (with_bias) product.rowwise() += Eigen::Map<const Eigen::RowVectorXf>(bias.data(), s.n).cast<double>();
         const std::vector<double> want(product.data(), product.data() + product.size());
@@ -444,7 +446,9 @@ TEST_P(BackendOps, CountsTrafficAndMemory) {
 INSTANTIATE_TEST_SUITE_P(Devices, BackendOps,
                          testing::Values(Device{"scalar", "cpu", int(Isa::scalar)},
                                          Device{"avx2", "cpu", int(Isa::avx2)},
-                                         Device{"avx512", "cpu", int(Isa::avx512)}, Device{"cuda", "cuda:0", -1}),
+                                         Device{"avx512", "cpu", int(Isa::avx512)},
+                                         Device{"avx512_bf16", "cpu", int(Isa::avx512_bf16)},
+                                         Device{"cuda", "cuda:0", -1}),
                          [](const auto& param) { return param.param.name; });
 
 TEST(MakeBackend, NamesWhatIsUnknown) {

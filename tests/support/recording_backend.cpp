@@ -15,8 +15,6 @@ float element(const HostWeight& part, int64_t row, int64_t col) {
   return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(part.data)[index]} << 16);
 }
 
-int64_t panel_rows(int64_t rows) { return (rows + kPanel - 1) / kPanel * kPanel; }
-
 }  // namespace
 
 void* RecordingBackend::alloc(size_t bytes) { return std::calloc(std::max<size_t>(bytes, 1), 1); }
@@ -31,7 +29,6 @@ Weight RecordingBackend::pack(std::span<const HostWeight> stacked_rows, const Pa
   weight->k_chunks = spec.k_chunks;
   weight->pair_panels = spec.pair_panels;
   weight->spec = spec;
-  int64_t padded_rows = 0;
   for (const HostWeight& part : stacked_rows) {
     PACELINE_CHECK(part.cols == weight->k, "stacked parts of {} and {} columns", weight->k, part.cols);
     for (int64_t row = 0; row < part.rows; ++row)
@@ -39,12 +36,11 @@ Weight RecordingBackend::pack(std::span<const HostWeight> stacked_rows, const Pa
     weight->n += part.rows;
     weight->part_rows.push_back(part.rows);
     weight->part_data.push_back(part.data);
-    padded_rows += panel_rows(part.rows);
+    if (spec.pair_panels) weight->bytes += packed_bytes(part.rows, weight->k, spec.dtype, spec.k_chunks);
   }
   weight->n = std::max(weight->n, spec.pad_rows_to);
   weight->values.resize(size_t(weight->n * weight->k), 0.0f);
-  if (!spec.pair_panels) padded_rows = panel_rows(weight->n);
-  weight->bytes = size_t(padded_rows) * size_t(weight->k) * dtype_bytes(spec.dtype);
+  if (!spec.pair_panels) weight->bytes = packed_bytes(weight->n, weight->k, spec.dtype, spec.k_chunks);
   packed.push_back(weight);
   return weight;
 }

@@ -58,14 +58,17 @@ class TrainedGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(TrainedGolden, GreedyText) {
   const nlohmann::json golden = read_json("tests/data/models_golden.json").at(GetParam());
-  ModelRig one({.folder = "configs/models/" + GetParam(), .threads = 2});
-  ModelRig two({.folder = "configs/models/" + GetParam(), .tp = 2});
   ASSERT_GE(golden["cases"].size(), 5u);
-  for (const auto& entry : golden["cases"]) {
-    const auto prompt = entry["prompt_ids"].get<std::vector<int32_t>>();
-    const auto text = entry["greedy"].get<std::vector<int32_t>>();
-    EXPECT_EQ(greedy(one, prompt, int(text.size()), 512), text);
-    EXPECT_EQ(greedy(two, prompt, int(text.size()), 50), text);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    ModelRig one({.folder = "configs/models/" + GetParam(), .threads = 2, .dtype = dtype});
+    ModelRig two({.folder = "configs/models/" + GetParam(), .tp = 2, .dtype = dtype});
+    for (const auto& entry : golden["cases"]) {
+      const auto prompt = entry["prompt_ids"].get<std::vector<int32_t>>();
+      const auto text = entry["greedy"].get<std::vector<int32_t>>();
+      EXPECT_EQ(greedy(one, prompt, int(text.size()), 512), text);
+      EXPECT_EQ(greedy(two, prompt, int(text.size()), 50), text);
+    }
   }
 }
 

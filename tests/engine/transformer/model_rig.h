@@ -28,6 +28,7 @@ struct ModelRigOptions {
   int block_size = 16;
   int isa = -1;
   int num_blocks = 96;
+  std::optional<DType> dtype;  // of the weights; else the checkpoint's
 };
 
 /// Positions [begin, end) of a text whose earlier positions lie in `pages` already.
@@ -48,9 +49,10 @@ class ModelRig {
                .isa = options.isa}),
         spec_(load_model_spec(source_path(options.folder))) {
     const Checkpoint checkpoint = Checkpoint::open(source_path(options.folder));
-    weights_ = load_weights(checkpoint, spec_, team_, RankSet::all, spec_.checkpoint_dtype);
+    const DType dtype = options.dtype.value_or(spec_.checkpoint_dtype);
+    weights_ = load_weights(checkpoint, spec_, team_, RankSet::all, dtype);
     model_ = make_transformer(spec_, weights_, team_,
-                              {.dtype = spec_.checkpoint_dtype,
+                              {.dtype = dtype,
                                .num_blocks = options.num_blocks,
                                .block_size = options.block_size,
                                .max_num_seqs = 8,

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Isa> isas_here() {
   std::vector<Isa> found;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512})
+  for (const Isa isa : kIsas)
     if (kernels_for(isa)) found.push_back(isa);
   return found;
 }
@@ -128,6 +128,27 @@ TEST(Strict, GemmBitsAreEqualAcrossThreadsAndInstructionSets) {
               << isa_name(isa) << " threads " << threads;
         }
     }
+}
+
+TEST(Strict, SubnormalNumbersAreZerosForBfloatOnEveryInstructionSet) {
+  const int n = 32, k = 64, rows = 5;
+  StoredMatrix w(n, k, DType::bf16, 1);
+  std::vector<float> x = random_values(size_t(rows * k), 2);
+  // weights, rows and products on both sides of 2^-126
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < k; ++j) w.set(i, j, std::ldexp(w.value[size_t(i * k + j)], (i * k + j) % 140 - 130));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], i / k % 2 ? -126 : -64);
+  const HostWeight part = w.host();
+  std::vector<float> want;
+  for (const Isa isa : isas_here()) {
+    const auto backend = cpu(1, isa);
+    const Weight packed = backend->pack({&part, 1}, {});
+    GuardedRows in(*backend, rows, k, x), out(*backend, rows, n);
+    backend->gemm({.x = in.view(), .w = packed.get(), .y = out.view()});
+    const std::vector<float> got = out.read();
+    if (want.empty()) want = got;
+    EXPECT_TRUE(same_bits(got, want)) << isa_name(isa);
+  }
 }
 
 TEST(Strict, ShardSumsAddUpToTheUnshardedBits) {

@@ -1,0 +1,25 @@
+#pragma once
+// PairStep: how gemm.inl multiplies a panel's step of two bfloat16 values of k, here by one fma for each, from widened
+// weights. Their products are exact, so this is what the dot product of pairs_dot.h computes. After the simd header.
+
+#include "kernels/cpu/floats16.h"
+#include "kernels/cpu/subnormals.h"
+
+namespace paceline {
+namespace {
+
+struct PairStep {
+  static constexpr int kWords = 2;  // floats of x, and registers of weights
+  using Arithmetic = FlushSubnormals;
+  /// 16 words of x from the values at `from`.
+  PACELINE_MATH static Floats16 words(const float* from) {
+    return (Floats16)rounded_to_bfloat((Words16)load_floats16(from));
+  }
+  PACELINE_MATH static void load_weights(const BFloat* from, F32x16* weights) { load_pairs(from, weights); }
+  PACELINE_MATH static F32x16 multiply_add(const float* x, F32x16 weight, F32x16 sum) {
+    return fma(F32x16(*x), weight, sum);
+  }
+};
+
+}  // namespace
+}  // namespace paceline
