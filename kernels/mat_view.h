@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "kernels/error.h"
-
 namespace paceline {
 
 enum class DType : uint8_t { f32, f16, bf16, fp8_e4m3, i8, i32 };

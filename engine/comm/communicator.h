@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/error.h"
 #include "kernels/mat_view.h"
 
 namespace paceline {

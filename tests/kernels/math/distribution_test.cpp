@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/speculative/statistics/toy_models.h"

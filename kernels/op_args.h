@@ -1,0 +1,165 @@
+#pragma once
+// What the ops of a backend take: weights as files hold them and as devices pack them, and one struct for each op.
+// Plain data, for host and device code alike.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/mat_view.h"
+#include "kernels/math/activation.h"
+
+namespace paceline {
+
+/// Sums over K are cut into this many chunks, added as a fixed binary tree (docs/numerics.md).
+inline constexpr int kStrictChunks = 8;
+/// Keys are reduced in chunks of this many absolute positions, merged left to right.
+inline constexpr int kAttentionChunk = 256;
+/// Weights are packed in panels of this many output rows.
+inline constexpr int kPanel = 16;
+
+/// A weight matrix as a checkpoint holds it: rows of `cols` elements, `row_stride` elements apart. A tensor
+/// parallel shard is a row range (column-parallel layers) or a column range (row-parallel) of the file's rows.
+struct HostWeight {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t row_stride = 0;
+};
+
+struct PackSpec {
+  DType dtype = DType::bf16;     // storage: f32, f16 or bf16
+  int k_chunks = kStrictChunks;  // chunks of the strict sum that this shard holds: 8 / tp for row-parallel shards
+  int64_t pad_rows_to = 0;       // zero rows appended after the last source row (padded vocabulary)
+  bool pair_panels =
+      false;  // two parts of equal rows, panels interleaved gate, up, gate, up, …: needed by Epilogue glu
+};
+
+/// A packed weight [n, k], const after pack(); shared by a target and its self-draft.
+class PackedWeight {
+ public:
+  virtual ~PackedWeight() = default;
+  int64_t n = 0;  // output rows, padding included
+  int64_t k = 0;  // inputs
+  DType dtype = DType::bf16;
+  int k_chunks = kStrictChunks;
+  bool pair_panels = false;
+  size_t bytes = 0;  // device bytes held
+};
+using Weight = std::shared_ptr<const PackedWeight>;
+
+enum class NormKind : uint8_t { rms, layer };
+enum class RopeLayout : uint8_t { half_split, interleaved };
+
+/// The type to which a GEMM rounds x, to nearest even, before it is multiplied by weights of a type; sums are float32.
+/// bfloat16 matrix units take both operands so, here and on GPUs, with subnormal numbers as zeros.
+constexpr DType gemm_operand(DType weights) { return weights == DType::bf16 ? DType::bf16 : DType::f32; }
+
+/// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with glu (pair_panels weight):
+/// y[m, n / 2] = act(gate) * up.
+struct GemmArgs {
+  MatView x;  // [m, k] f32
+  const PackedWeight* w = nullptr;
+  const float* bias = nullptr;  // [n] (pair_panels: gate rows first, then up rows) or null
+  MatView y;                    // [m, n] or [m, n / 2] f32
+  bool glu = false;
+  Activation activation = Activation::silu;
+};
+
+/// residual += delta (+ delta_bias) when delta is given; then out = norm(residual) * weight (+ bias).
+struct NormArgs {
+  NormKind kind = NormKind::rms;
+  MatView residual;                   // [m, d] f32, in and out
+  MatView delta;                      // [m, d] f32, or data == null
+  const float* delta_bias = nullptr;  // [d] or null
+  const float* weight = nullptr;      // [d]
+  const float* bias = nullptr;        // [d] or null
+  float eps = 1e-5f;
+  MatView out;  // [m, d] f32; data == null: only the residual is added
+};
+
+/// out row r = table row (token[r] - row_begin); tokens outside the table's rows give rows of -0.0, so that
+/// the sum over vocabulary shards is exact. token < 0 (padding row) gives -0.0 too.
+struct EmbedArgs {
+  const PackedWeight* table = nullptr;  // [rows of this shard, d]
+  int32_t row_begin = 0;
+  std::span<const int32_t> token;  // [m]
+  MatView out;                     // [m, d] f32
+};
+
+/// Rotates the first rotary_dim of each head in place. Angle of pair i at position p: p * inv_freq[i].
+struct RopeArgs {
+  MatView x;  // [m, num_heads * head_dim] f32 (stride may be larger: a part of qkv)
+  int num_heads = 0;
+  int head_dim = 0;
+  int rotary_dim = 0;
+  RopeLayout layout = RopeLayout::half_split;
+  std::span<const double> inv_freq;   // [rotary_dim / 2]
+  float attention_factor = 1.0f;      // multiplies cos and sin
+  std::span<const int32_t> position;  // [m]; < 0: padding row, left alone
+};
+
+/// x[m, d] = act(x)
+struct ActivationArgs {
+  MatView x;
+  Activation activation = Activation::gelu;
+};
+
+/// One layer's pages. The layout inside a block is the backend's own; slot = block * block_size + offset.
+/// v null: V is the first v_dim of K.
+struct KvView {
+  void* k = nullptr;
+  void* v = nullptr;
+  void* k_scale = nullptr;
+  void* v_scale = nullptr;
+  DType dtype = DType::f32;
+  int block_size = 16;
+  int num_kv_heads = 0;
+  int k_dim = 0;
+  int v_dim = 0;
+};
+
+/// Bytes of one block of one layer: K and V of `block_size` positions.
+constexpr size_t kv_block_bytes(const KvView& kv) {
+  return size_t(kv.block_size) * size_t(kv.num_kv_heads) * size_t(kv.k_dim + (kv.v ? kv.v_dim : 0)) *
+         dtype_bytes(kv.dtype);
+}
+
+struct StoreKvArgs {
+  MatView k;                      // [m, num_kv_heads * k_dim] f32
+  MatView v;                      // [m, num_kv_heads * v_dim] f32
+  std::span<const int32_t> slot;  // [m]; < 0: not stored
+  KvView kv;
+};
+
+struct SlotMove {
+  int32_t from = 0;
+  int32_t to = 0;
+};
+
+/// Rows [first_row, first_row + num_rows) are consecutive positions of one sequence whose pages are
+/// block[block_begin …]: position p lies in block[block_begin + p / block_size].
+struct SeqSpan {
+  int32_t first_row = 0;
+  int32_t num_rows = 0;
+  int32_t block_begin = 0;
+};
+
+/// out = softmax(scale * q · Kᵀ) · V over positions [0, kv_len[r]) of the row's sequence, or the last
+/// `window` of them. kv_len[r] == 0: padding row, out row set to 0.
+struct AttentionArgs {
+  MatView q;                // [m, num_heads * k_dim] f32
+  MatView out;              // [m, num_heads * v_dim] f32
+  int num_heads = 0;        // query heads of this shard: head h reads KV head (h + head_offset) / group
+  int group = 0;            // query heads that share a KV head; 0: num_heads / kv.num_kv_heads
+  int32_t head_offset = 0;  // of head 0 within its group, where a shard begins inside one
+  float scale = 1.0f;
+  int32_t window = 0;  // 0: no sliding window
+  std::span<const SeqSpan> seqs;
+  std::span<const int32_t> kv_len;  // [m]
+  std::span<const int32_t> block;
+  KvView kv;
+};
+
+}  // namespace paceline
