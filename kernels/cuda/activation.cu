@@ -1,0 +1,23 @@
+#include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/row_ops.h"
+
+namespace paceline::cuda {
+namespace {
+
+__global__ void activation_kernel(float* x, int64_t stride, int cols, Activation activation) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int c = blockIdx.x * blockDim.x + threadIdx.x;
+  if (c >= cols) return;
+  float* at = x + blockIdx.y * stride + c;
+  *at = math::activate(activation, *at);
+}
+
+}  // namespace
+
+void activation(const ActivationArgs& args, cudaStream_t stream) {
+  launch(activation_kernel, dim3(unsigned((args.x.cols + 255) / 256), unsigned(args.x.rows)), dim3(256), 0, stream,
+         args.x.f32_row(0), args.x.stride, int(args.x.cols), args.activation);
+}
+
+}  // namespace paceline::cuda

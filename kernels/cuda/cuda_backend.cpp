@@ -1,0 +1,338 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cpu/accept.h"
+#include "kernels/cpu/sample.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/row_ops.h"
+
+namespace paceline {
+namespace {
+
+using cuda::check;
+using cuda::CudaWeight;
+using cuda::DeviceMemory;
+
+struct Stream {
+  cudaStream_t stream = nullptr;
+  Stream() { check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"); }
+  ~Stream() { cudaStreamDestroy(stream); }
+  Stream(const Stream&) = delete;
+};
+
+/// cos and sin of all positions up to the largest seen, for one set of frequencies.
+struct RopeFactors {
+  std::vector<double> inv_freq;
+  float attention_factor = 1.0f;
+  DeviceMemory table;
+  int32_t positions = 0;
+};
+
+/// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op. sample and accept
+/// run the CPU's formulas on downloaded logits.
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int device, const BackendOptions& options)
+      : device_((check(cudaSetDevice(device), "cudaSetDevice"), device)),
+        staging_(stream_.stream),
+        pool_(options.threads, options.may_spin) {
+    check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
+    if (properties_.major < 8)
+      fail(ExitCode::device, "device cuda:{}: {} has compute capability {}.{}; 8.0 or newer is needed", device,
+           properties_.name, properties_.major, properties_.minor);
+  }
+  ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
+
+  std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
+
+  void* alloc(size_t bytes) override {
+    use();
+    DeviceMemory memory(bytes, stream());
+    void* const data = memory.as<void>();
+    buffer_bytes_ += memory.bytes();
+    buffers_.emplace(data, std::move(memory));
+    return data;
+  }
+  void free(void* data) noexcept override {
+    const auto found = buffers_.find(data);
+    if (found == buffers_.end()) return;
+    cudaStreamSynchronize(stream());
+    buffer_bytes_ -= found->second.bytes();
+    buffers_.erase(found);
+  }
+  void upload(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void sync() override { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+
+  Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
+
+  void gemm(const GemmArgs& args) override;
+  void norm(const NormArgs& args) override {
+    use();
+    cuda::norm(args, stream());
+  }
+  void embed(const EmbedArgs& args) override {
+    use();
+    EmbedArgs staged = args;
+    staged.token = stage(args.token);
+    cuda::embed(staged, stream());
+  }
+  void rope(const RopeArgs& args) override;
+  void activation(const ActivationArgs& args) override {
+    use();
+    cuda::activation(args, stream());
+  }
+  void store_kv(const StoreKvArgs& args) override {
+    use();
+    StoreKvArgs staged = args;
+    staged.slot = stage(args.slot);
+    cuda::store_kv(staged, stream());
+  }
+  void move_kv(const KvView& kv, std::span<const SlotMove> moves) override {
+    use();
+    if (!moves.empty()) cuda::move_kv(kv, stage(moves), stream());
+  }
+  void attention(const AttentionArgs& args) override;
+  void sample(const SampleArgs& args) override;
+  void accept(const AcceptArgs& args) override;
+
+  Traffic traffic() const override { return traffic_; }
+  MemoryUse memory() const override { return {.weights = *weight_bytes_, .buffers = buffer_bytes_}; }
+  double wait_seconds() const override { return 0.0; }
+
+ private:
+  cudaStream_t stream() const { return stream_.stream; }
+  void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+  void copy(void* to, const void* from, size_t bytes) {
+    use();
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
+    sync();
+  }
+  template <class T>
+  std::span<T> stage(std::span<T> host) {
+    return {static_cast<T*>(staging_.stage(host.data(), host.size_bytes())), host.size()};
+  }
+  /// At least `bytes`, kept for the next call.
+  void* workspace(DeviceMemory& memory, size_t bytes) {
+    if (memory.bytes() < bytes) {
+      sync();
+      memory = DeviceMemory();
+      memory = DeviceMemory(bytes, stream());
+    }
+    return memory.as<void>();
+  }
+  RopeFactors& rope_factors(const RopeArgs& args);
+  /// Rows [0, end) of a matrix that may lie here or in host memory.
+  std::vector<float> host_rows(const MatView& rows, int64_t end) {
+    std::vector<float> values(size_t(std::max<int64_t>(0, end) * rows.stride));
+    if (!values.empty())
+      copy(values.data(), rows.data, (values.size() - size_t(rows.stride) + size_t(rows.cols)) * sizeof(float));
+    return values;
+  }
+
+  int device_;
+  cudaDeviceProp properties_{};
+  Stream stream_;
+  cuda::StagingRing staging_;
+  ThreadPool pool_;
+  std::unordered_map<void*, DeviceMemory> buffers_;
+  size_t buffer_bytes_ = 0;
+  std::shared_ptr<size_t> weight_bytes_ = std::make_shared<size_t>(0);
+  DeviceMemory operand_, attention_;
+  std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
+  Traffic traffic_;
+};
+
+Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) {
+  use();
+  PACELINE_CHECK(!stacked_rows.empty(), "a packed weight needs at least one part, found {}", stacked_rows.size());
+  PACELINE_CHECK(spec.k_chunks == 1 || spec.k_chunks == 2 || spec.k_chunks == 4 || spec.k_chunks == 8, "k_chunks {}",
+                 spec.k_chunks);
+  PACELINE_CHECK(!spec.pair_panels || (stacked_rows.size() == 2 && spec.k_chunks == kStrictChunks &&
+                                       stacked_rows[0].rows == stacked_rows[1].rows),
+                 "pair_panels with {} parts, k_chunks {}", stacked_rows.size(), spec.k_chunks);
+  auto weight = std::make_shared<CudaWeight>();
+  for (const HostWeight& part : stacked_rows) {
+    PACELINE_CHECK(part.cols == stacked_rows[0].cols, "cols {} and {}", part.cols, stacked_rows[0].cols);
+    weight->n += part.rows;
+  }
+  weight->n = std::max(weight->n, spec.pad_rows_to);
+  weight->k = stacked_rows[0].cols;
+  weight->dtype = spec.dtype;
+  weight->k_chunks = spec.k_chunks;
+  weight->pair_panels = spec.pair_panels;
+  const int64_t tile_values =
+      spec.dtype == DType::bf16 ? weight->order().tile_values() : weight->k * int64_t{cuda::kTile};
+  weight->bytes = size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype);
+  weight->memory = DeviceMemory(weight->bytes, stream());
+  weight->bytes_alive = weight_bytes_;
+  *weight_bytes_ += weight->bytes;
+
+  constexpr size_t kPieceBytes = size_t{64} << 20;
+  DeviceMemory piece;
+  int64_t first_row = 0;
+  for (size_t part = 0; part < stacked_rows.size(); ++part) {
+    const HostWeight& from = stacked_rows[part];
+    const size_t row_bytes = size_t(from.cols) * dtype_bytes(from.dtype);
+    const int64_t piece_rows = std::max<int64_t>(1, int64_t(kPieceBytes / std::max<size_t>(1, row_bytes)));
+    if (spec.pair_panels) first_row = 0;
+    for (int64_t begin = 0; begin < from.rows; begin += piece_rows) {
+      const int64_t count = std::min(piece_rows, from.rows - begin);
+      void* to = workspace(piece, size_t(count) * row_bytes);
+      const size_t stride_bytes = size_t(from.row_stride) * dtype_bytes(from.dtype);
+      check(cudaMemcpy2DAsync(to, row_bytes, static_cast<const char*>(from.data) + size_t(begin) * stride_bytes,
+                              stride_bytes, row_bytes, size_t(count), cudaMemcpyDefault, stream()),
+            "cudaMemcpy2DAsync");
+      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, stream());
+      sync();  // the piece is used again; and kernels may read packed weights before their predecessors end
+      first_row += count;
+    }
+  }
+  sync();
+  return weight;
+}
+
+void CudaBackend::gemm(const GemmArgs& args) {
+  use();
+  const auto& w = static_cast<const CudaWeight&>(*args.w);
+  PACELINE_CHECK(args.x.cols == w.k && args.y.cols == (args.glu ? w.n / 2 : w.n) && args.y.rows == args.x.rows,
+                 "x [{}, {}], w [{}, {}], y [{}, {}], glu {}", args.x.rows, args.x.cols, w.n, w.k, args.y.rows,
+                 args.y.cols, args.glu);
+  PACELINE_CHECK(!args.glu || w.pair_panels, "glu {} needs a weight with pair_panels", args.glu);
+  if (args.x.rows == 0 || w.n == 0) return;
+  if (w.dtype == DType::bf16) {
+    void* operand = workspace(operand_, cuda::operand_bytes(args.x.rows, w.order()));
+    cuda::pack_operand(args.x, w.order(), operand, stream());
+    cuda::gemm_bf16(args, operand, properties_.multiProcessorCount, stream());
+  } else {
+    cuda::gemm_chain(args, stream());
+  }
+  traffic_.weight_bytes += w.bytes;
+  traffic_.flops += uint64_t(2) * uint64_t(args.x.rows) * uint64_t(w.n) * uint64_t(w.k);
+}
+
+RopeFactors& CudaBackend::rope_factors(const RopeArgs& args) {
+  const int32_t highest = *std::max_element(args.position.begin(), args.position.end());
+  const auto same = [&](const auto& made) {
+    return made->attention_factor == args.attention_factor &&
+           std::equal(made->inv_freq.begin(), made->inv_freq.end(), args.inv_freq.begin(), args.inv_freq.end());
+  };
+  auto found = std::find_if(rope_factors_.begin(), rope_factors_.end(), same);
+  if (found == rope_factors_.end()) {
+    rope_factors_.push_back(std::make_unique<RopeFactors>());
+    found = rope_factors_.end() - 1;
+    (*found)->inv_freq.assign(args.inv_freq.begin(), args.inv_freq.end());
+    (*found)->attention_factor = args.attention_factor;
+  }
+  RopeFactors& factors = **found;
+  if (highest < factors.positions) return factors;
+  constexpr int32_t kFewest = 1024;
+  const int32_t positions = std::max({kFewest, highest + 1, 2 * factors.positions});
+  workspace(factors.table, size_t(positions) * factors.inv_freq.size() * sizeof(float2));
+  factors.positions = positions;
+  const std::span<const double> inv_freq = stage(args.inv_freq);
+  cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, 0, positions,
+                     factors.table.as<float2>(), stream());
+  return factors;
+}
+
+void CudaBackend::rope(const RopeArgs& args) {
+  use();
+  if (args.rotary_dim / 2 == 0 || args.position.empty()) return;
+  PACELINE_CHECK(int(args.inv_freq.size()) == args.rotary_dim / 2 && args.rotary_dim <= args.head_dim,
+                 "rotary_dim {}, head_dim {}, inv_freq {}", args.rotary_dim, args.head_dim, args.inv_freq.size());
+  const RopeFactors& factors = rope_factors(args);
+  RopeArgs staged = args;
+  staged.position = stage(args.position);
+  cuda::rope(staged, factors.table.as<float2>(), stream());
+}
+
+void CudaBackend::attention(const AttentionArgs& args) {
+  use();
+  if (args.q.rows == 0) return;
+  std::vector<int32_t> block_begin(size_t(args.q.rows), 0);
+  int32_t longest = 1;
+  for (const SeqSpan& seq : args.seqs) {
+    for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row)
+      block_begin[size_t(row)] = seq.block_begin;
+    if (seq.num_rows == 0) continue;
+    const int32_t len = args.kv_len[size_t(seq.first_row + seq.num_rows - 1)];
+    longest = std::max(longest, len);
+    const int32_t seen = args.window > 0 ? std::min(len, args.window + seq.num_rows - 1) : len;
+    traffic_.kv_bytes += uint64_t(seen) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
+  }
+  for (const int32_t len : args.kv_len) {
+    longest = std::max(longest, len);
+    const int32_t seen = args.window > 0 ? std::min(len, args.window) : len;
+    traffic_.flops += uint64_t(2) * uint64_t(seen) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
+  }
+  const cuda::RowPages pages{.kv_len = stage(args.kv_len).data(),
+                             .block_begin = stage(std::span<const int32_t>(block_begin)).data(),
+                             .block = stage(args.block).data(),
+                             .num_chunks = (longest + kAttentionChunk - 1) / kAttentionChunk};
+  void* memory = workspace(attention_, cuda::attention_workspace_bytes(args, pages.num_chunks));
+  cuda::attention(args, pages, memory, stream());
+}
+
+void CudaBackend::sample(const SampleArgs& args) {
+  int64_t end = 0;
+  for (const SampleRow& row : args.rows) end = std::max<int64_t>(end, row.logits_row + 1);
+  std::vector<float> logits = host_rows(args.logits, end);
+  SampleArgs host = args;
+  host.logits.data = logits.data();
+  std::vector<float> probs(args.probs.data ? args.rows.size() * size_t(args.probs.stride) : 0);
+  if (!probs.empty()) host.probs.data = probs.data();
+  cpu_sample(host, pool_);
+  for (size_t row = 0; args.probs.data && row < args.rows.size(); ++row)
+    copy(args.probs.f32_row(int64_t(row)), host.probs.f32_row(int64_t(row)), size_t(args.vocab_size) * sizeof(float));
+}
+
+void CudaBackend::accept(const AcceptArgs& args) {
+  int64_t end = 0;
+  for (const AcceptRow& row : args.rows) end = std::max<int64_t>(end, row.logits_row + row.draft_len + 1);
+  std::vector<float> logits = host_rows(args.logits, end);
+  AcceptArgs host = args;
+  host.logits.data = logits.data();
+  std::vector<AcceptRow> rows(args.rows.begin(), args.rows.end());
+  std::vector<std::vector<float>> draft_probs;
+  for (AcceptRow& row : rows) {
+    if (!row.draft_prob.data) continue;
+    draft_probs.push_back(host_rows(row.draft_prob, row.draft_len));
+    row.draft_prob.data = draft_probs.back().data();
+  }
+  host.rows = rows;
+  cpu_accept(host, pool_);
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    fail(ExitCode::device,
+         "device cuda:{}: the driver supports CUDA {}.{}, this build needs {}.{}; update the driver or use backend cpu",
+         device, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  }
+  if (status != cudaSuccess)
+    fail(ExitCode::device, "device cuda:{}: {}; check the driver with nvidia-smi, or use backend cpu", device,
+         cudaGetErrorString(status));
+  if (device >= count)
+    fail(ExitCode::device, "device cuda:{}: found {} CUDA device{}; use a smaller index or tp x pp", device, count,
+         count == 1 ? "" : "s");
+  return std::make_unique<CudaBackend>(device, options);
+}
+
+int num_cuda_devices() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+}  // namespace paceline

@@ -1,0 +1,75 @@
+#pragma once
+// What every file of the CUDA backend needs: checked calls, memory that frees itself, launches. No kernel here.
+
+#include <cstddef>
+#include <cstdint>
+#include <cuda_runtime.h>
+#include <utility>
+
+namespace paceline::cuda {
+
+/// Throws Error(device) with the driver's words unless `status` is cudaSuccess. what: the call, for the message.
+void check(cudaError_t status, const char* what);
+
+/// Device memory of the current device, zeroed.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  /// Throws Error(device) with sizes when memory is out.
+  explicit DeviceMemory(size_t bytes, cudaStream_t stream);
+  ~DeviceMemory();
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// Small host data on its way to kernels: copied to pinned memory at once, to the device in stream order. An address
+/// stays valid for the kernels launched before the ring comes round; it waits for the stream when it does.
+class StagingRing {
+ public:
+  static constexpr size_t kBytes = size_t{8} << 20;
+
+  explicit StagingRing(cudaStream_t stream);
+  ~StagingRing();
+  StagingRing(const StagingRing&) = delete;
+  void* stage(const void* host, size_t bytes);
+
+ private:
+  cudaStream_t stream_;
+  char* pinned_ = nullptr;
+  DeviceMemory device_;
+  size_t used_ = 0;
+};
+
+/// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait
+/// (device_code.cuh) before it reads what that one writes. Every kernel of the backend is launched so.
+template <class... Args>
+void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, Args... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,67 @@
+#pragma once
+// Pieces of kernels. PDL: launch_dependents() as early as possible, wait_for_predecessor() before the first read of
+// anything that a kernel before this one writes; weights may be read earlier.
+
+#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace paceline::cuda {
+
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Read once and never again: past L1, 256 bytes at a time into L2.
+__device__ __forceinline__ uint4 load_stream(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+__device__ __forceinline__ float widen(float x) { return x; }
+__device__ __forceinline__ float widen(__half x) { return __half2float(x); }
+__device__ __forceinline__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ void narrow(float x, float* to) { *to = x; }
+__device__ __forceinline__ void narrow(float x, __half* to) { *to = __float2half_rn(x); }
+__device__ __forceinline__ void narrow(float x, __nv_bfloat16* to) { *to = __float2bfloat16_rn(x); }
+
+/// Sum or maximum over a warp: lanes i and i + 16, then 8, 4, 2, 1; every lane gets it.
+template <class Combine>
+__device__ __forceinline__ float over_warp(float x, Combine combine) {
+#pragma unroll
+  for (int width = 16; width >= 1; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
+  return x;
+}
+struct Plus {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+/// NaN wins, as it must reach the output.
+struct Larger {
+  __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+};
+
+/// Over a block of kWarps warps, in a fixed tree; every thread gets it. shared: [kWarps]. Ends with a barrier before
+/// it and one after it.
+template <int kWarps, class Combine>
+__device__ __forceinline__ float over_block(float x, float* shared, Combine combine) {
+  x = over_warp(x, combine);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+  __syncthreads();
+  float all = shared[0];
+#pragma unroll
+  for (int warp = 1; warp < kWarps; ++warp) all = combine(all, shared[warp]);
+  return all;
+}
+
+}  // namespace paceline::cuda

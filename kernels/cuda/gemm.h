@@ -1,0 +1,48 @@
+#pragma once
+// y = x Wᵀ on the device. Strict: an output's bits depend on its row, its weights and nothing else, whatever the number
+// of rows. Sums follow the chunks and the tree of docs/numerics.md.
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/fragments.h"
+#include "kernels/op_args.h"
+
+namespace paceline::cuda {
+
+/// bfloat16 in FragmentOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: the parts' tiles of 16
+/// rows alternate, for every type.
+struct CudaWeight final : PackedWeight {
+  DeviceMemory memory;
+  std::shared_ptr<size_t> bytes_alive;  // of the backend that packed it
+
+  ~CudaWeight() override {
+    if (bytes_alive) *bytes_alive -= bytes;
+  }
+  FragmentOrder order() const { return {k, k_chunks}; }
+  int64_t tiles() const {
+    const int64_t parts = pair_panels ? 2 : 1;
+    return (n / parts + kTile - 1) / kTile * parts;
+  }
+};
+
+/// Rows that one pass of gemm_bf16 takes.
+inline constexpr int kMaxRowTile = 32;
+
+/// Bytes of the activations of `rows` rows as gemm_bf16 reads them.
+size_t operand_bytes(int rows, const FragmentOrder& order);
+/// x [rows, k] rounded to bfloat16, in the order of mma's other operand: [group of kMaxRowTile rows][step of all
+/// chunks][8 rows][lane][4 values].
+void pack_operand(const MatView& x, const FragmentOrder& order, void* operand, cudaStream_t stream);
+/// operand: what pack_operand made of args.x. Streams each weight once for up to kMaxRowTile rows.
+void gemm_bf16(const GemmArgs& args, const void* operand, int num_sms, cudaStream_t stream);
+/// Float32 and float16 weights: fma chains in float32, the very bits of the CPU.
+void gemm_chain(const GemmArgs& args, cudaStream_t stream);
+
+/// rows: [num_rows][stride] of `source` on the device, outputs first_row … of the matrix (with pair_panels: of part
+/// `part`), into w.
+void pack_rows(const void* rows, DType source, int64_t num_rows, int64_t stride, int64_t first_row, int part,
+               const CudaWeight& w, cudaStream_t stream);
+
+/// Contract: Backend::embed; token: device memory.
+void embed(const EmbedArgs& args, cudaStream_t stream);
+
+}  // namespace paceline::cuda

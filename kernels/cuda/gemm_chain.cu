@@ -1,0 +1,76 @@
+// Float32 and float16 weights: per output one fma chain in k order for each chunk, the chunk sums as a binary tree. The
+// bits are those of the CPU. A thread owns an output of a few rows; neighbours read neighbouring weights.
+
+#include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/epilogue.cuh"
+#include "kernels/cuda/gemm.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr int kOutputs = 128;
+constexpr int kRows = 8;
+constexpr int kSlice = 64;  // values of k of all rows in shared memory at a time
+
+template <class W>
+__global__ void __launch_bounds__(kOutputs)
+    gemm_chain_kernel(const W* w, int64_t padded_n, int64_t k, int chunks, const float* x, int64_t x_stride, int rows,
+                      int64_t units, Epilogue epilogue) {
+  __shared__ float slice[kRows][kSlice];
+  launch_dependents();
+  wait_for_predecessor();
+  const int64_t column = blockIdx.x * int64_t{kOutputs} + threadIdx.x;  // of the units' outputs
+  const int64_t unit = column / 16;
+  const int lane = int(column % 16), tiles = epilogue.tiles_per_unit();
+  const int row_begin = blockIdx.y * kRows;
+  float gate[kRows];
+  for (int tile = 0; tile < tiles; ++tile) {
+    const W* weights = w + (unit < units ? (unit * tiles + tile) * 16 + lane : 0);
+    float stack[3][kRows], sum[kRows];
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (int r = 0; r < kRows; ++r) sum[r] = 0.0f;
+      const int64_t end = (chunk + 1) * k / chunks;
+      for (int64_t begin = chunk * k / chunks; begin < end; begin += kSlice) {
+        const int count = end - begin < kSlice ? int(end - begin) : kSlice;
+        __syncthreads();
+        for (int at = threadIdx.x; at < kRows * kSlice; at += kOutputs) {
+          const int r = at / kSlice, i = at % kSlice;
+          slice[r][i] = i < count && row_begin + r < rows ? x[(row_begin + r) * x_stride + begin + i] : 0.0f;
+        }
+        __syncthreads();
+        for (int i = 0; i < count; ++i) {
+          const float weight = widen(weights[(begin + i) * padded_n]);
+#pragma unroll
+          for (int r = 0; r < kRows; ++r) sum[r] = __fmaf_rn(slice[r][i], weight, sum[r]);
+        }
+      }
+      int level = 0;
+      for (int carry = chunk; carry & 1; carry >>= 1, ++level)
+        for (int r = 0; r < kRows; ++r) sum[r] = stack[level][r] + sum[r];
+      if (chunk + 1 < chunks)
+        for (int r = 0; r < kRows; ++r) stack[level][r] = sum[r];
+    }
+    if (unit >= units) continue;
+    for (int r = 0; r < kRows; ++r)
+      if (row_begin + r < rows) epilogue.put(row_begin + r, unit, tile, lane, sum[r], gate[r]);
+  }
+}
+
+template <class W>
+void run(const GemmArgs& args, cudaStream_t stream) {
+  const auto& w = static_cast<const CudaWeight&>(*args.w);
+  const int64_t units = w.tiles() / (w.pair_panels ? 2 : 1);
+  launch(gemm_chain_kernel<W>,
+         dim3(unsigned((units * 16 + kOutputs - 1) / kOutputs), unsigned((args.x.rows + kRows - 1) / kRows)),
+         dim3(kOutputs), 0, stream, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.k, w.k_chunks,
+         static_cast<const float*>(args.x.f32_row(0)), args.x.stride, int(args.x.rows), units, epilogue(args));
+}
+
+}  // namespace
+
+void gemm_chain(const GemmArgs& args, cudaStream_t stream) {
+  if (args.w->dtype == DType::f32) run<float>(args, stream);
+  if (args.w->dtype == DType::f16) run<__half>(args, stream);
+}
+
+}  // namespace paceline::cuda

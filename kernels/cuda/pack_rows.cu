@@ -1,0 +1,54 @@
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/weight_at.cuh"
+
+namespace paceline::cuda {
+namespace {
+
+/// Row r of a part lies as row r of the matrix, or with pairs in tile 2 (r / 16) + part.
+__device__ int64_t lying_row(int64_t row, int part, bool pairs) {
+  return pairs ? (row / kTile * 2 + part) * kTile + row % kTile : row;
+}
+
+template <class From, class To>
+__global__ void pack_rows_kernel(const From* rows, int64_t stride, int64_t first_row, int part, bool pairs,
+                                 WeightPlace place, To* w) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int64_t row = lying_row(first_row + blockIdx.y, part, pairs);
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < place.order.k;
+       i += int64_t{gridDim.x} * blockDim.x)
+    narrow(widen(rows[blockIdx.y * stride + i]), w + weight_index<To>(place, row, i));
+}
+
+template <class From, class To>
+void run(const void* rows, int64_t num_rows, int64_t stride, int64_t first_row, int part, const CudaWeight& w,
+         cudaStream_t stream) {
+  constexpr int kThreads = 128;
+  constexpr int64_t kMostRows = 32768;
+  const WeightPlace place{w.order(), w.tiles() * kTile};
+  for (int64_t begin = 0; begin < num_rows; begin += kMostRows) {
+    const int64_t count = num_rows - begin < kMostRows ? num_rows - begin : kMostRows;
+    launch(pack_rows_kernel<From, To>, dim3(unsigned((w.k + kThreads - 1) / kThreads), unsigned(count)), dim3(kThreads),
+           0, stream, static_cast<const From*>(rows) + begin * stride, stride, first_row + begin, part, w.pair_panels,
+           place, w.memory.as<To>());
+  }
+}
+
+template <class To>
+void run_from(const void* rows, DType source, int64_t num_rows, int64_t stride, int64_t first_row, int part,
+              const CudaWeight& w, cudaStream_t stream) {
+  if (source == DType::f32) run<float, To>(rows, num_rows, stride, first_row, part, w, stream);
+  if (source == DType::f16) run<__half, To>(rows, num_rows, stride, first_row, part, w, stream);
+  if (source == DType::bf16) run<__nv_bfloat16, To>(rows, num_rows, stride, first_row, part, w, stream);
+}
+
+}  // namespace
+
+void pack_rows(const void* rows, DType source, int64_t num_rows, int64_t stride, int64_t first_row, int part,
+               const CudaWeight& w, cudaStream_t stream) {
+  if (w.dtype == DType::f32) run_from<float>(rows, source, num_rows, stride, first_row, part, w, stream);
+  if (w.dtype == DType::f16) run_from<__half>(rows, source, num_rows, stride, first_row, part, w, stream);
+  if (w.dtype == DType::bf16) run_from<__nv_bfloat16>(rows, source, num_rows, stride, first_row, part, w, stream);
+}
+
+}  // namespace paceline::cuda

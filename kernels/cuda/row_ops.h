@@ -1,0 +1,19 @@
+#pragma once
+// Ops that work on rows of activations. Contracts: Backend; spans lie in device memory.
+
+#include "kernels/cuda/device.h"
+#include "kernels/op_args.h"
+
+namespace paceline::cuda {
+
+void norm(const NormArgs& args, cudaStream_t stream);
+/// factors: [max position + 1][rotary_dim / 2] of {cos, sin}, made by rope_factors; inv_freq is not looked at.
+void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream);
+/// Positions [begin, begin + count) of the table; inv_freq: [half] in device memory.
+void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t begin, int32_t count,
+                  float2* factors, cudaStream_t stream);
+void activation(const ActivationArgs& args, cudaStream_t stream);
+void store_kv(const StoreKvArgs& args, cudaStream_t stream);
+void move_kv(const KvView& kv, std::span<const SlotMove> moves, cudaStream_t stream);
+
+}  // namespace paceline::cuda
