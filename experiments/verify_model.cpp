@@ -85,9 +85,9 @@ std::vector<float> logits_after(EngineLoad& load, std::span<const int32_t> token
   std::vector<float> logits;
   Model& model = load.target();
   model.launch(batch);
-  model.wait(model.post([&](Rank&) {
+  model.wait(model.post([&](Rank& rank) {
     const Logits found = model.logits();
-    logits.assign(found.rows.f32_row(0), found.rows.f32_row(0) + found.vocab_size);
+    logits = download_rows(*rank.backend, found.rows.row_range(0, 1), found.vocab_size);
   }));
   return logits;
 }

@@ -29,6 +29,14 @@ size_t packed_bytes(int64_t rows, int64_t k, DType dtype, int k_chunks) {
   return size_t(panels * kPanel * PanelOrder(k, k_chunks, storage_index(dtype)).values()) * dtype_bytes(dtype);
 }
 
+std::vector<float> download_rows(Backend& backend, const MatView& rows, int64_t cols) {
+  std::vector<float> values(size_t(rows.rows) * size_t(cols));
+  backend.sync();
+  for (int64_t row = 0; row < rows.rows; ++row)
+    backend.download(values.data() + row * cols, rows.f32_row(row), size_t(cols) * sizeof(float));
+  return values;
+}
+
 const CpuKernels* kernels_for(Isa isa) {
   if (!machine_has(isa)) return nullptr;
   switch (isa) {

@@ -53,6 +53,7 @@ class Backend {
 
   virtual void gemm(const GemmArgs& args) = 0;
   virtual void norm(const NormArgs& args) = 0;
+  virtual void gather_rows(const GatherRowsArgs& args) = 0;
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void rope(const RopeArgs& args) = 0;
   virtual void activation(const ActivationArgs& args) = 0;
@@ -67,6 +68,9 @@ class Backend {
   /// CPU seconds that this backend's workers have spent waiting (spinning included) so far.
   virtual double wait_seconds() const = 0;
 };
+
+/// The first `cols` columns of `rows`, [rows.rows][cols], in host memory.
+std::vector<float> download_rows(Backend& backend, const MatView& rows, int64_t cols);
 
 enum class Isa : uint8_t { scalar, avx2, avx512, avx512_bf16 };
 inline constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};

@@ -100,6 +100,13 @@ struct RopeArgs {
   std::span<const int32_t> position;  // [m]; < 0: padding row, left alone
 };
 
+/// to row i = from row `row[i]`; from and to do not overlap.
+struct GatherRowsArgs {
+  MatView from;                  // [m, d] f32
+  std::span<const int32_t> row;  // [to.rows]
+  MatView to;                    // [row.size(), d] f32
+};
+
 /// x[m, d] = act(x)
 struct ActivationArgs {
   MatView x;

@@ -13,6 +13,7 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
       rank_(rank),
       backend_(*rank.backend),
       state_(options.max_num_seqs) {
+  upload_vectors();
   if (spec.rope.enabled) inv_freq_ = rope_inv_freq(spec.rope, options.max_model_len);
   const auto make = [&](int64_t rows, int64_t cols) {
     void* data = backend_.alloc(size_t(rows) * size_t(cols) * sizeof(float));
@@ -52,6 +53,38 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
 
 RankModel::~RankModel() {
   for (void* data : allocations_) backend_.free(data);
+}
+
+void RankModel::upload_vectors() {
+  constexpr size_t kAlign = 16;  // floats
+  std::vector<float> all;
+  std::vector<std::pair<const float**, size_t>> places;
+  const auto put = [&](const std::vector<float>& from, const float** to) {
+    if (from.empty()) return;
+    places.emplace_back(to, all.size());
+    all.insert(all.end(), from.begin(), from.end());
+    all.resize((all.size() + kAlign - 1) / kAlign * kAlign);
+  };
+  layer_vectors_.resize(weights_.layers.size());
+  for (size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    LayerVectors& vectors = layer_vectors_[i];
+    put(layer.attn_norm, &vectors.attn_norm);
+    put(layer.attn_norm_bias, &vectors.attn_norm_bias);
+    put(layer.mlp_norm, &vectors.mlp_norm);
+    put(layer.mlp_norm_bias, &vectors.mlp_norm_bias);
+    put(layer.qkv_bias, &vectors.qkv_bias);
+    put(layer.o_bias, &vectors.o_bias);
+    put(layer.gate_up_bias, &vectors.gate_up_bias);
+    put(layer.down_bias, &vectors.down_bias);
+  }
+  put(weights_.final_norm, &final_norm_);
+  put(weights_.final_norm_bias, &final_norm_bias_);
+  if (all.empty()) return;
+  auto* const data = static_cast<float*>(backend_.alloc(all.size() * sizeof(float)));
+  allocations_.push_back(data);
+  backend_.upload(data, all.data(), all.size() * sizeof(float));
+  for (const auto& [to, offset] : places) *to = data + offset;
 }
 
 Communicator& RankModel::everyone() const {
@@ -160,15 +193,6 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
   return rows;
 }
 
-namespace {
-
-void copy_rows(const MatView& from, std::span<const int32_t> rows, const MatView& to) {
-  for (size_t i = 0; i < rows.size(); ++i)
-    std::memcpy(to.f32_row(int64_t(i)), from.f32_row(rows[i]), size_t(from.cols) * sizeof(float));
-}
-
-}  // namespace
-
 void RankModel::forward(const Batch& batch) {
   update_state(batch);
   share_deferred_state(batch);
@@ -189,16 +213,17 @@ void RankModel::forward(const Batch& batch) {
   const float* delta_bias = nullptr;
   for (int i = 0; i < num_layers; ++i) {
     const LayerWeights& layer = weights_.layers[size_t(i)];
+    const LayerVectors& vectors = layer_vectors_[size_t(i)];
     MatView normed = normed_.row_range(0, residual.rows);
     backend_.norm({.kind = spec_.norm,
                    .residual = residual,
                    .delta = delta,
                    .delta_bias = delta_bias,
-                   .weight = layer.attn_norm.data(),
-                   .bias = layer.attn_norm_bias.empty() ? nullptr : layer.attn_norm_bias.data(),
+                   .weight = vectors.attn_norm,
+                   .bias = vectors.attn_norm_bias,
                    .eps = spec_.norm_eps,
                    .out = normed});
-    MatView attended = attention_block(layer, kv_[size_t(i)], rows, batch, normed);
+    MatView attended = attention_block(layer, vectors, kv_[size_t(i)], rows, batch, normed);
     if (last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows) {
       // Nothing after the last attention looks at rows whose logits nobody wants.
       const MatView kept = normed_.row_range(0, int32_t(batch.logit_row.size()));
@@ -207,11 +232,11 @@ void RankModel::forward(const Batch& batch) {
         break;
       }
       const MatView compact = compact_residual_.row_range(0, kept.rows);
-      copy_rows(residual, batch.logit_row, compact);
+      backend_.gather_rows({.from = residual, .row = batch.logit_row, .to = compact});
       residual = compact;
       const MatView packed =
           qkv_.row_range(0, kept.rows).col_range(0, attended.cols);  // q is spent: its buffer holds the kept rows
-      copy_rows(attended, batch.logit_row, packed);
+      backend_.gather_rows({.from = attended, .row = batch.logit_row, .to = packed});
       attended = packed;
     }
     delta = delta_.row_range(0, residual.rows);
@@ -221,23 +246,23 @@ void RankModel::forward(const Batch& batch) {
     backend_.norm({.kind = spec_.norm,
                    .residual = residual,
                    .delta = delta,
-                   .delta_bias = layer.o_bias.empty() ? nullptr : layer.o_bias.data(),
-                   .weight = layer.mlp_norm.data(),
-                   .bias = layer.mlp_norm_bias.empty() ? nullptr : layer.mlp_norm_bias.data(),
+                   .delta_bias = vectors.o_bias,
+                   .weight = vectors.mlp_norm,
+                   .bias = vectors.mlp_norm_bias,
                    .eps = spec_.norm_eps,
                    .out = normed});
     const MatView hidden = mlp_.row_range(0, residual.rows);
     const bool gated = spec_.mlp == MlpKind::gated;
     backend_.gemm({.x = normed,
                    .w = layer.gate_up.get(),
-                   .bias = layer.gate_up_bias.empty() ? nullptr : layer.gate_up_bias.data(),
+                   .bias = vectors.gate_up_bias,
                    .y = hidden,
                    .glu = gated,
                    .activation = spec_.activation});
     if (!gated) backend_.activation({.x = hidden, .activation = spec_.activation});
     backend_.gemm({.x = hidden, .w = layer.down.get(), .y = delta});
     shards().all_reduce(delta);
-    delta_bias = layer.down_bias.empty() ? nullptr : layer.down_bias.data();
+    delta_bias = vectors.down_bias;
   }
 
   if (!last_stage()) {
@@ -251,14 +276,13 @@ void RankModel::forward(const Batch& batch) {
   }
 }
 
-MatView RankModel::attention_block(const LayerWeights& layer, const KvView& kv, const Rows& rows, const Batch& batch,
-                                   MatView normed) {
+MatView RankModel::attention_block(const LayerWeights& layer, const LayerVectors& vectors, const KvView& kv,
+                                   const Rows& rows, const Batch& batch, MatView normed) {
   const int head_dim = spec_.head_dim;
   const int q_cols = weights_.num_heads * head_dim;
   const int kv_cols = weights_.num_kv_heads * head_dim;
   const MatView qkv = qkv_.row_range(0, normed.rows);
-  backend_.gemm(
-      {.x = normed, .w = layer.qkv.get(), .bias = layer.qkv_bias.empty() ? nullptr : layer.qkv_bias.data(), .y = qkv});
+  backend_.gemm({.x = normed, .w = layer.qkv.get(), .bias = vectors.qkv_bias, .y = qkv});
   if (spec_.rope.enabled) {  // q and k lie side by side: one pass over both
     backend_.rope({.x = qkv.col_range(0, q_cols + kv_cols),
                    .num_heads = weights_.num_heads + weights_.num_kv_heads,
@@ -297,8 +321,8 @@ void RankModel::head(const Batch& batch, MatView residual, MatView delta, const 
                  .residual = residual,
                  .delta = delta,
                  .delta_bias = delta_bias,
-                 .weight = weights_.final_norm.data(),
-                 .bias = weights_.final_norm_bias.empty() ? nullptr : weights_.final_norm_bias.data(),
+                 .weight = final_norm_,
+                 .bias = final_norm_bias_,
                  .eps = spec_.norm_eps,
                  .out = normed});
   PACELINE_CHECK(normed.rows == count, "{} rows at the head, {} wanted", normed.rows, count);

@@ -30,12 +30,19 @@ class RankModel {
     std::vector<SeqSpan> seqs;
   };
 
+  /// Norms and biases in the backend's memory; null where the model has none.
+  struct LayerVectors {
+    const float *attn_norm = nullptr, *attn_norm_bias = nullptr, *mlp_norm = nullptr, *mlp_norm_bias = nullptr;
+    const float *qkv_bias = nullptr, *o_bias = nullptr, *gate_up_bias = nullptr, *down_bias = nullptr;
+  };
+
+  void upload_vectors();
   void update_state(const Batch& batch);
   void check_digest(const Batch& batch) const;
   void share_deferred_state(const Batch& batch);
   Rows make_rows(const Batch& batch);
-  MatView attention_block(const LayerWeights& layer, const KvView& kv, const Rows& rows, const Batch& batch,
-                          MatView normed);
+  MatView attention_block(const LayerWeights& layer, const LayerVectors& vectors, const KvView& kv, const Rows& rows,
+                          const Batch& batch, MatView normed);
   void head(const Batch& batch, MatView residual, MatView delta, const float* delta_bias);
 
   int num_stages() const { return place_.num_stages; }
@@ -51,6 +58,8 @@ class RankModel {
   Rank& rank_;
   Backend& backend_;
   SeqState state_;
+  std::vector<LayerVectors> layer_vectors_;  // per local layer
+  const float *final_norm_ = nullptr, *final_norm_bias_ = nullptr;
   std::vector<double> inv_freq_;
   std::vector<KvView> kv_;  // per local layer
   std::vector<void*> allocations_;

@@ -99,6 +99,11 @@ void CpuBackend::norm(const NormArgs& args) {
                         [&](int64_t begin, int64_t end, int) { kernels_.norm(work, begin, end); });
 }
 
+void CpuBackend::gather_rows(const GatherRowsArgs& args) {
+  for (size_t i = 0; i < args.row.size(); ++i)
+    std::memcpy(args.to.f32_row(int64_t(i)), args.from.f32_row(args.row[i]), size_t(args.from.cols) * sizeof(float));
+}
+
 void CpuBackend::embed(const EmbedArgs& args) {
   const auto& table = static_cast<const CpuWeight&>(*args.table);
   const auto unpack = kernels_.unpack_row[storage_index(table.dtype)];

@@ -32,6 +32,7 @@ class CpuBackend final : public Backend {
 
   void gemm(const GemmArgs& args) override;
   void norm(const NormArgs& args) override;
+  void gather_rows(const GatherRowsArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void rope(const RopeArgs& args) override;
   void activation(const ActivationArgs& args) override;

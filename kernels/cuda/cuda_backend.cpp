@@ -75,6 +75,12 @@ class CudaBackend final : public Backend {
     use();
     cuda::norm(args, stream());
   }
+  void gather_rows(const GatherRowsArgs& args) override {
+    use();
+    GatherRowsArgs staged = args;
+    staged.row = stage(args.row);
+    cuda::gather_rows(staged, stream());
+  }
   void embed(const EmbedArgs& args) override {
     use();
     EmbedArgs staged = args;
@@ -309,9 +315,7 @@ void CudaBackend::accept(const AcceptArgs& args) {
   cpu_accept(host, pool_);
 }
 
-}  // namespace
-
-std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options) {
+void check_device(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver) {
@@ -327,7 +331,21 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& opt
   if (device >= count)
     fail(ExitCode::device, "device cuda:{}: found {} CUDA device{}; use a smaller index or tp x pp", device, count,
          count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options) {
+  check_device(device);
   return std::make_unique<CudaBackend>(device, options);
+}
+
+size_t cuda_free_bytes(int device) {
+  check_device(device);
+  check(cudaSetDevice(device), "cudaSetDevice");
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
 }
 
 int num_cuda_devices() {

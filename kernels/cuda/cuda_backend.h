@@ -13,4 +13,7 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& opt
 /// Visible CUDA devices; 0 without CUDA.
 int num_cuda_devices();
 
+/// Memory that nobody uses yet. Throws as make_cuda_backend does.
+size_t cuda_free_bytes(int device);
+
 }  // namespace paceline

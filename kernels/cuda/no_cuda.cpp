@@ -4,10 +4,17 @@
 
 namespace paceline {
 
-std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions&) {
+namespace {
+
+[[noreturn]] void fail_without_cuda(int device) {
   fail(ExitCode::device,
        "device cuda:{}: this build has no CUDA backend; build with `cmake --preset cuda` or use backend cpu", device);
 }
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions&) { fail_without_cuda(device); }
+size_t cuda_free_bytes(int device) { fail_without_cuda(device); }
 
 int num_cuda_devices() { return 0; }
 

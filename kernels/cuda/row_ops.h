@@ -7,6 +7,7 @@
 namespace paceline::cuda {
 
 void norm(const NormArgs& args, cudaStream_t stream);
+void gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
 /// factors: [max position + 1][rotary_dim / 2] of {cos, sin}, made by rope_factors; inv_freq is not looked at.
 void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream);
 /// Positions [begin, begin + count) of the table; inv_freq: [half] in device memory.

@@ -203,6 +203,17 @@ TEST_P(BackendOps, NormWithoutOutOnlyAdds) {
   EXPECT_EQ(residual.read(), (std::vector<float>{2, 3, 4, 5, 6}));
 }
 
+TEST_P(BackendOps, GatherRowsCopiesThem) {
+  const int d = 37;
+  const std::vector<float> values = random_values(5 * d, 1);
+  const std::vector<int32_t> row = {4, 0, 0, 3};
+  GuardedRows from(backend(), 5, d, values), to(backend(), 4, d);
+  backend().gather_rows({.from = from.view(), .row = row, .to = to.view()});
+  const std::vector<float> got = to.read();
+  for (size_t i = 0; i < row.size(); ++i)
+    for (size_t c = 0; c < d; ++c) EXPECT_EQ(got[i * d + c], values[size_t(row[i]) * d + c]);
+}
+
 TEST_P(BackendOps, EmbedCopiesRowsExactly) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const int d = 21;

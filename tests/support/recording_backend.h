@@ -33,6 +33,7 @@ class RecordingBackend : public Backend {
 
   void gemm(const GemmArgs&) override {}
   void norm(const NormArgs&) override {}
+  void gather_rows(const GatherRowsArgs&) override {}
   void embed(const EmbedArgs&) override {}
   void rope(const RopeArgs&) override {}
   void activation(const ActivationArgs&) override {}

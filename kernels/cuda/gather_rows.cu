@@ -1,0 +1,23 @@
+#include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/row_ops.h"
+
+namespace paceline::cuda {
+namespace {
+
+__global__ void gather_rows_kernel(const float* from, int64_t from_stride, const int32_t* row, float* to,
+                                   int64_t to_stride, int cols) {
+  launch_dependents();
+  wait_for_predecessor();
+  const float* source = from + int64_t{row[blockIdx.x]} * from_stride;
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) to[blockIdx.x * to_stride + c] = source[c];
+}
+
+}  // namespace
+
+void gather_rows(const GatherRowsArgs& args, cudaStream_t stream) {
+  launch(gather_rows_kernel, dim3(unsigned(args.row.size())), dim3(256), 0, stream,
+         static_cast<const float*>(args.from.f32_row(0)), args.from.stride, args.row.data(), args.to.f32_row(0),
+         args.to.stride, int(args.from.cols));
+}
+
+}  // namespace paceline::cuda
