@@ -94,8 +94,10 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
                     speculation.num_speculative_tokens + 1)};
   }
   const EngineConfig& engine = config.engine;
-  if (engine.backend == "cuda") {
-    return ConfigConflict{"engine.backend", {"engine.backend"}, "this build has no CUDA backend: use cpu or auto"};
+  if (engine.backend == "cuda" && engine.parallel.tp * engine.parallel.pp > 1) {
+    return ConfigConflict{"engine.backend",
+                          {"engine.backend", "engine.parallel.tp", "engine.parallel.pp"},
+                          "the CUDA backend runs one rank in this version: use tp 1 and pp 1, or backend cpu"};
   }
   if (engine.numerics == Numerics::fast) {
     return ConfigConflict{

@@ -160,7 +160,7 @@ void add_head(std::vector<KeySpec>& rows) {
 
 void add_engine(std::vector<KeySpec>& rows) {
   rows.push_back(key("engine.backend", MEMBER(engine.backend), {.choices = words({"auto", "cpu", "cuda"})},
-                     "Device kind; auto takes CUDA where a GPU is present."));
+                     "Device kind; auto is cpu in this version."));
   rows.push_back(key("engine.target.path", MEMBER(engine.target.path), {.is_path = true},
                      "Checkpoint folder of the target model, or builtin:NAME."));
   rows.push_back(key("engine.target.dtype", MEMBER(engine.target.dtype), {.choices = dtypes()},

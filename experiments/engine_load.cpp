@@ -5,14 +5,28 @@
 
 #include "engine/util/machine.h"
 #include "experiments/config_load.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "speculative/factory.h"
 #include "speculative/vocabulary.h"
 
 namespace paceline {
 namespace {
 
+bool on_cuda(const ExperimentConfig& config) { return config.engine.backend == "cuda"; }
+
 Placement placement_of(const ExperimentConfig& config) {
-  return {.devices = {}, .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
+  Placement placement{.devices = {}, .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
+  for (int rank = 0; on_cuda(config) && rank < placement.num_ranks(); ++rank)
+    placement.devices.push_back(fmt::format("cuda:{}", rank));
+  return placement;
+}
+
+/// Of all devices together.
+size_t device_memory_bytes(const ExperimentConfig& config, const Placement& placement) {
+  if (!on_cuda(config)) return memory_limit_bytes();
+  size_t total = 0;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank) total += cuda_free_bytes(rank);
+  return total;
 }
 
 bool wants_draft(const ExperimentConfig& config) { return config.speculation.proposer == "draft"; }
@@ -98,7 +112,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   std::vector<size_t>& per_rank = plan.weight_bytes_per_rank;
   per_rank.assign(size_t(placement.num_ranks()), 0);
   const int block_size = config.engine.kv_cache.block_size;
-  MemoryPlanInput memory{.limit_bytes = memory_limit_bytes(),
+  MemoryPlanInput memory{.limit_bytes = device_memory_bytes(config, placement),
                          .memory_fraction = config.engine.kv_cache.memory_fraction,
                          .block_size = block_size,
                          .max_num_seqs = plan.max_num_seqs,
@@ -232,7 +246,7 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
 
 nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine& engine) const {
   return {
-      {"backend", "cpu"},
+      {"backend", on_cuda(cell) ? "cuda" : "cpu"},
       {"device", team_->rank(team_->deciding_rank()).backend->describe()},
       {"tp", team_->options().placement.tp},
       {"pp", team_->options().placement.pp},

@@ -1,6 +1,7 @@
 // What Hugging Face computed: logits of the small goldens, greedy text of all committed models.
 
 #include "engine/engine.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "model_rig.h"
 #include "speculative/chain_verifier.h"
 
@@ -8,6 +9,7 @@ namespace paceline {
 namespace {
 
 using test::ModelRig;
+using test::ModelRigOptions;
 using test::read_json;
 
 std::vector<int32_t> greedy(ModelRig& rig, const std::vector<int32_t>& prompt, int count, int budget) {
@@ -28,21 +30,19 @@ std::vector<int32_t> greedy(ModelRig& rig, const std::vector<int32_t>& prompt, i
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, LogitsAndGreedyText) {
-  const nlohmann::json golden = read_json("tests/data/" + GetParam() + "/golden.json");
-  for (const auto& [tp, pp] : {std::pair{1, 1}, {1, 2}, {2, 2}}) {
-    ModelRig rig({.folder = "tests/data/" + GetParam(), .tp = tp, .pp = pp});
-    for (size_t i = 0; i < golden["prompts"].size(); ++i) {
-      const auto prompt = golden["prompts"][i].get<std::vector<int32_t>>();
-      const auto want = golden["last_logits"][i].get<std::vector<double>>();
-      const auto logits = rig.run({{prompt, rig.pages(int(prompt.size())), 0, int(prompt.size())}}, true);
-      ASSERT_EQ(logits.size(), want.size());
-      double largest = 0;
-      for (size_t id = 0; id < want.size(); ++id) largest = std::max(largest, std::abs(double(logits[id]) - want[id]));
-      EXPECT_LE(largest, 1e-4) << "prompt " << i;
-      const auto text = golden["greedy"][i].get<std::vector<int32_t>>();
-      EXPECT_EQ(greedy(rig, prompt, int(text.size()), 512), text) << "prompt " << i;
-    }
+void check_golden(const ModelRigOptions& options) {
+  const nlohmann::json golden = read_json(options.folder + "/golden.json");
+  ModelRig rig(options);
+  for (size_t i = 0; i < golden["prompts"].size(); ++i) {
+    const auto prompt = golden["prompts"][i].get<std::vector<int32_t>>();
+    const auto want = golden["last_logits"][i].get<std::vector<double>>();
+    const auto logits = rig.run({{prompt, rig.pages(int(prompt.size())), 0, int(prompt.size())}}, true);
+    ASSERT_EQ(logits.size(), want.size());
+    double largest = 0;
+    for (size_t id = 0; id < want.size(); ++id) largest = std::max(largest, std::abs(double(logits[id]) - want[id]));
+    EXPECT_LE(largest, 1e-4) << "prompt " << i;
+    const auto text = golden["greedy"][i].get<std::vector<int32_t>>();
+    EXPECT_EQ(greedy(rig, prompt, int(text.size()), 512), text) << "prompt " << i;
   }
 }
 
@@ -53,6 +53,16 @@ INSTANTIATE_TEST_SUITE_P(Llamas, Golden,
                            for (const char c : model.param) name += std::isalnum(c) ? c : '_';
                            return name;
                          });
+
+TEST_P(Golden, LogitsAndGreedyText) {
+  for (const auto& [tp, pp] : {std::pair{1, 1}, {1, 2}, {2, 2}})
+    check_golden({.folder = "tests/data/" + GetParam(), .tp = tp, .pp = pp});
+}
+
+TEST_P(Golden, LogitsAndGreedyTextOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  check_golden({.folder = "tests/data/" + GetParam(), .device = "cuda:0"});
+}
 
 class TrainedGolden : public testing::TestWithParam<std::string> {};
 
@@ -68,6 +78,19 @@ TEST_P(TrainedGolden, GreedyText) {
       const auto text = entry["greedy"].get<std::vector<int32_t>>();
       EXPECT_EQ(greedy(one, prompt, int(text.size()), 512), text);
       EXPECT_EQ(greedy(two, prompt, int(text.size()), 50), text);
+    }
+  }
+}
+
+TEST_P(TrainedGolden, GreedyTextOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  const nlohmann::json golden = read_json("tests/data/models_golden.json").at(GetParam());
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    ModelRig rig({.folder = "configs/models/" + GetParam(), .dtype = dtype, .device = "cuda:0"});
+    for (const auto& entry : golden["cases"]) {
+      const auto text = entry["greedy"].get<std::vector<int32_t>>();
+      EXPECT_EQ(greedy(rig, entry["prompt_ids"].get<std::vector<int32_t>>(), int(text.size()), 50), text)
+          << dtype_name(dtype);
     }
   }
 }

@@ -29,6 +29,7 @@ struct ModelRigOptions {
   int isa = -1;
   int num_blocks = 96;
   std::optional<DType> dtype;  // of the weights; else the checkpoint's
+  std::string device = "cpu";  // of every rank
 };
 
 /// Positions [begin, end) of a text whose earlier positions lie in `pages` already.
@@ -43,7 +44,9 @@ class ModelRig {
  public:
   explicit ModelRig(const ModelRigOptions& options)
       : options_(options),
-        team_({.placement = {.devices = {}, .tp = options.tp, .pp = options.pp},
+        team_({.placement = {.devices = std::vector<std::string>(size_t(options.tp * options.pp), options.device),
+                             .tp = options.tp,
+                             .pp = options.pp},
                .threads_per_rank = options.threads,
                .timeout_s = 60.0,
                .isa = options.isa}),
@@ -103,10 +106,9 @@ class ModelRig {
     batch->digest = digest_of(batch->expected);
     model_->launch(batch);
     std::vector<float> logits;
-    model_->wait(model_->post([&](Rank&) {
+    model_->wait(model_->post([&](Rank& rank) {
       const Logits found = model_->logits();
-      for (int row = 0; row < found.rows.rows; ++row)
-        logits.insert(logits.end(), found.rows.f32_row(row), found.rows.f32_row(row) + found.vocab_size);
+      logits = download_rows(*rank.backend, found.rows, found.vocab_size);
     }));
     return logits;
   }

@@ -1,9 +1,11 @@
-// Strict numerics of the CPU backend: the bits of a row depend on nothing but the row (docs/numerics.md).
+// Strict numerics: the bits of a row depend on nothing but the row (docs/numerics.md), on the CPU for every instruction
+// set and number of threads, on a GPU where there is one.
 
 #include <functional>
 #include <numeric>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "tests/kernels/backend_fixture.h"
 
 namespace paceline::test {
@@ -18,6 +20,13 @@ std::vector<Isa> isas_here() {
 
 std::unique_ptr<Backend> cpu(int threads, Isa isa = best_isa()) {
   return make_backend("cpu", {.threads = threads, .isa = int(isa)});
+}
+
+/// One of each kind of device that is here.
+std::vector<std::string> devices_here() {
+  std::vector<std::string> found = {"cpu"};
+  if (num_cuda_devices() > 0) found.push_back("cuda:0");
+  return found;
 }
 
 /// Computes output rows [first, first + count) of a fixed input as one batch.
@@ -77,17 +86,33 @@ class GemmRunner {
   Weight weight_;
 };
 
-TEST(Strict, GemmRowsDoNotDependOnTheBatch) {
-  for (const Isa isa : isas_here()) {
-    const auto backend = cpu(2, isa);
-    for (const GemmCase& c :
-         {GemmCase{}, GemmCase{.dtype = DType::f32, .n = 64, .k = 128}, GemmCase{.dtype = DType::f16, .glu = true}}) {
-      const GemmRunner gemm(*backend, c, 300);
-      std::vector<int> sizes = isa == Isa::scalar ? std::vector<int>{1, 2, 7, 13} : sizes_1_to_64();
-      sizes.push_back(300);
-      EXPECT_EQ(rows_that_depend_on_the_batch(std::cref(gemm), 300, gemm.cols(), sizes), 0) << isa_name(isa);
-    }
+void check_gemm_rows(Backend& backend, std::vector<int> sizes) {
+  sizes.push_back(300);
+  for (const GemmCase& c :
+       {GemmCase{}, GemmCase{.n = 608, .k = 1000, .glu = true}, GemmCase{.dtype = DType::f32, .n = 64, .k = 128},
+        GemmCase{.dtype = DType::f16, .glu = true}}) {
+    const GemmRunner gemm(backend, c, 300);
+    EXPECT_EQ(rows_that_depend_on_the_batch(std::cref(gemm), 300, gemm.cols(), sizes), 0) << backend.describe();
   }
+}
+
+TEST(Strict, GemmRowsDoNotDependOnTheBatch) {
+  for (const Isa isa : isas_here())
+    check_gemm_rows(*cpu(2, isa), isa == Isa::scalar ? std::vector<int>{1, 2, 7, 13} : sizes_1_to_64());
+}
+
+TEST(Strict, GemmRowsDoNotDependOnTheBatchOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  check_gemm_rows(*make_backend("cuda:0", {}), {1, 6, 7, 8, 9, 16, 17, 24, 25, 31, 32, 33, 64, 150});
+}
+
+TEST(Strict, ChainsHaveTheBitsOfTheCpuOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  const auto gpu = make_backend("cuda:0", {});
+  const auto here = cpu(2);
+  for (const GemmCase& c :
+       {GemmCase{.dtype = DType::f32, .n = 200, .k = 300}, GemmCase{.dtype = DType::f16, .glu = true}})
+    EXPECT_TRUE(same_bits(GemmRunner(*gpu, c, 29)(0, 29), GemmRunner(*here, c, 29)(0, 29))) << dtype_name(c.dtype);
 }
 
 TEST(Strict, TheCheckerSeesAKernelThatDependsOnTheNumberOfRows) {
@@ -152,30 +177,31 @@ TEST(Strict, SubnormalNumbersAreZerosForBfloatOnEveryInstructionSet) {
 }
 
 TEST(Strict, ShardSumsAddUpToTheUnshardedBits) {
-  const auto backend = cpu(2);
-  for (const int k : {64, 512, 8 * 37}) {
-    const int n = 48, m = 7;
-    const StoredMatrix w(n, k, DType::bf16, 3);
-    const std::vector<float> x = random_values(size_t(m * k), 4);
-    GuardedRows in(*backend, m, k, x), out(*backend, m, n);
-    const auto run = [&](int begin, int count, int chunks) {
-      const HostWeight part = w.col_range(begin, count);
-      const Weight packed = backend->pack({&part, 1}, {.k_chunks = chunks});
-      backend->gemm({.x = in.view().col_range(begin, count), .w = packed.get(), .y = out.view()});
-      return out.read();
-    };
-    const auto add = [](std::vector<float> a, const std::vector<float>& b) {
-      for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
-      return a;
-    };
-    const std::vector<float> whole = run(0, k, 8);
-    std::function<std::vector<float>(int, int, int)> tree = [&](int begin, int count, int shards) {
-      if (shards == 1) return run(begin, count, 8 * count / k);
-      return add(tree(begin, count / 2, shards / 2), tree(begin + count / 2, count / 2, shards / 2));
-    };
-    for (const int tp : {2, 4, 8}) EXPECT_TRUE(same_bits(tree(0, k, tp), whole)) << "k " << k << " tp " << tp;
-    EXPECT_FALSE(same_bits(add(run(0, k / 2, 8), run(k / 2, k / 2, 8)), whole)) << "chunking has no effect, k " << k;
-  }
+  for (const std::string& device : devices_here())
+    for (const int k : {64, 512, 8 * 37}) {
+      const auto backend = make_backend(device, {.threads = 2});
+      const int n = 48, m = 7;
+      const StoredMatrix w(n, k, DType::bf16, 3);
+      const std::vector<float> x = random_values(size_t(m * k), 4);
+      GuardedRows in(*backend, m, k, x), out(*backend, m, n);
+      const auto run = [&](int begin, int count, int chunks) {
+        const HostWeight part = w.col_range(begin, count);
+        const Weight packed = backend->pack({&part, 1}, {.k_chunks = chunks});
+        backend->gemm({.x = in.view().col_range(begin, count), .w = packed.get(), .y = out.view()});
+        return out.read();
+      };
+      const auto add = [](std::vector<float> a, const std::vector<float>& b) {
+        for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+        return a;
+      };
+      const std::vector<float> whole = run(0, k, 8);
+      std::function<std::vector<float>(int, int, int)> tree = [&](int begin, int count, int shards) {
+        if (shards == 1) return run(begin, count, 8 * count / k);
+        return add(tree(begin, count / 2, shards / 2), tree(begin + count / 2, count / 2, shards / 2));
+      };
+      for (const int tp : {2, 4, 8}) EXPECT_TRUE(same_bits(tree(0, k, tp), whole)) << "k " << k << " tp " << tp;
+      EXPECT_FALSE(same_bits(add(run(0, k / 2, 8), run(k / 2, k / 2, 8)), whole)) << "chunking has no effect, k " << k;
+    }
 }
 
 /// All row-wise ops in a row, one batch.
@@ -223,8 +249,11 @@ TEST(Strict, RowOpsDependOnTheRowOnly) {
         const auto backend = cpu(threads, isa);
         EXPECT_TRUE(same_bits(row_ops(*backend, x, d, 0, 300), want)) << isa_name(isa) << " threads " << threads;
       }
-    const BatchOp op = [&](int begin, int count) { return row_ops(*first, x, d, begin, count); };
-    EXPECT_EQ(rows_that_depend_on_the_batch(op, 300, 2 * d, {2, 3, 17, 64, 300}), 0);
+    for (const std::string& device : devices_here()) {
+      const auto backend = make_backend(device, {});
+      const BatchOp op = [&](int begin, int count) { return row_ops(*backend, x, d, begin, count); };
+      EXPECT_EQ(rows_that_depend_on_the_batch(op, 300, 2 * d, {2, 3, 17, 64, 300}), 0) << device;
+    }
   }
 }
 
@@ -289,30 +318,31 @@ std::vector<float> prefill(Backend& backend, const AttentionSetup& s) {
 }
 
 TEST(Strict, AttentionRowsDependOnTheirKeysOnly) {
-  for (const int window : {0, 100}) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
-      const auto one = cpu(1);
-      const AttentionSetup base{.dtype = dtype, .window = window};
-      const std::vector<float> want = prefill(*one, base);
-      const auto check = [&](Backend& backend, AttentionSetup setup, const std::string& what) {
-        setup.dtype = dtype;
-        setup.window = window;
-        EXPECT_TRUE(same_bits(prefill(backend, setup), want))
-            << what << " window " << window << " " << dtype_name(dtype);
-      };
-      check(*one, {.placement = 7}, "page placement");
-      check(*one, {.block_size = 48, .placement = 8}, "block size");
-      check(*one, {.pieces = {1, 2, 3, 5, 7, 250, 1, 64, 100, 1}}, "chunked prefill");
-      check(*one, {.pieces = std::vector<int>(700, 1)}, "token by token");
-      check(*one, {.neighbours = 2}, "neighbours");
-      for (const Isa isa : isas_here())
-        for (const int threads : {1, 2, 3}) {
-          const auto backend = cpu(threads, isa);
-          check(*backend, {.placement = 3, .pieces = {600, 1, 6, 13}},
-                isa_name(isa) + " threads " + std::to_string(threads));
-        }
-    }
-  }
+  for (const std::string& device : devices_here())
+    for (const int window : {0, 100})
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        const auto one = make_backend(device, {});
+        const AttentionSetup base{.dtype = dtype, .window = window};
+        const std::vector<float> want = prefill(*one, base);
+        const auto check = [&](Backend& backend, AttentionSetup setup, const std::string& what) {
+          setup.dtype = dtype;
+          setup.window = window;
+          EXPECT_TRUE(same_bits(prefill(backend, setup), want))
+              << device << " " << what << " window " << window << " " << dtype_name(dtype);
+        };
+        check(*one, {.placement = 7}, "page placement");
+        check(*one, {.block_size = 48, .placement = 8}, "block size");
+        check(*one, {.pieces = {1, 2, 3, 5, 7, 250, 1, 64, 100, 1}}, "chunked prefill");
+        check(*one, {.pieces = std::vector<int>(700, 1)}, "token by token");
+        check(*one, {.neighbours = 2}, "neighbours");
+        if (device != "cpu") continue;
+        for (const Isa isa : isas_here())
+          for (const int threads : {1, 2, 3}) {
+            const auto backend = cpu(threads, isa);
+            check(*backend, {.placement = 3, .pieces = {600, 1, 6, 13}},
+                  isa_name(isa) + " threads " + std::to_string(threads));
+          }
+      }
 }
 
 TEST(Strict, TheAttentionCheckSeesAChangedKey) {

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# What needs a GPU: op, strict and golden tests on cuda:0, memcheck over the ops, and one experiment there. Prints a
+# table last; exit code 1 when anything failed. Run it in the root of the tree.
+#
+#   tests/gpu.sh [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
+set -uo pipefail
+bin=$(realpath "${1:-build/cuda}")
+logs=${2:-build/gpu-logs}
+mkdir -p "$logs"
+table=()
+failed=0
+
+# name, command …: runs it, keeps its output, adds a line to the table
+step() {
+  local name=$1 start=$SECONDS status=ok
+  shift
+  "$@" >"$logs/$name.log" 2>&1 || { status=FAILED && failed=1; }
+  table+=("$(printf '%-28s %-7s %4d s   %s' "$name" "$status" $((SECONDS - start)) "$(summary "$logs/$name.log")")")
+}
+summary() { grep -aE '^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran' "$1" | sed 's/\[=*\] //' | tail -2 | tr '\n' ' '; }
+
+step ops "$bin/test_kernels" --gtest_filter='*cuda*'
+step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
+step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck initcheck synccheck; do
+    step "ops_$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$bin/test_kernels" \
+      --gtest_filter='*cuda*:-*MatchesFloat64*'
+  done
+  step gemm_memcheck compute-sanitizer --tool memcheck --error-exitcode 1 "$bin/test_kernels" \
+    --gtest_filter='*MatchesFloat64/cuda*'
+fi
+step ngram_and_draft "$bin/runexp" configs/ngram_tp2.json --profile quick --only 'tp==1 && pp==1' \
+  --set engine.backend=cuda --results "$logs/results" --ui plain
+
+printf '%s\n' "${table[@]}"
+exit $failed
