@@ -3,7 +3,8 @@
 //
 //   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
 //
-// Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …).
+// Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …),
+// PACELINE_BENCH_BACKEND (cpu, cuda).
 
 #include <cstdio>
 #include <cstdlib>
@@ -126,6 +127,47 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
               bench::median(prefill_share));
 }
 
+/// On a GPU: the step at several numbers of rows, and prefill. Contexts are those of a long chat.
+void step_times(EngineLoad& load, int rounds) {
+  constexpr int kLongContext = 1024;
+  Model& model = load.target();
+  const int context = std::min(kLongContext, load.plan().max_model_len - 64);
+  std::vector<int32_t> text(size_t(context + 64)), pages;
+  for (size_t i = 0; i < text.size(); ++i) text[i] = int32_t((i * 2654435761u) % uint32_t(model.spec().vocab_size));
+  for (int32_t page = 0; page * kBlockSize < int(text.size()); ++page) pages.push_back(page);
+  for (int begin = 0; begin < context; begin += 512)
+    run_seconds(model, text_batch(text, pages, begin, std::min(begin + 512, context), 1));
+  Backend& backend = *load.team().rank(0).backend;
+  const auto one = text_batch(text, pages, context, context + 1, 1);
+  const auto seconds = [&](const std::shared_ptr<const Batch>& batch) {
+    const auto begin = bench::Clock::now();
+    model.wait(model.launch(batch));
+    backend.sync();
+    return bench::seconds_since(begin);
+  };
+  const Traffic before = backend.traffic();
+  seconds(one);
+  const double bytes =
+      double(backend.traffic().weight_bytes - before.weight_bytes + backend.traffic().kv_bytes - before.kv_bytes);
+  std::printf("context %d, %.3f GB a step of one row\n", context, bytes * 1e-9);
+  for (const int rows : {1, 2, 6, 8, 16, 17, 24, 32, 64}) {
+    const auto batch = text_batch(text, pages, context, context + rows, rows);
+    std::vector<double> times, ratios;
+    for (int round = 0; round < rounds; ++round) {
+      const double t1 = seconds(one);
+      times.push_back(seconds(batch));
+      ratios.push_back(times.back() / t1);
+    }
+    std::printf("%3d rows %9.3f ms   over one row %6.3f   %7.1f GB/s\n", rows, bench::median(times) * 1e3,
+                bench::median(ratios), bytes / bench::median(times) * 1e-9);
+  }
+  std::vector<double> prefill;
+  for (int round = 0; round < std::max(3, rounds / 5); ++round)
+    prefill.push_back(seconds(text_batch(text, pages, 0, 512, 1)));
+  std::printf("prefill of 512 tokens %8.3f ms, %.0f tok/s\n", bench::median(prefill) * 1e3,
+              512 / bench::median(prefill));
+}
+
 struct Pass {
   double tpot_ms = 0;
   double overhead = 0;  // scheduler + proposer + verifier over all phases
@@ -194,6 +236,7 @@ void speculation_ratios(EngineLoad& load, const ExperimentConfig& config, int ro
 }
 
 int run(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut short keeps its lines
   ExperimentConfig config;
   config.builtin_root = "configs";
   if (argc > 1)
@@ -202,6 +245,7 @@ int run(int argc, char** argv) {
     config.engine.target.path = std::string(models) + "/target-42m";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 31;
   if (const char* dtype = std::getenv("PACELINE_BENCH_DTYPE")) config.engine.target.dtype = dtype;
+  if (const char* backend = std::getenv("PACELINE_BENCH_BACKEND")) config.engine.backend = backend;
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
   const int threads = wanted ? std::atoi(wanted) : usable_cores();
   config.engine.scheduler.max_num_seqs = 8;
@@ -210,7 +254,10 @@ int run(int argc, char** argv) {
   std::printf("%s, %s, loaded in %.3f s\n", config.engine.target.path.c_str(),
               load.team().rank(0).backend->describe().c_str(), load.load_seconds());
   ThreadPool pool(threads);
-  kernel_ratios(load, pool, rounds);
+  if (config.engine.backend == "cuda")
+    step_times(load, rounds);
+  else
+    kernel_ratios(load, pool, rounds);
   speculation_ratios(load, config, std::max(3, rounds / 6));
   return 0;
 }

@@ -5,8 +5,9 @@
 namespace paceline::cuda {
 namespace {
 
-constexpr int kWarps = 4;
+constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
+constexpr int kWarpKeys = kDeviceChunk / kWarps;
 constexpr int kHeader = 2;  // maximum, sum
 
 struct Work {
@@ -16,7 +17,7 @@ struct Work {
   int64_t out_stride;
   const void* k;
   const void* v;
-  RowPages pages;
+  AttentionPlan plan;
   float* workspace;  // [row][head][chunk][kHeader + v_dim]
   int num_heads;
   int group;
@@ -31,64 +32,145 @@ struct Work {
 
   __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
   __device__ float* left_by(int row, int head, int chunk) const {
-    return workspace + ((int64_t{row} * num_heads + head) * pages.num_chunks + chunk) * (kHeader + v_dim);
+    return workspace + ((int64_t{row} * num_heads + head) * plan.num_chunks + chunk) * (kHeader + v_dim);
   }
 };
 
-/// One chunk of one row and head: maximum, sum of exp, unnormalised output.
-template <class T>
+/// One chunk of the keys of one KV head, for a tile of lines: maximum, sum of exp, unnormalised output of each. Warp w
+/// takes keys [w kWarpKeys, (w + 1) kWarpKeys) of the chunk in order, its lanes the dimensions; the warps' parts are
+/// added in order.
+template <class T, int kSteps>  // kSteps * 32 >= k_dim, v_dim
 __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
-  extern __shared__ float q[];  // [k_dim], then weights [kAttentionChunk]
-  __shared__ float shared[kWarps];
+  constexpr int L = kLineTile;
+  __shared__ float weight[L][kDeviceChunk];
+  __shared__ float largest_of[kWarps][L], sum_of[kWarps][L];
+  __shared__ float part[kWarps][L][kSteps * 32];
   launch_dependents();
   wait_for_predecessor();
-  const int row = blockIdx.x, head = blockIdx.y, chunk = blockIdx.z;
-  const int32_t len = work.pages.kv_len[row];
-  const int32_t chunk_begin = chunk * kAttentionChunk;
-  const int32_t begin = max(work.first_key(len), chunk_begin), end = min(len, chunk_begin + kAttentionChunk);
-  if (begin >= end) return;
-  const int kv_head = (head + work.head_offset) / work.group;
-  float* const weight = q + work.k_dim;
-  for (int d = threadIdx.x; d < work.k_dim; d += kThreads)
-    q[d] = work.q[row * work.q_stride + int64_t{head} * work.k_dim + d] * work.scale;
-  __syncthreads();
-
-  const int32_t* const block = work.pages.block + work.pages.block_begin[row];
+  const LineTile tile = work.plan.tile[blockIdx.x];
+  const int kv_head = blockIdx.y, chunk = blockIdx.z;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int32_t chunk_begin = chunk * kDeviceChunk;
+  int row[L], head[L];
+  int32_t begin[L], end[L], first = chunk_begin + kDeviceChunk, last = chunk_begin;
+#pragma unroll
+  for (int l = 0; l < L; ++l) {
+    const int line = tile.first_line + l;
+    row[l] = tile.first_row + line / work.group;
+    head[l] = kv_head * work.group + line % work.group - work.head_offset;
+    const bool real = l < tile.num_lines && head[l] >= 0 && head[l] < work.num_heads;
+    const int32_t len = real ? work.plan.kv_len[row[l]] : 0;
+    begin[l] = max(work.first_key(len), chunk_begin);
+    end[l] = min(len, chunk_begin + kDeviceChunk);
+    if (begin[l] < end[l]) {
+      first = min(first, begin[l]);
+      last = max(last, end[l]);
+    }
+  }
+  if (first >= last) return;
+  float q[L][kSteps];
+#pragma unroll
+  for (int l = 0; l < L; ++l)
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int d = s * 32 + lane;
+      q[l][s] = begin[l] < end[l] && d < work.k_dim
+                    ? work.q[row[l] * work.q_stride + int64_t{head[l]} * work.k_dim + d] * work.scale
+                    : 0.0f;
+    }
+  const int32_t* const block = work.plan.block + tile.block_begin;
   const auto position = [&](int32_t p) {  // index of a position's first value, in rows of K or V
     return (int64_t{block[p / work.block_size]} * work.num_kv_heads + kv_head) * work.block_size + p % work.block_size;
   };
+  const int32_t warp_begin = max(first, chunk_begin + warp * kWarpKeys);
+  const int32_t warp_end = min(last, chunk_begin + (warp + 1) * kWarpKeys);
+
   const T* const keys = static_cast<const T*>(work.k);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  float largest = -INFINITY;
-  for (int32_t p = begin + warp; p < end; p += kWarps) {
-    const T* key = keys + position(p) * work.k_dim;
-    float score = 0.0f;
-    for (int d = lane; d < work.k_dim; d += 32) score = __fmaf_rn(q[d], widen(key[d]), score);
-    score = over_warp(score, Plus{});
-    if (lane == 0) weight[p - chunk_begin] = score;
-    largest = Larger{}(score, largest);
+  float largest[L];
+#pragma unroll
+  for (int l = 0; l < L; ++l) largest[l] = -INFINITY;
+  constexpr int kAhead = 4;  // keys whose loads are under way together
+  for (int32_t p = warp_begin; p < warp_end; p += kAhead) {
+    float key[kAhead][kSteps];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const T* from = keys + position(min(p + a, warp_end - 1)) * work.k_dim;
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) key[a][s] = s * 32 + lane < work.k_dim ? widen(from[s * 32 + lane]) : 0.0f;
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a)
+#pragma unroll
+      for (int l = 0; l < L; ++l) {
+        float score = 0.0f;
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s)
+          if (s * 32 + lane < work.k_dim) score = __fmaf_rn(q[l][s], key[a][s], score);
+        score = over_warp(score, Plus{});
+        if (p + a >= begin[l] && p + a < end[l] && p + a < warp_end) {
+          if (lane == 0) weight[l][p + a - chunk_begin] = score;
+          largest[l] = Larger{}(score, largest[l]);
+        }
+      }
   }
-  largest = over_block<kWarps>(largest, shared, Larger{});
-  float sum = 0.0f;
-  for (int32_t p = chunk_begin + threadIdx.x; p < end; p += kThreads) {
-    if (p < begin) continue;
-    const float w = math::exp_of(weight[p - chunk_begin] - largest);
-    weight[p - chunk_begin] = w;
-    sum += w;
+  if (lane == 0)
+    for (int l = 0; l < L; ++l) largest_of[warp][l] = largest[l];
+  __syncthreads();
+#pragma unroll
+  for (int l = 0; l < L; ++l) {
+    largest[l] = largest_of[0][l];
+    for (int w = 1; w < kWarps; ++w) largest[l] = Larger{}(largest_of[w][l], largest[l]);
+    static_assert(kWarpKeys <= 32);
+    const int32_t p = chunk_begin + warp * kWarpKeys + lane;
+    const bool seen = lane < kWarpKeys && p >= begin[l] && p < end[l];
+    const float w = seen ? math::exp_of(weight[l][p - chunk_begin] - largest[l]) : 0.0f;
+    if (lane < kWarpKeys) weight[l][p - chunk_begin] = w;
+    const float sum = over_warp(w, Plus{});
+    if (lane == 0) sum_of[warp][l] = sum;
   }
-  sum = over_block<kWarps>(sum, shared, Plus{});
-  float* const left = work.left_by(row, head, chunk);
-  if (threadIdx.x == 0) {
-    left[0] = largest;
-    left[1] = sum;
-  }
+  __syncwarp();
+
   const T* const values = static_cast<const T*>(work.v);
-  for (int d = threadIdx.x; d < work.v_dim; d += kThreads) {
-    float o = 0.0f;
-#pragma unroll 8
-    for (int32_t p = begin; p < end; ++p)
-      o = __fmaf_rn(weight[p - chunk_begin], widen(values[position(p) * work.v_stride + d]), o);
-    left[kHeader + d] = o;
+  float o[L][kSteps] = {};
+  for (int32_t p = warp_begin; p < warp_end; p += kAhead) {
+    float value[kAhead][kSteps];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const T* from = values + position(min(p + a, warp_end - 1)) * work.v_stride;
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) value[a][s] = s * 32 + lane < work.v_dim ? widen(from[s * 32 + lane]) : 0.0f;
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a)
+#pragma unroll
+      for (int l = 0; l < L; ++l) {
+        if (p + a < begin[l] || p + a >= end[l] || p + a >= warp_end) continue;
+        const float w = weight[l][p + a - chunk_begin];
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) o[l][s] = __fmaf_rn(w, value[a][s], o[l][s]);
+      }
+  }
+#pragma unroll
+  for (int l = 0; l < L; ++l)
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) part[warp][l][s * 32 + lane] = o[l][s];
+  __syncthreads();
+#pragma unroll
+  for (int l = 0; l < L; ++l) {
+    if (begin[l] >= end[l]) continue;
+    float* const left = work.left_by(row[l], head[l], chunk);
+    if (threadIdx.x == 0) {
+      float sum = sum_of[0][l];
+      for (int w = 1; w < kWarps; ++w) sum += sum_of[w][l];
+      left[0] = largest[l];
+      left[1] = sum;
+    }
+    for (int d = threadIdx.x; d < work.v_dim; d += kThreads) {
+      float sum = part[0][l][d];
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) sum += part[w][l][d];
+      left[kHeader + d] = sum;
+    }
   }
 }
 
@@ -96,9 +178,9 @@ __global__ void attention_merge_kernel(Work work) {
   launch_dependents();
   wait_for_predecessor();
   const int row = blockIdx.x, head = blockIdx.y;
-  const int32_t len = work.pages.kv_len[row];
+  const int32_t len = work.plan.kv_len[row];
   float* const out = work.out + row * work.out_stride + int64_t{head} * work.v_dim;
-  const int first = work.first_key(len) / kAttentionChunk, last = (len - 1) / kAttentionChunk;
+  const int first = work.first_key(len) / kDeviceChunk, last = (len - 1) / kDeviceChunk;
   for (int d = threadIdx.x; d < work.v_dim; d += blockDim.x) {
     if (len <= 0) {
       out[d] = 0.0f;
@@ -106,23 +188,43 @@ __global__ void attention_merge_kernel(Work work) {
     }
     const float* from = work.left_by(row, head, first);
     float largest = from[0], sum = from[1], o = from[kHeader + d];
-    for (int chunk = first + 1; chunk <= last; ++chunk) {
-      from = work.left_by(row, head, chunk);
-      const float both = Larger{}(from[0], largest);
-      const float scale = math::exp_of(largest - both), scale_new = math::exp_of(from[0] - both);
-      sum = sum * scale + from[1] * scale_new;
-      o = o * scale + from[kHeader + d] * scale_new;
-      largest = both;
+    constexpr int kAhead = 8;  // chunks whose loads are under way together
+    for (int chunk = first + 1; chunk <= last; chunk += kAhead) {
+      float next_largest[kAhead], next_sum[kAhead], next_o[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        from = work.left_by(row, head, min(chunk + a, last));
+        next_largest[a] = from[0];
+        next_sum[a] = from[1];
+        next_o[a] = from[kHeader + d];
+      }
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        if (chunk + a > last) break;
+        const float both = Larger{}(next_largest[a], largest);
+        const float scale = math::exp_of(largest - both), next_scale = math::exp_of(next_largest[a] - both);
+        sum = sum * scale + next_sum[a] * next_scale;
+        o = o * scale + next_o[a] * next_scale;
+        largest = both;
+      }
     }
     out[d] = o / sum;
   }
 }
 
+template <class T, int kSteps>
+void run_chunks(const Work& work, cudaStream_t stream) {
+  launch(attention_chunk_kernel<T, kSteps>,
+         dim3(unsigned(work.plan.num_tiles), unsigned(work.num_kv_heads), unsigned(work.plan.num_chunks)),
+         dim3(kThreads), 0, stream, work);
+}
+
 template <class T>
 void run(const Work& work, int rows, cudaStream_t stream) {
-  const size_t shared_bytes = size_t(work.k_dim + kAttentionChunk) * sizeof(float);
-  launch(attention_chunk_kernel<T>, dim3(unsigned(rows), unsigned(work.num_heads), unsigned(work.pages.num_chunks)),
-         dim3(kThreads), shared_bytes, stream, work);
+  if (work.k_dim <= 128 && work.v_dim <= 128)
+    run_chunks<T, 4>(work, stream);
+  else
+    run_chunks<T, 8>(work, stream);
   launch(attention_merge_kernel, dim3(unsigned(rows), unsigned(work.num_heads)), dim3(128), 0, stream, work);
 }
 
@@ -133,7 +235,7 @@ size_t attention_workspace_bytes(const AttentionArgs& args, int32_t num_chunks) 
          sizeof(float);
 }
 
-void attention(const AttentionArgs& args, const RowPages& pages, void* workspace, cudaStream_t stream) {
+void attention(const AttentionArgs& args, const AttentionPlan& plan, void* workspace, cudaStream_t stream) {
   const KvView& kv = args.kv;
   const Work work{.q = args.q.f32_row(0),
                   .q_stride = args.q.stride,
@@ -141,7 +243,7 @@ void attention(const AttentionArgs& args, const RowPages& pages, void* workspace
                   .out_stride = args.out.stride,
                   .k = kv.k,
                   .v = kv.v ? kv.v : kv.k,
-                  .pages = pages,
+                  .plan = plan,
                   .workspace = static_cast<float*>(workspace),
                   .num_heads = args.num_heads,
                   .group = args.group ? args.group : args.num_heads / kv.num_kv_heads,

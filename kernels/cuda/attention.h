@@ -1,23 +1,36 @@
 #pragma once
-// Attention over pages, in chunks of kAttentionChunk absolute positions that are merged from left to right, so that a
-// row's bits depend on its own keys only.
+// Attention over pages, in chunks of kDeviceChunk absolute positions that are merged from left to right, so that a
+// row's bits depend on its own keys only. Shorter chunks than the CPU's: one sequence must keep all SMs busy.
 
 #include "kernels/cuda/device.h"
 #include "kernels/op_args.h"
 
 namespace paceline::cuda {
 
-/// Where the rows' keys lie; device memory.
-struct RowPages {
-  const int32_t* kv_len = nullptr;       // [m]
-  const int32_t* block_begin = nullptr;  // [m] into `block`
+inline constexpr int kDeviceChunk = 64;
+
+/// Lines of one sequence that a block works on together, reading each key once for all of them. Line l of a sequence is
+/// its row l / group and query head l % group of a KV head.
+inline constexpr int kLineTile = 4;
+struct LineTile {
+  int32_t first_row = 0;  // of the sequence
+  int32_t num_lines = 0;  // of the tile
+  int32_t first_line = 0;
+  int32_t block_begin = 0;  // into `block`
+};
+
+/// What a launch works on; device memory.
+struct AttentionPlan {
+  const int32_t* kv_len = nullptr;  // [m]
+  const LineTile* tile = nullptr;   // [num_tiles]
   const int32_t* block = nullptr;
+  int32_t num_tiles = 0;
   int32_t num_chunks = 0;  // of the longest row
 };
 
 /// Bytes for what the chunks of `rows` rows leave.
 size_t attention_workspace_bytes(const AttentionArgs& args, int32_t num_chunks);
-/// Contract: Backend::attention, with the spans of args replaced by `pages`.
-void attention(const AttentionArgs& args, const RowPages& pages, void* workspace, cudaStream_t stream);
+/// Contract: Backend::attention, with the spans of args replaced by `plan`.
+void attention(const AttentionArgs& args, const AttentionPlan& plan, void* workspace, cudaStream_t stream);
 
 }  // namespace paceline::cuda

@@ -9,6 +9,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/row_ops.h"
+#include "kernels/math/accept.h"
 
 namespace paceline {
 namespace {
@@ -32,8 +33,8 @@ struct RopeFactors {
   int32_t positions = 0;
 };
 
-/// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op. sample and accept
-/// run the CPU's formulas on downloaded logits.
+/// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op. Where all rows are
+/// greedy, sample and accept take the argmax from the device; else they run the CPU's formulas on downloaded logits.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, const BackendOptions& options)
@@ -73,6 +74,9 @@ class CudaBackend final : public Backend {
   void gemm(const GemmArgs& args) override;
   void norm(const NormArgs& args) override {
     use();
+    if (args.residual.cols > cuda::kMaxNormCols)
+      fail(ExitCode::device, "device cuda:{}: rows of {} values; norm takes at most {}", device_, args.residual.cols,
+           cuda::kMaxNormCols);
     cuda::norm(args, stream());
   }
   void gather_rows(const GatherRowsArgs& args) override {
@@ -133,6 +137,7 @@ class CudaBackend final : public Backend {
     return memory.as<void>();
   }
   RopeFactors& rope_factors(const RopeArgs& args);
+  std::vector<int32_t> row_max(const MatView& logits, int32_t vocab_size);
   /// Rows [0, end) of a matrix that may lie here or in host memory.
   std::vector<float> host_rows(const MatView& rows, int64_t end) {
     std::vector<float> values(size_t(std::max<int64_t>(0, end) * rows.stride));
@@ -149,7 +154,7 @@ class CudaBackend final : public Backend {
   std::unordered_map<void*, DeviceMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<size_t> weight_bytes_ = std::make_shared<size_t>(0);
-  DeviceMemory operand_, attention_;
+  DeviceMemory operand_, attention_, row_max_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
   Traffic traffic_;
 };
@@ -261,14 +266,21 @@ void CudaBackend::rope(const RopeArgs& args) {
 void CudaBackend::attention(const AttentionArgs& args) {
   use();
   if (args.q.rows == 0) return;
-  std::vector<int32_t> block_begin(size_t(args.q.rows), 0);
+  constexpr int kMostDims = 256;
+  if (args.kv.k_dim > kMostDims || args.kv.v_dim > kMostDims)
+    fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device_,
+         args.kv.k_dim, args.kv.v_dim, kMostDims);
+  const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+  std::vector<cuda::LineTile> tiles;
   int32_t longest = 1;
   for (const SeqSpan& seq : args.seqs) {
-    for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row)
-      block_begin[size_t(row)] = seq.block_begin;
     if (seq.num_rows == 0) continue;
+    for (int32_t line = 0; line < seq.num_rows * group; line += cuda::kLineTile)
+      tiles.push_back({.first_row = seq.first_row,
+                       .num_lines = std::min(cuda::kLineTile, seq.num_rows * group - line),
+                       .first_line = line,
+                       .block_begin = seq.block_begin});
     const int32_t len = args.kv_len[size_t(seq.first_row + seq.num_rows - 1)];
-    longest = std::max(longest, len);
     const int32_t seen = args.window > 0 ? std::min(len, args.window + seq.num_rows - 1) : len;
     traffic_.kv_bytes += uint64_t(seen) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
   }
@@ -277,15 +289,31 @@ void CudaBackend::attention(const AttentionArgs& args) {
     const int32_t seen = args.window > 0 ? std::min(len, args.window) : len;
     traffic_.flops += uint64_t(2) * uint64_t(seen) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
   }
-  const cuda::RowPages pages{.kv_len = stage(args.kv_len).data(),
-                             .block_begin = stage(std::span<const int32_t>(block_begin)).data(),
-                             .block = stage(args.block).data(),
-                             .num_chunks = (longest + kAttentionChunk - 1) / kAttentionChunk};
-  void* memory = workspace(attention_, cuda::attention_workspace_bytes(args, pages.num_chunks));
-  cuda::attention(args, pages, memory, stream());
+  const cuda::AttentionPlan plan{.kv_len = stage(args.kv_len).data(),
+                                 .tile = stage(std::span<const cuda::LineTile>(tiles)).data(),
+                                 .block = stage(args.block).data(),
+                                 .num_tiles = int32_t(tiles.size()),
+                                 .num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk};
+  void* memory = workspace(attention_, cuda::attention_workspace_bytes(args, plan.num_chunks));
+  cuda::attention(args, plan, memory, stream());
+}
+
+std::vector<int32_t> CudaBackend::row_max(const MatView& logits, int32_t vocab_size) {
+  use();
+  std::vector<int32_t> best(size_t(logits.rows));
+  void* const found = workspace(row_max_, best.size() * sizeof(int32_t));
+  cuda::row_max(logits, vocab_size, static_cast<int32_t*>(found), stream());
+  copy(best.data(), found, best.size() * sizeof(int32_t));
+  return best;
 }
 
 void CudaBackend::sample(const SampleArgs& args) {
+  const auto greedy = [](const SampleRow& row) { return row.params.greedy(); };
+  if (!args.probs.data && std::all_of(args.rows.begin(), args.rows.end(), greedy)) {
+    const std::vector<int32_t> best = row_max(args.logits, args.vocab_size);
+    for (size_t i = 0; i < args.rows.size(); ++i) args.token[i] = best[size_t(args.rows[i].logits_row)];
+    return;
+  }
   int64_t end = 0;
   for (const SampleRow& row : args.rows) end = std::max<int64_t>(end, row.logits_row + 1);
   std::vector<float> logits = host_rows(args.logits, end);
@@ -299,6 +327,16 @@ void CudaBackend::sample(const SampleArgs& args) {
 }
 
 void CudaBackend::accept(const AcceptArgs& args) {
+  const auto greedy = [](const AcceptRow& row) { return row.params.greedy(); };
+  if (std::all_of(args.rows.begin(), args.rows.end(), greedy)) {
+    const std::vector<int32_t> best = row_max(args.logits, args.vocab_size);
+    for (size_t i = 0; i < args.rows.size(); ++i) {
+      const AcceptRow& row = args.rows[i];
+      args.result[i] = math::verify_greedy(row.rule, row.forced_accept, row.draft, row.draft_len,
+                                           [&](int32_t j) { return best[size_t(row.logits_row + j)]; });
+    }
+    return;
+  }
   int64_t end = 0;
   for (const AcceptRow& row : args.rows) end = std::max<int64_t>(end, row.logits_row + row.draft_len + 1);
   std::vector<float> logits = host_rows(args.logits, end);

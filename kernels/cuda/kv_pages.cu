@@ -1,5 +1,7 @@
 // K and V in pages: [block][kv head][position in block][dim], both of them.
 
+#include <algorithm>
+
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/row_ops.h"
 
@@ -10,15 +12,26 @@ __device__ int64_t page_index(int64_t slot, int head, int num_heads, int block_s
   return ((slot / block_size * num_heads + head) * block_size + slot % block_size) * dim;
 }
 
+struct Rows {
+  const float* rows;
+  int64_t stride;
+  void* pages;
+  int dim;
+};
+
+/// blockIdx.y: K or V.
 template <class T>
-__global__ void store_kernel(const float* rows, int64_t stride, const int32_t* slot, T* pages, int num_heads,
-                             int block_size, int dim) {
+__global__ void store_kernel(Rows k, Rows v, const int32_t* slot, int num_heads, int block_size) {
   launch_dependents();
   wait_for_predecessor();
   const int32_t at = slot[blockIdx.x];
   if (at < 0) return;
-  for (int i = threadIdx.x; i < num_heads * dim; i += blockDim.x)
-    narrow(rows[blockIdx.x * stride + i], pages + page_index(at, i / dim, num_heads, block_size, dim) + i % dim);
+  const Rows& side = blockIdx.y == 0 ? k : v;
+  T* const pages = static_cast<T*>(side.pages);
+  const int i = blockIdx.z * blockDim.x + threadIdx.x;
+  if (i >= num_heads * side.dim) return;
+  narrow(side.rows[blockIdx.x * side.stride + i],
+         pages + page_index(at, i / side.dim, num_heads, block_size, side.dim) + i % side.dim);
 }
 
 /// A thread does all moves of its element in turn: a later one may take what an earlier one put.
@@ -38,13 +51,11 @@ __global__ void move_kernel(const SlotMove* moves, int num_moves, T* pages, int 
 template <class T>
 void store(const StoreKvArgs& args, cudaStream_t stream) {
   const KvView& kv = args.kv;
-  const auto run = [&](const MatView& rows, void* pages, int dim) {
-    launch(store_kernel<T>, dim3(unsigned(args.slot.size())), dim3(256), 0, stream,
-           static_cast<const float*>(rows.f32_row(0)), rows.stride, args.slot.data(), static_cast<T*>(pages),
-           kv.num_kv_heads, kv.block_size, dim);
-  };
-  run(args.k, kv.k, kv.k_dim);
-  if (kv.v) run(args.v, kv.v, kv.v_dim);
+  constexpr int kThreads = 128;
+  const int width = kv.num_kv_heads * std::max(kv.k_dim, kv.v ? kv.v_dim : 0);
+  launch(store_kernel<T>, dim3(unsigned(args.slot.size()), kv.v ? 2 : 1, unsigned((width + kThreads - 1) / kThreads)),
+         dim3(kThreads), 0, stream, Rows{args.k.f32_row(0), args.k.stride, kv.k, kv.k_dim},
+         Rows{args.v.f32_row(0), args.v.stride, kv.v, kv.v_dim}, args.slot.data(), kv.num_kv_heads, kv.block_size);
 }
 
 template <class T>

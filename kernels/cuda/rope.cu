@@ -21,18 +21,17 @@ __global__ void rope_kernel(float* x, int64_t stride, int num_heads, int head_di
   launch_dependents();
   wait_for_predecessor();
   const int32_t at = position[blockIdx.x];
-  if (at < 0) return;
-  for (int i = threadIdx.x; i < num_heads * half; i += blockDim.x) {
-    const int pair = i % half;
-    float* head = x + blockIdx.x * stride + i / half * head_dim;
-    float* a = head + (interleaved ? 2 * pair : pair);
-    float* b = head + (interleaved ? 2 * pair + 1 : pair + half);
-    const float2 factor = factors[int64_t{at} * half + pair];
-    float first = *a, second = *b;
-    math::rotate_pair(first, second, factor.x, factor.y);
-    *a = first;
-    *b = second;
-  }
+  const int i = blockIdx.y * blockDim.x + threadIdx.x;
+  if (at < 0 || i >= num_heads * half) return;
+  const int pair = i % half;
+  float* head = x + blockIdx.x * stride + i / half * head_dim;
+  float* a = head + (interleaved ? 2 * pair : pair);
+  float* b = head + (interleaved ? 2 * pair + 1 : pair + half);
+  const float2 factor = factors[int64_t{at} * half + pair];
+  float first = *a, second = *b;
+  math::rotate_pair(first, second, factor.x, factor.y);
+  *a = first;
+  *b = second;
 }
 
 }  // namespace
@@ -44,9 +43,11 @@ void rope_factors(const double* inv_freq, int half, float attention_factor, int3
 }
 
 void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream) {
-  launch(rope_kernel, dim3(unsigned(args.position.size())), dim3(256), 0, stream, args.x.f32_row(0), args.x.stride,
-         args.num_heads, args.head_dim, args.rotary_dim / 2, args.layout == RopeLayout::interleaved,
-         args.position.data(), factors);
+  constexpr int kThreads = 128;
+  const int pairs = args.num_heads * (args.rotary_dim / 2);
+  launch(rope_kernel, dim3(unsigned(args.position.size()), unsigned((pairs + kThreads - 1) / kThreads)), dim3(kThreads),
+         0, stream, args.x.f32_row(0), args.x.stride, args.num_heads, args.head_dim, args.rotary_dim / 2,
+         args.layout == RopeLayout::interleaved, args.position.data(), factors);
 }
 
 }  // namespace paceline::cuda

@@ -136,10 +136,9 @@ inline AcceptResult verdict(int32_t num_accepted, int32_t next) {
   return {.num_accepted = num_accepted, .next = next, .numerical_error = next < 0};
 }
 
-/// The token of plain sampling at window row j: argmax for greedy parameters, else the target noise of its position.
+/// The token of plain sampling at window row j, with the target noise of its position; non-greedy parameters.
 template <class Real, class Policy, class Chance>
 int32_t plain_token(TargetWindow<Real>& target, int32_t window_index, int32_t first_position, Chance& chance) {
-  if (target.params().greedy()) return target.argmax_of(window_index);
   const Candidates<Real> from =
       target.distribution_of(window_index, Policy::target_temperature(target.params().temperature));
   return draw_from(from, {target.params().seed, NoisePurpose::target, first_position + window_index, 0}, chance);
@@ -185,12 +184,22 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
   return verdict(draft.len, draw_from(bonus, key(NoisePurpose::bonus, draft.len), chance));
 }
 
+/// The verdict for greedy parameters, under which every rule compares with the argmax. argmax_at(j): of window row j.
+template <class ArgmaxAt>
+AcceptResult verify_greedy(VerifyRule rule, int32_t forced_accept, const int32_t* draft, int32_t draft_len,
+                           ArgmaxAt&& argmax_at) {
+  if (rule != VerifyRule::forced) return verify_by_equality(draft, draft_len, argmax_at);
+  const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft_len);
+  return verdict(kept, argmax_at(kept));
+}
+
 /// The verdict of one step. Every rule with draft_len == 0 is plain sampling at first_position.
 template <class Real, class Policy = ShippedPolicy, class Chance>
 AcceptResult verify(VerifyRule rule, int32_t forced_accept, const DraftWindow<Real>& draft, TargetWindow<Real>& target,
                     int32_t first_position, Chance& chance) {
   const auto plain = [&](int32_t j) { return plain_token<Real, Policy>(target, j, first_position, chance); };
   const auto greedy = [&](int32_t j) { return target.argmax_of(j); };
+  if (target.params().greedy()) return verify_greedy(rule, forced_accept, draft.token, draft.len, greedy);
   if (draft.len == 0) return verdict(0, plain(0));
   switch (rule) {
     case VerifyRule::greedy: return verify_by_equality(draft.token, draft.len, greedy);
@@ -201,7 +210,6 @@ AcceptResult verify(VerifyRule rule, int32_t forced_accept, const DraftWindow<Re
     }
     case VerifyRule::rejection: break;
   }
-  if (target.params().greedy()) return verify_by_equality(draft.token, draft.len, greedy);
   return verify_rejection<Real, Policy>(draft, target, first_position, chance);
 }
 

@@ -430,6 +430,44 @@ TEST_P(BackendOps, MoveKvEqualsStoringThere) {
   }
 }
 
+TEST_P(BackendOps, GreedyTakesTheFirstMaximum) {
+  const int vocab = 8193, cols = vocab + 7;
+  std::vector<float> logits = random_values(size_t(6 * cols), 3);
+  const auto at = [&](int row, int id) -> float& { return logits[size_t(row * cols + id)]; };
+  for (int row = 0; row < 6; ++row)
+    for (int id = vocab; id < cols; ++id) at(row, id) = 100.0f;  // padding is never drawn
+  at(0, 4000) = at(0, 17) = at(0, 8192) = 50.0f;
+  at(1, 8192) = 50.0f;
+  at(2, 0) = 50.0f;
+  at(3, 99) = NAN;
+  at(4, 5000) = INFINITY;
+  for (int id = 0; id < vocab; ++id) at(5, id) = -INFINITY;
+  GuardedRows rows(backend(), 6, cols, logits);
+  const std::vector<int32_t> want = {17, 8192, 0, -1, -1, -1};
+  std::vector<SampleRow> wanted;
+  for (int row = 5; row >= 0; --row) wanted.push_back({.logits_row = row});
+  std::vector<int32_t> token(6);
+  backend().sample({.logits = rows.view(), .vocab_size = vocab, .rows = wanted, .token = token});
+  std::reverse(token.begin(), token.end());
+  EXPECT_EQ(token, want);
+
+  const std::vector<int32_t> right = {17, 8192}, wrong = {17, 8191}, before_nan = {8192, 0};
+  const std::vector<AcceptRow> windows = {
+      {.logits_row = 0, .draft_len = 2, .draft = right.data()},
+      {.logits_row = 0, .draft_len = 2, .draft = wrong.data(), .rule = VerifyRule::coupled},
+      {.logits_row = 1, .draft_len = 2, .draft = before_nan.data(), .rule = VerifyRule::rejection},
+      {.logits_row = 0, .draft_len = 2, .draft = right.data(), .rule = VerifyRule::forced, .forced_accept = 1},
+      {.logits_row = 2}};
+  std::vector<AcceptResult> result(windows.size());
+  backend().accept({.logits = rows.view(), .vocab_size = vocab, .rows = windows, .result = result});
+  const std::vector<std::pair<int32_t, int32_t>> verdicts = {{2, 0}, {1, 8192}, {2, -1}, {1, 8192}, {0, 0}};
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    EXPECT_EQ(result[i].num_accepted, verdicts[i].first) << i;
+    EXPECT_EQ(result[i].next, verdicts[i].second) << i;
+    EXPECT_EQ(result[i].numerical_error, verdicts[i].second < 0) << i;
+  }
+}
+
 TEST_P(BackendOps, CountsTrafficAndMemory) {
   const size_t before = backend().memory().buffers;
   void* data = backend().alloc(1000);
