@@ -112,11 +112,12 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   std::vector<size_t>& per_rank = plan.weight_bytes_per_rank;
   per_rank.assign(size_t(placement.num_ranks()), 0);
   const int block_size = config.engine.kv_cache.block_size;
-  MemoryPlanInput memory{.limit_bytes = device_memory_bytes(config, placement),
-                         .memory_fraction = config.engine.kv_cache.memory_fraction,
-                         .block_size = block_size,
-                         .max_num_seqs = plan.max_num_seqs,
-                         .max_model_len = plan.max_model_len};
+  MemoryPlanInput memory{
+      .limit_bytes = limits.memory_bytes ? limits.memory_bytes : device_memory_bytes(config, placement),
+      .memory_fraction = config.engine.kv_cache.memory_fraction,
+      .block_size = block_size,
+      .max_num_seqs = plan.max_num_seqs,
+      .max_model_len = plan.max_model_len};
   if (config.engine.kv_cache.prefix_caching)
     memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
   memory.weight_bytes = total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, per_rank);
@@ -125,6 +126,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       size_t(placement.num_ranks()) *
       workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
                       placement.tp);
+  if (on_cuda(config)) memory.workspace_bytes += size_t(placement.num_ranks()) * kCudaWorkspaceBytes;
   if (wants_draft(config)) {
     plan.draft_ranks = draft_ranks(config);
     const int draft_tp = plan.draft_ranks == RankSet::deciding ? 1 : placement.tp;
@@ -157,7 +159,8 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
 
 EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits) : limits_(limits) {
   const auto start = std::chrono::steady_clock::now();
-  plan_ = plan_load(config, limits);
+  limits_.memory_bytes = device_memory_bytes(config, placement_of(config));  // drafts are planned against the same
+  plan_ = plan_load(config, limits_);
   target_dir_ = config.engine.target.directory;
   team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),
                                                  .threads_per_rank = limits.threads_per_rank,

@@ -21,6 +21,7 @@ struct LoadLimits {
   int threads_per_rank = 1;
   int max_draft_len = 0;    // largest num_speculative_tokens
   int max_concurrency = 1;  // largest number of sequences in flight that the load needs
+  size_t memory_bytes = 0;  // of all devices; 0: what they have now
 };
 
 /// Sizes of a load before anything is read but config.json: for `plan` and for the load itself.

@@ -53,7 +53,7 @@ enum class NormKind : uint8_t { rms, layer };
 enum class RopeLayout : uint8_t { half_split, interleaved };
 
 /// The type to which a GEMM rounds x, to nearest even, before it is multiplied by weights of a type; sums are float32.
-/// bfloat16 matrix units take both operands so, here and on GPUs, with subnormal numbers as zeros.
+/// bfloat16 matrix units take both operands so, on CPUs (where subnormal numbers are zeros) and on GPUs.
 constexpr DType gemm_operand(DType weights) { return weights == DType::bf16 ? DType::bf16 : DType::f32; }
 
 /// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with glu (pair_panels weight):

@@ -24,11 +24,8 @@ step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck synccheck; do
-    step "ops_$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$bin/test_kernels" \
-      --gtest_filter='*cuda*:-*MatchesFloat64*'
+    step "ops_$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$bin/test_kernels" --gtest_filter='*cuda*'
   done
-  step gemm_memcheck compute-sanitizer --tool memcheck --error-exitcode 1 "$bin/test_kernels" \
-    --gtest_filter='*MatchesFloat64/cuda*'
 fi
 step ngram_and_draft "$bin/runexp" configs/ngram_tp2.json --profile quick --only 'tp==1 && pp==1' \
   --set engine.backend=cuda --results "$logs/results" --ui plain

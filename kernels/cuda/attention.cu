@@ -9,6 +9,8 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kWarpKeys = kDeviceChunk / kWarps;
 constexpr int kHeader = 2;  // maximum, sum
+constexpr int kMergeThreads = 128;
+constexpr int kMergeAhead = 8;  // chunks whose loads are under way together
 
 struct Work {
   const float* q;
@@ -32,7 +34,8 @@ struct Work {
 
   __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
   __device__ float* left_by(int row, int head, int chunk) const {
-    return workspace + ((int64_t{row} * num_heads + head) * plan.num_chunks + chunk) * (kHeader + v_dim);
+    return workspace +
+           ((int64_t{row - plan.first_row} * num_heads + head) * plan.num_chunks + chunk) * (kHeader + v_dim);
   }
 };
 
@@ -174,39 +177,33 @@ __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
   }
 }
 
-__global__ void attention_merge_kernel(Work work) {
+/// A row and head: its chunks' parts, weighted by exp(maximum - largest maximum), are added from left to right.
+__global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Work work) {
+  extern __shared__ float weight[];  // [num_chunks]
+  __shared__ float shared[kMergeThreads / 32];
   launch_dependents();
   wait_for_predecessor();
-  const int row = blockIdx.x, head = blockIdx.y;
+  const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
   const int32_t len = work.plan.kv_len[row];
   float* const out = work.out + row * work.out_stride + int64_t{head} * work.v_dim;
-  const int first = work.first_key(len) / kDeviceChunk, last = (len - 1) / kDeviceChunk;
-  for (int d = threadIdx.x; d < work.v_dim; d += blockDim.x) {
-    if (len <= 0) {
-      out[d] = 0.0f;
-      continue;
-    }
-    const float* from = work.left_by(row, head, first);
-    float largest = from[0], sum = from[1], o = from[kHeader + d];
-    constexpr int kAhead = 8;  // chunks whose loads are under way together
-    for (int chunk = first + 1; chunk <= last; chunk += kAhead) {
-      float next_largest[kAhead], next_sum[kAhead], next_o[kAhead];
-#pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        from = work.left_by(row, head, min(chunk + a, last));
-        next_largest[a] = from[0];
-        next_sum[a] = from[1];
-        next_o[a] = from[kHeader + d];
-      }
-#pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        if (chunk + a > last) break;
-        const float both = Larger{}(next_largest[a], largest);
-        const float scale = math::exp_of(largest - both), next_scale = math::exp_of(next_largest[a] - both);
-        sum = sum * scale + next_sum[a] * next_scale;
-        o = o * scale + next_o[a] * next_scale;
-        largest = both;
-      }
+  if (len <= 0) {
+    for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) out[d] = 0.0f;
+    return;
+  }
+  const int first = work.first_key(len) / kDeviceChunk, count = (len - 1) / kDeviceChunk + 1 - first;
+  const float* const left = work.left_by(row, head, first);
+  const int stride = kHeader + work.v_dim;
+  float largest = -INFINITY;
+  for (int c = threadIdx.x; c < count; c += kMergeThreads) largest = Larger{}(left[c * stride], largest);
+  largest = over_block<kMergeThreads / 32>(largest, shared, Larger{});
+  for (int c = threadIdx.x; c < count; c += kMergeThreads) weight[c] = math::exp_of(left[c * stride] - largest);
+  __syncthreads();
+  for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) {
+    float sum = 0.0f, o = 0.0f;
+#pragma unroll kMergeAhead
+    for (int c = 0; c < count; ++c) {
+      sum = __fmaf_rn(left[c * stride + 1], weight[c], sum);
+      o = __fmaf_rn(left[c * stride + kHeader + d], weight[c], o);
     }
     out[d] = o / sum;
   }
@@ -220,19 +217,21 @@ void run_chunks(const Work& work, cudaStream_t stream) {
 }
 
 template <class T>
-void run(const Work& work, int rows, cudaStream_t stream) {
+void run(const Work& work, cudaStream_t stream) {
   if (work.k_dim <= 128 && work.v_dim <= 128)
     run_chunks<T, 4>(work, stream);
   else
     run_chunks<T, 8>(work, stream);
-  launch(attention_merge_kernel, dim3(unsigned(rows), unsigned(work.num_heads)), dim3(128), 0, stream, work);
+  // whole words of the unrolled loop: the compiler reads 16 bytes of weights where it needs fewer
+  const size_t weights = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
+  launch(attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)), dim3(kMergeThreads),
+         weights * sizeof(float), stream, work);
 }
 
 }  // namespace
 
-size_t attention_workspace_bytes(const AttentionArgs& args, int32_t num_chunks) {
-  return size_t(args.q.rows) * size_t(args.num_heads) * size_t(num_chunks) * size_t(kHeader + args.kv.v_dim) *
-         sizeof(float);
+size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
+  return size_t(args.num_heads) * size_t(num_chunks) * size_t(kHeader + args.kv.v_dim) * sizeof(float);
 }
 
 void attention(const AttentionArgs& args, const AttentionPlan& plan, void* workspace, cudaStream_t stream) {
@@ -255,9 +254,9 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, void* works
                   .block_size = kv.block_size,
                   .window = args.window,
                   .scale = args.scale};
-  if (kv.dtype == DType::f32) run<float>(work, args.q.rows, stream);
-  if (kv.dtype == DType::f16) run<__half>(work, args.q.rows, stream);
-  if (kv.dtype == DType::bf16) run<__nv_bfloat16>(work, args.q.rows, stream);
+  if (kv.dtype == DType::f32) run<float>(work, stream);
+  if (kv.dtype == DType::f16) run<__half>(work, stream);
+  if (kv.dtype == DType::bf16) run<__nv_bfloat16>(work, stream);
 }
 
 }  // namespace paceline::cuda

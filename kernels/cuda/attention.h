@@ -1,6 +1,6 @@
 #pragma once
-// Attention over pages, in chunks of kDeviceChunk absolute positions that are merged from left to right, so that a
-// row's bits depend on its own keys only. Shorter chunks than the CPU's: one sequence must keep all SMs busy.
+// Attention over pages, in chunks of kDeviceChunk absolute positions whose parts are added from left to right, so that
+// a row's bits depend on its own keys only. Shorter chunks than the CPU's: one sequence must keep all SMs busy.
 
 #include "kernels/cuda/device.h"
 #include "kernels/op_args.h"
@@ -26,11 +26,14 @@ struct AttentionPlan {
   const int32_t* block = nullptr;
   int32_t num_tiles = 0;
   int32_t num_chunks = 0;  // of the longest row
+  int32_t first_row = 0;   // of those that the tiles cover
+  int32_t num_rows = 0;
 };
 
-/// Bytes for what the chunks of `rows` rows leave.
-size_t attention_workspace_bytes(const AttentionArgs& args, int32_t num_chunks);
-/// Contract: Backend::attention, with the spans of args replaced by `plan`.
+/// Bytes for what the chunks of a row leave.
+size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
+/// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
+/// plan.num_rows times attention_row_bytes.
 void attention(const AttentionArgs& args, const AttentionPlan& plan, void* workspace, cudaStream_t stream);
 
 }  // namespace paceline::cuda

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/accept.h"
+#include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/sample.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gemm.h"
@@ -24,6 +25,9 @@ struct Stream {
   ~Stream() { cudaStreamDestroy(stream); }
   Stream(const Stream&) = delete;
 };
+
+/// Most that attention takes for its chunks.
+constexpr size_t kAttentionBytes = size_t{256} << 20;
 
 /// cos and sin of all positions up to the largest seen, for one set of frequencies.
 struct RopeFactors {
@@ -45,6 +49,9 @@ class CudaBackend final : public Backend {
     if (properties_.major < 8)
       fail(ExitCode::device, "device cuda:{}: {} has compute capability {}.{}; 8.0 or newer is needed", device,
            properties_.name, properties_.major, properties_.minor);
+    if (properties_.major >= 9 && properties_.sharedMemPerBlockOptin < cuda::kGemmSharedBytes)
+      fail(ExitCode::device, "device cuda:{}: {} gives a block {} bytes of shared memory; {} are needed", device,
+           properties_.name, properties_.sharedMemPerBlockOptin, cuda::kGemmSharedBytes);
   }
   ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
 
@@ -98,6 +105,7 @@ class CudaBackend final : public Backend {
   }
   void store_kv(const StoreKvArgs& args) override {
     use();
+    storage_index(args.kv.dtype);
     StoreKvArgs staged = args;
     staged.slot = stage(args.slot);
     cuda::store_kv(staged, stream());
@@ -111,8 +119,8 @@ class CudaBackend final : public Backend {
   void accept(const AcceptArgs& args) override;
 
   Traffic traffic() const override { return traffic_; }
-  MemoryUse memory() const override { return {.weights = *weight_bytes_, .buffers = buffer_bytes_}; }
-  double wait_seconds() const override { return 0.0; }
+  MemoryUse memory() const override { return {.weights = weight_bytes_->load(), .buffers = buffer_bytes_}; }
+  double wait_seconds() const override { return pool_.wait_seconds(); }
 
  private:
   cudaStream_t stream() const { return stream_.stream; }
@@ -132,10 +140,11 @@ class CudaBackend final : public Backend {
     if (memory.bytes() < bytes) {
       sync();
       memory = DeviceMemory();
-      memory = DeviceMemory(bytes, stream());
+      memory = DeviceMemory(bytes + bytes / 4, stream());  // contexts grow a little at every step
     }
     return memory.as<void>();
   }
+  void count_attention(const AttentionArgs& args);
   RopeFactors& rope_factors(const RopeArgs& args);
   std::vector<int32_t> row_max(const MatView& logits, int32_t vocab_size);
   /// Rows [0, end) of a matrix that may lie here or in host memory.
@@ -153,7 +162,7 @@ class CudaBackend final : public Backend {
   ThreadPool pool_;
   std::unordered_map<void*, DeviceMemory> buffers_;
   size_t buffer_bytes_ = 0;
-  std::shared_ptr<size_t> weight_bytes_ = std::make_shared<size_t>(0);
+  std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   DeviceMemory operand_, attention_, row_max_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
   Traffic traffic_;
@@ -168,7 +177,9 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
                                        stacked_rows[0].rows == stacked_rows[1].rows),
                  "pair_panels with {} parts, k_chunks {}", stacked_rows.size(), spec.k_chunks);
   auto weight = std::make_shared<CudaWeight>();
+  storage_index(spec.dtype);  // throws for types that nobody can compute with
   for (const HostWeight& part : stacked_rows) {
+    storage_index(part.dtype);
     PACELINE_CHECK(part.cols == stacked_rows[0].cols, "cols {} and {}", part.cols, stacked_rows[0].cols);
     weight->n += part.rows;
   }
@@ -219,7 +230,7 @@ void CudaBackend::gemm(const GemmArgs& args) {
   if (w.dtype == DType::bf16) {
     void* operand = workspace(operand_, cuda::operand_bytes(args.x.rows, w.order()));
     cuda::pack_operand(args.x, w.order(), operand, stream());
-    cuda::gemm_bf16(args, operand, properties_.multiProcessorCount, stream());
+    cuda::gemm_bf16(args, operand, properties_, stream());
   } else {
     cuda::gemm_chain(args, stream());
   }
@@ -247,7 +258,7 @@ RopeFactors& CudaBackend::rope_factors(const RopeArgs& args) {
   workspace(factors.table, size_t(positions) * factors.inv_freq.size() * sizeof(float2));
   factors.positions = positions;
   const std::span<const double> inv_freq = stage(args.inv_freq);
-  cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, 0, positions,
+  cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, positions,
                      factors.table.as<float2>(), stream());
   return factors;
 }
@@ -270,32 +281,49 @@ void CudaBackend::attention(const AttentionArgs& args) {
   if (args.kv.k_dim > kMostDims || args.kv.v_dim > kMostDims)
     fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device_,
          args.kv.k_dim, args.kv.v_dim, kMostDims);
+  storage_index(args.kv.dtype);
+  count_attention(args);
   const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
-  std::vector<cuda::LineTile> tiles;
-  int32_t longest = 1;
+  const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
+  cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk};
+  const size_t row_bytes = cuda::attention_row_bytes(args, plan.num_chunks);
+  const int32_t slice_rows = int32_t(std::max<size_t>(1, kAttentionBytes / row_bytes));
+  // slices of rows, so that long contexts fit what was planned
+  for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
+    plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
+    std::vector<cuda::LineTile> tiles;
+    for (const SeqSpan& seq : args.seqs) {
+      const int32_t begin = std::max(seq.first_row, plan.first_row);
+      const int32_t end = std::min(seq.first_row + seq.num_rows, plan.first_row + plan.num_rows);
+      for (int32_t line = 0; line < (end - begin) * group; line += cuda::kLineTile)
+        tiles.push_back({.first_row = begin,
+                         .num_lines = std::min(cuda::kLineTile, (end - begin) * group - line),
+                         .first_line = line,
+                         .block_begin = seq.block_begin});
+    }
+    const std::span<const cuda::LineTile> all_tiles(tiles);
+    staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes(), 3);
+    plan.kv_len = stage(args.kv_len).data();
+    plan.tile = stage(all_tiles).data();
+    plan.block = stage(args.block).data();
+    plan.num_tiles = int32_t(tiles.size());
+    void* memory = workspace(attention_, size_t(plan.num_rows) * row_bytes);
+    cuda::attention(args, plan, memory, stream());
+  }
+}
+
+void CudaBackend::count_attention(const AttentionArgs& args) {
+  const auto seen = [&](int32_t len, int32_t rows) {
+    return args.window > 0 ? std::min(len, args.window + rows - 1) : len;
+  };
   for (const SeqSpan& seq : args.seqs) {
-    if (seq.num_rows == 0) continue;
-    for (int32_t line = 0; line < seq.num_rows * group; line += cuda::kLineTile)
-      tiles.push_back({.first_row = seq.first_row,
-                       .num_lines = std::min(cuda::kLineTile, seq.num_rows * group - line),
-                       .first_line = line,
-                       .block_begin = seq.block_begin});
-    const int32_t len = args.kv_len[size_t(seq.first_row + seq.num_rows - 1)];
-    const int32_t seen = args.window > 0 ? std::min(len, args.window + seq.num_rows - 1) : len;
-    traffic_.kv_bytes += uint64_t(seen) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
+    int32_t len = 0;
+    for (int32_t row = 0; row < seq.num_rows; ++row) len = std::max(len, args.kv_len[size_t(seq.first_row + row)]);
+    traffic_.kv_bytes += uint64_t(seen(len, seq.num_rows)) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
   }
-  for (const int32_t len : args.kv_len) {
-    longest = std::max(longest, len);
-    const int32_t seen = args.window > 0 ? std::min(len, args.window) : len;
-    traffic_.flops += uint64_t(2) * uint64_t(seen) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
-  }
-  const cuda::AttentionPlan plan{.kv_len = stage(args.kv_len).data(),
-                                 .tile = stage(std::span<const cuda::LineTile>(tiles)).data(),
-                                 .block = stage(args.block).data(),
-                                 .num_tiles = int32_t(tiles.size()),
-                                 .num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk};
-  void* memory = workspace(attention_, cuda::attention_workspace_bytes(args, plan.num_chunks));
-  cuda::attention(args, plan, memory, stream());
+  for (const int32_t len : args.kv_len)
+    traffic_.flops +=
+        uint64_t(2) * uint64_t(seen(len, 1)) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
 }
 
 std::vector<int32_t> CudaBackend::row_max(const MatView& logits, int32_t vocab_size) {
@@ -308,17 +336,26 @@ std::vector<int32_t> CudaBackend::row_max(const MatView& logits, int32_t vocab_s
 }
 
 void CudaBackend::sample(const SampleArgs& args) {
+  if (args.rows.empty()) return;
+  // only the rows that are asked for
+  const auto row_of = [](const SampleRow& row) { return row.logits_row; };
+  const auto [lowest, highest] = std::minmax_element(
+      args.rows.begin(), args.rows.end(), [&](const auto& a, const auto& b) { return row_of(a) < row_of(b); });
+  const int32_t first = lowest->logits_row;
+  const MatView logits = args.logits.row_range(first, highest->logits_row - first + 1);
   const auto greedy = [](const SampleRow& row) { return row.params.greedy(); };
   if (!args.probs.data && std::all_of(args.rows.begin(), args.rows.end(), greedy)) {
-    const std::vector<int32_t> best = row_max(args.logits, args.vocab_size);
-    for (size_t i = 0; i < args.rows.size(); ++i) args.token[i] = best[size_t(args.rows[i].logits_row)];
+    const std::vector<int32_t> best = row_max(logits, args.vocab_size);
+    for (size_t i = 0; i < args.rows.size(); ++i) args.token[i] = best[size_t(args.rows[i].logits_row - first)];
     return;
   }
-  int64_t end = 0;
-  for (const SampleRow& row : args.rows) end = std::max<int64_t>(end, row.logits_row + 1);
-  std::vector<float> logits = host_rows(args.logits, end);
+  std::vector<float> values = host_rows(logits, logits.rows);
+  std::vector<SampleRow> rows(args.rows.begin(), args.rows.end());
+  for (SampleRow& row : rows) row.logits_row -= first;
   SampleArgs host = args;
-  host.logits.data = logits.data();
+  host.logits = logits;
+  host.logits.data = values.data();
+  host.rows = rows;
   std::vector<float> probs(args.probs.data ? args.rows.size() * size_t(args.probs.stride) : 0);
   if (!probs.empty()) host.probs.data = probs.data();
   cpu_sample(host, pool_);

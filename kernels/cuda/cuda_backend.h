@@ -13,6 +13,9 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& opt
 /// Visible CUDA devices; 0 without CUDA.
 int num_cuda_devices();
 
+/// Most bytes that a backend takes for itself, beside what alloc and pack give out.
+inline constexpr size_t kCudaWorkspaceBytes = size_t{640} << 20;
+
 /// Memory that nobody uses yet. Throws as make_cuda_backend does.
 size_t cuda_free_bytes(int device);
 

@@ -21,7 +21,9 @@ DeviceMemory::DeviceMemory(size_t bytes, cudaStream_t stream) : bytes_(bytes) {
     fail(ExitCode::device, "device cuda: no room for {} bytes: {} of {} are free", bytes, free, total);
   }
   check(status, "cudaMalloc");
-  check(cudaMemsetAsync(data_, 0, std::max<size_t>(bytes, 1), stream), "cudaMemsetAsync");
+  const cudaError_t zeroed = cudaMemsetAsync(data_, 0, std::max<size_t>(bytes, 1), stream);
+  if (zeroed != cudaSuccess) cudaFree(data_);
+  check(zeroed, "cudaMemsetAsync");
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -33,17 +35,20 @@ StagingRing::StagingRing(cudaStream_t stream) : stream_(stream), device_(kBytes,
 }
 StagingRing::~StagingRing() { cudaFreeHost(pinned_); }
 
-void* StagingRing::stage(const void* host, size_t bytes) {
-  constexpr size_t kAlign = 256;
+void StagingRing::reserve(size_t bytes, size_t pieces) {
+  bytes += pieces * kAlign;
   PACELINE_CHECK(bytes <= kBytes, "{} bytes to stage, room for {}", bytes, kBytes);
+  if (used_ + bytes <= kBytes) return;
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  used_ = 0;
+  recent_ = {};
+}
+
+void* StagingRing::stage(const void* host, size_t bytes) {
   for (const Piece& piece : recent_)
     if (bytes > 0 && piece.bytes == bytes && std::memcmp(pinned_ + piece.at, host, bytes) == 0)
       return device_.as<char>() + piece.at;
-  if (used_ + bytes > kBytes) {
-    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    used_ = 0;
-    recent_ = {};
-  }
+  reserve(bytes, 1);
   recent_[next_recent_++ % kRemembered] = {.at = used_, .bytes = bytes};
   char* to = device_.as<char>() + used_;
   if (bytes) {

@@ -48,8 +48,11 @@ class StagingRing {
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
   void* stage(const void* host, size_t bytes);
+  /// The next calls may stage `bytes` in `pieces` pieces without waiting or overwriting one another.
+  void reserve(size_t bytes, size_t pieces);
 
  private:
+  static constexpr size_t kAlign = 256;
   struct Piece {
     size_t at = 0;
     size_t bytes = 0;
@@ -65,7 +68,7 @@ class StagingRing {
 };
 
 /// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait
-/// (device_code.cuh) before it reads what that one writes. Every kernel of the backend is launched so.
+/// (device_code.cuh). Every kernel of the backend is launched so.
 template <class... Args>
 void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, Args... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;

@@ -1,6 +1,7 @@
 #pragma once
-// Pieces of kernels. PDL: launch_dependents() as early as possible, wait_for_predecessor() before the first read of
-// anything that a kernel before this one writes; weights may be read earlier.
+// Pieces of kernels. PDL: every thread of every kernel calls launch_dependents() as early as possible, and
+// wait_for_predecessor() before it reads or writes anything, packed weights excepted. That each kernel waits is what
+// makes the end of one mean the end of all before it.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -50,8 +51,8 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-/// Over a block of kWarps warps, in a fixed tree; every thread gets it. shared: [kWarps]. Ends with a barrier before
-/// it and one after it.
+/// Over a block of kWarps warps, in a fixed tree; every thread gets it. shared: [kWarps], free for use again after the
+/// next barrier.
 template <int kWarps, class Combine>
 __device__ __forceinline__ float over_block(float x, float* shared, Combine combine) {
   x = over_warp(x, combine);

@@ -2,6 +2,8 @@
 // y = x Wᵀ on the device. Strict: an output's bits depend on its row, its weights and nothing else, whatever the number
 // of rows. Sums follow the chunks and the tree of docs/numerics.md.
 
+#include <atomic>
+
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fragments.h"
 #include "kernels/op_args.h"
@@ -12,7 +14,7 @@ namespace paceline::cuda {
 /// rows alternate, for every type.
 struct CudaWeight final : PackedWeight {
   DeviceMemory memory;
-  std::shared_ptr<size_t> bytes_alive;  // of the backend that packed it
+  std::shared_ptr<std::atomic<size_t>> bytes_alive;  // of the backend that packed it
 
   ~CudaWeight() override {
     if (bytes_alive) *bytes_alive -= bytes;
@@ -33,7 +35,9 @@ size_t operand_bytes(int rows, const FragmentOrder& order);
 /// chunks][8 rows][lane][4 values].
 void pack_operand(const MatView& x, const FragmentOrder& order, void* operand, cudaStream_t stream);
 /// operand: what pack_operand made of args.x. Streams each weight once for up to kMaxRowTile rows.
-void gemm_bf16(const GemmArgs& args, const void* operand, int num_sms, cudaStream_t stream);
+void gemm_bf16(const GemmArgs& args, const void* operand, const cudaDeviceProp& device, cudaStream_t stream);
+/// Most shared memory that a block of it takes on a device with bulk copies (9.0 and newer).
+inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
 /// Float32 and float16 weights: fma chains in float32, the very bits of the CPU.
 void gemm_chain(const GemmArgs& args, cudaStream_t stream);
 

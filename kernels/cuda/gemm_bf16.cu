@@ -252,13 +252,13 @@ int groups_of(int rows) { return (rows + kMaxRowTile - 1) / kMaxRowTile; }
 int row_tiles_of(int rows) { return (rows + 7) / 8; }
 
 template <int kRowTiles>
-void run(const Stream& stream, const Epilogue& epilogue, int groups, int num_sms, cudaStream_t cuda) {
-  const size_t ring_bytes = size_t(kWarps) * stages(kRowTiles) * kStageWords * sizeof(uint4);
+void run(const Stream& stream, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, cudaStream_t cuda) {
+  const size_t ring_bytes = device.major >= 9 ? size_t(kWarps) * stages(kRowTiles) * kStageWords * sizeof(uint4) : 0;
   check(cudaFuncSetAttribute(gemm_bf16_kernel<kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(ring_bytes)),
         "cudaFuncSetAttribute");
   const int64_t side_by_side = kWarps / stream.chunks;
   const int64_t needed = (stream.units + side_by_side - 1) / side_by_side;
-  const int64_t room = int64_t{2} * num_sms;
+  const int64_t room = int64_t{2} * device.multiProcessorCount;
   launch(gemm_bf16_kernel<kRowTiles>, dim3(unsigned(needed < room ? needed : room), unsigned(groups)),
          dim3(kWarps * 32), ring_bytes, cuda, stream, epilogue);
 }
@@ -276,7 +276,7 @@ void pack_operand(const MatView& x, const FragmentOrder& order, void* operand, c
          static_cast<const float*>(x.f32_row(0)), x.stride, int(x.rows), order, last, static_cast<uint2*>(operand));
 }
 
-void gemm_bf16(const GemmArgs& args, const void* operand, int num_sms, cudaStream_t cuda) {
+void gemm_bf16(const GemmArgs& args, const void* operand, const cudaDeviceProp& device, cudaStream_t cuda) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const FragmentOrder order = w.order();
   const int64_t tiles_per_unit = w.pair_panels ? 2 : 1;
@@ -290,17 +290,17 @@ void gemm_bf16(const GemmArgs& args, const void* operand, int num_sms, cudaStrea
   const int groups = groups_of(args.x.rows), full = args.x.rows / kMaxRowTile;
   if (full > 0) {
     stream.rows = full * kMaxRowTile;
-    run<kMaxRowTile / 8>(stream, ends, full, num_sms, cuda);
+    run<kMaxRowTile / 8>(stream, ends, full, device, cuda);
   }
   if (full == groups) return;
   stream.rows = args.x.rows - full * kMaxRowTile;
   stream.x += int64_t{full} * order.chunks * order.steps * (kMaxRowTile / 8) * 32;
   ends.y += int64_t{full} * kMaxRowTile * ends.stride;
   switch (row_tiles_of(stream.rows)) {
-    case 1: return run<1>(stream, ends, 1, num_sms, cuda);
-    case 2: return run<2>(stream, ends, 1, num_sms, cuda);
-    case 3: return run<3>(stream, ends, 1, num_sms, cuda);
-    default: return run<4>(stream, ends, 1, num_sms, cuda);
+    case 1: return run<1>(stream, ends, 1, device, cuda);
+    case 2: return run<2>(stream, ends, 1, device, cuda);
+    case 3: return run<3>(stream, ends, 1, device, cuda);
+    default: return run<4>(stream, ends, 1, device, cuda);
   }
 }
 

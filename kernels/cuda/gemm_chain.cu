@@ -44,6 +44,8 @@ __global__ void __launch_bounds__(kOutputs)
           for (int r = 0; r < kRows; ++r) sum[r] = __fmaf_rn(slice[r][i], weight, sum[r]);
         }
       }
+      if (end - chunk * k / chunks < (k + chunks - 1) / chunks)  // shorter chunks go on through zeros: -0 becomes 0
+        for (int r = 0; r < kRows; ++r) sum[r] = __fmaf_rn(0.0f, 0.0f, sum[r]);
       int level = 0;
       for (int carry = chunk; carry & 1; carry >>= 1, ++level)
         for (int r = 0; r < kRows; ++r) sum[r] = stack[level][r] + sum[r];

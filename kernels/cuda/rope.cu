@@ -5,13 +5,13 @@
 namespace paceline::cuda {
 namespace {
 
-__global__ void rope_factors_kernel(const double* inv_freq, int half, float attention_factor, int32_t begin,
-                                    int32_t count, float2* factors) {
+__global__ void rope_factors_kernel(const double* inv_freq, int half, float attention_factor, int32_t count,
+                                    float2* factors) {
   const int64_t at = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   launch_dependents();
   wait_for_predecessor();
   if (at >= int64_t{count} * half) return;
-  const int32_t position = begin + int32_t(at / half);
+  const int32_t position = int32_t(at / half);
   const math::RopeFactor factor = math::rope_factor(position, inv_freq[at % half], attention_factor);
   factors[int64_t{position} * half + at % half] = float2{factor.cos, factor.sin};
 }
@@ -36,10 +36,10 @@ __global__ void rope_kernel(float* x, int64_t stride, int num_heads, int head_di
 
 }  // namespace
 
-void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t begin, int32_t count,
-                  float2* factors, cudaStream_t stream) {
+void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
+                  cudaStream_t stream) {
   launch(rope_factors_kernel, dim3(unsigned((int64_t{count} * half + 255) / 256)), dim3(256), 0, stream, inv_freq, half,
-         attention_factor, begin, count, factors);
+         attention_factor, count, factors);
 }
 
 void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream) {

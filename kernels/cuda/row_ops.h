@@ -11,9 +11,9 @@ void norm(const NormArgs& args, cudaStream_t stream);
 void gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
 /// factors: [max position + 1][rotary_dim / 2] of {cos, sin}, made by rope_factors; inv_freq is not looked at.
 void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream);
-/// Positions [begin, begin + count) of the table; inv_freq: [half] in device memory.
-void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t begin, int32_t count,
-                  float2* factors, cudaStream_t stream);
+/// Positions [0, count) of the table; inv_freq: [half] in device memory.
+void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
+                  cudaStream_t stream);
 /// The lowest id among the largest of columns [0, vocab_size) of each row, as math::row_max; best: [logits.rows].
 void row_max(const MatView& logits, int32_t vocab_size, int32_t* best, cudaStream_t stream);
 void activation(const ActivationArgs& args, cudaStream_t stream);

@@ -345,6 +345,16 @@ TEST(Strict, AttentionRowsDependOnTheirKeysOnly) {
       }
 }
 
+// More chunks than their room holds at once: the backend takes the rows in slices.
+TEST(Strict, LongAttentionInSlicesOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  const auto gpu = make_backend("cuda:0", {});
+  AttentionSetup setup{.len = 6000, .num_heads = 16, .num_kv_heads = 4, .dim = 64, .dtype = DType::bf16};
+  const std::vector<float> whole = prefill(*gpu, setup);
+  setup.pieces = std::vector<int>(60, 100);
+  EXPECT_TRUE(same_bits(prefill(*gpu, setup), whole));
+}
+
 TEST(Strict, TheAttentionCheckSeesAChangedKey) {
   const auto one = cpu(1);
   const std::vector<float> a = prefill(*one, {.len = 300}), b = prefill(*one, {.len = 300, .window = 299});
