@@ -2,7 +2,8 @@
 # Builds and runs the tests. The last line is "N passed, M failed, K skipped".
 #
 #   ./tests/run.sh           release build, all tests
-#   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on everything, TSan on what runs threads
+#   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on everything, TSan on what runs threads; and the
+#                            CUDA build where nvcc is
 #   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (before a release)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -86,6 +87,10 @@ if [ "$all" -eq 1 ]; then
     TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$"
   else
     failed=$((failed + 1))
+  fi
+  # A GPU is not needed to compile for one; tests/gpu.sh runs what needs it.
+  if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+    timed "cuda build" build cuda runexp || failed=$((failed + 1))
   fi
 fi
 
