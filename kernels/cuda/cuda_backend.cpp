@@ -396,6 +396,8 @@ void check_device(int device) {
   if (status == cudaErrorInsufficientDriver) {
     int driver = 0;
     cudaDriverGetVersion(&driver);
+    if (driver == 0)
+      fail(ExitCode::device, "device cuda:{}: found no NVIDIA driver; install one, or use backend cpu", device);
     fail(ExitCode::device,
          "device cuda:{}: the driver supports CUDA {}.{}, this build needs {}.{}; update the driver or use backend cpu",
          device, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
