@@ -52,6 +52,7 @@ class CudaBackend final : public Backend {
     if (properties_.major >= 9 && properties_.sharedMemPerBlockOptin < cuda::kGemmSharedBytes)
       fail(ExitCode::device, "device cuda:{}: {} gives a block {} bytes of shared memory; {} are needed", device,
            properties_.name, properties_.sharedMemPerBlockOptin, cuda::kGemmSharedBytes);
+    cuda::prepare_gemm_bf16(properties_);
   }
   ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
 
@@ -338,9 +339,9 @@ std::vector<int32_t> CudaBackend::row_max(const MatView& logits, int32_t vocab_s
 void CudaBackend::sample(const SampleArgs& args) {
   if (args.rows.empty()) return;
   // only the rows that are asked for
-  const auto row_of = [](const SampleRow& row) { return row.logits_row; };
-  const auto [lowest, highest] = std::minmax_element(
-      args.rows.begin(), args.rows.end(), [&](const auto& a, const auto& b) { return row_of(a) < row_of(b); });
+  const auto [lowest, highest] =
+      std::minmax_element(args.rows.begin(), args.rows.end(),
+                          [](const SampleRow& a, const SampleRow& b) { return a.logits_row < b.logits_row; });
   const int32_t first = lowest->logits_row;
   const MatView logits = args.logits.row_range(first, highest->logits_row - first + 1);
   const auto greedy = [](const SampleRow& row) { return row.params.greedy(); };

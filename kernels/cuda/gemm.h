@@ -34,6 +34,8 @@ size_t operand_bytes(int rows, const FragmentOrder& order);
 /// x [rows, k] rounded to bfloat16, in the order of mma's other operand: [group of kMaxRowTile rows][step of all
 /// chunks][8 rows][lane][4 values].
 void pack_operand(const MatView& x, const FragmentOrder& order, void* operand, cudaStream_t stream);
+/// Once for the current device, before its first gemm_bf16.
+void prepare_gemm_bf16(const cudaDeviceProp& device);
 /// operand: what pack_operand made of args.x. Streams each weight once for up to kMaxRowTile rows.
 void gemm_bf16(const GemmArgs& args, const void* operand, const cudaDeviceProp& device, cudaStream_t stream);
 /// Most shared memory that a block of it takes on a device with bulk copies (9.0 and newer).

@@ -251,22 +251,39 @@ __global__ void pack_operand_kernel(const float* x, int64_t stride, int rows, Fr
 int groups_of(int rows) { return (rows + kMaxRowTile - 1) / kMaxRowTile; }
 int row_tiles_of(int rows) { return (rows + 7) / 8; }
 
+/// Of a block's shared memory; devices without bulk copies need none.
+template <int kRowTiles>
+size_t ring_bytes(const cudaDeviceProp& device) {
+  return device.major >= 9 ? size_t(kWarps) * stages(kRowTiles) * kStageWords * sizeof(uint4) : 0;
+}
+
+template <int kRowTiles>
+void allow_ring(const cudaDeviceProp& device) {
+  check(cudaFuncSetAttribute(gemm_bf16_kernel<kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             int(ring_bytes<kRowTiles>(device))),
+        "cudaFuncSetAttribute");
+}
+
 template <int kRowTiles>
 void run(const Stream& stream, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, cudaStream_t cuda) {
-  const size_t ring_bytes = device.major >= 9 ? size_t(kWarps) * stages(kRowTiles) * kStageWords * sizeof(uint4) : 0;
-  check(cudaFuncSetAttribute(gemm_bf16_kernel<kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(ring_bytes)),
-        "cudaFuncSetAttribute");
   const int64_t side_by_side = kWarps / stream.chunks;
   const int64_t needed = (stream.units + side_by_side - 1) / side_by_side;
   const int64_t room = int64_t{2} * device.multiProcessorCount;
   launch(gemm_bf16_kernel<kRowTiles>, dim3(unsigned(needed < room ? needed : room), unsigned(groups)),
-         dim3(kWarps * 32), ring_bytes, cuda, stream, epilogue);
+         dim3(kWarps * 32), ring_bytes<kRowTiles>(device), cuda, stream, epilogue);
 }
 
 }  // namespace
 
 size_t operand_bytes(int rows, const FragmentOrder& order) {
   return size_t(groups_of(rows)) * size_t(order.chunks) * size_t(order.steps) * kMaxRowTile * kStep * 2;
+}
+
+void prepare_gemm_bf16(const cudaDeviceProp& device) {
+  allow_ring<1>(device);
+  allow_ring<2>(device);
+  allow_ring<3>(device);
+  allow_ring<4>(device);
 }
 
 void pack_operand(const MatView& x, const FragmentOrder& order, void* operand, cudaStream_t stream) {

@@ -14,7 +14,7 @@ constexpr int kSlice = 64;  // values of k of all rows in shared memory at a tim
 
 template <class W>
 __global__ void __launch_bounds__(kOutputs)
-    gemm_chain_kernel(const W* w, int64_t padded_n, int64_t k, int chunks, const float* x, int64_t x_stride, int rows,
+    gemm_chain_kernel(const W* w, int64_t padded_n, FragmentOrder order, const float* x, int64_t x_stride, int rows,
                       int64_t units, Epilogue epilogue) {
   __shared__ float slice[kRows][kSlice];
   launch_dependents();
@@ -22,15 +22,16 @@ __global__ void __launch_bounds__(kOutputs)
   const int64_t column = blockIdx.x * int64_t{kOutputs} + threadIdx.x;  // of the units' outputs
   const int64_t unit = column / 16;
   const int lane = int(column % 16), tiles = epilogue.tiles_per_unit();
-  const int row_begin = blockIdx.y * kRows;
+  const int row_begin = blockIdx.y * kRows, chunks = order.chunks;
+  const int64_t longest_chunk = (order.k + chunks - 1) / chunks;
   float gate[kRows];
   for (int tile = 0; tile < tiles; ++tile) {
     const W* weights = w + (unit < units ? (unit * tiles + tile) * 16 + lane : 0);
     float stack[3][kRows], sum[kRows];
     for (int chunk = 0; chunk < chunks; ++chunk) {
       for (int r = 0; r < kRows; ++r) sum[r] = 0.0f;
-      const int64_t end = (chunk + 1) * k / chunks;
-      for (int64_t begin = chunk * k / chunks; begin < end; begin += kSlice) {
+      const int64_t chunk_begin = order.chunk_begin(chunk), end = order.chunk_begin(chunk + 1);
+      for (int64_t begin = chunk_begin; begin < end; begin += kSlice) {
         const int count = end - begin < kSlice ? int(end - begin) : kSlice;
         __syncthreads();
         for (int at = threadIdx.x; at < kRows * kSlice; at += kOutputs) {
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kOutputs)
           for (int r = 0; r < kRows; ++r) sum[r] = __fmaf_rn(slice[r][i], weight, sum[r]);
         }
       }
-      if (end - chunk * k / chunks < (k + chunks - 1) / chunks)  // shorter chunks go on through zeros: -0 becomes 0
+      if (end - chunk_begin < longest_chunk)  // shorter chunks go on through zeros: -0 becomes 0
         for (int r = 0; r < kRows; ++r) sum[r] = __fmaf_rn(0.0f, 0.0f, sum[r]);
       int level = 0;
       for (int carry = chunk; carry & 1; carry >>= 1, ++level)
@@ -64,7 +65,7 @@ void run(const GemmArgs& args, cudaStream_t stream) {
   const int64_t units = w.tiles() / (w.pair_panels ? 2 : 1);
   launch(gemm_chain_kernel<W>,
          dim3(unsigned((units * 16 + kOutputs - 1) / kOutputs), unsigned((args.x.rows + kRows - 1) / kRows)),
-         dim3(kOutputs), 0, stream, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.k, w.k_chunks,
+         dim3(kOutputs), 0, stream, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.order(),
          static_cast<const float*>(args.x.f32_row(0)), args.x.stride, int(args.x.rows), units, epilogue(args));
 }
 
