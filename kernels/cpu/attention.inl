@@ -13,20 +13,28 @@ constexpr int vectors_for(int lines) {
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-/// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L]. Fetches the vectors `ahead` meanwhile: pages
-/// are too short for the hardware to run ahead.
+/// Memory that is read soon: line i is at from + i * stride.
+template <class T>
+struct Ahead {
+  const T* from;
+  int64_t stride;
+  PACELINE_MATH void fetch(int64_t line) const { prefetch_l2(from + line * stride); }
+};
+
+/// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L]. Fetches `ahead` meanwhile.
 template <class T, int L, int V>
-void score_vectors(const T* const* key, const T* const* ahead, int64_t d_stride, const float* q, int k_dim,
+void score_vectors(const T* const* key, const Ahead<T>* ahead, int64_t d_stride, const float* q, int k_dim,
                    float* score) {
   F32x16 sum[V * L];  // flat: see gemm_tile
-  const T *from[V], *next[V];
+  const T* from[V];
+  Ahead<T> next[V];
   for (int v = 0; v < V; ++v) from[v] = key[v], next[v] = ahead[v];
 #pragma GCC unroll 24
   for (int j = 0; j < V * L; ++j) sum[j] = F32x16(0.0f);
   for (int d = 0; d < k_dim; ++d, q += L) {
     F32x16 k[V];
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) prefetch_l2(next[v] + d * d_stride);
+    for (int v = 0; v < V; ++v) next[v].fetch(d);
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) k[v] = load(from[v] + d * d_stride);
 #pragma GCC unroll 24
@@ -36,17 +44,17 @@ void score_vectors(const T* const* key, const T* const* ahead, int64_t d_stride,
   for (int j = 0; j < V * L; ++j) store(score + j % L * kChunkKeys + j / L * 16, sum[j]);
 }
 
-/// o[L][V * 16] += weight[L][key] * value[key], key by key. Row of key i: value + i * v_stride; fetches the rows from
-/// `ahead` meanwhile.
-template <class T, int L, int V>
-void add_values(const T* value, const T* ahead, int64_t v_stride, int num_keys, const float* weight, float* o,
-                int64_t o_stride, int last_count) {
+/// o[L][V * 16] += weight[L][key] * value[key], key by key. Row of key i: value + i * v_stride; fetches `ahead`
+/// meanwhile, from `line` on.
+template <class T, class U, int L, int V>
+void add_values(const T* value, Ahead<U> ahead, int64_t line, int64_t v_stride, int num_keys, const float* weight,
+                float* o, int64_t o_stride, int last_count) {
   F32x16 sum[V * L];
 #pragma GCC unroll 24
   for (int j = 0; j < V * L; ++j) sum[j] = load(o + j % L * o_stride + j / L * 16);
-  for (int key = 0; key < num_keys; ++key, value += v_stride, ahead += v_stride, ++weight) {
+  for (int key = 0; key < num_keys; ++key, value += v_stride, line += V, ++weight) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) prefetch_l2(ahead + v * 16);
+    for (int v = 0; v < V; ++v) ahead.fetch(line + v);
     F32x16 x[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) x[v] = V == 1 ? load_n(value + v * 16, last_count) : load(value + v * 16);
@@ -75,50 +83,81 @@ struct Pages {
   }
 };
 
-/// Scores of the vectors that hold keys [begin, end) of the chunk that starts at `base`.
-template <class T, int L>
-void score_keys(const Pages<T>& pages, int64_t base, int begin, int end, const float* q, float* score) {
-  constexpr int V = vectors_for(L);
-  const int64_t d_stride = pages.work.block_size;
-  int vector = begin / 16;
-  const int vector_end = (end + 15) / 16;
-  const auto at = [&](int v) { return pages.key(base + (v < vector_end ? v : vector_end - 1) * 16); };
-  for (; vector + V <= vector_end; vector += V) {
-    const T *key[V], *ahead[V];
-    for (int v = 0; v < V; ++v) key[v] = at(vector + v), ahead[v] = at(vector + V + v);
-    score_vectors<T, L, V>(key, ahead, d_stride, q, pages.work.k_dim, score + vector * 16);
+/// What a task reads, in units of 16 positions: the keys of its part [begin, end) of a chunk, the values, the keys of
+/// the chunk after. Pages are too short for the hardware to run ahead, so units are fetched kUnitsAhead early.
+template <class T>
+struct UnitStream {
+  static constexpr int kUnitsAhead = 4;
+  const Pages<T>& pages;
+  int64_t base;     // first position of the chunk
+  int first, last;  // units of the chunk
+  int64_t len;      // positions of the sequence
+
+  Ahead<T> keys(int64_t position) const { return {pages.key(position), pages.work.block_size}; }
+  /// kUnitsAhead after reading the keys of unit `at`.
+  Ahead<T> after_keys(int at) const { return unit(at + kUnitsAhead); }
+  /// … the values of unit `at`.
+  Ahead<T> after_values(int at) const { return unit(at + kUnitsAhead + last - first); }
+
+ private:
+  Ahead<T> unit(int at) const {
+    if (at < last) return keys(base + at * 16);
+    if (pages.work.v) {
+      at -= last - first;
+      if (at < last) return {pages.value(base + at * 16), 64 / int64_t(sizeof(T))};
+    }
+    const int64_t next = base + kChunkKeys + (at - last) * 16;
+    return keys(next < len ? next : base + first * 16);
   }
-  for (; vector < vector_end; ++vector) {
-    const T *key = at(vector), *ahead = at(vector + 1);
-    score_vectors<T, L, 1>(&key, &ahead, d_stride, q, pages.work.k_dim, score + vector * 16);
+};
+
+/// Scores of the units of `stream`.
+template <class T, int L>
+void score_keys(const UnitStream<T>& stream, const float* q, float* score) {
+  constexpr int V = vectors_for(L);
+  const AttentionWork& work = stream.pages.work;
+  int vector = stream.first;
+  const auto at = [&](int v) { return stream.pages.key(stream.base + v * 16); };
+  for (; vector + V <= stream.last; vector += V) {
+    const T* key[V];
+    Ahead<T> ahead[V];
+    for (int v = 0; v < V; ++v) key[v] = at(vector + v), ahead[v] = stream.after_keys(vector + v);
+    score_vectors<T, L, V>(key, ahead, work.block_size, q, work.k_dim, score + vector * 16);
+  }
+  for (; vector < stream.last; ++vector) {
+    const T* key = at(vector);
+    const Ahead<T> ahead = stream.after_keys(vector);
+    score_vectors<T, L, 1>(&key, &ahead, work.block_size, q, work.k_dim, score + vector * 16);
   }
 }
 
 /// o += weights · values for keys [begin, end) of the chunk, all L lines.
 template <class T, int L>
-void add_keys(const Pages<T>& pages, int64_t base, int begin, int end, const float* weight, float* o, int64_t o_stride,
+void add_keys(const UnitStream<T>& stream, int begin, int end, const float* weight, float* o, int64_t o_stride,
               float* rows) {
   constexpr int V = vectors_for(L);
+  const Pages<T>& pages = stream.pages;
   const AttentionWork& work = pages.work;
-  const auto add = [&]<class U>(const U* value, const U* ahead, int num_keys, const float* w) {
+  const int64_t base = stream.base;
+  const auto add = [&]<class U>(const U* value, const Ahead<T>& ahead, int num_keys, const float* w) {
     int d = 0;
     for (; d + V * 16 <= work.v_dim; d += V * 16)
-      add_values<U, L, V>(value + d, ahead + d, work.v_dim, num_keys, w, o + d, o_stride, 16);
+      add_values<U, T, L, V>(value + d, ahead, d, work.v_dim, num_keys, w, o + d, o_stride, 16);
     for (; d < work.v_dim; d += 16)
-      add_values<U, L, 1>(value + d, ahead + d, work.v_dim, num_keys, w, o + d, o_stride,
-                          work.v_dim - d < 16 ? work.v_dim - d : 16);
+      add_values<U, T, L, 1>(value + d, ahead, d, work.v_dim, num_keys, w, o + d, o_stride,
+                             work.v_dim - d < 16 ? work.v_dim - d : 16);
   };
   for (int key = begin; key < end;) {
     const int left_in_block = work.block_size - int((base + key) % work.block_size);
     const int count = end - key < left_in_block ? end - key : left_in_block;
+    const Ahead<T> ahead = stream.after_values(key / 16);
     if (work.v) {
-      const int next = key + count < end ? key + count : key;
-      add(pages.value(base + key), pages.value(base + next), count, weight + key);
+      add(pages.value(base + key), ahead, count, weight + key);
     } else {  // V is the first v_dim of K: turn the block
       const T* from = pages.key(base + key);
       for (int d = 0; d < work.v_dim; ++d)
         for (int i = 0; i < count; ++i) rows[i * work.v_dim + d] = to_f32(from[int64_t(d) * work.block_size + i]);
-      add(static_cast<const float*>(rows), static_cast<const float*>(rows), count, weight + key);
+      add(static_cast<const float*>(rows), ahead, count, weight + key);
     }
     key += count;
   }
@@ -154,6 +193,7 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
   float* rows = score + int64_t{kMaxAttentionLines} * kChunkKeys;
   int begin[L], end[L];  // visible keys in the chunk
   int first = kChunkKeys, last = 0, shared_begin = 0, shared_end = kChunkKeys;
+  int64_t longest = 0;
   for (int l = 0; l < L; ++l) {
     begin[l] = end[l] = 0;
     float* line = partial + l * stride;
@@ -167,6 +207,7 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
     const int row = tile.first_row + (tile.line_begin + l) / tile.num_heads;
     const int head = tile.head_begin + (tile.line_begin + l) % tile.num_heads;
     const int64_t len = work.kv_len[row];
+    longest = len > longest ? len : longest;
     const int64_t from = work.window > 0 && len > work.window ? len - work.window : 0;
     begin[l] = int(from > base ? (from - base < kChunkKeys ? from - base : kChunkKeys) : 0);
     end[l] = int(len > base ? (len - base < kChunkKeys ? len - base : kChunkKeys) : 0);
@@ -183,13 +224,8 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
     shared_end = end[l] < shared_end ? end[l] : shared_end;
   }
   if (first >= last) return;
-  if (work.v) {  // the first values, while scores are computed
-    const int64_t left_in_block = work.block_size - (base + first) % work.block_size;
-    const int64_t num_rows = last - first < left_in_block ? last - first : left_in_block;
-    const T* values = pages.value(base + first);
-    for (int64_t i = 0; i < num_rows * work.v_dim; i += 64 / int64_t(sizeof(T))) prefetch_l2(values + i);
-  }
-  score_keys<T, L>(pages, base, first, last, q, score);
+  const UnitStream<T> stream{pages, base, first / 16, (last + 15) / 16, longest};
+  score_keys<T, L>(stream, q, score);
   for (int l = 0; l < num_lines; ++l)
     if (begin[l] < end[l]) soften(score + l * kChunkKeys, begin[l], end[l], partial + l * stride);
   // Keys that every line sees are read once for all; the rest line by line, still in position order.
@@ -198,10 +234,10 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
   for (int l = num_lines; l < L; ++l)
     for (int key = shared_begin; key < shared_end; ++key) score[l * kChunkKeys + key] = 0.0f;
   const auto add_alone = [&](int l, int from, int to) {
-    if (from < to) add_keys<T, 1>(pages, base, from, to, score + l * kChunkKeys, o + l * stride, stride, rows);
+    if (from < to) add_keys<T, 1>(stream, from, to, score + l * kChunkKeys, o + l * stride, stride, rows);
   };
   for (int l = 0; l < num_lines; ++l) add_alone(l, begin[l], end[l] < shared_begin ? end[l] : shared_begin);
-  if (shared_begin < shared_end) add_keys<T, L>(pages, base, shared_begin, shared_end, score, o, stride, rows);
+  if (shared_begin < shared_end) add_keys<T, L>(stream, shared_begin, shared_end, score, o, stride, rows);
   for (int l = 0; l < num_lines; ++l) add_alone(l, begin[l] > shared_end ? begin[l] : shared_end, end[l]);
 }
 
