@@ -37,6 +37,17 @@ std::vector<float> download_rows(Backend& backend, const MatView& rows, int64_t 
   return values;
 }
 
+void Backend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
+  norm(norm_args);
+  gemm(gemm_args);
+}
+
+void Backend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& store, const AttentionArgs& attention_args) {
+  rope(rope_args);
+  store_kv(store);
+  attention(attention_args);
+}
+
 const CpuKernels* kernels_for(Isa isa) {
   if (!machine_has(isa)) return nullptr;
   switch (isa) {

@@ -60,6 +60,13 @@ class Backend {
   virtual void store_kv(const StoreKvArgs& args) = 0;
   virtual void move_kv(const KvView& kv, std::span<const SlotMove> moves) = 0;
   virtual void attention(const AttentionArgs& args) = 0;
+
+  /// Ops that follow each other, and that a device may run as one, with the bits of these. What lies between them
+  /// (norm.out, which is gemm.x) may be left unwritten.
+  virtual void norm_gemm(const NormArgs& norm, const GemmArgs& gemm);
+  /// The rotated rows are attention's heads of q, then store's heads of k, side by side. rope.rotary_dim 0: no rope.
+  virtual void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention);
+
   virtual void sample(const SampleArgs& args) = 0;
   virtual void accept(const AcceptArgs& args) = 0;
 

@@ -56,13 +56,14 @@ enum class RopeLayout : uint8_t { half_split, interleaved };
 /// bfloat16 matrix units take both operands so, on CPUs (where subnormal numbers are zeros) and on GPUs.
 constexpr DType gemm_operand(DType weights) { return weights == DType::bf16 ? DType::bf16 : DType::f32; }
 
-/// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with glu (pair_panels weight):
+/// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with add, y += that; with glu (pair_panels weight):
 /// y[m, n / 2] = act(gate) * up.
 struct GemmArgs {
   MatView x;  // [m, k] f32
   const PackedWeight* w = nullptr;
   const float* bias = nullptr;  // [n] (pair_panels: gate rows first, then up rows) or null
   MatView y;                    // [m, n] or [m, n / 2] f32
+  bool add = false;             // not with glu
   bool glu = false;
   Activation activation = Activation::silu;
 };

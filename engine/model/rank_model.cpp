@@ -26,7 +26,7 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
   normed_ = make(rows, spec.hidden_size);
   qkv_ = make(rows, int64_t(weights.num_heads + 2 * weights.num_kv_heads) * head_dim);
   attended_ = make(rows, int64_t(weights.num_heads) * head_dim);
-  delta_ = make(rows, spec.hidden_size);
+  if (place.tp > 1) delta_ = make(rows, spec.hidden_size);
   mlp_ = make(rows, weights.intermediate);
   if (last_stage()) {
     compact_residual_ = make(options.max_num_logit_rows, spec.hidden_size);
@@ -209,125 +209,111 @@ void RankModel::forward(const Batch& batch) {
     rank_.world->recv(residual, rank_.index - place_.tp);
   }
 
-  MatView delta{};
-  const float* delta_bias = nullptr;
+  Pending pending;
   for (int i = 0; i < num_layers; ++i) {
     const LayerWeights& layer = weights_.layers[size_t(i)];
     const LayerVectors& vectors = layer_vectors_[size_t(i)];
-    MatView normed = normed_.row_range(0, residual.rows);
-    backend_.norm({.kind = spec_.norm,
-                   .residual = residual,
-                   .delta = delta,
-                   .delta_bias = delta_bias,
-                   .weight = vectors.attn_norm,
-                   .bias = vectors.attn_norm_bias,
-                   .eps = spec_.norm_eps,
-                   .out = normed});
-    MatView attended = attention_block(layer, vectors, kv_[size_t(i)], rows, batch, normed);
+    MatView attended = attention_block(layer, norm_args(residual, pending, vectors.attn_norm, vectors.attn_norm_bias),
+                                       vectors.qkv_bias, kv_[size_t(i)], rows, batch);
     if (last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows) {
       // Nothing after the last attention looks at rows whose logits nobody wants.
-      const MatView kept = normed_.row_range(0, int32_t(batch.logit_row.size()));
-      if (batch.logit_row.empty()) {
-        residual = residual.row_range(0, 0);
-        break;
-      }
-      const MatView compact = compact_residual_.row_range(0, kept.rows);
-      backend_.gather_rows({.from = residual, .row = batch.logit_row, .to = compact});
+      residual = residual.row_range(0, int32_t(batch.logit_row.size()));
+      if (batch.logit_row.empty()) break;
+      const MatView compact = compact_residual_.row_range(0, residual.rows);
+      backend_.gather_rows({.from = residual_.row_range(0, num_rows), .row = batch.logit_row, .to = compact});
       residual = compact;
       const MatView packed =
-          qkv_.row_range(0, kept.rows).col_range(0, attended.cols);  // q is spent: its buffer holds the kept rows
+          qkv_.row_range(0, residual.rows).col_range(0, attended.cols);  // q is spent: its buffer holds the kept rows
       backend_.gather_rows({.from = attended, .row = batch.logit_row, .to = packed});
       attended = packed;
     }
-    delta = delta_.row_range(0, residual.rows);
-    backend_.gemm({.x = attended, .w = layer.o.get(), .y = delta});
-    shards().all_reduce(delta);
-    normed = normed_.row_range(0, residual.rows);
-    backend_.norm({.kind = spec_.norm,
-                   .residual = residual,
-                   .delta = delta,
-                   .delta_bias = vectors.o_bias,
-                   .weight = vectors.mlp_norm,
-                   .bias = vectors.mlp_norm_bias,
-                   .eps = spec_.norm_eps,
-                   .out = normed});
+    pending = add_product(attended, *layer.o, vectors.o_bias, residual);
+    const NormArgs norm = norm_args(residual, pending, vectors.mlp_norm, vectors.mlp_norm_bias);
     const MatView hidden = mlp_.row_range(0, residual.rows);
     const bool gated = spec_.mlp == MlpKind::gated;
-    backend_.gemm({.x = normed,
-                   .w = layer.gate_up.get(),
-                   .bias = vectors.gate_up_bias,
-                   .y = hidden,
-                   .glu = gated,
-                   .activation = spec_.activation});
+    backend_.norm_gemm(norm, {.x = norm.out,
+                              .w = layer.gate_up.get(),
+                              .bias = vectors.gate_up_bias,
+                              .y = hidden,
+                              .glu = gated,
+                              .activation = spec_.activation});
     if (!gated) backend_.activation({.x = hidden, .activation = spec_.activation});
-    backend_.gemm({.x = hidden, .w = layer.down.get(), .y = delta});
-    shards().all_reduce(delta);
-    delta_bias = vectors.down_bias;
+    pending = add_product(hidden, *layer.down, vectors.down_bias, residual);
   }
 
   if (!last_stage()) {
-    if (delta.data) backend_.norm({.kind = spec_.norm, .residual = residual, .delta = delta, .delta_bias = delta_bias});
+    if (pending.delta.data) backend_.norm({.residual = residual, .delta = pending.delta, .delta_bias = pending.bias});
     rank_.world->send(residual, rank_.index + place_.tp);
   } else {
-    head(batch, residual, delta, delta_bias);
+    head(batch, residual, pending);
   }
   for (const SeqRows& seq : batch.seqs) {
     if (!seq.wants_logits && seq.seq >= 0) state_.advance(seq.seq, seq.num_rows, batch.step);
   }
 }
 
-MatView RankModel::attention_block(const LayerWeights& layer, const LayerVectors& vectors, const KvView& kv,
-                                   const Rows& rows, const Batch& batch, MatView normed) {
+NormArgs RankModel::norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const {
+  return {.kind = spec_.norm,
+          .residual = residual,
+          .delta = pending.delta,
+          .delta_bias = pending.bias,
+          .weight = weight,
+          .bias = bias,
+          .eps = spec_.norm_eps,
+          .out = normed_.row_range(0, residual.rows)};
+}
+
+RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual) {
+  if (shards().size() == 1) {
+    backend_.gemm({.x = x, .w = &w, .bias = bias, .y = residual, .add = true});
+    return {};
+  }
+  const MatView delta = delta_.row_range(0, residual.rows);
+  backend_.gemm({.x = x, .w = &w, .y = delta});
+  shards().all_reduce(delta);
+  return {.delta = delta, .bias = bias};
+}
+
+MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias,
+                                   const KvView& kv, const Rows& rows, const Batch& batch) {
   const int head_dim = spec_.head_dim;
   const int q_cols = weights_.num_heads * head_dim;
   const int kv_cols = weights_.num_kv_heads * head_dim;
-  const MatView qkv = qkv_.row_range(0, normed.rows);
-  backend_.gemm({.x = normed, .w = layer.qkv.get(), .bias = vectors.qkv_bias, .y = qkv});
-  if (spec_.rope.enabled) {  // q and k lie side by side: one pass over both
-    backend_.rope({.x = qkv.col_range(0, q_cols + kv_cols),
-                   .num_heads = weights_.num_heads + weights_.num_kv_heads,
-                   .head_dim = head_dim,
-                   .rotary_dim = spec_.rope.rotary_dim,
-                   .layout = spec_.rope.layout,
-                   .inv_freq = inv_freq_,
-                   .position = rows.position});
-  }
-  backend_.store_kv({.k = qkv.col_range(q_cols, kv_cols),
-                     .v = qkv.col_range(q_cols + kv_cols, kv_cols),
-                     .slot = rows.slot,
-                     .kv = kv});
-  const MatView attended = attended_.row_range(0, normed.rows);
-  backend_.attention({.q = qkv.col_range(0, q_cols),
-                      .out = attended,
-                      .num_heads = weights_.num_heads,
-                      .group = weights_.heads_per_kv,
-                      .head_offset = weights_.head_offset,
-                      .scale = spec_.attention_scale,
-                      .window = spec_.sliding_window,
-                      .seqs = rows.seqs,
-                      .kv_len = rows.kv_len,
-                      .block = batch.block,
-                      .kv = kv});
+  const MatView qkv = qkv_.row_range(0, norm.residual.rows);
+  backend_.norm_gemm(norm, {.x = norm.out, .w = layer.qkv.get(), .bias = qkv_bias, .y = qkv});
+  const MatView attended = attended_.row_range(0, qkv.rows);
+  backend_.rope_attention(
+      {.x = qkv.col_range(0, q_cols + kv_cols),
+       .num_heads = weights_.num_heads + weights_.num_kv_heads,
+       .head_dim = head_dim,
+       .rotary_dim = spec_.rope.enabled ? spec_.rope.rotary_dim : 0,
+       .layout = spec_.rope.layout,
+       .inv_freq = inv_freq_,
+       .position = rows.position},
+      {.k = qkv.col_range(q_cols, kv_cols), .v = qkv.col_range(q_cols + kv_cols, kv_cols), .slot = rows.slot, .kv = kv},
+      {.q = qkv.col_range(0, q_cols),
+       .out = attended,
+       .num_heads = weights_.num_heads,
+       .group = weights_.heads_per_kv,
+       .head_offset = weights_.head_offset,
+       .scale = spec_.attention_scale,
+       .window = spec_.sliding_window,
+       .seqs = rows.seqs,
+       .kv_len = rows.kv_len,
+       .block = batch.block,
+       .kv = kv});
   return attended;
 }
 
-void RankModel::head(const Batch& batch, MatView residual, MatView delta, const float* delta_bias) {
+void RankModel::head(const Batch& batch, MatView residual, const Pending& pending) {
   const int32_t count = int32_t(batch.logit_row.size());
   if (count == 0) return;
   PACELINE_CHECK(count <= options_.max_num_logit_rows, "{} logit rows, room for {}", count,
                  options_.max_num_logit_rows);
-  const MatView normed = normed_.row_range(0, residual.rows);
-  backend_.norm({.kind = spec_.norm,
-                 .residual = residual,
-                 .delta = delta,
-                 .delta_bias = delta_bias,
-                 .weight = final_norm_,
-                 .bias = final_norm_bias_,
-                 .eps = spec_.norm_eps,
-                 .out = normed});
-  PACELINE_CHECK(normed.rows == count, "{} rows at the head, {} wanted", normed.rows, count);
+  PACELINE_CHECK(residual.rows == count, "{} rows at the head, {} wanted", residual.rows, count);
+  const NormArgs norm = norm_args(residual, pending, final_norm_, final_norm_bias_);
   const MatView local = local_logits_.row_range(0, count);
-  backend_.gemm({.x = normed, .w = weights_.head.get(), .y = local});
+  backend_.norm_gemm(norm, {.x = norm.out, .w = weights_.head.get(), .y = local});
   if (place_.tp > 1) shards().gather_columns(local, all_logits_.data ? all_logits_.row_range(0, count) : MatView{}, 0);
   if (all_logits_.data) logits_ = {.rows = all_logits_.row_range(0, count), .vocab_size = spec_.vocab_size};
 }

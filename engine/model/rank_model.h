@@ -41,9 +41,19 @@ class RankModel {
   void check_digest(const Batch& batch) const;
   void share_deferred_state(const Batch& batch);
   Rows make_rows(const Batch& batch);
-  MatView attention_block(const LayerWeights& layer, const LayerVectors& vectors, const KvView& kv, const Rows& rows,
-                          const Batch& batch, MatView normed);
-  void head(const Batch& batch, MatView residual, MatView delta, const float* delta_bias);
+  /// What the next norm adds to the residual: shards' parts are summed before.
+  struct Pending {
+    MatView delta{};
+    const float* bias = nullptr;
+  };
+
+  /// q, k, v of `rows` from the residual; K and V are stored. Returns what attention gives, [rows, heads * head_dim].
+  MatView attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias, const KvView& kv,
+                          const Rows& rows, const Batch& batch);
+  NormArgs norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const;
+  /// residual += x · Wᵀ + bias, now or with the next norm.
+  Pending add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual);
+  void head(const Batch& batch, MatView residual, const Pending& pending);
 
   int num_stages() const { return place_.num_stages; }
   bool first_stage() const { return place_.stage == 0; }

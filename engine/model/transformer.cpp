@@ -175,8 +175,8 @@ size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options,
   for (int rank = 0; rank < tp; ++rank)
     kv_heads = std::max(kv_heads, shard_shape(spec, {.tp_rank = rank, .tp_size = tp}).num_kv_heads);
   const size_t heads = size_t(spec.num_heads / tp + 2 * kv_heads) * size_t(spec.head_dim);
-  const size_t per_row =
-      3 * hidden + heads + size_t(spec.num_heads / tp) * size_t(spec.head_dim) + size_t(spec.intermediate_size / tp);
+  const size_t per_row = (tp > 1 ? 3 : 2) * hidden + heads + size_t(spec.num_heads / tp) * size_t(spec.head_dim) +
+                         size_t(spec.intermediate_size / tp);
   const size_t vocab = size_t((spec.vocab_size + tp - 1) / tp);
   const size_t per_logit_row = hidden + vocab + (tp > 1 ? vocab * size_t(tp) : 0);
   return sizeof(float) * (per_row * size_t(options.max_num_rows) + per_logit_row * size_t(options.max_num_logit_rows));

@@ -15,14 +15,14 @@ constexpr double kFlopsPerNs = 30;
 
 }  // namespace
 
-void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels) {
+void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels, int num_threads) {
   const KvView& kv = args.kv;
   const int group = args.group > 0 ? args.group : args.num_heads / kv.num_kv_heads;
   PACELINE_CHECK((args.num_heads + args.head_offset + group - 1) / group == kv.num_kv_heads,
                  "{} heads from {} in groups of {} do not read {} KV heads", args.num_heads, args.head_offset, group,
                  kv.num_kv_heads);
   task_.clear();
-  num_partials_ = 0;
+  num_partials_ = num_heads_ = 0;
   read_bytes_ = flops_ = 0;
   const double key_bytes = double(kv.k_dim + (kv.v ? kv.v_dim : 0)) * double(dtype_bytes(kv.dtype));
   for (const SeqSpan& seq : args.seqs) {
@@ -35,6 +35,7 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels) {
       visible += std::max<int64_t>(0, len - from);
     }
     if (longest == 0) continue;
+    num_heads_ += kv.num_kv_heads;
     read_bytes_ += double(longest - oldest) * kv.num_kv_heads * key_bytes;
     flops_ += 2.0 * double(visible) * args.num_heads * (kv.k_dim + kv.v_dim);
     for (int kv_head = 0; kv_head < kv.num_kv_heads; ++kv_head) {
@@ -57,7 +58,7 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels) {
           key_begin = std::min(key_begin, args.window > 0 ? std::max<int64_t>(0, len - args.window) : 0);
           key_end = std::max(key_end, len);
         }
-        Task task{.tile = tile, .first_partial = num_partials_};
+        Task task{.tile = tile, .num_rows = seq.num_rows, .first_partial = num_partials_};
         if (key_end > 0) {
           task.chunk_begin = key_begin / kChunkKeys;
           task.chunk_end = (key_end + kChunkKeys - 1) / kChunkKeys;
@@ -67,10 +68,12 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels) {
       }
     }
   }
+  const int64_t num_tiles = int64_t(task_.size());
+  by_chunks_ = num_threads > 1 && num_tiles < 4 * num_threads && num_partials_ >= 4 * num_tiles;
 }
 
-void CpuAttention::run_tiles(const AttentionWork& work, const AttentionArgs& args, const CpuKernels& kernels,
-                             ThreadPool& pool) {
+void CpuAttention::run_tiles(const AttentionWork& work, const AttentionArgs& args, const Prepare& prepare,
+                             const CpuKernels& kernels, ThreadPool& pool) {
   const int64_t partial_floats = kMaxAttentionLines * partial_stride(work.v_dim);
   const int64_t worker_floats = 2 * partial_floats + attention_scratch(work.k_dim, work.v_dim);
   scratch_.reserve(size_t(worker_floats * pool.num_threads()) * sizeof(float));
@@ -82,6 +85,12 @@ void CpuAttention::run_tiles(const AttentionWork& work, const AttentionArgs& arg
     float* next = state + partial_floats;
     for (int64_t i = begin; i < end; ++i) {
       const Task& task = task_[size_t(i)];
+      if (prepare)
+        prepare({.first_row = task.tile.first_row,
+                 .num_rows = task.num_rows,
+                 .kv_head = task.tile.kv_head,
+                 .head_begin = task.tile.head_begin,
+                 .num_heads = task.tile.num_heads});
       for (int64_t chunk = task.chunk_begin; chunk < task.chunk_end; ++chunk) {
         const bool first = chunk == task.chunk_begin;
         partial(work, task.tile, chunk, first ? state : next, next + partial_floats);
@@ -114,14 +123,16 @@ void CpuAttention::run_chunks(const AttentionWork& work, const AttentionArgs& ar
   }
 }
 
-void CpuAttention::run(const AttentionArgs& args, const CpuKernels& kernels, ThreadPool& pool, Traffic& traffic) {
+void CpuAttention::run(const AttentionArgs& args, const Prepare& prepare, const CpuKernels& kernels, ThreadPool& pool,
+                       Traffic& traffic) {
   const KvView& kv = args.kv;
+  PACELINE_CHECK(!prepare || one_task_per_head(), "{} tasks for {} heads, by chunks: {}", task_.size(), num_heads_,
+                 by_chunks_);
   PACELINE_CHECK(kv.block_size > 0 && kv.block_size % kLanes == 0, "block_size {} is not a multiple of {}",
                  kv.block_size, kLanes);
   for (int32_t row = 0; row < args.out.rows; ++row)
     if (args.kv_len[size_t(row)] <= 0)
       std::memset(args.out.f32_row(row), 0, size_t(args.num_heads) * size_t(kv.v_dim) * sizeof(float));
-  plan(args, kernels);
   if (task_.empty()) return;
   const AttentionWork work{.q = args.q.f32_row(0),
                            .q_stride = args.q.stride,
@@ -136,12 +147,10 @@ void CpuAttention::run(const AttentionArgs& args, const CpuKernels& kernels, Thr
                            .num_kv_heads = kv.num_kv_heads,
                            .k_dim = kv.k_dim,
                            .v_dim = kv.v_dim};
-  const int64_t num_tiles = int64_t(task_.size());
-  const bool few_tiles = pool.num_threads() > 1 && num_tiles < 4 * pool.num_threads() && num_partials_ >= 4 * num_tiles;
-  if (few_tiles)
+  if (by_chunks_)
     run_chunks(work, args, kernels, pool);
   else
-    run_tiles(work, args, kernels, pool);
+    run_tiles(work, args, prepare, kernels, pool);
   traffic.kv_bytes += uint64_t(read_bytes_);
   traffic.flops += uint64_t(flops_);
 }

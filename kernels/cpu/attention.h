@@ -1,6 +1,7 @@
 #pragma once
 // Cuts attention into tiles of (row, head) lines, and long contexts into chunks of keys, for the pool.
 
+#include <functional>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -10,25 +11,45 @@
 
 namespace paceline {
 
+/// One KV head of one sequence, and the query heads that read it.
+struct AttentionHeads {
+  int32_t first_row = 0;
+  int32_t num_rows = 0;
+  int32_t kv_head = 0;
+  int32_t head_begin = 0;
+  int32_t num_heads = 0;
+};
+
 class CpuAttention {
  public:
-  /// Adds what was read and computed to `traffic`.
-  void run(const AttentionArgs& args, const CpuKernels& kernels, ThreadPool& pool, Traffic& traffic);
+  using Prepare = std::function<void(const AttentionHeads&)>;
+
+  /// Cuts `args` into tasks for run().
+  void plan(const AttentionArgs& args, const CpuKernels& kernels, int num_threads);
+  /// Each KV head of each sequence is one task of the plan.
+  bool one_task_per_head() const { return !by_chunks_ && task_.size() == size_t(num_heads_); }
+  /// Runs what was planned for `args`, and adds what was read and computed to `traffic`. prepare (or none): called for
+  /// each task, in its worker, before its queries, keys and values are read; needs one_task_per_head().
+  void run(const AttentionArgs& args, const Prepare& prepare, const CpuKernels& kernels, ThreadPool& pool,
+           Traffic& traffic);
 
  private:
   struct Task {
     AttentionTile tile;
+    int32_t num_rows = 0;  // of the sequence
     int64_t chunk_begin = 0;
     int64_t chunk_end = 0;
     int64_t first_partial = 0;  // split over chunks: index of the partial of chunk_begin
   };
 
-  void plan(const AttentionArgs& args, const CpuKernels& kernels);
-  void run_tiles(const AttentionWork& work, const AttentionArgs& args, const CpuKernels& kernels, ThreadPool& pool);
+  void run_tiles(const AttentionWork& work, const AttentionArgs& args, const Prepare& prepare,
+                 const CpuKernels& kernels, ThreadPool& pool);
   void run_chunks(const AttentionWork& work, const AttentionArgs& args, const CpuKernels& kernels, ThreadPool& pool);
 
   std::vector<Task> task_;
   int64_t num_partials_ = 0;
+  int64_t num_heads_ = 0;   // KV heads of all sequences
+  bool by_chunks_ = false;  // few tiles, long contexts
   double read_bytes_ = 0;
   double flops_ = 0;
   MappedMemory scratch_;   // per worker

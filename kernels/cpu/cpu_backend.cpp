@@ -29,6 +29,51 @@ const CpuKernels& checked_kernels(Isa isa) {
   return *kernels;
 }
 
+NormWork norm_work(const NormArgs& args) {
+  return {.layer = args.kind == NormKind::layer,
+          .residual = args.residual.f32_row(0),
+          .residual_stride = args.residual.stride,
+          .delta = args.delta.f32_row(0),
+          .delta_stride = args.delta.stride,
+          .delta_bias = args.delta_bias,
+          .weight = args.weight,
+          .bias = args.bias,
+          .eps = args.eps,
+          .out = args.out.f32_row(0),
+          .out_stride = args.out.stride,
+          .cols = args.residual.cols};
+}
+
+/// Heads [head, head + num_heads) of one row.
+void rotate(const CpuKernels& kernels, const RopeArgs& args, const RopeTable& table, int64_t row, int head,
+            int num_heads) {
+  const int32_t position = args.position[size_t(row)];
+  if (position < 0) return;
+  const float* factors = table.row(position);
+  kernels.rope(RopeWork{.x = args.x.f32_row(row) + int64_t{head} * args.head_dim,
+                        .num_heads = num_heads,
+                        .head_dim = args.head_dim,
+                        .rotary_dim = args.rotary_dim,
+                        .interleaved = args.layout == RopeLayout::interleaved,
+                        .cos = factors,
+                        .sin = factors + table.half()});
+}
+
+StoreKvWork store_work(const StoreKvArgs& args) {
+  const KvView& kv = args.kv;
+  return {.k = args.k.f32_row(0),
+          .k_stride = args.k.stride,
+          .v = args.v.f32_row(0),
+          .v_stride = args.v.stride,
+          .slot = args.slot.data(),
+          .k_page = kv.k,
+          .v_page = kv.v,
+          .block_size = kv.block_size,
+          .num_kv_heads = kv.num_kv_heads,
+          .k_dim = kv.k_dim,
+          .v_dim = kv.v_dim};
+}
+
 char* kv_element(void* base, const KvView& kv, int64_t index) {
   return static_cast<char*>(base) + index * int64_t(dtype_bytes(kv.dtype));
 }
@@ -76,27 +121,28 @@ Weight CpuBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec
 MemoryUse CpuBackend::memory() const { return MemoryUse{.weights = weight_bytes_->load(), .buffers = buffer_bytes_}; }
 
 void CpuBackend::gemm(const GemmArgs& args) {
-  cpu_gemm(args, kernels_, pool_, gemm_tiles_);
+  cpu_gemm(args, nullptr, kernels_, pool_, gemm_tiles_);
+  count_gemm(args);
+}
+
+void CpuBackend::count_gemm(const GemmArgs& args) {
   if (args.x.rows == 0) return;
   traffic_.weight_bytes += args.w->bytes;
   traffic_.flops += uint64_t(2) * uint64_t(args.x.rows) * uint64_t(args.w->n) * uint64_t(args.w->k);
 }
 
 void CpuBackend::norm(const NormArgs& args) {
-  const NormWork work{.layer = args.kind == NormKind::layer,
-                      .residual = args.residual.f32_row(0),
-                      .residual_stride = args.residual.stride,
-                      .delta = args.delta.f32_row(0),
-                      .delta_stride = args.delta.stride,
-                      .delta_bias = args.delta_bias,
-                      .weight = args.weight,
-                      .bias = args.bias,
-                      .eps = args.eps,
-                      .out = args.out.f32_row(0),
-                      .out_stride = args.out.stride,
-                      .cols = args.residual.cols};
+  const NormWork work = norm_work(args);
   pool_.parallel_ranges(args.residual.rows, row_grain(args.residual.cols),
                         [&](int64_t begin, int64_t end, int) { kernels_.norm(work, begin, end); });
+}
+
+void CpuBackend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
+  if (norm_args.delta.data) return Backend::norm_gemm(norm_args, gemm_args);
+  // each worker norms what it reads: cheaper than waiting for another
+  const NormWork work = norm_work(norm_args);
+  cpu_gemm(gemm_args, &work, kernels_, pool_, gemm_tiles_);
+  count_gemm(gemm_args);
 }
 
 void CpuBackend::gather_rows(const GatherRowsArgs& args) {
@@ -128,28 +174,23 @@ RopeTable& CpuBackend::rope_table(std::span<const double> inv_freq, float attent
   return *rope_tables_.back();
 }
 
-void CpuBackend::rope(const RopeArgs& args) {
-  const int half = args.rotary_dim / 2;
-  if (half == 0) return;
-  PACELINE_CHECK(int(args.inv_freq.size()) == half && args.rotary_dim <= args.head_dim,
+const RopeTable* CpuBackend::prepared_rope(const RopeArgs& args) {
+  if (args.rotary_dim / 2 == 0) return nullptr;
+  PACELINE_CHECK(int(args.inv_freq.size()) == args.rotary_dim / 2 && args.rotary_dim <= args.head_dim,
                  "rotary_dim {}, head_dim {}, inv_freq {}", args.rotary_dim, args.head_dim, args.inv_freq.size());
   RopeTable& table = rope_table(args.inv_freq, args.attention_factor);
   for (const int32_t position : args.position)
     if (position >= 0) table.prepare(position);
+  return &table;
+}
+
+void CpuBackend::rope(const RopeArgs& args) {
+  const RopeTable* const table = prepared_rope(args);
+  if (!table) return;
   pool_.parallel_ranges(int64_t(args.position.size()), row_grain(args.num_heads * args.rotary_dim),
                         [&](int64_t begin, int64_t end, int) {
-                          for (int64_t row = begin; row < end; ++row) {
-                            const int32_t position = args.position[size_t(row)];
-                            if (position < 0) continue;
-                            const float* factors = table.row(position);
-                            kernels_.rope(RopeWork{.x = args.x.f32_row(row),
-                                                   .num_heads = args.num_heads,
-                                                   .head_dim = args.head_dim,
-                                                   .rotary_dim = args.rotary_dim,
-                                                   .interleaved = args.layout == RopeLayout::interleaved,
-                                                   .cos = factors,
-                                                   .sin = factors + half});
-                          }
+                          for (int64_t row = begin; row < end; ++row)
+                            rotate(kernels_, args, *table, row, 0, args.num_heads);
                         });
 }
 
@@ -160,22 +201,11 @@ void CpuBackend::activation(const ActivationArgs& args) {
 }
 
 void CpuBackend::store_kv(const StoreKvArgs& args) {
-  const KvView& kv = args.kv;
-  const StoreKvWork work{.k = args.k.f32_row(0),
-                         .k_stride = args.k.stride,
-                         .v = args.v.f32_row(0),
-                         .v_stride = args.v.stride,
-                         .slot = args.slot.data(),
-                         .k_page = kv.k,
-                         .v_page = kv.v,
-                         .block_size = kv.block_size,
-                         .num_kv_heads = kv.num_kv_heads,
-                         .k_dim = kv.k_dim,
-                         .v_dim = kv.v_dim};
-  const auto store = kernels_.store_kv[storage_index(kv.dtype)];
+  const StoreKvWork work = store_work(args);
+  const auto store = kernels_.store_kv[storage_index(args.kv.dtype)];
   const int64_t num_rows = int64_t(args.slot.size());
   // by head: two workers never write to one cache line
-  pool_.parallel_ranges(kv.num_kv_heads, row_grain(num_rows * (kv.k_dim + kv.v_dim)),
+  pool_.parallel_ranges(args.kv.num_kv_heads, row_grain(num_rows * (args.kv.k_dim + args.kv.v_dim)),
                         [&](int64_t begin, int64_t end, int) {
                           for (int64_t head = begin; head < end; ++head) store(work, int(head), 0, num_rows);
                         });
@@ -199,7 +229,33 @@ void CpuBackend::move_kv(const KvView& kv, std::span<const SlotMove> moves) {
   }
 }
 
-void CpuBackend::attention(const AttentionArgs& args) { attention_.run(args, kernels_, pool_, traffic_); }
+void CpuBackend::attention(const AttentionArgs& args) {
+  attention_.plan(args, kernels_, pool_.num_threads());
+  attention_.run(args, {}, kernels_, pool_, traffic_);
+}
+
+void CpuBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& store_args, const AttentionArgs& args) {
+  attention_.plan(args, kernels_, pool_.num_threads());
+  if (!attention_.one_task_per_head()) {
+    rope(rope_args);
+    store_kv(store_args);
+    attention_.run(args, {}, kernels_, pool_, traffic_);
+    return;
+  }
+  const RopeTable* const table = prepared_rope(rope_args);
+  const StoreKvWork work = store_work(store_args);
+  const auto store = kernels_.store_kv[storage_index(args.kv.dtype)];
+  const auto prepare = [&](const AttentionHeads& heads) {
+    const int32_t row_end = heads.first_row + heads.num_rows;
+    for (int32_t row = heads.first_row; table && row < row_end; ++row) {
+      rotate(kernels_, rope_args, *table, row, heads.head_begin, heads.num_heads);
+      rotate(kernels_, rope_args, *table, row, args.num_heads + heads.kv_head, 1);
+    }
+    store(work, heads.kv_head, heads.first_row, row_end);
+  };
+  attention_.run(args, std::ref(prepare), kernels_, pool_, traffic_);
+}
+
 void CpuBackend::sample(const SampleArgs& args) { cpu_sample(args, pool_); }
 void CpuBackend::accept(const AcceptArgs& args) { cpu_accept(args, pool_); }
 

@@ -39,6 +39,8 @@ class CpuBackend final : public Backend {
   void store_kv(const StoreKvArgs& args) override;
   void move_kv(const KvView& kv, std::span<const SlotMove> moves) override;
   void attention(const AttentionArgs& args) override;
+  void norm_gemm(const NormArgs& norm, const GemmArgs& gemm) override;
+  void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
 
@@ -48,6 +50,9 @@ class CpuBackend final : public Backend {
 
  private:
   RopeTable& rope_table(std::span<const double> inv_freq, float attention_factor);
+  /// Null without rotation; the positions of args are prepared.
+  const RopeTable* prepared_rope(const RopeArgs& args);
+  void count_gemm(const GemmArgs& args);
 
   const Isa isa_;
   const CpuKernels& kernels_;

@@ -61,6 +61,7 @@ struct GemmWork {
   float* y = nullptr;
   int64_t y_stride = 0;
   int64_t n = 0;  // columns of y that hold w's rows (pair_panels: gate rows, then up rows)
+  bool add = false;
   bool pair_panels = false;
   bool glu = false;
   Activation activation = Activation::silu;
@@ -154,8 +155,9 @@ struct CpuKernels {
   int max_tile_rows;
   int max_attention_lines;
   /// [rows][stride] to the form that gemm of this storage type reads, at most rows * order.values() floats, rounded to
-  /// gemm_operand; rows <= kMaxTileRows
-  void (*pack_rows[kNumStorage])(const float* x, int64_t stride, int rows, const PanelOrder& order, float* out);
+  /// gemm_operand; rows <= kMaxTileRows. Memory from `ahead` on, as many bytes as x has, is fetched meanwhile.
+  void (*pack_rows[kNumStorage])(const float* x, int64_t stride, int rows, const PanelOrder& order, float* out,
+                                 const char* ahead);
   void (*gemm[kNumStorage])(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin, int64_t unit_end);
   /// 16 rows or fewer (missing ones become zeros) to a panel: [source][target]
   void (*pack_panel[kNumStorage][kNumStorage])(const void* rows, int64_t stride, int num_rows, const PanelOrder& order,

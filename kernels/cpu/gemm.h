@@ -8,7 +8,9 @@
 
 namespace paceline {
 
+/// norm: what is done to args.x's rows first (norm.residual, without delta, is then read in place of them), or null.
 /// tiles: scratch that is kept between calls.
-void cpu_gemm(const GemmArgs& args, const CpuKernels& kernels, ThreadPool& pool, MappedMemory& tiles);
+void cpu_gemm(const GemmArgs& args, const NormWork* norm, const CpuKernels& kernels, ThreadPool& pool,
+              MappedMemory& tiles);
 
 }  // namespace paceline

@@ -65,7 +65,7 @@ PACELINE_MATH void add_chunks(F32x16* sum) {
 /// Bytes by which panels are fetched ahead, into L2, where rows keep the core too busy to run ahead itself; below, the
 /// plain stream is fastest.
 inline constexpr int64_t kFetchAheadBytes = 8192;
-inline constexpr int kFetchAheadRows = 5;
+inline constexpr int kFetchAheadRows = 4;
 
 /// out[R][16] = x · panel, C chunks at a time.
 template <class W, int R, int C>
@@ -166,8 +166,11 @@ void gemm(const GemmWork& work, int tile_begin, int tile_end, int64_t unit_begin
       if (!work.pair_panels) {
         const int count = work.n - col < 16 ? int(work.n - col) : 16;
         run_panel(unit, tile_out[0]);
-        for (int r = 0; r < rows; ++r)
-          store_n(y + r * work.y_stride + col, with_bias(load(tile_out[0] + r * 16), work.bias, col, count), count);
+        for (int r = 0; r < rows; ++r) {
+          float* to = y + r * work.y_stride + col;
+          const F32x16 sum = with_bias(load(tile_out[0] + r * 16), work.bias, col, count);
+          store_n(to, work.add ? load_n(to, count) + sum : sum, count);
+        }
         continue;
       }
       const int count = half - col < 16 ? int(half - col) : 16;
@@ -213,7 +216,7 @@ PACELINE_MATH void transpose_4x16(const float* x, int64_t stride, float* out, in
 }
 
 template <class W>
-void pack_rows(const float* x, int64_t stride, int rows, const PanelOrder& order, float* out) {
+void pack_rows(const float* x, int64_t stride, int rows, const PanelOrder& order, float* out, const char* ahead) {
   using S = Step<W>;
   constexpr int kWordValues = values_per_step(kStorageOf<W>) / S::kWords;
   const int64_t word_stride = int64_t{order.interleave} * rows, num_words = order.length * S::kWords;
@@ -227,12 +230,16 @@ void pack_rows(const float* x, int64_t stride, int rows, const PanelOrder& order
     for (; rows >= 4 && (word + 16) * kWordValues <= num_values; word += 16)
       for (int r = 0; r < rows; r += 4) {  // the last four rows may overlap those before
         const int first = r + 4 <= rows ? r : rows - 4;
+#pragma GCC unroll 8
+        for (int line = 0; line < 4 * kWordValues; ++line, ahead += 64) prefetch_l2(ahead);
         transpose_4x16<S>(from + first * stride + word * kWordValues, stride, to + word * word_stride + first,
                           word_stride);
       }
     for (; word < num_words; word += 16)
       for (int r = 0; r < rows; ++r) {
         const float* values = from + r * stride + word * kWordValues;
+#pragma GCC unroll 2
+        for (int line = 0; line < kWordValues; ++line, ahead += 64) prefetch_l2(ahead);
         const int64_t left = num_values - word * kWordValues;
         if (left < 16 * kWordValues) {
           for (int i = 0; i < 16 * kWordValues; ++i) square[i] = i < left ? values[i] : 0.0f;

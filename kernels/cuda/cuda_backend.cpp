@@ -227,6 +227,7 @@ void CudaBackend::gemm(const GemmArgs& args) {
                  "x [{}, {}], w [{}, {}], y [{}, {}], glu {}", args.x.rows, args.x.cols, w.n, w.k, args.y.rows,
                  args.y.cols, args.glu);
   PACELINE_CHECK(!args.glu || w.pair_panels, "glu {} needs a weight with pair_panels", args.glu);
+  PACELINE_CHECK(!args.add || !w.pair_panels, "add {} with pair_panels {}", args.add, w.pair_panels);
   if (args.x.rows == 0 || w.n == 0) return;
   if (w.dtype == DType::bf16) {
     void* operand = workspace(operand_, cuda::operand_bytes(args.x.rows, w.order()));

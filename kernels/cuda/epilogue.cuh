@@ -11,6 +11,7 @@ struct Epilogue {
   float* y;
   int64_t stride;
   int64_t n;  // columns of y; pairs: gate columns, then up columns
+  bool add;
   bool pairs;
   bool glu;
   Activation activation;
@@ -23,7 +24,8 @@ struct Epilogue {
     if (col >= width) return;
     if (bias) sum += bias[half * width + col];
     if (!glu) {
-      y[row * stride + half * width + col] = sum;
+      float& to = y[row * stride + half * width + col];
+      to = add ? to + sum : sum;
     } else if (half == 0) {
       gate = sum;
     } else {
@@ -33,7 +35,8 @@ struct Epilogue {
 };
 
 inline Epilogue epilogue(const GemmArgs& args) {
-  return {args.bias, args.y.f32_row(0), args.y.stride, args.w->n, args.w->pair_panels, args.glu, args.activation};
+  return {args.bias, args.y.f32_row(0),   args.y.stride, args.w->n,
+          args.add,  args.w->pair_panels, args.glu,      args.activation};
 }
 
 }  // namespace paceline::cuda

@@ -1,38 +1,15 @@
 // Every op of every backend against a float64 reference (Eigen for products), on odd, prime, one-row and no-row shapes.
 
+#include "tests/kernels/backend_ops.h"
+
 #include <algorithm>
 #include <functional>
 #include <numbers>
 
 #include <Eigen/Dense>
 
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/cuda/cuda_backend.h"
-#include "tests/kernels/backend_fixture.h"
-
 namespace paceline::test {
 namespace {
-
-struct Device {
-  std::string name;
-  std::string device;
-  int isa = -1;
-};
-
-class BackendOps : public testing::TestWithParam<Device> {
- protected:
-  void SetUp() override {
-    const Device& device = GetParam();
-    if (device.device == "cpu" && !kernels_for(Isa(device.isa))) GTEST_SKIP() << "no " << device.name << " here";
-    if (device.device != "cpu" && num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
-    backend_ = make_backend(device.device, {.threads = 2, .isa = device.isa});
-    tolerance_ = device.device == "cpu" ? 1e-10 : 1e-7;  // tolerances of row M1 in one place
-  }
-  Backend& backend() { return *backend_; }
-
-  std::unique_ptr<Backend> backend_;
-  double tolerance_ = 0;
-};
 
 double reference_activation(Activation activation, double x) {
   switch (activation) {
@@ -154,6 +131,24 @@ TEST_P(BackendOps, GemmPassesNanAndInf) {
     EXPECT_TRUE(std::isinf(got[size_t(n + j)]));
     EXPECT_TRUE(std::isfinite(got[size_t(2 * n + j)]));
   }
+}
+
+TEST_P(BackendOps, GemmAddsToWhatIsThere) {
+  const int n = 37, k = 64;
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const int m : {1, 6, 40}) {
+      const StoredMatrix w(n, k, dtype, 1);
+      const HostWeight part = w.host();
+      const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
+      const std::vector<float> y = random_values(size_t(m * n), 3);
+      DeviceArray bias(backend(), random_values(n, 4));
+      GuardedRows in(backend(), m, k, random_values(size_t(m * k), 2)), sum(backend(), m, n), out(backend(), m, n, y);
+      backend().gemm({.x = in.view(), .w = packed.get(), .bias = bias.data(), .y = sum.view()});
+      backend().gemm({.x = in.view(), .w = packed.get(), .bias = bias.data(), .y = out.view(), .add = true});
+      std::vector<float> want = sum.read();
+      for (size_t i = 0; i < want.size(); ++i) want[i] = y[i] + want[i];
+      EXPECT_TRUE(same_bits(out.read(), want)) << dtype_name(dtype) << " m " << m;
+    }
 }
 
 TEST_P(BackendOps, NormMatchesFloat64) {
@@ -492,13 +487,7 @@ TEST_P(BackendOps, CountsTrafficAndMemory) {
   EXPECT_EQ(backend().memory().weights, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, BackendOps,
-                         testing::Values(Device{"scalar", "cpu", int(Isa::scalar)},
-                                         Device{"avx2", "cpu", int(Isa::avx2)},
-                                         Device{"avx512", "cpu", int(Isa::avx512)},
-                                         Device{"avx512_bf16", "cpu", int(Isa::avx512_bf16)},
-                                         Device{"cuda", "cuda:0", -1}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Devices, BackendOps, testing::ValuesIn(kDevices), device_name);
 
 TEST(MakeBackend, NamesWhatIsUnknown) {
   for (const std::string device : {"gpu", "cuda:", "cuda:x", "cuda:1x", ""}) {

@@ -1,0 +1,42 @@
+#pragma once
+// The devices that op tests run on.
+
+#include <string>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/kernels/backend_fixture.h"
+
+namespace paceline::test {
+
+struct Device {
+  std::string name;
+  std::string device;
+  int isa = -1;
+};
+
+/// One backend, once for each device of kDevices; skipped by name where the machine has no such device.
+class BackendOps : public testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    const Device& device = GetParam();
+    if (device.device == "cpu" && !kernels_for(Isa(device.isa))) GTEST_SKIP() << "no " << device.name << " here";
+    if (device.device != "cpu" && num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+    backend_ = make_backend(device.device, {.threads = 2, .isa = device.isa});
+    tolerance_ = device.device == "cpu" ? 1e-10 : 1e-7;  // tolerances of row M1 in one place
+  }
+  Backend& backend() { return *backend_; }
+
+  std::unique_ptr<Backend> backend_;
+  double tolerance_ = 0;
+};
+
+inline const Device kDevices[] = {{"scalar", "cpu", int(Isa::scalar)},
+                                  {"avx2", "cpu", int(Isa::avx2)},
+                                  {"avx512", "cpu", int(Isa::avx512)},
+                                  {"avx512_bf16", "cpu", int(Isa::avx512_bf16)},
+                                  {"cuda", "cuda:0", -1}};
+
+inline std::string device_name(const testing::TestParamInfo<Device>& info) { return info.param.name; }
+
+}  // namespace paceline::test

@@ -1,0 +1,133 @@
+// Ops that a device may run as one: the bits are those of the parts.
+
+#include "tests/kernels/backend_ops.h"
+
+namespace paceline::test {
+namespace {
+
+class FusedOps : public BackendOps {};
+
+TEST_P(FusedOps, NormGemmHasTheBitsOfNormThenGemm) {
+  const int n = 48, k = 101;
+  const DeviceArray weight(backend(), random_values(k, 8)), bias(backend(), random_values(k, 9));
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const StoredMatrix w(n, k, dtype, 1);
+    const HostWeight part = w.host();
+    const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
+    for (const NormKind kind : {NormKind::rms, NormKind::layer})
+      for (const bool with_delta : {false, true})
+        for (const int m : {0, 1, 6, 13, 40}) {
+          std::vector<float> got[2][2];
+          for (const bool fused : {false, true}) {
+            GuardedRows residual(backend(), m, k, random_values(size_t(m * k), 2, 3.0f));
+            GuardedRows delta(backend(), m, k, random_values(size_t(m * k), 3)), normed(backend(), m, k);
+            GuardedRows out(backend(), m, n);
+            const NormArgs norm{.kind = kind,
+                                .residual = residual.view(),
+                                .delta = with_delta ? delta.view() : MatView{},
+                                .weight = weight.data(),
+                                .bias = kind == NormKind::layer ? bias.data() : nullptr,
+                                .out = normed.view()};
+            const GemmArgs gemm{.x = normed.view(), .w = packed.get(), .y = out.view()};
+            if (fused) {
+              backend().norm_gemm(norm, gemm);
+            } else {
+              backend().norm(norm);
+              backend().gemm(gemm);
+            }
+            got[fused][0] = out.read();
+            got[fused][1] = residual.read();
+            normed.read();
+          }
+          EXPECT_TRUE(same_bits(got[0][0], got[1][0])) << dtype_name(dtype) << " delta " << with_delta << " m " << m;
+          EXPECT_TRUE(same_bits(got[0][1], got[1][1])) << "residual, delta " << with_delta << " m " << m;
+        }
+  }
+}
+
+TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
+  struct Case {
+    int num_heads, num_kv_heads, dim, rotary_dim, block_size;
+    std::vector<std::pair<int, int>> cached_and_new;
+    int num_unused = 0;  // last rows of the first sequence: padding
+    int group = 0, head_offset = 0;
+  };
+  const Case cases[] = {
+      {8, 4, 64, 64, 16, {{100, 1}}},
+      {8, 4, 64, 64, 16, {{125, 6}, {3, 1}, {31, 2}}},
+      {8, 4, 64, 32, 32, {{20, 6}, {0, 4}}, 2},
+      {4, 2, 32, 32, 16, {{1500, 2}}},  // few tiles: cut by chunks of keys
+      {4, 2, 32, 32, 16, {{0, 70}}},    // many tiles
+      {3, 2, 20, 0, 16, {{40, 2}}, 0, 2, 1},
+  };
+  for (const Case& c : cases) {
+    const int cols = (c.num_heads + 2 * c.num_kv_heads) * c.dim, q_cols = c.num_heads * c.dim;
+    const int kv_cols = c.num_kv_heads * c.dim;
+    int num_blocks = 1;
+    for (const auto& [cached, fresh] : c.cached_and_new) num_blocks += (cached + fresh) / c.block_size + 1;
+    std::vector<double> inv_freq;
+    for (int i = 0; i < c.rotary_dim / 2; ++i) inv_freq.push_back(std::pow(10000.0, -2.0 * i / c.rotary_dim));
+    std::vector<SeqSpan> seqs;
+    std::vector<int32_t> block, kv_len, position, slot, old_slot;
+    for (const auto& [cached, fresh] : c.cached_and_new) {
+      const int32_t first_block = int32_t(block.size());
+      seqs.push_back({.first_row = int32_t(slot.size()), .num_rows = fresh, .block_begin = first_block});
+      for (int i = 0; i <= (cached + fresh) / c.block_size; ++i) block.push_back(num_blocks - 1 - int(block.size()));
+      const int used = fresh - (first_block == 0 ? c.num_unused : 0);
+      for (int p = 0; p < cached + fresh; ++p) {
+        const bool unused = p >= cached + used;
+        const int at = block[size_t(first_block + p / c.block_size)] * c.block_size + p % c.block_size;
+        (p < cached ? old_slot : slot).push_back(unused ? -1 : at);
+        if (p < cached) continue;
+        position.push_back(unused ? -1 : p);
+        kv_len.push_back(unused ? 0 : p + 1);
+      }
+    }
+    const int m = int(slot.size()), num_old = int(old_slot.size());
+    std::vector<float> got[2];
+    std::vector<char> pages[2];
+    for (const bool fused : {false, true}) {
+      PagedKv kv(backend(), num_blocks, c.block_size, c.num_kv_heads, c.dim, c.dim, DType::f32);
+      GuardedRows old(backend(), num_old, kv_cols, random_values(size_t(num_old * kv_cols), 1));
+      backend().store_kv({.k = old.view(), .v = old.view(), .slot = old_slot, .kv = kv.view()});
+      GuardedRows qkv(backend(), m, cols, random_values(size_t(m * cols), 2)), out(backend(), m, q_cols);
+      const RopeArgs rope{.x = qkv.view().col_range(0, q_cols + kv_cols),
+                          .num_heads = c.num_heads + c.num_kv_heads,
+                          .head_dim = c.dim,
+                          .rotary_dim = c.rotary_dim,
+                          .inv_freq = inv_freq,
+                          .position = position};
+      const StoreKvArgs store{.k = qkv.view().col_range(q_cols, kv_cols),
+                              .v = qkv.view().col_range(q_cols + kv_cols, kv_cols),
+                              .slot = slot,
+                              .kv = kv.view()};
+      const AttentionArgs attention{.q = qkv.view().col_range(0, q_cols),
+                                    .out = out.view(),
+                                    .num_heads = c.num_heads,
+                                    .group = c.group,
+                                    .head_offset = c.head_offset,
+                                    .scale = 0.125f,
+                                    .seqs = seqs,
+                                    .kv_len = kv_len,
+                                    .block = block,
+                                    .kv = kv.view()};
+      if (fused) {
+        backend().rope_attention(rope, store, attention);
+      } else {
+        backend().rope(rope);
+        backend().store_kv(store);
+        backend().attention(attention);
+      }
+      got[fused] = out.read();
+      pages[fused] = kv.bytes();
+      qkv.read();
+    }
+    EXPECT_TRUE(same_bits(got[0], got[1])) << "heads " << c.num_heads << " rows " << m;
+    EXPECT_EQ(pages[0], pages[1]) << "heads " << c.num_heads << " rows " << m;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FusedOps, testing::ValuesIn(kDevices), device_name);
+
+}  // namespace
+}  // namespace paceline::test
