@@ -66,6 +66,7 @@ struct GemmArgs {
   bool add = false;             // not with glu
   bool glu = false;
   Activation activation = Activation::silu;
+  const PackedWeight* reader = nullptr;  // set: only the next gemm with this weight reads y, which may stay unwritten
 };
 
 /// residual += delta (+ delta_bias) when delta is given; then out = norm(residual) * weight (+ bias).
@@ -168,6 +169,7 @@ struct AttentionArgs {
   std::span<const int32_t> kv_len;  // [m]
   std::span<const int32_t> block;
   KvView kv;
+  const PackedWeight* reader = nullptr;  // of out, as in GemmArgs
 };
 
 }  // namespace paceline

@@ -213,9 +213,11 @@ void RankModel::forward(const Batch& batch) {
   for (int i = 0; i < num_layers; ++i) {
     const LayerWeights& layer = weights_.layers[size_t(i)];
     const LayerVectors& vectors = layer_vectors_[size_t(i)];
-    MatView attended = attention_block(layer, norm_args(residual, pending, vectors.attn_norm, vectors.attn_norm_bias),
-                                       vectors.qkv_bias, kv_[size_t(i)], rows, batch);
-    if (last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows) {
+    const bool drops_rows = last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows;
+    MatView attended =
+        attention_block(layer, norm_args(residual, pending, vectors.attn_norm, vectors.attn_norm_bias),
+                        vectors.qkv_bias, kv_[size_t(i)], rows, batch, drops_rows ? nullptr : layer.o.get());
+    if (drops_rows) {
       // Nothing after the last attention looks at rows whose logits nobody wants.
       residual = residual.row_range(0, int32_t(batch.logit_row.size()));
       if (batch.logit_row.empty()) break;
@@ -236,7 +238,8 @@ void RankModel::forward(const Batch& batch) {
                               .bias = vectors.gate_up_bias,
                               .y = hidden,
                               .glu = gated,
-                              .activation = spec_.activation});
+                              .activation = spec_.activation,
+                              .reader = gated ? layer.down.get() : nullptr});
     if (!gated) backend_.activation({.x = hidden, .activation = spec_.activation});
     pending = add_product(hidden, *layer.down, vectors.down_bias, residual);
   }
@@ -275,7 +278,7 @@ RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, cons
 }
 
 MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias,
-                                   const KvView& kv, const Rows& rows, const Batch& batch) {
+                                   const KvView& kv, const Rows& rows, const Batch& batch, const PackedWeight* reader) {
   const int head_dim = spec_.head_dim;
   const int q_cols = weights_.num_heads * head_dim;
   const int kv_cols = weights_.num_kv_heads * head_dim;
@@ -301,7 +304,8 @@ MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& no
        .seqs = rows.seqs,
        .kv_len = rows.kv_len,
        .block = batch.block,
-       .kv = kv});
+       .kv = kv,
+       .reader = reader});
   return attended;
 }
 

@@ -48,8 +48,9 @@ class RankModel {
   };
 
   /// q, k, v of `rows` from the residual; K and V are stored. Returns what attention gives, [rows, heads * head_dim].
+  /// `reader`: as in AttentionArgs.
   MatView attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias, const KvView& kv,
-                          const Rows& rows, const Batch& batch);
+                          const Rows& rows, const Batch& batch, const PackedWeight* reader);
   NormArgs norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const;
   /// residual += x · Wᵀ + bias, now or with the next norm.
   Pending add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual);

@@ -5,9 +5,9 @@
 namespace paceline::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kWarps = kDeviceChunk / kWarpKeys;
 constexpr int kThreads = kWarps * 32;
-constexpr int kWarpKeys = kDeviceChunk / kWarps;
+constexpr int kLines = 4;   // that a warp works on together
 constexpr int kHeader = 2;  // maximum, sum
 constexpr int kMergeThreads = 128;
 constexpr int kMergeAhead = 8;  // chunks whose loads are under way together
@@ -17,6 +17,7 @@ struct Work {
   int64_t q_stride;
   float* out;
   int64_t out_stride;
+  Operand operand;  // written in place of out where it has values
   const void* k;
   const void* v;
   AttentionPlan plan;
@@ -31,6 +32,7 @@ struct Work {
   int block_size;
   int window;
   float scale;
+  bool q_aligned;  // to kSteps values
 
   __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
   __device__ float* left_by(int row, int head, int chunk) const {
@@ -39,141 +41,167 @@ struct Work {
   }
 };
 
-/// One chunk of the keys of one KV head, for a tile of lines: maximum, sum of exp, unnormalised output of each. Warp w
-/// takes keys [w kWarpKeys, (w + 1) kWarpKeys) of the chunk in order, its lanes the dimensions; the warps' parts are
-/// added in order.
+/// kSteps values of a row of `dim`, from `first` on; zeros beyond it. aligned: rows start at multiples of kSteps
+/// values.
+template <class T, int kSteps>
+__device__ __forceinline__ void load_dims(const T* row, int first, int dim, bool aligned, float (&out)[kSteps]) {
+  struct alignas(kSteps * sizeof(T)) Pack {
+    T value[kSteps];
+  };
+  if (aligned) {
+    Pack pack{};
+    if (first < dim) pack = *reinterpret_cast<const Pack*>(row + first);
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) out[s] = first < dim ? widen(pack.value[s]) : 0.0f;
+  } else {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) out[s] = first + s < dim ? widen(row[first + s]) : 0.0f;
+  }
+}
+
+/// Lane i gets the sum of value[i] over all lanes: lanes i and i + 16, then 8, 4, 2, 1, as over_warp adds.
+template <int kWidth = 16>
+__device__ __forceinline__ float sum_for_lane(const float (&value)[2 * kWidth]) {
+  const bool upper = threadIdx.x & kWidth;
+  float half[kWidth];
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    const float keep = upper ? value[i + kWidth] : value[i], give = upper ? value[i] : value[i + kWidth];
+    half[i] = keep + __shfl_xor_sync(0xffffffffu, give, kWidth);
+  }
+  if constexpr (kWidth == 1)
+    return half[0];
+  else
+    return sum_for_lane<kWidth / 2>(half);
+}
+
+/// Over the lanes that hold the same line: lane = key * kLines + line.
+template <class Combine>
+__device__ __forceinline__ float over_keys(float x, Combine combine) {
+#pragma unroll
+  for (int width = 16; width >= kLines; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
+  return x;
+}
+
+/// One chunk of the keys of one KV head, for the lines of a tile: maximum, sum of exp, unnormalised output of each.
+/// Warp w keeps keys and values [w kWarpKeys, (w + 1) kWarpKeys) of the chunk in registers, a lane kSteps neighbouring
+/// dimensions, and takes kLines lines at a time; a lane then holds the score of one key for one line. The warps' parts
+/// are added in order.
 template <class T, int kSteps>  // kSteps * 32 >= k_dim, v_dim
 __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
-  constexpr int L = kLineTile;
-  __shared__ float weight[L][kDeviceChunk];
+  constexpr int L = kLines;
+  static_assert(kWarpKeys * L == 32);
   __shared__ float largest_of[kWarps][L], sum_of[kWarps][L];
   __shared__ float part[kWarps][L][kSteps * 32];
-  launch_dependents();
   wait_for_predecessor();
   const LineTile tile = work.plan.tile[blockIdx.x];
   const int kv_head = blockIdx.y, chunk = blockIdx.z;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int32_t chunk_begin = chunk * kDeviceChunk;
-  int row[L], head[L];
-  int32_t begin[L], end[L], first = chunk_begin + kDeviceChunk, last = chunk_begin;
-#pragma unroll
-  for (int l = 0; l < L; ++l) {
-    const int line = tile.first_line + l;
-    row[l] = tile.first_row + line / work.group;
-    head[l] = kv_head * work.group + line % work.group - work.head_offset;
-    const bool real = l < tile.num_lines && head[l] >= 0 && head[l] < work.num_heads;
-    const int32_t len = real ? work.plan.kv_len[row[l]] : 0;
-    begin[l] = max(work.first_key(len), chunk_begin);
-    end[l] = min(len, chunk_begin + kDeviceChunk);
-    if (begin[l] < end[l]) {
-      first = min(first, begin[l]);
-      last = max(last, end[l]);
-    }
-  }
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first_dim = lane * kSteps;
+  const int32_t chunk_begin = chunk * kDeviceChunk, warp_begin = chunk_begin + warp * kWarpKeys;
+  // pages hold whole warps' keys; those of later sequences, or none, where this one has ended
+  const int32_t page = work.plan.block[min(tile.block_begin + warp_begin / work.block_size, work.plan.num_blocks - 1)];
+  // lane i: row i of the tile
+  const int first_row = tile.first_row + tile.first_line / work.group;
+  const int num_rows = tile.first_row + (tile.first_line + tile.num_lines - 1) / work.group + 1 - first_row;
+  const int32_t my_len = lane < num_rows ? work.plan.kv_len[first_row + lane] : 0;
+  const int32_t my_first = my_len > chunk_begin ? max(work.first_key(my_len), chunk_begin) : INT32_MAX;
+  const int32_t last = min(over_warp(my_len, Most{}), chunk_begin + kDeviceChunk);
+  const int32_t first = -over_warp(-my_first, Most{});
   if (first >= last) return;
-  float q[L][kSteps];
-#pragma unroll
-  for (int l = 0; l < L; ++l)
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      const int d = s * 32 + lane;
-      q[l][s] = begin[l] < end[l] && d < work.k_dim
-                    ? work.q[row[l] * work.q_stride + int64_t{head[l]} * work.k_dim + d] * work.scale
-                    : 0.0f;
-    }
-  const int32_t* const block = work.plan.block + tile.block_begin;
-  const auto position = [&](int32_t p) {  // index of a position's first value, in rows of K or V
-    return (int64_t{block[p / work.block_size]} * work.num_kv_heads + kv_head) * work.block_size + p % work.block_size;
+  const auto load_q = [&](int line, float(&q)[kSteps]) {
+    const int row = tile.first_row + line / work.group;
+    const int head = kv_head * work.group + line % work.group - work.head_offset;
+    const bool real = line < tile.first_line + tile.num_lines && head >= 0 && head < work.num_heads;
+    load_dims(work.q + (real ? row * work.q_stride + int64_t{head} * work.k_dim : 0), first_dim, work.k_dim,
+              work.q_aligned, q);
   };
-  const int32_t warp_begin = max(first, chunk_begin + warp * kWarpKeys);
-  const int32_t warp_end = min(last, chunk_begin + (warp + 1) * kWarpKeys);
+  const int64_t position =
+      (int64_t{page} * work.num_kv_heads + kv_head) * work.block_size + warp_begin % work.block_size;
+  float key[kWarpKeys][kSteps] = {}, value[kWarpKeys][kSteps] = {}, q[L][kSteps];
+#pragma unroll
+  for (int a = 0; a < kWarpKeys; ++a)
+    if (warp_begin + a >= first && warp_begin + a < last)
+      load_dims(static_cast<const T*>(work.k) + (position + a) * work.k_dim, first_dim, work.k_dim,
+                work.k_dim % kSteps == 0, key[a]);
+#pragma unroll
+  for (int l = 0; l < L; ++l) load_q(tile.first_line + l, q[l]);
+#pragma unroll
+  for (int a = 0; a < kWarpKeys; ++a)
+    if (warp_begin + a >= first && warp_begin + a < last)
+      load_dims(static_cast<const T*>(work.v) + (position + a) * work.v_stride, first_dim, work.v_dim,
+                work.v_stride % kSteps == 0 && work.v_dim % kSteps == 0, value[a]);
 
-  const T* const keys = static_cast<const T*>(work.k);
-  float largest[L];
+  launch_dependents();  // not before, as in norm.cu
+  for (int done = 0; done < tile.num_lines; done += L) {
+    float scores[32];
 #pragma unroll
-  for (int l = 0; l < L; ++l) largest[l] = -INFINITY;
-  constexpr int kAhead = 4;  // keys whose loads are under way together
-  for (int32_t p = warp_begin; p < warp_end; p += kAhead) {
-    float key[kAhead][kSteps];
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      const T* from = keys + position(min(p + a, warp_end - 1)) * work.k_dim;
-#pragma unroll
-      for (int s = 0; s < kSteps; ++s) key[a][s] = s * 32 + lane < work.k_dim ? widen(from[s * 32 + lane]) : 0.0f;
-    }
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a)
+    for (int a = 0; a < kWarpKeys; ++a)
 #pragma unroll
       for (int l = 0; l < L; ++l) {
         float score = 0.0f;
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s)
-          if (s * 32 + lane < work.k_dim) score = __fmaf_rn(q[l][s], key[a][s], score);
-        score = over_warp(score, Plus{});
-        if (p + a >= begin[l] && p + a < end[l] && p + a < warp_end) {
-          if (lane == 0) weight[l][p + a - chunk_begin] = score;
-          largest[l] = Larger{}(score, largest[l]);
-        }
+        for (int s = 0; s < kSteps; ++s) score = __fmaf_rn(q[l][s] * work.scale, key[a][s], score);
+        scores[a * L + l] = score;
       }
-  }
-  if (lane == 0)
-    for (int l = 0; l < L; ++l) largest_of[warp][l] = largest[l];
-  __syncthreads();
 #pragma unroll
-  for (int l = 0; l < L; ++l) {
-    largest[l] = largest_of[0][l];
-    for (int w = 1; w < kWarps; ++w) largest[l] = Larger{}(largest_of[w][l], largest[l]);
-    static_assert(kWarpKeys <= 32);
-    const int32_t p = chunk_begin + warp * kWarpKeys + lane;
-    const bool seen = lane < kWarpKeys && p >= begin[l] && p < end[l];
-    const float w = seen ? math::exp_of(weight[l][p - chunk_begin] - largest[l]) : 0.0f;
-    if (lane < kWarpKeys) weight[l][p - chunk_begin] = w;
-    const float sum = over_warp(w, Plus{});
-    if (lane == 0) sum_of[warp][l] = sum;
-  }
-  __syncwarp();
-
-  const T* const values = static_cast<const T*>(work.v);
-  float o[L][kSteps] = {};
-  for (int32_t p = warp_begin; p < warp_end; p += kAhead) {
-    float value[kAhead][kSteps];
+    for (int l = 0; l < L; ++l) load_q(tile.first_line + done + L + l, q[l]);  // of the next lines
+    const float score = sum_for_lane(scores);
+    const int my_line = done + lane % L, line = tile.first_line + my_line;
+    const int my_row = tile.first_row + line / work.group;
+    const int my_head = kv_head * work.group + line % work.group - work.head_offset;
+    const bool real = my_line < tile.num_lines && my_head >= 0 && my_head < work.num_heads;
+    const int32_t len = __shfl_sync(0xffffffffu, my_len, (my_row - first_row) % 32);
+    const int32_t begin = max(work.first_key(len), chunk_begin);
+    const int32_t end = real ? min(len, chunk_begin + kDeviceChunk) : 0;
+    const int32_t my_key = warp_begin + lane / L;
+    const bool seen = my_key >= begin && my_key < end;
+    const float largest_here = over_keys(seen ? score : -INFINITY, Larger{});
+    if (lane < L) largest_of[warp][lane] = largest_here;
+    __syncthreads();
+    float largest = largest_of[0][lane % L];
 #pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      const T* from = values + position(min(p + a, warp_end - 1)) * work.v_stride;
+    for (int w = 1; w < kWarps; ++w) largest = Larger{}(largest_of[w][lane % L], largest);
+    const float weight = seen ? math::exp_of(score - largest) : 0.0f;
+    const float sum_here = over_keys(weight, Plus{});
+    if (lane < L) sum_of[warp][lane] = sum_here;
+    const uint32_t all_seen = __ballot_sync(0xffffffffu, seen);
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s) value[a][s] = s * 32 + lane < work.v_dim ? widen(from[s * 32 + lane]) : 0.0f;
-    }
+    for (int l = 0; l < L; ++l) {
+      float o[kSteps] = {};
 #pragma unroll
-    for (int a = 0; a < kAhead; ++a)
+      for (int a = 0; a < kWarpKeys; ++a) {
+        const float w = __shfl_sync(0xffffffffu, weight, a * L + l);
+        if (!(all_seen >> (a * L + l) & 1)) continue;  // what lies there may be no number
 #pragma unroll
-      for (int l = 0; l < L; ++l) {
-        if (p + a < begin[l] || p + a >= end[l] || p + a >= warp_end) continue;
-        const float w = weight[l][p + a - chunk_begin];
-#pragma unroll
-        for (int s = 0; s < kSteps; ++s) o[l][s] = __fmaf_rn(w, value[a][s], o[l][s]);
+        for (int s = 0; s < kSteps; ++s) o[s] = __fmaf_rn(w, value[a][s], o[s]);
       }
-  }
 #pragma unroll
-  for (int l = 0; l < L; ++l)
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) part[warp][l][s * 32 + lane] = o[l][s];
-  __syncthreads();
-#pragma unroll
-  for (int l = 0; l < L; ++l) {
-    if (begin[l] >= end[l]) continue;
-    float* const left = work.left_by(row[l], head[l], chunk);
-    if (threadIdx.x == 0) {
-      float sum = sum_of[0][l];
-      for (int w = 1; w < kWarps; ++w) sum += sum_of[w][l];
-      left[0] = largest[l];
-      left[1] = sum;
+      for (int s = 0; s < kSteps; ++s) part[warp][l][first_dim + s] = o[s];
     }
-    for (int d = threadIdx.x; d < work.v_dim; d += kThreads) {
-      float sum = part[0][l][d];
+    __syncthreads();
+    // a quarter of the block a line
+    static_assert(kThreads % L == 0);
+    const int l = threadIdx.x / (kThreads / L), thread = threadIdx.x % (kThreads / L);
+    const int32_t end_of_l = __shfl_sync(0xffffffffu, end, l);
+    const int32_t begin_of_l = __shfl_sync(0xffffffffu, begin, l);
+    const int row_of_l = __shfl_sync(0xffffffffu, my_row, l), head_of_l = __shfl_sync(0xffffffffu, my_head, l);
+    const float largest_of_l = __shfl_sync(0xffffffffu, largest, l);
+    if (begin_of_l < end_of_l) {
+      float* const left = work.left_by(row_of_l, head_of_l, chunk);
+      if (thread == 0) {
+        float sum = sum_of[0][l];
+        for (int w = 1; w < kWarps; ++w) sum += sum_of[w][l];
+        left[0] = largest_of_l;
+        left[1] = sum;
+      }
+      for (int d = thread; d < work.v_dim; d += kThreads / L) {
+        float sum = part[0][l][d];
 #pragma unroll
-      for (int w = 1; w < kWarps; ++w) sum += part[w][l][d];
-      left[kHeader + d] = sum;
+        for (int w = 1; w < kWarps; ++w) sum += part[w][l][d];
+        left[kHeader + d] = sum;
+      }
     }
+    __syncthreads();
   }
 }
 
@@ -185,9 +213,15 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Work wor
   wait_for_predecessor();
   const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
   const int32_t len = work.plan.kv_len[row];
-  float* const out = work.out + row * work.out_stride + int64_t{head} * work.v_dim;
+  const auto put = [&](int d, float x) {
+    const int64_t col = int64_t{head} * work.v_dim + d;
+    if (work.operand.values)
+      work.operand.put(row, col, x);
+    else
+      work.out[row * work.out_stride + col] = x;
+  };
   if (len <= 0) {
-    for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) out[d] = 0.0f;
+    for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) put(d, 0.0f);
     return;
   }
   const int first = work.first_key(len) / kDeviceChunk, count = (len - 1) / kDeviceChunk + 1 - first;
@@ -205,12 +239,14 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Work wor
       sum = __fmaf_rn(left[c * stride + 1], weight[c], sum);
       o = __fmaf_rn(left[c * stride + kHeader + d], weight[c], o);
     }
-    out[d] = o / sum;
+    put(d, o / sum);
   }
 }
 
 template <class T, int kSteps>
-void run_chunks(const Work& work, cudaStream_t stream) {
+void run_chunks(Work work, cudaStream_t stream) {
+  work.q_aligned = work.k_dim % kSteps == 0 && work.q_stride % kSteps == 0 &&
+                   reinterpret_cast<uintptr_t>(work.q) % (kSteps * sizeof(float)) == 0;
   launch(attention_chunk_kernel<T, kSteps>,
          dim3(unsigned(work.plan.num_tiles), unsigned(work.num_kv_heads), unsigned(work.plan.num_chunks)),
          dim3(kThreads), 0, stream, work);
@@ -234,12 +270,14 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
   return size_t(args.num_heads) * size_t(num_chunks) * size_t(kHeader + args.kv.v_dim) * sizeof(float);
 }
 
-void attention(const AttentionArgs& args, const AttentionPlan& plan, void* workspace, cudaStream_t stream) {
+void attention(const AttentionArgs& args, const AttentionPlan& plan, const Operand& operand, void* workspace,
+               cudaStream_t stream) {
   const KvView& kv = args.kv;
   const Work work{.q = args.q.f32_row(0),
                   .q_stride = args.q.stride,
                   .out = args.out.f32_row(0),
                   .out_stride = args.out.stride,
+                  .operand = operand,
                   .k = kv.k,
                   .v = kv.v ? kv.v : kv.k,
                   .plan = plan,

@@ -3,15 +3,18 @@
 // a row's bits depend on its own keys only. Shorter chunks than the CPU's: one sequence must keep all SMs busy.
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/operand.h"
 #include "kernels/op_args.h"
 
 namespace paceline::cuda {
 
 inline constexpr int kDeviceChunk = 64;
+/// Neighbouring keys of a chunk that a warp takes; a page holds a multiple of them.
+inline constexpr int kWarpKeys = 8;
 
 /// Lines of one sequence that a block works on together, reading each key once for all of them. Line l of a sequence is
 /// its row l / group and query head l % group of a KV head.
-inline constexpr int kLineTile = 4;
+inline constexpr int kLineTile = 32;
 struct LineTile {
   int32_t first_row = 0;  // of the sequence
   int32_t num_lines = 0;  // of the tile
@@ -24,6 +27,7 @@ struct AttentionPlan {
   const int32_t* kv_len = nullptr;  // [m]
   const LineTile* tile = nullptr;   // [num_tiles]
   const int32_t* block = nullptr;
+  int32_t num_blocks = 0;  // of all sequences
   int32_t num_tiles = 0;
   int32_t num_chunks = 0;  // of the longest row
   int32_t first_row = 0;   // of those that the tiles cover
@@ -33,7 +37,8 @@ struct AttentionPlan {
 /// Bytes for what the chunks of a row leave.
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
-/// plan.num_rows times attention_row_bytes.
-void attention(const AttentionArgs& args, const AttentionPlan& plan, void* workspace, cudaStream_t stream);
+/// plan.num_rows times attention_row_bytes. operand: null, or what is written in place of args.out.
+void attention(const AttentionArgs& args, const AttentionPlan& plan, const Operand& operand, void* workspace,
+               cudaStream_t stream);
 
 }  // namespace paceline::cuda

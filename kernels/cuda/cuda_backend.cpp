@@ -80,13 +80,8 @@ class CudaBackend final : public Backend {
   Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
 
   void gemm(const GemmArgs& args) override;
-  void norm(const NormArgs& args) override {
-    use();
-    if (args.residual.cols > cuda::kMaxNormCols)
-      fail(ExitCode::device, "device cuda:{}: rows of {} values; norm takes at most {}", device_, args.residual.cols,
-           cuda::kMaxNormCols);
-    cuda::norm(args, stream());
-  }
+  void norm(const NormArgs& args) override { run_norm(args, {}); }
+  void norm_gemm(const NormArgs& norm, const GemmArgs& gemm) override;
   void gather_rows(const GatherRowsArgs& args) override {
     use();
     GatherRowsArgs staged = args;
@@ -116,6 +111,7 @@ class CudaBackend final : public Backend {
     if (!moves.empty()) cuda::move_kv(kv, stage(moves), stream());
   }
   void attention(const AttentionArgs& args) override;
+  void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
 
@@ -145,8 +141,14 @@ class CudaBackend final : public Backend {
     }
     return memory.as<void>();
   }
+  void run_norm(const NormArgs& args, const cuda::Operand& operand);
+  /// Room for the operand of `w` from `rows` rows; the one before the last given out is spent.
+  cuda::Operand make_operand(const PackedWeight& w, int rows);
+  /// Where a kernel leaves rows that only the gemm of `reader` reads; null if it must leave them in `out`.
+  cuda::Operand operand_for(const PackedWeight* reader, const MatView& out);
   void count_attention(const AttentionArgs& args);
-  RopeFactors& rope_factors(const RopeArgs& args);
+  /// Null without rotation.
+  const float2* rope_factors(const RopeArgs& args);
   std::vector<int32_t> row_max(const MatView& logits, int32_t vocab_size);
   /// Rows [0, end) of a matrix that may lie here or in host memory.
   std::vector<float> host_rows(const MatView& rows, int64_t end) {
@@ -164,7 +166,10 @@ class CudaBackend final : public Backend {
   std::unordered_map<void*, DeviceMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
-  DeviceMemory operand_, attention_, row_max_;
+  DeviceMemory operand_[2], attention_, row_max_;
+  int next_operand_ = 0;
+  const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
+  cuda::Operand ready_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
   Traffic traffic_;
 };
@@ -220,6 +225,35 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   return weight;
 }
 
+cuda::Operand CudaBackend::make_operand(const PackedWeight& w, int rows) {
+  cuda::Operand operand{.order = static_cast<const CudaWeight&>(w).order(), .rows = rows};
+  operand.values = static_cast<__nv_bfloat16*>(workspace(operand_[next_operand_ ^= 1], operand.bytes()));
+  return operand;
+}
+
+cuda::Operand CudaBackend::operand_for(const PackedWeight* reader, const MatView& out) {
+  const cuda::Operand none;
+  if (!reader || reader->dtype != DType::bf16 || out.rows == 0) return none;
+  PACELINE_CHECK(reader->k == out.cols, "rows of {} for a reader of {}", out.cols, reader->k);
+  const cuda::Operand operand = make_operand(*reader, out.rows);
+  if (!operand.is_exact()) return none;
+  ready_of_ = out.data;
+  return ready_ = operand;
+}
+
+void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
+  use();
+  if (args.residual.cols > cuda::kMaxNormCols)
+    fail(ExitCode::device, "device cuda:{}: rows of {} values; norm takes at most {}", device_, args.residual.cols,
+         cuda::kMaxNormCols);
+  cuda::norm(args, operand, stream());
+}
+
+void CudaBackend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
+  run_norm(norm_args, operand_for(gemm_args.w, gemm_args.x));
+  gemm(gemm_args);
+}
+
 void CudaBackend::gemm(const GemmArgs& args) {
   use();
   const auto& w = static_cast<const CudaWeight&>(*args.w);
@@ -230,9 +264,13 @@ void CudaBackend::gemm(const GemmArgs& args) {
   PACELINE_CHECK(!args.add || !w.pair_panels, "add {} with pair_panels {}", args.add, w.pair_panels);
   if (args.x.rows == 0 || w.n == 0) return;
   if (w.dtype == DType::bf16) {
-    void* operand = workspace(operand_, cuda::operand_bytes(args.x.rows, w.order()));
-    cuda::pack_operand(args.x, w.order(), operand, stream());
-    cuda::gemm_bf16(args, operand, properties_, stream());
+    cuda::Operand x = ready_;
+    if (ready_of_ != args.x.data) cuda::pack_operand(args.x, x = make_operand(w, args.x.rows), stream());
+    PACELINE_CHECK(x.rows == args.x.rows && x.order.k == w.k && x.order.chunks == w.k_chunks,
+                   "operand of {} rows of {} in {} chunks, wanted {}, {}, {}", x.rows, x.order.k, x.order.chunks,
+                   args.x.rows, w.k, w.k_chunks);
+    ready_of_ = nullptr;
+    cuda::gemm_bf16(args, x, operand_for(args.reader, args.y), properties_, stream());
   } else {
     cuda::gemm_chain(args, stream());
   }
@@ -240,7 +278,10 @@ void CudaBackend::gemm(const GemmArgs& args) {
   traffic_.flops += uint64_t(2) * uint64_t(args.x.rows) * uint64_t(w.n) * uint64_t(w.k);
 }
 
-RopeFactors& CudaBackend::rope_factors(const RopeArgs& args) {
+const float2* CudaBackend::rope_factors(const RopeArgs& args) {
+  if (args.rotary_dim / 2 == 0 || args.position.empty()) return nullptr;
+  PACELINE_CHECK(int(args.inv_freq.size()) == args.rotary_dim / 2 && args.rotary_dim <= args.head_dim,
+                 "rotary_dim {}, head_dim {}, inv_freq {}", args.rotary_dim, args.head_dim, args.inv_freq.size());
   const int32_t highest = *std::max_element(args.position.begin(), args.position.end());
   const auto same = [&](const auto& made) {
     return made->attention_factor == args.attention_factor &&
@@ -254,7 +295,7 @@ RopeFactors& CudaBackend::rope_factors(const RopeArgs& args) {
     (*found)->attention_factor = args.attention_factor;
   }
   RopeFactors& factors = **found;
-  if (highest < factors.positions) return factors;
+  if (highest < factors.positions) return factors.table.as<float2>();
   constexpr int32_t kFewest = 1024;
   const int32_t positions = std::max({kFewest, highest + 1, 2 * factors.positions});
   workspace(factors.table, size_t(positions) * factors.inv_freq.size() * sizeof(float2));
@@ -262,18 +303,31 @@ RopeFactors& CudaBackend::rope_factors(const RopeArgs& args) {
   const std::span<const double> inv_freq = stage(args.inv_freq);
   cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, positions,
                      factors.table.as<float2>(), stream());
-  return factors;
+  return factors.table.as<float2>();
 }
 
 void CudaBackend::rope(const RopeArgs& args) {
   use();
-  if (args.rotary_dim / 2 == 0 || args.position.empty()) return;
-  PACELINE_CHECK(int(args.inv_freq.size()) == args.rotary_dim / 2 && args.rotary_dim <= args.head_dim,
-                 "rotary_dim {}, head_dim {}, inv_freq {}", args.rotary_dim, args.head_dim, args.inv_freq.size());
-  const RopeFactors& factors = rope_factors(args);
+  const float2* const factors = rope_factors(args);
+  if (!factors) return;
   RopeArgs staged = args;
   staged.position = stage(args.position);
-  cuda::rope(staged, factors.table.as<float2>(), stream());
+  cuda::rope(staged, factors, stream());
+}
+
+void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& store, const AttentionArgs& args) {
+  use();
+  storage_index(args.kv.dtype);
+  const float2* const factors = rope_factors(rope_args);
+  RopeArgs rope = rope_args;
+  StoreKvArgs staged = store;
+  rope.position = stage(rope_args.position);
+  staged.slot = stage(store.slot);
+  if (factors)
+    cuda::rope_store(rope, factors, staged, stream());
+  else
+    cuda::store_kv(staged, stream());
+  attention(args);
 }
 
 void CudaBackend::attention(const AttentionArgs& args) {
@@ -284,11 +338,14 @@ void CudaBackend::attention(const AttentionArgs& args) {
     fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device_,
          args.kv.k_dim, args.kv.v_dim, kMostDims);
   storage_index(args.kv.dtype);
+  PACELINE_CHECK(args.kv.block_size % cuda::kWarpKeys == 0, "block_size {} is not a multiple of {}", args.kv.block_size,
+                 cuda::kWarpKeys);
   count_attention(args);
   const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
   const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
   cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk};
   const size_t row_bytes = cuda::attention_row_bytes(args, plan.num_chunks);
+  const cuda::Operand out = operand_for(args.reader, args.out);
   const int32_t slice_rows = int32_t(std::max<size_t>(1, kAttentionBytes / row_bytes));
   // slices of rows, so that long contexts fit what was planned
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
@@ -308,9 +365,10 @@ void CudaBackend::attention(const AttentionArgs& args) {
     plan.kv_len = stage(args.kv_len).data();
     plan.tile = stage(all_tiles).data();
     plan.block = stage(args.block).data();
+    plan.num_blocks = int32_t(args.block.size());
     plan.num_tiles = int32_t(tiles.size());
     void* memory = workspace(attention_, size_t(plan.num_rows) * row_bytes);
-    cuda::attention(args, plan, memory, stream());
+    cuda::attention(args, plan, out, memory, stream());
   }
 }
 

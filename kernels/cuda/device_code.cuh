@@ -1,7 +1,7 @@
 #pragma once
-// Pieces of kernels. PDL: every thread of every kernel calls launch_dependents() as early as possible, and
-// wait_for_predecessor() before it reads or writes anything, packed weights excepted. That each kernel waits is what
-// makes the end of one mean the end of all before it.
+// Pieces of kernels. PDL: every thread of every kernel calls launch_dependents(), as early as that does no harm, and
+// wait_for_predecessor() before it reads or writes anything, constants of the model (packed weights, norms) excepted.
+// That each kernel waits is what makes the end of one mean the end of all before it.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@ namespace paceline::cuda {
 
 __device__ __forceinline__ void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void wait_for_predecessor() {
@@ -37,14 +37,17 @@ __device__ __forceinline__ void narrow(float x, __half* to) { *to = __float2half
 __device__ __forceinline__ void narrow(float x, __nv_bfloat16* to) { *to = __float2bfloat16_rn(x); }
 
 /// Sum or maximum over a warp: lanes i and i + 16, then 8, 4, 2, 1; every lane gets it.
-template <class Combine>
-__device__ __forceinline__ float over_warp(float x, Combine combine) {
+template <class T, class Combine>
+__device__ __forceinline__ T over_warp(T x, Combine combine) {
 #pragma unroll
   for (int width = 16; width >= 1; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
   return x;
 }
 struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Most {
+  __device__ int32_t operator()(int32_t a, int32_t b) const { return a > b ? a : b; }
 };
 /// NaN wins, as it must reach the output.
 struct Larger {

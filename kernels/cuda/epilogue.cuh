@@ -1,6 +1,7 @@
 #pragma once
 // What happens to a finished sum: bias, and for pairs of tiles the gated activation.
 
+#include "kernels/cuda/operand.h"
 #include "kernels/math/activation.h"
 #include "kernels/op_args.h"
 
@@ -15,6 +16,7 @@ struct Epilogue {
   bool pairs;
   bool glu;
   Activation activation;
+  Operand operand;  // written in place of y where it has values
 
   /// Units of tiles: one, or a gate tile and its up tile.
   __device__ int tiles_per_unit() const { return pairs ? 2 : 1; }
@@ -23,20 +25,31 @@ struct Epilogue {
     const int64_t width = pairs ? n / 2 : n, col = unit * 16 + lane;
     if (col >= width) return;
     if (bias) sum += bias[half * width + col];
-    if (!glu) {
-      float& to = y[row * stride + half * width + col];
-      to = add ? to + sum : sum;
-    } else if (half == 0) {
+    if (glu && half == 0) {
       gate = sum;
+      return;
+    }
+    if (glu) sum = math::activate(activation, gate) * sum;
+    const int64_t at = glu ? col : half * width + col;
+    if (operand.values) {
+      operand.put(int(row), at, sum);
     } else {
-      y[row * stride + col] = math::activate(activation, gate) * sum;
+      float& to = y[row * stride + at];
+      to = add ? to + sum : sum;
     }
   }
 };
 
-inline Epilogue epilogue(const GemmArgs& args) {
-  return {args.bias, args.y.f32_row(0),   args.y.stride, args.w->n,
-          args.add,  args.w->pair_panels, args.glu,      args.activation};
+inline Epilogue epilogue(const GemmArgs& args, const Operand& operand) {
+  return {.bias = args.bias,
+          .y = args.y.f32_row(0),
+          .stride = args.y.stride,
+          .n = args.w->n,
+          .add = args.add,
+          .pairs = args.w->pair_panels,
+          .glu = args.glu,
+          .activation = args.activation,
+          .operand = operand};
 }
 
 }  // namespace paceline::cuda

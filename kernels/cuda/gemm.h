@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/fragments.h"
+#include "kernels/cuda/operand.h"
 #include "kernels/op_args.h"
 
 namespace paceline::cuda {
@@ -26,18 +26,14 @@ struct CudaWeight final : PackedWeight {
   }
 };
 
-/// Rows that one pass of gemm_bf16 takes.
-inline constexpr int kMaxRowTile = 32;
-
-/// Bytes of the activations of `rows` rows as gemm_bf16 reads them.
-size_t operand_bytes(int rows, const FragmentOrder& order);
-/// x [rows, k] rounded to bfloat16, in the order of mma's other operand: [group of kMaxRowTile rows][step of all
-/// chunks][8 rows][lane][4 values].
-void pack_operand(const MatView& x, const FragmentOrder& order, void* operand, cudaStream_t stream);
+/// x [rows, k] f32 to the operand.
+void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream);
 /// Once for the current device, before its first gemm_bf16.
 void prepare_gemm_bf16(const cudaDeviceProp& device);
-/// operand: what pack_operand made of args.x. Streams each weight once for up to kMaxRowTile rows.
-void gemm_bf16(const GemmArgs& args, const void* operand, const cudaDeviceProp& device, cudaStream_t stream);
+/// x: args.x as operand. y: null, or what is written in place of args.y. Streams each weight once for up to kMaxRowTile
+/// rows.
+void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const cudaDeviceProp& device,
+               cudaStream_t stream);
 /// Most shared memory that a block of it takes on a device with bulk copies (9.0 and newer).
 inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
 /// Float32 and float16 weights: fma chains in float32, the very bits of the CPU.

@@ -21,8 +21,9 @@ struct Stream {
   const uint2* x;
   int64_t units;
   int chunks;
-  int steps;  // of a chunk
-  int rows;
+  int steps;      // of a chunk
+  int row_begin;  // of this launch; its operand starts there
+  int rows;       // end of them
 };
 
 __device__ __forceinline__ void mma(float (&c)[4], uint4 a, uint2 b) {
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Stream stream
                               num_units * tiles, chunk_words, to_next_unit, tile_words, tiles);
   wait_for_predecessor();
 
-  const int row_begin = blockIdx.y * kMaxRowTile;
+  const int row_begin = stream.row_begin + blockIdx.y * kMaxRowTile;
   const uint2* x =
       stream.x +
       (int64_t{blockIdx.y} * stream.chunks * kMaxRowTile / 8 + int64_t{chunk} * kRowTiles) * stream.steps * 32 + lane;
@@ -223,15 +224,13 @@ __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Stream stream
   }
 }
 
-__global__ void pack_operand_kernel(const float* x, int64_t stride, int rows, FragmentOrder order, int row_tiles_last,
-                                    uint2* operand) {
+__global__ void pack_operand_kernel(const float* x, int64_t stride, Operand operand) {
   launch_dependents();
   wait_for_predecessor();
-  const int group = blockIdx.y, groups = gridDim.y;
-  const int row_tiles = group + 1 < groups ? kMaxRowTile / 8 : row_tiles_last;
-  const int64_t all_steps = int64_t{order.chunks} * order.steps;
-  const int64_t count = all_steps * row_tiles * 32;
-  uint2* to = operand + group * all_steps * (kMaxRowTile / 8) * 32;
+  const FragmentOrder& order = operand.order;
+  const int group = blockIdx.y, row_tiles = operand.row_tiles(group);
+  const int64_t count = operand.all_steps() * row_tiles * 32;
+  uint2* to = operand.group(group);
   for (int64_t at = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; at < count; at += int64_t{gridDim.x} * blockDim.x) {
     const int lane = int(at % 32), tile = int(at / 32 % row_tiles);
     const int64_t step = at / 32 / row_tiles;
@@ -239,7 +238,7 @@ __global__ void pack_operand_kernel(const float* x, int64_t stride, int rows, Fr
     const int64_t begin = order.chunk_begin(chunk), end = order.chunk_begin(chunk + 1);
     const int row = group * kMaxRowTile + tile * 8 + lane / 4;
     const int64_t first = begin + step % order.steps * kStep + lane % 4 * 2;
-    const auto value = [&](int64_t i) { return row < rows && i < end ? x[row * stride + i] : 0.0f; };
+    const auto value = [&](int64_t i) { return row < operand.rows && i < end ? x[row * stride + i] : 0.0f; };
     const auto pair = [&](int64_t i) {
       const __nv_bfloat162 two = __floats2bfloat162_rn(value(i), value(i + 1));
       return *reinterpret_cast<const uint32_t*>(&two);
@@ -247,9 +246,6 @@ __global__ void pack_operand_kernel(const float* x, int64_t stride, int rows, Fr
     to[at] = uint2{pair(first), pair(first + 8)};
   }
 }
-
-int groups_of(int rows) { return (rows + kMaxRowTile - 1) / kMaxRowTile; }
-int row_tiles_of(int rows) { return (rows + 7) / 8; }
 
 /// Of a block's shared memory; devices without bulk copies need none.
 template <int kRowTiles>
@@ -275,10 +271,6 @@ void run(const Stream& stream, const Epilogue& epilogue, int groups, const cudaD
 
 }  // namespace
 
-size_t operand_bytes(int rows, const FragmentOrder& order) {
-  return size_t(groups_of(rows)) * size_t(order.chunks) * size_t(order.steps) * kMaxRowTile * kStep * 2;
-}
-
 void prepare_gemm_bf16(const cudaDeviceProp& device) {
   allow_ring<1>(device);
   allow_ring<2>(device);
@@ -286,34 +278,30 @@ void prepare_gemm_bf16(const cudaDeviceProp& device) {
   allow_ring<4>(device);
 }
 
-void pack_operand(const MatView& x, const FragmentOrder& order, void* operand, cudaStream_t stream) {
-  const int groups = groups_of(x.rows), last = row_tiles_of(x.rows - (groups - 1) * kMaxRowTile);
-  const int64_t words = int64_t{order.chunks} * order.steps * (groups > 1 ? kMaxRowTile / 8 : last) * 32;
-  launch(pack_operand_kernel, dim3(unsigned((words + 255) / 256), unsigned(groups)), dim3(256), 0, stream,
-         static_cast<const float*>(x.f32_row(0)), x.stride, int(x.rows), order, last, static_cast<uint2*>(operand));
+void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream) {
+  const int64_t words = operand.all_steps() * operand.row_tiles(0) * 32;
+  launch(pack_operand_kernel, dim3(unsigned((words + 255) / 256), unsigned(operand.groups())), dim3(256), 0, stream,
+         static_cast<const float*>(x.f32_row(0)), x.stride, operand);
 }
 
-void gemm_bf16(const GemmArgs& args, const void* operand, const cudaDeviceProp& device, cudaStream_t cuda) {
+void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const cudaDeviceProp& device,
+               cudaStream_t cuda) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
-  const FragmentOrder order = w.order();
-  const int64_t tiles_per_unit = w.pair_panels ? 2 : 1;
+  const int groups = x.groups(), full = args.x.rows / kMaxRowTile;
   Stream stream{.w = w.memory.as<const uint4>(),
-                .x = static_cast<const uint2*>(operand),
-                .units = w.tiles() / tiles_per_unit,
+                .x = x.group(0),
+                .units = w.tiles() / (w.pair_panels ? 2 : 1),
                 .chunks = w.k_chunks,
-                .steps = order.steps,
-                .rows = args.x.rows};
-  Epilogue ends = epilogue(args);
-  const int groups = groups_of(args.x.rows), full = args.x.rows / kMaxRowTile;
-  if (full > 0) {
-    stream.rows = full * kMaxRowTile;
-    run<kMaxRowTile / 8>(stream, ends, full, device, cuda);
-  }
+                .steps = x.order.steps,
+                .row_begin = 0,
+                .rows = full * kMaxRowTile};
+  const Epilogue ends = epilogue(args, y);
+  if (full > 0) run<kMaxRowTile / 8>(stream, ends, full, device, cuda);
   if (full == groups) return;
-  stream.rows = args.x.rows - full * kMaxRowTile;
-  stream.x += int64_t{full} * order.chunks * order.steps * (kMaxRowTile / 8) * 32;
-  ends.y += int64_t{full} * kMaxRowTile * ends.stride;
-  switch (row_tiles_of(stream.rows)) {
+  stream.x = x.group(full);
+  stream.row_begin = stream.rows;
+  stream.rows = args.x.rows;
+  switch (x.row_tiles(full)) {
     case 1: return run<1>(stream, ends, 1, device, cuda);
     case 2: return run<2>(stream, ends, 1, device, cuda);
     case 3: return run<3>(stream, ends, 1, device, cuda);

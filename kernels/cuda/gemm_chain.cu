@@ -66,7 +66,7 @@ void run(const GemmArgs& args, cudaStream_t stream) {
   launch(gemm_chain_kernel<W>,
          dim3(unsigned((units * 16 + kOutputs - 1) / kOutputs), unsigned((args.x.rows + kRows - 1) / kRows)),
          dim3(kOutputs), 0, stream, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.order(),
-         static_cast<const float*>(args.x.f32_row(0)), args.x.stride, int(args.x.rows), units, epilogue(args));
+         static_cast<const float*>(args.x.f32_row(0)), args.x.stride, int(args.x.rows), units, epilogue(args, {}));
 }
 
 }  // namespace

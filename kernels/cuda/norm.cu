@@ -16,53 +16,68 @@ struct Work {
   float eps;
   float* out;
   int64_t out_stride;
+  Operand operand;  // written in place of out where it has values
   int cols;
 };
 
-/// A block a row. Thread t holds columns t, t + kThreads, …; threads are added as a fixed tree.
+/// A block a row. Thread t holds columns t, t + kThreads, …; threads are added as a fixed tree. All loads of a kind are
+/// under way together.
 template <int kWarps, int kColumns>  // kColumns * kThreads >= cols
 __global__ void __launch_bounds__(kWarps * 32) norm_kernel(Work work) {
   constexpr int kThreads = kWarps * 32;
   __shared__ float shared[kWarps];
-  launch_dependents();
+  const auto load = [&](const float* from, float(&values)[kColumns]) {
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      const int c = i * kThreads + threadIdx.x;
+      values[i] = from && c < work.cols ? from[c] : 0.0f;
+    }
+  };
+  const auto each = [&](auto&& body) {
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i)
+      if (i * kThreads + int(threadIdx.x) < work.cols) body(i, i * kThreads + int(threadIdx.x));
+  };
+  float weight[kColumns], bias[kColumns];  // constant, as packed weights are
+  load(work.weight, weight);
+  load(work.bias, bias);
   wait_for_predecessor();
   float* row = work.residual + blockIdx.x * work.residual_stride;
-  const float* delta = work.delta + blockIdx.x * work.delta_stride;
   float x[kColumns], sum = 0.0f, squares = 0.0f;
+  load(row, x);
+  launch_dependents();  // not before: the next product's weights would take the memory from these rows
+  if (work.delta) {
+    float add[kColumns], add_bias[kColumns];
+    load(work.delta + blockIdx.x * work.delta_stride, add);
+    load(work.delta_bias, add_bias);
+    each([&](int i, int c) {
+      if (work.delta_bias) add[i] += add_bias[i];
+      row[c] = x[i] += add[i];
+    });
+  }
+  if (!work.out && !work.operand.values) return;
 #pragma unroll
   for (int i = 0; i < kColumns; ++i) {
-    const int c = i * kThreads + threadIdx.x;
-    if (c >= work.cols) break;
-    x[i] = row[c];
-    if (work.delta) {
-      float add = delta[c];
-      if (work.delta_bias) add += work.delta_bias[c];
-      row[c] = x[i] += add;
-    }
     sum += x[i];
     squares += x[i] * x[i];
   }
-  if (!work.out) return;
   float mean = 0.0f;
   if (work.layer) {
     mean = over_block<kWarps>(sum, shared, Plus{}) / float(work.cols);
     squares = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) {
-      if (i * kThreads + int(threadIdx.x) >= work.cols) break;
-      squares += (x[i] - mean) * (x[i] - mean);
-    }
+    each([&](int i, int) { squares += (x[i] - mean) * (x[i] - mean); });
   }
   const float variance = over_block<kWarps>(squares, shared, Plus{}) / float(work.cols);
   const float scale = 1.0f / sqrtf(variance + work.eps);
   float* out = work.out + blockIdx.x * work.out_stride;
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i) {
-    const int c = i * kThreads + threadIdx.x;
-    if (c >= work.cols) break;
-    const float y = (x[i] - mean) * scale * work.weight[c];
-    out[c] = work.bias ? y + work.bias[c] : y;
-  }
+  each([&](int i, int c) {
+    float y = (x[i] - mean) * scale * weight[i];
+    if (work.bias) y += bias[i];
+    if (work.operand.values)
+      work.operand.put(int(blockIdx.x), c, y);
+    else
+      out[c] = y;
+  });
 }
 
 template <int kWarps, int kColumns>
@@ -72,7 +87,7 @@ void run(const Work& work, int rows, cudaStream_t stream) {
 
 }  // namespace
 
-void norm(const NormArgs& args, cudaStream_t stream) {
+void norm(const NormArgs& args, const Operand& operand, cudaStream_t stream) {
   const Work work{.layer = args.kind == NormKind::layer,
                   .residual = args.residual.f32_row(0),
                   .residual_stride = args.residual.stride,
@@ -84,9 +99,11 @@ void norm(const NormArgs& args, cudaStream_t stream) {
                   .eps = args.eps,
                   .out = args.out.f32_row(0),
                   .out_stride = args.out.stride,
+                  .operand = operand,
                   .cols = args.residual.cols};
   const int rows = args.residual.rows;
   if (work.cols <= 2048) return run<8, 8>(work, rows, stream);
+  if (work.cols <= 4096) return run<16, 8>(work, rows, stream);
   if (work.cols <= 8192) return run<32, 8>(work, rows, stream);
   run<32, 32>(work, rows, stream);
 }

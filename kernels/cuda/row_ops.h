@@ -2,15 +2,19 @@
 // Ops that work on rows of activations. Contracts: Backend; spans lie in device memory.
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/operand.h"
 #include "kernels/op_args.h"
 
 namespace paceline::cuda {
 
 inline constexpr int kMaxNormCols = 32768;
-void norm(const NormArgs& args, cudaStream_t stream);
+/// operand: null, or what is written in place of args.out.
+void norm(const NormArgs& args, const Operand& operand, cudaStream_t stream);
 void gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
 /// factors: [max position + 1][rotary_dim / 2] of {cos, sin}, made by rope_factors; inv_freq is not looked at.
 void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream);
+/// Both in one pass: the last heads of rope.x are those of store.k; they are rotated on their way into the pages.
+void rope_store(const RopeArgs& rope, const float2* factors, const StoreKvArgs& store, cudaStream_t stream);
 /// Positions [0, count) of the table; inv_freq: [half] in device memory.
 void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
                   cudaStream_t stream);

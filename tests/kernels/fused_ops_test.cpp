@@ -127,6 +127,45 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
   }
 }
 
+TEST_P(FusedOps, ReadersGetTheSameBits) {
+  const int heads = 4, dim = 32, width = heads * dim;
+  const StoredMatrix gate(width, 96, DType::bf16, 1), up(width, 96, DType::bf16, 2), last(40, width, DType::bf16, 3);
+  const HostWeight parts[] = {gate.host(), up.host()}, last_part = last.host();
+  const Weight gate_up = backend().pack(parts, {.pair_panels = true}), down = backend().pack({&last_part, 1}, {});
+  for (const int m : {1, 6, 32, 33, 70}) {
+    const std::vector<int32_t> block = {2, 0, 1, 3, 4};
+    std::vector<int32_t> slot, kv_len;
+    for (int p = 0; p < m; ++p) slot.push_back(block[size_t(p / 16)] * 16 + p % 16), kv_len.push_back(p + 1);
+    PagedKv kv(backend(), 5, 16, heads, dim, dim, DType::f32);
+    GuardedRows k(backend(), m, width, random_values(size_t(m * width), 4));
+    backend().store_kv({.k = k.view(), .v = k.view(), .slot = slot, .kv = kv.view()});
+    const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = m, .block_begin = 0}};
+    GuardedRows x(backend(), m, 96, random_values(size_t(m * 96), 5));
+    std::vector<float> got[2][2];
+    for (const bool with_reader : {false, true}) {
+      const PackedWeight* const reader = with_reader ? down.get() : nullptr;
+      GuardedRows hidden(backend(), m, width), attended(backend(), m, width), a(backend(), m, 40), b(backend(), m, 40);
+      backend().gemm({.x = x.view(), .w = gate_up.get(), .y = hidden.view(), .glu = true, .reader = reader});
+      backend().gemm({.x = hidden.view(), .w = down.get(), .y = a.view()});
+      backend().attention({.q = k.view(),
+                           .out = attended.view(),
+                           .num_heads = heads,
+                           .scale = 0.2f,
+                           .seqs = seqs,
+                           .kv_len = kv_len,
+                           .block = block,
+                           .kv = kv.view(),
+                           .reader = reader});
+      backend().gemm({.x = attended.view(), .w = down.get(), .y = b.view()});
+      got[with_reader][0] = a.read();
+      got[with_reader][1] = b.read();
+      hidden.read();
+      attended.read();
+    }
+    for (const int op : {0, 1}) EXPECT_TRUE(same_bits(got[0][op], got[1][op])) << "rows " << m << " op " << op;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, FusedOps, testing::ValuesIn(kDevices), device_name);
 
 }  // namespace
