@@ -1,9 +1,13 @@
 #include "experiments/config.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "engine/comm/nccl_comm.h"
 #include "experiments/config_schema.h"
 #include "experiments/results.h"
+#include "kernels/cuda/cuda_backend.h"
 
 namespace paceline {
 
@@ -94,10 +98,19 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
                     speculation.num_speculative_tokens + 1)};
   }
   const EngineConfig& engine = config.engine;
-  if (engine.backend == "cuda" && engine.parallel.tp * engine.parallel.pp > 1) {
+  const int num_ranks = engine.parallel.tp * engine.parallel.pp;
+  if (engine.backend == "cuda" && num_ranks > std::max(1, num_cuda_devices())) {
     return ConfigConflict{"engine.backend",
                           {"engine.backend", "engine.parallel.tp", "engine.parallel.pp"},
-                          "the CUDA backend runs one rank in this version: use tp 1 and pp 1, or backend cpu"};
+                          fmt::format("tp {} x pp {} takes a CUDA device for each rank, found {}: use fewer ranks, or "
+                                      "backend cpu",
+                                      engine.parallel.tp, engine.parallel.pp, num_cuda_devices())};
+  }
+  if (engine.backend == "cuda" && num_ranks > 1 && !has_nccl()) {
+    return ConfigConflict{"engine.backend",
+                          {"engine.backend", "engine.parallel.tp", "engine.parallel.pp"},
+                          "several ranks on GPUs need NCCL, and this build has none: install libnccl-dev and build "
+                          "again, or use tp 1 and pp 1"};
   }
   if (engine.numerics == Numerics::fast) {
     return ConfigConflict{

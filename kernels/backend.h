@@ -9,6 +9,7 @@
 // rows, batch mix, chunking, page placement or thread count, nor, for TP 1, 2, 4, 8, on the rank count, nor
 // on the instruction set.
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -82,10 +83,17 @@ std::vector<float> download_rows(Backend& backend, const MatView& rows, int64_t 
 enum class Isa : uint8_t { scalar, avx2, avx512, avx512_bf16 };
 inline constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
+/// What a device that works together with others looks at while it waits.
+struct PeerWatch {
+  const std::atomic<bool>* failed = nullptr;  // set: give up. null: no peers
+  double timeout_s = 60.0;                    // longest wait
+};
+
 struct BackendOptions {
   int threads = 1;       // workers of a CPU device, the calling thread included
   bool may_spin = true;  // false when the process owns more threads than cores: waits go to futex at once
-  int isa = -1;          // -1: the best this machine has; else an Isa (tests)
+  PeerWatch peers{};
+  int isa = -1;  // -1: the best this machine has; else an Isa (tests)
 };
 
 /// device: "cpu" or "cuda:N". Throws Error(device) with the reason when there is no such device.

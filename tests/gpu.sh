@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What needs a GPU: op, strict and golden tests on cuda:0, memcheck over the ops, and one experiment there. Prints a
-# table last; exit code 1 when anything failed. Run it in the root of the tree.
+# What needs GPUs: op, strict and golden tests, ranks on two devices or more, sanitizers over the ops, and one experiment
+# over all placements that the machine has room for. Prints a table last; exit code 1 when anything failed. Run it in the
+# root of the tree.
 #
 #   tests/gpu.sh [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
 set -uo pipefail
@@ -22,12 +23,13 @@ summary() { grep -aE '^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tes
 step ops "$bin/test_kernels" --gtest_filter='*cuda*'
 step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
+step nccl "$bin/test_engine_comm" --gtest_filter='NcclComm.*'
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck synccheck; do
     step "ops_$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$bin/test_kernels" --gtest_filter='*cuda*'
   done
 fi
-step ngram_and_draft "$bin/runexp" configs/ngram_tp2.json --profile quick --only 'tp==1 && pp==1' \
+step ngram_and_draft "$bin/runexp" configs/ngram_tp2.json --profile quick \
   --set engine.backend=cuda --results "$logs/results" --ui plain
 
 printf '%s\n' "${table[@]}"

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "engine/comm/nccl_comm.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
@@ -37,8 +38,14 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
     run_on_all([this](Rank& rank) {
       const auto& devices = options_.placement.devices;
       const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
-      rank.backend = make_backend(
-          device, {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .isa = options_.isa});
+      const bool alone = num_ranks() == 1;
+      rank.backend =
+          make_backend(device, {.threads = options_.threads_per_rank,
+                                .may_spin = !oversubscribed_,
+                                .peers = {.failed = alone ? nullptr : &failed_, .timeout_s = options_.timeout_s},
+                                .isa = options_.isa});
+      if (!alone && device != "cpu")
+        rank.world = make_nccl_comm(std::move(rank.world), *rank.backend, options_.timeout_s);
       rank.shards = rank.world->split(rank.stage, rank.shard);
     });
   } catch (...) {

@@ -12,6 +12,7 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/comm/deadline_wait.h"
+#include "kernels/math/tree_sum.h"
 
 namespace paceline {
 namespace {
@@ -57,16 +58,6 @@ struct Group {
   std::map<std::pair<uint32_t, int>, std::weak_ptr<Group>> children;  // (sequence number of the split, color)
 };
 
-/// Adds the parts along the rank tree: level by level, neighbours in pairs, an odd one out moves up unchanged.
-float tree_sum(float* part, int count) {
-  while (count > 1) {
-    int kept = 0;
-    for (int i = 0; i < count; i += 2) part[kept++] = i + 1 < count ? part[i] + part[i + 1] : part[i];
-    count = kept;
-  }
-  return part[0];
-}
-
 class ThreadComm final : public Communicator {
  public:
   ThreadComm(std::shared_ptr<Group> group, int rank)
@@ -96,7 +87,7 @@ class ThreadComm final : public Communicator {
         std::vector<float> part(parts.size());
         for (int col = 0; col < x.cols; ++col) {
           for (size_t peer = 0; peer < parts.size(); ++peer) part[peer] = parts[peer][base + col];
-          out[col] = tree_sum(part.data(), size());
+          out[col] = math::tree_sum(part.data(), size());
         }
       }
     }

@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <chrono>
 #include <unordered_map>
 #include <vector>
 
@@ -44,7 +45,8 @@ class CudaBackend final : public Backend {
   CudaBackend(int device, const BackendOptions& options)
       : device_((check(cudaSetDevice(device), "cudaSetDevice"), device)),
         staging_(stream_.stream),
-        pool_(options.threads, options.may_spin) {
+        pool_(options.threads, options.may_spin),
+        peers_(options.peers) {
     check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
     if (properties_.major < 8)
       fail(ExitCode::device, "device cuda:{}: {} has compute capability {}.{}; 8.0 or newer is needed", device,
@@ -57,6 +59,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
 
   std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
+  CudaStream shared_stream() const { return {.device = device_, .stream = stream_.stream}; }
 
   void* alloc(size_t bytes) override {
     use();
@@ -69,13 +72,17 @@ class CudaBackend final : public Backend {
   void free(void* data) noexcept override {
     const auto found = buffers_.find(data);
     if (found == buffers_.end()) return;
-    cudaStreamSynchronize(stream());
     buffer_bytes_ -= found->second.bytes();
+    try {
+      sync();
+    } catch (...) {  // a peer failed, and kernels that wait for it may still use this memory: it goes with the backend
+      return;
+    }
     buffers_.erase(found);
   }
   void upload(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
-  void sync() override { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+  void sync() override;
 
   Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
 
@@ -163,6 +170,7 @@ class CudaBackend final : public Backend {
   Stream stream_;
   cuda::StagingRing staging_;
   ThreadPool pool_;
+  const PeerWatch peers_;
   std::unordered_map<void*, DeviceMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
@@ -223,6 +231,19 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   }
   sync();
   return weight;
+}
+
+void CudaBackend::sync() {
+  if (!peers_.failed) return check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
+  const auto start = std::chrono::steady_clock::now();
+  for (cudaError_t status = cudaStreamQuery(stream()); status != cudaSuccess; status = cudaStreamQuery(stream())) {
+    if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
+    if (peers_.failed->load(std::memory_order_acquire))
+      fail(ExitCode::comm, "device cuda:{}: given up, as another rank failed", device_);
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > peers_.timeout_s)
+      fail(ExitCode::comm, "device cuda:{}: its work did not end within {} s; a rank is dead or hangs", device_,
+           peers_.timeout_s);
+  }
 }
 
 cuda::Operand CudaBackend::make_operand(const PackedWeight& w, int rows) {
@@ -475,6 +496,11 @@ void check_device(int device) {
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options) {
   check_device(device);
   return std::make_unique<CudaBackend>(device, options);
+}
+
+CudaStream cuda_stream(Backend& backend) {
+  const auto* const cuda = dynamic_cast<CudaBackend*>(&backend);
+  return cuda ? cuda->shared_stream() : CudaStream{};
 }
 
 size_t cuda_free_bytes(int device) {

@@ -5,10 +5,20 @@
 
 #include "kernels/backend.h"
 
+struct CUstream_st;  // what a cudaStream_t points to
+
 namespace paceline {
 
 /// Throws Error(device) when the build or the machine has no such device.
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options);
+
+/// A device's stream, for what else works on the memory of its backend.
+struct CudaStream {
+  int device = 0;
+  CUstream_st* stream = nullptr;
+};
+/// Of a CUDA backend; null of any other.
+CudaStream cuda_stream(Backend& backend);
 
 /// Visible CUDA devices; 0 without CUDA.
 int num_cuda_devices();

@@ -16,6 +16,7 @@ namespace {
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions&) { fail_without_cuda(device); }
 size_t cuda_free_bytes(int device) { fail_without_cuda(device); }
 
+CudaStream cuda_stream(Backend&) { return {}; }
 int num_cuda_devices() { return 0; }
 
 }  // namespace paceline

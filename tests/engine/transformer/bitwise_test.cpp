@@ -1,5 +1,7 @@
 // One row, one result: the logits of a position have the same bits however the position is computed.
 
+#include "engine/comm/nccl_comm.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "model_rig.h"
 
 namespace paceline {
@@ -246,6 +248,32 @@ TEST_P(Bitwise, DeferredRows) {
     ASSERT_EQ(logits.size(), size_t(5 * vocab));
     logits.resize(size_t(3 * vocab));
     EXPECT_EQ(first_difference(reference(), kCached, logits, vocab), -1) << "tp " << tp << " pp " << pp;
+  }
+}
+
+// GPUs among themselves: their bits are not the CPU's.
+TEST_P(Bitwise, RanksOnCuda) {
+  if (num_cuda_devices() < 2 || !has_nccl()) GTEST_SKIP() << "fewer than two CUDA devices, or no NCCL here";
+  std::vector<float> want;
+  std::vector<std::pair<int, int>> all = GetParam().ranks;
+  all.insert(all.begin(), {1, 1});
+  for (const auto& [tp, pp] : all) {
+    if (tp * pp > num_cuda_devices()) continue;
+    ModelRigOptions options = rig_options();
+    options.tp = tp;
+    options.pp = pp;
+    options.device = "cuda";
+    ModelRig rig(options);
+    const auto tokens = text(rig);
+    const int length = int(tokens.size());
+    if (want.empty()) {
+      want = rig.run({{tokens, rig.pages(length), 0, length}});
+      continue;
+    }
+    for (int begin = 0; begin < length; begin += 23) {
+      const auto logits = rig.run({{tokens, rig.pages(length), begin, std::min(length, begin + 23)}});
+      EXPECT_EQ(first_difference(want, begin, logits, rig.spec().vocab_size), -1) << "tp " << tp << " pp " << pp;
+    }
   }
 }
 

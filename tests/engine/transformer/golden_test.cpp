@@ -61,7 +61,7 @@ TEST_P(Golden, LogitsAndGreedyText) {
 
 TEST_P(Golden, LogitsAndGreedyTextOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
-  check_golden({.folder = "tests/data/" + GetParam(), .device = "cuda:0"});
+  check_golden({.folder = "tests/data/" + GetParam(), .device = "cuda"});
 }
 
 class TrainedGolden : public testing::TestWithParam<std::string> {};
@@ -86,7 +86,7 @@ TEST_P(TrainedGolden, GreedyTextOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
   const nlohmann::json golden = read_json("tests/data/models_golden.json").at(GetParam());
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    ModelRig rig({.folder = "configs/models/" + GetParam(), .dtype = dtype, .device = "cuda:0"});
+    ModelRig rig({.folder = "configs/models/" + GetParam(), .dtype = dtype, .device = "cuda"});
     for (const auto& entry : golden["cases"]) {
       const auto text = entry["greedy"].get<std::vector<int32_t>>();
       EXPECT_EQ(greedy(rig, entry["prompt_ids"].get<std::vector<int32_t>>(), int(text.size()), 50), text)

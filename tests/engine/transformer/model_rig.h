@@ -29,8 +29,15 @@ struct ModelRigOptions {
   int isa = -1;
   int num_blocks = 96;
   std::optional<DType> dtype;  // of the weights; else the checkpoint's
-  std::string device = "cpu";  // of every rank
+  std::string device = "cpu";  // or "cuda": rank i on cuda:i
 };
+
+inline std::vector<std::string> rank_devices(const ModelRigOptions& options) {
+  std::vector<std::string> devices;
+  for (int rank = 0; rank < options.tp * options.pp; ++rank)
+    devices.push_back(options.device == "cpu" ? "cpu" : fmt::format("{}:{}", options.device, rank));
+  return devices;
+}
 
 /// Positions [begin, end) of a text whose earlier positions lie in `pages` already.
 struct Piece {
@@ -44,9 +51,7 @@ class ModelRig {
  public:
   explicit ModelRig(const ModelRigOptions& options)
       : options_(options),
-        team_({.placement = {.devices = std::vector<std::string>(size_t(options.tp * options.pp), options.device),
-                             .tp = options.tp,
-                             .pp = options.pp},
+        team_({.placement = {.devices = rank_devices(options), .tp = options.tp, .pp = options.pp},
                .threads_per_rank = options.threads,
                .timeout_s = 60.0,
                .isa = options.isa}),

@@ -1,0 +1,267 @@
+#include "engine/comm/nccl_comm.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <nccl.h>
+
+#include <spdlog/spdlog.h>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/push_sum.h"
+#include "kernels/cuda/sum_parts.h"
+
+namespace paceline {
+namespace {
+
+using cuda::DeviceMemory;
+
+/// Memory of the host that devices see.
+struct GiveUpFlag {
+  int* value = nullptr;
+  GiveUpFlag() {
+    cuda::check(cudaHostAlloc(&value, sizeof(int), cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc");
+    *value = 0;
+  }
+  ~GiveUpFlag() { cudaFreeHost(value); }
+  GiveUpFlag(const GiveUpFlag&) = delete;
+};
+
+/// What one rank has opened: its communicators of all groups. Any thread may abort.
+class Opened {
+ public:
+  const int* given_up() const { return given_up_.value; }
+
+  void add(ncclComm_t comm) {
+    const std::lock_guard lock(mutex_);
+    comms_.push_back(comm);
+  }
+  void close(ncclComm_t comm) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (ncclComm_t& open : comms_)
+      if (open == comm) ncclCommDestroy(std::exchange(open, nullptr));
+  }
+  void abort() noexcept {
+    const std::lock_guard lock(mutex_);
+    std::atomic_ref<int>(*given_up_.value).store(1);
+    for (ncclComm_t& open : comms_)
+      if (open) ncclCommAbort(std::exchange(open, nullptr));
+    aborted_ = true;
+  }
+  bool aborted() const {
+    const std::lock_guard lock(mutex_);
+    return aborted_;
+  }
+  /// How the last call on `comm` goes; ncclInvalidUsage after abort().
+  ncclResult_t state(ncclComm_t comm) const {
+    const std::lock_guard lock(mutex_);
+    ncclResult_t state = ncclInvalidUsage;
+    if (!aborted_) ncclCommGetAsyncError(comm, &state);
+    return state;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<ncclComm_t> comms_;
+  bool aborted_ = false;
+  GiveUpFlag given_up_;
+};
+
+/// The rooms of all ranks; null where two devices cannot write to each other's memory.
+class Pushers {
+ public:
+  static std::unique_ptr<Pushers> join(Communicator& control, const CudaStream& stream, const int* given_up) {
+    if (control.size() > cuda::kMostPushers) return nullptr;
+    struct Entry {
+      int device = 0;
+      const std::shared_ptr<cuda::PushRoom>* room = nullptr;
+    };
+    const auto mine = std::make_shared<cuda::PushRoom>(stream.stream);
+    const Entry entry{stream.device, &mine};
+    const std::vector<Entry> all = exchange(control, entry);
+    bool reaches_all = true;
+    for (const Entry& peer : all) {
+      int can = peer.device != stream.device;
+      if (can) cuda::check(cudaDeviceCanAccessPeer(&can, stream.device, peer.device), "cudaDeviceCanAccessPeer");
+      reaches_all = reaches_all && (can || peer.room == entry.room);
+    }
+    auto pushers = std::make_unique<Pushers>();
+    for (const Entry& peer : all) {
+      pushers->rooms_.push_back(*peer.room);
+      pushers->group_.room[pushers->rooms_.size() - 1] = (*peer.room)->parts();
+      if (!reaches_all || peer.device == stream.device) continue;
+      const cudaError_t status = cudaDeviceEnablePeerAccess(peer.device, 0);
+      if (status == cudaErrorPeerAccessAlreadyEnabled)
+        cudaGetLastError();
+      else
+        cuda::check(status, "cudaDeviceEnablePeerAccess");
+    }
+    pushers->group_.rank = control.rank();
+    pushers->group_.size = control.size();
+    pushers->group_.given_up = given_up;
+    bool all_reach = true;  // also: nobody's entry goes before all have read it
+    for (const int reaches : exchange(control, int(reaches_all))) all_reach = all_reach && reaches != 0;
+    return all_reach ? std::move(pushers) : nullptr;
+  }
+
+  void sum(const MatView& x, int64_t count, cudaStream_t stream) {
+    cuda::push_sum(x.f32_row(0), count, ++message_, group_, stream);
+  }
+
+ private:
+  template <class T>
+  static std::vector<T> exchange(Communicator& control, const T& mine) {
+    std::vector<T> all(size_t(control.size()));
+    for (int root = 0; root < control.size(); ++root) {
+      std::vector<std::byte> message(sizeof(T));
+      std::memcpy(message.data(), &mine, sizeof(T));
+      control.broadcast(message, root);
+      std::memcpy(&all[size_t(root)], message.data(), sizeof(T));
+    }
+    return all;
+  }
+
+  std::vector<std::shared_ptr<cuda::PushRoom>> rooms_;  // peers may still write where a rank has left
+  cuda::PushGroup group_;
+  uint32_t message_ = 0;
+};
+
+class NcclComm final : public Communicator {
+ public:
+  NcclComm(std::unique_ptr<Communicator> control, CudaStream stream, double timeout_s, std::shared_ptr<Opened> opened)
+      : control_(std::move(control)), stream_(stream), timeout_s_(timeout_s), opened_(std::move(opened)) {
+    if (size() == 1) return;
+    PACELINE_CHECK(size() <= cuda::kMaxParts, "{} ranks, at most {}", size(), cuda::kMaxParts);
+    cuda::check(cudaSetDevice(stream_.device), "cudaSetDevice");
+    ncclUniqueId id{};
+    if (rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    std::vector<std::byte> message(sizeof(id));
+    std::memcpy(message.data(), &id, sizeof(id));
+    control_->broadcast(message, 0);
+    std::memcpy(&id, message.data(), sizeof(id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;  // a rank that stays away must not hold this thread inside NCCL
+    const ncclResult_t begun = ncclCommInitRankConfig(&comm_, size(), id, rank(), &config);
+    if (comm_) opened_->add(comm_);
+    check(begun, "ncclCommInitRankConfig");
+    pushers_ = Pushers::join(*control_, stream_, opened_->given_up());
+    if (!pushers_ && rank() == 0)
+      spdlog::warn(
+          "GPUs do not reach each other's memory (is NCCL_P2P_DISABLE set, or a switch between them?): sums go "
+          "through NCCL");
+  }
+  ~NcclComm() override {
+    if (comm_) opened_->close(comm_);
+  }
+
+  int rank() const override { return control_->rank(); }
+  int size() const override { return control_->size(); }
+
+  void all_reduce(const MatView& x) override {
+    if (size() == 1 || x.rows == 0) return;
+    const size_t count = begin("all_reduce", x);
+    if (pushers_ && int64_t(count) <= cuda::kPushFloats) return pushers_->sum(x, int64_t(count), stream_.stream);
+    float* const parts = room(count * size_t(size()));
+    check(ncclAllGather(x.data, parts, count, ncclFloat32, comm_, stream_.stream), "ncclAllGather");
+    cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), stream_.stream);
+  }
+
+  void gather_columns(const MatView& part, const MatView& out, int root) override {
+    if (part.rows == 0) return;
+    const size_t count = begin("gather_columns", part);
+    const bool gathers = rank() == root;
+    float* const parts = gathers ? room(count * size_t(size())) : nullptr;
+    check(ncclGroupStart(), "ncclGroupStart");
+    if (!gathers) check(ncclSend(part.data, count, ncclFloat32, root, comm_, stream_.stream), "ncclSend");
+    for (int peer = 0; gathers && peer < size(); ++peer)
+      if (peer != root)
+        check(ncclRecv(parts + count * size_t(peer), count, ncclFloat32, peer, comm_, stream_.stream), "ncclRecv");
+    check(ncclGroupEnd(), "ncclGroupEnd");
+    const size_t row_bytes = size_t(part.cols) * sizeof(float);
+    for (int peer = 0; gathers && peer < size(); ++peer)
+      cuda::check(cudaMemcpy2DAsync(out.f32_row(0) + int64_t{peer} * part.cols, size_t(out.stride) * sizeof(float),
+                                    peer == root ? part.f32_row(0) : parts + count * size_t(peer), row_bytes, row_bytes,
+                                    size_t(part.rows), cudaMemcpyDeviceToDevice, stream_.stream),
+                  "cudaMemcpy2DAsync");
+  }
+
+  void send(const MatView& x, int peer) override {
+    const size_t count = begin("send", x);
+    check(ncclSend(x.data, count, ncclFloat32, peer, comm_, stream_.stream), "ncclSend");
+  }
+  void recv(const MatView& x, int peer) override {
+    const size_t count = begin("recv", x);
+    check(ncclRecv(x.data, count, ncclFloat32, peer, comm_, stream_.stream), "ncclRecv");
+  }
+
+  void broadcast(std::vector<std::byte>& message, int root) override { control_->broadcast(message, root); }
+  void barrier() override { control_->barrier(); }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return std::make_unique<NcclComm>(control_->split(color, key), stream_, timeout_s_, opened_);
+  }
+  void abort(const std::string& reason) noexcept override {
+    control_->abort(reason);
+    opened_->abort();
+  }
+  CommStats stats() const override {
+    CommStats stats = control_->stats();
+    stats.collectives += collectives_;
+    stats.bytes += bytes_;
+    return stats;
+  }
+
+ private:
+  /// Waits until NCCL has taken the call.
+  void check(ncclResult_t status, const char* what) const {
+    const auto start = std::chrono::steady_clock::now();
+    for (; status == ncclInProgress; status = opened_->state(comm_))
+      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > timeout_s_)
+        fail(ExitCode::comm, "rank {}: {} waited {} s; a rank is dead or hangs", rank(), what, timeout_s_);
+    if (status == ncclSuccess) return;
+    if (opened_->aborted()) fail(ExitCode::comm, "rank {}: {} given up: another rank failed", rank(), what);
+    fail(ExitCode::comm, "rank {}: {} failed: {} ({})", rank(), what, ncclGetErrorString(status),
+         ncclGetLastError(nullptr));
+  }
+  /// Floats of x.
+  size_t begin(const char* what, const MatView& x) {
+    PACELINE_CHECK(x.stride == x.cols, "{}: rows of {} floats, {} apart", what, x.cols, x.stride);
+    if (opened_->aborted()) fail(ExitCode::comm, "rank {}: {} given up: another rank failed", rank(), what);
+    cuda::check(cudaSetDevice(stream_.device), "cudaSetDevice");
+    const size_t count = size_t(x.rows) * size_t(x.cols);
+    ++collectives_;
+    bytes_ += count * sizeof(float);
+    return count;
+  }
+  float* room(size_t floats) {
+    if (parts_.bytes() < floats * sizeof(float)) {
+      cuda::check(cudaStreamSynchronize(stream_.stream), "cudaStreamSynchronize");
+      parts_ = DeviceMemory();
+      parts_ = DeviceMemory(floats * sizeof(float), stream_.stream);
+    }
+    return parts_.as<float>();
+  }
+
+  std::unique_ptr<Communicator> control_;
+  CudaStream stream_;
+  double timeout_s_;
+  std::shared_ptr<Opened> opened_;
+  std::unique_ptr<Pushers> pushers_;
+  ncclComm_t comm_ = nullptr;
+  DeviceMemory parts_;  // of all ranks
+  uint64_t collectives_ = 0, bytes_ = 0;
+};
+
+}  // namespace
+
+bool has_nccl() { return true; }
+
+std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator> control, Backend& backend,
+                                             double timeout_s) {
+  const CudaStream stream = cuda_stream(backend);
+  if (!stream.stream) fail(ExitCode::device, "device {}: NCCL joins CUDA devices only", backend.describe());
+  return std::make_unique<NcclComm>(std::move(control), stream, timeout_s, std::make_shared<Opened>());
+}
+
+}  // namespace paceline

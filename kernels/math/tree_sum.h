@@ -1,0 +1,18 @@
+#pragma once
+// The sum over ranks (docs/numerics.md).
+
+#include "kernels/math/elementary.h"
+
+namespace paceline::math {
+
+/// Adds part[0 … count) level by level: neighbours in pairs, an odd one out moves up unchanged. Overwrites `part`.
+PACELINE_MATH float tree_sum(float* part, int count) {
+  while (count > 1) {
+    int kept = 0;
+    for (int i = 0; i < count; i += 2) part[kept++] = i + 1 < count ? part[i] + part[i + 1] : part[i];
+    count = kept;
+  }
+  return part[0];
+}
+
+}  // namespace paceline::math
