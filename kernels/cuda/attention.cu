@@ -41,16 +41,30 @@ struct Work {
   }
 };
 
+template <class T, int kCount>
+struct alignas(kCount * sizeof(T)) Pack {
+  T value[kCount];
+};
+
+/// A query head of a row; its keys in the chunk.
+struct Line {
+  int row = 0;
+  int head = 0;
+  int32_t begin = 0, end = 0;
+
+  __device__ Line of_lane(int lane) const {
+    return {__shfl_sync(0xffffffffu, row, lane), __shfl_sync(0xffffffffu, head, lane),
+            __shfl_sync(0xffffffffu, begin, lane), __shfl_sync(0xffffffffu, end, lane)};
+  }
+};
+
 /// kSteps values of a row of `dim`, from `first` on; zeros beyond it. aligned: rows start at multiples of kSteps
 /// values.
 template <class T, int kSteps>
 __device__ __forceinline__ void load_dims(const T* row, int first, int dim, bool aligned, float (&out)[kSteps]) {
-  struct alignas(kSteps * sizeof(T)) Pack {
-    T value[kSteps];
-  };
   if (aligned) {
-    Pack pack{};
-    if (first < dim) pack = *reinterpret_cast<const Pack*>(row + first);
+    Pack<T, kSteps> pack{};
+    if (first < dim) pack = *reinterpret_cast<const Pack<T, kSteps>*>(row + first);
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) out[s] = first < dim ? widen(pack.value[s]) : 0.0f;
   } else {
@@ -88,11 +102,12 @@ __device__ __forceinline__ float over_keys(float x, Combine combine) {
 /// dimensions, and takes kLines lines at a time; a lane then holds the score of one key for one line. The warps' parts
 /// are added in order.
 template <class T, int kSteps>  // kSteps * 32 >= k_dim, v_dim
-__global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
+// two blocks an SM: one more chunk than SMs must not cost a second round
+__global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk_kernel(Work work) {
   constexpr int L = kLines;
   static_assert(kWarpKeys * L == 32);
   __shared__ float largest_of[kWarps][L], sum_of[kWarps][L];
-  __shared__ float part[kWarps][L][kSteps * 32];
+  __shared__ __align__(32) float weights_of[kWarps][32], part[kWarps][L][kSteps * 32];
   wait_for_predecessor();
   const LineTile tile = work.plan.tile[blockIdx.x];
   const int kv_head = blockIdx.y, chunk = blockIdx.z;
@@ -108,12 +123,19 @@ __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
   const int32_t last = min(over_warp(my_len, Most{}), chunk_begin + kDeviceChunk);
   const int32_t first = -over_warp(-my_first, Most{});
   if (first >= last) return;
+  // lane i: line i of the tile
+  const int row_of_tile = (tile.first_line + lane) / work.group;
+  const int head_of_group = tile.first_line + lane - row_of_tile * work.group;
+  const int32_t len = __shfl_sync(0xffffffffu, my_len, (tile.first_row + row_of_tile - first_row) % 32);
+  Line mine{.row = tile.first_row + row_of_tile,
+            .head = kv_head * work.group + head_of_group - work.head_offset,
+            .begin = max(work.first_key(len), chunk_begin),
+            .end = min(len, chunk_begin + kDeviceChunk)};
+  if (lane >= tile.num_lines || mine.head < 0 || mine.head >= work.num_heads) mine = {};
   const auto load_q = [&](int line, float(&q)[kSteps]) {
-    const int row = tile.first_row + line / work.group;
-    const int head = kv_head * work.group + line % work.group - work.head_offset;
-    const bool real = line < tile.first_line + tile.num_lines && head >= 0 && head < work.num_heads;
-    load_dims(work.q + (real ? row * work.q_stride + int64_t{head} * work.k_dim : 0), first_dim, work.k_dim,
-              work.q_aligned, q);
+    const Line of = mine.of_lane(line % 32);
+    load_dims(work.q + of.row * work.q_stride + int64_t{of.head} * work.k_dim, first_dim, work.k_dim, work.q_aligned,
+              q);
   };
   const int64_t position =
       (int64_t{page} * work.num_kv_heads + kv_head) * work.block_size + warp_begin % work.block_size;
@@ -124,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
       load_dims(static_cast<const T*>(work.k) + (position + a) * work.k_dim, first_dim, work.k_dim,
                 work.k_dim % kSteps == 0, key[a]);
 #pragma unroll
-  for (int l = 0; l < L; ++l) load_q(tile.first_line + l, q[l]);
+  for (int l = 0; l < L; ++l) load_q(l, q[l]);
 #pragma unroll
   for (int a = 0; a < kWarpKeys; ++a)
     if (warp_begin + a >= first && warp_begin + a < last)
@@ -143,18 +165,13 @@ __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
         for (int s = 0; s < kSteps; ++s) score = __fmaf_rn(q[l][s] * work.scale, key[a][s], score);
         scores[a * L + l] = score;
       }
+    if (done + L < tile.num_lines)  // of the next lines
 #pragma unroll
-    for (int l = 0; l < L; ++l) load_q(tile.first_line + done + L + l, q[l]);  // of the next lines
+      for (int l = 0; l < L; ++l) load_q(done + L + l, q[l]);
     const float score = sum_for_lane(scores);
-    const int my_line = done + lane % L, line = tile.first_line + my_line;
-    const int my_row = tile.first_row + line / work.group;
-    const int my_head = kv_head * work.group + line % work.group - work.head_offset;
-    const bool real = my_line < tile.num_lines && my_head >= 0 && my_head < work.num_heads;
-    const int32_t len = __shfl_sync(0xffffffffu, my_len, (my_row - first_row) % 32);
-    const int32_t begin = max(work.first_key(len), chunk_begin);
-    const int32_t end = real ? min(len, chunk_begin + kDeviceChunk) : 0;
+    const Line line = mine.of_lane(done + lane % L);
     const int32_t my_key = warp_begin + lane / L;
-    const bool seen = my_key >= begin && my_key < end;
+    const bool seen = my_key >= line.begin && my_key < line.end;
     const float largest_here = over_keys(seen ? score : -INFINITY, Larger{});
     if (lane < L) largest_of[warp][lane] = largest_here;
     __syncthreads();
@@ -164,30 +181,30 @@ __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
     const float weight = seen ? math::exp_of(score - largest) : 0.0f;
     const float sum_here = over_keys(weight, Plus{});
     if (lane < L) sum_of[warp][lane] = sum_here;
+    weights_of[warp][lane] = weight;
+    __syncwarp();
     const uint32_t all_seen = __ballot_sync(0xffffffffu, seen);
+    Pack<float, kSteps> o[L] = {};
 #pragma unroll
-    for (int l = 0; l < L; ++l) {
-      float o[kSteps] = {};
+    for (int a = 0; a < kWarpKeys; ++a) {
+      const Pack<float, L> w = *reinterpret_cast<const Pack<float, L>*>(&weights_of[warp][a * L]);
 #pragma unroll
-      for (int a = 0; a < kWarpKeys; ++a) {
-        const float w = __shfl_sync(0xffffffffu, weight, a * L + l);
-        if (!(all_seen >> (a * L + l) & 1)) continue;  // what lies there may be no number
+      for (int l = 0; l < L; ++l) {
+        if (all_seen != 0xffffffffu && !(all_seen >> (a * L + l) & 1)) continue;  // what lies there may be no number
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s) o[s] = __fmaf_rn(w, value[a][s], o[s]);
+        for (int s = 0; s < kSteps; ++s) o[l].value[s] = __fmaf_rn(w.value[l], value[a][s], o[l].value[s]);
       }
-#pragma unroll
-      for (int s = 0; s < kSteps; ++s) part[warp][l][first_dim + s] = o[s];
     }
+#pragma unroll
+    for (int l = 0; l < L; ++l) *reinterpret_cast<Pack<float, kSteps>*>(&part[warp][l][first_dim]) = o[l];
     __syncthreads();
-    // a quarter of the block a line
+    // a part of the block a line
     static_assert(kThreads % L == 0);
     const int l = threadIdx.x / (kThreads / L), thread = threadIdx.x % (kThreads / L);
-    const int32_t end_of_l = __shfl_sync(0xffffffffu, end, l);
-    const int32_t begin_of_l = __shfl_sync(0xffffffffu, begin, l);
-    const int row_of_l = __shfl_sync(0xffffffffu, my_row, l), head_of_l = __shfl_sync(0xffffffffu, my_head, l);
+    const Line left_line = mine.of_lane(done + l);
     const float largest_of_l = __shfl_sync(0xffffffffu, largest, l);
-    if (begin_of_l < end_of_l) {
-      float* const left = work.left_by(row_of_l, head_of_l, chunk);
+    if (left_line.begin < left_line.end) {
+      float* const left = work.left_by(left_line.row, left_line.head, chunk);
       if (thread == 0) {
         float sum = sum_of[0][l];
         for (int w = 1; w < kWarps; ++w) sum += sum_of[w][l];
@@ -201,7 +218,7 @@ __global__ void __launch_bounds__(kThreads) attention_chunk_kernel(Work work) {
         left[kHeader + d] = sum;
       }
     }
-    __syncthreads();
+    if (done + L < tile.num_lines) __syncthreads();
   }
 }
 
