@@ -1,13 +1,9 @@
 #include "experiments/config.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
-#include "engine/comm/nccl_comm.h"
 #include "experiments/config_schema.h"
 #include "experiments/results.h"
-#include "kernels/cuda/cuda_backend.h"
 
 namespace paceline {
 
@@ -98,20 +94,6 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
                     speculation.num_speculative_tokens + 1)};
   }
   const EngineConfig& engine = config.engine;
-  const int num_ranks = engine.parallel.tp * engine.parallel.pp;
-  if (engine.backend == "cuda" && num_ranks > std::max(1, num_cuda_devices())) {
-    return ConfigConflict{"engine.backend",
-                          {"engine.backend", "engine.parallel.tp", "engine.parallel.pp"},
-                          fmt::format("tp {} x pp {} takes a CUDA device for each rank, found {}: use fewer ranks, or "
-                                      "backend cpu",
-                                      engine.parallel.tp, engine.parallel.pp, num_cuda_devices())};
-  }
-  if (engine.backend == "cuda" && num_ranks > 1 && !has_nccl()) {
-    return ConfigConflict{"engine.backend",
-                          {"engine.backend", "engine.parallel.tp", "engine.parallel.pp"},
-                          "several ranks on GPUs need NCCL, and this build has none: install libnccl-dev and build "
-                          "again, or use tp 1 and pp 1"};
-  }
   if (engine.numerics == Numerics::fast) {
     return ConfigConflict{
         "engine.numerics", {"engine.numerics"}, "the CPU backend has strict numerics only, at no cost: use strict"};

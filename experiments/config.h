@@ -64,6 +64,7 @@ struct SchedulerConfig {
 
 struct EngineConfig {
   std::string backend = "auto";  // auto | cpu | cuda
+  std::vector<int64_t> devices;  // of the ranks; empty: 0, 1, …
   TargetConfig target;
   ParallelConfig parallel;
   KvCacheConfig kv_cache;

@@ -160,7 +160,9 @@ void add_head(std::vector<KeySpec>& rows) {
 
 void add_engine(std::vector<KeySpec>& rows) {
   rows.push_back(key("engine.backend", MEMBER(engine.backend), {.choices = words({"auto", "cpu", "cuda"})},
-                     "Device kind; auto is cpu in this version."));
+                     "Device kind; auto takes GPUs where the build and the machine have them."));
+  rows.push_back(key("engine.devices", MEMBER(engine.devices), {.min = 0},
+                     "Numbers of the CUDA devices of the ranks; by default 0, 1, and so on."));
   rows.push_back(key("engine.target.path", MEMBER(engine.target.path), {.is_path = true},
                      "Checkpoint folder of the target model, or builtin:NAME."));
   rows.push_back(key("engine.target.dtype", MEMBER(engine.target.dtype), {.choices = dtypes()},

@@ -5,6 +5,7 @@
 
 #include "engine/util/machine.h"
 #include "experiments/config_load.h"
+#include "experiments/devices.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/factory.h"
 #include "speculative/vocabulary.h"
@@ -12,20 +13,15 @@
 namespace paceline {
 namespace {
 
-bool on_cuda(const ExperimentConfig& config) { return config.engine.backend == "cuda"; }
-
 Placement placement_of(const ExperimentConfig& config) {
-  Placement placement{.devices = {}, .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
-  for (int rank = 0; on_cuda(config) && rank < placement.num_ranks(); ++rank)
-    placement.devices.push_back(fmt::format("cuda:{}", rank));
-  return placement;
+  return {.devices = rank_devices(config.engine), .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
 }
 
 /// Of all devices together.
 size_t device_memory_bytes(const ExperimentConfig& config, const Placement& placement) {
-  if (!on_cuda(config)) return memory_limit_bytes();
+  if (!on_cuda(config.engine)) return memory_limit_bytes();
   size_t total = 0;
-  for (int rank = 0; rank < placement.num_ranks(); ++rank) total += cuda_free_bytes(rank);
+  for (const std::string& device : placement.devices) total += cuda_free_bytes(cuda_index(device));
   return total;
 }
 
@@ -126,7 +122,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       size_t(placement.num_ranks()) *
       workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
                       placement.tp);
-  if (on_cuda(config)) memory.workspace_bytes += size_t(placement.num_ranks()) * kCudaWorkspaceBytes;
+  if (on_cuda(config.engine)) memory.workspace_bytes += size_t(placement.num_ranks()) * kCudaWorkspaceBytes;
   if (wants_draft(config)) {
     plan.draft_ranks = draft_ranks(config);
     const int draft_tp = plan.draft_ranks == RankSet::deciding ? 1 : placement.tp;
@@ -249,8 +245,9 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
 
 nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine& engine) const {
   return {
-      {"backend", on_cuda(cell) ? "cuda" : "cpu"},
+      {"backend", on_cuda(cell.engine) ? "cuda" : "cpu"},
       {"device", team_->rank(team_->deciding_rank()).backend->describe()},
+      {"devices", team_->options().placement.devices},
       {"tp", team_->options().placement.tp},
       {"pp", team_->options().placement.pp},
       {"threads_per_rank", team_->options().threads_per_rank},

@@ -327,7 +327,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   Sweep sweep{.loaded = loaded,
               .progress = progress,
               .options = options,
-              .cells = expand(loaded, {.devices = usable_cores(), .is_cpu = true}),
+              .cells = expand(loaded, machine_context(loaded.config.engine)),
               .run = {},
               .folder = nullptr,
               .prompts = {},

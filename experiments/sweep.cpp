@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "experiments/config_schema.h"
+#include "kernels/cpu/cores.h"
 
 namespace paceline {
 
@@ -167,12 +168,8 @@ class Expander {
                 fmt::format("in the constraint \"{}\": {}", constraint.text(), error.message));
       }
     }
-    const ParallelConfig& parallel = config.engine.parallel;
-    const int64_t num_ranks = int64_t{parallel.tp} * parallel.pp;
-    if (!context_.is_cpu && num_ranks > context_.devices) {
-      return fmt::format("tp {} x pp {} needs {} devices, {} visible", parallel.tp, parallel.pp, num_ranks,
-                         context_.devices);
-    }
+    if (const std::optional<ConfigConflict> conflict = device_conflict(config.engine, context_.gpus))
+      return conflict->message;
     return std::nullopt;
   }
 
@@ -373,6 +370,11 @@ class Expander {
 };
 
 }  // namespace
+
+ExpandContext machine_context(const EngineConfig& engine) {
+  const Gpus gpus;
+  return {.devices = on_cuda(engine, gpus) ? gpus.num_devices : usable_cores(), .gpus = gpus};
+}
 
 std::vector<Cell> expand(const LoadedConfig& loaded, const ExpandContext& context) {
   return Expander(loaded, context).run();

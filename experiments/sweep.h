@@ -6,13 +6,18 @@
 #include <vector>
 
 #include "experiments/config_load.h"
+#include "experiments/devices.h"
 
 namespace paceline {
 
 struct ExpandContext {
-  int devices = 1;  // value of `devices` in constraints; on the CPU devices are threads and any number "exists"
-  bool is_cpu = true;
+  int devices = 1;      // value of `devices` in constraints; on the CPU devices are threads and any number "exists"
+  bool is_cpu = true;   // one load holds the draft models of all its cells
+  Gpus gpus{0, false};  // that ranks may take
 };
+
+/// What this machine has for the cells of `engine`.
+ExpandContext machine_context(const EngineConfig& engine);
 
 /// One point of the sweep. A skipped cell is listed, never run.
 struct Cell {

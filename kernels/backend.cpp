@@ -76,15 +76,18 @@ std::string isa_name(Isa isa) {
   return "?";
 }
 
-std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options) {
-  if (device == "cpu") return std::make_unique<CpuBackend>(options);
+int cuda_index(const std::string& device) {
   constexpr std::string_view kCuda = "cuda:";
   int index = -1;
-  if (device.starts_with(kCuda)) {
-    const char* end = device.data() + device.size();
-    const auto [at, error] = std::from_chars(device.data() + kCuda.size(), end, index);
-    if (error == std::errc() && at == end && index >= 0) return make_cuda_backend(index, options);
-  }
+  if (!device.starts_with(kCuda)) return -1;
+  const char* end = device.data() + device.size();
+  const auto [at, error] = std::from_chars(device.data() + kCuda.size(), end, index);
+  return error == std::errc() && at == end ? index : -1;
+}
+
+std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options) {
+  if (device == "cpu") return std::make_unique<CpuBackend>(options);
+  if (const int index = cuda_index(device); index >= 0) return make_cuda_backend(index, options);
   fail(ExitCode::device, "device \"{}\" is unknown; expected \"cpu\" or \"cuda:N\"", device);
 }
 

@@ -96,6 +96,9 @@ struct BackendOptions {
   int isa = -1;  // -1: the best this machine has; else an Isa (tests)
 };
 
+/// N of "cuda:N", -1 of any other name.
+int cuda_index(const std::string& device);
+
 /// device: "cpu" or "cuda:N". Throws Error(device) with the reason when there is no such device.
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options);
 

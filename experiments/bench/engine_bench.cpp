@@ -245,7 +245,8 @@ int run(int argc, char** argv) {
     config.engine.target.path = std::string(models) + "/target-42m";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 31;
   if (const char* dtype = std::getenv("PACELINE_BENCH_DTYPE")) config.engine.target.dtype = dtype;
-  if (const char* backend = std::getenv("PACELINE_BENCH_BACKEND")) config.engine.backend = backend;
+  const char* const backend = std::getenv("PACELINE_BENCH_BACKEND");
+  config.engine.backend = backend ? backend : "cpu";
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
   const int threads = wanted ? std::atoi(wanted) : usable_cores();
   config.engine.scheduler.max_num_seqs = 8;

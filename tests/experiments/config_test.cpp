@@ -48,7 +48,8 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
        "1:33: \"engine.target.dtype\" is \"bfloat\": expected auto | float32 | bfloat16 | float16 (did you mean "
        "\"bfloat16\"?)"},
       {"{\"engine\": 3}",
-       "1:12: \"engine\" is 3: expected an object with the keys backend, target, parallel, kv_cache, scheduler, "
+       "1:12: \"engine\" is 3: expected an object with the keys backend, devices, target, parallel, kv_cache, "
+       "scheduler, "
        "numerics, cuda_graphs"},
       {"{\"speculation\": {\"proposer\": \"ngrm\"}}",
        "1:30: \"speculation.proposer\" is \"ngrm\": expected none | ngram | draft (did you mean \"ngram\"?)"},

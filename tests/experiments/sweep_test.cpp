@@ -184,7 +184,7 @@ const char* const kExample = R"(
 
 TEST(Sweep, TheDocumentedExampleCountsAsDocumented) {
   const ConfigFiles files;
-  const std::vector<Cell> cells = expand(files.load(kExample), {.devices = 2, .is_cpu = false});
+  const std::vector<Cell> cells = expand(files.load(kExample), {.devices = 2, .is_cpu = false, .gpus = {2, true}});
   check_invariants(cells);
   const auto num_skipped =
       std::count_if(cells.begin(), cells.end(), [](const Cell& c) { return c.skip_reason.has_value(); });
@@ -274,8 +274,10 @@ TEST(Sweep, ImpossibleCellsAreSkippedWithTheReason) {
   EXPECT_EQ(cells[0].skip_reason, "speculation.ngram.min 3 is larger than speculation.ngram.max 2");
   EXPECT_FALSE(cells[1].skip_reason);
   const std::vector<Cell> gpu =
-      expand(files.load(R"({"sweep": {"axes": {"tp": [1, 2, 4]}}})"), {.devices = 2, .is_cpu = false});
-  EXPECT_EQ(gpu[2].skip_reason, "tp 4 x pp 1 needs 4 devices, 2 visible");
+      expand(files.load(R"({"sweep": {"axes": {"tp": [1, 2, 4]}}})"), {.devices = 2, .gpus = {2, true}});
+  EXPECT_FALSE(gpu[1].skip_reason);
+  EXPECT_EQ(gpu[2].skip_reason,
+            "tp 4 x pp 1 takes a CUDA device for each rank, found 2: use fewer ranks, or backend cpu");
 }
 
 TEST(Sweep, Mistakes) {
