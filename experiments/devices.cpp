@@ -37,7 +37,7 @@ std::optional<ConfigConflict> device_conflict(const EngineConfig& engine, const 
   }
   const int ranks = num_ranks(engine), present = gpus.num_devices;
   const size_t chosen = engine.devices.empty() ? size_t(present) : engine.devices.size();
-  if (present > 0 && size_t(ranks) > chosen)
+  if ((present > 0 || !engine.devices.empty()) && size_t(ranks) > chosen)
     return conflict(
         "engine.backend",
         fmt::format("tp {} x pp {} takes a CUDA device for each rank, {} {}: use fewer ranks, or backend cpu",

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <nccl.h>
+#include <thread>
 
 #include <spdlog/spdlog.h>
 
@@ -32,34 +33,51 @@ struct GiveUpFlag {
 /// What one rank has opened: its communicators of all groups. Any thread may abort.
 class Opened {
  public:
+  ~Opened() { abort(); }  // what a constructor that threw has left
   const int* given_up() const { return given_up_.value; }
 
   void add(ncclComm_t comm) {
-    const std::lock_guard lock(mutex_);
-    comms_.push_back(comm);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!aborted_) {
+        comms_.push_back(comm);
+        return;
+      }
+    }
+    ncclCommAbort(comm);
   }
   void close(ncclComm_t comm) noexcept {
     const std::lock_guard lock(mutex_);
-    for (ncclComm_t& open : comms_)
-      if (open == comm) ncclCommDestroy(std::exchange(open, nullptr));
+    if (std::erase(comms_, comm) > 0) ncclCommDestroy(comm);
   }
   void abort() noexcept {
-    const std::lock_guard lock(mutex_);
+    std::vector<ncclComm_t> comms;
+    {
+      const std::lock_guard lock(mutex_);
+      aborted_ = true;
+      comms.swap(comms_);
+    }
     std::atomic_ref<int>(*given_up_.value).store(1);
-    for (ncclComm_t& open : comms_)
-      if (open) ncclCommAbort(std::exchange(open, nullptr));
-    aborted_ = true;
+    try {  // at once: a kernel of one may keep the device from another's end
+      std::vector<std::jthread> threads;
+      threads.reserve(comms.size());
+      while (!comms.empty()) {
+        threads.emplace_back([comm = comms.back()] { ncclCommAbort(comm); });
+        comms.pop_back();
+      }
+    } catch (...) {  // no threads left
+      for (ncclComm_t comm : comms) ncclCommAbort(comm);
+    }
   }
   bool aborted() const {
     const std::lock_guard lock(mutex_);
     return aborted_;
   }
-  /// How the last call on `comm` goes; ncclInvalidUsage after abort().
-  ncclResult_t state(ncclComm_t comm) const {
+  /// What `call` says, while nobody can abort; ncclInvalidUsage after abort().
+  template <class Call>
+  ncclResult_t run(Call&& call) const {
     const std::lock_guard lock(mutex_);
-    ncclResult_t state = ncclInvalidUsage;
-    if (!aborted_) ncclCommGetAsyncError(comm, &state);
-    return state;
+    return aborted_ ? ncclInvalidUsage : call();
   }
 
  private:
@@ -78,31 +96,25 @@ class Pushers {
       int device = 0;
       const std::shared_ptr<cuda::PushRoom>* room = nullptr;
     };
-    const auto mine = std::make_shared<cuda::PushRoom>(stream.stream);
-    const Entry entry{stream.device, &mine};
-    const std::vector<Entry> all = exchange(control, entry);
-    bool reaches_all = true;
-    for (const Entry& peer : all) {
-      int can = peer.device != stream.device;
-      if (can) cuda::check(cudaDeviceCanAccessPeer(&can, stream.device, peer.device), "cudaDeviceCanAccessPeer");
-      reaches_all = reaches_all && (can || peer.room == entry.room);
-    }
+    // peers read it through a pointer: when something fails meanwhile, it is left to them
+    auto mine = std::make_unique<std::shared_ptr<cuda::PushRoom>>(std::make_shared<cuda::PushRoom>(stream.stream));
     auto pushers = std::make_unique<Pushers>();
-    for (const Entry& peer : all) {
-      pushers->rooms_.push_back(*peer.room);
-      pushers->group_.room[pushers->rooms_.size() - 1] = (*peer.room)->parts();
-      if (!reaches_all || peer.device == stream.device) continue;
-      const cudaError_t status = cudaDeviceEnablePeerAccess(peer.device, 0);
-      if (status == cudaErrorPeerAccessAlreadyEnabled)
-        cudaGetLastError();
-      else
-        cuda::check(status, "cudaDeviceEnablePeerAccess");
+    bool all_reach = true;
+    try {
+      bool reaches_all = true;
+      for (const Entry& peer : exchange(control, Entry{stream.device, mine.get()})) {
+        pushers->group_.room[pushers->rooms_.size()] = (*peer.room)->parts();
+        pushers->rooms_.push_back(*peer.room);
+        if (peer.room != mine.get()) reaches_all = reaches(stream.device, peer.device) && reaches_all;
+      }
+      for (const int peer_reaches : exchange(control, int(reaches_all))) all_reach = all_reach && peer_reaches != 0;
+    } catch (...) {
+      static_cast<void>(mine.release());
+      throw;
     }
     pushers->group_.rank = control.rank();
     pushers->group_.size = control.size();
     pushers->group_.given_up = given_up;
-    bool all_reach = true;  // also: nobody's entry goes before all have read it
-    for (const int reaches : exchange(control, int(reaches_all))) all_reach = all_reach && reaches != 0;
     return all_reach ? std::move(pushers) : nullptr;
   }
 
@@ -111,6 +123,15 @@ class Pushers {
   }
 
  private:
+  /// True when kernels of `from` may now write to memory of `to`.
+  static bool reaches(int from, int to) {
+    int can = 0;
+    if (from == to || cudaDeviceCanAccessPeer(&can, from, to) != cudaSuccess || !can) return false;
+    const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
+    if (status != cudaSuccess) cudaGetLastError();
+    return status == cudaSuccess || status == cudaErrorPeerAccessAlreadyEnabled;
+  }
+
   template <class T>
   static std::vector<T> exchange(Communicator& control, const T& mine) {
     std::vector<T> all(size_t(control.size()));
@@ -130,8 +151,9 @@ class Pushers {
 
 class NcclComm final : public Communicator {
  public:
-  NcclComm(std::unique_ptr<Communicator> control, CudaStream stream, double timeout_s, std::shared_ptr<Opened> opened)
-      : control_(std::move(control)), stream_(stream), timeout_s_(timeout_s), opened_(std::move(opened)) {
+  NcclComm(std::unique_ptr<Communicator> control, CudaStream stream, const PeerWatch& peers,
+           std::shared_ptr<Opened> opened)
+      : control_(std::move(control)), stream_(stream), peers_(peers), opened_(std::move(opened)) {
     if (size() == 1) return;
     PACELINE_CHECK(size() <= cuda::kMaxParts, "{} ranks, at most {}", size(), cuda::kMaxParts);
     cuda::check(cudaSetDevice(stream_.device), "cudaSetDevice");
@@ -164,7 +186,8 @@ class NcclComm final : public Communicator {
     const size_t count = begin("all_reduce", x);
     if (pushers_ && int64_t(count) <= cuda::kPushFloats) return pushers_->sum(x, int64_t(count), stream_.stream);
     float* const parts = room(count * size_t(size()));
-    check(ncclAllGather(x.data, parts, count, ncclFloat32, comm_, stream_.stream), "ncclAllGather");
+    check(opened_->run([&] { return ncclAllGather(x.data, parts, count, ncclFloat32, comm_, stream_.stream); }),
+          "ncclAllGather");
     cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), stream_.stream);
   }
 
@@ -173,12 +196,17 @@ class NcclComm final : public Communicator {
     const size_t count = begin("gather_columns", part);
     const bool gathers = rank() == root;
     float* const parts = gathers ? room(count * size_t(size())) : nullptr;
-    check(ncclGroupStart(), "ncclGroupStart");
-    if (!gathers) check(ncclSend(part.data, count, ncclFloat32, root, comm_, stream_.stream), "ncclSend");
-    for (int peer = 0; gathers && peer < size(); ++peer)
-      if (peer != root)
-        check(ncclRecv(parts + count * size_t(peer), count, ncclFloat32, peer, comm_, stream_.stream), "ncclRecv");
-    check(ncclGroupEnd(), "ncclGroupEnd");
+    check(opened_->run([&] {
+      ncclResult_t status = ncclGroupStart();
+      const auto add = [&](ncclResult_t added) { status = status == ncclSuccess ? added : status; };
+      if (!gathers) add(ncclSend(part.data, count, ncclFloat32, root, comm_, stream_.stream));
+      for (int peer = 0; gathers && peer < size(); ++peer)
+        if (peer != root) add(ncclRecv(parts + count * size_t(peer), count, ncclFloat32, peer, comm_, stream_.stream));
+      const ncclResult_t ended = ncclGroupEnd();
+      add(ended);
+      return status;
+    }),
+          "gather");
     const size_t row_bytes = size_t(part.cols) * sizeof(float);
     for (int peer = 0; gathers && peer < size(); ++peer)
       cuda::check(cudaMemcpy2DAsync(out.f32_row(0) + int64_t{peer} * part.cols, size_t(out.stride) * sizeof(float),
@@ -189,17 +217,17 @@ class NcclComm final : public Communicator {
 
   void send(const MatView& x, int peer) override {
     const size_t count = begin("send", x);
-    check(ncclSend(x.data, count, ncclFloat32, peer, comm_, stream_.stream), "ncclSend");
+    check(opened_->run([&] { return ncclSend(x.data, count, ncclFloat32, peer, comm_, stream_.stream); }), "ncclSend");
   }
   void recv(const MatView& x, int peer) override {
     const size_t count = begin("recv", x);
-    check(ncclRecv(x.data, count, ncclFloat32, peer, comm_, stream_.stream), "ncclRecv");
+    check(opened_->run([&] { return ncclRecv(x.data, count, ncclFloat32, peer, comm_, stream_.stream); }), "ncclRecv");
   }
 
   void broadcast(std::vector<std::byte>& message, int root) override { control_->broadcast(message, root); }
   void barrier() override { control_->barrier(); }
   std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<NcclComm>(control_->split(color, key), stream_, timeout_s_, opened_);
+    return std::make_unique<NcclComm>(control_->split(color, key), stream_, peers_, opened_);
   }
   void abort(const std::string& reason) noexcept override {
     control_->abort(reason);
@@ -216,9 +244,16 @@ class NcclComm final : public Communicator {
   /// Waits until NCCL has taken the call.
   void check(ncclResult_t status, const char* what) const {
     const auto start = std::chrono::steady_clock::now();
-    for (; status == ncclInProgress; status = opened_->state(comm_))
-      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > timeout_s_)
-        fail(ExitCode::comm, "rank {}: {} waited {} s; a rank is dead or hangs", rank(), what, timeout_s_);
+    while (status == ncclInProgress) {
+      if (peers_.failed && peers_.failed->load(std::memory_order_acquire)) opened_->abort();
+      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > peers_.timeout_s)
+        fail(ExitCode::comm, "rank {}: {} waited {} s; a rank is dead or hangs", rank(), what, peers_.timeout_s);
+      status = opened_->run([&] {
+        ncclResult_t state = ncclInvalidUsage;
+        ncclCommGetAsyncError(comm_, &state);
+        return state;
+      });
+    }
     if (status == ncclSuccess) return;
     if (opened_->aborted()) fail(ExitCode::comm, "rank {}: {} given up: another rank failed", rank(), what);
     fail(ExitCode::comm, "rank {}: {} failed: {} ({})", rank(), what, ncclGetErrorString(status),
@@ -245,7 +280,7 @@ class NcclComm final : public Communicator {
 
   std::unique_ptr<Communicator> control_;
   CudaStream stream_;
-  double timeout_s_;
+  const PeerWatch peers_;
   std::shared_ptr<Opened> opened_;
   std::unique_ptr<Pushers> pushers_;
   ncclComm_t comm_ = nullptr;
@@ -258,10 +293,10 @@ class NcclComm final : public Communicator {
 bool has_nccl() { return true; }
 
 std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator> control, Backend& backend,
-                                             double timeout_s) {
+                                             const PeerWatch& peers) {
   const CudaStream stream = cuda_stream(backend);
   if (!stream.stream) fail(ExitCode::device, "device {}: NCCL joins CUDA devices only", backend.describe());
-  return std::make_unique<NcclComm>(std::move(control), stream, timeout_s, std::make_shared<Opened>());
+  return std::make_unique<NcclComm>(std::move(control), stream, peers, std::make_shared<Opened>());
 }
 
 }  // namespace paceline

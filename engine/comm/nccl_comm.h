@@ -14,8 +14,10 @@ bool has_nccl();
 /// This rank's end of a group whose ranks have a CUDA device each. MatViews lie in the memory of `backend`, rows next
 /// to each other; their verbs run on its stream and return at once, so that a missing rank shows where `backend` waits
 /// (BackendOptions::timeout_s). `control`: the rank's end of a thread group, for what lies in host memory.
-/// Small sums go straight into the peers' memory where devices reach it. timeout_s: longest wait for a peer to begin.
-/// Collective over `control`. Throws Error(comm) with NCCL's words, Error(device) when `backend` is no CUDA backend.
-std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator> control, Backend& backend, double timeout_s);
+/// Small sums go straight into the peers' memory where devices reach it. peers: how long to wait for one to begin, and
+/// when to give up. Collective over `control`. Throws Error(comm) with NCCL's words, Error(device) when `backend` is no
+/// CUDA backend.
+std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator> control, Backend& backend,
+                                             const PeerWatch& peers);
 
 }  // namespace paceline

@@ -6,7 +6,7 @@ namespace paceline {
 
 bool has_nccl() { return false; }
 
-std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator>, Backend&, double) {
+std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator>, Backend&, const PeerWatch&) {
   fail(ExitCode::comm, "several ranks on GPUs need NCCL, and this build has none; install libnccl-dev and build again");
 }
 

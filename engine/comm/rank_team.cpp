@@ -38,14 +38,15 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
     run_on_all([this](Rank& rank) {
       const auto& devices = options_.placement.devices;
       const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
-      const bool alone = num_ranks() == 1;
-      rank.backend =
-          make_backend(device, {.threads = options_.threads_per_rank,
-                                .may_spin = !oversubscribed_,
-                                .peers = {.failed = alone ? nullptr : &failed_, .timeout_s = options_.timeout_s},
-                                .isa = options_.isa});
-      if (!alone && device != "cpu")
-        rank.world = make_nccl_comm(std::move(rank.world), *rank.backend, options_.timeout_s);
+      const PeerWatch peers{.failed = num_ranks() == 1 ? nullptr : &failed_, .timeout_s = options_.timeout_s};
+      rank.backend = make_backend(
+          device,
+          {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .peers = peers, .isa = options_.isa});
+      if (num_ranks() > 1 && device != "cpu") {  // the world stays in place, and can be aborted, until it is replaced
+        auto joined = make_nccl_comm(rank.world->split(0, rank.index), *rank.backend, peers);
+        const std::lock_guard lock(workers_[size_t(rank.index)]->world_mutex);
+        rank.world.swap(joined);
+      }
       rank.shards = rank.world->split(rank.stage, rank.shard);
     });
   } catch (...) {
@@ -60,7 +61,7 @@ void RankTeam::stop() noexcept {
   const Worker& deciding = *workers_[size_t(deciding_rank())];
   if (failed_.load() ||
       deciding.num_done < deciding.num_posted) {  // peers would wait for jobs that nobody runs any more
-    for (auto& worker : workers_) worker->rank.world->abort("the engine is shutting down");
+    abort_worlds("the engine is shutting down");
   }
   for (auto& worker : workers_) {
     {
@@ -186,7 +187,14 @@ void RankTeam::record_error(std::exception_ptr error, int rank) noexcept {
     if (!error_) error_ = error;
   }
   failed_.store(true, std::memory_order_release);
-  for (auto& worker : workers_) worker->rank.world->abort(reason);
+  abort_worlds(reason);
+}
+
+void RankTeam::abort_worlds(const std::string& reason) noexcept {
+  for (auto& worker : workers_) {
+    const std::lock_guard lock(worker->world_mutex);
+    worker->rank.world->abort(reason);
+  }
 }
 
 void RankTeam::rethrow_if_failed() {

@@ -86,6 +86,7 @@ class RankTeam {
  private:
   struct Worker {
     Rank rank;
+    std::mutex world_mutex;  // rank.world is replaced, or aborted by any thread
     std::mutex mutex;
     std::condition_variable wake;      // job added, or stop
     std::condition_variable progress;  // job done
@@ -103,6 +104,7 @@ class RankTeam {
   void worker_loop(Worker& worker);
   void run_job(Worker& worker, Job& job) noexcept;
   void record_error(std::exception_ptr error, int rank) noexcept;
+  void abort_worlds(const std::string& reason) noexcept;
   void rethrow_if_failed();
 
   TeamOptions options_;

@@ -132,6 +132,7 @@ class CudaBackend final : public Backend {
   void copy(void* to, const void* from, size_t bytes) {
     use();
     if (bytes == 0) return;
+    if (peers_.failed) sync();  // a copy to pageable memory waits without looking at the peers
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
     sync();
   }

@@ -36,6 +36,7 @@ TEST(Devices, SaysWhatDoesNotFit) {
   EXPECT_EQ(conflict(engine("cpu", 8, 1), kTwo), "");
   EXPECT_NE(conflict(engine("auto", 2, 2), kTwo).find("takes a CUDA device for each rank, found 2"), std::string::npos);
   EXPECT_NE(conflict(engine("cuda", 2, 1, {1}), kFour).find("devices has 1"), std::string::npos);
+  EXPECT_NE(conflict(engine("cuda", 2, 1, {1}), kNone).find("devices has 1"), std::string::npos);
   EXPECT_NE(conflict(engine("cuda", 2, 1, {0, 4}), kFour).find("no number 4"), std::string::npos);
   EXPECT_NE(conflict(engine("cuda", 2, 1, {1, 1}), kFour).find("device 1 is named twice"), std::string::npos);
   EXPECT_NE(conflict(engine("cpu", 1, 1, {0}), kFour).find("backend cuda only"), std::string::npos);
