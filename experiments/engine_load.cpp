@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "engine/util/machine.h"
 #include "experiments/config_load.h"
@@ -17,12 +18,12 @@ Placement placement_of(const ExperimentConfig& config) {
   return {.devices = rank_devices(config.engine), .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
 }
 
-/// Of all devices together.
+/// Of all devices together, each counted as the fullest: ranks take equal shares.
 size_t device_memory_bytes(const ExperimentConfig& config, const Placement& placement) {
   if (!on_cuda(config.engine)) return memory_limit_bytes();
-  size_t total = 0;
-  for (const std::string& device : placement.devices) total += cuda_free_bytes(cuda_index(device));
-  return total;
+  size_t lowest = SIZE_MAX;
+  for (const std::string& device : placement.devices) lowest = std::min(lowest, cuda_free_bytes(cuda_index(device)));
+  return lowest * placement.devices.size();
 }
 
 bool wants_draft(const ExperimentConfig& config) { return config.speculation.proposer == "draft"; }
