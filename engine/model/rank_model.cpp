@@ -267,7 +267,7 @@ NormArgs RankModel::norm_args(MatView residual, const Pending& pending, const fl
 }
 
 RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual) {
-  if (shards().size() == 1) {
+  if (place_.tp == 1) {
     backend_.gemm({.x = x, .w = &w, .bias = bias, .y = residual, .add = true});
     return {};
   }

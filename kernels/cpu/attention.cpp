@@ -58,7 +58,7 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels, in
           key_begin = std::min(key_begin, args.window > 0 ? std::max<int64_t>(0, len - args.window) : 0);
           key_end = std::max(key_end, len);
         }
-        Task task{.tile = tile, .num_rows = seq.num_rows, .first_partial = num_partials_};
+        Task task{.tile = tile, .first_partial = num_partials_};
         if (key_end > 0) {
           task.chunk_begin = key_begin / kChunkKeys;
           task.chunk_end = (key_end + kChunkKeys - 1) / kChunkKeys;
@@ -85,12 +85,7 @@ void CpuAttention::run_tiles(const AttentionWork& work, const AttentionArgs& arg
     float* next = state + partial_floats;
     for (int64_t i = begin; i < end; ++i) {
       const Task& task = task_[size_t(i)];
-      if (prepare)
-        prepare({.first_row = task.tile.first_row,
-                 .num_rows = task.num_rows,
-                 .kv_head = task.tile.kv_head,
-                 .head_begin = task.tile.head_begin,
-                 .num_heads = task.tile.num_heads});
+      if (prepare) prepare(task.tile);
       for (int64_t chunk = task.chunk_begin; chunk < task.chunk_end; ++chunk) {
         const bool first = chunk == task.chunk_begin;
         partial(work, task.tile, chunk, first ? state : next, next + partial_floats);

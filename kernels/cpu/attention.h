@@ -11,32 +11,23 @@
 
 namespace paceline {
 
-/// One KV head of one sequence, and the query heads that read it.
-struct AttentionHeads {
-  int32_t first_row = 0;
-  int32_t num_rows = 0;
-  int32_t kv_head = 0;
-  int32_t head_begin = 0;
-  int32_t num_heads = 0;
-};
-
 class CpuAttention {
  public:
-  using Prepare = std::function<void(const AttentionHeads&)>;
+  using Prepare = std::function<void(const AttentionTile&)>;
 
   /// Cuts `args` into tasks for run().
   void plan(const AttentionArgs& args, const CpuKernels& kernels, int num_threads);
   /// Each KV head of each sequence is one task of the plan.
   bool one_task_per_head() const { return !by_chunks_ && task_.size() == size_t(num_heads_); }
   /// Runs what was planned for `args`, and adds what was read and computed to `traffic`. prepare (or none): called for
-  /// each task, in its worker, before its queries, keys and values are read; needs one_task_per_head().
+  /// each task, in its worker, before its queries, keys and values are read; needs one_task_per_head(), so that a tile
+  /// holds all rows of its sequence.
   void run(const AttentionArgs& args, const Prepare& prepare, const CpuKernels& kernels, ThreadPool& pool,
            Traffic& traffic);
 
  private:
   struct Task {
     AttentionTile tile;
-    int32_t num_rows = 0;  // of the sequence
     int64_t chunk_begin = 0;
     int64_t chunk_end = 0;
     int64_t first_partial = 0;  // split over chunks: index of the partial of chunk_begin

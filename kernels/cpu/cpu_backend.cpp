@@ -245,13 +245,13 @@ void CpuBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& st
   const RopeTable* const table = prepared_rope(rope_args);
   const StoreKvWork work = store_work(store_args);
   const auto store = kernels_.store_kv[storage_index(args.kv.dtype)];
-  const auto prepare = [&](const AttentionHeads& heads) {
-    const int32_t row_end = heads.first_row + heads.num_rows;
-    for (int32_t row = heads.first_row; table && row < row_end; ++row) {
-      rotate(kernels_, rope_args, *table, row, heads.head_begin, heads.num_heads);
-      rotate(kernels_, rope_args, *table, row, args.num_heads + heads.kv_head, 1);
+  const auto prepare = [&](const AttentionTile& tile) {
+    const int32_t row_end = tile.first_row + tile.line_end / tile.num_heads;
+    for (int32_t row = tile.first_row; table && row < row_end; ++row) {
+      rotate(kernels_, rope_args, *table, row, tile.head_begin, tile.num_heads);
+      rotate(kernels_, rope_args, *table, row, args.num_heads + tile.kv_head, 1);
     }
-    store(work, heads.kv_head, heads.first_row, row_end);
+    store(work, tile.kv_head, tile.first_row, row_end);
   };
   attention_.run(args, std::ref(prepare), kernels_, pool_, traffic_);
 }
