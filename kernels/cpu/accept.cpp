@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/math/accept.h"
+#include "kernels/math/verify.h"
 
 namespace paceline {
 
@@ -28,7 +28,7 @@ void cpu_accept(const AcceptArgs& args, ThreadPool& pool) {
                                        row.params, scratch[size_t(worker)]);
       math::PhiloxChance chance;
       args.result[size_t(r)] =
-          math::verify<float>(row.rule, row.forced_accept, draft, target, row.first_position, chance);
+          math::verify_window(row.rule, row.forced_accept, draft, target, row.first_position, chance);
     }
   });
 }

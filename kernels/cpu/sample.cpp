@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/math/accept.h"
+#include "kernels/math/verify.h"
 
 namespace paceline {
 namespace {
@@ -33,9 +33,9 @@ void cpu_sample(const SampleArgs& args, ThreadPool& pool) {
       return;
     }
     math::PhiloxChance chance;
-    const math::SampledRow<float> sampled = math::sample_row<float>(
-        {logit, args.vocab_size, row.params}, {row.params.seed, row.purpose, row.origin, row.offset},
-        scratch[size_t(worker)], chance);
+    const math::SampledRow<float> sampled =
+        math::sample_token({logit, args.vocab_size, row.params}, {row.params.seed, row.purpose, row.origin, row.offset},
+                           scratch[size_t(worker)], chance);
     args.token[size_t(r)] = sampled.token;
     if (want_probs) write_dense(sampled.handed_on, args.probs.f32_row(r), args.vocab_size);
   };

@@ -194,7 +194,7 @@ AcceptResult verify_greedy(VerifyRule rule, int32_t forced_accept, const int32_t
 }
 
 /// The verdict of one step. Every rule with draft_len == 0 is plain sampling at first_position.
-template <class Real, class Policy = ShippedPolicy, class Chance>
+template <class Real, class Policy, class Chance>
 AcceptResult verify(VerifyRule rule, int32_t forced_accept, const DraftWindow<Real>& draft, TargetWindow<Real>& target,
                     int32_t first_position, Chance& chance) {
   const auto plain = [&](int32_t j) { return plain_token<Real, Policy>(target, j, first_position, chance); };
@@ -222,7 +222,7 @@ struct SampledRow {
 };
 
 /// Purposes other than draft are plain draws. Valid until the scratch serves another row.
-template <class Real, class Policy = ShippedPolicy, class Chance>
+template <class Real, class Policy, class Chance>
 SampledRow<Real> sample_row(const LogitRow& row, const NoiseKey& key, DistributionScratch<Real>& scratch,
                             Chance& chance) {
   const Candidates<Real> candidates = distribution<Real>(row, scratch);

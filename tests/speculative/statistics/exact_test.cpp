@@ -13,8 +13,7 @@ TEST(ExactLawTest, RejectionEmitsTheTargetsLaw) {
   for (const int32_t vocab : {2, 3, 4, 6}) {
     for (const int32_t draft_len : {0, 1, 2, 3}) {
       const ToyModels models(vocab, {.temperature = 1.0f}, uint64_t(100 + vocab));
-      EXPECT_LE(exact_distance<math::ShippedPolicy>(models, draft_len), kTolerance)
-          << "vocab " << vocab << " draft_len " << draft_len;
+      EXPECT_LE(exact_distance(models, draft_len), kTolerance) << "vocab " << vocab << " draft_len " << draft_len;
     }
   }
 }
@@ -22,7 +21,7 @@ TEST(ExactLawTest, RejectionEmitsTheTargetsLaw) {
 TEST(ExactLawTest, CertainDraftsEmitTheTargetsLaw) {
   for (const int32_t draft_len : {1, 2, 3}) {
     const ToyModels models(5, {.temperature = 1.0f}, 3);
-    EXPECT_LE(exact_distance<math::ShippedPolicy>(models, draft_len, DraftProbKind::point_mass), kTolerance);
+    EXPECT_LE(exact_distance(models, draft_len, DraftProbKind::point_mass), kTolerance);
   }
 }
 
@@ -34,9 +33,9 @@ TEST(ExactLawTest, FiltersOfTheRequestHold) {
                                  {.temperature = 0.9f, .top_k = 4, .top_p = 0.9f, .min_p = 0.05f}};
   for (const SamplerParams& params : cases) {
     const ToyModels models(6, params, 8);
-    EXPECT_LE(exact_distance<math::ShippedPolicy>(models, 2), kTolerance)
+    EXPECT_LE(exact_distance(models, 2), kTolerance)
         << params.temperature << ' ' << params.top_k << ' ' << params.top_p << ' ' << params.min_p;
-    EXPECT_LE(exact_distance<math::ShippedPolicy>(models, 2, DraftProbKind::point_mass), kTolerance);
+    EXPECT_LE(exact_distance(models, 2, DraftProbKind::point_mass), kTolerance);
   }
 }
 
@@ -45,8 +44,7 @@ TEST(ExactLawTest, EqualModelsAcceptEverything) {
   Enumeration paths;
   StepScratch<double> scratch;
   do {
-    const StepResult step =
-        run_step<double, math::ShippedPolicy>(models, 0, 0, 3, DraftProbKind::dense, 0, scratch, paths);
+    const StepResult step = run_step<double>(models, 0, 0, 3, DraftProbKind::dense, 0, scratch, paths);
     EXPECT_EQ(step.num_accepted, 3);
   } while (paths.next_path());
 }
@@ -58,7 +56,7 @@ TEST(ExactLawTest, PathProbabilitiesSumToOne) {
   double total = 0.0;
   int64_t num_paths = 0;
   do {
-    run_step<double, math::ShippedPolicy>(models, 0, 0, 2, DraftProbKind::dense, 0, scratch, paths);
+    run_step<double>(models, 0, 0, 2, DraftProbKind::dense, 0, scratch, paths);
     total += paths.path_probability();
     ++num_paths;
   } while (paths.next_path());

@@ -1,5 +1,5 @@
 #pragma once
-// The tests that a lossless verifier passes, as functions of the policy: run on the shipped policy and on each mutant.
+// The tests that a lossless verifier passes, run on the shipped policy and on each mutant.
 
 #include <array>
 #include <cstdint>
@@ -14,8 +14,7 @@ inline constexpr double kAlpha = 1e-6;  // false alarms per test
 
 /// T0. Sup-norm distance between the exact law of draft_len + 1 tokens (a step, then plain sampling until that many
 /// are there) and the target's law.
-template <class Policy>
-double exact_distance(const ToyModels& models, int32_t draft_len, DraftProbKind kind = DraftProbKind::dense) {
+inline double exact_distance(const ToyModels& models, int32_t draft_len, DraftProbKind kind = DraftProbKind::dense) {
   const size_t vocab = size_t(models.vocab_size());
   const int length = draft_len + 1;
   // emitted[n]: probabilities of emitting exactly n tokens, by tokens
@@ -24,8 +23,7 @@ double exact_distance(const ToyModels& models, int32_t draft_len, DraftProbKind 
   Enumeration paths;
   StepScratch<double> scratch;
   do {
-    const StepResult step =
-        run_step<double, Policy>(models, 0, ToyModels::kFirstPrevious, draft_len, kind, 0, scratch, paths);
+    const StepResult step = run_step<double>(models, 0, ToyModels::kFirstPrevious, draft_len, kind, 0, scratch, paths);
     size_t index = 0;
     for (int32_t j = 0; j <= step.num_accepted; ++j) index = index * vocab + size_t(step.token[j]);
     emitted[size_t(step.num_accepted) + 1][index] += paths.path_probability();
@@ -56,8 +54,8 @@ struct SampleCounts {
   bool identity = true;
 };
 
-template <class Policy>
-SampleCounts sample_counts(const ToyModels& models, int32_t draft_len, int length, int64_t num_trials, uint64_t seed) {
+inline SampleCounts sample_counts(const ToyModels& models, int32_t draft_len, int length, int64_t num_trials,
+                                  uint64_t seed) {
   const size_t vocab = size_t(models.vocab_size());
   SampleCounts counts;
   counts.first.resize(vocab);
@@ -72,8 +70,8 @@ SampleCounts sample_counts(const ToyModels& models, int32_t draft_len, int lengt
     size_t index = 0;
     int32_t previous = ToyModels::kFirstPrevious;
     for (int32_t position = 0; position < length;) {
-      const StepResult step = run_step<float, Policy>(models, position, previous, draft_len, DraftProbKind::dense,
-                                                      seed + uint64_t(trial), scratch, chance);
+      const StepResult step = run_step<float>(models, position, previous, draft_len, DraftProbKind::dense,
+                                              seed + uint64_t(trial), scratch, chance);
       counts.identity &= step.identity;
       for (int32_t j = 0; j <= step.num_accepted; ++j, ++position) {
         if (j < draft_len) {

@@ -8,7 +8,7 @@ namespace paceline {
 namespace {
 
 void expect_lossless(const ToyModels& models, int32_t draft_len, int length, int64_t num_trials) {
-  const SampleCounts counts = sample_counts<math::ShippedPolicy>(models, draft_len, length, num_trials, 42);
+  const SampleCounts counts = sample_counts(models, draft_len, length, num_trials, 42);
   const CellTest marginal = g_test(counts.first, models.joint_law(1));
   const CellTest joint = g_test(counts.joint, models.joint_law(length));
   EXPECT_GT(marginal.p_value, kAlpha) << "G " << marginal.statistic << " df " << marginal.df;

@@ -1,12 +1,12 @@
 #pragma once
-// One speculative step on the toy models through the shipped draft sampler and verifier, and two ways to supply its
-// randomness: Philox, or every outcome in turn with its probability.
+// One speculative step on the toy models through the draft sampler and the verifier that the program is linked with,
+// and two ways to supply its randomness: Philox, or every outcome in turn with its probability.
 
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "kernels/math/accept.h"
+#include "kernels/math/verify.h"
 #include "tests/speculative/statistics/toy_models.h"
 
 namespace paceline {
@@ -78,6 +78,17 @@ class Enumeration {
   double path_probability_ = 1.0;
 };
 
+namespace math {
+
+/// The functions of kernels/math/verify.h over all outcomes, in double. A program that runs steps defines them with its
+/// policy.
+SampledRow<double> sample_token(const LogitRow& row, const NoiseKey& key, DistributionScratch<double>& scratch,
+                                Enumeration& paths);
+AcceptResult verify_window(VerifyRule rule, int32_t forced_accept, const DraftWindow<double>& draft,
+                           TargetWindow<double>& target, int32_t first_position, Enumeration& paths);
+
+}  // namespace math
+
 inline constexpr int32_t kMaxDraftLen = 4;
 
 struct StepResult {
@@ -101,7 +112,7 @@ void write_dense(const math::Candidates<Real>& from, Real* prob, int32_t vocab_s
 
 /// Drafts draft_len tokens after `previous` at `position` and verifies them with the rejection rule. kind point_mass:
 /// drafts are the draft model's most probable tokens.
-template <class Real, class Policy, class Chance>
+template <class Real, class Chance>
 StepResult run_step(const ToyModels& models, int32_t position, int32_t previous, int32_t draft_len, DraftProbKind kind,
                     uint64_t seed, StepScratch<Real>& scratch, Chance& chance) {
   const size_t vocab = size_t(models.vocab_size());
@@ -124,7 +135,7 @@ StepResult run_step(const ToyModels& models, int32_t position, int32_t previous,
     } else {
       Real* const handed_on = scratch.draft_prob.data() + size_t(j) * vocab;
       const math::SampledRow<Real> sampled =
-          math::sample_row<Real, Policy>(row, {seed, NoisePurpose::draft, position, j}, scratch.draft, chance);
+          math::sample_token(row, {seed, NoisePurpose::draft, position, j}, scratch.draft, chance);
       write_dense(sampled.handed_on, handed_on, models.vocab_size());
       write_dense(sampled.from, scratch.drawn_prob.data(), models.vocab_size());
       result.identity &= memcmp(handed_on, scratch.drawn_prob.data(), vocab * sizeof(Real)) == 0;
@@ -141,7 +152,7 @@ StepResult run_step(const ToyModels& models, int32_t position, int32_t previous,
                                        .cols = models.vocab_size()};
   math::TargetWindow<Real> target(scratch.target_logit.data(), int64_t(vocab), models.vocab_size(), params,
                                   scratch.target);
-  const AcceptResult accepted = math::verify<Real, Policy>(VerifyRule::rejection, 0, window, target, position, chance);
+  const AcceptResult accepted = math::verify_window(VerifyRule::rejection, 0, window, target, position, chance);
   result.num_accepted = accepted.num_accepted;
   std::copy_n(draft, accepted.num_accepted, result.token);
   result.token[accepted.num_accepted] = accepted.next;

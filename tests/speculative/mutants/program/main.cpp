@@ -1,0 +1,24 @@
+// mutant_NN TRIALS: the lossless tests on the policy that this program is linked with. Prints one line:
+// T0 sup-norm, p-values of T1, T2 and T4, identity (1: held).
+
+#include <cstdint>
+#include <cstdlib>
+
+#include <fmt/core.h>
+
+#include "tests/speculative/statistics/lossless_tests.h"
+
+int main(int argc, char** argv) {
+  using namespace paceline;
+  const int64_t num_trials = argc == 2 ? atoll(argv[1]) : 0;
+  if (num_trials < 1) {
+    fmt::print(stderr, "usage: {} TRIALS\n", argv[0]);
+    return 2;
+  }
+  const ToyModels sampled(8, {.temperature = 1.0f}, 11), enumerated(4, {.temperature = 1.0f}, 5);
+  const double distance = exact_distance(enumerated, 3);
+  const SampleCounts counts = sample_counts(sampled, 3, 4, num_trials, 1'000'000'000);
+  fmt::print("{} {} {} {} {}\n", distance, g_test(counts.first, sampled.joint_law(1)).p_value,
+             g_test(counts.joint, sampled.joint_law(4)).p_value, counts.acceptance.p_value(), int(counts.identity));
+  return 0;
+}

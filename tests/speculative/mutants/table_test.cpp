@@ -1,0 +1,83 @@
+// Mutant x test: every classic bug turns at least one test red, the shipped policy none. A mutant is a program of its
+// own: the shipped one linked with another policy (program/policy.cpp).
+
+#include <array>
+#include <sstream>
+#include <string>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "tests/speculative/statistics/lossless_tests.h"
+#include "tests/support/paths.h"
+#include "tests/support/run_process.h"
+
+namespace paceline {
+namespace {
+
+struct TableRow {
+  double t0 = 0.0;                      // sup-norm
+  double t1 = 0.0, t2 = 0.0, t4 = 0.0;  // p-values
+  bool identity = false;
+
+  bool t0_red() const { return t0 > 1e-12; }
+  bool t1_red() const { return t1 < kAlpha; }
+  bool t2_red() const { return t2 < kAlpha; }
+  bool t4_red() const { return t4 < kAlpha; }
+  bool any_red() const { return t0_red() || t1_red() || t2_red() || t4_red() || !identity; }
+};
+
+constexpr std::array kName = {"shipped",
+                              "residual := target",
+                              "residual of a one-hot draft",
+                              "accept noise reused",
+                              "draft argmax, ratio sampled",
+                              "temperature 0.95 for 1",
+                              "draft from bf16 logits",
+                              "bonus at temperature 0.8",
+                              "bonus from the previous row",
+                              "residual of the next draft",
+                              "one uniform for all drafts",
+                              "draft_prob + 0.01 in ratio",
+                              "accepts everything"};
+
+std::string program(size_t number) { return (binary_dir() / fmt::format("mutant_{}", number)).string(); }
+
+void print(size_t number, const TableRow& row) {
+  const auto mark = [](bool red) { return red ? "RED" : "  -"; };
+  fmt::print("{:2}  {:<28} {} {:7.1e}  {} {:7.1e}  {} {:7.1e}  {} {:7.1e}  {}\n", number, kName[number],
+             mark(row.t0_red()), row.t0, mark(row.t1_red()), row.t1, mark(row.t2_red()), row.t2, mark(row.t4_red()),
+             row.t4, mark(!row.identity));
+  fflush(stdout);
+}
+
+TEST(MutantTableTest, EveryMutantIsCaught) {
+  std::array<TableRow, kName.size()> table;
+  fmt::print("    mutant                       T0 sup-norm   T1 p-value    T2 p-value    T4 p-value    identity\n");
+  for (size_t number = 0; number < table.size(); ++number) {
+    // A false alarm matters more than a miss.
+    const std::string num_trials = number == 0 ? "1000000" : "250000";
+    const test::ProcessResult run =
+        test::run_process({program(number), num_trials}, {.timeout_s = 120 * test::time_factor()});
+    ASSERT_EQ(run.exit_code, 0) << program(number) << ": " << run.err;
+    TableRow& row = table[number];
+    std::istringstream line(run.out);
+    ASSERT_TRUE(line >> row.t0 >> row.t1 >> row.t2 >> row.t4 >> row.identity) << program(number) << ": " << run.out;
+    print(number, row);
+  }
+  EXPECT_FALSE(table[0].any_red());
+  EXPECT_FALSE(table[6].identity);
+  for (const size_t number : {7u, 8u, 10u}) EXPECT_TRUE(table[number].t2_red()) << "mutant " << number;
+  for (size_t number = 1; number < table.size(); ++number) EXPECT_TRUE(table[number].any_red()) << "mutant " << number;
+  // The exact test integrates the noise out: only misuse of noise may pass it.
+  for (const size_t number : {1u, 2u, 4u, 5u, 6u, 7u, 8u, 9u, 11u, 12u}) EXPECT_TRUE(table[number].t0_red()) << number;
+}
+
+TEST(MutantTableTest, AProgramWithoutTrialsSaysHowToCallIt) {
+  const test::ProcessResult run = test::run_process({program(1)});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("usage: "), std::string::npos) << run.err;
+}
+
+}  // namespace
+}  // namespace paceline
