@@ -37,11 +37,12 @@ void score_vectors(const T* const* key, const Ahead<T>* ahead, int64_t d_stride,
     for (int v = 0; v < V; ++v) next[v].fetch(d);
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) k[v] = load(from[v] + d * d_stride);
+      // Line by line, so that one register holds the line's value: all lines' would push sums out of the registers.
 #pragma GCC unroll 24
-    for (int j = 0; j < V * L; ++j) sum[j] = fma(F32x16(q[j % L]), k[j / L], sum[j]);
+    for (int j = 0; j < V * L; ++j) sum[j] = fma(F32x16(q[j / V]), k[j % V], sum[j]);
   }
 #pragma GCC unroll 24
-  for (int j = 0; j < V * L; ++j) store(score + j % L * kChunkKeys + j / L * 16, sum[j]);
+  for (int j = 0; j < V * L; ++j) store(score + j / V * kChunkKeys + j % V * 16, sum[j]);
 }
 
 /// o[L][V * 16] += weight[L][key] * value[key], key by key. Row of key i: value + i * v_stride; fetches `ahead`
@@ -51,7 +52,7 @@ void add_values(const T* value, Ahead<U> ahead, int64_t line, int64_t v_stride, 
                 float* o, int64_t o_stride, int last_count) {
   F32x16 sum[V * L];
 #pragma GCC unroll 24
-  for (int j = 0; j < V * L; ++j) sum[j] = load(o + j % L * o_stride + j / L * 16);
+  for (int j = 0; j < V * L; ++j) sum[j] = load(o + j / V * o_stride + j % V * 16);
   for (int key = 0; key < num_keys; ++key, value += v_stride, line += V, ++weight) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) ahead.fetch(line + v);
@@ -59,10 +60,10 @@ void add_values(const T* value, Ahead<U> ahead, int64_t line, int64_t v_stride, 
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) x[v] = V == 1 ? load_n(value + v * 16, last_count) : load(value + v * 16);
 #pragma GCC unroll 24
-    for (int j = 0; j < V * L; ++j) sum[j] = fma(F32x16(weight[j % L * kChunkKeys]), x[j / L], sum[j]);
+    for (int j = 0; j < V * L; ++j) sum[j] = fma(F32x16(weight[j / V * kChunkKeys]), x[j % V], sum[j]);
   }
 #pragma GCC unroll 24
-  for (int j = 0; j < V * L; ++j) store(o + j % L * o_stride + j / L * 16, sum[j]);
+  for (int j = 0; j < V * L; ++j) store(o + j / V * o_stride + j % V * 16, sum[j]);
 }
 
 /// Pages of one sequence and KV head.
