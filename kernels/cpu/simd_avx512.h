@@ -36,6 +36,11 @@ PACELINE_MATH F32x16 min_or_second(F32x16 a, F32x16 b) { return F32x16(_mm512_mi
 PACELINE_MATH F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   return F32x16(_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v));
 }
+// One instruction each, with the bits of the forms in kernels/math/elementary.h.
+PACELINE_MATH F32x16 rounded_to_integral(F32x16 x) {
+  return F32x16(_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+PACELINE_MATH F32x16 times_pow2(F32x16 y, F32x16 n) { return F32x16(_mm512_scalef_ps(y.v, n.v)); }
 PACELINE_MATH F32x16 shift_bits_left_23(F32x16 x) {
   return F32x16(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x.v), 23)));
 }

@@ -64,12 +64,24 @@ PACELINE_MATH V pow2_integral(V n) {
   return shift_bits_left_23(n + V(kRoundMagic + 127.0f));  // the magic's own bits leave on the left
 }
 
-/// e^x. x = n ln2 + r, |r| <= ln2 / 2; a polynomial for e^r; 2^n in two steps, so that results below the normal
-/// range are rounded once.
+/// x rounded to an integer, to the even one of two; |x| <= 2^22.
+template <class V>
+PACELINE_MATH V rounded_to_integral(V x) {
+  return (x + V(kRoundMagic)) - V(kRoundMagic);
+}
+
+/// y 2^n for an integral n, |n| <= 252, rounded once: two steps, for a result may lie below the normal range.
+template <class V>
+PACELINE_MATH V times_pow2(V y, V n) {
+  const V n_low = rounded_to_integral(n * V(0.5f));
+  return (y * pow2_integral(n_low)) * pow2_integral(n - n_low);
+}
+
+/// e^x. x = n ln2 + r, |r| <= ln2 / 2; a polynomial for e^r.
 template <class V>
 PACELINE_MATH V exp_of(V x) {
   x = max_or_second(V(-104.0f), min_or_second(V(89.0f), x));
-  const V n = (x * V(1.44269504088896341f) + V(kRoundMagic)) - V(kRoundMagic);
+  const V n = rounded_to_integral(x * V(1.44269504088896341f));
   // ln2 in two parts: n * high is exact, for high has 9 bits
   const V r = (x - n * V(0.693359375f)) - n * V(-2.12194440054690583e-4f);
   V y = V(1.0f / 5040.0f);
@@ -79,8 +91,7 @@ PACELINE_MATH V exp_of(V x) {
   y = y * r + V(1.0f / 6.0f);
   y = y * r + V(0.5f);
   y = (y * (r * r) + r) + V(1.0f);
-  const V n_low = (n * V(0.5f) + V(kRoundMagic)) - V(kRoundMagic);
-  return (y * pow2_integral(n_low)) * pow2_integral(n - n_low);
+  return times_pow2(y, n);
 }
 
 /// ln x. x = 2^e m, m in [sqrt(1/2), sqrt(2)); s = (m - 1) / (m + 1), ln m = 2 s + s^3 (2/3 + ...).
