@@ -194,7 +194,7 @@ void add_engine(std::vector<KeySpec>& rows) {
   rows.push_back(key("engine.kv_cache.prefix_caching", MEMBER(engine.kv_cache.prefix_caching), {},
                      "Reuse the pages of equal prompt prefixes; off in benchmarks unless asked for."));
   rows.push_back(key("engine.kv_cache.dtype", MEMBER(engine.kv_cache.dtype), {.choices = dtypes()},
-                     "Type of keys and values in the cache; auto is float32 on the CPU."));
+                     "Type of keys and values in the cache; auto is the target's type."));
   rows.push_back(key("engine.scheduler.max_num_seqs", MEMBER(engine.scheduler.max_num_seqs),
                      {.min = 1, .max = 65536, .unit = "sequences"}, "Sequences that run at the same time."));
   rows.push_back(key("engine.scheduler.max_num_batched_tokens", MEMBER(engine.scheduler.max_num_batched_tokens),

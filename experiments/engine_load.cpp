@@ -88,7 +88,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   plan.target = load_model_spec(config.engine.target.directory);
   validate_parallel(plan.target, placement.tp, placement.pp);
   plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
-  plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, DType::f32);
+  plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, plan.dtype);
   plan.max_model_len = scheduler.max_model_len.value_or(int(longest_sequence(plan.target)));
   if (plan.max_model_len > longest_sequence(plan.target)) {
     fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions",

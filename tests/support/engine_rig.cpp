@@ -38,6 +38,7 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
 
 TransformerOptions EngineRig::transformer_options(DType dtype, RankSet ranks, int max_model_len) const {
   return {.dtype = dtype,
+          .kv_dtype = spec_.checkpoint_dtype,
           .num_blocks = options_.num_blocks,
           .block_size = options_.block_size,
           .max_num_seqs = options_.max_num_seqs,
