@@ -1,6 +1,7 @@
 #pragma once
 // PairStep: how gemm.inl multiplies a panel's step of two bfloat16 values of k, here by one fma for each, from widened
-// weights. Their products are exact, so this is what the dot product of pairs_dot.h computes. After the simd header.
+// weights. Their products are exact, so this is what the dot product of pairs_dot.h computes; subnormal x are zeros
+// before they are rounded, for they could round to a normal number. After the simd header.
 
 #include "kernels/cpu/floats16.h"
 #include "kernels/cpu/subnormals.h"
@@ -13,7 +14,8 @@ struct PairStep {
   using Arithmetic = FlushSubnormals;
   /// 16 words of x from the values at `from`.
   PACELINE_MATH static Floats16 words(const float* from) {
-    return (Floats16)rounded_to_bfloat((Words16)load_floats16(from));
+    const Words16 bits = (Words16)load_floats16(from);
+    return (Floats16)((bits & 0x7f800000u) == 0u ? bits & 0x80000000u : rounded_to_bfloat(bits));
   }
   PACELINE_MATH static void load_weights(const BFloat* from, F32x16* weights) { load_pairs(from, weights); }
   PACELINE_MATH static F32x16 multiply_add(const float* x, F32x16 weight, F32x16 sum) {
