@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kContext = 128;
 constexpr int kBlockSize = 16;
+constexpr int kPrefillTokens = 2048;  // of the longer prefill on a GPU
 
 std::vector<bench::Region> packed_regions(const ShardWeights& weights) {
   std::vector<bench::Region> regions;
@@ -129,10 +130,10 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
 
 /// On a GPU: the step at several numbers of rows, and prefill. Contexts are those of a long chat.
 void step_times(EngineLoad& load, int rounds) {
-  constexpr int kLongContext = 1024;
+  constexpr int kLongContext = 1024, kMostRows = 512, kMostLogits = 64;
   Model& model = load.target();
-  const int context = std::min(kLongContext, load.plan().max_model_len - 64);
-  std::vector<int32_t> text(size_t(context + 64)), pages;
+  const int context = std::min(kLongContext, load.plan().max_model_len - kMostRows);
+  std::vector<int32_t> text(size_t(load.plan().max_model_len)), pages;
   for (size_t i = 0; i < text.size(); ++i) text[i] = int32_t((i * 2654435761u) % uint32_t(model.spec().vocab_size));
   for (int32_t page = 0; page * kBlockSize < int(text.size()); ++page) pages.push_back(page);
   for (int begin = 0; begin < context; begin += 512)
@@ -150,8 +151,8 @@ void step_times(EngineLoad& load, int rounds) {
   const double bytes =
       double(backend.traffic().weight_bytes - before.weight_bytes + backend.traffic().kv_bytes - before.kv_bytes);
   std::printf("context %d, %.3f GB a step of one row\n", context, bytes * 1e-9);
-  for (const int rows : {1, 2, 6, 8, 16, 17, 24, 32, 64}) {
-    const auto batch = text_batch(text, pages, context, context + rows, rows);
+  for (const int rows : {1, 2, 6, 8, 16, 17, 24, 32, 64, 96, 128, 129, 192, 256, kMostRows}) {
+    const auto batch = text_batch(text, pages, context, context + rows, std::min(rows, kMostLogits));
     std::vector<double> times, ratios;
     for (int round = 0; round < rounds; ++round) {
       const double t1 = seconds(one);
@@ -161,11 +162,16 @@ void step_times(EngineLoad& load, int rounds) {
     std::printf("%3d rows %9.3f ms   over one row %6.3f   %7.1f GB/s\n", rows, bench::median(times) * 1e3,
                 bench::median(ratios), bytes / bench::median(times) * 1e-9);
   }
-  std::vector<double> prefill;
-  for (int round = 0; round < std::max(3, rounds / 5); ++round)
-    prefill.push_back(seconds(text_batch(text, pages, 0, 512, 1)));
-  std::printf("prefill of 512 tokens %8.3f ms, %.0f tok/s\n", bench::median(prefill) * 1e3,
-              512 / bench::median(prefill));
+  for (const int tokens : {512, kPrefillTokens}) {
+    if (tokens > load.plan().max_model_len) continue;
+    std::vector<double> prefill;
+    const uint64_t flops_before = backend.traffic().flops;
+    for (int round = 0; round < std::max(3, rounds / 5); ++round)
+      prefill.push_back(seconds(text_batch(text, pages, 0, tokens, 1)));
+    const double flops = double(backend.traffic().flops - flops_before) / double(prefill.size());
+    std::printf("prefill of %4d tokens %8.3f ms, %.0f tok/s, %.0f TFLOP/s\n", tokens, bench::median(prefill) * 1e3,
+                tokens / bench::median(prefill), flops / bench::median(prefill) * 1e-12);
+  }
 }
 
 struct Pass {
@@ -250,6 +256,7 @@ int run(int argc, char** argv) {
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
   const int threads = wanted ? std::atoi(wanted) : usable_cores();
   config.engine.scheduler.max_num_seqs = 8;
+  if (config.engine.backend == "cuda") config.engine.scheduler.max_num_batched_tokens = kPrefillTokens;
   derive_paths(config);
   EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63, .max_concurrency = 8});
   std::printf("%s, %s, loaded in %.3f s\n", config.engine.target.path.c_str(),

@@ -248,7 +248,9 @@ void CudaBackend::sync() {
 }
 
 cuda::Operand CudaBackend::make_operand(const PackedWeight& w, int rows) {
-  cuda::Operand operand{.order = static_cast<const CudaWeight&>(w).order(), .rows = rows};
+  cuda::Operand operand{.order = static_cast<const CudaWeight&>(w).order(),
+                        .rows = rows,
+                        .group_rows = cuda::operand_group_rows(properties_, rows)};
   operand.values = static_cast<__nv_bfloat16*>(workspace(operand_[next_operand_ ^= 1], operand.bytes()));
   return operand;
 }

@@ -68,21 +68,31 @@ class StagingRing {
 };
 
 /// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait
-/// (device_code.cuh). Every kernel of the backend is launched so.
+/// (device_code.cuh). Every kernel of the backend is launched so. cluster: blocks that share their memory (compute
+/// capability 9.0); the grid is a multiple of it.
 template <class... Args>
-void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, Args... args) {
+void launch_clusters(void (*kernel)(Args...), dim3 cluster, dim3 grid, dim3 block, size_t shared_bytes,
+                     cudaStream_t stream, Args... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attribute[2]{};
+  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[0].val.programmaticStreamSerializationAllowed = 1;
+  attribute[1].id = cudaLaunchAttributeClusterDimension;
+  attribute[1].val.clusterDim = {cluster.x, cluster.y, cluster.z};
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attribute;
+  config.numAttrs = cluster.x * cluster.y * cluster.z > 1 ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
+}
+
+/// Without clusters.
+template <class... Args>
+void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, Args... args) {
+  launch_clusters(kernel, dim3(1), grid, block, shared_bytes, stream, args...);
 }
 
 }  // namespace paceline::cuda

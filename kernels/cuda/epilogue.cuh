@@ -7,6 +7,13 @@
 
 namespace paceline::cuda {
 
+/// Where an output goes.
+struct EpilogueColumn {
+  int64_t at = -1;  // column of y; -1: none
+  float bias = 0.0f;
+  float up_bias = 0.0f;  // of the gated activation's second output
+};
+
 struct Epilogue {
   const float* bias;
   float* y;
@@ -20,6 +27,15 @@ struct Epilogue {
 
   /// Units of tiles: one, or a gate tile and its up tile.
   __device__ int tiles_per_unit() const { return pairs ? 2 : 1; }
+  /// Of output `lane` of a tile; glu: of a gate tile.
+  __device__ EpilogueColumn column(int64_t tile, int lane) const {
+    const int64_t width = pairs ? n / 2 : n, half = pairs ? tile % 2 : 0;
+    const int64_t col = tile / tiles_per_unit() * 16 + lane;
+    if (col >= width) return {};
+    const int64_t at = half * width + col;
+    if (!bias) return {.at = at};
+    return {.at = at, .bias = bias[at], .up_bias = glu ? bias[width + col] : 0.0f};
+  }
   /// sum of output `lane` of tile `half` of a unit, for `row`; gate: what this thread got for half 0.
   __device__ void put(int64_t row, int64_t unit, int half, int lane, float sum, float& gate) const {
     const int64_t width = pairs ? n / 2 : n, col = unit * 16 + lane;

@@ -34,7 +34,12 @@ void prepare_gemm_bf16(const cudaDeviceProp& device);
 /// rows.
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const cudaDeviceProp& device,
                cudaStream_t stream);
-/// Most shared memory that a block of it takes on a device with bulk copies (9.0 and newer).
+/// The same for an operand in the order for many rows; it reads a weight once for kWideRows rows. The same bits.
+void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, cudaStream_t stream);
+void prepare_gemm_wide(const cudaDeviceProp& device);
+/// How operands of `rows` rows are laid out: Operand::group_rows.
+int operand_group_rows(const cudaDeviceProp& device, int rows);
+/// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer).
 inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
 /// Float32 and float16 weights: fma chains in float32, the very bits of the CPU.
 void gemm_chain(const GemmArgs& args, cudaStream_t stream);

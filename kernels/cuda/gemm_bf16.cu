@@ -7,6 +7,7 @@
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/mma.cuh"
 
 namespace paceline::cuda {
 namespace {
@@ -25,14 +26,6 @@ struct Stream {
   int row_begin;  // of this launch; its operand starts there
   int rows;       // end of them
 };
-
-__device__ __forceinline__ void mma(float (&c)[4], uint4 a, uint2 b) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
-}
 
 /// One warp's weights in the order in which it multiplies them. next() gives each lane its words of up to kStageSteps
 /// steps; the last stage of a chunk may hold fewer.
@@ -230,20 +223,21 @@ __global__ void pack_operand_kernel(const float* x, int64_t stride, Operand oper
   const FragmentOrder& order = operand.order;
   const int group = blockIdx.y, row_tiles = operand.row_tiles(group);
   const int64_t count = operand.all_steps() * row_tiles * 32;
-  uint2* to = operand.group(group);
+  __nv_bfloat16* const to = operand.group(group);
   for (int64_t at = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; at < count; at += int64_t{gridDim.x} * blockDim.x) {
     const int lane = int(at % 32), tile = int(at / 32 % row_tiles);
     const int64_t step = at / 32 / row_tiles;
     const int chunk = int(step / order.steps);
     const int64_t begin = order.chunk_begin(chunk), end = order.chunk_begin(chunk + 1);
-    const int row = group * kMaxRowTile + tile * 8 + lane / 4;
-    const int64_t first = begin + step % order.steps * kStep + lane % 4 * 2;
-    const auto value = [&](int64_t i) { return row < operand.rows && i < end ? x[row * stride + i] : 0.0f; };
-    const auto pair = [&](int64_t i) {
-      const __nv_bfloat162 two = __floats2bfloat162_rn(value(i), value(i + 1));
-      return *reinterpret_cast<const uint32_t*>(&two);
+    const int row = group * operand.group_rows + tile * 8 + lane / 4;
+    const auto put_pair = [&](int k) {
+      const int64_t i = begin + step % order.steps * kStep + k;
+      const auto value = [&](int64_t j) { return row < operand.rows && j < end ? x[row * stride + j] : 0.0f; };
+      *reinterpret_cast<__nv_bfloat162*>(to + at / 32 * Operand::kTileValues + operand.place_in_tile(lane / 4, k)) =
+          __floats2bfloat162_rn(value(i), value(i + 1));
     };
-    to[at] = uint2{pair(first), pair(first + 8)};
+    put_pair(lane % 4 * 2);
+    put_pair(lane % 4 * 2 + 8);
   }
 }
 
@@ -276,6 +270,7 @@ void prepare_gemm_bf16(const cudaDeviceProp& device) {
   allow_ring<2>(device);
   allow_ring<3>(device);
   allow_ring<4>(device);
+  prepare_gemm_wide(device);
 }
 
 void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream) {
@@ -286,10 +281,11 @@ void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream)
 
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const cudaDeviceProp& device,
                cudaStream_t cuda) {
+  if (x.is_wide()) return gemm_wide(args, x, y, cuda);
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const int groups = x.groups(), full = args.x.rows / kMaxRowTile;
   Stream stream{.w = w.memory.as<const uint4>(),
-                .x = x.group(0),
+                .x = reinterpret_cast<const uint2*>(x.group(0)),
                 .units = w.tiles() / (w.pair_panels ? 2 : 1),
                 .chunks = w.k_chunks,
                 .steps = x.order.steps,
@@ -298,7 +294,7 @@ void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const c
   const Epilogue ends = epilogue(args, y);
   if (full > 0) run<kMaxRowTile / 8>(stream, ends, full, device, cuda);
   if (full == groups) return;
-  stream.x = x.group(full);
+  stream.x = reinterpret_cast<const uint2*>(x.group(full));
   stream.row_begin = stream.rows;
   stream.rows = args.x.rows;
   switch (x.row_tiles(full)) {

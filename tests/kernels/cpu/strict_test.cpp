@@ -86,11 +86,13 @@ class GemmRunner {
   Weight weight_;
 };
 
-void check_gemm_rows(Backend& backend, std::vector<int> sizes) {
+const std::vector<GemmCase> kGemmCases = {GemmCase{}, GemmCase{.n = 608, .k = 1000, .glu = true},
+                                          GemmCase{.dtype = DType::f32, .n = 64, .k = 128},
+                                          GemmCase{.dtype = DType::f16, .glu = true}};
+
+void check_gemm_rows(Backend& backend, std::vector<int> sizes, const std::vector<GemmCase>& cases = kGemmCases) {
   sizes.push_back(300);
-  for (const GemmCase& c :
-       {GemmCase{}, GemmCase{.n = 608, .k = 1000, .glu = true}, GemmCase{.dtype = DType::f32, .n = 64, .k = 128},
-        GemmCase{.dtype = DType::f16, .glu = true}}) {
+  for (const GemmCase& c : cases) {
     const GemmRunner gemm(backend, c, 300);
     EXPECT_EQ(rows_that_depend_on_the_batch(std::cref(gemm), 300, gemm.cols(), sizes), 0) << backend.describe();
   }
@@ -103,7 +105,10 @@ TEST(Strict, GemmRowsDoNotDependOnTheBatch) {
 
 TEST(Strict, GemmRowsDoNotDependOnTheBatchOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
-  check_gemm_rows(*make_backend("cuda:0", {}), {1, 6, 7, 8, 9, 16, 17, 24, 25, 31, 32, 33, 64, 150});
+  const auto gpu = make_backend("cuda:0", {});
+  check_gemm_rows(*gpu, {1, 6, 7, 8, 9, 16, 17, 24, 25, 31, 32, 33, 64, 150});
+  // whole chunks and tiles, as real models have them, in one block of rows and in several
+  check_gemm_rows(*gpu, {32, 129, 160, 256}, {{.n = 256, .k = 1024}, {.n = 416, .k = 2048, .glu = true}});
 }
 
 TEST(Strict, ChainsHaveTheBitsOfTheCpuOnCuda) {
@@ -163,6 +168,7 @@ TEST(Strict, SubnormalNumbersAreZerosForBfloatOnEveryInstructionSet) {
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < k; ++j) w.set(i, j, std::ldexp(w.value[size_t(i * k + j)], (i * k + j) % 140 - 130));
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], i / k % 2 ? -126 : -64);
+  for (int j = 1; j < k; j += 2) x[size_t(j)] = math::bits_float(0x007fffffu);  // as bfloat16 2^-126
   const HostWeight part = w.host();
   std::vector<float> want;
   for (const Isa isa : isas_here()) {
