@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_work.cuh"
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/math/elementary.h"
 
@@ -7,39 +7,9 @@ namespace {
 
 constexpr int kWarps = kDeviceChunk / kWarpKeys;
 constexpr int kThreads = kWarps * 32;
-constexpr int kLines = 4;   // that a warp works on together
-constexpr int kHeader = 2;  // maximum, sum
+constexpr int kLines = 4;  // that a warp works on together
 constexpr int kMergeThreads = 128;
 constexpr int kMergeAhead = 8;  // chunks whose loads are under way together
-
-struct Work {
-  const float* q;
-  int64_t q_stride;
-  float* out;
-  int64_t out_stride;
-  Operand operand;  // written in place of out where it has values
-  const void* k;
-  const void* v;
-  AttentionPlan plan;
-  float* workspace;  // [row][head][chunk][kHeader + v_dim]
-  int num_heads;
-  int group;
-  int head_offset;
-  int num_kv_heads;
-  int k_dim;
-  int v_dim;
-  int v_stride;  // values between V's positions: v_dim, or k_dim where V is a part of K
-  int block_size;
-  int window;
-  float scale;
-  bool q_aligned;  // to kSteps values
-
-  __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
-  __device__ float* left_by(int row, int head, int chunk) const {
-    return workspace +
-           ((int64_t{row - plan.first_row} * num_heads + head) * plan.num_chunks + chunk) * (kHeader + v_dim);
-  }
-};
 
 template <class T, int kCount>
 struct alignas(kCount * sizeof(T)) Pack {
@@ -103,7 +73,7 @@ __device__ __forceinline__ float over_keys(float x, Combine combine) {
 /// are added in order.
 template <class T, int kSteps>  // kSteps * 32 >= k_dim, v_dim
 // two blocks an SM: one more chunk than SMs must not cost a second round
-__global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk_kernel(Work work) {
+__global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk_kernel(AttentionWork work) {
   constexpr int L = kLines;
   static_assert(kWarpKeys * L == 32);
   __shared__ float largest_of[kWarps][L], sum_of[kWarps][L];
@@ -222,46 +192,52 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
   }
 }
 
-/// A row and head: its chunks' parts, weighted by exp(maximum - largest maximum), are added from left to right.
-__global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Work work) {
-  extern __shared__ float weight[];  // [num_chunks]
-  __shared__ float shared[kMergeThreads / 32];
+/// A row and head: its chunks' parts are added from left to right.
+__global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(AttentionWork work) {
+  extern __shared__ float2 scale[];  // [num_chunks], of what is there and of the chunk
   launch_dependents();
   wait_for_predecessor();
   const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
   const int32_t len = work.plan.kv_len[row];
-  const auto put = [&](int d, float x) {
-    const int64_t col = int64_t{head} * work.v_dim + d;
-    if (work.operand.values)
-      work.operand.put(row, col, x);
-    else
-      work.out[row * work.out_stride + col] = x;
-  };
   if (len <= 0) {
-    for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) put(d, 0.0f);
+    for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) work.put(row, head, d, 0.0f);
     return;
   }
   const int first = work.first_key(len) / kDeviceChunk, count = (len - 1) / kDeviceChunk + 1 - first;
   const float* const left = work.left_by(row, head, first);
   const int stride = kHeader + work.v_dim;
-  float largest = -INFINITY;
-  for (int c = threadIdx.x; c < count; c += kMergeThreads) largest = Larger{}(left[c * stride], largest);
-  largest = over_block<kMergeThreads / 32>(largest, shared, Larger{});
-  for (int c = threadIdx.x; c < count; c += kMergeThreads) weight[c] = math::exp_of(left[c * stride] - largest);
+  if (threadIdx.x < 32) {
+    const int lane = threadIdx.x;
+    float before = -INFINITY;  // largest of the chunks before these 32
+    for (int begin = 0; begin < count; begin += 32) {
+      const int c = begin + lane;
+      const float mine = c < count ? left[c * stride] : -INFINITY;
+      float largest = mine;
+      for (int width = 1; width < 32; width *= 2) {
+        const float other = __shfl_up_sync(0xffffffffu, largest, width);
+        if (lane >= width) largest = Larger{}(largest, other);
+      }
+      largest = Larger{}(largest, before);
+      const float up = __shfl_up_sync(0xffffffffu, largest, 1);
+      const Rescale rescale(lane == 0 ? before : up, mine, largest);
+      if (c < count) scale[c] = {rescale.left, rescale.part};
+      before = __shfl_sync(0xffffffffu, largest, 31);
+    }
+  }
   __syncthreads();
   for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) {
     float sum = 0.0f, o = 0.0f;
 #pragma unroll kMergeAhead
     for (int c = 0; c < count; ++c) {
-      sum = __fmaf_rn(left[c * stride + 1], weight[c], sum);
-      o = __fmaf_rn(left[c * stride + kHeader + d], weight[c], o);
+      sum = __fmaf_rn(left[c * stride + 1], scale[c].y, sum * scale[c].x);
+      o = __fmaf_rn(left[c * stride + kHeader + d], scale[c].y, o * scale[c].x);
     }
-    put(d, o / sum);
+    work.put(row, head, d, o / sum);
   }
 }
 
 template <class T, int kSteps>
-void run_chunks(Work work, cudaStream_t stream) {
+void run_chunks(AttentionWork work, cudaStream_t stream) {
   work.q_aligned = work.k_dim % kSteps == 0 && work.q_stride % kSteps == 0 &&
                    reinterpret_cast<uintptr_t>(work.q) % (kSteps * sizeof(float)) == 0;
   launch(attention_chunk_kernel<T, kSteps>,
@@ -270,15 +246,18 @@ void run_chunks(Work work, cudaStream_t stream) {
 }
 
 template <class T>
-void run(const Work& work, cudaStream_t stream) {
+void run(const AttentionWork& work, cudaStream_t stream) {
   if (work.k_dim <= 128 && work.v_dim <= 128)
     run_chunks<T, 4>(work, stream);
   else
     run_chunks<T, 8>(work, stream);
-  // whole words of the unrolled loop: the compiler reads 16 bytes of weights where it needs fewer
-  const size_t weights = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
+}
+
+void merge(const AttentionWork& work, cudaStream_t stream) {
+  // whole words of the unrolled loop: the compiler may read more weights than it needs
+  const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
   launch(attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)), dim3(kMergeThreads),
-         weights * sizeof(float), stream, work);
+         chunks * sizeof(float2), stream, work);
 }
 
 }  // namespace
@@ -290,28 +269,43 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const Operand& operand, void* workspace,
                cudaStream_t stream) {
   const KvView& kv = args.kv;
-  const Work work{.q = args.q.f32_row(0),
-                  .q_stride = args.q.stride,
-                  .out = args.out.f32_row(0),
-                  .out_stride = args.out.stride,
-                  .operand = operand,
-                  .k = kv.k,
-                  .v = kv.v ? kv.v : kv.k,
-                  .plan = plan,
-                  .workspace = static_cast<float*>(workspace),
-                  .num_heads = args.num_heads,
-                  .group = args.group ? args.group : args.num_heads / kv.num_kv_heads,
-                  .head_offset = args.head_offset,
-                  .num_kv_heads = kv.num_kv_heads,
-                  .k_dim = kv.k_dim,
-                  .v_dim = kv.v_dim,
-                  .v_stride = kv.v ? kv.v_dim : kv.k_dim,
-                  .block_size = kv.block_size,
-                  .window = args.window,
-                  .scale = args.scale};
-  if (kv.dtype == DType::f32) run<float>(work, stream);
-  if (kv.dtype == DType::f16) run<__half>(work, stream);
-  if (kv.dtype == DType::bf16) run<__nv_bfloat16>(work, stream);
+  const AttentionWork work{.q = args.q.f32_row(0),
+                           .q_stride = args.q.stride,
+                           .out = args.out.f32_row(0),
+                           .out_stride = args.out.stride,
+                           .operand = operand,
+                           .k = kv.k,
+                           .v = kv.v ? kv.v : kv.k,
+                           .plan = plan,
+                           .workspace = static_cast<float*>(workspace),
+                           .num_heads = args.num_heads,
+                           .group = args.group ? args.group : args.num_heads / kv.num_kv_heads,
+                           .head_offset = args.head_offset,
+                           .num_kv_heads = kv.num_kv_heads,
+                           .k_dim = kv.k_dim,
+                           .v_dim = kv.v_dim,
+                           .v_stride = kv.v ? kv.v_dim : kv.k_dim,
+                           .block_size = kv.block_size,
+                           .window = args.window,
+                           .scale = args.scale};
+  if (attention_line_tile(kv) == kMmaLines)
+    attention_mma(work, stream);
+  else if (kv.dtype == DType::f32)
+    run<float>(work, stream);
+  else if (kv.dtype == DType::f16)
+    run<__half>(work, stream);
+  else
+    run<__nv_bfloat16>(work, stream);
+  if (!plan.whole) merge(work, stream);
+}
+
+int attention_line_tile(const KvView& kv) {
+  const bool mma = kv.dtype == DType::bf16 && kv.v && kv.k_dim == kv.v_dim && kv.k_dim % 32 == 0 && kv.k_dim <= 128;
+  return mma ? kMmaLines : kLineTile;
+}
+
+bool attention_takes_whole_lines(const KvView& kv, int num_tiles, const cudaDeviceProp& device) {
+  return attention_line_tile(kv) == kMmaLines && num_tiles * kv.num_kv_heads >= device.multiProcessorCount;
 }
 
 }  // namespace paceline::cuda

@@ -12,9 +12,10 @@ inline constexpr int kDeviceChunk = 64;
 /// Neighbouring keys of a chunk that a warp takes; a page holds a multiple of them.
 inline constexpr int kWarpKeys = 8;
 
-/// Lines of one sequence that a block works on together, reading each key once for all of them. Line l of a sequence is
-/// its row l / group and query head l % group of a KV head.
-inline constexpr int kLineTile = 32;
+/// Lines of one sequence that a block works on together, reading each key once for all of them: kMmaLines where tensor
+/// cores do. Line l of a sequence is its row l / group and query head l % group of a KV head.
+inline constexpr int kLineTile = 32, kMmaLines = 64;
+int attention_line_tile(const KvView& kv);
 struct LineTile {
   int32_t first_row = 0;  // of the sequence
   int32_t num_lines = 0;  // of the tile
@@ -32,12 +33,18 @@ struct AttentionPlan {
   int32_t num_chunks = 0;  // of the longest row
   int32_t first_row = 0;   // of those that the tiles cover
   int32_t num_rows = 0;
+  bool whole = false;  // a block takes all chunks of its lines
 };
+/// Whether so many tiles fill the device without cutting their lines into chunks. The bits are the same.
+bool attention_takes_whole_lines(const KvView& kv, int num_tiles, const cudaDeviceProp& device);
 
+/// Once for the current device, before its first attention.
+void prepare_attention();
 /// Bytes for what the chunks of a row leave.
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
-/// plan.num_rows times attention_row_bytes. operand: null, or what is written in place of args.out.
+/// plan.num_rows times attention_row_bytes, none for whole lines. operand: null, or what is written in place of
+/// args.out.
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const Operand& operand, void* workspace,
                cudaStream_t stream);
 

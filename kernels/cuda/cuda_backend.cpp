@@ -55,6 +55,7 @@ class CudaBackend final : public Backend {
       fail(ExitCode::device, "device cuda:{}: {} gives a block {} bytes of shared memory; {} are needed", device,
            properties_.name, properties_.sharedMemPerBlockOptin, cuda::kGemmSharedBytes);
     cuda::prepare_gemm_bf16(properties_);
+    cuda::prepare_attention();
   }
   ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
 
@@ -368,22 +369,32 @@ void CudaBackend::attention(const AttentionArgs& args) {
   const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
   const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
   cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk};
-  const size_t row_bytes = cuda::attention_row_bytes(args, plan.num_chunks);
   const cuda::Operand out = operand_for(args.reader, args.out);
-  const int32_t slice_rows = int32_t(std::max<size_t>(1, kAttentionBytes / row_bytes));
-  // slices of rows, so that long contexts fit what was planned
-  for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
-    plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
+  const int line_tile = cuda::attention_line_tile(args.kv);
+  const auto tiles_of = [&](int32_t first_row, int32_t num_rows) {
     std::vector<cuda::LineTile> tiles;
     for (const SeqSpan& seq : args.seqs) {
-      const int32_t begin = std::max(seq.first_row, plan.first_row);
-      const int32_t end = std::min(seq.first_row + seq.num_rows, plan.first_row + plan.num_rows);
-      for (int32_t line = 0; line < (end - begin) * group; line += cuda::kLineTile)
+      const int32_t begin = std::max(seq.first_row, first_row);
+      const int32_t end = std::min(seq.first_row + seq.num_rows, first_row + num_rows);
+      for (int32_t line = 0; line < (end - begin) * group; line += line_tile)
         tiles.push_back({.first_row = begin,
-                         .num_lines = std::min(cuda::kLineTile, (end - begin) * group - line),
+                         .num_lines = std::min(line_tile, (end - begin) * group - line),
                          .first_line = line,
                          .block_begin = seq.block_begin});
     }
+    return tiles;
+  };
+  std::vector<cuda::LineTile> tiles = tiles_of(0, args.q.rows);
+  int32_t rows_of_seqs = 0;
+  for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
+  plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
+               cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), properties_);
+  const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
+  // slices of rows, so that what chunks leave fits what was planned
+  const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kAttentionBytes / row_bytes));
+  for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
+    plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
+    if (plan.num_rows < args.q.rows) tiles = tiles_of(plan.first_row, plan.num_rows);
     const std::span<const cuda::LineTile> all_tiles(tiles);
     staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes(), 3);
     plan.kv_len = stage(args.kv_len).data();
@@ -391,7 +402,7 @@ void CudaBackend::attention(const AttentionArgs& args) {
     plan.block = stage(args.block).data();
     plan.num_blocks = int32_t(args.block.size());
     plan.num_tiles = int32_t(tiles.size());
-    void* memory = workspace(attention_, size_t(plan.num_rows) * row_bytes);
+    void* memory = plan.whole ? nullptr : workspace(attention_, size_t(plan.num_rows) * row_bytes);
     cuda::attention(args, plan, out, memory, stream());
   }
 }

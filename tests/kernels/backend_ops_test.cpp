@@ -378,37 +378,50 @@ TEST_P(BackendOps, AttentionMatchesFloat64) {
       {20, 1, 24, 16, 48, DType::f32, 0, true, {{270, 3}, {2, 1}}},
       {4, 2, 64, 64, 16, DType::f16, 0, false, {{300, 3}, {0, 4}}},
       {4, 2, 64, 64, 32, DType::bf16, 40, false, {{300, 3}, {0, 4}}},
+      {4, 2, 40, 40, 16, DType::bf16, 0, false, {{300, 3}, {0, 4}}},
+      {8, 2, 128, 128, 16, DType::bf16, 0, false, {{700, 1}, {0, 5}, {63, 2}, {130, 40}}},
+      {6, 2, 96, 96, 48, DType::bf16, 100, false, {{300, 70}, {0, 1}}},
+      {32, 32, 32, 32, 16, DType::bf16, 0, false, {{0, 290}}},  // enough lines to take all keys in one block
+      {3, 2, 32, 32, 16, DType::bf16, 0, false, {{300, 2}, {7, 5}}, 2, 1},
       {2, 1, 16, 16, 16, DType::f32, 0, false, {{2000, 1}}},
       {4, 4, 16, 16, 16, DType::f32, 0, false, {{0, 290}}},
   };
-  for (const AttentionCase& c : cases) run_attention_case(backend(), c, tolerance_);
+  for (const AttentionCase& c : cases) {
+    // tensor cores multiply queries and weights in bfloat16, too
+    const bool rounded = GetParam().device != "cpu" && c.dtype == DType::bf16;
+    run_attention_case(backend(), c, rounded ? 1e-5 : tolerance_);
+  }
 }
 
 TEST_P(BackendOps, AttentionPassesNan) {
-  const int heads = 2, dim = 16;
-  PagedKv kv(backend(), 3, 16, 1, dim, dim, DType::f32);
-  std::vector<float> k = random_values(20 * dim, 1), v = random_values(20 * dim, 2);
-  k[3 * dim + 1] = NAN;
-  std::vector<int32_t> slot;
-  for (int p = 0; p < 20; ++p) slot.push_back(16 + p);
-  GuardedRows k_rows(backend(), 20, dim, k), v_rows(backend(), 20, dim, v);
-  backend().store_kv({.k = k_rows.view(), .v = v_rows.view(), .slot = slot, .kv = kv.view()});
-  GuardedRows q(backend(), 2, heads * dim, random_values(2 * heads * dim, 3)), out(backend(), 2, heads * dim);
-  const std::vector<int32_t> block = {1, 2}, kv_len = {3, 4};
-  const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = 2, .block_begin = 0}};
-  backend().attention({.q = q.view(),
-                       .out = out.view(),
-                       .num_heads = heads,
-                       .scale = 0.25f,
-                       .seqs = seqs,
-                       .kv_len = kv_len,
-                       .block = block,
-                       .kv = kv.view()});
-  const std::vector<float> got = out.read();
-  for (int i = 0; i < heads * dim; ++i) {
-    EXPECT_TRUE(std::isfinite(got[size_t(i)])) << "a key beyond kv_len leaked";
-    EXPECT_TRUE(std::isnan(got[size_t(heads * dim + i)]));
-  }
+  const int heads = 2, dim = 32;
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const bool in_values : {false, true}) {
+      PagedKv kv(backend(), 3, 16, 1, dim, dim, dtype);
+      std::vector<float> k = random_values(20 * dim, 1), v = random_values(20 * dim, 2);
+      (in_values ? v : k)[3 * dim + 1] = NAN;
+      std::vector<int32_t> slot;
+      for (int p = 0; p < 20; ++p) slot.push_back(16 + p);
+      GuardedRows k_rows(backend(), 20, dim, k), v_rows(backend(), 20, dim, v);
+      backend().store_kv({.k = k_rows.view(), .v = v_rows.view(), .slot = slot, .kv = kv.view()});
+      GuardedRows q(backend(), 2, heads * dim, random_values(2 * heads * dim, 3)), out(backend(), 2, heads * dim);
+      const std::vector<int32_t> block = {1, 2}, kv_len = {3, 4};
+      const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = 2, .block_begin = 0}};
+      backend().attention({.q = q.view(),
+                           .out = out.view(),
+                           .num_heads = heads,
+                           .scale = 0.25f,
+                           .seqs = seqs,
+                           .kv_len = kv_len,
+                           .block = block,
+                           .kv = kv.view()});
+      const std::vector<float> got = out.read();
+      for (int i = 0; i < heads * dim; ++i) {
+        EXPECT_TRUE(std::isfinite(got[size_t(i)])) << "a key beyond kv_len leaked " << dtype_name(dtype);
+        const bool reached = !in_values || i % dim == 1;  // a value's dimension, or all that a key weighs
+        EXPECT_EQ(std::isnan(got[size_t(heads * dim + i)]), reached) << dtype_name(dtype) << " " << i;
+      }
+    }
 }
 
 TEST_P(BackendOps, MoveKvEqualsStoringThere) {

@@ -1,0 +1,64 @@
+#pragma once
+// What the kernels of attention work on. A chunk of a row and head leaves its maximum score, its sum of weights and its
+// unnormalised output; parts are added from left to right, by attention_merge_kernel or by a block that takes all
+// chunks itself, with the same operations.
+
+#include "kernels/cuda/attention.h"
+#include "kernels/math/elementary.h"
+
+namespace paceline::cuda {
+
+inline constexpr int kHeader = 2;  // maximum, sum
+
+struct AttentionWork {
+  const float* q;
+  int64_t q_stride;
+  float* out;
+  int64_t out_stride;
+  Operand operand;  // written in place of out where it has values
+  const void* k;
+  const void* v;
+  AttentionPlan plan;
+  float* workspace;  // [row][head][chunk][kHeader + v_dim]
+  int num_heads;
+  int group;
+  int head_offset;
+  int num_kv_heads;
+  int k_dim;
+  int v_dim;
+  int v_stride;  // values between V's positions: v_dim, or k_dim where V is a part of K
+  int block_size;
+  int window;
+  float scale;
+  bool q_aligned;  // to kSteps values
+
+  __device__ void put(int row, int head, int d, float x) const {
+    const int64_t col = int64_t{head} * v_dim + d;
+    if (operand.values)
+      operand.put(row, col, x);
+    else
+      out[row * out_stride + col] = x;
+  }
+  __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
+  __device__ float* left_by(int row, int head, int chunk) const {
+    return workspace +
+           ((int64_t{row - plan.first_row} * num_heads + head) * plan.num_chunks + chunk) * (kHeader + v_dim);
+  }
+};
+
+/// How the sum so far (left) and a chunk's part are scaled when they are added.
+struct Rescale {
+  float left, part;
+  /// largest: of both, NaN if one is.
+  __device__ Rescale(float left_largest, float part_largest, float largest) {
+    const float base = largest == -INFINITY ? 0.0f : largest;
+    left = math::exp_of(left_largest - base);
+    part = math::exp_of(part_largest - base);
+  }
+  __device__ float add(float to, float x) const { return __fmaf_rn(x, part, to * left); }
+};
+
+/// Rows in lines (LineTile) and bfloat16 pages by tensor cores.
+void attention_mma(const AttentionWork& work, cudaStream_t stream);
+
+}  // namespace paceline::cuda
