@@ -287,7 +287,8 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Opera
                            .v_stride = kv.v ? kv.v_dim : kv.k_dim,
                            .block_size = kv.block_size,
                            .window = args.window,
-                           .scale = args.scale};
+                           .scale = args.scale,
+                           .q_aligned = false};
   if (attention_line_tile(kv) == kMmaLines)
     attention_mma(work, stream);
   else if (kv.dtype == DType::f32)
@@ -297,6 +298,14 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Opera
   else
     run<__nv_bfloat16>(work, stream);
   if (!plan.whole) merge(work, stream);
+}
+
+void prepare_attention(const cudaDeviceProp& device) {
+  constexpr size_t kReserved = 2048;  // what the driver and the kernel itself take
+  check(cudaFuncSetAttribute(attention_merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             int(device.sharedMemPerBlockOptin - kReserved)),  // two floats a chunk: a long context
+        "cudaFuncSetAttribute");
+  prepare_attention_mma();
 }
 
 int attention_line_tile(const KvView& kv) {

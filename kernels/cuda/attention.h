@@ -39,7 +39,7 @@ struct AttentionPlan {
 bool attention_takes_whole_lines(const KvView& kv, int num_tiles, const cudaDeviceProp& device);
 
 /// Once for the current device, before its first attention.
-void prepare_attention();
+void prepare_attention(const cudaDeviceProp& device);
 /// Bytes for what the chunks of a row leave.
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:

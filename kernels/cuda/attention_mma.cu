@@ -131,6 +131,18 @@ __device__ bool clear_non_numbers(Stage<kDims>& stage) {
   return found;
 }
 
+/// The weight of a key for line `l` of this thread, which another of the line's four lanes holds. All lanes together.
+__device__ float weight_at(const uint4 (&weight)[kDeviceChunk / 16], int key, int l) {
+  uint32_t pair = 0;
+#pragma unroll
+  for (int step = 0; step < kDeviceChunk / 16; ++step) {
+    const uint4 of = weight[step];
+    if (key / 16 == step) pair = key / 8 % 2 ? (l ? of.w : of.z) : (l ? of.y : of.x);
+  }
+  pair = __shfl_sync(0xffffffffu, pair, (threadIdx.x & 28) | key % 8 / 2);
+  return __uint_as_float(key % 2 ? pair & 0xffff0000u : pair << 16);
+}
+
 template <int kDims, bool kWhole>
 __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork work) {
   constexpr int kHalves = kDims / 64;  // of the dimensions, whose outputs are in registers together
@@ -262,13 +274,14 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
           const auto* const value =
               static_cast<const __nv_bfloat16*>(work.v) +
               ((page * work.num_kv_heads + kv_head) * work.block_size + position % work.block_size) * work.v_stride;
+          const float weight_of[2] = {weight_at(weight, key, 0), weight_at(weight, key, 1)};
 #pragma unroll
           for (int t = 0; t < kValueTiles; ++t)
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
               const int d = (half * kValueTiles + t) * 8 + lane % 4 * 2 + j % 2;
               const float x = d < work.v_dim ? widen(value[d]) : 0.0f;
-              if (!isfinite(x) && line[j / 2].sees(position)) part[t][j] += x;
+              if (!isfinite(x) && line[j / 2].sees(position)) part[t][j] += weight_of[j / 2] * x;
             }
         }
 #pragma unroll
@@ -292,20 +305,21 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
     }
     __syncthreads();  // before the stage is filled again
   }
-  if (!kWhole) return;
+  if constexpr (kWhole) {
 #pragma unroll
-  for (int l = 0; l < 2; ++l) {
-    if (line[l].begin == line[l].end && !line[l].is_padding) continue;
+    for (int l = 0; l < 2; ++l) {
+      if (line[l].begin == line[l].end && !line[l].is_padding) continue;
 #pragma unroll
-    for (int half = 0; half < kHalves; ++half)
+      for (int half = 0; half < kHalves; ++half)
 #pragma unroll
-      for (int t = 0; t < kValueTiles; ++t)
+        for (int t = 0; t < kValueTiles; ++t)
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const int d = (half * kValueTiles + t) * 8 + lane % 4 * 2 + j;
-          if (d < work.v_dim)
-            work.put(line[l].row, line[l].head, d, line[l].is_padding ? 0.0f : output[half][t][l * 2 + j] / sum[l]);
-        }
+          for (int j = 0; j < 2; ++j) {
+            const int d = (half * kValueTiles + t) * 8 + lane % 4 * 2 + j;
+            if (d < work.v_dim)
+              work.put(line[l].row, line[l].head, d, line[l].is_padding ? 0.0f : output[half][t][l * 2 + j] / sum[l]);
+          }
+    }
   }
 }
 
@@ -321,7 +335,7 @@ void run(const AttentionWork& work, cudaStream_t stream) {
 
 }  // namespace
 
-void prepare_attention() {
+void prepare_attention_mma() {
   check(cudaFuncSetAttribute(attention_mma_kernel<128, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              int(kSharedBytes<128, true>)),
         "cudaFuncSetAttribute");

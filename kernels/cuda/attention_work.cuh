@@ -60,5 +60,6 @@ struct Rescale {
 
 /// Rows in lines (LineTile) and bfloat16 pages by tensor cores.
 void attention_mma(const AttentionWork& work, cudaStream_t stream);
+void prepare_attention_mma();
 
 }  // namespace paceline::cuda

@@ -136,7 +136,7 @@ TEST_P(BackendOps, GemmPassesNanAndInf) {
 TEST_P(BackendOps, GemmAddsToWhatIsThere) {
   const int n = 37, k = 64;
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const int m : {1, 6, 40}) {
+    for (const int m : {1, 6, 40, 70, 130}) {
       const StoredMatrix w(n, k, dtype, 1);
       const HostWeight part = w.host();
       const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
@@ -347,21 +347,27 @@ void run_attention_case(Backend& backend, const AttentionCase& c, double toleran
   all_q.resize(all_q.size() + size_t(c.num_heads * c.k_dim), 0.5f);
   want.resize(want.size() + size_t(c.num_heads * c.v_dim), 0.0);
   GuardedRows q_rows(backend, num_rows + 1, c.num_heads * c.k_dim, all_q);
-  GuardedRows out(backend, num_rows + 1, c.num_heads * c.v_dim);
-  backend.attention({.q = q_rows.view(),
-                     .out = out.view(),
-                     .num_heads = c.num_heads,
-                     .group = c.group,
-                     .head_offset = c.head_offset,
-                     .scale = 0.125f,
-                     .window = c.window,
-                     .seqs = seqs,
-                     .kv_len = kv_len,
-                     .block = block,
-                     .kv = kv.view()});
-  EXPECT_LE(nmse(out.read(), want), tolerance)
-      << "heads " << c.num_heads << "/" << c.num_kv_heads << " dims " << c.k_dim << "/" << c.v_dim << " block "
-      << c.block_size << " " << dtype_name(c.dtype) << " window " << c.window;
+  std::vector<float> got[2];
+  for (const bool padding_has_a_span : {false, true}) {
+    if (padding_has_a_span) seqs.push_back({.first_row = num_rows, .num_rows = 1, .block_begin = 0});
+    GuardedRows out(backend, num_rows + 1, c.num_heads * c.v_dim);
+    backend.attention({.q = q_rows.view(),
+                       .out = out.view(),
+                       .num_heads = c.num_heads,
+                       .group = c.group,
+                       .head_offset = c.head_offset,
+                       .scale = 0.125f,
+                       .window = c.window,
+                       .seqs = seqs,
+                       .kv_len = kv_len,
+                       .block = block,
+                       .kv = kv.view()});
+    got[padding_has_a_span] = out.read();
+    EXPECT_LE(nmse(got[padding_has_a_span], want), tolerance)
+        << "heads " << c.num_heads << "/" << c.num_kv_heads << " dims " << c.k_dim << "/" << c.v_dim << " block "
+        << c.block_size << " " << dtype_name(c.dtype) << " window " << c.window;
+  }
+  EXPECT_TRUE(same_bits(got[0], got[1]));  // a GPU takes all keys in one block only where spans cover all rows
 }
 
 TEST_P(BackendOps, AttentionMatchesFloat64) {
@@ -381,7 +387,11 @@ TEST_P(BackendOps, AttentionMatchesFloat64) {
       {4, 2, 40, 40, 16, DType::bf16, 0, false, {{300, 3}, {0, 4}}},
       {8, 2, 128, 128, 16, DType::bf16, 0, false, {{700, 1}, {0, 5}, {63, 2}, {130, 40}}},
       {6, 2, 96, 96, 48, DType::bf16, 100, false, {{300, 70}, {0, 1}}},
-      {32, 32, 32, 32, 16, DType::bf16, 0, false, {{0, 290}}},  // enough lines to take all keys in one block
+      // enough lines to take all keys in one block
+      {32, 32, 32, 32, 16, DType::bf16, 0, false, {{0, 290}}},
+      {32, 8, 128, 128, 16, DType::bf16, 0, false, {{70, 290}, {0, 3}}},
+      {32, 16, 96, 96, 48, DType::bf16, 100, false, {{100, 290}}},
+      {40, 11, 128, 128, 16, DType::bf16, 0, false, {{5, 250}}, 4, 3},
       {3, 2, 32, 32, 16, DType::bf16, 0, false, {{300, 2}, {7, 5}}, 2, 1},
       {2, 1, 16, 16, 16, DType::f32, 0, false, {{2000, 1}}},
       {4, 4, 16, 16, 16, DType::f32, 0, false, {{0, 290}}},

@@ -132,11 +132,18 @@ TEST_P(FusedOps, ReadersGetTheSameBits) {
   const StoredMatrix gate(width, 96, DType::bf16, 1), up(width, 96, DType::bf16, 2), last(40, width, DType::bf16, 3);
   const HostWeight parts[] = {gate.host(), up.host()}, last_part = last.host();
   const Weight gate_up = backend().pack(parts, {.pair_panels = true}), down = backend().pack({&last_part, 1}, {});
-  for (const int m : {1, 6, 32, 33, 70, 200}) {
+  for (const auto& [m, dtype] : {std::pair{1, DType::f32},
+                                 {6, DType::f32},
+                                 {32, DType::f32},
+                                 {33, DType::f32},
+                                 {70, DType::f32},
+                                 {200, DType::f32},
+                                 {6, DType::bf16},
+                                 {200, DType::bf16}}) {
     const std::vector<int32_t> block = {2, 0, 1, 3, 4, 12, 6, 7, 11, 9, 10, 8, 5};
     std::vector<int32_t> slot, kv_len;
     for (int p = 0; p < m; ++p) slot.push_back(block[size_t(p / 16)] * 16 + p % 16), kv_len.push_back(p + 1);
-    PagedKv kv(backend(), int(block.size()), 16, heads, dim, dim, DType::f32);
+    PagedKv kv(backend(), int(block.size()), 16, heads, dim, dim, dtype);
     GuardedRows k(backend(), m, width, random_values(size_t(m * width), 4));
     backend().store_kv({.k = k.view(), .v = k.view(), .slot = slot, .kv = kv.view()});
     const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = m, .block_begin = 0}};

@@ -184,9 +184,9 @@ TEST(Strict, SubnormalNumbersAreZerosForBfloatOnEveryInstructionSet) {
 
 TEST(Strict, ShardSumsAddUpToTheUnshardedBits) {
   for (const std::string& device : devices_here())
-    for (const int k : {64, 512, 8 * 37}) {
+    for (const auto& [k, m] : {std::pair{64, 7}, {512, 7}, {8 * 37, 7}, {512, 70}, {8 * 37, 140}}) {
       const auto backend = make_backend(device, {.threads = 2});
-      const int n = 48, m = 7;
+      const int n = 48;
       const StoredMatrix w(n, k, DType::bf16, 3);
       const std::vector<float> x = random_values(size_t(m * k), 4);
       GuardedRows in(*backend, m, k, x), out(*backend, m, n);
@@ -201,7 +201,7 @@ TEST(Strict, ShardSumsAddUpToTheUnshardedBits) {
         return a;
       };
       const std::vector<float> whole = run(0, k, 8);
-      std::function<std::vector<float>(int, int, int)> tree = [&](int begin, int count, int shards) {
+      std::function<std::vector<float>(int, int, int)> tree = [&, k = k](int begin, int count, int shards) {
         if (shards == 1) return run(begin, count, 8 * count / k);
         return add(tree(begin, count / 2, shards / 2), tree(begin + count / 2, count / 2, shards / 2));
       };
@@ -273,6 +273,8 @@ struct AttentionSetup {
   uint32_t placement = 0;        // seed of the page order
   std::vector<int> pieces = {};  // empty: the whole at once
   int neighbours = 0;            // copies of the rows as further sequences in the same batch
+  int loud_from = INT32_MAX;  // position from which on values are near the largest number, the first of them infinite
+  float q_scale = 2.0f;
 };
 
 std::vector<float> prefill(Backend& backend, const AttentionSetup& s) {
@@ -282,8 +284,11 @@ std::vector<float> prefill(Backend& backend, const AttentionSetup& s) {
   std::iota(block.begin(), block.end(), 0);
   if (s.placement) std::shuffle(block.begin(), block.end(), std::mt19937(s.placement));
   const int q_cols = s.num_heads * s.dim, kv_cols = s.num_kv_heads * s.dim;
-  const std::vector<float> q = random_values(size_t(s.len * q_cols), 1, 2.0f),
-                           k = random_values(size_t(s.len * kv_cols), 2), v = random_values(size_t(s.len * kv_cols), 3);
+  const std::vector<float> q = random_values(size_t(s.len * q_cols), 1, s.q_scale),
+                           k = random_values(size_t(s.len * kv_cols), 2);
+  std::vector<float> v = random_values(size_t(s.len * kv_cols), 3);
+  for (int p = s.loud_from; p < s.len; ++p)
+    for (int d = 0; d < kv_cols; ++d) v[size_t(p * kv_cols + d)] = p == s.loud_from && d % 7 == 0 ? INFINITY : 1e38f;
   std::vector<float> result;
   int done = 0;
   for (size_t piece = 0; done < s.len; ++piece) {
@@ -351,14 +356,58 @@ TEST(Strict, AttentionRowsDependOnTheirKeysOnly) {
       }
 }
 
+// Weights of unseen keys are zeros: what those keys hold must not move a bit of the rows before them.
+TEST(Strict, UnseenValuesDoNotMatter) {
+  for (const std::string& device : devices_here())
+    for (const int heads : {4, 64}) {
+      const auto backend = make_backend(device, {});
+      AttentionSetup setup{.len = 300, .num_heads = heads, .num_kv_heads = heads / 2, .dtype = DType::bf16};
+      const std::vector<float> quiet = prefill(*backend, setup);
+      setup.loud_from = 250;
+      const std::vector<float> loud = prefill(*backend, setup);
+      EXPECT_EQ(std::memcmp(quiet.data(), loud.data(), size_t(250 * heads * 32) * 4), 0) << device << " " << heads;
+    }
+}
+
+// A seen value that is infinite makes the same row alone and among others, even where its weight is too small for a
+// number.
+TEST(Strict, InfiniteValuesGiveTheSameBitsInEveryBatch) {
+  for (const std::string& device : devices_here()) {
+    const auto backend = make_backend(device, {});
+    AttentionSetup setup{.len = 150, .dtype = DType::bf16, .loud_from = 100, .q_scale = 2000.0f};
+    const std::vector<float> whole = prefill(*backend, setup);
+    setup.pieces = std::vector<int>(150, 1);
+    const std::vector<float> alone = prefill(*backend, setup);
+    int infinite = 0, none = 0;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      infinite += std::isinf(whole[i]);
+      none += std::isnan(whole[i]);
+      if (std::isnan(whole[i]))
+        EXPECT_TRUE(std::isnan(alone[i])) << device << " " << i;
+      else
+        EXPECT_EQ(whole[i], alone[i]) << device << " " << i;
+    }
+    EXPECT_GT(infinite, 0) << device;
+    EXPECT_GT(none, 0) << device;
+  }
+}
+
 // More chunks than their room holds at once: the backend takes the rows in slices.
 TEST(Strict, LongAttentionInSlicesOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
   const auto gpu = make_backend("cuda:0", {});
-  AttentionSetup setup{.len = 6000, .num_heads = 16, .num_kv_heads = 4, .dim = 64, .dtype = DType::bf16};
-  const std::vector<float> whole = prefill(*gpu, setup);
-  setup.pieces = std::vector<int>(60, 100);
-  EXPECT_TRUE(same_bits(prefill(*gpu, setup), whole));
+  for (const DType dtype : {DType::bf16, DType::f32}) {  // whole lines, and slices of chunks
+    AttentionSetup setup{.len = 6000, .num_heads = 16, .num_kv_heads = 4, .dim = 64, .dtype = dtype};
+    const std::vector<float> whole = prefill(*gpu, setup);
+    setup.pieces = std::vector<int>(60, 100);
+    EXPECT_TRUE(same_bits(prefill(*gpu, setup), whole)) << dtype_name(dtype);
+  }
+  // too few tiles to fill the device, too many chunks for one slice
+  AttentionSetup setup{.len = 9000, .num_heads = 32, .num_kv_heads = 2, .dim = 128, .dtype = DType::bf16};
+  setup.pieces = {8800, 200};
+  const std::vector<float> sliced = prefill(*gpu, setup);
+  setup.pieces = {8800, 40, 40, 40, 40, 40};
+  EXPECT_TRUE(same_bits(prefill(*gpu, setup), sliced));
 }
 
 TEST(Strict, TheAttentionCheckSeesAChangedKey) {
