@@ -133,6 +133,8 @@ void step_times(EngineLoad& load, int rounds) {
   constexpr int kLongContext = 1024, kMostRows = 512, kMostLogits = 64;
   Model& model = load.target();
   const int context = std::min(kLongContext, load.plan().max_model_len - kMostRows);
+  PACELINE_CHECK(context > 0, "the model takes {} tokens, the benchmark needs more than {}", load.plan().max_model_len,
+                 kMostRows);
   std::vector<int32_t> text(size_t(load.plan().max_model_len)), pages;
   for (size_t i = 0; i < text.size(); ++i) text[i] = int32_t((i * 2654435761u) % uint32_t(model.spec().vocab_size));
   for (int32_t page = 0; page * kBlockSize < int(text.size()); ++page) pages.push_back(page);

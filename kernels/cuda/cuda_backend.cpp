@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
       fail(ExitCode::device, "device cuda:{}: {} gives a block {} bytes of shared memory; {} are needed", device,
            properties_.name, properties_.sharedMemPerBlockOptin, cuda::kGemmSharedBytes);
     cuda::prepare_gemm_bf16(properties_);
-    cuda::prepare_attention();
+    cuda::prepare_attention(properties_);
   }
   ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
 
@@ -201,6 +201,7 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   }
   weight->n = std::max(weight->n, spec.pad_rows_to);
   weight->k = stacked_rows[0].cols;
+  PACELINE_CHECK(weight->k > 0, "a weight of {} inputs", weight->k);
   weight->dtype = spec.dtype;
   weight->k_chunks = spec.k_chunks;
   weight->pair_panels = spec.pair_panels;
@@ -286,7 +287,8 @@ void CudaBackend::gemm(const GemmArgs& args) {
                  "x [{}, {}], w [{}, {}], y [{}, {}], glu {}", args.x.rows, args.x.cols, w.n, w.k, args.y.rows,
                  args.y.cols, args.glu);
   PACELINE_CHECK(!args.glu || w.pair_panels, "glu {} needs a weight with pair_panels", args.glu);
-  PACELINE_CHECK(!args.add || !w.pair_panels, "add {} with pair_panels {}", args.add, w.pair_panels);
+  PACELINE_CHECK(!args.add || !(w.pair_panels || args.reader), "add {} with pair_panels {}, reader {}", args.add,
+                 w.pair_panels, args.reader != nullptr);
   if (args.x.rows == 0 || w.n == 0) return;
   if (w.dtype == DType::bf16) {
     cuda::Operand x = ready_;
