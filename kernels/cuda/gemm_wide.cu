@@ -264,7 +264,7 @@ __device__ __forceinline__ void finish(const Wide& wide, const Epilogue& epilogu
   static_assert(sizeof(*sum_of) * kWideRows <= sizeof(shared.level));
   const int num_rows = (min(kWideRows, wide.x.rows - group * kWideRows) - warp + kWarps - 1) / kWarps;  // of the warp
   const auto row_of = [&](int r) { return int64_t{group} * kWideRows + r * kWarps + warp; };
-  // the lane's columns of the block, as put_column wants them
+  // the lane's columns of the block; with a gate, of the first half
   EpilogueColumn column[kColumns];
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
@@ -357,10 +357,6 @@ __global__ void __launch_bounds__((kWarps + 1) * 32, 1) gemm_wide_kernel(Wide wi
   __trap();  // has_wide() keeps it from code without wgmma
 #endif
 }
-
-}  // namespace
-
-namespace {
 
 /// From how many rows on reading weights once outweighs what wide blocks leave idle.
 constexpr int kFewestWideRows = 65;
