@@ -21,7 +21,8 @@ struct Ahead {
   PACELINE_MATH void fetch(int64_t line) const { prefetch_l2(from + line * stride); }
 };
 
-/// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L]. Fetches `ahead` meanwhile.
+/// score[L][256] at the keys of V vectors: chains over d. q: [k_dim][L]. Fetches `ahead` meanwhile. Line by line, here
+/// and in add_values, so that one register holds the line's value: all lines' would push sums out of the registers.
 template <class T, int L, int V>
 void score_vectors(const T* const* key, const Ahead<T>* ahead, int64_t d_stride, const float* q, int k_dim,
                    float* score) {
@@ -37,7 +38,6 @@ void score_vectors(const T* const* key, const Ahead<T>* ahead, int64_t d_stride,
     for (int v = 0; v < V; ++v) next[v].fetch(d);
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) k[v] = load(from[v] + d * d_stride);
-      // Line by line, so that one register holds the line's value: all lines' would push sums out of the registers.
 #pragma GCC unroll 24
     for (int j = 0; j < V * L; ++j) sum[j] = fma(F32x16(q[j / V]), k[j % V], sum[j]);
   }

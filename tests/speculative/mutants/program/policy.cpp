@@ -1,8 +1,8 @@
 // The draft sampler and the verifier with the policy PACELINE_MUTANT: linked before the library, they take the place of
 // kernels/math/verify.cpp.
 
+#include "kernels/math/verify.h"
 #include "tests/speculative/mutants/policies.h"
-#include "tests/speculative/statistics/step.h"
 
 namespace paceline::math {
 
@@ -16,16 +16,6 @@ SampledRow<float> sample_token(const LogitRow& row, const NoiseKey& key, Distrib
 AcceptResult verify_window(VerifyRule rule, int32_t forced_accept, const DraftWindow<float>& draft,
                            TargetWindow<float>& target, int32_t first_position, PhiloxChance& chance) {
   return verify<float, Policy>(rule, forced_accept, draft, target, first_position, chance);
-}
-
-SampledRow<double> sample_token(const LogitRow& row, const NoiseKey& key, DistributionScratch<double>& scratch,
-                                Enumeration& paths) {
-  return sample_row<double, Policy>(row, key, scratch, paths);
-}
-
-AcceptResult verify_window(VerifyRule rule, int32_t forced_accept, const DraftWindow<double>& draft,
-                           TargetWindow<double>& target, int32_t first_position, Enumeration& paths) {
-  return verify<double, Policy>(rule, forced_accept, draft, target, first_position, paths);
 }
 
 }  // namespace paceline::math
