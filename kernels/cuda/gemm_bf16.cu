@@ -4,6 +4,7 @@
 // tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on its M side, so the number
 // of rows changes N tiles only, and an output's arithmetic not at all.
 
+#include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/gemm.h"
@@ -36,7 +37,7 @@ class WarpStream {
   __device__ WarpStream(uint4* ring, uint64_t* barriers, const uint4* first, int64_t total_chunks, int chunk_words,
                         int64_t jump_even, int64_t jump_odd, int tiles_per_unit)
       : ring_(ring),
-        barrier_(uint32_t(__cvta_generic_to_shared(barriers))),
+        barrier_(shared_address(barriers)),
         next_(first),
         left_(total_chunks),
         chunk_words_(chunk_words),
@@ -44,8 +45,7 @@ class WarpStream {
         jump_odd_(jump_odd),
         tiles_per_unit_(tiles_per_unit) {
     if (threadIdx.x % 32 == 0) {
-      for (int stage = 0; stage < kStages; ++stage)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_ + stage * 8));
+      for (int stage = 0; stage < kStages; ++stage) init_barrier(barrier_ + stage * 8, 1);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
       for (int stage = 0; stage < kStages; ++stage) fill(stage);
     }
@@ -53,12 +53,7 @@ class WarpStream {
   }
 
   __device__ void next(uint4 (&words)[kStageSteps], int num_steps) {
-    const uint32_t barrier = barrier_ + stage_ * 8;
-    asm volatile(
-        "{\n.reg .pred done;\nwait%=: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra wait%=;\n}" ::"r"(barrier),
-        "r"(parity_)
-        : "memory");
+    wait_at(barrier_ + stage_ * 8, parity_);
     const uint4* from = ring_ + stage_ * kStageWords + threadIdx.x % 32;
 #pragma unroll
     for (int step = 0; step < kStageSteps; ++step) words[step] = step < num_steps ? from[step * 32] : uint4{0, 0, 0, 0};
@@ -76,13 +71,9 @@ class WarpStream {
   __device__ void fill(int stage) {
     if (left_ == 0) return;
     const int words = chunk_words_ - done_ < kStageWords ? chunk_words_ - done_ : kStageWords;
-    const uint32_t to = uint32_t(__cvta_generic_to_shared(ring_ + stage * kStageWords));
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_ + stage * 8),
-                 "r"(uint32_t(words * sizeof(uint4)))
-                 : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(next_ + done_), "r"(uint32_t(words * sizeof(uint4))), "r"(barrier_ + stage * 8)
-                 : "memory");
+    const uint32_t barrier = barrier_ + stage * 8, bytes = uint32_t(words * sizeof(uint4));
+    expect_bytes(barrier, bytes);
+    copy_here(ring_ + stage * kStageWords, next_ + done_, bytes, barrier);
     done_ += words;
     if (done_ < chunk_words_) return;
     done_ = 0;

@@ -6,6 +6,7 @@
 // shared memory of both. A ninth warp does the copying, stage by stage through a ring. A warpgroup computes 64 outputs
 // x 128 rows in registers; the chunk sums that wait in the tree lie in registers (level 0) and shared memory (1 and 2).
 
+#include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/gemm.h"
@@ -35,8 +36,6 @@ struct Wide {
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-__device__ __forceinline__ uint32_t shared_address(const void* of) { return uint32_t(__cvta_generic_to_shared(of)); }
-
 __device__ __forceinline__ uint32_t cluster_rank() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -51,13 +50,6 @@ __device__ __forceinline__ uint32_t cluster_size() {
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-__device__ __forceinline__ void init_barrier(uint64_t& barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals));
-}
-__device__ __forceinline__ void expect_bytes(uint64_t& barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-               : "memory");
-}
 __device__ __forceinline__ void arrive_at(uint64_t& barrier, uint32_t rank) {
   if (rank == cluster_rank())
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
@@ -67,19 +59,6 @@ __device__ __forceinline__ void arrive_at(uint64_t& barrier, uint32_t rank) {
         "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(&barrier)),
         "r"(rank)
         : "memory");
-}
-__device__ __forceinline__ void wait_at(uint64_t& barrier, uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nwait%=: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra wait%=;\n}" ::"r"(shared_address(&barrier)),
-      "r"(parity)
-      : "memory");
-}
-__device__ __forceinline__ void copy_here(void* to, const void* from, uint32_t bytes, uint64_t& barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(to)),
-               "l"(from), "r"(bytes), "r"(shared_address(&barrier))
-               : "memory");
 }
 /// To the same place of all blocks of the cluster.
 __device__ __forceinline__ void copy_to_cluster(void* to, const void* from, uint32_t bytes, uint64_t& barrier) {
@@ -157,7 +136,7 @@ class Producer {
     wait_for_predecessor();
     while (rows.first_step < weights.first_step) copy_rows(rows);
     while (weights.first_step < all_steps_) {
-      wait_at(shared_.empty[weights.slot], weights.parity ^ 1);
+      wait_at(shared_address(&shared_.empty[weights.slot]), weights.parity ^ 1);
       copy_weights(weights);
       copy_rows(rows);
     }
@@ -168,7 +147,7 @@ class Producer {
   __device__ void copy_weights(StageCursor& at) {
     const int steps = at.steps();
     const uint32_t bytes = uint32_t(steps * 32 * sizeof(uint4));  // of a tile
-    if (lane_ == 0) expect_bytes(shared_.full[at.slot], num_tiles_ * bytes + row_bytes(steps));
+    if (lane_ == 0) expect_bytes(shared_address(&shared_.full[at.slot]), num_tiles_ * bytes + row_bytes(steps));
     __syncwarp();
     if (tile_ < num_tiles_)
       copy_to_cluster(shared_.weights[at.slot][tile_], weights_ + at.first_step * 32, bytes, shared_.full[at.slot]);
@@ -177,7 +156,7 @@ class Producer {
   __device__ void copy_rows(StageCursor& at) {
     if (lane_ == 0 && row_tiles_ > 0)
       copy_here(shared_.rows[at.slot], rows_ + int64_t{at.first_step} * row_tiles_ * kRowWords, row_bytes(at.steps()),
-                shared_.full[at.slot]);
+                shared_address(&shared_.full[at.slot]));
     at.advance();
   }
 
@@ -238,7 +217,7 @@ __device__ __forceinline__ void multiply(const Wide& wide, Shared& shared, int t
   for (int chunk = 0; chunk < wide.x.order.chunks; ++chunk) {
     do {
       const int steps = at.steps();
-      wait_at(shared.full[at.slot], at.parity);
+      wait_at(shared_address(&shared.full[at.slot]), at.parity);
       const uint4* const weights = shared.weights[at.slot][tile] + lane;
       const uint4* const rows = shared.rows[at.slot];
       if (steps == kStageSteps)
@@ -338,8 +317,8 @@ __global__ void __launch_bounds__((kWarps + 1) * 32, 1) gemm_wide_kernel(Wide wi
   const int64_t first_tile = int64_t{blockIdx.y} * kWarps;
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
-      init_barrier(shared.full[stage], 1);
-      init_barrier(shared.empty[stage], cluster_size() * kWarps * 32);
+      init_barrier(shared_address(&shared.full[stage]), 1);
+      init_barrier(shared_address(&shared.empty[stage]), cluster_size() * kWarps * 32);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
