@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
 
 /// A row and head: its chunks' parts are added from left to right.
 __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(AttentionWork work) {
-  extern __shared__ float2 scale[];  // [num_chunks], of what is there and of the chunk
+  extern __shared__ Rescale rescale[];  // [num_chunks]
   launch_dependents();
   wait_for_predecessor();
   const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
@@ -219,8 +219,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
       }
       largest = Larger{}(largest, before);
       const float up = __shfl_up_sync(0xffffffffu, largest, 1);
-      const Rescale rescale(lane == 0 ? before : up, mine, largest);
-      if (c < count) scale[c] = {rescale.left, rescale.part};
+      if (c < count) rescale[c] = Rescale::of(lane == 0 ? before : up, mine, largest);
       before = __shfl_sync(0xffffffffu, largest, 31);
     }
   }
@@ -229,8 +228,8 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
     float sum = 0.0f, o = 0.0f;
 #pragma unroll kMergeAhead
     for (int c = 0; c < count; ++c) {
-      sum = __fmaf_rn(left[c * stride + 1], scale[c].y, sum * scale[c].x);
-      o = __fmaf_rn(left[c * stride + kHeader + d], scale[c].y, o * scale[c].x);
+      sum = rescale[c].add(sum, left[c * stride + 1]);
+      o = rescale[c].add(o, left[c * stride + kHeader + d]);
     }
     work.put(row, head, d, o / sum);
   }
@@ -257,7 +256,7 @@ void merge(const AttentionWork& work, cudaStream_t stream) {
   // whole words of the unrolled loop: the compiler may read more weights than it needs
   const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
   launch(attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)), dim3(kMergeThreads),
-         chunks * sizeof(float2), stream, work);
+         chunks * sizeof(Rescale), stream, work);
 }
 
 }  // namespace

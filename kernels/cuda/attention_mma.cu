@@ -239,16 +239,14 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
     const float here_sum[2] = {sums[0], sums[2]};
     const bool seen[2] = {line[0].begin < chunk_begin + kDeviceChunk && line[0].end > max(chunk_begin, line[0].begin),
                           line[1].begin < chunk_begin + kDeviceChunk && line[1].end > max(chunk_begin, line[1].begin)};
-    float scale_left[2], scale_part[2];
+    Rescale rescale[2];
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
       const float most = Larger{}(here_largest[l], largest[l]);
-      const Rescale rescale(largest[l], here_largest[l], most);
-      scale_left[l] = seen[l] ? rescale.left : 1.0f;
-      scale_part[l] = rescale.part;
+      rescale[l] = Rescale::of(largest[l], here_largest[l], most);
       if (!seen[l]) continue;
       largest[l] = most;
-      sum[l] = rescale.add(sum[l], here_sum[l]);
+      sum[l] = rescale[l].add(sum[l], here_sum[l]);
     }
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -293,7 +291,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
               float& o = output[half][t][l * 2 + j];
-              if (seen[l]) o = __fmaf_rn(part[t][l * 2 + j], scale_part[l], o * scale_left[l]);
+              if (seen[l]) o = rescale[l].add(o, part[t][l * 2 + j]);
             }
           } else if (seen[l] && d < work.v_dim) {
             float* const left = work.left_by(line[l].row, line[l].head, chunk);

@@ -47,13 +47,12 @@ struct AttentionWork {
 };
 
 /// How the sum so far (left) and a chunk's part are scaled when they are added.
-struct Rescale {
+struct alignas(8) Rescale {
   float left, part;
   /// largest: of both, NaN if one is.
-  __device__ Rescale(float left_largest, float part_largest, float largest) {
+  __device__ static Rescale of(float left_largest, float part_largest, float largest) {
     const float base = largest == -INFINITY ? 0.0f : largest;
-    left = math::exp_of(left_largest - base);
-    part = math::exp_of(part_largest - base);
+    return {math::exp_of(left_largest - base), math::exp_of(part_largest - base)};
   }
   __device__ float add(float to, float x) const { return __fmaf_rn(x, part, to * left); }
 };
