@@ -4,7 +4,7 @@
 //   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
 //
 // Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …),
-// PACELINE_BENCH_BACKEND (cpu, cuda).
+// PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_ONLY (steps: no speculation).
 
 #include <cstdio>
 #include <cstdlib>
@@ -268,7 +268,8 @@ int run(int argc, char** argv) {
     step_times(load, rounds);
   else
     kernel_ratios(load, pool, rounds);
-  speculation_ratios(load, config, std::max(3, rounds / 6));
+  const char* const only = std::getenv("PACELINE_BENCH_ONLY");
+  if (!only || std::string_view(only) != "steps") speculation_ratios(load, config, std::max(3, rounds / 6));
   return 0;
 }
 
