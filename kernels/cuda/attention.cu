@@ -9,7 +9,7 @@ constexpr int kWarps = kDeviceChunk / kWarpKeys;
 constexpr int kThreads = kWarps * 32;
 constexpr int kLines = 4;  // that a warp works on together
 constexpr int kMergeThreads = 128;
-constexpr int kMergeAhead = 8;  // chunks whose loads are under way together
+constexpr int kMergeAhead = 16;  // chunks
 
 template <class T, int kCount>
 struct alignas(kCount * sizeof(T)) Pack {
@@ -192,26 +192,37 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
   }
 }
 
+/// A chunk's sum of weights, and how it is added.
+struct MergeStep {
+  Rescale rescale;
+  float sum;
+};
+
 /// A row and head: its chunks' parts are added from left to right.
 __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(AttentionWork work) {
-  extern __shared__ Rescale rescale[];  // [num_chunks]
-  launch_dependents();
-  wait_for_predecessor();
+  extern __shared__ MergeStep step[];  // [num_chunks]
   const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
   const int32_t len = work.plan.kv_len[row];
+  const int first = work.first_key(len) / kDeviceChunk, count = len > 0 ? (len - 1) / kDeviceChunk + 1 - first : 0;
+  const int stride = kHeader + work.v_dim;
+  wait_for_predecessor();
   if (len <= 0) {
+    launch_dependents();
     for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) work.put(row, head, d, 0.0f);
     return;
   }
-  const int first = work.first_key(len) / kDeviceChunk, count = (len - 1) / kDeviceChunk + 1 - first;
   const float* const left = work.left_by(row, head, first);
-  const int stride = kHeader + work.v_dim;
+  const auto part_of = [&](int c, int d) { return left[c * stride + kHeader + d]; };
+  float ahead[kMergeAhead];  // the first parts come while their weights are found
+#pragma unroll
+  for (int c = 0; c < kMergeAhead; ++c)
+    ahead[c] = c < count && int(threadIdx.x) < work.v_dim ? part_of(c, threadIdx.x) : 0.0f;
   if (threadIdx.x < 32) {
     const int lane = threadIdx.x;
     float before = -INFINITY;  // largest of the chunks before these 32
     for (int begin = 0; begin < count; begin += 32) {
       const int c = begin + lane;
-      const float mine = c < count ? left[c * stride] : -INFINITY;
+      const float mine = c < count ? left[c * stride] : -INFINITY, sum = c < count ? left[c * stride + 1] : 0.0f;
       float largest = mine;
       for (int width = 1; width < 32; width *= 2) {
         const float other = __shfl_up_sync(0xffffffffu, largest, width);
@@ -219,18 +230,23 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
       }
       largest = Larger{}(largest, before);
       const float up = __shfl_up_sync(0xffffffffu, largest, 1);
-      if (c < count) rescale[c] = Rescale::of(lane == 0 ? before : up, mine, largest);
+      if (c < count) step[c] = {Rescale::of(lane == 0 ? before : up, mine, largest), sum};
       before = __shfl_sync(0xffffffffu, largest, 31);
     }
   }
+  launch_dependents();  // not before, as in norm.cu
   __syncthreads();
   for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) {
     float sum = 0.0f, o = 0.0f;
-#pragma unroll kMergeAhead
-    for (int c = 0; c < count; ++c) {
-      sum = rescale[c].add(sum, left[c * stride + 1]);
-      o = rescale[c].add(o, left[c * stride + kHeader + d]);
-    }
+    const auto add = [&](int c, float part) {
+      sum = step[c].rescale.add(sum, step[c].sum);
+      o = step[c].rescale.add(o, part);
+    };
+#pragma unroll
+    for (int c = 0; c < kMergeAhead; ++c)
+      if (c < count) add(c, d < kMergeThreads ? ahead[c] : part_of(c, d));
+#pragma unroll 8
+    for (int c = kMergeAhead; c < count; ++c) add(c, part_of(c, d));
     work.put(row, head, d, o / sum);
   }
 }
@@ -253,10 +269,10 @@ void run(const AttentionWork& work, cudaStream_t stream) {
 }
 
 void merge(const AttentionWork& work, cudaStream_t stream) {
-  // whole words of the unrolled loop: the compiler may read more weights than it needs
+  // whole words of the unrolled loops: the compiler may read more steps than it needs
   const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
   launch(attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)), dim3(kMergeThreads),
-         chunks * sizeof(Rescale), stream, work);
+         chunks * sizeof(MergeStep), stream, work);
 }
 
 }  // namespace
@@ -302,7 +318,7 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Opera
 void prepare_attention(const cudaDeviceProp& device) {
   constexpr size_t kReserved = 2048;  // what the driver and the kernel itself take
   check(cudaFuncSetAttribute(attention_merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(device.sharedMemPerBlockOptin - kReserved)),  // two floats a chunk: a long context
+                             int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a chunk: a long context
         "cudaFuncSetAttribute");
   prepare_attention_mma();
 }

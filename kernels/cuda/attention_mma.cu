@@ -150,7 +150,6 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
   extern __shared__ __align__(128) char memory[];
   Stage<kDims>* const stage = reinterpret_cast<Stage<kDims>*>(memory);
   __shared__ int32_t first_of[kWarps], last_of[kWarps], seen_first_of[kWarps], seen_last_of[kWarps];
-  wait_for_predecessor();
   const LineTile tile = work.plan.tile[blockIdx.x];
   const int kv_head = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const Line line[2] = {line_of(work, tile, kv_head, warp * 16 + lane / 4),
@@ -179,8 +178,11 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
   const int end_chunk = kWhole ? (last + kDeviceChunk - 1) / kDeviceChunk : chunk + 1;
   const auto fetch_chunk = [&](int c) { fetch(work, tile, kv_head, c, first, last, stage[kWhole ? c % 2 : 0]); };
   const bool any = last > first && (kWhole || (chunk * kDeviceChunk < last && (chunk + 1) * kDeviceChunk > first));
+  const bool is_early = work.plan.keys_stay && any && (chunk + 1) * kDeviceChunk < work.plan.kv_len[tile.first_row];
+  if (is_early) fetch_chunk(chunk);
+  wait_for_predecessor();
   if (!kWhole && !any) return;
-  if (any) fetch_chunk(chunk);
+  if (any && !is_early) fetch_chunk(chunk);
   uint4 query[kDims / 16];
   load_queries<kDims>(work, line, query);
   launch_dependents();  // not before, as in norm.cu

@@ -113,12 +113,14 @@ class CudaBackend final : public Backend {
     StoreKvArgs staged = args;
     staged.slot = stage(args.slot);
     cuda::store_kv(staged, stream());
+    keys_stay_ = false;
   }
   void move_kv(const KvView& kv, std::span<const SlotMove> moves) override {
     use();
+    keys_stay_ = false;
     if (!moves.empty()) cuda::move_kv(kv, stage(moves), stream());
   }
-  void attention(const AttentionArgs& args) override;
+  void attention(const AttentionArgs& args) override { run_attention(args, false); }
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
@@ -155,6 +157,8 @@ class CudaBackend final : public Backend {
   cuda::Operand make_operand(const PackedWeight& w, int rows);
   /// Where a kernel leaves rows that only the gemm of `reader` reads; null if it must leave them in `out`.
   cuda::Operand operand_for(const PackedWeight* reader, const MatView& out);
+  /// keys_stay: as in AttentionPlan.
+  void run_attention(const AttentionArgs& args, bool keys_stay);
   void count_attention(const AttentionArgs& args);
   /// Null without rotation.
   const float2* rope_factors(const RopeArgs& args);
@@ -178,6 +182,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   DeviceMemory operand_[2], attention_, row_max_;
   int next_operand_ = 0;
+  bool keys_stay_ = false;  // a norm, which lets its successor start only after its own wait, came after all stores
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
   cuda::Operand ready_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
@@ -273,6 +278,7 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
     fail(ExitCode::device, "device cuda:{}: rows of {} values; norm takes at most {}", device_, args.residual.cols,
          cuda::kMaxNormCols);
   cuda::norm(args, operand, stream());
+  keys_stay_ = true;
 }
 
 void CudaBackend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
@@ -354,10 +360,11 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
     cuda::rope_store(rope, factors, staged, stream());
   else
     cuda::store_kv(staged, stream());
-  attention(args);
+  run_attention(args, keys_stay_);
+  keys_stay_ = false;
 }
 
-void CudaBackend::attention(const AttentionArgs& args) {
+void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay) {
   use();
   if (args.q.rows == 0) return;
   constexpr int kMostDims = 256;
@@ -370,7 +377,8 @@ void CudaBackend::attention(const AttentionArgs& args) {
   count_attention(args);
   const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
   const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
-  cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk};
+  cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk,
+                           .keys_stay = keys_stay};
   const cuda::Operand out = operand_for(args.reader, args.out);
   const int line_tile = cuda::attention_line_tile(args.kv);
   const auto tiles_of = [&](int32_t first_row, int32_t num_rows) {

@@ -52,10 +52,11 @@ struct Storing {
 template <class T>
 __global__ void rope_store_kernel(Rotation rotation, Storing storing) {
   launch_dependents();
-  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   int i = blockIdx.y * kThreads + threadIdx.x;
   const int32_t slot = storing.slot ? storing.slot[row] : -1;
+  const int32_t position = rotation.position ? rotation.position[row] : -1;
+  wait_for_predecessor();
   const auto place = [&](void* pages, int head, int d, int dim) {
     return static_cast<T*>(pages) + page_index(slot, head, storing.num_heads, storing.block_size, dim) + d;
   };
@@ -64,7 +65,6 @@ __global__ void rope_store_kernel(Rotation rotation, Storing storing) {
     float* const x = rotation.x + row * rotation.stride + int64_t{head} * rotation.head_dim;
     const int a = rotation.interleaved ? 2 * pair : pair, b = rotation.interleaved ? a + 1 : pair + rotation.half;
     float first = x[a], second = x[b];
-    const int32_t position = rotation.position[row];
     if (position >= 0) {
       const float2 factor = rotation.factors[int64_t{position} * rotation.half + pair];
       math::rotate_pair(first, second, factor.x, factor.y);
