@@ -35,7 +35,7 @@ struct AttentionWork {
   __device__ void put(int row, int head, int d, float x) const {
     const int64_t col = int64_t{head} * v_dim + d;
     if (operand.values)
-      operand.put(row, col, x);
+      operand.row(row).put(col, x);
     else
       out[row * out_stride + col] = x;
   }

@@ -24,6 +24,17 @@ __device__ __forceinline__ void wait_at(uint32_t barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
+/// Whether it has.
+__device__ __forceinline__ bool is_past(uint32_t barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{\n.reg .pred done;\nmbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done;
+}
 /// Whole 16 bytes from global memory to `to`.
 __device__ __forceinline__ void copy_here(const void* to, const void* from, uint32_t bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

@@ -36,8 +36,14 @@ struct Epilogue {
     if (!bias) return {.at = at};
     return {.at = at, .bias = bias[at], .up_bias = glu ? bias[width + col] : 0.0f};
   }
-  /// sum of output `lane` of tile `half` of a unit, for `row`; gate: what this thread got for half 0.
-  __device__ void put(int64_t row, int64_t unit, int half, int lane, float sum, float& gate) const {
+  /// What stands where put() adds; a unit is a tile.
+  __device__ float standing(int64_t row, int64_t unit, int lane) const {
+    const int64_t col = unit * 16 + lane;
+    return add && col < n ? y[row * stride + col] : 0.0f;
+  }
+  /// sum of output `lane` of tile `half` of a unit, for `row`; gate: what this thread got for half 0; standing: as
+  /// above.
+  __device__ void put(int64_t row, int64_t unit, int half, int lane, float sum, float& gate, float standing) const {
     const int64_t width = pairs ? n / 2 : n, col = unit * 16 + lane;
     if (col >= width) return;
     if (bias) sum += bias[half * width + col];
@@ -48,10 +54,9 @@ struct Epilogue {
     if (glu) sum = math::activate(activation, gate) * sum;
     const int64_t at = glu ? col : half * width + col;
     if (operand.values) {
-      operand.put(int(row), at, sum);
+      operand.row(int(row)).put(at, sum);
     } else {
-      float& to = y[row * stride + at];
-      to = add ? to + sum : sum;
+      y[row * stride + at] = add ? standing + sum : sum;
     }
   }
 };

@@ -2,7 +2,10 @@
 // that chunk of its block's tiles through a ring in shared memory, which its lane 0 keeps filled by bulk copies across
 // tiles; the ring is filled before the predecessor ends, for weights are constant. The eight (or k_chunks) sums of a
 // tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on its M side, so the number
-// of rows changes N tiles only, and an output's arithmetic not at all.
+// of rows changes N tiles only, and an output's arithmetic not at all. From 9 rows on a warp takes two tiles at a time,
+// since rows, which lie in the L2, are read again for each.
+
+#include <algorithm>
 
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
@@ -14,53 +17,80 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kStageSteps = 8;
-constexpr int kStageWords = kStageSteps * 32;  // uint4
-constexpr int stages(int n_tiles) { return n_tiles <= 2 ? 3 : 2; }
+constexpr int kStageWords = 8 * 32;  // uint4: 8 steps of one tile, or 4 of two
+constexpr int tiles_at_once(int row_tiles) { return row_tiles == 1 ? 1 : 2; }
+constexpr int stages(int row_tiles) { return row_tiles <= 2 ? 3 : 2; }
 
 struct Stream {
   const uint4* w;
   const uint2* x;
-  int64_t units;
+  int64_t units;  // one tile, or two (tiles_at_once, pair_panels)
+  int64_t tiles;
   int chunks;
   int steps;      // of a chunk
+  bool is_paced;  // enough blocks for one stage a warp on its way to keep the memory busy
   int row_begin;  // of this launch; its operand starts there
   int rows;       // end of them
 };
 
-/// One warp's weights in the order in which it multiplies them. next() gives each lane its words of up to kStageSteps
-/// steps; the last stage of a chunk may hold fewer.
+/// Where a warp's chunk of its block's tiles lies. Units of tiles come one after another; two tiles at once lie side by
+/// side, tile_words apart, and the second may be missing in the warp's last unit.
+struct Strip {
+  const uint4* first;
+  int64_t left;  // chunks to stream; kTiles at once count as one
+  int chunk_words;
+  int64_t tile_words;
+  int64_t jump_within, jump_to_next;  // words to the next chunk, within a unit and to the next unit
+  int tiles_per_unit;                 // that come one after another
+  bool ends_odd;
+  int within = 0;  // the unit
+
+  __device__ void advance() {
+    --left;
+    within = (within + 1) % tiles_per_unit;
+    first += within ? jump_within : jump_to_next;
+  }
+  __device__ int64_t offset_of(int tile) const { return tile == 0 || (ends_odd && left == 1) ? 0 : tile_words; }
+};
+
+/// One warp's weights in the order in which it multiplies them. next() gives each lane its words of up to kSteps steps
+/// of kTiles tiles; the last stage of a chunk may hold fewer.
 #if __CUDA_ARCH__ >= 900
-template <int kStages>
+template <int kStages, int kTiles, bool kPaced>
 class WarpStream {
  public:
-  __device__ WarpStream(uint4* ring, uint64_t* barriers, const uint4* first, int64_t total_chunks, int chunk_words,
-                        int64_t jump_even, int64_t jump_odd, int tiles_per_unit)
-      : ring_(ring),
-        barrier_(shared_address(barriers)),
-        next_(first),
-        left_(total_chunks),
-        chunk_words_(chunk_words),
-        jump_even_(jump_even),
-        jump_odd_(jump_odd),
-        tiles_per_unit_(tiles_per_unit) {
+  static constexpr int kSteps = kStageWords / 32 / kTiles;
+
+  /// is_paced: one stage is on its way at a time, since whatever else the device reads would wait behind more.
+  __device__ WarpStream(uint4* ring, uint64_t* barriers, const Strip& strip, bool is_paced)
+      : ring_(ring), barrier_(shared_address(barriers)), strip_(strip), is_paced_(kPaced && is_paced) {
     if (threadIdx.x % 32 == 0) {
       for (int stage = 0; stage < kStages; ++stage) init_barrier(barrier_ + stage * 8, 1);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-      for (int stage = 0; stage < kStages; ++stage) fill(stage);
+      for (int stage = 0; stage < kStages && strip_.left > 0; ++stage) {
+        if (is_paced_ && stage > 0) wait_at(barrier_ + (stage - 1) * 8, 0);
+        fill();
+      }
     }
     __syncwarp();
   }
 
-  __device__ void next(uint4 (&words)[kStageSteps], int num_steps) {
+  __device__ void next(uint4 (&words)[kTiles][kSteps], int num_steps) {
     wait_at(barrier_ + stage_ * 8, parity_);
     const uint4* from = ring_ + stage_ * kStageWords + threadIdx.x % 32;
 #pragma unroll
-    for (int step = 0; step < kStageSteps; ++step) words[step] = step < num_steps ? from[step * 32] : uint4{0, 0, 0, 0};
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+        words[tile][step] = step < num_steps ? from[(tile * kSteps + step) * 32] : uint4{0, 0, 0, 0};
     // The reads must be over before the copy engine, which sees memory through another proxy, writes there again.
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
-    if (threadIdx.x % 32 == 0) fill(stage_);
+    if (threadIdx.x % 32 == 0 && strip_.left > 0) {
+      const bool waits = is_paced_ && newest_ > taken_;
+      if (!waits || is_past(barrier_ + newest_ % kStages * 8, newest_ / kStages & 1)) fill();
+    }
+    ++taken_;
     if (++stage_ == kStages) {
       stage_ = 0;
       parity_ ^= 1;
@@ -68,142 +98,185 @@ class WarpStream {
   }
 
  private:
-  __device__ void fill(int stage) {
-    if (left_ == 0) return;
-    const int words = chunk_words_ - done_ < kStageWords ? chunk_words_ - done_ : kStageWords;
+  /// The next stage, which is free.
+  __device__ void fill() {
+    if (strip_.left == 0) return;
+    const int stage = ++newest_ % kStages;
+    constexpr int kWords = kStageWords / kTiles;
+    const int words = strip_.chunk_words - done_ < kWords ? strip_.chunk_words - done_ : kWords;
     const uint32_t barrier = barrier_ + stage * 8, bytes = uint32_t(words * sizeof(uint4));
-    expect_bytes(barrier, bytes);
-    copy_here(ring_ + stage * kStageWords, next_ + done_, bytes, barrier);
+    expect_bytes(barrier, bytes * kTiles);
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+      copy_here(ring_ + stage * kStageWords + tile * kWords, strip_.first + strip_.offset_of(tile) + done_, bytes,
+                barrier);
     done_ += words;
-    if (done_ < chunk_words_) return;
+    if (done_ < strip_.chunk_words) return;
     done_ = 0;
-    --left_;
-    odd_ = (odd_ + 1) % tiles_per_unit_;
-    next_ += odd_ ? jump_odd_ : jump_even_;
+    strip_.advance();
   }
 
   uint4* ring_;
   uint32_t barrier_;
-  const uint4* next_;
-  int64_t left_;
-  int chunk_words_;
-  int64_t jump_even_, jump_odd_;
-  int tiles_per_unit_;
-  int done_ = 0, odd_ = 0, stage_ = 0;
+  Strip strip_;
+  const bool is_paced_;
+  int done_ = 0, stage_ = 0, taken_ = 0, newest_ = -1;
   uint32_t parity_ = 0;
 };
 #else
 /// Without bulk copies: straight to registers.
-template <int kStages>
+template <int kStages, int kTiles, bool kPaced>
 class WarpStream {
  public:
-  __device__ WarpStream(uint4*, uint64_t*, const uint4* first, int64_t, int chunk_words, int64_t jump_even,
-                        int64_t jump_odd, int tiles_per_unit)
-      : next_(first),
-        chunk_words_(chunk_words),
-        jump_even_(jump_even),
-        jump_odd_(jump_odd),
-        tiles_per_unit_(tiles_per_unit) {}
-  __device__ void next(uint4 (&words)[kStageSteps], int num_steps) {
+  static constexpr int kSteps = kStageWords / 32 / kTiles;
+
+  __device__ WarpStream(uint4*, uint64_t*, const Strip& strip, bool) : strip_(strip) {}
+  __device__ void next(uint4 (&words)[kTiles][kSteps], int num_steps) {
 #pragma unroll
-    for (int step = 0; step < kStageSteps; ++step)
-      words[step] = step < num_steps ? load_stream(next_ + done_ + step * 32 + threadIdx.x % 32) : uint4{0, 0, 0, 0};
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+        words[tile][step] =
+            step < num_steps ? load_stream(strip_.first + strip_.offset_of(tile) + done_ + step * 32 + threadIdx.x % 32)
+                             : uint4{0, 0, 0, 0};
     done_ += num_steps * 32;
-    if (done_ < chunk_words_) return;
+    if (done_ < strip_.chunk_words) return;
     done_ = 0;
-    odd_ = (odd_ + 1) % tiles_per_unit_;
-    next_ += odd_ ? jump_odd_ : jump_even_;
+    strip_.advance();
   }
 
  private:
-  const uint4* next_;
-  int chunk_words_;
-  int64_t jump_even_, jump_odd_;
-  int tiles_per_unit_;
-  int done_ = 0, odd_ = 0;
+  Strip strip_;
+  int done_ = 0;
 };
 #endif
 
+/// The sums of the chunks as the fixed tree.
+__device__ __forceinline__ float tree_of(const float* part, int stride, int chunks) {
+  float v[kWarps];
+#pragma unroll
+  for (int c = 0; c < kWarps; ++c) v[c] = c < chunks ? part[c * stride] : 0.0f;
+  if (chunks == 1) return v[0];
+  if (chunks == 2) return v[0] + v[1];
+  if (chunks == 4) return (v[0] + v[1]) + (v[2] + v[3]);
+  return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+}
+
+/// Whose sum is number `at` of those that a block's units at `base` have: kSums for each tile.
+template <int kSums>
+struct SumPlace {
+  int sub, of_tile, lane, row;
+  bool wanted;
+
+  __device__ SumPlace(int at, const Stream& stream, int row_begin, int64_t base, int side_by_side)
+      : sub(at / kSums), of_tile(at % kSums) {
+    const int l = of_tile % 32, j = of_tile / 32 % 4, t = of_tile / 128;
+    lane = l / 4 + j / 2 * 8;
+    row = row_begin + t * 8 + l % 4 * 2 + j % 2;
+    wanted = sub < side_by_side && row < stream.rows && base + sub < stream.units;
+  }
+};
+
 template <int kRowTiles>
 __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Stream stream, Epilogue epilogue) {
-  constexpr int kStages = stages(kRowTiles);
-  constexpr int kSums = kRowTiles * 4 * 32;                               // of a tile
-  constexpr int kBatch = kRowTiles <= 2 ? kStageSteps : kStageSteps / 2;  // steps whose operand is in registers
+  constexpr int kStages = stages(kRowTiles), kTiles = tiles_at_once(kRowTiles);
+  constexpr int kSums = kRowTiles * 4 * 32;  // of a tile
+  constexpr int kSides = kTiles == 1 ? 2 : 1;
+  constexpr bool kFewRegisters = kRowTiles < 4;  // are taken by sums and operands
+  using Weights = WarpStream<kStages, kTiles, kFewRegisters>;
   extern __shared__ __align__(128) uint4 ring[];
   __shared__ __align__(8) uint64_t barriers[kWarps * kStages];
-  __shared__ float partial[2][kWarps][kSums];
+  __shared__ float partial[kSides][kWarps][kTiles * kSums];
   launch_dependents();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int side_by_side = kWarps / stream.chunks;  // units that the block works on at once
   const int chunk = warp % stream.chunks, mine = warp / stream.chunks;
-  const int tiles = epilogue.tiles_per_unit();
+  const int unit_tiles = kTiles == 1 ? epilogue.tiles_per_unit() : 2;
+  const int passes = unit_tiles / kTiles;  // over a unit
   const int64_t stride = int64_t{gridDim.x} * side_by_side;
   const int64_t first_unit = int64_t{blockIdx.x} * side_by_side + mine;
   const int64_t num_units = first_unit < stream.units ? (stream.units - first_unit + stride - 1) / stride : 0;
+  const int64_t last_tile = (first_unit + (num_units - 1) * stride) * unit_tiles + 1;
   const int chunk_words = stream.steps * 32;
   const int64_t tile_words = int64_t{stream.chunks} * chunk_words;
-  const int64_t to_next_unit = (stride * tiles - (tiles - 1)) * tile_words;
-  WarpStream<kStages> weights(ring + warp * kStages * kStageWords, barriers + warp * kStages,
-                              stream.w + first_unit * tiles * tile_words + int64_t{chunk} * chunk_words,
-                              num_units * tiles, chunk_words, to_next_unit, tile_words, tiles);
+  Weights weights(ring + warp * kStages * kStageWords, barriers + warp * kStages,
+                  {.first = stream.w + first_unit * unit_tiles * tile_words + int64_t{chunk} * chunk_words,
+                   .left = num_units * passes,
+                   .chunk_words = chunk_words,
+                   .tile_words = tile_words,
+                   .jump_within = tile_words,
+                   .jump_to_next = (stride * unit_tiles - (passes - 1)) * tile_words,
+                   .tiles_per_unit = passes,
+                   .ends_odd = kTiles == 2 && last_tile == stream.tiles},
+                  stream.is_paced);
   wait_for_predecessor();
 
   const int row_begin = stream.row_begin + blockIdx.y * kMaxRowTile;
   const uint2* x =
       stream.x +
       (int64_t{blockIdx.y} * stream.chunks * kMaxRowTile / 8 + int64_t{chunk} * kRowTiles) * stream.steps * 32 + lane;
-  constexpr int kMostSlots = (kSums + kWarps * 32 - 1) / (kWarps * 32);  // of a thread, where chunks are kWarps
-  float gate[kMostSlots];
+  constexpr int kSlots = (kSums + kWarps * 32 - 1) / (kWarps * 32);  // of a thread, where chunks are kWarps
+  using Place = SumPlace<kSums>;
+  float gate[kSlots];
   int side = 0;
   for (int64_t base = int64_t{blockIdx.x} * side_by_side; base < stream.units; base += stride) {
-    for (int tile = 0; tile < tiles; ++tile, side ^= 1) {
-      float sum[kRowTiles][4] = {};
+    for (int pass = 0; pass < passes; ++pass, side ^= kSides - 1) {
+      float standing[kSlots][kTiles] = {};  // on its way while the sums are made
+      if (kFewRegisters && epilogue.add)
+#pragma unroll
+        for (int slot = 0; slot < kSlots; ++slot) {
+          const Place place(slot * kWarps * 32 + threadIdx.x, stream, row_begin, base, side_by_side);
+#pragma unroll
+          for (int tile = 0; tile < kTiles; ++tile)
+            if (place.wanted)
+              standing[slot][tile] = epilogue.standing(place.row, (base + place.sub) * kTiles + tile, place.lane);
+        }
+      float sum[kTiles][kRowTiles][4] = {};
       if (base + mine < stream.units) {
-        for (int step = 0; step < stream.steps; step += kStageSteps) {
-          const int count = stream.steps - step < kStageSteps ? stream.steps - step : kStageSteps;
-          uint4 words[kStageSteps];
-          uint2 operand[kBatch][kRowTiles];
-          const auto load_operand = [&](int begin) {
+        for (int step = 0; step < stream.steps; step += Weights::kSteps) {
+          const int count = stream.steps - step < Weights::kSteps ? stream.steps - step : Weights::kSteps;
+          uint4 words[kTiles][Weights::kSteps];
+          uint2 operand[Weights::kSteps][kRowTiles];
 #pragma unroll
-            for (int s = 0; s < kBatch; ++s)
+          for (int s = 0; s < Weights::kSteps; ++s)
 #pragma unroll
-              for (int t = 0; t < kRowTiles; ++t)
-                operand[s][t] = begin + s < count ? x[((step + begin + s) * kRowTiles + t) * 32] : uint2{0, 0};
-          };
-          load_operand(0);
+            for (int t = 0; t < kRowTiles; ++t)
+              operand[s][t] = s < count ? x[((step + s) * kRowTiles + t) * 32] : uint2{0, 0};
           weights.next(words, count);
 #pragma unroll
-          for (int begin = 0; begin < kStageSteps; begin += kBatch) {
-            if (begin > 0) load_operand(begin);
+          for (int s = 0; s < Weights::kSteps; ++s)
 #pragma unroll
-            for (int s = 0; s < kBatch; ++s)
+            for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-              for (int t = 0; t < kRowTiles; ++t) mma(sum[t], words[begin + s], operand[s][t]);
-          }
+              for (int t = 0; t < kRowTiles; ++t) mma(sum[tile][t], words[tile][s], operand[s][t]);
         }
       }
 #pragma unroll
-      for (int t = 0; t < kRowTiles; ++t)
+      for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-        for (int j = 0; j < 4; ++j) partial[side][warp][(t * 4 + j) * 32 + lane] = sum[t][j];
+        for (int t = 0; t < kRowTiles; ++t)
+#pragma unroll
+          for (int j = 0; j < 4; ++j) partial[side][warp][tile * kSums + (t * 4 + j) * 32 + lane] = sum[tile][t][j];
       __syncthreads();
-      // one barrier a tile: the other side is written next, and this one only after the next barrier
-      int slot = 0;
-      for (int at = threadIdx.x; at < side_by_side * kSums; at += kWarps * 32, ++slot) {
-        const int sub = at / kSums, e = at % kSums;
-        const float* part = &partial[side][sub * stream.chunks][e];
-        float v[kWarps];
+      for (int first = 0; first < side_by_side * kSums; first += kSlots * kWarps * 32) {
 #pragma unroll
-        for (int c = 0; c < kWarps; ++c) v[c] = c < stream.chunks ? part[c * kSums] : 0.0f;
-        float total = v[0];
-        if (stream.chunks == 2) total = v[0] + v[1];
-        if (stream.chunks == 4) total = (v[0] + v[1]) + (v[2] + v[3]);
-        if (stream.chunks == 8) total = ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
-        const int l = e % 32, j = e / 32 % 4, t = e / 128;
-        const int row = row_begin + t * 8 + l % 4 * 2 + j % 2;
-        if (row < stream.rows && base + sub < stream.units)
-          epilogue.put(row, base + sub, tile, l / 4 + j / 2 * 8, total, gate[slot % kMostSlots]);
+        for (int slot = 0; slot < kSlots; ++slot) {
+          const Place place(first + slot * kWarps * 32 + threadIdx.x, stream, row_begin, base, side_by_side);
+          if (!place.wanted) continue;
+#pragma unroll
+          for (int tile = 0; tile < kTiles; ++tile) {
+            const float* const part = &partial[side][place.sub * stream.chunks][tile * kSums + place.of_tile];
+            const float total = tree_of(part, kTiles * kSums, stream.chunks);
+            const int which = pass * kTiles + tile;  // of the unit's tiles
+            const int64_t unit = epilogue.pairs ? base + place.sub : (base + place.sub) * kTiles + which;
+            epilogue.put(
+                place.row, unit, epilogue.pairs ? which : 0, place.lane, total, gate[slot],
+                kFewRegisters && first == 0 ? standing[slot][tile] : epilogue.standing(place.row, unit, place.lane));
+          }
+        }
       }
+      // one barrier a pass with two sides: the other is written next, and this one only after the next barrier
+      if (kSides == 1) __syncthreads();
     }
   }
 }
@@ -245,13 +318,26 @@ void allow_ring(const cudaDeviceProp& device) {
         "cudaFuncSetAttribute");
 }
 
+int64_t num_units(const CudaWeight& w, int row_tiles) {
+  const int unit_tiles = w.pair_panels ? 2 : tiles_at_once(row_tiles);
+  return (w.tiles() + unit_tiles - 1) / unit_tiles;
+}
+
+/// Of a pass over the weights.
+int num_blocks(const CudaWeight& w, int row_tiles, const cudaDeviceProp& device) {
+  const int64_t side_by_side = kWarps / w.k_chunks;
+  return int(
+      std::min<int64_t>((num_units(w, row_tiles) + side_by_side - 1) / side_by_side, 2 * device.multiProcessorCount));
+}
+
 template <int kRowTiles>
-void run(const Stream& stream, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, cudaStream_t cuda) {
-  const int64_t side_by_side = kWarps / stream.chunks;
-  const int64_t needed = (stream.units + side_by_side - 1) / side_by_side;
-  const int64_t room = int64_t{2} * device.multiProcessorCount;
-  launch(gemm_bf16_kernel<kRowTiles>, dim3(unsigned(needed < room ? needed : room), unsigned(groups)),
-         dim3(kWarps * 32), ring_bytes<kRowTiles>(device), cuda, stream, epilogue);
+void run(const CudaWeight& w, Stream stream, const Epilogue& epilogue, int groups, const cudaDeviceProp& device,
+         cudaStream_t cuda) {
+  const int blocks = num_blocks(w, kRowTiles, device);
+  stream.units = num_units(w, kRowTiles);
+  stream.is_paced = blocks * groups > device.multiProcessorCount;
+  launch(gemm_bf16_kernel<kRowTiles>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32),
+         ring_bytes<kRowTiles>(device), cuda, stream, epilogue);
 }
 
 }  // namespace
@@ -277,22 +363,24 @@ void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const c
   const int groups = x.groups(), full = args.x.rows / kMaxRowTile;
   Stream stream{.w = w.memory.as<const uint4>(),
                 .x = reinterpret_cast<const uint2*>(x.group(0)),
-                .units = w.tiles() / (w.pair_panels ? 2 : 1),
+                .units = 0,
+                .tiles = w.tiles(),
                 .chunks = w.k_chunks,
                 .steps = x.order.steps,
+                .is_paced = false,
                 .row_begin = 0,
                 .rows = full * kMaxRowTile};
   const Epilogue ends = epilogue(args, y);
-  if (full > 0) run<kMaxRowTile / 8>(stream, ends, full, device, cuda);
+  if (full > 0) run<kMaxRowTile / 8>(w, stream, ends, full, device, cuda);
   if (full == groups) return;
   stream.x = reinterpret_cast<const uint2*>(x.group(full));
   stream.row_begin = stream.rows;
   stream.rows = args.x.rows;
   switch (x.row_tiles(full)) {
-    case 1: return run<1>(stream, ends, 1, device, cuda);
-    case 2: return run<2>(stream, ends, 1, device, cuda);
-    case 3: return run<3>(stream, ends, 1, device, cuda);
-    default: return run<4>(stream, ends, 1, device, cuda);
+    case 1: return run<1>(w, stream, ends, 1, device, cuda);
+    case 2: return run<2>(w, stream, ends, 1, device, cuda);
+    case 3: return run<3>(w, stream, ends, 1, device, cuda);
+    default: return run<4>(w, stream, ends, 1, device, cuda);
   }
 }
 

@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(kOutputs)
     }
     if (unit >= units) continue;
     for (int r = 0; r < kRows; ++r)
-      if (row_begin + r < rows) epilogue.put(row_begin + r, unit, tile, lane, sum[r], gate[r]);
+      if (row_begin + r < rows)
+        epilogue.put(row_begin + r, unit, tile, lane, sum[r], gate[r], epilogue.standing(row_begin + r, unit, lane));
   }
 }
 

@@ -252,10 +252,10 @@ __device__ __forceinline__ void finish(const Wide& wide, const Epilogue& epilogu
     if (epilogue.glu && c >= kColumns / 2) column[c].at = -1;
   }
   __nv_bfloat16* const operand = epilogue.operand.values ? epilogue.operand.group(group) : nullptr;
+  const Operand::Row first_row = epilogue.operand.row(group * kWideRows + warp);
   int in_operand[kColumns];  // what a column adds to a place; the warp's row r is the warp-th of tile r
 #pragma unroll
-  for (int c = 0; c < kColumns; ++c)
-    in_operand[c] = operand ? int(epilogue.operand.place(epilogue.operand.row_tiles(group), warp, column[c].at)) : 0;
+  for (int c = 0; c < kColumns; ++c) in_operand[c] = operand ? int(first_row.place(column[c].at) - operand) : 0;
   const auto barrier = [] { asm volatile("bar.sync 1, %0;" ::"n"(kWarps * 32) : "memory"); };
   barrier();
 #pragma unroll

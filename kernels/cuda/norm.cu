@@ -4,7 +4,7 @@
 namespace paceline::cuda {
 namespace {
 
-struct Work {
+struct NormWork {
   bool layer;
   float* residual;
   int64_t residual_stride;
@@ -18,94 +18,145 @@ struct Work {
   int64_t out_stride;
   Operand operand;  // written in place of out where it has values
   int cols;
+  bool in_fours;  // cols, strides and addresses allow it
 };
 
-/// A block a row. Thread t holds columns t, t + kThreads, …; threads are added as a fixed tree. All loads of a kind are
-/// under way together.
-template <int kWarps, int kColumns>  // kColumns * kThreads >= cols
-__global__ void __launch_bounds__(kWarps * 32) norm_kernel(Work work) {
-  constexpr int kThreads = kWarps * 32;
-  __shared__ float shared[kWarps];
-  const auto load = [&](const float* from, float(&values)[kColumns]) {
+__device__ __forceinline__ float4 operator+(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+
+/// A thread's columns of a row, all loads under way together; zeros beyond the last and where there is no row.
+template <int kThreads, int kFours>  // 4 * kFours * kThreads >= cols
+struct Columns {
+  float4 value[kFours];
+
+  /// body(index, first column), for those that the row has.
+  template <class Body>
+  __device__ __forceinline__ static void each(int cols, Body&& body) {
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) {
-      const int c = i * kThreads + threadIdx.x;
-      values[i] = from && c < work.cols ? from[c] : 0.0f;
+    for (int i = 0; i < kFours; ++i) {
+      const int c = (i * kThreads + int(threadIdx.x)) * 4;
+      if (c < cols) body(i, c);
     }
-  };
-  const auto each = [&](auto&& body) {
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i)
-      if (i * kThreads + int(threadIdx.x) < work.cols) body(i, i * kThreads + int(threadIdx.x));
-  };
-  float weight[kColumns], bias[kColumns];  // constant, as packed weights are
-  load(work.weight, weight);
-  load(work.bias, bias);
+  }
+  __device__ __forceinline__ Columns(const NormWork& work, const float* from) : value{} {
+    if (!from) return;
+    if (work.in_fours)
+      each(work.cols, [&](int i, int c) { value[i] = __ldcg(reinterpret_cast<const float4*>(from + c)); });
+    else
+      each(work.cols, [&](int i, int c) {
+        value[i].x = __ldcg(from + c);
+        if (c + 1 < work.cols) value[i].y = __ldcg(from + c + 1);
+        if (c + 2 < work.cols) value[i].z = __ldcg(from + c + 2);
+        if (c + 3 < work.cols) value[i].w = __ldcg(from + c + 3);
+      });
+  }
+};
+
+/// Columns c to c + 3 of a row of float32.
+__device__ __forceinline__ void store_four(const NormWork& work, float* row, int c, float4 x) {
+  if (work.in_fours) {
+    *reinterpret_cast<float4*>(row + c) = x;
+    return;
+  }
+  row[c] = x.x;
+  if (c + 1 < work.cols) row[c + 1] = x.y;
+  if (c + 2 < work.cols) row[c + 2] = x.z;
+  if (c + 3 < work.cols) row[c + 3] = x.w;
+}
+
+/// A block a row. Thread t holds four columns from 4 t on, then four from 4 (t + kThreads) on, …; threads are added as
+/// a fixed tree. Little code: it runs once, so fetching instructions would cost more than they.
+template <int kWarps, int kFours>
+__global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work) {
+  using Row = Columns<kWarps * 32, kFours>;
+  __shared__ float shared[kWarps];
+  const Row weight(work, work.weight);  // constant, as packed weights are
   wait_for_predecessor();
-  float* row = work.residual + blockIdx.x * work.residual_stride;
-  float x[kColumns], sum = 0.0f, squares = 0.0f;
-  load(row, x);
+  const int row_index = int(blockIdx.x);
+  float* const row = work.residual + row_index * work.residual_stride;
+  Row x(work, row);
   launch_dependents();  // not before: the next product's weights would take the memory from these rows
   if (work.delta) {
-    float add[kColumns], add_bias[kColumns];
-    load(work.delta + blockIdx.x * work.delta_stride, add);
-    load(work.delta_bias, add_bias);
-    each([&](int i, int c) {
-      if (work.delta_bias) add[i] += add_bias[i];
-      row[c] = x[i] += add[i];
+    const Row delta(work, work.delta + row_index * work.delta_stride), bias(work, work.delta_bias);
+    Row::each(work.cols, [&](int i, int c) {
+      x.value[i] = x.value[i] + (work.delta_bias ? delta.value[i] + bias.value[i] : delta.value[i]);
+      store_four(work, row, c, x.value[i]);
     });
   }
   if (!work.out && !work.operand.values) return;
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i) {
-    sum += x[i];
-    squares += x[i] * x[i];
-  }
   float mean = 0.0f;
   if (work.layer) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) sum += (x.value[i].x + x.value[i].y) + (x.value[i].z + x.value[i].w);
     mean = over_block<kWarps>(sum, shared, Plus{}) / float(work.cols);
-    squares = 0.0f;
-    each([&](int i, int) { squares += (x[i] - mean) * (x[i] - mean); });
   }
+  float squares = 0.0f;
+  Row::each(work.cols, [&](int i, int c) {
+    const auto square = [&](float value, int k) {
+      const float d = value - mean;
+      return c + k < work.cols ? d * d : 0.0f;
+    };
+    squares +=
+        (square(x.value[i].x, 0) + square(x.value[i].y, 1)) + (square(x.value[i].z, 2) + square(x.value[i].w, 3));
+  });
   const float variance = over_block<kWarps>(squares, shared, Plus{}) / float(work.cols);
   const float scale = 1.0f / sqrtf(variance + work.eps);
-  float* out = work.out + blockIdx.x * work.out_stride;
-  each([&](int i, int c) {
-    float y = (x[i] - mean) * scale * weight[i];
-    if (work.bias) y += bias[i];
+  const Row bias(work, work.bias);
+  Operand::Row to{};
+  if (work.operand.values) to = work.operand.row(row_index);
+  Row::each(work.cols, [&](int i, int c) {
+    const auto normed = [&](float value, float weight_of, float bias_of) {
+      const float y = (value - mean) * scale * weight_of;
+      return work.bias ? y + bias_of : y;
+    };
+    const float4 y = {normed(x.value[i].x, weight.value[i].x, bias.value[i].x),
+                      normed(x.value[i].y, weight.value[i].y, bias.value[i].y),
+                      normed(x.value[i].z, weight.value[i].z, bias.value[i].z),
+                      normed(x.value[i].w, weight.value[i].w, bias.value[i].w)};
     if (work.operand.values)
-      work.operand.put(int(blockIdx.x), c, y);
+      to.put4(c, y);
     else
-      out[c] = y;
+      store_four(work, work.out + row_index * work.out_stride, c, y);
   });
 }
 
-template <int kWarps, int kColumns>
-void run(const Work& work, int rows, cudaStream_t stream) {
-  launch(norm_kernel<kWarps, kColumns>, dim3(unsigned(rows)), dim3(kWarps * 32), 0, stream, work);
+template <int kWarps, int kFours>
+void run(const NormWork& work, int rows, cudaStream_t stream) {
+  launch(norm_kernel<kWarps, kFours>, dim3(unsigned(rows)), dim3(kWarps * 32), 0, stream, work);
+}
+
+NormWork norm_work(const NormArgs& args, const Operand& operand) {
+  const auto fits = [&](const float* data, int64_t stride) {
+    return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0 && stride % 4 == 0;
+  };
+  const int cols = args.residual.cols;
+  return {.layer = args.kind == NormKind::layer,
+          .residual = args.residual.f32_row(0),
+          .residual_stride = args.residual.stride,
+          .delta = args.delta.f32_row(0),
+          .delta_stride = args.delta.stride,
+          .delta_bias = args.delta_bias,
+          .weight = args.weight,
+          .bias = args.bias,
+          .eps = args.eps,
+          .out = args.out.f32_row(0),
+          .out_stride = args.out.stride,
+          .operand = operand,
+          .cols = cols,
+          .in_fours = fits(args.residual.f32_row(0), args.residual.stride) &&
+                      fits(args.out.f32_row(0), args.out.stride) && fits(args.delta.f32_row(0), args.delta.stride) &&
+                      fits(args.delta_bias, cols) && fits(args.weight, cols) && fits(args.bias, cols)};
 }
 
 }  // namespace
 
 void norm(const NormArgs& args, const Operand& operand, cudaStream_t stream) {
-  const Work work{.layer = args.kind == NormKind::layer,
-                  .residual = args.residual.f32_row(0),
-                  .residual_stride = args.residual.stride,
-                  .delta = args.delta.f32_row(0),
-                  .delta_stride = args.delta.stride,
-                  .delta_bias = args.delta_bias,
-                  .weight = args.weight,
-                  .bias = args.bias,
-                  .eps = args.eps,
-                  .out = args.out.f32_row(0),
-                  .out_stride = args.out.stride,
-                  .operand = operand,
-                  .cols = args.residual.cols};
+  const NormWork work = norm_work(args, operand);
   const int rows = args.residual.rows;
-  if (work.cols <= 2048) return run<8, 8>(work, rows, stream);
-  if (work.cols <= 4096) return run<16, 8>(work, rows, stream);
-  if (work.cols <= 8192) return run<32, 8>(work, rows, stream);
-  run<32, 32>(work, rows, stream);
+  if (work.cols <= 2048) return run<8, 2>(work, rows, stream);
+  if (work.cols <= 4096) return run<16, 2>(work, rows, stream);
+  if (work.cols <= 8192) return run<32, 2>(work, rows, stream);
+  run<32, 8>(work, rows, stream);
 }
 
 }  // namespace paceline::cuda

@@ -34,18 +34,39 @@ struct Operand {
   /// No zeros are needed, so that kernels may write a row value by value.
   PACELINE_MATH bool is_exact() const { return all_steps() * kStep == order.k; }
 
-  /// Where value k of row `row` lies in its tile; k and k + 1 lie together for even k.
+  /// In a tile: from a row to the next, from a pair of k to the next, from k to k + 8. A pair lies together.
+  PACELINE_MATH int next_row() const { return is_wide() ? 8 : 16; }
+  PACELINE_MATH int next_pair() const { return is_wide() ? 2 : 4; }
+  PACELINE_MATH int next_half() const { return is_wide() ? 64 : 2; }
+  /// Where value k of row `row` lies in its tile.
   PACELINE_MATH int place_in_tile(int row, int k) const {
-    return is_wide() ? k / 8 * 64 + row * 8 + k % 8 : (row * 4 + k % 8 / 2) * 4 + k / 8 * 2 + k % 2;
+    return row * next_row() + k / 8 * next_half() + k % 8 / 2 * next_pair() + k % 2;
   }
-  /// Value i of row `row` of a group with so many tiles, counted from the group's first value; is_exact() only.
-  PACELINE_MATH int64_t place(int row_tiles_of_group, int row, int64_t i) const {
-    return (i / kStep * row_tiles_of_group + row / 8) * kTileValues + place_in_tile(row % 8, int(i % kStep));
-  }
-  /// Value i of a row; is_exact() only.
-  __device__ void put(int row, int64_t i, float x) const {
-    const int index = is_wide() ? row / kWideRows : row / kMaxRowTile;
-    group(index)[place(row_tiles(index), row - index * group_rows, i)] = __float2bfloat16_rn(x);
+
+  /// A row whose values are written one after another, or some of them; is_exact() only.
+  struct Row {
+    __nv_bfloat16* first;
+    int64_t next_step;
+    int next_pair, next_half;
+
+    __device__ __nv_bfloat16* place(int64_t i) const {
+      const int k = int(i % kStep);
+      return first + i / kStep * next_step + k / 8 * next_half + k % 8 / 2 * next_pair + k % 2;
+    }
+    __device__ void put(int64_t i, float x) const { *place(i) = __float2bfloat16_rn(x); }
+    /// Values i to i + 3; i: a multiple of 4.
+    __device__ void put4(int64_t i, float4 x) const {
+      __nv_bfloat16* const to = place(i);
+      *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(x.x, x.y);
+      *reinterpret_cast<__nv_bfloat162*>(to + next_pair) = __floats2bfloat162_rn(x.z, x.w);
+    }
+  };
+  __device__ Row row(int index) const {
+    const int of_group = index / group_rows, tiles = row_tiles(of_group), in_group = index - of_group * group_rows;
+    return {.first = group(of_group) + in_group / 8 * kTileValues + in_group % 8 * next_row(),
+            .next_step = int64_t{tiles} * kTileValues,
+            .next_pair = next_pair(),
+            .next_half = next_half()};
   }
 };
 

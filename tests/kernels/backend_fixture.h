@@ -23,8 +23,8 @@ class GuardedRows {
     data_ = backend.alloc(words_.size() * 4);
     write();
   }
-  GuardedRows(Backend& backend, int rows, int cols, const std::vector<float>& values)
-      : GuardedRows(backend, rows, cols) {
+  GuardedRows(Backend& backend, int rows, int cols, const std::vector<float>& values, int padding = 3)
+      : GuardedRows(backend, rows, cols, padding) {
     for (int r = 0; r < rows; ++r) std::memcpy(&words_[at(r, 0)], values.data() + r * cols, size_t(cols) * 4);
     write();
   }

@@ -153,14 +153,16 @@ TEST_P(BackendOps, GemmAddsToWhatIsThere) {
 
 TEST_P(BackendOps, NormMatchesFloat64) {
   for (const NormKind kind : {NormKind::rms, NormKind::layer})
-    for (const int d : {1, 3, 16, 61, 512})
+    for (const auto& [d, padding] :
+         std::vector<std::pair<int, int>>{{1, 3}, {3, 3}, {16, 3}, {61, 3}, {512, 3}, {16, 4}, {512, 4}, {2052, 4}})
       for (const int m : {0, 1, 7})
         for (const int with : {0, 1, 3}) {  // 1: delta; 2: delta bias; norm bias with both
           const std::vector<float> x = random_values(size_t(m * d), 1, 3.0f), delta = random_values(size_t(m * d), 2),
                                    delta_bias = random_values(size_t(d), 3), weight = random_values(size_t(d), 4),
                                    bias = random_values(size_t(d), 5);
           DeviceArray db(backend(), delta_bias), wb(backend(), weight), bb(backend(), bias);
-          GuardedRows residual(backend(), m, d, x), add(backend(), m, d, delta), out(backend(), m, d);
+          GuardedRows residual(backend(), m, d, x, padding), add(backend(), m, d, delta, padding);
+          GuardedRows out(backend(), m, d, padding);
           NormArgs args{
               .kind = kind, .residual = residual.view(), .weight = wb.data(), .eps = 1e-5f, .out = out.view()};
           if (with & 1) args.delta = add.view();

@@ -8,9 +8,16 @@ namespace {
 class FusedOps : public BackendOps {};
 
 TEST_P(FusedOps, NormGemmHasTheBitsOfNormThenGemm) {
-  const int n = 48, k = 101;
-  const DeviceArray weight(backend(), random_values(k, 8)), bias(backend(), random_values(k, 9));
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  constexpr int n = 48;
+  struct Case {
+    DType dtype;
+    int k, padding;
+  };
+  // rows that GPUs read in fours and write straight into the product's operand, and others
+  const Case cases[] = {{DType::f32, 101, 3},   {DType::bf16, 101, 3},  {DType::f32, 256, 4},  {DType::bf16, 256, 4},
+                        {DType::bf16, 2176, 4}, {DType::bf16, 4224, 3}, {DType::bf16, 8320, 4}};
+  for (const auto& [dtype, k, padding] : cases) {
+    const DeviceArray weight(backend(), random_values(size_t(k), 8)), bias(backend(), random_values(size_t(k), 9));
     const StoredMatrix w(n, k, dtype, 1);
     const HostWeight part = w.host();
     const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
@@ -19,8 +26,9 @@ TEST_P(FusedOps, NormGemmHasTheBitsOfNormThenGemm) {
         for (const int m : {0, 1, 6, 13, 40}) {
           std::vector<float> got[2][2];
           for (const bool fused : {false, true}) {
-            GuardedRows residual(backend(), m, k, random_values(size_t(m * k), 2, 3.0f));
-            GuardedRows delta(backend(), m, k, random_values(size_t(m * k), 3)), normed(backend(), m, k);
+            GuardedRows residual(backend(), m, k, random_values(size_t(m * k), 2, 3.0f), padding);
+            GuardedRows delta(backend(), m, k, random_values(size_t(m * k), 3), padding);
+            GuardedRows normed(backend(), m, k, padding);
             GuardedRows out(backend(), m, n);
             const NormArgs norm{.kind = kind,
                                 .residual = residual.view(),
@@ -39,8 +47,9 @@ TEST_P(FusedOps, NormGemmHasTheBitsOfNormThenGemm) {
             got[fused][1] = residual.read();
             normed.read();
           }
-          EXPECT_TRUE(same_bits(got[0][0], got[1][0])) << dtype_name(dtype) << " delta " << with_delta << " m " << m;
-          EXPECT_TRUE(same_bits(got[0][1], got[1][1])) << "residual, delta " << with_delta << " m " << m;
+          EXPECT_TRUE(same_bits(got[0][0], got[1][0]))
+              << dtype_name(dtype) << " k " << k << " delta " << with_delta << " m " << m;
+          EXPECT_TRUE(same_bits(got[0][1], got[1][1])) << "residual, k " << k << " delta " << with_delta << " m " << m;
         }
   }
 }
