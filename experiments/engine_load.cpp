@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "engine/model/checkpoint.h"
 #include "engine/util/machine.h"
 #include "experiments/config_load.h"
 #include "experiments/devices.h"

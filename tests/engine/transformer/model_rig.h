@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/model/checkpoint.h"
 #include "engine/model/transformer.h"
 #include "tests/support/paths.h"
 
