@@ -178,7 +178,7 @@ TensorPart Checkpoint::part(std::string_view name, const TensorRange& range) con
   view.data = static_cast<const char*>(view.data) + first * int64_t(dtype_bytes(view.dtype));
   view.rows = range.num_rows;
   view.cols = range.num_cols;
-  return {.view = view, .owned = nullptr};
+  return {.view = view, .owned = {}};
 }
 
 void Checkpoint::release(std::string_view name) const {

@@ -24,7 +24,7 @@ TensorPart DummyCheckpoint::part(std::string_view name, const TensorRange& range
   const math::WeightKey key = weight_key(kDummySeed, tensor);
   TensorPart part = new_part(range, tensors_.dtype());
   with_storage(tensors_.dtype(), [&]<class Storage>(Storage) {
-    auto* const out = reinterpret_cast<typename Storage::Bits*>(part.owned.get());
+    auto* const out = static_cast<typename Storage::Bits*>(part.owned.data());
     for_row_blocks(range.num_rows, range.num_cols, [&](int64_t begin, int64_t end) {
       std::vector<uint16_t> noise(size_t(range.num_cols));
       for (int64_t row = begin; row < end; ++row) {

@@ -82,9 +82,8 @@ void fill_random(const math::WeightKey& key, double deviation, int64_t first, st
 
 TensorPart new_part(const TensorRange& range, DType dtype) {
   TensorPart part;
-  part.owned =
-      std::make_unique_for_overwrite<std::byte[]>(size_t(range.num_rows) * size_t(range.num_cols) * dtype_bytes(dtype));
-  part.view = {.data = part.owned.get(),
+  part.owned = MappedMemory(size_t(range.num_rows) * size_t(range.num_cols) * dtype_bytes(dtype));
+  part.view = {.data = part.owned.data(),
                .dtype = dtype,
                .rows = range.num_rows,
                .cols = range.num_cols,

@@ -74,7 +74,7 @@ math::WeightKey weight_key(uint64_t seed, const ExpectedTensor& tensor);
 /// random_weight.h).
 void fill_random(const math::WeightKey& key, double deviation, int64_t first, std::span<uint16_t> out);
 
-/// Room for `range` of a tensor of `dtype`, uninitialised.
+/// Room for `range` of a tensor of `dtype`, all zero. What stays zero costs nothing: its pages are not touched.
 TensorPart new_part(const TensorRange& range, DType dtype);
 
 /// Calls body(begin, end) for disjoint pieces that cover [0, num_rows), on as many threads as there are usable cores

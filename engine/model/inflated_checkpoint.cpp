@@ -39,11 +39,11 @@ class RowMaker {
     const auto begin = recipe.cols.begin() + range.col_begin, end = begin + range.num_cols;
     const auto is_old = [](int32_t from) { return from >= 0; };
     const auto last_old = std::find_if(std::make_reverse_iterator(end), std::make_reverse_iterator(begin), is_old);
-    num_noisy_ = recipe.new_cols == Fill::random ? range.num_cols : last_old.base() - begin;
+    num_live_ = recipe.new_cols == Fill::zero ? last_old.base() - begin : range.num_cols;
     has_zero_cols_ = std::find(begin, end, kZero) != end;
   }
 
-  /// Rows [begin, end) of the range, into `out` [end - begin, num_cols].
+  /// Rows [begin, end) of the range, into `out` [end - begin, num_cols]. REQUIRES zeros there.
   void make(int64_t begin, int64_t end, Bits* out) {
     for (int64_t row = begin; row < end; ++row, out += range_.num_cols) {
       const int64_t at = range_.row_begin + row;
@@ -58,10 +58,7 @@ class RowMaker {
  private:
   void make_row(int64_t row, int32_t from_row, Bits* out) {
     const bool new_row = from_row == kNew;
-    if (from_row == kZero || (new_row && recipe_.new_rows == Fill::zero && recipe_.new_cols == Fill::zero)) {
-      std::fill_n(out, range_.num_cols, Bits{0});
-      return;
-    }
+    if (from_row == kZero || (new_row && recipe_.new_rows == Fill::zero && recipe_.new_cols == Fill::zero)) return;
     const int64_t first = row * int64_t(recipe_.cols.size()) + range_.col_begin;
     if constexpr (std::is_same_v<Storage, AsBFloat>) {  // most of a big model
       if (new_row && recipe_.new_rows == Fill::random && recipe_.new_cols == Fill::random && !has_zero_cols_) {
@@ -69,10 +66,10 @@ class RowMaker {
         return;
       }
     }
-    noise_.assign(size_t(range_.num_cols), 0);
+    noise_.resize(size_t(num_live_));
     if (recipe_.new_cols == Fill::random || (new_row && recipe_.new_rows == Fill::random))
-      fill_random(key_, kInflateDeviation, first, {noise_.data(), size_t(num_noisy_)});
-    for (int64_t i = 0; i < range_.num_cols; ++i) {
+      fill_random(key_, kInflateDeviation, first, noise_);
+    for (int64_t i = 0; i < num_live_; ++i) {
       const int32_t from_col = recipe_.cols[size_t(range_.col_begin + i)];
       float value = 0.0f;
       if (from_col == kNew)
@@ -91,16 +88,16 @@ class RowMaker {
   const math::WeightKey key_;
   const HostWeight& parent_;
   const TensorRange range_;
-  int64_t num_noisy_ = 0;  // columns from the first on that may be random
+  int64_t num_live_ = 0;  // columns from the first on that may be other than zero
   bool has_zero_cols_ = false;
-  std::vector<uint16_t> noise_;  // [num_cols] bits of bfloat16
+  std::vector<uint16_t> noise_;  // [num_live_] bits of bfloat16
 };
 
 template <class Storage>
 TensorPart make_part(const TensorRecipe& recipe, const math::WeightKey& key, const HostWeight& parent,
                      const TensorRange& range, DType dtype) {
   TensorPart part = new_part(range, dtype);
-  auto* const out = reinterpret_cast<typename Storage::Bits*>(part.owned.get());
+  auto* const out = static_cast<typename Storage::Bits*>(part.owned.data());
   for_row_blocks(range.num_rows, range.num_cols, [&](int64_t begin, int64_t end) {
     RowMaker<Storage>(recipe, key, parent, range).make(begin, end, out + begin * range.num_cols);
   });

@@ -1,15 +1,14 @@
 #pragma once
 // Where the loader takes tensors from: the files of a checkpoint, or a rule that makes them.
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/model/safetensors.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/mapped_memory.h"
 
 namespace paceline {
 
@@ -28,7 +27,7 @@ TensorRange whole_range(const TensorInfo& tensor);
 /// `view` lies in a mapping that the source owns, or in `owned`.
 struct TensorPart {
   HostWeight view;
-  std::unique_ptr<std::byte[]> owned;
+  MappedMemory owned;
 };
 
 /// Threads: const members from any thread (the ranks of one process share a source).
