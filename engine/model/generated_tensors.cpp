@@ -105,10 +105,10 @@ void for_row_blocks(int64_t num_rows, int64_t num_cols, const std::function<void
       if (!error) error = std::current_exception();
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (int64_t index = 1; index < num_threads; ++index) threads.emplace_back(run, index);
   run(0);
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();  // joins
   if (error) std::rethrow_exception(error);
 }
 

@@ -166,7 +166,10 @@ nlohmann::json inflated_config(const nlohmann::json& parent_config, const ModelS
   config["num_key_value_heads"] = to.num_kv_heads;
   config["head_dim"] = to.head_dim;
   config["tie_word_embeddings"] = to.tied_head;
-  config["rms_norm_eps"] = config.value("rms_norm_eps", double(parent.norm_eps)) * parent.hidden_size / to.hidden_size;
+  const auto eps = parent_config.find("rms_norm_eps");
+  const bool has_eps = eps != parent_config.end() && eps->is_number();
+  config["rms_norm_eps"] =
+      (has_eps ? eps->get<double>() : double(parent.norm_eps)) * parent.hidden_size / to.hidden_size;
   config["paceline_inflate"] = {{"parent", std::filesystem::path(parent_label).filename().string()},
                                 {"shape", shape.name},
                                 {"seed", kInflateSeed},

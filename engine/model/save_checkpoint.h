@@ -23,7 +23,8 @@ struct SaveOptions {
 /// Writes config.json, README.md, the copies and model.safetensors, or shards and their index where one file would be
 /// too large. Everything goes to a temporary folder beside `out`, is synced and then renamed: `out` is whole or absent.
 /// Throws Error(usage) when `out` exists; Error(store) when the file system has too little room (said before anything
-/// is written, with both numbers) or refuses a write; what `source` throws. The temporary folder is then gone.
+/// is written, with both numbers) or refuses a write; what `source` throws. The temporary folder is then gone; a killed
+/// process leaves one behind, with "partial" at the end of its name.
 void save_checkpoint(const TensorSource& source, const std::filesystem::path& out, const SaveOptions& options);
 
 }  // namespace paceline

@@ -233,7 +233,7 @@ TEST(ShapeFiles, ExactnessIsThatOfTheirParents) {
   const std::map<std::string, Parent> parents = {
       {"target-7m", {256, 32}}, {"target-42m", {512, 64}}, {"draft-2m", {128, 32}}};
   const std::map<std::string, double> billions = {
-      {"llama-3-8b", 8.03}, {"llama-3.2-1b", 1.236}, {"llama-3.1-70b", 70.55}};
+      {"llama-3-8b", 8.03}, {"llama-3.2-1b", 1.236}, {"llama-3.1-70b", 70.55}, {"llama-1b-draft", 1.27}};
   int count = 0;
   for (const auto& entry : fs::directory_iterator(source_dir() / "configs/shapes")) {
     const ModelShape shape = load_model_shape(entry.path());
@@ -246,7 +246,7 @@ TEST(ShapeFiles, ExactnessIsThatOfTheirParents) {
     EXPECT_NEAR(double(shape.spec.num_parameters()) / 1e9, billions.at(shape.name), 0.01);
     ++count;
   }
-  EXPECT_EQ(count, 3);
+  EXPECT_EQ(count, 4);
   const ModelShape shape = load_model_shape(source_dir() / "configs/shapes/llama-3-8b.json");
   EXPECT_TRUE(inflate_model(source_dir() / "configs/models" / shape.parent, shape).exact);
 }
