@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -59,16 +60,18 @@ void certify(RunResult& run) {
   const auto usable = [](const CellResult& cell) {
     return cell.status == CellStatus::done && !cell.repetitions.empty();
   };
-  const CellResult* first = nullptr;
-  std::map<std::pair<int, int>, const CellResult*> by_placement;
+  std::map<std::string, const CellResult*> firsts;  // by model
+  std::map<std::tuple<std::string, int, int>, const CellResult*> by_placement;
   for (const CellResult& cell : run.cells) {
     if (!usable(cell) || cell.axes.proposer != "none") continue;
-    if (!first) first = &cell;
-    by_placement.try_emplace({cell.axes.tp, cell.axes.pp}, &cell);
+    firsts.try_emplace(cell.model, &cell);
+    by_placement.try_emplace({cell.model, cell.axes.tp, cell.axes.pp}, &cell);
   }
   for (CellResult& cell : run.cells) {
     if (!usable(cell)) continue;
-    const auto placement = by_placement.find({cell.axes.tp, cell.axes.pp});
+    const auto placement = by_placement.find({cell.model, cell.axes.tp, cell.axes.pp});
+    const auto of_model = firsts.find(cell.model);
+    const CellResult* const first = of_model == firsts.end() ? nullptr : of_model->second;
     // Sums follow one tree at tp 1, 2, 4 and 8; at others a placement has bits of its own.
     const bool own_bits = cell.axes.tp != 1 && cell.axes.tp != 2 && cell.axes.tp != 4 && cell.axes.tp != 8;
     if (&cell == first || (own_bits && placement != by_placement.end() && placement->second == &cell)) {
@@ -93,6 +96,7 @@ void certify(RunResult& run) {
           placement != by_placement.end() && placement->second != &cell ? *placement->second : *first;
       cell.certificate = token_exact_certificate(cell, reference);
     }
+    if (cell.random_weights) cell.certificate.method += ", random weights";
   }
 }
 

@@ -10,9 +10,9 @@ namespace paceline {
 /// (dataset index and id). pass: all equal; fail: the first difference in `detail`.
 CertificateResult token_exact_certificate(const CellResult& cell, const CellResult& reference);
 
-/// Fills the certificates of all finished cells: the first finished cell that does not speculate is the baseline, the
-/// others must equal the baseline of their own placement where there is one, else that first one. Cells whose rule
-/// gives the same law but other tokens (rejection) and forced ones stay unverified, with the reason.
+/// Fills the certificates of all finished cells: of each model, the first finished cell that does not speculate is the
+/// baseline, the others must equal the baseline of their own placement where there is one, else that first one. Cells
+/// whose rule gives the same law but other tokens (rejection) and forced ones stay unverified, with the reason.
 void certify(RunResult& run);
 
 }  // namespace paceline

@@ -1,5 +1,6 @@
-// runexp models, generate, tokenize, verify-model, explain
+// runexp models, inflate, generate, tokenize, verify-model, explain
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -7,9 +8,12 @@
 #include <system_error>
 #include <thread>
 
+#include "engine/model/inflated_checkpoint.h"
+#include "engine/model/save_checkpoint.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/detokenizer.h"
 #include "experiments/commands.h"
+#include "experiments/config_schema.h"
 #include "experiments/environment.h"
 #include "experiments/repetition.h"
 #include "experiments/suggest.h"
@@ -46,6 +50,42 @@ void check_model_name(const ExperimentConfig& config, const char* option, const 
          did_you_mean(name, known), fmt::join(known, ", "));
 }
 
+/// The file of a shape given by name or by file name.
+std::filesystem::path shape_file(const ExperimentConfig& config, const std::string& shape) {
+  if (!is_shape_name(shape)) return shape;
+  if (config.builtin_root.empty()) fail_without_builtin_root(shape);
+  std::vector<std::string> known;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / "shapes", ignored)) {
+    if (entry.path().extension() == ".json") known.push_back(entry.path().stem().string());
+  }
+  std::sort(known.begin(), known.end());
+  if (std::find(known.begin(), known.end(), shape) == known.end())
+    fail(ExitCode::usage, "SHAPE: \"{}\": no shape of that name is built in{}: there are {}", shape,
+         did_you_mean(shape, known), fmt::join(known, ", "));
+  return config.builtin_root / "shapes" / (shape + ".json");
+}
+
+constexpr std::array kTextFiles = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt",     "chat_template.jinja",   "generation_config.json"};
+
+std::string model_card(const InflatedModel& model, const ModelShape& shape, const std::string& parent) {
+  return fmt::format(
+      "# {0} inflated to {1}\n\n"
+      "The sizes of {1} ({2} layers x {3}, heads {4}/{5} x {6}, MLP {7}, vocabulary {8}) and the function of {0}: "
+      "what\n"
+      "it says is {0}'s text, what a step costs is {1}'s. Made for timing by `runexp inflate`; the random part has "
+      "seed "
+      "{9}.\n\n"
+      "{10}\n",
+      parent, shape.name, model.spec.num_layers, model.spec.hidden_size, model.spec.num_heads, model.spec.num_kv_heads,
+      model.spec.head_dim, model.spec.intermediate_size, model.spec.vocab_size, kInflateSeed,
+      model.exact ? "exact: every factor is a power of two; logits differ by rounding alone."
+                  : "inexact: factors that are no powers of two are rounded in the weights; tokens may differ from the "
+                    "parent's.");
+}
+
 void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
   std::error_code error;
   std::vector<std::filesystem::path> models;
@@ -80,6 +120,29 @@ ExitCode models_command() {
     print_models_below(folder, std::string(folder) + "/");
   else
     fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
+  return ExitCode::ok;
+}
+
+ExitCode inflate_command(const InflateCommand& command) {
+  ExperimentConfig config = default_config();
+  check_model_name(config, "SMALL", command.parent);
+  config.engine.target.path = command.parent;
+  derive_paths(config);
+  const std::filesystem::path& parent = config.engine.target.directory;
+  const ModelShape shape = load_model_shape(shape_file(config, command.shape));
+  const InflatedModel model = inflate_model(parent, shape);
+  const InflatedCheckpoint source(Checkpoint::open(parent), model);
+  SaveOptions options{.config = model.config,
+                      .card = model_card(model, shape, std::filesystem::path(parent).filename().string()),
+                      .copies = {}};
+  for (const char* name : kTextFiles) {
+    if (std::filesystem::is_regular_file(parent / name)) options.copies.push_back(parent / name);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  save_checkpoint(source, command.out, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print("{}: {} as {}, {:.3f} G parameters, {}, written in {:.1f} s\n", command.out.string(), parent.string(),
+             shape.name, double(model.spec.num_parameters()) / 1e9, model.exact ? "exact" : "inexact", seconds);
   return ExitCode::ok;
 }
 

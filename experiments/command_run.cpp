@@ -55,7 +55,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       const auto& parallel = cell.config.engine.parallel;
       const LoadLimits limits = limits_of(cells, cell.load_key);
       const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
-      fmt::print("load {}: {} tp{} pp{}, {} threads a rank{}\n", num_loads, cell.config.engine.target.path, parallel.tp,
+      fmt::print("load {}: {} tp{} pp{}, {} threads a rank{}\n", num_loads, target_name(cell.config), parallel.tp,
                  parallel.pp, limits.threads_per_rank,
                  threads > usable_cores()
                      ? fmt::format(", oversubscribed ({} threads on {} cores)", threads, usable_cores())

@@ -34,6 +34,14 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
 /// Checkpoints below configs/models and PACELINE_MODELS, with their sizes.
 ExitCode models_command();
 
+struct InflateCommand {
+  std::string parent;  // builtin:NAME or a folder
+  std::string shape;   // NAME of configs/shapes or a .json file
+  std::filesystem::path out;
+};
+/// Writes the checkpoint that engine.target.inflate would load, as a Hugging Face folder.
+ExitCode inflate_command(const InflateCommand& command);
+
 struct GenerateCommand {
   std::string prompt;
   std::string model = "builtin:target-7m";

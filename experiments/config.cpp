@@ -27,6 +27,11 @@ std::filesystem::path model_directory(const ExperimentConfig& config, const std:
   return config.builtin_root / "models" / path.substr(kBuiltin.size());
 }
 
+std::filesystem::path shape_file(const ExperimentConfig& config, const std::optional<std::string>& shape) {
+  if (!shape) return {};
+  return is_shape_name(*shape) ? config.builtin_root / "shapes" / (*shape + ".json") : std::filesystem::path(*shape);
+}
+
 }  // namespace
 
 std::vector<std::string_view> names_of(Numerics) { return {"strict", "fast"}; }
@@ -55,8 +60,10 @@ std::string config_hash(const ConfigJson& json) { return fnv1a64_hex(json.dump()
 
 void derive_paths(ExperimentConfig& config) {
   config.engine.target.directory = model_directory(config, config.engine.target.path);
+  config.engine.target.shape_file = shape_file(config, config.engine.target.inflate);
   DraftConfig& draft = config.speculation.draft;
   draft.directory = draft.self ? config.engine.target.directory : model_directory(config, draft.path);
+  draft.shape_file = draft.self ? config.engine.target.shape_file : shape_file(config, draft.inflate);
   WorkloadConfig& workload = config.workload;
   if (!workload.dataset.starts_with(kBuiltin)) {
     workload.file = workload.dataset;
@@ -97,12 +104,6 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
   if (engine.numerics == Numerics::fast) {
     return ConfigConflict{
         "engine.numerics", {"engine.numerics"}, "the CPU backend has strict numerics only, at no cost: use strict"};
-  }
-  if (engine.target.load_format != "safetensors") {
-    return ConfigConflict{
-        "engine.target.load_format",
-        {"engine.target.load_format"},
-        fmt::format("load_format \"{}\" needs a GPU backend: use safetensors", engine.target.load_format)};
   }
   if (config.sampling.from_model) {
     return ConfigConflict{

@@ -34,7 +34,9 @@ struct TargetConfig {
   std::string dtype = "auto";               // auto | float32 | bfloat16 | float16
   std::string weights = "auto";             // storage of packed weights
   std::string load_format = "safetensors";  // safetensors | dummy (random weights, needs config.json only)
+  std::optional<std::string> inflate;       // NAME of configs/shapes, or a .json file (absolute once loaded)
   std::filesystem::path directory;          // derived from path: where the checkpoint lies
+  std::filesystem::path shape_file;         // derived from inflate; empty: the checkpoint's own shape
 };
 
 struct ParallelConfig {
@@ -84,7 +86,9 @@ struct DraftConfig {
   std::optional<int> tp = 1;  // none ("target"): the target's
   std::string dtype = "auto";
   bool self = false;  // the target drafts for itself and shares its packed weights; path, tp and dtype are void
-  std::filesystem::path directory;  // derived; the target's for a self-draft
+  std::optional<std::string> inflate;
+  std::filesystem::path directory;   // derived; the target's for a self-draft
+  std::filesystem::path shape_file;  // derived; the target's for a self-draft
 };
 
 struct SpeculationConfig {

@@ -27,6 +27,7 @@ struct Limits {
   std::string absent = {};
   KeyScope scope = KeyScope::always;
   bool is_path = false;
+  bool is_shape = false;
 };
 
 template <class Value>
@@ -84,6 +85,7 @@ KeySpec key(std::string path, Member member, Limits limits, std::string help) {
     row.type = KeyType::choice;
   }
   if (limits.is_path) row.type = KeyType::path;
+  if (limits.is_shape) row.type = KeyType::shape;
   row.min = limits.min;
   row.max = limits.max;
   if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool>) {
@@ -171,7 +173,9 @@ void add_engine(std::vector<KeySpec>& rows) {
                      "Storage of packed weights; auto keeps dtype."));
   rows.push_back(key("engine.target.load_format", MEMBER(engine.target.load_format),
                      {.choices = words({"safetensors", "dummy"})},
-                     "dummy fills the weights with random numbers and needs config.json only."));
+                     "dummy: random weights, for a config.json or a shape (inflate) without a checkpoint."));
+  rows.push_back(key("engine.target.inflate", MEMBER(engine.target.inflate), {.is_shape = true},
+                     "Grow the checkpoint into this shape (configs/shapes) without changing what it computes."));
   rows.push_back(key("engine.parallel.tp", MEMBER(engine.parallel.tp), {.min = 1, .max = 64, .unit = "ranks"},
                      "Tensor-parallel size: every layer is split over this many ranks."));
   rows.push_back(key("engine.parallel.pp", MEMBER(engine.parallel.pp), {.min = 1, .max = 64, .unit = "stages"},
@@ -236,6 +240,9 @@ void add_speculation(std::vector<KeySpec>& rows) {
                      "Tensor-parallel size of the draft model: 1, or the target's."));
   rows.push_back(key("speculation.draft.dtype", MEMBER(speculation.draft.dtype),
                      {.choices = dtypes(), .scope = KeyScope::draft_model}, "Type of the draft's weights in memory."));
+  rows.push_back(key("speculation.draft.inflate", MEMBER(speculation.draft.inflate),
+                     {.scope = KeyScope::draft_model, .is_shape = true},
+                     "Grow the draft's checkpoint into this shape (configs/shapes)."));
   rows.push_back(key("speculation.draft.self", MEMBER(speculation.draft.self), {.scope = KeyScope::draft},
                      "The target drafts for itself: a check of the machinery that must accept every draft."));
   rows.push_back(key("speculation.verifier.rule", MEMBER(speculation.rule),

@@ -183,7 +183,8 @@ ConfigNode argument_value(const std::string& text, bool is_text, const Origin& o
 }
 
 bool is_text_key(const KeySpec& key) {
-  return key.type == KeyType::text || key.type == KeyType::choice || key.type == KeyType::path || key.path == "name";
+  return key.type == KeyType::text || key.type == KeyType::choice || key.type == KeyType::path ||
+         key.type == KeyType::shape || key.path == "name";
 }
 
 /// {"a": {"b": value}} for the path a.b.
@@ -310,22 +311,29 @@ void apply_arguments(LoadedConfig& loaded, const ConfigOverrides& overrides, Dia
 
 /// Names behind builtin: are known, so a wrong one is a typo.
 void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesystem::path& root, Diagnostics& out) {
-  if (root.empty() || key.type != KeyType::path) return;
+  if (root.empty() || (key.type != KeyType::path && key.type != KeyType::shape)) return;
   for (const ConfigNode& item : node.items) check_builtin(key, item, root, out);
-  if (node.kind != NodeKind::string || !node.text.starts_with("builtin:")) return;
+  const bool is_shape = key.type == KeyType::shape;
+  if (node.kind != NodeKind::string || (is_shape ? !is_shape_name(node.text) : !node.text.starts_with("builtin:")))
+    return;
   const bool is_data = key.path == "workload.dataset";
-  const std::string name = node.text.substr(8);
+  const std::string name = is_shape ? node.text : node.text.substr(8);
+  const char* const folder = is_shape ? "shapes" : is_data ? "workloads" : "models";
+  const char* const extension = is_shape ? ".json" : is_data ? ".jsonl" : "";
   std::vector<std::string> known;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(root / (is_data ? "workloads" : "models"), ignored)) {
-    if (is_data ? entry.path().extension() == ".jsonl" : entry.is_directory(ignored)) {
-      known.push_back(is_data ? entry.path().stem().string() : entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(root / folder, ignored)) {
+    if (*extension ? entry.path().extension() == extension : entry.is_directory(ignored)) {
+      known.push_back(*extension ? entry.path().stem().string() : entry.path().filename().string());
     }
   }
   std::sort(known.begin(), known.end());
   if (known.empty() || std::find(known.begin(), known.end(), name) != known.end()) return;
   out.add(node.origin, fmt::format("\"{}\": no {} of that name is built in{}: there are {}", node.text,
-                                   is_data ? "data set" : "model", did_you_mean(name, known), fmt::join(known, ", ")));
+                                   is_shape  ? "shape"
+                                   : is_data ? "data set"
+                                             : "model",
+                                   did_you_mean(name, known), fmt::join(known, ", ")));
 }
 
 void check_zip(const LoadedConfig& loaded, Diagnostics& out) {

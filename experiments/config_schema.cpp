@@ -201,6 +201,10 @@ bool is_section(std::string_view path) {
   });
 }
 
+bool is_shape_name(std::string_view shape) {
+  return shape.find('/') == std::string_view::npos && !shape.ends_with(".json");
+}
+
 std::string_view last_part(std::string_view path) {
   const size_t dot = path.rfind('.');
   return dot == std::string_view::npos ? path : path.substr(dot + 1);

@@ -22,6 +22,7 @@ enum class KeyType : uint8_t {
   text,
   choice,  // one of `choices`
   path,    // builtin:NAME or a file name, made absolute from the file where it is written
+  shape,   // NAME of configs/shapes or the name of a .json file, made absolute likewise
   integer_list,
   text_list,
   axes,         // object: key path or alias -> list of values, or a range "1..8", "1..9+2", "1..16*2"
@@ -70,6 +71,9 @@ std::vector<std::string> key_names_for_hints();
 bool is_section(std::string_view path);
 /// Last part of a path: "tp" of "engine.parallel.tp".
 std::string_view last_part(std::string_view path);
+
+/// True for the NAME of a shape, false for a file name.
+bool is_shape_name(std::string_view shape);
 
 bool key_applies(const KeySpec& key, const ExperimentConfig& config);
 

@@ -27,7 +27,7 @@ std::vector<std::string> choice_names(const KeySpec& key) {
 }
 
 bool is_number_type(KeyType type) { return type == KeyType::integer || type == KeyType::number; }
-bool is_scalar_type(KeyType type) { return type <= KeyType::path; }
+bool is_scalar_type(KeyType type) { return type <= KeyType::shape; }
 
 /// `256ms`, `"8"`: a numeral in a string, with what follows it.
 std::optional<std::pair<std::string, std::string>> numeral_and_rest(const std::string& text) {
@@ -116,6 +116,9 @@ std::optional<ConfigJson> convert_scalar(const KeySpec& key, const ConfigNode& n
     case KeyType::path:
       if (node.kind == NodeKind::string && !node.text.empty()) return ConfigJson(absolute_path(node));
       return std::nullopt;
+    case KeyType::shape:
+      if (node.kind != NodeKind::string || node.text.empty()) return std::nullopt;
+      return ConfigJson(is_shape_name(node.text) ? node.text : absolute_path(node));
     case KeyType::text:
       if (node.kind == NodeKind::string) return ConfigJson(node.text);
       return std::nullopt;
@@ -331,6 +334,7 @@ std::string KeySpec::expectation() const {
       break;
     }
     case KeyType::path: text = "a path or builtin:NAME, as a string"; break;
+    case KeyType::shape: text = "the name of a shape or a .json file, as a string"; break;
     case KeyType::text: text = "a string"; break;
     case KeyType::integer_list: text = "a list of integers of at least 0"; break;
     case KeyType::text_list: text = "a list of strings"; break;

@@ -72,6 +72,25 @@ TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentCon
 
 }  // namespace
 
+ModelSource target_source(const ExperimentConfig& config) {
+  const TargetConfig& target = config.engine.target;
+  return {
+      .directory = target.directory, .shape_file = target.shape_file, .random_weights = target.load_format == "dummy"};
+}
+
+ModelSource draft_source(const ExperimentConfig& config) {
+  if (config.speculation.draft.self) return target_source(config);
+  return {.directory = config.speculation.draft.directory, .shape_file = config.speculation.draft.shape_file};
+}
+
+std::string target_name(const ExperimentConfig& config) {
+  const TargetConfig& target = config.engine.target;
+  std::string name = target.path;
+  if (target.inflate) name += " as " + target.shape_file.stem().string();
+  if (target.load_format == "dummy") name += " with random weights";
+  return name;
+}
+
 DType parse_dtype(const std::string& name, DType automatic) {
   if (name == "auto") return automatic;
   if (name == "float32") return DType::f32;
@@ -85,7 +104,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   const Placement placement = placement_of(config);
   const auto& scheduler = config.engine.scheduler;
   if (config.engine.target.directory.empty()) fail_without_builtin_root(config.engine.target.path);
-  plan.target = load_model_spec(config.engine.target.directory);
+  plan.target = source_spec(target_source(config));
   validate_parallel(plan.target, placement.tp, placement.pp);
   plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
   plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, plan.dtype);
@@ -132,7 +151,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       plan.draft_dtype = plan.dtype;
     } else {
       if (config.speculation.draft.directory.empty()) fail_without_builtin_root(config.speculation.draft.path);
-      plan.draft = load_model_spec(config.speculation.draft.directory);
+      plan.draft = source_spec(draft_source(config));
       plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
       validate_parallel(*plan.draft, draft_tp, 1);
       memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype, per_rank);
@@ -158,12 +177,11 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
   const auto start = std::chrono::steady_clock::now();
   limits_.memory_bytes = device_memory_bytes(config, placement_of(config));  // drafts are planned against the same
   plan_ = plan_load(config, limits_);
-  target_dir_ = config.engine.target.directory;
+  source_ = target_source(config);
   team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),
                                                  .threads_per_rank = limits.threads_per_rank,
                                                  .timeout_s = config.engine.parallel.timeout_s});
-  const Checkpoint checkpoint = Checkpoint::open(config.engine.target.directory);
-  weights_ = load_weights(checkpoint, plan_.target, *team_, RankSet::all, plan_.dtype);
+  weights_ = load_weights(*open_tensors(source_), plan_.target, *team_, RankSet::all, plan_.dtype);
   target_ = make_transformer(plan_.target, weights_, *team_,
                              transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
   if (wants_draft(config)) draft_model(config);
@@ -173,7 +191,8 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
 EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   const auto& draft = cell.speculation.draft;
   const RankSet ranks = draft_ranks(cell);
-  const std::string key = fmt::format("{}|{}|{}|{}", draft.self, draft.directory.string(), draft.dtype, int(ranks));
+  const std::string key = fmt::format("{}|{}|{}|{}|{}", draft.self, draft.directory.string(), draft.shape_file.string(),
+                                      draft.dtype, int(ranks));
   if (const auto it = drafts_.find(key); it != drafts_.end()) return it->second;
   DraftModel loaded;
   loaded.plan = plan_load(cell, limits_);
@@ -181,8 +200,8 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
     loaded.weights = weights_;
   } else {
     compare_vocabularies(*tokenizer(), *Tokenizer::load(draft.directory));
-    const Checkpoint checkpoint = Checkpoint::open(draft.directory);
-    loaded.weights = load_weights(checkpoint, *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
+    loaded.weights =
+        load_weights(*open_tensors(draft_source(cell)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
   }
   // The draft's pages follow the target's block count, so that a sequence that fits the one fits the other.
   LoadPlan sized = loaded.plan;
@@ -194,7 +213,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
 }
 
 std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {
-  if (!tokenizer_) tokenizer_ = Tokenizer::load(target_dir_);
+  if (!tokenizer_) tokenizer_ = Tokenizer::load(source_.directory);
   return tokenizer_;
 }
 
@@ -253,6 +272,9 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"pp", team_->options().placement.pp},
       {"threads_per_rank", team_->options().threads_per_rank},
       {"oversubscribed", team_->oversubscribed()},
+      {"load_format", source_.random_weights ? "dummy" : "safetensors"},
+      {"shape", source_.shape_file.stem().string()},
+      {"weights", describe_source(source_)},
       {"dtype", dtype_name(plan_.dtype)},
       {"kv_dtype", dtype_name(plan_.kv_dtype)},
       {"kv_blocks", plan_.memory.num_blocks},

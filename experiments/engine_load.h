@@ -10,6 +10,7 @@
 #include "engine/cache/memory_plan.h"
 #include "engine/comm/rank_team.h"
 #include "engine/engine.h"
+#include "engine/model/model_source.h"
 #include "engine/model/transformer.h"
 #include "engine/text/tokenizer.h"
 #include "experiments/config.h"
@@ -39,6 +40,13 @@ struct LoadPlan {
   std::vector<size_t> weight_bytes_per_rank;  // target and draft
   MemoryPlan memory;
 };
+
+/// What the target and the draft model are loaded from.
+ModelSource target_source(const ExperimentConfig& config);
+ModelSource draft_source(const ExperimentConfig& config);
+
+/// The target for a reader: its path, and "as SHAPE" or "with random weights" where that is so.
+std::string target_name(const ExperimentConfig& config);
 
 /// Throws Error(usage | model_file | device) when the configuration cannot run here.
 LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits);
@@ -71,13 +79,13 @@ class EngineLoad {
   DraftModel& draft_model(const ExperimentConfig& cell);
 
   LoadLimits limits_;
-  std::filesystem::path target_dir_;
+  ModelSource source_;  // of the target
   LoadPlan plan_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<RankTeam> team_;
   SharedWeights weights_;
   std::unique_ptr<Model> target_;
-  std::map<std::string, DraftModel> drafts_;  // by draft folder, dtype and ranks
+  std::map<std::string, DraftModel> drafts_;  // by draft folder, shape, dtype and ranks
   double load_s_ = 0.0;
 };
 

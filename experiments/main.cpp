@@ -19,7 +19,7 @@ namespace {
 
 using namespace paceline;
 
-const std::vector<std::string> kCommands = {"run",      "plan",         "models",  "generate",
+const std::vector<std::string> kCommands = {"run",      "plan",         "models",  "inflate", "generate",
                                             "tokenize", "verify-model", "regress", "explain"};
 
 /// Names from the user may hold newlines and escape sequences; the message stays one line.
@@ -125,6 +125,14 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   plan_app->callback([&] { code = plan_command(plan_config, plan_overrides); });
 
   app.add_subcommand("models", "list the checkpoints that are at hand")->callback([&] { code = models_command(); });
+
+  InflateCommand inflate;
+  CLI::App* inflate_app = app.add_subcommand(
+      "inflate", "write a small checkpoint in a big shape: the same text at the big model's cost, for timing");
+  inflate_app->add_option("small", inflate.parent, "checkpoint to start from: builtin:NAME or a folder")->required();
+  inflate_app->add_option("shape", inflate.shape, "NAME of configs/shapes, or a .json file like those")->required();
+  inflate_app->add_option("out", inflate.out, "folder to make; it must not exist")->required();
+  inflate_app->callback([&] { code = inflate_command(inflate); });
 
   GenerateCommand generate;
   CLI::App* generate_app = app.add_subcommand("generate", "continue one prompt and print the text");

@@ -99,7 +99,7 @@ AcceptanceSource acceptance_of(const Report& report, const std::string& proposer
   for (const CellSummary& s : report.summary.cells) {
     const CellResult& cell = report.cell(s);
     if (cell.axes.proposer != proposer || cell.axes.num_speculative_tokens != k || s.acceptance_per_position.empty() ||
-        cell.forced) {
+        cell.forced || cell.random_weights) {
       continue;
     }
     if (source.summary == nullptr) {

@@ -47,14 +47,15 @@ std::string axes_cells(const CellAxes& axes) {
 std::string certificate_cell(const CellResult& cell) {
   if (cell.status != CellStatus::done) return "<td class=\"s\">–</td>";
   const CertificateResult& c = cell.certificate;
+  const char* const mark = cell.random_weights ? " <span class=\"ci\">random weights</span>" : "";
   switch (c.status) {
     case CertificateStatus::pass:
-      return fmt::format("<td class=\"s good\" title=\"{}\">✓ <span class=\"ci\">{} tokens</span></td>",
-                         html_escaped(c.method), c.tokens_checked);
+      return fmt::format("<td class=\"s good\" title=\"{}\">✓ <span class=\"ci\">{} tokens</span>{}</td>",
+                         html_escaped(c.method), c.tokens_checked, mark);
     case CertificateStatus::fail:
       return fmt::format("<td class=\"s bad\" title=\"{}\">✗ FAIL <span class=\"ci\">{} of {}</span></td>",
                          html_escaped(c.detail), c.mismatches, c.tokens_checked);
-    case CertificateStatus::baseline: return "<td class=\"s\">baseline</td>";
+    case CertificateStatus::baseline: return fmt::format("<td class=\"s\">baseline{}</td>", mark);
     case CertificateStatus::unverified:
       return fmt::format("<td class=\"s slow\" title=\"{}\">UNVERIFIED</td>", html_escaped(c.detail));
   }

@@ -115,6 +115,7 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   if (cell.certificate.status == CertificateStatus::fail) return "NOT LOSSLESS";
   if (cell.certificate.status == CertificateStatus::pass) text += ", lossless";
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
+  if (cell.random_weights && s.rankable) text += ", random weights";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
   if (s.outcome == Outcome::slower) {
     if (const std::string phase = costliest_phase(s); !phase.empty()) text += ": " + phase;

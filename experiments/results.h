@@ -110,6 +110,7 @@ struct CellResult {
   int index = 0;   // order in the plan
   std::string id;  // e.g. "tp2_pp1_ngram_k5_c1"; safe as a folder name
   CellAxes axes;
+  std::string model;        // path, shape and kind of the target's weights: texts of one model are compared
   std::string baseline_id;  // id of the cell that speedup refers to; its own id for a baseline; empty: none
   CellStatus status = CellStatus::done;
   std::string reason;        // for failed and skipped: one line
@@ -120,6 +121,7 @@ struct CellResult {
   bool oversubscribed = false;  // more threads than cores: measured, never ranked
   bool forced = false;          // forced acceptance: the text is not the model's, never ranked
   bool lossy = false;           // a rule that may change the output: never ranked
+  bool random_weights = false;  // no trained text: acceptance and tokens mean nothing; never ranked where it drafts
   double load_s = 0;
   CellMemory memory;
 };

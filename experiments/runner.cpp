@@ -45,6 +45,8 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.axes.concurrency = cell.config.load.mode == LoadMode::offline ? 0 : cell.config.load.concurrency;
   result.axes.variant = variant_of(cell);
   result.requested = config_to_json(cell.config);
+  result.model = target_name(cell.config);
+  result.random_weights = cell.config.engine.target.load_format == "dummy";
   result.forced = cell.config.speculation.forced_acceptance_length.has_value();
   result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
   if (cell.skip_reason) {
@@ -167,7 +169,7 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
   const auto with_draft = std::find_if(group.begin(), group.end(),
                                        [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
   const ExperimentConfig& load_config = sweep.cells[with_draft == group.end() ? group.front() : *with_draft].config;
-  sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", first.config.engine.target.path,
+  sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", target_name(first.config),
                                    first.config.engine.parallel.tp, first.config.engine.parallel.pp));
   const LoadLimits limits = limits_of(sweep.cells, first.load_key);
   std::unique_ptr<EngineLoad> load;
@@ -316,6 +318,8 @@ std::vector<std::string> effective_differences(const Cell& cell, const nlohmann:
   compare("proposer", config.speculation.proposer);
   compare("num_speculative_tokens",
           config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
+  compare("load_format", config.engine.target.load_format);
+  compare("shape", config.engine.target.shape_file.stem().string());
   compare("block_size", config.engine.kv_cache.block_size);
   compare("prefix_caching", config.engine.kv_cache.prefix_caching);
   if (config.engine.parallel.threads_per_rank) compare("threads_per_rank", *config.engine.parallel.threads_per_rank);

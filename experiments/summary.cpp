@@ -112,6 +112,7 @@ std::string why_not_rankable(const CellResult& cell) {
   if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
   if (cell.forced) return "forced acceptance";
   if (cell.lossy) return "lossy rule";
+  if (cell.random_weights && cell.axes.proposer != "none") return "random weights";
   if (cell.oversubscribed) return "oversubscribed";
   return "";
 }

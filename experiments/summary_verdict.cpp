@@ -184,13 +184,14 @@ void add_cautions(const View& view, std::vector<VerdictSentence>& out) {
                    fmt::format("{} of {} cells failed; the table says why.", summary.failed, summary.cells.size()),
                    true});
   }
-  int oversubscribed = 0, forced = 0, min_repetitions = 1 << 30;
+  int oversubscribed = 0, forced = 0, random = 0, min_repetitions = 1 << 30;
   double most_degenerate = 0;
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = view.cell(s);
     if (cell.status != CellStatus::done) continue;
     oversubscribed += cell.oversubscribed ? 1 : 0;
     forced += cell.forced || cell.lossy ? 1 : 0;
+    random += cell.random_weights ? 1 : 0;
     min_repetitions = std::min(min_repetitions, s.repetitions);
     most_degenerate = std::max(most_degenerate, s.degenerate_share.value_or(0));
   }
@@ -202,6 +203,13 @@ void add_cautions(const View& view, std::vector<VerdictSentence>& out) {
   if (forced > 0) {
     out.push_back({VerdictKind::caution, fmt::format("{} {} forced acceptance or a lossy rule: not ranked.", forced,
                                                      forced == 1 ? "cell uses" : "cells use")});
+  }
+  if (random > 0) {
+    out.push_back({VerdictKind::caution,
+                   fmt::format("{} {} random weights (load_format dummy): times are real; tokens, acceptance and "
+                               "certificate are not those of a trained model.",
+                               random, random == 1 ? "cell has" : "cells have"),
+                   true});
   }
   if (summary.done > 0 && min_repetitions < 7) {
     out.push_back(

@@ -169,6 +169,18 @@ HostWeight Checkpoint::weight(std::string_view name) const {
           .row_stride = cols};
 }
 
+TensorPart Checkpoint::part(std::string_view name, const TensorRange& range) const {
+  HostWeight view = weight(name);
+  PACELINE_CHECK(range.row_begin + range.num_rows <= view.rows && range.col_begin + range.num_cols <= view.cols,
+                 "{}: rows [{}, +{}), columns [{}, +{}) of [{}, {}]", name, range.row_begin, range.num_rows,
+                 range.col_begin, range.num_cols, view.rows, view.cols);
+  const int64_t first = range.row_begin * view.row_stride + range.col_begin;
+  view.data = static_cast<const char*>(view.data) + first * int64_t(dtype_bytes(view.dtype));
+  view.rows = range.num_rows;
+  view.cols = range.num_cols;
+  return {.view = view, .owned = {}};
+}
+
 void Checkpoint::release(std::string_view name) const {
   const SafetensorsFile& file = files_[entry(name).file];
   const TensorInfo& tensor = file.tensors()[entry(name).tensor];

@@ -8,23 +8,23 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/safetensors.h"
-#include "kernels/backend.h"
+#include "engine/model/tensor_source.h"
 
 namespace paceline {
 
 /// Owns the mappings; every view that weight() hands out lives as long as the Checkpoint. No weight is copied and
 /// nothing but the headers is read: a slice is pointer arithmetic in the mapping.
 /// Threads: const members from any thread (the ranks of one process share a Checkpoint).
-class Checkpoint {
+class Checkpoint final : public TensorSource {
  public:
   /// Throws Error(model_file). Shards must lie inside the folder (or in the blobs folder of a Hugging Face cache);
   /// pickle and GGUF files are refused with a hint.
   static Checkpoint open(const std::filesystem::path& model_dir);
 
   const std::filesystem::path& dir() const { return dir_; }
-  const TensorInfo* find(std::string_view name) const;   // null: no such tensor
-  std::vector<std::string> names() const;                // sorted
+  std::string label() const override { return dir_.string(); }
+  const TensorInfo* find(std::string_view name) const override;
+  std::vector<std::string> names() const override;
   uint64_t total_bytes() const { return total_bytes_; }  // of all tensors
 
   /// The tensor as [rows, cols] (one dimension: [1, n]) in the mapping.
@@ -32,9 +32,12 @@ class Checkpoint {
   /// or the file has shrunk since it was opened.
   HostWeight weight(std::string_view name) const;
 
+  /// A view of weight(name).
+  TensorPart part(std::string_view name, const TensorRange& range) const override;
+
   /// Gives back the memory of the tensor's file pages; throws when the file has shrunk since it was opened, so that
   /// what was read from it is not trusted.
-  void release(std::string_view name) const;
+  void release(std::string_view name) const override;
 
  private:
   struct Entry {

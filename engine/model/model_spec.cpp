@@ -58,10 +58,15 @@ ModelSpec load_model_spec(const fs::path& model_dir) {
   if (!fs::exists(fs::symlink_status(path, ignored)) && fs::exists(model_dir / "adapter_config.json", ignored))
     fail(ExitCode::usage, "{}: LoRA adapters are not supported; merge the adapter into its base model first",
          (model_dir / "adapter_config.json").string());
-  const nlohmann::json document = read_json_file(path, ExitCode::usage);
-  const ConfigReader config(document, path.string());
+  ModelSpec spec = parse_model_spec(read_json_file(path, ExitCode::usage), path.string());
+  add_generation_eos(model_dir, spec);
+  return spec;
+}
+
+ModelSpec parse_model_spec(const nlohmann::json& document, const std::string& source) {
+  const ConfigReader config(document, source);
   if (config.has("auto_map"))
-    spdlog::warn("{}: auto_map {} names code inside the model; it is ignored", path.string(),
+    spdlog::warn("{}: auto_map {} names code inside the model; it is ignored", source,
                  short_dump(config.value("auto_map")));
   refuse_quantization(config);
   const Family& family = family_of(config);
@@ -72,13 +77,15 @@ ModelSpec load_model_spec(const fs::path& model_dir) {
   add_new(spec.eos_token_ids, config.integers("eos_token_id", kTokenId));
   spec.bos_token_id = config.integer("bos_token_id", kOptionalId, -1);
   spec.pad_token_id = config.integer("pad_token_id", kOptionalId, -1);
-
-  const fs::path generation_path = model_dir / "generation_config.json";
-  if (fs::exists(generation_path, ignored)) {
-    const nlohmann::json generation = read_json_file(generation_path, ExitCode::usage);
-    add_new(spec.eos_token_ids, ConfigReader(generation, generation_path.string()).integers("eos_token_id", kTokenId));
-  }
   return spec;
+}
+
+void add_generation_eos(const fs::path& model_dir, ModelSpec& spec) {
+  const fs::path path = model_dir / "generation_config.json";
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  const nlohmann::json generation = read_json_file(path, ExitCode::usage);
+  add_new(spec.eos_token_ids, ConfigReader(generation, path.string()).integers("eos_token_id", kTokenId));
 }
 
 int64_t ModelSpec::num_parameters() const {

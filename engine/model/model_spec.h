@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "kernels/backend.h"
 
 namespace paceline {
@@ -69,6 +71,12 @@ struct ModelSpec {
 /// Throws Error(usage) naming file, JSON path, value found and allowed range or supported list; Error(model_file) when
 /// the file cannot be read.
 ModelSpec load_model_spec(const std::filesystem::path& model_dir);
+
+/// The same for the content of a config.json; `source` names it in messages.
+ModelSpec parse_model_spec(const nlohmann::json& config, const std::string& source);
+
+/// Adds the eos ids of model_dir's generation_config.json, where there is one.
+void add_generation_eos(const std::filesystem::path& model_dir, ModelSpec& spec);
 
 /// Inverse frequencies [rotary_dim / 2] for a sequence limit of `max_len` positions, in double (formulas of HF
 /// modeling_rope_utils, which rounds to float32). Only dynamic scaling looks at max_len: its base is fixed once for the

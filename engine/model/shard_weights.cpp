@@ -20,15 +20,15 @@ constexpr size_t kMaxListed = 20;
 /// A part of a tensor; begins say where it lies in the whole, for messages.
 struct Slice {
   std::string name;
-  HostWeight view;
+  TensorPart part;
   int64_t row_begin = 0;
   int64_t col_begin = 0;
 };
 
 class ShardLoader {
  public:
-  ShardLoader(const Checkpoint& checkpoint, const ModelSpec& spec, const ShardPlan& plan, Backend& backend)
-      : checkpoint_(checkpoint),
+  ShardLoader(const TensorSource& source, const ModelSpec& spec, const ShardPlan& plan, Backend& backend)
+      : source_(source),
         spec_(spec),
         plan_(plan),
         names_(*spec.names),
@@ -69,15 +69,15 @@ class ShardLoader {
     LayerWeights out;
     out.attn_norm = vector(weight(names_.attn_norm));
     out.attn_norm_bias = norm_bias(names_.attn_norm, layer);
-    out.qkv = pack({rows(weight(names_.q), q_begin, q_rows), rows(weight(names_.k), kv_begin, kv_rows),
-                    rows(weight(names_.v), kv_begin, kv_rows)},
+    out.qkv = pack(slices(rows(weight(names_.q), q_begin, q_rows), rows(weight(names_.k), kv_begin, kv_rows),
+                          rows(weight(names_.v), kv_begin, kv_rows)),
                    {});
     if (spec_.attention_bias) {
       append(out.qkv_bias, vector(bias_name(names_.q, layer), q_begin, q_rows));
       append(out.qkv_bias, vector(bias_name(names_.k, layer), kv_begin, kv_rows));
       append(out.qkv_bias, vector(bias_name(names_.v, layer), kv_begin, kv_rows));
     }
-    out.o = pack({cols(weight(names_.o), q_begin, q_rows)}, {.k_chunks = shape_.row_parallel_chunks});
+    out.o = pack(slices(cols(weight(names_.o), q_begin, q_rows)), {.k_chunks = shape_.row_parallel_chunks});
     if (spec_.attention_out_bias) out.o_bias = vector(bias_name(names_.o, layer));
 
     out.mlp_norm = vector(weight(names_.mlp_norm));
@@ -89,56 +89,60 @@ class ShardLoader {
       if (spec_.mlp_bias) append(out.gate_up_bias, vector(bias_name(pattern, layer), ffn_begin, ffn));
     }
     out.gate_up = pack(up, {.pair_panels = gated});
-    out.down = pack({cols(weight(names_.down), ffn_begin, ffn)}, {.k_chunks = shape_.row_parallel_chunks});
+    out.down = pack(slices(cols(weight(names_.down), ffn_begin, ffn)), {.k_chunks = shape_.row_parallel_chunks});
     if (spec_.mlp_bias) out.down_bias = vector(bias_name(names_.down, layer));
     return out;
   }
 
   Slice rows(const std::string& name, int64_t begin, int64_t count) const {
-    Slice slice{.name = name, .view = checkpoint_.weight(name), .row_begin = begin};
-    slice.view.data = element(slice.view, begin * slice.view.row_stride);
-    slice.view.rows = count;
-    return slice;
+    const int64_t cols = source_.find(name)->shape.back();
+    return slice(name, {.row_begin = begin, .num_rows = count, .num_cols = cols});
   }
 
   Slice cols(const std::string& name, int64_t begin, int64_t count) const {
-    Slice slice{.name = name, .view = checkpoint_.weight(name), .col_begin = begin};
-    slice.view.data = element(slice.view, begin);
-    slice.view.cols = count;
-    return slice;
+    const int64_t rows = whole_range(*source_.find(name)).num_rows;
+    return slice(name, {.num_rows = rows, .col_begin = begin, .num_cols = count});
   }
 
-  static const void* element(const HostWeight& view, int64_t index) {
-    return static_cast<const char*>(view.data) + index * int64_t(dtype_bytes(view.dtype));
+  Slice slice(const std::string& name, const TensorRange& range) const {
+    return {
+        .name = name, .part = source_.part(name, range), .row_begin = range.row_begin, .col_begin = range.col_begin};
   }
 
   /// This shard's rows of the embedding or the head; a rank beyond the real rows holds zeros.
   Weight vocabulary(const std::string& name) {
     const bool padded = shape_.real_vocab_rows < shape_.vocab_rows;
     const int64_t begin = shape_.real_vocab_rows == 0 ? 0 : shape_.vocab_begin;
-    return pack({rows(name, begin, shape_.real_vocab_rows)}, {.pad_rows_to = padded ? shape_.vocab_rows : 0});
+    return pack(slices(rows(name, begin, shape_.real_vocab_rows)), {.pad_rows_to = padded ? shape_.vocab_rows : 0});
   }
 
-  Weight pack(const std::vector<Slice>& slices, PackSpec spec) {
+  template <class... Each>
+  static std::vector<Slice> slices(Each... each) {  // an initializer list would have to copy them
+    std::vector<Slice> list;
+    (list.push_back(std::move(each)), ...);
+    return list;
+  }
+
+  Weight pack(const std::vector<Slice>& stacked, PackSpec spec) {
     spec.dtype = plan_.dtype;
     std::vector<HostWeight> parts;
-    for (const Slice& slice : slices) {
+    for (const Slice& slice : stacked) {
       check_values(slice, plan_.dtype);
-      parts.push_back(slice.view);
+      parts.push_back(slice.part.view);
     }
     Weight packed = backend_.pack(parts, spec);
-    for (const Slice& slice : slices) checkpoint_.release(slice.name);
+    for (const Slice& slice : stacked) source_.release(slice.name);
     bytes_ += packed->bytes;
     return packed;
   }
 
-  std::vector<float> vector(const std::string& name) { return vector(name, 0, checkpoint_.find(name)->shape.back()); }
+  std::vector<float> vector(const std::string& name) { return vector(name, 0, source_.find(name)->shape.back()); }
 
   std::vector<float> vector(const std::string& name, int64_t begin, int64_t count) {
     const Slice slice = cols(name, begin, count);
     check_values(slice, DType::f32);
-    std::vector<float> values = to_floats(slice.view);
-    checkpoint_.release(name);
+    std::vector<float> values = to_floats(slice.part.view);
+    source_.release(name);
     bytes_ += values.size() * sizeof(float);
     return values;
   }
@@ -152,21 +156,20 @@ class ShardLoader {
   }
 
   void check_values(const Slice& slice, DType storage) const {
-    const auto bad = find_unstorable(slice.view, storage);
+    const auto bad = find_unstorable(slice.part.view, storage);
     if (!bad) return;
-    const float value = value_at(slice.view, bad->row, bad->col);
+    const float value = value_at(slice.part.view, bad->row, bad->col);
     const int64_t row = slice.row_begin + bad->row, col = slice.col_begin + bad->col;
     const std::string index =
-        checkpoint_.find(slice.name)->shape.size() == 1 ? fmt::format("[{}]", col) : fmt::format("[{}, {}]", row, col);
-    const std::string where =
-        fmt::format("{}: tensor {} at {}", checkpoint_.dir().string(), json_literal(slice.name), index);
+        source_.find(slice.name)->shape.size() == 1 ? fmt::format("[{}]", col) : fmt::format("[{}, {}]", row, col);
+    const std::string where = fmt::format("{}: tensor {} at {}", source_.label(), json_literal(slice.name), index);
     if (!std::isfinite(value))
       fail(ExitCode::model_file, "{}: found {}, expected finite weights", where, std::isnan(value) ? "NaN" : "Inf");
     fail(ExitCode::model_file, "{}: found {}, too large for {}; use dtype {}", where, value, dtype_name(storage),
          storage == DType::f16 ? "bfloat16 or float32" : "float32");
   }
 
-  const Checkpoint& checkpoint_;
+  const TensorSource& source_;
   const ModelSpec& spec_;
   const ShardPlan& plan_;
   const WeightNames& names_;
@@ -177,12 +180,12 @@ class ShardLoader {
 
 }  // namespace
 
-std::vector<std::string> check_tensors(const Checkpoint& checkpoint, const ModelSpec& spec) {
+std::vector<std::string> check_tensors(const TensorSource& source, const ModelSpec& spec) {
   std::set<std::string, std::less<>> expected_names;
   std::vector<std::string> problems;
   for (const ExpectedTensor& expected : expected_tensors(spec)) {
     expected_names.insert(expected.name);
-    const TensorInfo* found = checkpoint.find(expected.name);
+    const TensorInfo* found = source.find(expected.name);
     const std::string shape = TensorInfo{.shape = expected.shape}.shape_text();
     if (!found) {
       problems.push_back(fmt::format("{} is missing, expected {}", json_literal(expected.name), shape));
@@ -193,12 +196,12 @@ std::vector<std::string> check_tensors(const Checkpoint& checkpoint, const Model
   if (!problems.empty()) {
     const size_t listed = std::min(problems.size(), kMaxListed);
     const std::string more = problems.size() > listed ? fmt::format("; and {} more", problems.size() - listed) : "";
-    fail(ExitCode::model_file, "{}: {} tensor{} not as config.json says: {}{}", checkpoint.dir().string(),
-         problems.size(), problems.size() == 1 ? " is" : "s are",
-         fmt::join(problems.begin(), problems.begin() + long(listed), "; "), more);
+    fail(ExitCode::model_file, "{}: {} tensor{} not as config.json says: {}{}", source.label(), problems.size(),
+         problems.size() == 1 ? " is" : "s are", fmt::join(problems.begin(), problems.begin() + long(listed), "; "),
+         more);
   }
   std::vector<std::string> unused;
-  for (const std::string& name : checkpoint.names()) {
+  for (const std::string& name : source.names()) {
     const auto& ignored = spec.names->ignored_suffixes;
     const bool recomputed =
         std::any_of(ignored.begin(), ignored.end(), [&](std::string_view suffix) { return name.ends_with(suffix); });
@@ -208,15 +211,14 @@ std::vector<std::string> check_tensors(const Checkpoint& checkpoint, const Model
   return unused;
 }
 
-ShardWeights load_shard(const Checkpoint& checkpoint, const ModelSpec& spec, const ShardPlan& plan, Backend& backend) {
-  const std::vector<std::string> unused = check_tensors(checkpoint, spec);
+ShardWeights load_shard(const TensorSource& source, const ModelSpec& spec, const ShardPlan& plan, Backend& backend) {
+  const std::vector<std::string> unused = check_tensors(source, spec);
   if (!unused.empty() && plan.first_stage && plan.tp_rank == 0) {
     const size_t listed = std::min(unused.size(), kMaxListed);
-    spdlog::warn("{}: {} tensors are not used by family {}: {}{}", checkpoint.dir().string(), unused.size(),
-                 spec.family, fmt::join(unused.begin(), unused.begin() + long(listed), ", "),
-                 unused.size() > listed ? ", …" : "");
+    spdlog::warn("{}: {} tensors are not used by family {}: {}{}", source.label(), unused.size(), spec.family,
+                 fmt::join(unused.begin(), unused.begin() + long(listed), ", "), unused.size() > listed ? ", …" : "");
   }
-  return ShardLoader(checkpoint, spec, plan, backend).load();
+  return ShardLoader(source, spec, plan, backend).load();
 }
 
 }  // namespace paceline

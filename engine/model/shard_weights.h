@@ -1,12 +1,12 @@
 #pragma once
-// One rank's weights, packed for its backend straight from the checkpoint's mapping.
+// One rank's weights, packed for its backend straight from a checkpoint's mapping, or as a rule makes them.
 
 #include <cstddef>
 #include <vector>
 
-#include "engine/model/checkpoint.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/shard_weights_plan.h"
+#include "engine/model/tensor_source.h"
 #include "kernels/backend.h"
 
 namespace paceline {
@@ -45,13 +45,13 @@ struct ShardWeights {
 
 /// Throws Error(model_file) listing every tensor that is missing or has another shape than config.json implies (at
 /// most 20). Returns the names of tensors that nothing will use.
-std::vector<std::string> check_tensors(const Checkpoint& checkpoint, const ModelSpec& spec);
+std::vector<std::string> check_tensors(const TensorSource& source, const ModelSpec& spec);
 
-/// Loads this rank's part; tensors that nothing uses are warned about by rank 0 of the first stage. The file pages of
-/// a tensor are released as soon as it is packed. Called on the rank's thread; ranks may load at the same time.
-/// REQUIRES validate_parallel(spec, plan.tp_size, …).
-/// Throws Error(model_file): see check_tensors; a value that is NaN, infinite or too large for plan.dtype (tensor and
-/// first index are named); a file that shrank meanwhile.
-ShardWeights load_shard(const Checkpoint& checkpoint, const ModelSpec& spec, const ShardPlan& plan, Backend& backend);
+/// Loads this rank's part and asks `source` for no more than that; tensors that nothing uses are warned about by rank 0
+/// of the first stage. A tensor's memory is released as soon as it is packed. Called on the rank's thread; ranks may
+/// load at the same time. REQUIRES validate_parallel(spec, plan.tp_size, …). Throws Error(model_file): see
+/// check_tensors; a value that is NaN, infinite or too large for plan.dtype (tensor and first index are named); a file
+/// that shrank meanwhile.
+ShardWeights load_shard(const TensorSource& source, const ModelSpec& spec, const ShardPlan& plan, Backend& backend);
 
 }  // namespace paceline

@@ -142,14 +142,14 @@ ShardPlan shard_plan(const ModelSpec& spec, const ModelRank& place, DType dtype)
           .dtype = dtype};
 }
 
-SharedWeights load_weights(const Checkpoint& checkpoint, const ModelSpec& spec, RankTeam& team, RankSet ranks,
+SharedWeights load_weights(const TensorSource& source, const ModelSpec& spec, RankTeam& team, RankSet ranks,
                            DType dtype) {
   auto shards = std::make_shared<std::vector<std::unique_ptr<const ShardWeights>>>(size_t(team.num_ranks()));
   team.run_on_all([&](Rank& rank) {
     const auto place = model_rank(ranks, team.options().placement, rank.index);
     if (place)
       (*shards)[size_t(rank.index)] = std::make_unique<const ShardWeights>(
-          load_shard(checkpoint, spec, shard_plan(spec, *place, dtype), *rank.backend));
+          load_shard(source, spec, shard_plan(spec, *place, dtype), *rank.backend));
   });
   return shards;
 }

@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "engine/model/checkpoint.h"
 #include "engine/model/model.h"
 #include "engine/model/shard_weights.h"
 
@@ -49,14 +48,14 @@ using SharedWeights =
     std::shared_ptr<const std::vector<std::unique_ptr<const ShardWeights>>>;  // [rank of the team], null where the rank
                                                                               // has none
 
-SharedWeights load_weights(const Checkpoint& checkpoint, const ModelSpec& spec, RankTeam& team, RankSet ranks,
+SharedWeights load_weights(const TensorSource& source, const ModelSpec& spec, RankTeam& team, RankSet ranks,
                            DType dtype);
 
 /// Allocates KV and workspace on every rank (touched when first used). The team outlives the model.
 std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights weights, RankTeam& team,
                                         const TransformerOptions& options);
 
-/// The part of the checkpoint that a rank at `place` holds.
+/// The part of the model that a rank at `place` holds.
 ShardPlan shard_plan(const ModelSpec& spec, const ModelRank& place, DType dtype);
 
 /// Bytes of one KV block on the rank at `place`.

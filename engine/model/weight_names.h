@@ -28,9 +28,18 @@ std::string module_name(std::string_view pattern, int layer);
 std::string weight_name(std::string_view pattern, int layer = 0);
 std::string bias_name(std::string_view pattern, int layer = 0);
 
+/// What a tensor is in the forward pass. The order is that of expected_tensors; new roles go to the end, since a role's
+/// value names the tensor's random numbers (kernels/math/random_weight.h).
+enum class TensorRole : uint8_t { embed, attn_norm, q, k, v, o, mlp_norm, gate, up, down, final_norm, head };
+
+enum class TensorPiece : uint8_t { weight, bias };
+
 struct ExpectedTensor {
   std::string name;
   std::vector<int64_t> shape;
+  TensorRole role = TensorRole::embed;
+  TensorPiece piece = TensorPiece::weight;
+  int layer = 0;  // 0 outside the layers
 };
 
 /// Every tensor that a checkpoint of `spec` must hold. REQUIRES spec.names.

@@ -73,6 +73,74 @@ TEST(VerifyModel, ADamagedGoldenIsExitCode7) {
   }
 }
 
+// draft-600k four times as wide: every factor is a power of two.
+constexpr const char* kFourfold = R"({"parent": "draft-600k", "exact": true, "architectures": ["LlamaForCausalLM"],
+  "num_hidden_layers": 3, "hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 6,
+  "num_key_value_heads": 3, "head_dim": 32, "vocab_size": 8200, "max_position_embeddings": 2048,
+  "tie_word_embeddings": false, "torch_dtype": "bfloat16"})";
+
+TEST(Inflate, TheFolderAndTheKeyAreOneModel) {
+  const Workspace workspace;
+  const std::string shape = (workspace.folder() / "fourfold.json").string(),
+                    out = (workspace.folder() / "big").string();
+  write_file(shape, kFourfold);
+  const ProcessResult written = runexp({"inflate", "builtin:draft-600k", shape, out});
+  expect_success(written);
+  EXPECT_TRUE(holds(written.out, "as fourfold, ")) << written.out;
+  EXPECT_TRUE(holds(written.out, ", exact, written in")) << written.out;
+  EXPECT_TRUE(holds(read_file(out + "/README.md"), "exact: every factor is a power of two"));
+  const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
+  EXPECT_EQ(config.at("paceline_inflate").at("parent"), "draft-600k");
+  EXPECT_EQ(config.at("rms_norm_eps"), 1e-5 / 4);
+  EXPECT_EQ(config.at("max_position_embeddings"), 1024);
+
+  const auto hashes = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", workspace.config().string(), "--results", workspace.results().string(), "--set",
+                               "engine.target.dtype=float32"});
+    expect_success(runexp(more));
+    return workspace.cells().at(1).at("output_hashes");
+  };
+  const auto small = hashes({"--set", "engine.target.path=builtin:draft-600k"});
+  EXPECT_EQ(hashes({"--set", "engine.target.path=" + out}), small);
+  EXPECT_EQ(hashes({"--set", "engine.target.path=builtin:draft-600k", "--set", "engine.target.inflate=" + shape}),
+            small);
+}
+
+TEST(Inflate, RandomWeightsNeedNoCheckpointAndAreMarked) {
+  const Workspace workspace;
+  const auto model = workspace.copy_model(kSource / "configs/models/draft-600k", "small");
+  std::filesystem::remove(model / "model.safetensors");
+  write_file(workspace.folder() / "fourfold.json", kFourfold);
+  for (const char* const shape : {"", "fourfold.json"}) {
+    std::vector<std::string> args = {"run",       workspace.config().string(),
+                                     "--results", workspace.results().string(),
+                                     "--set",     "engine.target.path=" + model.string(),
+                                     "--set",     "engine.target.load_format=dummy"};
+    if (*shape)
+      args.insert(args.end(), {"--set", "engine.target.inflate=" + (workspace.folder() / shape).string(), "--set",
+                               "engine.scheduler.max_model_len=2000"});  // beyond the small model's 1,024
+    const ProcessResult result = runexp(args);
+    expect_success(result);
+    EXPECT_TRUE(holds(result.out, "baseline, random weights")) << result.out;
+    EXPECT_TRUE(holds(result.out, "2 cells have random weights")) << result.out;
+    for (const auto& cell : workspace.cells()) {
+      EXPECT_TRUE(holds(cell.at("certificate").at("method"), "random weights")) << cell.at("certificate");
+      EXPECT_EQ(cell.at("effective").at("load_format"), "dummy");
+    }
+  }
+}
+
+TEST(Inflate, CellsOfOtherWeightsAreNoEvidenceAgainstEachOther) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp({"run", workspace.config().string(), "--results", workspace.results().string(), "--set",
+              "engine.target.path=builtin:draft-600k", "--axis", "engine.target.load_format=safetensors,dummy"});
+  expect_success(result);
+  ASSERT_EQ(workspace.cells().size(), 4u);
+  EXPECT_NE(workspace.cells().at(0).at("output_hashes"), workspace.cells().at(2).at("output_hashes"));
+  EXPECT_TRUE(holds(result.out, "2 cells have random weights")) << result.out;
+}
+
 TEST(Tokenize, PrintsIdsOneLineARecord) {
   const Workspace workspace;
   write_file(workspace.folder() / "text.txt", "The capital of France\n\nnaïve – 日本\n");
@@ -243,6 +311,7 @@ TEST(Help, EveryCommandMentionsItsOptions) {
       {"generate",
        {"prompt", "--model", "--proposer", "--draft", "--num-speculative-tokens", "--max-tokens", "--temperature",
         "--seed", "--tp", "--pp", "--raw"}},
+      {"inflate", {"small", "shape", "out", "builtin:NAME", "must not exist"}},
       {"tokenize", {"--tokenizer", "--file"}},
       {"verify-model", {"dir", "--golden", "--tp", "--pp"}},
       {"explain", {"topic"}},

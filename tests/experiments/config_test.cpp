@@ -286,6 +286,27 @@ TEST(Config, BuiltinNamesAreChecked) {
   EXPECT_EQ(loaded.hash, files.load("{}").hash);
 }
 
+TEST(Config, ShapesAreNamesOrFiles) {
+  const ConfigFiles files;
+  const std::filesystem::path configs = source_dir() / "configs";
+  const auto with = [](const std::string& shape) { return R"({"engine": {"target": {"inflate": )" + shape + "}}}"; };
+  EXPECT_EQ(files.complaints(with("\"llama-3-8\""), {.builtin_root = configs}),
+            "1:35: \"llama-3-8\": no shape of that name is built in (did you mean \"llama-3-8b\"?): there are "
+            "llama-1b-draft, llama-3-8b, llama-3.1-70b, llama-3.2-1b");
+  EXPECT_EQ(files.complaints(with("8")),
+            "1:35: \"engine.target.inflate\" is 8: expected the name of a shape or a .json file, as a string, or null");
+  const auto file_of = [&](const std::string& shape) {
+    return files.load(with(shape), {.builtin_root = configs}).config.engine.target.shape_file;
+  };
+  EXPECT_EQ(file_of("\"llama-3-8b\""), configs / "shapes/llama-3-8b.json");
+  EXPECT_EQ(file_of("\"own.json\""), files.folder() / "own.json");
+  EXPECT_EQ(file_of("null"), "");
+  const ExperimentConfig draft =
+      files.load(R"({"speculation": {"draft": {"inflate": "llama-3.2-1b"}}})", {.builtin_root = configs}).config;
+  EXPECT_EQ(draft.speculation.draft.shape_file, configs / "shapes/llama-3.2-1b.json");
+  EXPECT_EQ(files.complaints(R"({"engine": {"target": {"load_format": "dummy"}}})"), "");
+}
+
 TEST(Config, ResolvedJsonLoadsBackToTheSameConfiguration) {
   const ConfigFiles files;
   const LoadedConfig first =

@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "experiments/certificate.h"
 #include "experiments/environment.h"
+#include "experiments/report_text.h"
 #include "experiments/results_baseline.h"
 #include "experiments/results_files.h"
 #include "experiments/results_store.h"
@@ -163,8 +165,44 @@ TEST(Metrics, OnlyHonestCellsAreRanked) {
   EXPECT_FALSE(rankable([](CellResult& c) { c.oversubscribed = true; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.forced = true; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.lossy = true; }));
+  EXPECT_FALSE(rankable([](CellResult& c) { c.random_weights = true; }));  // it drafts
   EXPECT_FALSE(rankable([](CellResult& c) { c.certificate.status = CertificateStatus::fail; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.status = CellStatus::failed; }));
+}
+
+TEST(Metrics, RandomWeightsAreMarkedEverywhere) {
+  RunResult run = pair_run();
+  for (CellResult& cell : run.cells) {
+    cell.random_weights = true;
+    cell.effective = {{"rule", "greedy"}};
+  }
+  certify(run);
+  const RunSummary summary = summarize(run);
+  EXPECT_TRUE(summary.cells[0].rankable) << "plain decoding has real times";
+  EXPECT_EQ(summary.cells[1].not_rankable, "random weights");
+  for (const CellResult& cell : run.cells) {
+    EXPECT_TRUE(cell_to_json(cell).at("random_weights").get<bool>());
+    EXPECT_NE(cell.certificate.method.find("random weights"), std::string::npos) << cell.certificate.method;
+    EXPECT_NE(cell_verdict(cell, summary.cells[size_t(&cell - run.cells.data())]).find("random weights"),
+              std::string::npos);
+  }
+  bool said = false;
+  for (const VerdictSentence& each : make_verdict(run, summary))
+    said |= each.text.find("2 cells have random weights") != std::string::npos;
+  EXPECT_TRUE(said);
+}
+
+// Texts of different weights are no evidence against each other.
+TEST(Certificate, CellsOfOneModelAreCompared) {
+  RunResult run = pair_run();
+  run.cells[1].axes.proposer = "none";
+  run.cells[1].repetitions[0].requests[0].output.back() += 1;
+  run.cells[1].repetitions.resize(1);
+  certify(run);
+  EXPECT_EQ(run.cells[1].certificate.status, CertificateStatus::fail);
+  run.cells[1].model = "another";
+  certify(run);
+  EXPECT_EQ(run.cells[1].certificate.status, CertificateStatus::baseline);
 }
 
 TEST(Records, ContradictionsAreFound) {

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/model/checkpoint.h"
 #include "engine/model/shard_weights_values.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"

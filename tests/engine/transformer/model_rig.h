@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/model/checkpoint.h"
 #include "engine/model/transformer.h"
 #include "tests/support/paths.h"
 
@@ -21,7 +22,7 @@ namespace paceline::test {
 inline std::filesystem::path source_path(const std::string& relative) { return source_dir() / relative; }
 
 struct ModelRigOptions {
-  std::string folder;  // relative to the project
+  std::string folder;  // absolute, or relative to the project
   int tp = 1;
   int pp = 1;
   int threads = 1;
@@ -50,15 +51,18 @@ struct Piece {
 class ModelRig {
  public:
   explicit ModelRig(const ModelRigOptions& options)
+      : ModelRig(options, Checkpoint::open(source_path(options.folder))) {}
+
+  /// The folder's config.json over the tensors of `source`.
+  ModelRig(const ModelRigOptions& options, const TensorSource& source)
       : options_(options),
         team_({.placement = {.devices = rank_devices(options), .tp = options.tp, .pp = options.pp},
                .threads_per_rank = options.threads,
                .timeout_s = 60.0,
                .isa = options.isa}),
         spec_(load_model_spec(source_path(options.folder))) {
-    const Checkpoint checkpoint = Checkpoint::open(source_path(options.folder));
     const DType dtype = options.dtype.value_or(spec_.checkpoint_dtype);
-    weights_ = load_weights(checkpoint, spec_, team_, RankSet::all, dtype);
+    weights_ = load_weights(source, spec_, team_, RankSet::all, dtype);
     model_ = make_transformer(spec_, weights_, team_,
                               {.dtype = dtype,
                                .num_blocks = options.num_blocks,

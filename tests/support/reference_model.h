@@ -1,0 +1,109 @@
+#pragma once
+// The forward pass of a Llama-like model in float64, straight from its tensors: what others are compared with.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <Eigen/Dense>
+
+#include "engine/model/model_spec.h"
+#include "engine/model/shard_weights_values.h"
+#include "engine/model/tensor_source.h"
+#include "engine/model/weight_names.h"
+
+namespace paceline::test {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// A tensor as float64, [rows, cols]; one dimension n gives [1, n].
+inline Matrix read_matrix(const TensorSource& source, const std::string& name) {
+  const TensorInfo* const info = source.find(name);
+  PACELINE_CHECK(info != nullptr, "no tensor {}", name);
+  const TensorPart part = source.part(name, whole_range(*info));
+  Matrix matrix(part.view.rows, part.view.cols);
+  for (int64_t row = 0; row < part.view.rows; ++row)
+    for (int64_t col = 0; col < part.view.cols; ++col) matrix(row, col) = double(value_at(part.view, row, col));
+  return matrix;
+}
+
+class ReferenceModel {
+ public:
+  ReferenceModel(const TensorSource& source, const ModelSpec& spec) : source_(source), spec_(spec) {}
+
+  /// Logits of every position, [num_tokens, vocab]: causal attention over the whole text, nothing cached.
+  Matrix logits(const std::vector<int32_t>& tokens) const {
+    const WeightNames& names = *spec_.names;
+    const Matrix embed = read_matrix(source_, weight_name(names.embed));
+    Matrix rows(long(tokens.size()), long(spec_.hidden_size));
+    for (size_t i = 0; i < tokens.size(); ++i) rows.row(long(i)) = embed.row(tokens[i]);
+    for (int layer = 0; layer < spec_.num_layers; ++layer) {
+      const Matrix attention_in = norm(rows, names.attn_norm, layer);
+      const Matrix q = rotated(linear(attention_in, names.q, layer, spec_.attention_bias), spec_.num_heads);
+      const Matrix k = rotated(linear(attention_in, names.k, layer, spec_.attention_bias), spec_.num_kv_heads);
+      const Matrix v = linear(attention_in, names.v, layer, spec_.attention_bias);
+      rows += linear(attend(q, k, v), names.o, layer, spec_.attention_out_bias);
+      const Matrix mlp_in = norm(rows, names.mlp_norm, layer);
+      Matrix gate = linear(mlp_in, names.gate, layer, spec_.mlp_bias);
+      gate = gate.unaryExpr([](double x) { return x / (1.0 + std::exp(-x)); });
+      rows +=
+          linear(gate.cwiseProduct(linear(mlp_in, names.up, layer, spec_.mlp_bias)), names.down, layer, spec_.mlp_bias);
+    }
+    const Matrix last = norm(rows, names.final_norm, 0);
+    return last * (spec_.tied_head ? embed : read_matrix(source_, weight_name(names.head))).transpose();
+  }
+
+ private:
+  Matrix norm(const Matrix& rows, std::string_view pattern, int layer) const {
+    const Matrix weight = read_matrix(source_, weight_name(pattern, layer));
+    Matrix out(rows.rows(), rows.cols());
+    for (long i = 0; i < rows.rows(); ++i)
+      out.row(i) = rows.row(i).cwiseProduct(weight) /
+                   std::sqrt(rows.row(i).squaredNorm() / double(rows.cols()) + double(spec_.norm_eps));
+    return out;
+  }
+
+  Matrix linear(const Matrix& rows, std::string_view pattern, int layer, bool with_bias) const {
+    Matrix out = rows * read_matrix(source_, weight_name(pattern, layer)).transpose();
+    if (with_bias) out.rowwise() += read_matrix(source_, bias_name(pattern, layer)).row(0);
+    return out;
+  }
+
+  Matrix rotated(Matrix rows, int num_heads) const {
+    const std::vector<double> frequencies = rope_inv_freq(spec_.rope, spec_.max_position);
+    const int half = spec_.head_dim / 2;
+    for (long position = 0; position < rows.rows(); ++position) {
+      for (int head = 0; head < num_heads; ++head) {
+        for (int pair = 0; pair < half; ++pair) {
+          const double angle = double(position) * frequencies[size_t(pair)];
+          double& a = rows(position, head * spec_.head_dim + pair);
+          double& b = rows(position, head * spec_.head_dim + pair + half);
+          const double x = a, y = b;
+          a = x * std::cos(angle) - y * std::sin(angle);
+          b = y * std::cos(angle) + x * std::sin(angle);
+        }
+      }
+    }
+    return rows;
+  }
+
+  Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v) const {
+    const int dim = spec_.head_dim, group = spec_.num_heads / spec_.num_kv_heads;
+    Matrix out(q.rows(), q.cols());
+    for (int head = 0; head < spec_.num_heads; ++head) {
+      const auto keys = k.middleCols(head / group * dim, dim), values = v.middleCols(head / group * dim, dim);
+      for (long row = 0; row < q.rows(); ++row) {
+        Eigen::VectorXd score =
+            keys.topRows(row + 1) * q.row(row).segment(head * dim, dim).transpose() / std::sqrt(double(dim));
+        score = (score.array() - score.maxCoeff()).exp();
+        out.row(row).segment(head * dim, dim) = (score / score.sum()).transpose() * values.topRows(row + 1);
+      }
+    }
+    return out;
+  }
+
+  const TensorSource& source_;
+  const ModelSpec& spec_;
+};
+
+}  // namespace paceline::test
