@@ -10,7 +10,9 @@
 #include "kernels/cpu/sample.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/probe.h"
 #include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/stream.h"
 #include "kernels/math/accept.h"
 
 namespace paceline {
@@ -19,13 +21,7 @@ namespace {
 using cuda::check;
 using cuda::CudaWeight;
 using cuda::DeviceMemory;
-
-struct Stream {
-  cudaStream_t stream = nullptr;
-  Stream() { check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"); }
-  ~Stream() { cudaStreamDestroy(stream); }
-  Stream(const Stream&) = delete;
-};
+using cuda::OwnStream;
 
 /// Most that attention takes for its chunks.
 constexpr size_t kAttentionBytes = size_t{256} << 20;
@@ -169,7 +165,7 @@ class CudaBackend final : public Backend {
 
   int device_;
   cudaDeviceProp properties_{};
-  Stream stream_;
+  OwnStream stream_;
   cuda::StagingRing staging_;
   ThreadPool pool_;
   const PeerWatch peers_;
@@ -487,30 +483,10 @@ void CudaBackend::accept(const AcceptArgs& args) {
   cpu_accept(host, pool_);
 }
 
-void check_device(int device) {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaErrorInsufficientDriver) {
-    int driver = 0;
-    cudaDriverGetVersion(&driver);
-    if (driver == 0)
-      fail(ExitCode::device, "device cuda:{}: found no NVIDIA driver; install one, or use backend cpu", device);
-    fail(ExitCode::device,
-         "device cuda:{}: the driver supports CUDA {}.{}, this build needs {}.{}; update the driver or use backend cpu",
-         device, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-  }
-  if (status != cudaSuccess)
-    fail(ExitCode::device, "device cuda:{}: {}; check the driver with nvidia-smi, or use backend cpu", device,
-         cudaGetErrorString(status));
-  if (device >= count)
-    fail(ExitCode::device, "device cuda:{}: found {} CUDA device{}; use a smaller index or tp x pp", device, count,
-         count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options) {
-  check_device(device);
+  check_cuda_device(device);
   return std::make_unique<CudaBackend>(device, options);
 }
 
@@ -520,7 +496,7 @@ CudaStream cuda_stream(Backend& backend) {
 }
 
 size_t cuda_free_bytes(int device) {
-  check_device(device);
+  check_cuda_device(device);
   check(cudaSetDevice(device), "cudaSetDevice");
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
