@@ -102,6 +102,9 @@ int cuda_index(const std::string& device);
 /// device: "cpu" or "cuda:N". Throws Error(device) with the reason when there is no such device.
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options);
 
+/// Whether this build has bodies for it, and whether this machine can run them.
+bool build_has(Isa isa);
+bool machine_has(Isa isa);
 /// The best instruction set that both this build and this machine have.
 Isa best_isa();
 std::string isa_name(Isa isa);

@@ -9,13 +9,13 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "experiments/ceilings.h"
 #include "experiments/dataset.h"
 #include "experiments/engine_load.h"
 #include "experiments/repetition.h"
 #include "experiments/requests.h"
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
-#include "kernels/cpu/cpu_weight.h"
 
 namespace paceline {
 namespace {
@@ -23,20 +23,6 @@ namespace {
 constexpr int kContext = 128;
 constexpr int kBlockSize = 16;
 constexpr int kPrefillTokens = 2048;  // of the longer prefill on a GPU
-
-std::vector<ceilings::Region> packed_regions(const ShardWeights& weights) {
-  std::vector<ceilings::Region> regions;
-  const auto add = [&](const Weight& weight) {
-    const auto* packed = dynamic_cast<const CpuWeight*>(weight.get());
-    if (packed) regions.push_back({packed->memory.data, packed->bytes});
-  };
-  if (weights.embed != weights.head) add(weights.embed);
-  for (const LayerWeights& layer : weights.layers) {
-    for (const Weight* weight : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) add(*weight);
-  }
-  add(weights.head);
-  return regions;
-}
 
 /// Rows [begin, end) of a made-up text as one batch of one sequence; logits for the last `num_logits`.
 std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span<const int32_t> pages, int begin,
