@@ -154,7 +154,7 @@ DoctorFacts collect_doctor_facts(const fs::path& results_root) {
   }
   facts.results = look_at_results(results_root);
   facts.nccl = nccl_version();
-  facts.cuda = probe_cuda();
+  facts.cuda = probe_cuda(ProbeDepth::opened);
   measure_processor(facts);
   measure_gpus(facts);
   return facts;

@@ -96,6 +96,23 @@ std::string speedup_text(const std::optional<RatioInterval>& speedup) {
   return fmt::format("{:.2f}× ±{:.2f}", speedup->ratio, (*speedup->high - *speedup->low) / 2);
 }
 
+std::string gpus_text(const RunResult& run) {
+  std::vector<std::string> gpus;
+  if (!run.environment.is_object()) return "";
+  for (const std::string& device : devices_used(run)) {
+    if (!device.starts_with("cuda:")) continue;
+    std::string text = device;
+    for (const auto& known : run.environment.value("gpus", nlohmann::json::array()))
+      if (known.is_string() && known.get<std::string>().starts_with(device + " ")) text = known.get<std::string>();
+    gpus.push_back(text);
+  }
+  if (gpus.empty()) return "";
+  const auto visible = run.environment.find("cuda_visible_devices");
+  const bool chosen = visible != run.environment.end() && visible->is_string();
+  return fmt::format("{}{}", fmt::join(gpus, ", "),
+                     chosen ? fmt::format(" (CUDA_VISIBLE_DEVICES {})", visible->get<std::string>()) : "");
+}
+
 std::string reproduce_command(const RunInfo& info) {
   std::string out;
   for (const std::string& word : info.argv) out += (out.empty() ? "" : " ") + shell_quoted(word);
@@ -153,6 +170,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   }
   out += fmt::format("\n  {} cells: {} done, {} failed, {} skipped in {:.1f} s\n", summary.cells.size(), summary.done,
                      summary.failed, summary.skipped, run.wall_s);
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", gpus);
   if (!run.folder.empty()) {
     out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n", run.folder);
   }
@@ -162,6 +180,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
 std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   std::string out = fmt::format("# {}\n\n", run.info.name);
   for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_cell(v.text) + "\n";
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_cell(gpus) + "\n";
   out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
   const auto add_row = [&out](const Row& row) {
     for (const std::string& text : row) out += "| " + markdown_cell(text) + " ";

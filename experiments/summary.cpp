@@ -151,6 +151,18 @@ const char* to_string(Outcome outcome) {
   return "none";
 }
 
+std::vector<std::string> devices_used(const RunResult& run) {
+  std::vector<std::string> used;
+  for (const CellResult& cell : run.cells) {
+    const auto devices = cell.effective.find("devices");
+    if (!cell.effective.is_object() || devices == cell.effective.end() || !devices->is_array()) continue;
+    for (const auto& device : *devices)
+      if (device.is_string() && std::find(used.begin(), used.end(), device.get<std::string>()) == used.end())
+        used.push_back(device.get<std::string>());
+  }
+  return used;
+}
+
 std::string proposer_label(const CellAxes& axes) {
   return axes.variant.empty() ? axes.proposer : fmt::format("{}, {}", axes.proposer, axes.variant);
 }

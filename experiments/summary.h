@@ -87,6 +87,9 @@ std::vector<std::string> record_problems(const CellResult& cell);
 nlohmann::json summary_to_json(const RunResult& run, const RunSummary& summary);
 std::string summary_to_csv(const RunResult& run, const RunSummary& summary);
 
+/// The devices on which cells ran, in order of first appearance: "cpu", "cuda:1".
+std::vector<std::string> devices_used(const RunResult& run);
+
 /// "ngram", or "none, batching=static" for a cell that differs in more than the axes.
 std::string proposer_label(const CellAxes& axes);
 

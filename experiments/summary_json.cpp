@@ -115,6 +115,10 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"config_hash", run.info.config_hash},
           {"argv", run.info.argv},
           {"started_at", run.info.started_at},
+          {"devices", devices_used(run)},
+          {"cuda_visible_devices", run.environment.is_object() && run.environment.contains("cuda_visible_devices")
+                                       ? run.environment["cuda_visible_devices"]
+                                       : json(nullptr)},
           {"wall_s", json_number(run.wall_s)},
           {"num_cells", run.cells.size()},
           {"num_done", summary.done},

@@ -22,7 +22,7 @@ int num_cuda_devices() { return 0; }
 
 DriverStatus driver_status() { return {}; }
 void check_cuda_device(int device) { fail_without_cuda(device); }
-CudaFacts probe_cuda() { return {}; }
+CudaFacts probe_cuda(ProbeDepth) { return {}; }
 CudaMemoryRates measure_cuda_memory(int device) { fail_without_cuda(device); }
 CudaLinkRate measure_cuda_link(int from, int) { fail_without_cuda(from); }
 

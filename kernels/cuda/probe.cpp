@@ -40,7 +40,7 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-void ask(CudaDeviceFacts& facts) {
+void ask(CudaDeviceFacts& facts, ProbeDepth depth) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, facts.index), "cudaGetDeviceProperties");
   facts.name = properties.name;
@@ -54,7 +54,7 @@ void ask(CudaDeviceFacts& facts) {
   facts.sm_clock_mhz = attribute(cudaDevAttrClockRate, facts.index) / 1000;
   facts.memory_clock_mhz = attribute(cudaDevAttrMemoryClockRate, facts.index) / 1000;
   facts.prohibited = attribute(cudaDevAttrComputeMode, facts.index) == cudaComputeModeProhibited;
-  if (facts.prohibited) return;
+  if (facts.prohibited || depth == ProbeDepth::listed) return;
   check(cudaSetDevice(facts.index), "cudaSetDevice");
   check(cudaMemGetInfo(&facts.free_bytes, &facts.total_bytes), "cudaMemGetInfo");
 }
@@ -139,7 +139,7 @@ void check_cuda_device(int device) {
          count == 1 ? "" : "s");
 }
 
-CudaFacts probe_cuda() {
+CudaFacts probe_cuda(ProbeDepth depth) {
   CudaFacts facts{
       .driver = driver_status(), .architectures = PACELINE_CUDA_ARCHITECTURES, .devices = {}, .reaches = {}};
   if (facts.driver.state != DriverState::works) return facts;
@@ -148,7 +148,7 @@ CudaFacts probe_cuda() {
     CudaDeviceFacts& device = facts.devices.emplace_back();
     device.index = index;
     try {
-      ask(device);
+      ask(device, depth);
     } catch (const Error& error) {
       device.error = error.what();
       cudaGetLastError();

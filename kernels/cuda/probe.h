@@ -27,7 +27,8 @@ struct CudaDeviceFacts {
   int memory_clock_mhz = 0;  // likewise
   bool ecc = false;          // memory errors are corrected
   bool prohibited = false;   // compute mode that lets no program on
-  size_t free_bytes = 0, total_bytes = 0;
+  size_t free_bytes = 0;     // 0 unless opened
+  size_t total_bytes = 0;
   std::string error;  // what it said instead of answering; empty: it answers
 };
 
@@ -39,8 +40,12 @@ struct CudaFacts {
       reaches;  // [num_devices, num_devices] 1: kernels of the row's device may use the column's memory
 };
 
-/// Opens each device. Never throws: what a device cannot answer is in its `error`.
-CudaFacts probe_cuda();
+enum class ProbeDepth : uint8_t {
+  listed,  // what the driver tells of them all: milliseconds, no memory of theirs
+  opened,  // and free_bytes: a context on each device, for as long as the process lives
+};
+/// Never throws: what a device cannot answer is in its `error`.
+CudaFacts probe_cuda(ProbeDepth depth);
 
 /// Bytes per second of device memory, the best of a few rounds over more than its caches hold.
 struct CudaMemoryRates {

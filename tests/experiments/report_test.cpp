@@ -147,6 +147,29 @@ TEST(ReportText, TableVerdictAndPaths) {
   EXPECT_NE(end_of_run_text(run, summarize(run), TextColor::on).find("\x1b[32m"), std::string::npos);
 }
 
+TEST(ReportText, TheGpusOfTheCellsAreInEveryHeader) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  EXPECT_EQ(gpus_text(run), "");
+  run.environment["gpus"] = {"cuda:0 Example <1> a", "cuda:1 Example b", "cuda:10 Example c", "cuda:3 Example d"};
+  for (CellResult& cell : run.cells) cell.effective["devices"] = {"cpu"};
+  EXPECT_EQ(gpus_text(run), "");
+  run.cells[1].effective["devices"] = {"cuda:3", "cuda:1"};
+  run.cells[2].effective["devices"] = {"cuda:1"};
+  run.cells[3].effective["devices"] = {"cuda:9"};
+  EXPECT_EQ(devices_used(run), (std::vector<std::string>{"cpu", "cuda:3", "cuda:1", "cuda:9"}));
+  EXPECT_EQ(gpus_text(run), "cuda:3 Example d, cuda:1 Example b, cuda:9");
+  run.environment["cuda_visible_devices"] = "4,5";
+  const std::string text = "cuda:3 Example d, cuda:1 Example b, cuda:9 (CUDA_VISIBLE_DEVICES 4,5)";
+  const RunSummary summary = summarize(run);
+  EXPECT_NE(end_of_run_text(run, summary, TextColor::off).find("  GPUs    " + text + "\n"), std::string::npos);
+  EXPECT_NE(summary_markdown(run, summary).find("GPUs: " + text + "\n"), std::string::npos);
+  const std::string html = report_html(run, summary);
+  EXPECT_NE(html.substr(0, html.find("</header>")).find(text), std::string::npos);
+  const nlohmann::json json = summary_to_json(run, summary);
+  EXPECT_EQ(json["devices"].size(), 4u);
+  EXPECT_EQ(json["cuda_visible_devices"], "4,5");
+}
+
 TEST(ReportText, MarkdownTableHasEqualColumns) {
   RunResult run = test::synthetic_run();
   run.cells[19].reason = "a | b";

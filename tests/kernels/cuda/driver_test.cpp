@@ -65,7 +65,7 @@ TEST(Driver, ABackendFailsInTheSameWords) {
 }
 
 TEST(Probe, SaysAsManyDevicesAsTheBackendTakes) {
-  const CudaFacts facts = probe_cuda();
+  const CudaFacts facts = probe_cuda(ProbeDepth::opened);
   EXPECT_EQ(int(facts.devices.size()), num_cuda_devices());
   ASSERT_EQ(facts.reaches.size(), facts.devices.size() * facts.devices.size());
   for (size_t i = 0; i < facts.devices.size(); ++i) {
@@ -74,6 +74,7 @@ TEST(Probe, SaysAsManyDevicesAsTheBackendTakes) {
     EXPECT_EQ(device.error, "");
     EXPECT_GE(device.major, 3);
     EXPECT_LE(device.free_bytes, device.total_bytes);
+    EXPECT_GT(device.free_bytes, 0u);
     EXPECT_EQ(facts.reaches[i * facts.devices.size() + i], 1);
     const CudaMemoryRates rates = measure_cuda_memory(int(i));
     EXPECT_GT(rates.read_bytes_s, 1e10) << device.name;
