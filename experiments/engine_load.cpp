@@ -188,8 +188,9 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   LoadPlan sized = loaded.plan;
   sized.memory.num_blocks = plan_.memory.num_blocks;
   const int max_len = int(std::min<int64_t>(longest_sequence(*loaded.plan.draft), plan_.max_model_len));
-  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_,
-                                  transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len));
+  TransformerOptions options = transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len);
+  options.work = WorkKind::draft;
+  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_, options);
   return drafts_.emplace(key, std::move(loaded)).first->second;
 }
 

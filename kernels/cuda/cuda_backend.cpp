@@ -13,6 +13,7 @@
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/work_timer.h"
 #include "kernels/math/accept.h"
 
 namespace paceline {
@@ -120,6 +121,22 @@ class CudaBackend final : public Backend {
   void accept(const AcceptArgs& args) override;
 
   Traffic traffic() const override { return traffic_; }
+  void begin_work(WorkKind kind) override {
+    use();
+    timer_.collect(ledger_);
+    ledger_.begin(kind, traffic_);
+    timer_.begin(kind, stream());
+  }
+  void end_work(double) override {
+    use();
+    ledger_.end(traffic_);
+    timer_.end(stream());
+  }
+  Work work(WorkKind kind) override {
+    use();
+    timer_.collect(ledger_);
+    return ledger_.of(kind);
+  }
   MemoryUse memory() const override { return {.weights = weight_bytes_->load(), .buffers = buffer_bytes_}; }
   double wait_seconds() const override { return pool_.wait_seconds(); }
 
@@ -178,6 +195,8 @@ class CudaBackend final : public Backend {
   cuda::Operand ready_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
   Traffic traffic_;
+  WorkLedger ledger_;
+  cuda::WorkTimer timer_;
 };
 
 Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) {
@@ -414,9 +433,11 @@ void CudaBackend::count_attention(const AttentionArgs& args) {
     for (int32_t row = 0; row < seq.num_rows; ++row) len = std::max(len, args.kv_len[size_t(seq.first_row + row)]);
     traffic_.kv_bytes += uint64_t(seen(len, seq.num_rows)) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
   }
+  uint64_t flops = 0;
   for (const int32_t len : args.kv_len)
-    traffic_.flops +=
-        uint64_t(2) * uint64_t(seen(len, 1)) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
+    flops += uint64_t(2) * uint64_t(seen(len, 1)) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
+  traffic_.flops += flops;
+  traffic_.attention_flops += flops;
 }
 
 std::vector<int32_t> CudaBackend::row_max(const MatView& logits, int32_t vocab_size) {
