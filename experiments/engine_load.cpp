@@ -194,6 +194,11 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   return drafts_.emplace(key, std::move(loaded)).first->second;
 }
 
+const ShardWeights* EngineLoad::draft_weights(const ExperimentConfig& cell) {
+  if (!wants_draft(cell)) return nullptr;
+  return (*draft_model(cell).weights)[size_t(team_->deciding_rank())].get();
+}
+
 std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {
   if (!tokenizer_) tokenizer_ = Tokenizer::load(target_dir_);
   return tokenizer_;

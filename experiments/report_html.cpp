@@ -106,6 +106,7 @@ std::string report_html(const RunResult& run, const RunSummary& summary) {
   out += html::cells_section(report);
   out += html::acceptance_section(report);
   out += html::step_section(report);
+  out += html::device_section(report);
   out += html::latency_section(report);
   out += html::setup_section(report);
   out += fmt::format("</main>\n<script>{}</script>\n</body></html>\n", html::page_script());

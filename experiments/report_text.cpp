@@ -18,8 +18,8 @@ constexpr int kMaxVerdictColumn = 60;
 
 using Row = std::vector<std::string>;
 
-const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s",  "req/dev/min", "speedup",
-                     "AL", "accept", "coverage", "ttft p50", "tpot p50", "degen.", "verdict"};
+const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s", "req/dev/min", "speedup",
+                     "AL", "accept", "coverage", "ttft p50", "tpot p50", "busy",  "degen.",      "verdict"};
 
 Row row_of(const CellResult& cell, const CellSummary& s) {
   const CellAxes& axes = cell.axes;
@@ -36,6 +36,7 @@ Row row_of(const CellResult& cell, const CellSummary& s) {
           number_text(s.draft_coverage, 2),
           s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
           s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–",
+          busy_text(s.devices.busy),
           number_text(s.degenerate_share, 2),
           cell_verdict(cell, s)};
 }
@@ -94,6 +95,18 @@ std::string speedup_text(const std::optional<RatioInterval>& speedup) {
   if (!speedup) return "–";
   if (!speedup->low || !speedup->high) return fmt::format("{:.2f}×", speedup->ratio);
   return fmt::format("{:.2f}× ±{:.2f}", speedup->ratio, (*speedup->high - *speedup->low) / 2);
+}
+
+std::string busy_text(const std::vector<double>& busy) {
+  constexpr size_t kMostListed = 4;
+  if (busy.empty()) return "–";
+  if (busy.size() > kMostListed) {
+    const auto [lowest, highest] = std::minmax_element(busy.begin(), busy.end());
+    return fmt::format("{:.2f}–{:.2f}", *lowest, *highest);
+  }
+  std::string out;
+  for (const double share : busy) out += fmt::format("{}{:.2f}", out.empty() ? "" : "/", share);
+  return out;
 }
 
 std::string gpus_text(const RunResult& run) {
@@ -192,7 +205,9 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
-      "share of steps with drafts. speedup: tok/s over the baseline cell, ± half the 95 % interval.\n";
+      "share of steps with drafts. busy: share of the time in which each rank's device was at work. speedup: tok/s "
+      "over "
+      "the baseline cell, ± half the 95 % interval.\n";
   return out;
 }
 

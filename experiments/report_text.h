@@ -19,6 +19,9 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary);
 /// there were none.
 std::string gpus_text(const RunResult& run);
 
+/// Busy shares of the ranks' devices, "0.66/0.31"; of more than four "0.18–0.54"; "–" without any.
+std::string busy_text(const std::vector<double>& busy);
+
 /// The command that repeats the run, quoted for a shell.
 std::string reproduce_command(const RunInfo& info);
 

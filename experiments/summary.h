@@ -57,9 +57,10 @@ struct CellSummary {
   Percentiles itl_ms;                      // gaps between emissions, not tokens
   std::optional<double> degenerate_share;  // requests whose output ends in a repetition
 
-  PhaseTimes phase_ms_per_step;            // per target pass
-  std::optional<double> step_ms;           // all phases together, per target pass
-  std::optional<double> busy;              // (draft + verify + sample) / all phases, on the deciding rank
+  PhaseTimes phase_ms_per_step;   // per target pass
+  std::optional<double> step_ms;  // all phases together, per target pass
+  std::optional<double> busy;     // (draft + verify + sample) / all phases, on the deciding rank
+  DeviceSummary devices;
   RunCounters counters;                    // pooled
   std::vector<std::string> output_hashes;  // different ones over the repetitions; strict gives exactly one
 
