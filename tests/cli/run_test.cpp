@@ -105,8 +105,8 @@ TEST(Run, WritesACompleteResultsFolder) {
 TEST(Run, DevicesKeepBooksOfTheirWork) {
   const Workspace workspace;
   const ProcessResult result =
-      runexp(run_args(workspace, {"--set", "speculation.draft.path=builtin:draft-600k", "--axis", "proposer=none,draft",
-                                  "--axis", "tp=1,2", "--axis", "pp=1,2"}));
+      runexp(run_args(workspace, {"--set", "engine.backend=cpu", "--set", "speculation.draft.path=builtin:draft-600k",
+                                  "--axis", "proposer=none,draft", "--axis", "tp=1,2", "--axis", "pp=1,2"}));
   SCOPED_TRACE(described(result));
   ASSERT_EQ(result.exit_code, 0);
   EXPECT_TRUE(holds(result.out, " busy ")) << result.out;
