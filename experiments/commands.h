@@ -13,6 +13,8 @@
 
 namespace paceline {
 
+inline constexpr const char* kVersion = "0.1.0";
+
 struct RunCommand {
   std::filesystem::path config;
   ConfigOverrides overrides;
@@ -30,6 +32,12 @@ ExitCode regress_command(const RunCommand& command, const std::filesystem::path&
 
 /// Cells, skips with reasons, loads and memory per rank; nothing is loaded.
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides);
+
+enum class DoctorOutput : uint8_t { text, json };
+
+/// What a run will find on this machine, in seconds (doctor.h). The exit code of the first thing that is
+/// broken; ok when there is none, and without GPUs.
+ExitCode doctor_command(const std::filesystem::path& results_root, DoctorOutput output);
 
 /// Checkpoints below configs/models and PACELINE_MODELS, with their sizes.
 ExitCode models_command();

@@ -1,5 +1,7 @@
 #include "experiments/config.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "experiments/config_schema.h"
@@ -101,6 +103,13 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
                     speculation.num_speculative_tokens + 1)};
   }
   const EngineConfig& engine = config.engine;
+  for (const int64_t device : engine.devices) {
+    if (std::count(engine.devices.begin(), engine.devices.end(), device) > 1)
+      return ConfigConflict{"engine.devices",
+                            {"engine.devices"},
+                            fmt::format("device {} is named twice in [{}]: a rank takes one alone, so name others",
+                                        device, fmt::join(engine.devices, ", "))};
+  }
   if (engine.numerics == Numerics::fast) {
     return ConfigConflict{
         "engine.numerics", {"engine.numerics"}, "the CPU backend has strict numerics only, at no cost: use strict"};

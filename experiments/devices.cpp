@@ -1,7 +1,5 @@
 #include "experiments/devices.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace paceline {
@@ -36,20 +34,22 @@ std::optional<ConfigConflict> device_conflict(const EngineConfig& engine, const 
     return conflict("engine.devices", "devices are chosen for backend cuda only: leave them out, or use backend cuda");
   }
   const int ranks = num_ranks(engine), present = gpus.num_devices;
-  const size_t chosen = engine.devices.empty() ? size_t(present) : engine.devices.size();
-  if ((present > 0 || !engine.devices.empty()) && size_t(ranks) > chosen)
-    return conflict(
-        "engine.backend",
-        fmt::format("tp {} x pp {} takes a CUDA device for each rank, {} {}: use fewer ranks, or backend cpu",
-                    engine.parallel.tp, engine.parallel.pp, engine.devices.empty() ? "found" : "devices has", chosen));
+  const std::string list = fmt::format("[{}]", fmt::join(engine.devices, ", "));
+  const std::string wanted =
+      fmt::format("tp {} x pp {} takes {} CUDA devices", engine.parallel.tp, engine.parallel.pp, ranks);
+  if (!engine.devices.empty() && size_t(ranks) > engine.devices.size())
+    return conflict("engine.devices",
+                    fmt::format("{}, engine.devices {} names {}: name {} more, or use fewer ranks", wanted, list,
+                                engine.devices.size(), size_t(ranks) - engine.devices.size()));
+  if (engine.devices.empty() && present > 0 && ranks > present)
+    return conflict("engine.backend", fmt::format("{}, found {}: use fewer ranks, or backend cpu", wanted, present));
   for (int rank = 0; present > 0 && rank < ranks; ++rank) {
     const int64_t device = device_of(engine, rank);
     if (device >= present)
-      return conflict("engine.devices", fmt::format("found {} CUDA device{}, no number {}: count from 0, as "
-                                                    "CUDA_VISIBLE_DEVICES leaves them",
-                                                    present, present == 1 ? "" : "s", device));
-    if (std::count(engine.devices.begin(), engine.devices.end(), device) > 1)
-      return conflict("engine.devices", fmt::format("device {} is named twice: a rank takes one alone", device));
+      return conflict("engine.devices",
+                      fmt::format("engine.devices {}: found {} CUDA device{}, no number {}: count from 0, as "
+                                  "CUDA_VISIBLE_DEVICES leaves them",
+                                  list, present, present == 1 ? "" : "s", device));
   }
   if (present > 0 && ranks > 1 && !gpus.nccl)
     return conflict("engine.backend",

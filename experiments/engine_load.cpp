@@ -207,9 +207,15 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   LoadPlan sized = loaded.plan;
   sized.memory.num_blocks = plan_.memory.num_blocks;
   const int max_len = int(std::min<int64_t>(longest_sequence(*loaded.plan.draft), plan_.max_model_len));
-  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_,
-                                  transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len));
+  TransformerOptions options = transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len);
+  options.work = WorkKind::draft;
+  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_, options);
   return drafts_.emplace(key, std::move(loaded)).first->second;
+}
+
+const ShardWeights* EngineLoad::draft_weights(const ExperimentConfig& cell) {
+  if (!wants_draft(cell)) return nullptr;
+  return (*draft_model(cell).weights)[size_t(team_->deciding_rank())].get();
 }
 
 std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 
 #include "experiments/results.h"
 #include "kernels/cpu/cores.h"
+#include "kernels/cuda/probe.h"
 
 namespace paceline {
 
@@ -125,6 +127,21 @@ json git_commit() {
   return nullptr;
 }
 
+/// "cuda:0 NVIDIA H200 0000:1b:00.0"
+json gpus_of(const CudaFacts& cuda) {
+  json out = json::array();
+  for (const CudaDeviceFacts& device : cuda.devices)
+    out.push_back(fmt::format("cuda:{} {} {}", device.index, device.name, device.pci));
+  return out;
+}
+
+/// "580.65.06, CUDA 13.0"; null without a driver that works.
+json gpu_driver(const DriverStatus& driver) {
+  if (driver.state != DriverState::works) return nullptr;
+  return fmt::format("{}{}CUDA {}", driver.release, driver.release.empty() ? "" : ", ",
+                     cuda_version_text(driver.supports));
+}
+
 // Present in a binary that a sanitizer instruments, null elsewhere.
 extern "C" __attribute__((weak)) void __asan_init();
 extern "C" __attribute__((weak)) void __tsan_init();
@@ -159,6 +176,8 @@ json collect_environment() {
   const auto quota = cgroup_cpus();
   const auto binary = read_text("/proc/self/exe");
   const auto load = read_text("/proc/loadavg");
+  const CudaFacts cuda = probe_cuda(ProbeDepth::listed);
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   utsname system{};
   uname(&system);
   json env = {{"cpu_model", or_null(cpu_model)},
@@ -178,12 +197,16 @@ json collect_environment() {
               {"git_commit", git_commit()},
               {"binary_hash", binary ? fnv1a64_hex(*binary) : ""},
               {"load_average", load ? json(load->substr(0, load->find(' '))) : json(nullptr)},
+              {"gpus", gpus_of(cuda)},
+              {"gpu_driver", gpu_driver(cuda.driver)},
+              {"cuda_visible_devices", visible ? json(visible) : json(nullptr)},
               {"started_at", utc_now()}};
   if (env["git_commit"].is_null()) env["git_commit"] = "";
   // Two runs with the same machine_id may be compared in time; others only in counts.
-  env["machine_id"] =
-      fnv1a64_hex(fmt::format("{}|{}|{}", cpu_model.value_or(""), env["isa"].dump(), env["cores_available"].dump()))
-          .substr(0, 8);
+  std::string machine =
+      fmt::format("{}|{}|{}", cpu_model.value_or(""), env["isa"].dump(), env["cores_available"].dump());
+  for (const CudaDeviceFacts& device : cuda.devices) machine += "|" + device.name;
+  env["machine_id"] = fnv1a64_hex(machine).substr(0, 8);
   return env;
 }
 

@@ -9,8 +9,8 @@ namespace paceline {
 
 /// Facts about machine, limits and build. Keys (results/README.md): cpu_model, isa[], cores_online, cores_available,
 /// cgroup_cpus, memory_total_bytes, memory_available_bytes, cgroup_memory_bytes, kernel, os, hostname_hash, compiler,
-/// build_type, git_commit, binary_hash, load_average, started_at, machine_id. What cannot be read is null; never throws
-/// for a missing /proc or /sys file.
+/// build_type, git_commit, binary_hash, load_average, started_at, machine_id, gpus[] (of this process, in its order),
+/// gpu_driver, cuda_visible_devices. What cannot be read is null; never throws for a missing /proc or /sys file.
 nlohmann::json collect_environment();
 
 /// Now in UTC, "2026-11-21T09:30:12Z".

@@ -19,8 +19,8 @@ namespace {
 
 using namespace paceline;
 
-const std::vector<std::string> kCommands = {"run",      "plan",         "models",  "inflate", "generate",
-                                            "tokenize", "verify-model", "regress", "explain"};
+const std::vector<std::string> kCommands = {"run",      "plan",     "doctor",       "models",  "inflate",
+                                            "generate", "tokenize", "verify-model", "regress", "explain"};
 
 /// Names from the user may hold newlines and escape sequences; the message stays one line.
 std::string one_line(std::string_view text) {
@@ -95,7 +95,7 @@ void add_config_options(CLI::App& command, std::filesystem::path& config, Config
 ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) {
   CLI::App app{"Paceline: does speculative decoding pay on this model, this traffic and this machine?", "runexp"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", "paceline 0.1.0");
+  app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
   ExitCode code = ExitCode::ok;
 
   RunCommand run{.config = {}, .overrides = {}, .argv = std::move(argv)};
@@ -123,6 +123,15 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
   CLI::App* plan_app = app.add_subcommand("plan", "show cells, skips with reasons and memory per rank; run nothing");
   add_config_options(*plan_app, plan_config, plan_overrides);
   plan_app->callback([&] { code = plan_command(plan_config, plan_overrides); });
+
+  std::filesystem::path doctor_results = "results";
+  bool doctor_json = false;
+  CLI::App* doctor_app = app.add_subcommand(
+      "doctor", "look at build, machine, models, results folder and GPUs, measure them, and say what to mend");
+  doctor_app->add_flag("--json", doctor_json, "print JSON (results/README.md)");
+  doctor_app->add_option("--results", doctor_results, "folder for results")->capture_default_str();
+  doctor_app->callback(
+      [&] { code = doctor_command(doctor_results, doctor_json ? DoctorOutput::json : DoctorOutput::text); });
 
   app.add_subcommand("models", "list the checkpoints that are at hand")->callback([&] { code = models_command(); });
 

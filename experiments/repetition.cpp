@@ -4,6 +4,7 @@
 #include <chrono>
 #include <unordered_map>
 
+#include "experiments/measure_devices.h"
 #include "experiments/statistics.h"
 
 namespace paceline {
@@ -86,6 +87,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   size_t next = 0;
   int64_t emitted_tokens = 0;
   const uint64_t collectives_before = load.target().comm_stats().collectives;
+  const std::vector<RankWork> work_before = work_so_far(load.team());
   const auto start = Clock::now();
   const auto deadline =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
@@ -130,6 +132,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   }
   const auto end = Clock::now();
   result.wall_s = ms_between(start, end) / 1e3;
+  result.ranks = work_between(work_before, work_so_far(load.team()));
   const PhaseSeconds& phases = engine->phases();
   result.phases = {.draft_ms = phases.draft * 1e3,
                    .verify_ms = phases.verify * 1e3,

@@ -93,9 +93,10 @@ std::string report_html(const RunResult& run, const RunSummary& summary) {
   out += "<meta name=\"color-scheme\" content=\"light dark\">";
   out +=
       fmt::format("<title>{} – Paceline</title>\n<style>{}</style></head>\n<body><main>\n", name, html::page_style());
-  out += fmt::format("<header><h1>{}</h1><div class=\"sub\">{}{}{} · {:.0f} s</div>{}</header>\n", name,
-                     html_escaped(run.info.started_at), cpu.empty() ? "" : " · ", html_escaped(cpu), run.wall_s,
-                     badges(run, summary));
+  const std::string gpus = gpus_text(run);
+  out += fmt::format("<header><h1>{}</h1><div class=\"sub\">{}{}{}{}{} · {:.0f} s</div>{}</header>\n", name,
+                     html_escaped(run.info.started_at), cpu.empty() ? "" : " · ", html_escaped(cpu),
+                     gpus.empty() ? "" : " · ", html_escaped(gpus), run.wall_s, badges(run, summary));
   out += verdict_box(run, summary);
   if (!run.info.argv.empty()) {
     out += fmt::format("<p class=\"note\">Reproduce:</p><pre>{}</pre>\n", html_escaped(reproduce_command(run.info)));
@@ -105,6 +106,7 @@ std::string report_html(const RunResult& run, const RunSummary& summary) {
   out += html::cells_section(report);
   out += html::acceptance_section(report);
   out += html::step_section(report);
+  out += html::device_section(report);
   out += html::latency_section(report);
   out += html::setup_section(report);
   out += fmt::format("</main>\n<script>{}</script>\n</body></html>\n", html::page_script());

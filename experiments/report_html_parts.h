@@ -32,6 +32,7 @@ std::string headline_section(const Report& report);    // tok/s of the best cell
 std::string speedup_section(const Report& report);     // speedup over k, facets tp × pp
 std::string acceptance_section(const Report& report);  // per position, unconditional and conditional
 std::string step_section(const Report& report);        // step time by phase
+std::string device_section(const Report& report);      // busy shares, rooflines, ceilings
 std::string cells_section(const Report& report);       // all cells, certificate, verdict
 std::string latency_section(const Report& report);     // TTFT, TPOT, ITL
 std::string setup_section(const Report& report);       // environment, effective settings, resolved config

@@ -18,8 +18,8 @@ constexpr int kMaxVerdictColumn = 60;
 
 using Row = std::vector<std::string>;
 
-const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s",  "req/dev/min", "speedup",
-                     "AL", "accept", "coverage", "ttft p50", "tpot p50", "degen.", "verdict"};
+const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s", "req/dev/min", "speedup",
+                     "AL", "accept", "coverage", "ttft p50", "tpot p50", "busy",  "degen.",      "verdict"};
 
 Row row_of(const CellResult& cell, const CellSummary& s) {
   const CellAxes& axes = cell.axes;
@@ -36,6 +36,7 @@ Row row_of(const CellResult& cell, const CellSummary& s) {
           number_text(s.draft_coverage, 2),
           s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
           s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–",
+          busy_text(s.devices.busy),
           number_text(s.degenerate_share, 2),
           cell_verdict(cell, s)};
 }
@@ -96,6 +97,35 @@ std::string speedup_text(const std::optional<RatioInterval>& speedup) {
   return fmt::format("{:.2f}× ±{:.2f}", speedup->ratio, (*speedup->high - *speedup->low) / 2);
 }
 
+std::string busy_text(const std::vector<double>& busy) {
+  constexpr size_t kMostListed = 4;
+  if (busy.empty()) return "–";
+  if (busy.size() > kMostListed) {
+    const auto [lowest, highest] = std::minmax_element(busy.begin(), busy.end());
+    return fmt::format("{:.2f}–{:.2f}", *lowest, *highest);
+  }
+  std::string out;
+  for (const double share : busy) out += fmt::format("{}{:.2f}", out.empty() ? "" : "/", share);
+  return out;
+}
+
+std::string gpus_text(const RunResult& run) {
+  std::vector<std::string> gpus;
+  if (!run.environment.is_object()) return "";
+  for (const std::string& device : devices_used(run)) {
+    if (!device.starts_with("cuda:")) continue;
+    std::string text = device;
+    for (const auto& known : run.environment.value("gpus", nlohmann::json::array()))
+      if (known.is_string() && known.get<std::string>().starts_with(device + " ")) text = known.get<std::string>();
+    gpus.push_back(text);
+  }
+  if (gpus.empty()) return "";
+  const auto visible = run.environment.find("cuda_visible_devices");
+  const bool chosen = visible != run.environment.end() && visible->is_string();
+  return fmt::format("{}{}", fmt::join(gpus, ", "),
+                     chosen ? fmt::format(" (CUDA_VISIBLE_DEVICES {})", visible->get<std::string>()) : "");
+}
+
 std::string reproduce_command(const RunInfo& info) {
   std::string out;
   for (const std::string& word : info.argv) out += (out.empty() ? "" : " ") + shell_quoted(word);
@@ -154,6 +184,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   }
   out += fmt::format("\n  {} cells: {} done, {} failed, {} skipped in {:.1f} s\n", summary.cells.size(), summary.done,
                      summary.failed, summary.skipped, run.wall_s);
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", gpus);
   if (!run.folder.empty()) {
     out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n", run.folder);
   }
@@ -163,6 +194,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
 std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   std::string out = fmt::format("# {}\n\n", run.info.name);
   for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_cell(v.text) + "\n";
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_cell(gpus) + "\n";
   out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
   const auto add_row = [&out](const Row& row) {
     for (const std::string& text : row) out += "| " + markdown_cell(text) + " ";
@@ -174,7 +206,9 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
-      "share of steps with drafts. speedup: tok/s over the baseline cell, ± half the 95 % interval.\n";
+      "share of steps with drafts. busy: share of the time in which each rank's device was at work. speedup: tok/s "
+      "over "
+      "the baseline cell, ± half the 95 % interval.\n";
   return out;
 }
 

@@ -15,6 +15,13 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
 /// summary.md: all verdict sentences and a pipe table of all cells, ready to paste.
 std::string summary_markdown(const RunResult& run, const RunSummary& summary);
 
+/// The GPUs on which cells ran, "cuda:1 NVIDIA H200 0000:1b:00.0, cuda:3 … (CUDA_VISIBLE_DEVICES 4,5,6,7)"; empty when
+/// there were none.
+std::string gpus_text(const RunResult& run);
+
+/// Busy shares of the ranks' devices, "0.66/0.31"; of more than four "0.18–0.54"; "–" without any.
+std::string busy_text(const std::vector<double>& busy);
+
 /// The command that repeats the run, quoted for a shell.
 std::string reproduce_command(const RunInfo& info);
 

@@ -92,7 +92,8 @@ json cell_to_json(const CellResult& cell) {
                            {"output_tokens", tokens},
                            {"output_hash", output_hash(r)},
                            {"phase_ms", phases_to_json(r.phases)},
-                           {"counters", counters_to_json(r.counters)}});
+                           {"counters", counters_to_json(r.counters)},
+                           {"ranks", ranks_to_json(r.ranks)}});
   }
   return {{"schema", "paceline.cell"},
           {"schema_version", 1},
@@ -128,6 +129,7 @@ json cell_to_json(const CellResult& cell) {
             {"kv_bytes", cell.memory.kv_bytes},
             {"workspace_bytes", cell.memory.workspace_bytes},
             {"rss_peak_bytes", cell.memory.rss_peak_bytes}}},
+          {"ceilings", ceilings_to_json(cell.ceilings)},
           {"repetitions", repetitions}};
 }
 

@@ -13,6 +13,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/device_work.h"
+
 namespace paceline {
 
 /// One finished request of one repetition.
@@ -72,6 +74,7 @@ struct RepetitionResult {
   double wall_s = 0;  // first submit -> last emission
   PhaseTimes phases;
   RunCounters counters;
+  std::vector<RankWork> ranks;  // [tp * pp]; empty: not measured
 };
 
 /// The axes by which cells are told apart.
@@ -124,6 +127,7 @@ struct CellResult {
   bool random_weights = false;  // no trained text: acceptance and tokens mean nothing; never ranked where it drafts
   double load_s = 0;
   CellMemory memory;
+  DeviceCeilings ceilings;
 };
 
 /// Facts about the run that the config does not hold.

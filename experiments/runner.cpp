@@ -10,7 +10,9 @@
 
 #include "engine/util/machine.h"
 #include "experiments/certificate.h"
+#include "experiments/devices.h"
 #include "experiments/environment.h"
+#include "experiments/measure_devices.h"
 #include "experiments/repetition.h"
 #include "experiments/report_text.h"
 #include "experiments/results_store.h"
@@ -66,7 +68,8 @@ struct Sweep {
   std::unique_ptr<RunFolder> folder;
   std::vector<Prompt> prompts;
   std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
-      encoded;  // by model, format, max_model_len
+      encoded;                                                      // by model, format, max_model_len
+  std::map<std::vector<std::string>, DeviceCeilings> gpu_ceilings;  // by the devices of the ranks
   int num_failures = 0;
   bool stop = false;
   bool told_to_wait = false;  // after the first interrupt
@@ -163,6 +166,16 @@ const std::vector<EncodedPrompt>& encode_for(Sweep& sweep, const ExperimentConfi
                    .first->second;
 }
 
+/// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement.
+DeviceCeilings ceilings_for(Sweep& sweep, EngineLoad& load, const ExperimentConfig& config) {
+  if (!on_cuda(config.engine)) return measure_ceilings(load, config);
+  const std::vector<std::string>& devices = load.team().options().placement.devices;
+  const auto found = sweep.gpu_ceilings.find(devices);
+  return found != sweep.gpu_ceilings.end()
+             ? found->second
+             : sweep.gpu_ceilings.emplace(devices, measure_ceilings(load, config)).first->second;
+}
+
 /// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
 void run_load(Sweep& sweep, const std::vector<size_t>& group) {
   const Cell& first = sweep.cells[group.front()];
@@ -224,6 +237,7 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
       result.effective = load->effective(cell.config, *load->make_engine(cell.config));
       result.oversubscribed = load->team().oversubscribed();
       result.load_s = load->load_seconds();
+      result.ceilings = ceilings_for(sweep, *load, cell.config);
       const MemoryPlan& memory = load->plan().memory;
       result.memory = {.weights_bytes = int64_t(memory.weight_bytes),
                        .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes),
@@ -335,7 +349,8 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .run = {},
               .folder = nullptr,
               .prompts = {},
-              .encoded = {}};
+              .encoded = {},
+              .gpu_ceilings = {}};
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
   if (workload.file.empty()) fail_without_builtin_root(workload.dataset);

@@ -90,6 +90,19 @@ void add_phases(const CellResult& cell, CellSummary& out) {
   out.step_ms = total / steps;
 }
 
+void add_devices(const CellResult& cell, CellSummary& out) {
+  std::vector<RankWork> ranks;
+  double wall_s = 0;
+  for (const RepetitionResult& r : cell.repetitions) {
+    if (r.ranks.empty() || (!ranks.empty() && r.ranks.size() != ranks.size())) return;  // not measured throughout
+    ranks.resize(r.ranks.size());
+    for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank] += r.ranks[rank];
+    wall_s += r.wall_s;
+  }
+  const int deciding_rank = (cell.axes.pp - 1) * cell.axes.tp;
+  out.devices = summarize_devices(ranks, deciding_rank, wall_s, out.counters.target_forwards, cell.ceilings);
+}
+
 void add_acceptance(CellSummary& out) {
   const RunCounters& c = out.counters;
   if (const auto accepted_per_draft = ratio(c.accepted, c.drafts)) out.mean_acceptance_length = 1 + *accepted_per_draft;
@@ -152,6 +165,18 @@ const char* to_string(Outcome outcome) {
   return "none";
 }
 
+std::vector<std::string> devices_used(const RunResult& run) {
+  std::vector<std::string> used;
+  for (const CellResult& cell : run.cells) {
+    const auto devices = cell.effective.find("devices");
+    if (!cell.effective.is_object() || devices == cell.effective.end() || !devices->is_array()) continue;
+    for (const auto& device : *devices)
+      if (device.is_string() && std::find(used.begin(), used.end(), device.get<std::string>()) == used.end())
+        used.push_back(device.get<std::string>());
+  }
+  return used;
+}
+
 std::string proposer_label(const CellAxes& axes) {
   return axes.variant.empty() ? axes.proposer : fmt::format("{}, {}", axes.proposer, axes.variant);
 }
@@ -203,6 +228,7 @@ CellSummary summarize_cell(const CellResult& cell) {
   add_acceptance(out);
   if (cell.axes.proposer == "none") out.draft_coverage.reset();  // no proposer, nothing to cover
   add_phases(cell, out);
+  add_devices(cell, out);
   return out;
 }
 

@@ -57,9 +57,10 @@ struct CellSummary {
   Percentiles itl_ms;                      // gaps between emissions, not tokens
   std::optional<double> degenerate_share;  // requests whose output ends in a repetition
 
-  PhaseTimes phase_ms_per_step;            // per target pass
-  std::optional<double> step_ms;           // all phases together, per target pass
-  std::optional<double> busy;              // (draft + verify + sample) / all phases, on the deciding rank
+  PhaseTimes phase_ms_per_step;   // per target pass
+  std::optional<double> step_ms;  // all phases together, per target pass
+  std::optional<double> busy;     // (draft + verify + sample) / all phases, on the deciding rank
+  DeviceSummary devices;
   RunCounters counters;                    // pooled
   std::vector<std::string> output_hashes;  // different ones over the repetitions; strict gives exactly one
 
@@ -86,6 +87,9 @@ std::vector<std::string> record_problems(const CellResult& cell);
 /// summary.json and summary.csv (schema: results/README.md).
 nlohmann::json summary_to_json(const RunResult& run, const RunSummary& summary);
 std::string summary_to_csv(const RunResult& run, const RunSummary& summary);
+
+/// The devices on which cells ran, in order of first appearance: "cpu", "cuda:1".
+std::vector<std::string> devices_used(const RunResult& run);
 
 /// "ngram", or "none, batching=static" for a cell that differs in more than the axes.
 std::string proposer_label(const CellAxes& axes);

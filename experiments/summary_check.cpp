@@ -66,6 +66,18 @@ void check_counters(const RepetitionResult& r, const std::string& where, std::ve
   compare("sum of accepted_by_position", sum_of(c.accepted_by_position), accepted);
 }
 
+void check_ranks(const RepetitionResult& r, const CellAxes& axes, const std::string& where,
+                 std::vector<std::string>& problems) {
+  const size_t expected = size_t(axes.tp) * size_t(axes.pp);
+  if (!r.ranks.empty() && r.ranks.size() != expected)
+    problems.push_back(fmt::format("{}: work of {} ranks, the cell has {}", where, r.ranks.size(), expected));
+  for (size_t rank = 0; rank < r.ranks.size(); ++rank) {
+    const double busy_s = r.ranks[rank].busy_s();
+    if (!std::isfinite(busy_s) || busy_s < 0)
+      problems.push_back(fmt::format("{}: rank {} was at work for {} s", where, rank, busy_s));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> record_problems(const CellResult& cell) {
@@ -79,6 +91,7 @@ std::vector<std::string> record_problems(const CellResult& cell) {
       problems.push_back(fmt::format("{}: wall time {} s", where, r.wall_s));
     for (const RequestRecord& q : r.requests) check_request(q, where, problems);
     check_counters(r, where, problems);
+    check_ranks(r, cell.axes, where, problems);
   }
   return problems;
 }

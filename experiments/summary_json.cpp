@@ -76,6 +76,8 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
                 {"bubble", phase(p.bubble_ms)},
                 {"other", phase(p.other_ms)}}},
               {"busy", json_number(s.busy)},
+              {"device_busy", list(s.devices.busy)},
+              {"roofline", rooflines_to_json(s.devices)},
               {"counters", counters_to_json(s.counters)},
               {"output_hashes", s.output_hashes}});
   return out;
@@ -115,6 +117,10 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"config_hash", run.info.config_hash},
           {"argv", run.info.argv},
           {"started_at", run.info.started_at},
+          {"devices", devices_used(run)},
+          {"cuda_visible_devices", run.environment.is_object() && run.environment.contains("cuda_visible_devices")
+                                       ? run.environment["cuda_visible_devices"]
+                                       : json(nullptr)},
           {"wall_s", json_number(run.wall_s)},
           {"num_cells", run.cells.size()},
           {"num_done", summary.done},
@@ -130,7 +136,8 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
       "speedup_ci95_low,"
       "speedup_ci95_high,decode_speedup,mean_acceptance_length,draft_acceptance_rate,draft_coverage,"
       "tokens_per_target_forward,ttft_ms_p50,ttft_ms_p99,tpot_ms_p50,tpot_ms_p99,itl_ms_p50,itl_ms_p99,"
-      "degenerate_share,step_ms,busy,certificate,tokens_checked,oversubscribed,outcome,reason\n";
+      "degenerate_share,step_ms,busy,device_busy,verify_read_share,verify_matrix_share,verify_floor_share,"
+      "draft_floor_share,certificate,tokens_checked,oversubscribed,outcome,reason\n";
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = run.cells[s.cell];
     const CellAxes& axes = cell.axes;
@@ -147,6 +154,13 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
     for (const auto& value : {s.mean_acceptance_length, s.draft_acceptance_rate, s.draft_coverage,
                               s.tokens_per_target_forward, s.ttft_ms.p50, s.ttft_ms.p99, s.tpot_ms.p50, s.tpot_ms.p99,
                               s.itl_ms.p50, s.itl_ms.p99, s.degenerate_share, s.step_ms, s.busy}) {
+      out += csv_number(value) + ",";
+    }
+    std::string busy;
+    for (const double share : s.devices.busy) busy += (busy.empty() ? "" : " ") + csv_number(share);
+    out += busy + ",";
+    for (const auto& value : {s.devices.verify.read_share, s.devices.verify.matrix_share, s.devices.verify.floor_share,
+                              s.devices.draft.floor_share}) {
       out += csv_number(value) + ",";
     }
     out += fmt::format("{},{},{},{},{}\n", to_string(cell.certificate.status), cell.certificate.tokens_checked,

@@ -10,16 +10,14 @@
 namespace paceline {
 namespace {
 
-bool machine_has(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512_bf16) return __builtin_cpu_supports("avx512bf16") && machine_has(Isa::avx512);
-  if (isa == Isa::avx512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && machine_has(Isa::avx2);
-  if (isa == Isa::avx2)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-#endif
-  return isa == Isa::scalar;
+const CpuKernels* built_kernels(Isa isa) {
+  switch (isa) {
+    case Isa::scalar: return scalar_kernels();
+    case Isa::avx2: return avx2_kernels();
+    case Isa::avx512: return avx512_kernels();
+    case Isa::avx512_bf16: return avx512_bf16_kernels();
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -48,16 +46,21 @@ void Backend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& store
   attention(attention_args);
 }
 
-const CpuKernels* kernels_for(Isa isa) {
-  if (!machine_has(isa)) return nullptr;
-  switch (isa) {
-    case Isa::scalar: return scalar_kernels();
-    case Isa::avx2: return avx2_kernels();
-    case Isa::avx512: return avx512_kernels();
-    case Isa::avx512_bf16: return avx512_bf16_kernels();
-  }
-  return nullptr;
+bool build_has(Isa isa) { return built_kernels(isa) != nullptr; }
+
+bool machine_has(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512_bf16) return __builtin_cpu_supports("avx512bf16") && machine_has(Isa::avx512);
+  if (isa == Isa::avx512)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && machine_has(Isa::avx2);
+  if (isa == Isa::avx2)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#endif
+  return isa == Isa::scalar;
 }
+
+const CpuKernels* kernels_for(Isa isa) { return machine_has(isa) ? built_kernels(isa) : nullptr; }
 
 Isa best_isa() {
   Isa best = Isa::scalar;

@@ -18,19 +18,13 @@
 #include "kernels/error.h"
 #include "kernels/op_args.h"
 #include "kernels/sampling_types.h"
+#include "kernels/work.h"
 
 namespace paceline {
 
 /// Bytes of a packed matrix on a CPU device: whole panels of rows, chunks of k as PanelOrder fills them. With
 /// pair_panels this is the size of each part.
 size_t packed_bytes(int64_t rows, int64_t k, DType dtype, int k_chunks = kStrictChunks);
-
-/// Bytes and operations that the ops have moved so far; the roofline of a phase is a difference of two.
-struct Traffic {
-  uint64_t weight_bytes = 0;  // packed weights read
-  uint64_t kv_bytes = 0;      // KV read
-  uint64_t flops = 0;         // multiply and add count as two
-};
 
 struct MemoryUse {
   size_t weights = 0;  // bytes of packed weights alive
@@ -72,6 +66,13 @@ class Backend {
   virtual void accept(const AcceptArgs& args) = 0;
 
   virtual Traffic traffic() const = 0;
+  /// The ops between the two calls are a piece of work of `kind`; pieces do not nest. waited_s: of that time, what this
+  /// thread spent waiting for other ranks: no work of a device whose ops run on it. (A device with a clock of its own
+  /// counts what passes on it, waits of its kernels included.)
+  virtual void begin_work(WorkKind kind) = 0;
+  virtual void end_work(double waited_s) = 0;
+  /// All pieces that the device has ended: after sync(), all. Never waits.
+  virtual Work work(WorkKind kind) = 0;
   virtual MemoryUse memory() const = 0;
   /// CPU seconds that this backend's workers have spent waiting (spinning included) so far.
   virtual double wait_seconds() const = 0;
@@ -102,6 +103,9 @@ int cuda_index(const std::string& device);
 /// device: "cpu" or "cuda:N". Throws Error(device) with the reason when there is no such device.
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options);
 
+/// Whether this build has bodies for it, and whether this machine can run them.
+bool build_has(Isa isa);
+bool machine_has(Isa isa);
 /// The best instruction set that both this build and this machine have.
 Isa best_isa();
 std::string isa_name(Isa isa);

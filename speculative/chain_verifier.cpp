@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/comm/work_scope.h"
+
 namespace paceline {
 
 std::string_view ChainVerifier::rule_name() const {
@@ -64,8 +66,10 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   }
   std::vector<AcceptResult> results(count);
   const Logits logits = step.target->logits();
-  if (count > 0)
+  if (count > 0) {
+    const WorkScope work(rank, WorkKind::decide);
     rank.backend->accept({.logits = logits.rows, .vocab_size = logits.vocab_size, .rows = rows, .result = results});
+  }
   step.verdicts.resize(count);
   for (size_t i = 0; i < count; ++i) {
     Verdict& verdict = step.verdicts[i];

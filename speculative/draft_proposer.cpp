@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/comm/work_scope.h"
+
 namespace paceline {
 namespace {
 
@@ -195,6 +197,7 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
   last_ = model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
     const Logits logits = model_.logits();
     const bool want_probs = options_.sampling == DraftSampling::own_noise;
+    const WorkScope work(rank, WorkKind::draft);
     for (const Wanted& one : wanted) {
       int32_t token = 0;
       const size_t draft = one.at * size_t(options_.max_draft_len) + size_t(index);

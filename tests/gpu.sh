@@ -21,6 +21,8 @@ step() {
 summary() { grep -aE '^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran' "$1" | sed 's/\[=*\] //' | tail -2 | tr '\n' ' '; }
 
 step ops "$bin/test_kernels" --gtest_filter='*cuda*'
+step doctor "$bin/runexp" doctor --results "$logs/results"
+step probe "$bin/test_kernels_cuda"
 step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
 step nccl "$bin/test_engine_comm" --gtest_filter='NcclComm.*'

@@ -292,6 +292,12 @@ class NcclComm final : public Communicator {
 
 bool has_nccl() { return true; }
 
+std::string nccl_version() {
+  int version = 0;  // 10000 · major + 100 · minor + patch, since 2.9
+  if (ncclGetVersion(&version) != ncclSuccess) return "";
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
 std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator> control, Backend& backend,
                                              const PeerWatch& peers) {
   const CudaStream stream = cuda_stream(backend);

@@ -2,6 +2,7 @@
 // Ranks on GPUs, over NCCL.
 
 #include <memory>
+#include <string>
 
 #include "engine/comm/communicator.h"
 #include "kernels/backend.h"
@@ -10,6 +11,8 @@ namespace paceline {
 
 /// True when this build has NCCL.
 bool has_nccl();
+/// Of the library that is loaded, "2.28.3"; empty without NCCL.
+std::string nccl_version();
 
 /// This rank's end of a group whose ranks have a CUDA device each. MatViews lie in the memory of `backend`, rows next
 /// to each other; their verbs run on its stream and return at once, so that a missing rank shows where `backend` waits

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "engine/comm/work_scope.h"
+
 namespace paceline {
 
 RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place,
@@ -198,6 +200,7 @@ void RankModel::forward(const Batch& batch) {
   share_deferred_state(batch);
   check_digest(batch);
   const Rows rows = make_rows(batch);
+  const WorkScope work(rank_, options_.work);
   const int num_rows = batch.num_rows();
   const int num_layers = int(weights_.layers.size());
   MatView residual = residual_.row_range(0, num_rows);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/comm/work_scope.h"
 #include "engine/model/rank_model.h"
 
 namespace paceline {
@@ -55,14 +56,7 @@ class Transformer final : public Model {
   void wait(Ticket ticket) override { team_.wait_deciding(ticket.job); }
 
   CommStats comm_stats() override {
-    const Rank& rank = team_.rank(team_.deciding_rank());
-    CommStats total = rank.world->stats();
-    const CommStats shards = rank.shards->stats();
-    total.collectives += shards.collectives;
-    total.bytes += shards.bytes;
-    total.collective_wait_s += shards.collective_wait_s;
-    total.receive_wait_s += shards.receive_wait_s;
-    return total;
+    return paceline::comm_stats(team_.rank(team_.deciding_rank()));
   }
 
   Logits logits() const override { return ranks_[size_t(team_.deciding_rank())]->logits(); }

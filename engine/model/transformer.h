@@ -30,6 +30,7 @@ struct TransformerOptions {
   int max_model_len = 1024;
   RankSet ranks = RankSet::all;
   StreamOrder order = StreamOrder::in_order;
+  WorkKind work = WorkKind::target;  // what its passes are counted as
 };
 
 /// Layers [begin, end) of each stage: the largest stage time is minimised, counting the head (as bytes per

@@ -9,13 +9,13 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "experiments/bench/ceilings.h"
+#include "experiments/ceilings.h"
 #include "experiments/dataset.h"
 #include "experiments/engine_load.h"
 #include "experiments/repetition.h"
 #include "experiments/requests.h"
+#include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
-#include "kernels/cpu/cpu_weight.h"
 
 namespace paceline {
 namespace {
@@ -23,20 +23,6 @@ namespace {
 constexpr int kContext = 128;
 constexpr int kBlockSize = 16;
 constexpr int kPrefillTokens = 2048;  // of the longer prefill on a GPU
-
-std::vector<bench::Region> packed_regions(const ShardWeights& weights) {
-  std::vector<bench::Region> regions;
-  const auto add = [&](const Weight& weight) {
-    const auto* packed = dynamic_cast<const CpuWeight*>(weight.get());
-    if (packed) regions.push_back({packed->memory.data, packed->bytes});
-  };
-  if (weights.embed != weights.head) add(weights.embed);
-  for (const LayerWeights& layer : weights.layers) {
-    for (const Weight* weight : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) add(*weight);
-  }
-  add(weights.head);
-  return regions;
-}
 
 /// Rows [begin, end) of a made-up text as one batch of one sequence; logits for the last `num_logits`.
 std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span<const int32_t> pages, int begin,
@@ -57,9 +43,9 @@ std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span
 }
 
 double run_seconds(Model& model, const std::shared_ptr<const Batch>& batch) {
-  const auto begin = bench::Clock::now();
+  const auto begin = ceilings::Clock::now();
   model.wait(model.launch(batch));
-  return bench::seconds_since(begin);
+  return ceilings::seconds_since(begin);
 }
 
 void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
@@ -82,25 +68,24 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
 
   std::vector<double> share, six_over_one, six_over_floor, rates, gemm_rates, steps;
   for (int round = 0; round < rounds; ++round) {
-    const double read = std::max(bench::read_rate<bench::Prefetch::off>(pool, regions),
-                                 bench::read_rate<bench::Prefetch::on>(pool, regions));
+    const double read = ceilings::best_read_rate(pool, regions);
     const double t1 = std::min(run_seconds(model, one), run_seconds(model, one));
     const double t6 = std::min(run_seconds(model, six), run_seconds(model, six));
     rates.push_back(read);
     steps.push_back(t1);
     share.push_back(bytes / t1 / read);
     six_over_one.push_back(t6 / t1);
-    const double gemm = bench::gemm_rate(pool, load.plan().dtype);
+    const double gemm = ceilings::gemm_rate(pool, load.plan().dtype);
     gemm_rates.push_back(gemm);
     six_over_floor.push_back(t6 / std::max(bytes / read, gemm > 0 ? six_flops / gemm : 0.0));
   }
-  std::printf("plain read of the packed weights   %8.2f GB/s\n", bench::median(rates) / 1e9);
-  std::printf("decode, 1 row, context %d         %8.3f ms  (%.1f MB a step)\n", kContext, bench::median(steps) * 1e3,
+  std::printf("plain read of the packed weights   %8.2f GB/s\n", ceilings::median(rates) / 1e9);
+  std::printf("decode, 1 row, context %d         %8.3f ms  (%.1f MB a step)\n", kContext, ceilings::median(steps) * 1e3,
               bytes / 1e6);
-  std::printf("decode bytes / time over the read  %8.3f\n", bench::median(share));
-  std::printf("verify 6 rows / decode 1 row       %8.3f\n", bench::median(six_over_one));
+  std::printf("decode bytes / time over the read  %8.3f\n", ceilings::median(share));
+  std::printf("verify 6 rows / decode 1 row       %8.3f\n", ceilings::median(six_over_one));
   std::printf("verify 6 rows / its floor          %8.3f  (the longer of reading and %.0f GFLOP/s of bare %s)\n",
-              bench::median(six_over_floor), bench::median(gemm_rates) * 1e-9,
+              ceilings::median(six_over_floor), ceilings::median(gemm_rates) * 1e-9,
               load.plan().dtype == DType::bf16 && best_isa() == Isa::avx512_bf16 ? "bfloat16 dot products" : "FMAs");
 
   std::printf("T(rows) / T(1):");
@@ -111,21 +96,21 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
       const double t1 = std::min(run_seconds(model, one), run_seconds(model, one));
       ratio.push_back(std::min(run_seconds(model, batch), run_seconds(model, batch)) / t1);
     }
-    std::printf(" %d:%.2f", rows, bench::median(ratio));
+    std::printf(" %d:%.2f", rows, ceilings::median(ratio));
   }
   std::printf("\n");
 
   const auto prompt = text_batch(text, pages, 0, 512, 1);
   std::vector<double> prefill_share, prefill_rate;
   for (int round = 0; round < std::max(7, rounds / 3); ++round) {
-    const double peak = std::max(bench::fma_rate(pool), bench::fma_rate(pool));
+    const double peak = std::max(ceilings::fma_rate(pool), ceilings::fma_rate(pool));
     const uint64_t prefill_before = backend.traffic().flops;
     const double seconds = run_seconds(model, prompt);
     prefill_rate.push_back(512.0 / seconds);
     if (peak > 0) prefill_share.push_back(double(backend.traffic().flops - prefill_before) / seconds / peak);
   }
-  std::printf("prefill of 512 tokens              %8.0f tok/s, %.3f of the FMA rate\n", bench::median(prefill_rate),
-              bench::median(prefill_share));
+  std::printf("prefill of 512 tokens              %8.0f tok/s, %.3f of the FMA rate\n", ceilings::median(prefill_rate),
+              ceilings::median(prefill_share));
 }
 
 /// On a GPU: the step at several numbers of rows, and prefill. Contexts are those of a long chat.
@@ -143,10 +128,10 @@ void step_times(EngineLoad& load, int rounds) {
   Backend& backend = *load.team().rank(0).backend;
   const auto one = text_batch(text, pages, context, context + 1, 1);
   const auto seconds = [&](const std::shared_ptr<const Batch>& batch) {
-    const auto begin = bench::Clock::now();
+    const auto begin = ceilings::Clock::now();
     model.wait(model.launch(batch));
     backend.sync();
-    return bench::seconds_since(begin);
+    return ceilings::seconds_since(begin);
   };
   const Traffic before = backend.traffic();
   seconds(one);
@@ -161,8 +146,8 @@ void step_times(EngineLoad& load, int rounds) {
       times.push_back(seconds(batch));
       ratios.push_back(times.back() / t1);
     }
-    std::printf("%3d rows %9.3f ms   over one row %6.3f   %7.1f GB/s\n", rows, bench::median(times) * 1e3,
-                bench::median(ratios), bytes / bench::median(times) * 1e-9);
+    std::printf("%3d rows %9.3f ms   over one row %6.3f   %7.1f GB/s\n", rows, ceilings::median(times) * 1e3,
+                ceilings::median(ratios), bytes / ceilings::median(times) * 1e-9);
   }
   for (const int tokens : {512, kPrefillTokens}) {
     if (tokens > load.plan().max_model_len) continue;
@@ -171,8 +156,8 @@ void step_times(EngineLoad& load, int rounds) {
     for (int round = 0; round < std::max(3, rounds / 5); ++round)
       prefill.push_back(seconds(text_batch(text, pages, 0, tokens, 1)));
     const double flops = double(backend.traffic().flops - flops_before) / double(prefill.size());
-    std::printf("prefill of %4d tokens %8.3f ms, %.0f tok/s, %.0f TFLOP/s\n", tokens, bench::median(prefill) * 1e3,
-                tokens / bench::median(prefill), flops / bench::median(prefill) * 1e-12);
+    std::printf("prefill of %4d tokens %8.3f ms, %.0f tok/s, %.0f TFLOP/s\n", tokens, ceilings::median(prefill) * 1e3,
+                tokens / ceilings::median(prefill), flops / ceilings::median(prefill) * 1e-12);
   }
 }
 
@@ -238,7 +223,7 @@ void speculation_ratios(EngineLoad& load, const ExperimentConfig& config, int ro
     std::printf(
         "%-15s decode_speedup %6.3f   tokens/forward %.2f  acceptance length %.2f  scheduler+proposer+verifier %.2f "
         "%%\n",
-        row.name, bench::median(row.speedup), row.last.tokens_per_forward, row.last.acceptance_length,
+        row.name, ceilings::median(row.speedup), row.last.tokens_per_forward, row.last.acceptance_length,
         100 * row.last.overhead);
   }
 }

@@ -16,8 +16,8 @@
 #include <Eigen/Dense>
 #include <benchmark/benchmark.h>
 
-#include "experiments/bench/ceilings.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cpu/mapped_memory.h"
 #include "kernels/cpu/thread_pool.h"
@@ -25,7 +25,7 @@
 namespace paceline {
 namespace {
 
-using namespace bench;
+using namespace ceilings;
 
 int num_threads() {
   const char* text = std::getenv("PACELINE_BENCH_THREADS");
@@ -48,9 +48,7 @@ double read_bandwidth() {
     touch(pool, memory);
     double most = 0;
     const Region region{static_cast<const char*>(memory.data()), memory.bytes()};
-    for (int i = 0; i < 20; ++i)
-      most =
-          std::max({most, read_rate<Prefetch::off>(pool, {&region, 1}), read_rate<Prefetch::on>(pool, {&region, 1})});
+    for (int i = 0; i < 20; ++i) most = std::max(most, best_read_rate(pool, {&region, 1}));
     return most;
   }();
   return best;

@@ -148,6 +148,7 @@ void CpuAttention::run(const AttentionArgs& args, const Prepare& prepare, const 
     run_tiles(work, args, prepare, kernels, pool);
   traffic.kv_bytes += uint64_t(read_bytes_);
   traffic.flops += uint64_t(flops_);
+  traffic.attention_flops += uint64_t(flops_);
 }
 
 }  // namespace paceline

@@ -54,10 +54,15 @@ double cgroup_quota() {
 
 }  // namespace
 
-int usable_cores() {
+CoreLimits core_limits() {
   const double quota = cgroup_quota();
-  const int affinity = affinity_cores();
-  return std::max(1, quota < affinity ? int(quota) : affinity);
+  return {.affinity = affinity_cores(), .quota = quota < kNoQuota ? std::optional(quota) : std::nullopt};
+}
+
+int usable_cores() {
+  const CoreLimits limits = core_limits();
+  const bool bound = limits.quota && *limits.quota < limits.affinity;
+  return std::max(1, bound ? int(*limits.quota) : limits.affinity);
 }
 
 }  // namespace paceline

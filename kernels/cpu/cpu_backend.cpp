@@ -256,6 +256,16 @@ void CpuBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& st
   attention_.run(args, std::ref(prepare), kernels_, pool_, traffic_);
 }
 
+void CpuBackend::begin_work(WorkKind kind) {
+  ledger_.begin(kind, traffic_);
+  work_begun_ = std::chrono::steady_clock::now();
+}
+
+void CpuBackend::end_work(double waited_s) {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - work_begun_;
+  ledger_.add_seconds(ledger_.end(traffic_), passed.count() - waited_s);
+}
+
 void CpuBackend::sample(const SampleArgs& args) { cpu_sample(args, pool_); }
 void CpuBackend::accept(const AcceptArgs& args) { cpu_accept(args, pool_); }
 

@@ -3,6 +3,7 @@
 // (cpu_kernels.h) run by one thread pool. An op has completed when the call returns; small ops run on the caller.
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -45,6 +46,9 @@ class CpuBackend final : public Backend {
   void accept(const AcceptArgs& args) override;
 
   Traffic traffic() const override { return traffic_; }
+  void begin_work(WorkKind kind) override;
+  void end_work(double waited_s) override;
+  Work work(WorkKind kind) override { return ledger_.of(kind); }
   MemoryUse memory() const override;
   double wait_seconds() const override { return pool_.wait_seconds(); }
 
@@ -58,6 +62,8 @@ class CpuBackend final : public Backend {
   const CpuKernels& kernels_;
   ThreadPool pool_;
   Traffic traffic_;
+  WorkLedger ledger_;
+  std::chrono::steady_clock::time_point work_begun_;
   std::unordered_map<void*, MappedMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);

@@ -10,7 +10,10 @@
 #include "kernels/cpu/sample.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/probe.h"
 #include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/stream.h"
+#include "kernels/cuda/work_timer.h"
 #include "kernels/math/accept.h"
 
 namespace paceline {
@@ -19,13 +22,7 @@ namespace {
 using cuda::check;
 using cuda::CudaWeight;
 using cuda::DeviceMemory;
-
-struct Stream {
-  cudaStream_t stream = nullptr;
-  Stream() { check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"); }
-  ~Stream() { cudaStreamDestroy(stream); }
-  Stream(const Stream&) = delete;
-};
+using cuda::OwnStream;
 
 /// Most that attention takes for its chunks.
 constexpr size_t kAttentionBytes = size_t{256} << 20;
@@ -126,6 +123,22 @@ class CudaBackend final : public Backend {
   void accept(const AcceptArgs& args) override;
 
   Traffic traffic() const override { return traffic_; }
+  void begin_work(WorkKind kind) override {
+    use();
+    timer_.collect(ledger_);
+    ledger_.begin(kind, traffic_);
+    timer_.begin(kind, stream());
+  }
+  void end_work(double) override {
+    use();
+    ledger_.end(traffic_);
+    timer_.end(stream());
+  }
+  Work work(WorkKind kind) override {
+    use();
+    timer_.collect(ledger_);
+    return ledger_.of(kind);
+  }
   MemoryUse memory() const override { return {.weights = weight_bytes_->load(), .buffers = buffer_bytes_}; }
   double wait_seconds() const override { return pool_.wait_seconds(); }
 
@@ -173,7 +186,7 @@ class CudaBackend final : public Backend {
 
   int device_;
   cudaDeviceProp properties_{};
-  Stream stream_;
+  OwnStream stream_;
   cuda::StagingRing staging_;
   ThreadPool pool_;
   const PeerWatch peers_;
@@ -187,6 +200,8 @@ class CudaBackend final : public Backend {
   cuda::Operand ready_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
   Traffic traffic_;
+  WorkLedger ledger_;
+  cuda::WorkTimer timer_;
 };
 
 Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) {
@@ -426,9 +441,11 @@ void CudaBackend::count_attention(const AttentionArgs& args) {
     for (int32_t row = 0; row < seq.num_rows; ++row) len = std::max(len, args.kv_len[size_t(seq.first_row + row)]);
     traffic_.kv_bytes += uint64_t(seen(len, seq.num_rows)) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
   }
+  uint64_t flops = 0;
   for (const int32_t len : args.kv_len)
-    traffic_.flops +=
-        uint64_t(2) * uint64_t(seen(len, 1)) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
+    flops += uint64_t(2) * uint64_t(seen(len, 1)) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
+  traffic_.flops += flops;
+  traffic_.attention_flops += flops;
 }
 
 std::vector<int32_t> CudaBackend::row_max(const MatView& logits, int32_t vocab_size) {
@@ -495,30 +512,10 @@ void CudaBackend::accept(const AcceptArgs& args) {
   cpu_accept(host, pool_);
 }
 
-void check_device(int device) {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaErrorInsufficientDriver) {
-    int driver = 0;
-    cudaDriverGetVersion(&driver);
-    if (driver == 0)
-      fail(ExitCode::device, "device cuda:{}: found no NVIDIA driver; install one, or use backend cpu", device);
-    fail(ExitCode::device,
-         "device cuda:{}: the driver supports CUDA {}.{}, this build needs {}.{}; update the driver or use backend cpu",
-         device, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-  }
-  if (status != cudaSuccess)
-    fail(ExitCode::device, "device cuda:{}: {}; check the driver with nvidia-smi, or use backend cpu", device,
-         cudaGetErrorString(status));
-  if (device >= count)
-    fail(ExitCode::device, "device cuda:{}: found {} CUDA device{}; use a smaller index or tp x pp", device, count,
-         count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options) {
-  check_device(device);
+  check_cuda_device(device);
   return std::make_unique<CudaBackend>(device, options);
 }
 
@@ -528,7 +525,7 @@ CudaStream cuda_stream(Backend& backend) {
 }
 
 size_t cuda_free_bytes(int device) {
-  check_device(device);
+  check_cuda_device(device);
   check(cudaSetDevice(device), "cudaSetDevice");
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -303,10 +303,41 @@ TEST(Models, AreFoundAboveTheProgramFromAnyFolder) {
   EXPECT_TRUE(holds(with.out, "builtin:target-7m")) << described(with);
 }
 
+TEST(Doctor, LooksAtTheMachineAndSaysWhatARunNeeds) {
+  const Workspace workspace;
+  const ProcessResult text = runexp({"doctor", "--results", workspace.results().string()});
+  EXPECT_TRUE(holds(text.out, "builtin:target-7m")) << described(text);
+  EXPECT_LT(text.wall_s, 10 * time_factor());
+  EXPECT_EQ(text.err, "");
+  EXPECT_FALSE(std::filesystem::exists(workspace.results())) << "it makes no folder";
+  const ProcessResult result = runexp({"doctor", "--json", "--results", workspace.results().string()});
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(result.exit_code, json.at("exit_code").get<int>()) << described(result);
+  EXPECT_EQ(json.at("schema"), "paceline.doctor");
+  for (const auto& check : json.at("checks")) {
+    const bool cross = check.at("finding") == "weak" || check.at("finding") == "broken";
+    EXPECT_EQ(check.at("fix").is_string(), cross) << check.dump();
+    if (check.at("section") == "gpu" && json.at("gpus").empty()) {
+      EXPECT_EQ(check.at("finding"), "note") << check.dump();
+    }
+  }
+  if (json.at("gpus").empty()) {
+    EXPECT_EQ(result.exit_code, 0) << described(result);
+  }
+}
+
+TEST(Doctor, AResultsFolderThatCannotBeWrittenHasTheStoresCode) {
+  const ProcessResult result = runexp({"doctor", "--results", "/proc/results"});
+  EXPECT_EQ(result.exit_code, 6) << described(result);
+  EXPECT_TRUE(holds(result.out, "✗ results")) << result.out;
+  EXPECT_TRUE(holds(result.out, "fix: name a folder of yours with --results DIR")) << result.out;
+}
+
 TEST(Help, EveryCommandMentionsItsOptions) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> commands = {
       {"run", {"config", "--set", "--profile", "--axis", "--only", "--results", "--ui"}},
       {"plan", {"config", "--set", "--profile", "--axis", "--only"}},
+      {"doctor", {"--json", "--results"}},
       {"models", {}},
       {"generate",
        {"prompt", "--model", "--proposer", "--draft", "--num-speculative-tokens", "--max-tokens", "--temperature",

@@ -102,6 +102,58 @@ TEST(Run, WritesACompleteResultsFolder) {
     EXPECT_EQ(stream->find_first_of("\x1b\r\t"), std::string::npos);
 }
 
+TEST(Run, DevicesKeepBooksOfTheirWork) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp(run_args(workspace, {"--set", "engine.backend=cpu", "--set", "speculation.draft.path=builtin:draft-600k",
+                                  "--axis", "proposer=none,draft", "--axis", "tp=1,2", "--axis", "pp=1,2"}));
+  SCOPED_TRACE(described(result));
+  ASSERT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(holds(result.out, " busy ")) << result.out;
+  const json cells = workspace.cells();
+  ASSERT_EQ(cells.size(), 8u);
+  int64_t whole_bytes = 0, whole_flops = 0;
+  for (const json& cell : cells) {
+    SCOPED_TRACE(cell.at("id"));
+    const int ranks = cell.at("axes").at("tp").get<int>() * cell.at("axes").at("pp").get<int>();
+    const bool drafts = cell.at("axes").at("proposer") == "draft";
+    ASSERT_EQ(cell.at("device_busy").size(), size_t(ranks));
+    for (const json& share : cell.at("device_busy")) {
+      EXPECT_GT(share.get<double>(), 0.0);
+      EXPECT_LE(share.get<double>(), 1.0);
+    }
+    const json file = json::parse(read_file(
+        workspace.results() / "latest" / "cells" /
+        fmt::format("{:03}_{}", cell.at("index").get<int>(), cell.at("id").get<std::string>()) / "cell.json"));
+    const json& repetition = file.at("repetitions")[0];
+    const int deciding = ranks - cell.at("axes").at("tp").get<int>();
+    int64_t bytes = 0, flops = 0, draft_flops = 0;
+    for (const json& rank : repetition.at("ranks")) {
+      bytes += rank.at("verify").at("weight_bytes").get<int64_t>();
+      flops += rank.at("verify").at("flops").get<int64_t>();
+      draft_flops += rank.at("draft").at("flops").get<int64_t>();
+    }
+    EXPECT_EQ(draft_flops > 0, drafts);
+    EXPECT_EQ(repetition.at("ranks")[size_t(deciding)].at("draft").at("flops").get<int64_t>() > 0, drafts);
+    // every pass reads every weight once, wherever it lies; padding of panels differs between shards
+    const double passes = cell.at("counters").at("target_forwards").get<double>();
+    if (!drafts && ranks == 1) {
+      whole_bytes = int64_t(double(bytes) / passes);
+      whole_flops = flops;
+    }
+    ASSERT_GT(whole_bytes, 0) << "the plain cell of one rank comes first";
+    EXPECT_NEAR(double(bytes) / passes, double(whole_bytes), 0.01 * double(whole_bytes));
+    if (!drafts) {
+      EXPECT_NEAR(double(flops), double(whole_flops), 0.01 * double(whole_flops));
+    }
+    const json& verify = cell.at("roofline").at("verify");
+    EXPECT_GT(verify.at("ms").get<double>(), 0.0);
+    EXPECT_EQ(cell.at("roofline").at("draft").at("ms").is_number(), drafts);
+    EXPECT_EQ(cell.at("roofline").at("communicate").at("ms").is_number(), ranks > 1);
+    EXPECT_TRUE(verify.at("floor_share").is_null() || verify.at("floor_share") > 0.0);
+  }
+}
+
 TEST(Run, UnderscoresAndOverridesInAnyPlaceAreTaken) {
   const Workspace workspace;
   const std::string repetitions = "--set=measure.warmup_requests=0";

@@ -70,6 +70,8 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
        "bits"},
       {"{\"sampling\": {\"temperature\": -1}}",
        "1:30: \"sampling.temperature\" is -1: expected a number from 0 to 100"},
+      {"{\"engine\": {\"devices\": [1, 3, 1]}}",
+       "1:24: device 1 is named twice in [1, 3, 1]: a rank takes one alone, so name others"},
       {"{\"sampling\": {\"stop_token_ids\": [1, \"2\"]}}",
        "1:37: \"sampling.stop_token_ids\" holds \"2\": expected a list of integers of at least 0"},
       {"{\"sampling\": {\"stop_token_ids\": 2}}",

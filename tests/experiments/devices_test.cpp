@@ -34,13 +34,28 @@ TEST(Devices, SaysWhatDoesNotFit) {
   EXPECT_EQ(conflict(engine("auto", 2, 1), kTwo), "");
   EXPECT_EQ(conflict(engine("cuda", 2, 1, {1, 3}), kFour), "");
   EXPECT_EQ(conflict(engine("cpu", 8, 1), kTwo), "");
-  EXPECT_NE(conflict(engine("auto", 2, 2), kTwo).find("takes a CUDA device for each rank, found 2"), std::string::npos);
-  EXPECT_NE(conflict(engine("cuda", 2, 1, {1}), kFour).find("devices has 1"), std::string::npos);
-  EXPECT_NE(conflict(engine("cuda", 2, 1, {1}), kNone).find("devices has 1"), std::string::npos);
-  EXPECT_NE(conflict(engine("cuda", 2, 1, {0, 4}), kFour).find("no number 4"), std::string::npos);
-  EXPECT_NE(conflict(engine("cuda", 2, 1, {1, 1}), kFour).find("device 1 is named twice"), std::string::npos);
+  EXPECT_EQ(conflict(engine("auto", 2, 2), kTwo),
+            "tp 2 x pp 2 takes 4 CUDA devices, found 2: use fewer ranks, or backend cpu");
+  for (const Gpus& gpus : {kFour, kNone})
+    EXPECT_EQ(conflict(engine("cuda", 2, 2, {3, 1}), gpus),
+              "tp 2 x pp 2 takes 4 CUDA devices, engine.devices [3, 1] names 2: name 2 more, or use fewer ranks");
+  EXPECT_EQ(
+      conflict(engine("cuda", 2, 1, {0, 4}), kFour),
+      "engine.devices [0, 4]: found 4 CUDA devices, no number 4: count from 0, as CUDA_VISIBLE_DEVICES leaves them");
+  EXPECT_EQ(conflict(engine("cuda", 1, 1, {0, 4}), kFour), "") << "nobody uses the second one here";
   EXPECT_NE(conflict(engine("cpu", 1, 1, {0}), kFour).find("backend cuda only"), std::string::npos);
   EXPECT_NE(conflict(engine("cuda", 2, 1), Gpus{2, false}).find("libnccl-dev"), std::string::npos);
+}
+
+TEST(Devices, ADeviceNamedTwiceIsAConflictOnAnyMachine) {
+  ExperimentConfig config;
+  config.engine.devices = {1, 3, 1};
+  const auto found = find_conflict(config);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->key, "engine.devices");
+  EXPECT_EQ(found->message, "device 1 is named twice in [1, 3, 1]: a rank takes one alone, so name others");
+  config.engine.devices = {1, 3, 2};
+  EXPECT_FALSE(find_conflict(config));
 }
 
 }  // namespace

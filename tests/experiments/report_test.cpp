@@ -54,8 +54,8 @@ TEST(ReportHtml, HoldsEveryCellAndIsWellNested) {
   const RunResult run = test::synthetic_run();
   const std::string html = report_of(run);
   EXPECT_EQ(nesting_error(html), "");
-  // 28 rows in the table of all cells, 26 (the finished ones) in that of latencies.
-  EXPECT_EQ(count(html, "<tr data-label="), 28u + 26u);
+  // 28 rows in the table of all cells, 26 (the finished ones) in those of devices and latencies.
+  EXPECT_EQ(count(html, "<tr data-label="), 28u + 26u + 26u);
   EXPECT_NE(html.find("rank 1 did not answer within 30 s &lt;deadline&gt;"), std::string::npos);
   EXPECT_NE(html.find("skipped: excluded by sweep.exclude[0]"), std::string::npos);
   EXPECT_NE(html.find("Example CPU &lt;2 cores&gt; &amp; more"), std::string::npos);
@@ -145,6 +145,45 @@ TEST(ReportText, TableVerdictAndPaths) {
   EXPECT_NE(text.find("28 cells: 26 done, 1 failed, 1 skipped"), std::string::npos);
   EXPECT_NE(text.find("results/x/report.html"), std::string::npos);
   EXPECT_NE(end_of_run_text(run, summarize(run), TextColor::on).find("\x1b[32m"), std::string::npos);
+}
+
+TEST(ReportText, BusySharesByRank) {
+  EXPECT_EQ(busy_text({}), "–");
+  EXPECT_EQ(busy_text({0.994}), "0.99");
+  EXPECT_EQ(busy_text({0.66, 0.312}), "0.66/0.31");
+  EXPECT_EQ(busy_text({0.5, 0.25, 0.75, 1.0, 0.3}), "0.25–1.00");
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  run.cells[0].repetitions.resize(1);
+  run.cells[0].repetitions[0].wall_s = 2.0;
+  run.cells[0].repetitions[0].ranks[0] = {.verify = {.seconds = 1.62}};
+  const RunSummary summary = summarize(run);
+  EXPECT_NE(end_of_run_text(run, summary, TextColor::off).find(" 0.81 "), std::string::npos);
+  EXPECT_NE(summary_markdown(run, summary).find("| 0.81 |"), std::string::npos);
+  EXPECT_NE(report_html(run, summary).find("<td>0.81</td>"), std::string::npos);
+  EXPECT_EQ(summary_to_json(run, summary)["cells"][0]["device_busy"], nlohmann::json::parse("[0.81]"));
+}
+
+TEST(ReportText, TheGpusOfTheCellsAreInEveryHeader) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  EXPECT_EQ(gpus_text(run), "");
+  run.environment["gpus"] = {"cuda:0 Example <1> a", "cuda:1 Example b", "cuda:10 Example c", "cuda:3 Example d"};
+  for (CellResult& cell : run.cells) cell.effective["devices"] = {"cpu"};
+  EXPECT_EQ(gpus_text(run), "");
+  run.cells[1].effective["devices"] = {"cuda:3", "cuda:1"};
+  run.cells[2].effective["devices"] = {"cuda:1"};
+  run.cells[3].effective["devices"] = {"cuda:9"};
+  EXPECT_EQ(devices_used(run), (std::vector<std::string>{"cpu", "cuda:3", "cuda:1", "cuda:9"}));
+  EXPECT_EQ(gpus_text(run), "cuda:3 Example d, cuda:1 Example b, cuda:9");
+  run.environment["cuda_visible_devices"] = "4,5";
+  const std::string text = "cuda:3 Example d, cuda:1 Example b, cuda:9 (CUDA_VISIBLE_DEVICES 4,5)";
+  const RunSummary summary = summarize(run);
+  EXPECT_NE(end_of_run_text(run, summary, TextColor::off).find("  GPUs    " + text + "\n"), std::string::npos);
+  EXPECT_NE(summary_markdown(run, summary).find("GPUs: " + text + "\n"), std::string::npos);
+  const std::string html = report_html(run, summary);
+  EXPECT_NE(html.substr(0, html.find("</header>")).find(text), std::string::npos);
+  const nlohmann::json json = summary_to_json(run, summary);
+  EXPECT_EQ(json["devices"].size(), 4u);
+  EXPECT_EQ(json["cuda_visible_devices"], "4,5");
 }
 
 TEST(ReportText, MarkdownTableHasEqualColumns) {

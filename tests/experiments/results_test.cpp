@@ -21,6 +21,7 @@
 #include "experiments/results_store.h"
 #include "experiments/summary.h"
 #include "experiments/summary_verdict.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
@@ -269,6 +270,9 @@ TEST(Summary, JsonHasTheContractFields) {
                             "certificate",
                             "effective",
                             "phase_ms_per_step",
+                            "device_busy",
+                            "roofline",
+                            "ceilings",
                             "degenerate_share",
                             "counters",
                             "output_hashes",
@@ -474,12 +478,18 @@ TEST(Baseline, NewerAndDamagedFilesAreStoreErrors) {
 TEST(Environment, HoldsTheFacts) {
   const json env = collect_environment();
   for (const char* key : {"cpu_model", "isa", "cores_available", "memory_total_bytes", "cgroup_memory_bytes", "kernel",
-                          "compiler", "build_type", "git_commit", "binary_hash", "started_at", "machine_id"}) {
+                          "compiler", "build_type", "git_commit", "binary_hash", "started_at", "machine_id", "gpus",
+                          "gpu_driver", "cuda_visible_devices"}) {
     EXPECT_TRUE(env.contains(key)) << key;
   }
   EXPECT_GE(env["cores_available"].get<int>(), 1);
   EXPECT_EQ(env["binary_hash"].get<std::string>().size(), 16u);
   EXPECT_EQ(utc_now().size(), 20u);
+  EXPECT_EQ(int(env["gpus"].size()), num_cuda_devices());
+  setenv("CUDA_VISIBLE_DEVICES", "1,3", 1);
+  EXPECT_EQ(collect_environment()["cuda_visible_devices"], "1,3");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_TRUE(collect_environment()["cuda_visible_devices"].is_null());
 }
 
 }  // namespace

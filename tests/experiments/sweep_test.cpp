@@ -276,8 +276,7 @@ TEST(Sweep, ImpossibleCellsAreSkippedWithTheReason) {
   const std::vector<Cell> gpu =
       expand(files.load(R"({"sweep": {"axes": {"tp": [1, 2, 4]}}})"), {.devices = 2, .gpus = {2, true}});
   EXPECT_FALSE(gpu[1].skip_reason);
-  EXPECT_EQ(gpu[2].skip_reason,
-            "tp 4 x pp 1 takes a CUDA device for each rank, found 2: use fewer ranks, or backend cpu");
+  EXPECT_EQ(gpu[2].skip_reason, "tp 4 x pp 1 takes 4 CUDA devices, found 2: use fewer ranks, or backend cpu");
 }
 
 TEST(Sweep, Mistakes) {

@@ -99,8 +99,18 @@ inline CellResult synthetic_cell(int index, const CellAxes& axes, const Syntheti
                   .bubble_ms = step.bubble_ms * n,
                   .other_ms = step.other_ms * n};
     rep.counters.kv_blocks_peak = 19;
+    rep.ranks.resize(static_cast<size_t>(axes.tp * axes.pp));
+    for (RankWork& rank : rep.ranks) {
+      rank.verify = {.seconds = verify_ms * n / 1000,
+                     .weight_bytes = static_cast<int64_t>(14e6 * n) / (axes.tp * axes.pp),
+                     .flops = static_cast<int64_t>(13e6 * n * (k + 1))};
+      rank.comm_bytes = axes.tp > 1 ? static_cast<int64_t>(2e4 * n) : 0;
+    }
     cell.repetitions.push_back(std::move(rep));
   }
+  cell.ceilings.read_bytes_s = 20e9;
+  cell.ceilings.matrix_flops_s = 200e9;
+  cell.ceilings.matrix = "float32 FMAs";
   cell.effective = {
       {"tp", axes.tp}, {"pp", axes.pp}, {"proposer", axes.proposer}, {"dtype", "bfloat16"}, {"numerics", "strict"}};
   cell.certificate = {

@@ -43,6 +43,9 @@ class RecordingBackend : public Backend {
   void sample(const SampleArgs&) override {}
   void accept(const AcceptArgs&) override {}
   Traffic traffic() const override { return {}; }
+  void begin_work(WorkKind) override {}
+  void end_work(double) override {}
+  Work work(WorkKind) override { return {}; }
   MemoryUse memory() const override { return {}; }
   double wait_seconds() const override { return 0.0; }
 

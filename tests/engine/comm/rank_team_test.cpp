@@ -3,9 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <random>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "engine/comm/work_scope.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
@@ -101,6 +103,22 @@ TEST(RankTeam, CollectivesBetweenJobs) {
     }
     for (int index = 0; index < size; ++index) EXPECT_GT(team.rank(index).busy_s, 0.0);
   }
+}
+
+TEST(WorkScope, WaitsForOtherRanksAreNoWork) {
+  RankTeam team(team_options(2, 1));
+  constexpr auto kLate = std::chrono::milliseconds(60);
+  team.run_on_all([&](Rank& rank) {
+    const WorkScope work(rank, WorkKind::target);
+    if (rank.index == 0) std::this_thread::sleep_for(kLate);
+    rank.shards->barrier();
+    rank.world->barrier();
+  });
+  const std::chrono::duration<double> late = kLate;
+  EXPECT_GE(team.rank(0).backend->work(WorkKind::target).seconds, late.count());
+  EXPECT_LT(team.rank(1).backend->work(WorkKind::target).seconds, 0.5 * late.count());
+  EXPECT_EQ(team.rank(0).backend->work(WorkKind::draft).seconds, 0.0);
+  EXPECT_GE(comm_stats(team.rank(1)).collective_wait_s, 0.5 * late.count());
 }
 
 // Micro-batches through stages: the caller posts ahead and then waits for them one by one.

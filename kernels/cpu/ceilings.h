@@ -1,6 +1,7 @@
 #pragma once
-// What the machine can do at all: plain reads of given memory, fused multiply-adds, dot products. Speeds are judged as
-// shares of these, measured in the same process in the same minute.
+// What the processor can do at all: plain reads of given memory, fused multiply-adds, dot products. Speeds are judged
+// as shares of these, measured in the same process in the same minute. Rates are per second, of all threads of a pool
+// together; 0 where this processor lacks the instructions they are measured with.
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/thread_pool.h"
 
-namespace paceline::bench {
+namespace paceline::ceilings {
 
 using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point begin) {
@@ -29,9 +30,11 @@ enum class Prefetch { off, on };
 #define PACELINE_READ_TARGET __attribute__((target("avx2")))
 #define PACELINE_FMA_TARGET __attribute__((target("avx512f,avx512bf16")))
 typedef float FloatWide __attribute__((vector_size(64)));
+inline constexpr Isa kReadNeeds = Isa::avx2;
 #else
 #define PACELINE_READ_TARGET
 #define PACELINE_FMA_TARGET
+inline constexpr Isa kReadNeeds = Isa::scalar;
 typedef float FloatWide __attribute__((vector_size(16)));
 #endif
 typedef float Float8 __attribute__((vector_size(32)));
@@ -55,6 +58,7 @@ PACELINE_READ_TARGET inline void read_streams(const char* from, size_t bytes) {
 /// Bytes per second of all threads of `pool` over all regions, once each.
 template <Prefetch prefetch>
 double read_rate(ThreadPool& pool, std::span<const Region> regions) {
+  if (best_isa() < kReadNeeds) return 0.0;
   constexpr size_t kPiece = size_t{256} << 10;
   std::vector<Region> pieces;
   size_t total = 0;
@@ -103,27 +107,47 @@ PACELINE_FMA_TARGET inline float chains(int64_t steps) {
   return sum[0];
 }
 
-/// Operations per second of all threads together; 0 where the machine lacks AVX-512, or AVX512_BF16 for the pairs.
+#if defined(__x86_64__)
+/// Fused multiply-adds of half the width, for machines without AVX-512.
+__attribute__((target("avx2,fma"))) inline float half_chains(int64_t steps) {
+  Float8 s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
+  const Float8 a = Float8{} + 0.999f, b = Float8{} + 0.001f;
+  for (int64_t step = 0; step < steps; ++step)
+    asm volatile(PACELINE_TWELVE_CHAINS("vfmadd213ps %13, %12, ") PACELINE_CHAIN_OPERANDS);
+  const Float8 sum = s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11;
+  return sum[0];
+}
+#else
+inline float half_chains(int64_t steps) { return chains<Arithmetic::fma>(steps); }
+#endif
+
+/// Operations per second of all threads together; 0 where the machine lacks AVX2, or AVX512_BF16 for the pairs.
 template <Arithmetic arithmetic>
 double chain_rate(ThreadPool& pool) {
   constexpr bool kPairs = arithmetic == Arithmetic::bfloat_pairs;
-  if (best_isa() < (kPairs ? Isa::avx512_bf16 : Isa::avx512)) return 0.0;
+  if (best_isa() < (kPairs ? Isa::avx512_bf16 : Isa::avx2)) return 0.0;
+  const bool half = !kPairs && best_isa() < Isa::avx512;
   const int64_t steps = 100'000;
   const int tasks = pool.num_threads() * 4;
   const auto begin = Clock::now();
   pool.parallel_for(tasks, [&](int64_t, int) {
-    const float sum = chains<arithmetic>(steps);
+    const float sum = half ? half_chains(steps) : chains<arithmetic>(steps);
     asm volatile("" : : "x"(sum));
   });
-  const double operations = (kPairs ? 4 : 2) * double(sizeof(FloatWide) / sizeof(float));
+  const double operations = (kPairs ? 4 : 2) * double((half ? sizeof(Float8) : sizeof(FloatWide)) / sizeof(float));
   return double(tasks) * double(steps) * 12 * operations / seconds_since(begin);
 }
 inline double fma_rate(ThreadPool& pool) { return chain_rate<Arithmetic::fma>(pool); }
 
-/// Operations per second that a GEMM over weights of a type can reach; 0: unknown.
+/// Operations per second that a GEMM over weights of a type can reach.
 inline double gemm_rate(ThreadPool& pool, DType weights) {
   const double pairs = weights == DType::bf16 ? chain_rate<Arithmetic::bfloat_pairs>(pool) : 0.0;
   return pairs > 0 ? pairs : fma_rate(pool);
+}
+
+/// The faster of the two ways of reading: which one it is depends on where the regions lie.
+inline double best_read_rate(ThreadPool& pool, std::span<const Region> regions) {
+  return std::max(read_rate<Prefetch::off>(pool, regions), read_rate<Prefetch::on>(pool, regions));
 }
 
 inline double median(std::vector<double> values) {
@@ -132,4 +156,4 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::ceilings

@@ -1,0 +1,25 @@
+#pragma once
+// Ops of a rank, counted for what they are for.
+
+#include "engine/comm/rank_team.h"
+
+namespace paceline {
+
+/// What a rank's groups of several ranks have spent together so far; one that it lacks counts as nothing.
+CommStats comm_stats(const Rank& rank);
+
+/// The ops of `rank` while this lives are a piece of work of `kind`, less what the host waits for other ranks in their
+/// groups meanwhile. On the rank's thread; scopes do not nest, and lie outside of what a device records and replays.
+class WorkScope {
+ public:
+  WorkScope(Rank& rank, WorkKind kind);
+  ~WorkScope();
+  WorkScope(const WorkScope&) = delete;
+  WorkScope& operator=(const WorkScope&) = delete;
+
+ private:
+  Rank& rank_;
+  double waited_s_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,67 @@
+#pragma once
+// What a device does, counted by what it is for: bytes and operations by the ops, seconds by the device's clock.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline {
+
+/// Bytes and operations that the ops have moved so far; the roofline of a phase is a difference of two.
+struct Traffic {
+  uint64_t weight_bytes = 0;     // packed weights read, each product's once
+  uint64_t kv_bytes = 0;         // KV read
+  uint64_t flops = 0;            // multiply and add count as two
+  uint64_t attention_flops = 0;  // of these, of attention
+
+  Traffic& operator+=(const Traffic& more) {
+    weight_bytes += more.weight_bytes;
+    kv_bytes += more.kv_bytes;
+    flops += more.flops;
+    attention_flops += more.attention_flops;
+    return *this;
+  }
+  Traffic operator-(const Traffic& before) const {
+    return {.weight_bytes = weight_bytes - before.weight_bytes,
+            .kv_bytes = kv_bytes - before.kv_bytes,
+            .flops = flops - before.flops,
+            .attention_flops = attention_flops - before.attention_flops};
+  }
+};
+
+enum class WorkKind : uint8_t {
+  target,  // forward passes of the target
+  draft,   // forward passes and samples of a draft model
+  decide,  // accept and sample for the target
+};
+inline constexpr size_t kNumWorkKinds = 3;
+
+/// All pieces of work of a kind so far.
+struct Work {
+  Traffic traffic;
+  double seconds = 0;  // in which the device was at work on them
+};
+
+/// Keeps the books of one backend; the backend brings traffic and time. Pieces do not nest; begin() drops a piece that
+/// was never ended.
+class WorkLedger {
+ public:
+  void begin(WorkKind kind, const Traffic& now) {
+    kind_ = kind;
+    begun_ = now;
+  }
+  /// Returns the kind of the piece.
+  WorkKind end(const Traffic& now) {
+    of_[size_t(kind_)].traffic += now - begun_;
+    return kind_;
+  }
+  void add_seconds(WorkKind kind, double seconds) { of_[size_t(kind)].seconds += seconds; }
+  const Work& of(WorkKind kind) const { return of_[size_t(kind)]; }
+
+ private:
+  WorkKind kind_ = WorkKind::target;
+  Traffic begun_;
+  std::array<Work, kNumWorkKinds> of_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,101 @@
+// What backends count of their work, and for what it was.
+
+#include <chrono>
+#include <thread>
+
+#include "tests/kernels/backend_ops.h"
+
+namespace paceline::test {
+namespace {
+
+class BackendWork : public BackendOps {
+ protected:
+  Work work(WorkKind kind) {
+    backend().sync();
+    return backend().work(kind);
+  }
+};
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+TEST_P(BackendWork, IsCountedByWhatItIsFor) {
+  const StoredMatrix w(512, 512, DType::bf16, 1);
+  const HostWeight part = w.host();
+  const Weight packed = backend().pack({&part, 1}, {});
+  GuardedRows in(backend(), 2, 512, random_values(2 * 512, 1)), out(backend(), 2, 512);
+  const auto product = [&] { backend().gemm({.x = in.view(), .w = packed.get(), .y = out.view()}); };
+  const Work target = work(WorkKind::target), draft = work(WorkKind::draft), decide = work(WorkKind::decide);
+  product();  // nobody's
+  const auto start = Clock::now();
+  for (int pass = 0; pass < 3; ++pass) {
+    backend().begin_work(WorkKind::target);
+    product();
+    product();
+    backend().end_work(0.0);
+    backend().begin_work(WorkKind::draft);
+    product();
+    backend().end_work(0.0);
+  }
+  product();
+  const Work target_after = work(WorkKind::target), draft_after = work(WorkKind::draft);
+  const double passed = seconds_since(start);
+  const Traffic of_target = target_after.traffic - target.traffic, of_draft = draft_after.traffic - draft.traffic;
+  const uint64_t flops = uint64_t{2} * 2 * 512 * 512;
+  EXPECT_EQ(of_target.flops, 6 * flops);
+  EXPECT_EQ(of_target.weight_bytes, 6 * packed->bytes);
+  EXPECT_EQ(of_target.attention_flops, 0u);
+  EXPECT_EQ(of_draft.flops, 3 * flops);
+  EXPECT_EQ(of_draft.weight_bytes, 3 * packed->bytes);
+  EXPECT_EQ(work(WorkKind::decide).seconds, decide.seconds);
+  const double target_s = target_after.seconds - target.seconds, draft_s = draft_after.seconds - draft.seconds;
+  EXPECT_GT(target_s, 0.0);
+  EXPECT_GT(draft_s, 0.0);
+  EXPECT_LT(target_s + draft_s, passed);
+}
+
+TEST_P(BackendWork, LeavesWaitsForOtherRanksOut) {
+  const double before = work(WorkKind::decide).seconds;
+  const auto start = Clock::now();
+  backend().begin_work(WorkKind::decide);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double waited = seconds_since(start);
+  backend().end_work(waited);
+  const double counted = work(WorkKind::decide).seconds - before;
+  if (GetParam().device == "cpu")
+    EXPECT_LT(counted, 0.5 * waited);
+  else
+    EXPECT_GT(counted, 0.5 * waited) << "a device with a clock of its own counts from mark to mark";
+}
+
+TEST_P(BackendWork, CountsWhatAttentionReadsAndComputes) {
+  constexpr int kHeads = 4, kKvHeads = 2, kDim = 32, kLen = 40, kRows = 3;
+  const std::vector<int32_t> block = {0, 1, 2}, kv_len = {kLen - 2, kLen - 1, kLen};
+  const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = kRows, .block_begin = 0}};
+  PagedKv kv(backend(), 3, 16, kKvHeads, kDim, kDim, DType::bf16);
+  GuardedRows q(backend(), kRows, kHeads * kDim, random_values(kRows * kHeads * kDim, 1));
+  GuardedRows out(backend(), kRows, kHeads * kDim);
+  const Work before = work(WorkKind::target);
+  backend().begin_work(WorkKind::target);
+  backend().attention({.q = q.view(),
+                       .out = out.view(),
+                       .num_heads = kHeads,
+                       .group = kHeads / kKvHeads,
+                       .scale = 0.125f,
+                       .seqs = seqs,
+                       .kv_len = kv_len,
+                       .block = block,
+                       .kv = kv.view()});
+  backend().end_work(0.0);
+  const Traffic counted = work(WorkKind::target).traffic - before.traffic;
+  EXPECT_EQ(counted.kv_bytes, uint64_t{kLen} * kKvHeads * 2 * kDim * 2) << "keys and values once for all rows";
+  EXPECT_EQ(counted.attention_flops, uint64_t{38 + 39 + 40} * 2 * kHeads * 2 * kDim);
+  EXPECT_EQ(counted.flops, counted.attention_flops);
+  EXPECT_EQ(counted.weight_bytes, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BackendWork, testing::ValuesIn(kDevices), device_name);
+
+}  // namespace
+}  // namespace paceline::test
