@@ -4,7 +4,8 @@
 //   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
 //
 // Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …),
-// PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_ONLY (steps: no speculation).
+// PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_INFLATE (a shape: the model inflated to it), PACELINE_BENCH_ONLY
+// (steps: no speculation).
 
 #include <cstdio>
 #include <cstdlib>
@@ -238,6 +239,7 @@ int run(int argc, char** argv) {
     config.engine.target.path = std::string(models) + "/target-42m";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 31;
   if (const char* dtype = std::getenv("PACELINE_BENCH_DTYPE")) config.engine.target.dtype = dtype;
+  if (const char* shape = std::getenv("PACELINE_BENCH_INFLATE")) config.engine.target.inflate = shape;
   const char* const backend = std::getenv("PACELINE_BENCH_BACKEND");
   config.engine.backend = backend ? backend : "cpu";
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
