@@ -323,17 +323,17 @@ int64_t num_units(const CudaWeight& w, int row_tiles) {
   return (w.tiles() + unit_tiles - 1) / unit_tiles;
 }
 
-/// Of a pass over the weights.
-int num_blocks(const CudaWeight& w, int row_tiles, const cudaDeviceProp& device) {
+/// Of a pass over the weights; `groups` of them go side by side.
+int num_blocks(const CudaWeight& w, int row_tiles, int groups, const cudaDeviceProp& device) {
   const int64_t side_by_side = kWarps / w.k_chunks;
-  return int(
-      std::min<int64_t>((num_units(w, row_tiles) + side_by_side - 1) / side_by_side, 2 * device.multiProcessorCount));
+  return int(std::min<int64_t>((num_units(w, row_tiles) + side_by_side - 1) / side_by_side,
+                               (groups > 1 ? 1 : 2) * device.multiProcessorCount));
 }
 
 template <int kRowTiles>
 void run(const CudaWeight& w, Stream stream, const Epilogue& epilogue, int groups, const cudaDeviceProp& device,
          cudaStream_t cuda) {
-  const int blocks = num_blocks(w, kRowTiles, device);
+  const int blocks = num_blocks(w, kRowTiles, groups, device);
   stream.units = num_units(w, kRowTiles);
   stream.is_paced = blocks * groups > device.multiProcessorCount;
   launch(gemm_bf16_kernel<kRowTiles>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32),
