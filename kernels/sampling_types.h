@@ -15,7 +15,7 @@ struct SamplerParams {
   float top_p = 1.0f;  // (0, 1]
   float min_p = 0.0f;  // [0, 1)
   uint64_t seed = 0;   // Philox key: request seed (sample index mixed in)
-  bool greedy() const { return temperature <= 1e-5f; }
+  constexpr bool greedy() const { return temperature <= 1e-5f; }
 };
 
 /// Purposes keep the noise of different decisions apart (docs/numerics.md). Values are part of the contract.

@@ -16,12 +16,18 @@ DraftProposer::DraftProposer(Model& model, const DraftOptions& options)
     : model_(model), options_(options), pool_(options.pool) {
   const size_t drafts = size_t(options.max_num_seqs) * size_t(options.max_draft_len);
   drafted_.resize(drafts);
-  if (options.sampling == DraftSampling::own_noise) probs_.resize(drafts * size_t(options.target_vocab_size));
   PACELINE_CHECK(options.max_num_rows >= options.max_num_seqs, "{} rows for {} sequences", options.max_num_rows,
                  options.max_num_seqs);
 }
 
-DraftProposer::~DraftProposer() = default;
+DraftProposer::~DraftProposer() {
+  if (!probs_) return;
+  try {
+    model_.wait(last_);  // the last sample writes there
+  } catch (...) {        // its team has failed and runs no job any more
+  }
+  backend_->free(probs_);
+}
 
 void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i)
@@ -43,8 +49,8 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     if (!seq.seq->params.sampler.greedy()) {
       if (options_.sampling == DraftSampling::shared_noise) proposal.probs.kind = DraftProbKind::shared_noise;
       if (options_.sampling == DraftSampling::own_noise) {
-        float* row = probs_.data() + i * size_t(options_.max_draft_len) * size_t(options_.target_vocab_size);
-        proposal.probs = {DraftProbKind::dense, f32_view(row, seq.draft_len, options_.target_vocab_size)};
+        proposal.probs = {DraftProbKind::dense, f32_view(probs_at(i, 0), seq.draft_len, options_.target_vocab_size,
+                                                         int64_t{options_.max_num_seqs} * options_.target_vocab_size)};
       }
     }
     // The last draft was sampled, not fed.
@@ -197,21 +203,31 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
   last_ = model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
     const Logits logits = model_.logits();
     const bool want_probs = options_.sampling == DraftSampling::own_noise;
+    if (want_probs && !probs_) {
+      backend_ = rank.backend.get();
+      const size_t rows = size_t(options_.max_draft_len) * size_t(options_.max_num_seqs);
+      probs_ = static_cast<float*>(backend_->alloc(rows * size_t(options_.target_vocab_size) * sizeof(float)));
+    }
     const WorkScope work(rank, WorkKind::draft);
-    for (const Wanted& one : wanted) {
-      int32_t token = 0;
-      const size_t draft = one.at * size_t(options_.max_draft_len) + size_t(index);
+    std::vector<SampleRow> rows(wanted.size());
+    std::vector<int32_t> token(wanted.size());
+    std::transform(wanted.begin(), wanted.end(), rows.begin(), [](const Wanted& one) { return one.row; });
+    for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {  // neighbours together: rows of probs_
+      for (end = begin + 1; end < wanted.size() && wanted[end].at == wanted[end - 1].at + 1;) ++end;
       MatView probs{};
       if (want_probs)
-        probs = f32_view(probs_.data() + draft * size_t(options_.target_vocab_size), 1, options_.vocab_size,
+        probs = f32_view(probs_at(wanted[begin].at, index), int32_t(end - begin), options_.vocab_size,
                          options_.target_vocab_size);
       rank.backend->sample({.logits = logits.rows,
                             .vocab_size = options_.vocab_size,
-                            .rows = std::span(&one.row, 1),
-                            .token = std::span(&token, 1),
+                            .rows = std::span(rows).subspan(begin, end - begin),
+                            .token = std::span(token).subspan(begin, end - begin),
                             .probs = probs});
-      drafted_[draft] = token;
-      model_.state().accept(one.slot, one.known_rows, nullptr, 0, token, step);
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const Wanted& one = wanted[i];
+      drafted_[one.at * size_t(options_.max_draft_len) + size_t(index)] = token[i];
+      model_.state().accept(one.slot, one.known_rows, nullptr, 0, token[i], step);
     }
   });
 }

@@ -62,12 +62,17 @@ class DraftProposer final : public Proposer {
   void feed(Batch& batch, Active& active, int end) const;
   void sample(const std::vector<Active>& active, int index, const std::vector<int>& known_rows);
   std::shared_ptr<Batch> new_batch();
+  /// Row of the distribution of draft `index` of active sequence `at`.
+  float* probs_at(size_t at, int index) const {
+    return probs_ + (size_t(index) * size_t(options_.max_num_seqs) + at) * size_t(options_.target_vocab_size);
+  }
 
   Model& model_;
   const DraftOptions options_;
   BlockPool pool_;
   std::unordered_map<SeqId, Fed> fed_;
-  std::vector<float> probs_;      // [max_num_seqs, max_draft_len, target_vocab] when own_noise
+  Backend* backend_ = nullptr;    // of the rank that samples
+  float* probs_ = nullptr;        // [max_draft_len, max_num_seqs, target_vocab] in its memory, once wanted: own_noise
   std::vector<int32_t> drafted_;  // [max_num_seqs, max_draft_len]
   uint64_t next_step_ = 1;
   Ticket last_;

@@ -5,16 +5,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/cpu/accept.h"
 #include "kernels/cpu/cpu_weight.h"
-#include "kernels/cpu/sample.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/draw.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/work_timer.h"
-#include "kernels/math/accept.h"
 
 namespace paceline {
 namespace {
@@ -24,8 +22,8 @@ using cuda::CudaWeight;
 using cuda::DeviceMemory;
 using cuda::OwnStream;
 
-/// Most that attention takes for its chunks.
-constexpr size_t kAttentionBytes = size_t{256} << 20;
+/// Most that attention takes for its chunks, and drawing for weights.
+constexpr size_t kAttentionBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
 
 /// cos and sin of all positions up to the largest seen, for one set of frequencies.
 struct RopeFactors {
@@ -35,14 +33,12 @@ struct RopeFactors {
   int32_t positions = 0;
 };
 
-/// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op. Where all rows are
-/// greedy, sample and accept take the argmax from the device; else they run the CPU's formulas on downloaded logits.
+/// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, const BackendOptions& options)
       : device_((check(cudaSetDevice(device), "cudaSetDevice"), device)),
         staging_(stream_.stream),
-        pool_(options.threads, options.may_spin),
         peers_(options.peers) {
     check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
     if (properties_.major < 8)
@@ -53,6 +49,7 @@ class CudaBackend final : public Backend {
            properties_.name, properties_.sharedMemPerBlockOptin, cuda::kGemmSharedBytes);
     cuda::prepare_gemm_bf16(properties_);
     cuda::prepare_attention(properties_);
+    cuda::prepare_draw();
   }
   ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
 
@@ -140,7 +137,7 @@ class CudaBackend final : public Backend {
     return ledger_.of(kind);
   }
   MemoryUse memory() const override { return {.weights = weight_bytes_->load(), .buffers = buffer_bytes_}; }
-  double wait_seconds() const override { return pool_.wait_seconds(); }
+  double wait_seconds() const override { return 0.0; }
 
  private:
   cudaStream_t stream() const { return stream_.stream; }
@@ -175,25 +172,19 @@ class CudaBackend final : public Backend {
   void count_attention(const AttentionArgs& args);
   /// Null without rotation.
   const float2* rope_factors(const RopeArgs& args);
-  std::vector<int32_t> row_max(const MatView& logits, int32_t vocab_size);
-  /// Rows [0, end) of a matrix that may lie here or in host memory.
-  std::vector<float> host_rows(const MatView& rows, int64_t end) {
-    std::vector<float> values(size_t(std::max<int64_t>(0, end) * rows.stride));
-    if (!values.empty())
-      copy(values.data(), rows.data, (values.size() - size_t(rows.stride) + size_t(rows.cols)) * sizeof(float));
-    return values;
-  }
+  /// Waits for the device: results are read back.
+  std::vector<cuda::DrawResult> draw(const MatView& logits, int32_t vocab_size, std::span<const cuda::DrawRow> rows,
+                                     const MatView& probs);
 
   int device_;
   cudaDeviceProp properties_{};
   OwnStream stream_;
   cuda::StagingRing staging_;
-  ThreadPool pool_;
   const PeerWatch peers_;
   std::unordered_map<void*, DeviceMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
-  DeviceMemory operand_[2], attention_, row_max_;
+  DeviceMemory operand_[2], attention_, draw_scratch_, draw_result_;
   int next_operand_ = 0;
   bool keys_stay_ = false;  // a norm, which lets its successor start only after its own wait, came after all stores
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
@@ -448,68 +439,32 @@ void CudaBackend::count_attention(const AttentionArgs& args) {
   traffic_.attention_flops += flops;
 }
 
-std::vector<int32_t> CudaBackend::row_max(const MatView& logits, int32_t vocab_size) {
+std::vector<cuda::DrawResult> CudaBackend::draw(const MatView& logits, int32_t vocab_size,
+                                                std::span<const cuda::DrawRow> rows, const MatView& probs) {
   use();
-  std::vector<int32_t> best(size_t(logits.rows));
-  void* const found = workspace(row_max_, best.size() * sizeof(int32_t));
-  cuda::row_max(logits, vocab_size, static_cast<int32_t*>(found), stream());
-  copy(best.data(), found, best.size() * sizeof(int32_t));
-  return best;
+  std::vector<cuda::DrawResult> drawn(rows.size());
+  if (rows.empty()) return drawn;
+  const size_t row_bytes = size_t(vocab_size) * sizeof(float);
+  const size_t most_rows = std::clamp<size_t>(kDrawBytes / std::max<size_t>(row_bytes, 1), 1, rows.size());
+  const bool any_scratch = std::any_of(rows.begin(), rows.end(), cuda::needs_scratch);
+  auto* const scratch = static_cast<float*>(any_scratch ? workspace(draw_scratch_, most_rows * row_bytes) : nullptr);
+  auto* const result = static_cast<cuda::DrawResult*>(workspace(draw_result_, rows.size() * sizeof(drawn[0])));
+  for (size_t begin = 0; begin < rows.size(); begin += most_rows) {
+    const auto some = rows.subspan(begin, std::min(most_rows, rows.size() - begin));
+    cuda::draw(logits, vocab_size, stage(some), probs, scratch, result + begin, stream());
+  }
+  copy(drawn.data(), result, drawn.size() * sizeof(drawn[0]));
+  return drawn;
 }
 
 void CudaBackend::sample(const SampleArgs& args) {
-  if (args.rows.empty()) return;
-  // only the rows that are asked for
-  const auto [lowest, highest] =
-      std::minmax_element(args.rows.begin(), args.rows.end(),
-                          [](const SampleRow& a, const SampleRow& b) { return a.logits_row < b.logits_row; });
-  const int32_t first = lowest->logits_row;
-  const MatView logits = args.logits.row_range(first, highest->logits_row - first + 1);
-  const auto greedy = [](const SampleRow& row) { return row.params.greedy(); };
-  if (!args.probs.data && std::all_of(args.rows.begin(), args.rows.end(), greedy)) {
-    const std::vector<int32_t> best = row_max(logits, args.vocab_size);
-    for (size_t i = 0; i < args.rows.size(); ++i) args.token[i] = best[size_t(args.rows[i].logits_row - first)];
-    return;
-  }
-  std::vector<float> values = host_rows(logits, logits.rows);
-  std::vector<SampleRow> rows(args.rows.begin(), args.rows.end());
-  for (SampleRow& row : rows) row.logits_row -= first;
-  SampleArgs host = args;
-  host.logits = logits;
-  host.logits.data = values.data();
-  host.rows = rows;
-  std::vector<float> probs(args.probs.data ? args.rows.size() * size_t(args.probs.stride) : 0);
-  if (!probs.empty()) host.probs.data = probs.data();
-  cpu_sample(host, pool_);
-  for (size_t row = 0; args.probs.data && row < args.rows.size(); ++row)
-    copy(args.probs.f32_row(int64_t(row)), host.probs.f32_row(int64_t(row)), size_t(args.vocab_size) * sizeof(float));
+  const std::vector<cuda::DrawRow> rows = cuda::draws_of(args);
+  const std::vector<cuda::DrawResult> drawn = draw(args.logits, args.vocab_size, rows, args.probs);
+  for (size_t i = 0; i < drawn.size(); ++i) args.token[i] = drawn[i].token;
 }
 
 void CudaBackend::accept(const AcceptArgs& args) {
-  const auto greedy = [](const AcceptRow& row) { return row.params.greedy(); };
-  if (std::all_of(args.rows.begin(), args.rows.end(), greedy)) {
-    const std::vector<int32_t> best = row_max(args.logits, args.vocab_size);
-    for (size_t i = 0; i < args.rows.size(); ++i) {
-      const AcceptRow& row = args.rows[i];
-      args.result[i] = math::verify_greedy(row.rule, row.forced_accept, row.draft, row.draft_len,
-                                           [&](int32_t j) { return best[size_t(row.logits_row + j)]; });
-    }
-    return;
-  }
-  int64_t end = 0;
-  for (const AcceptRow& row : args.rows) end = std::max<int64_t>(end, row.logits_row + row.draft_len + 1);
-  std::vector<float> logits = host_rows(args.logits, end);
-  AcceptArgs host = args;
-  host.logits.data = logits.data();
-  std::vector<AcceptRow> rows(args.rows.begin(), args.rows.end());
-  std::vector<std::vector<float>> draft_probs;
-  for (AcceptRow& row : rows) {
-    if (!row.draft_prob.data) continue;
-    draft_probs.push_back(host_rows(row.draft_prob, row.draft_len));
-    row.draft_prob.data = draft_probs.back().data();
-  }
-  host.rows = rows;
-  cpu_accept(host, pool_);
+  cuda::verdicts_of(args, draw(args.logits, args.vocab_size, cuda::draws_of(args), {}));
 }
 
 }  // namespace

@@ -18,8 +18,6 @@ void rope_store(const RopeArgs& rope, const float2* factors, const StoreKvArgs& 
 /// Positions [0, count) of the table; inv_freq: [half] in device memory.
 void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
                   cudaStream_t stream);
-/// The lowest id among the largest of columns [0, vocab_size) of each row, as math::row_max; best: [logits.rows].
-void row_max(const MatView& logits, int32_t vocab_size, int32_t* best, cudaStream_t stream);
 void activation(const ActivationArgs& args, cudaStream_t stream);
 void store_kv(const StoreKvArgs& args, cudaStream_t stream);
 void move_kv(const KvView& kv, std::span<const SlotMove> moves, cudaStream_t stream);

@@ -66,16 +66,15 @@ struct ShippedPolicy {
     return {draw_from(from, key, chance), from};
   }
 
-  /// u in 64 bits: a 32-bit uniform can be 0 after rounding and would accept anything.
   template <class Real>
   static bool accepts(double u, Real target_prob, Real draft_prob) {
-    return draft_prob > Real(0) && u * double(draft_prob) <= double(target_prob);
+    return accepts_draft(u, target_prob, draft_prob);
   }
   static int32_t accept_offset(int32_t window_index) { return window_index; }
 
   template <class Real>
   static Real residual(Real target_prob, Real draft_prob, [[maybe_unused]] bool is_draft) {
-    return target_prob > draft_prob ? target_prob - draft_prob : Real(0);
+    return residual_prob(target_prob, draft_prob);
   }
   static int32_t residual_draft_row(int32_t window_index, [[maybe_unused]] int32_t draft_len) { return window_index; }
   static NoisePurpose residual_purpose() { return NoisePurpose::recover; }
@@ -93,11 +92,8 @@ struct DraftWindow {
   int64_t stride = 0;
   int32_t cols = 0;
 
-  /// A draft that came without a distribution counts as certain: it is kept with probability target_prob, and the
-  /// residual is the target's distribution without it.
   Real prob_of(int32_t window_index, int32_t id) const {
-    if (kind != DraftProbKind::dense) return id == token[window_index] ? Real(1) : Real(0);
-    return id >= 0 && id < cols ? prob[window_index * stride + id] : Real(0);
+    return draft_prob_of(kind, token[window_index], prob ? prob + window_index * stride : nullptr, cols, id);
   }
 };
 
@@ -153,6 +149,22 @@ AcceptResult verify_by_equality(const int32_t* draft, int32_t draft_len, TokenAt
   return verdict(j, token);
 }
 
+/// What one row of a window decided.
+struct RowVerdict {
+  bool is_kept = false;  // the row's draft
+  int32_t next = -1;     // not kept: what stands in its place; -1: the row had no distribution
+};
+
+/// The verdict of rows [0, draft_len) up to the first draft that is not kept, then of the bonus row draft_len.
+template <class RowAt>
+AcceptResult verify_rows(int32_t draft_len, RowAt&& row_at) {
+  for (int32_t j = 0; j < draft_len; ++j) {
+    const RowVerdict row = row_at(j);
+    if (!row.is_kept) return verdict(j, row.next);
+  }
+  return verdict(draft_len, row_at(draft_len).next);
+}
+
 /// Rejection rule for draft_len >= 1 and non-greedy parameters.
 template <class Real, class Policy, class Chance>
 AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>& target, int32_t first_position,
@@ -160,13 +172,18 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
   const auto key = [&](NoisePurpose purpose, int32_t offset) {
     return NoiseKey{target.params().seed, purpose, first_position, offset};
   };
-  for (int32_t j = 0; j < draft.len; ++j) {
+  return verify_rows(draft.len, [&](int32_t j) -> RowVerdict {
+    if (j == draft.len) {
+      const Candidates<Real> bonus =
+          target.distribution_of(Policy::bonus_row(j), Policy::bonus_temperature(target.params().temperature));
+      return {.next = draw_from(bonus, key(NoisePurpose::bonus, j), chance)};
+    }
     const Candidates<Real> from = target.distribution_of(j, Policy::target_temperature(target.params().temperature));
-    if (from.size == 0) return verdict(j, -1);
+    if (from.size == 0) return {};
     const Real target_prob = from.prob_of(draft.token[j]);
     const Real draft_prob = draft.prob_of(j, draft.token[j]);
     const auto accepts = [&](double u) { return Policy::accepts(u, target_prob, draft_prob); };
-    if (chance.accept(key(NoisePurpose::accept, Policy::accept_offset(j)), accepts)) continue;
+    if (chance.accept(key(NoisePurpose::accept, Policy::accept_offset(j)), accepts)) return {.is_kept = true};
 
     const NoiseKey recover = key(Policy::residual_purpose(), j);
     const int32_t draft_row = Policy::residual_draft_row(j, draft.len);
@@ -177,11 +194,8 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
     const int32_t recovered = chance.draw(
         from.size, [&](int32_t i) { return from.id_at(i); }, residual_at, recover);
     // An empty residual means that both distributions are the same up to rounding.
-    return verdict(j, recovered >= 0 ? recovered : draw_from(from, recover, chance));
-  }
-  const Candidates<Real> bonus =
-      target.distribution_of(Policy::bonus_row(draft.len), Policy::bonus_temperature(target.params().temperature));
-  return verdict(draft.len, draw_from(bonus, key(NoisePurpose::bonus, draft.len), chance));
+    return {.next = recovered >= 0 ? recovered : draw_from(from, recover, chance)};
+  });
 }
 
 /// The verdict for greedy parameters, under which every rule compares with the argmax. argmax_at(j): of window row j.

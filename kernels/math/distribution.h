@@ -11,7 +11,6 @@
 // Host code: one thread works on one row with its own DistributionScratch.
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -20,6 +19,7 @@
 
 #include "kernels/math/elementary.h"
 #include "kernels/math/lanes.h"
+#include "kernels/math/token_rules.h"
 #include "kernels/sampling_types.h"
 
 namespace paceline::math {
@@ -115,15 +115,6 @@ inline RowMax row_max(const float* logit, int32_t size) {
 
 namespace detail {
 
-/// Larger key = earlier in the order of tokens: the logit's bits made monotone, then the index inverted.
-inline uint64_t order_key(float logit, int32_t index) {
-  const uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0f);  // -0 and +0 tie
-  const uint32_t monotone = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return uint64_t{monotone} << 32 | uint32_t(~index);
-}
-
-inline int32_t key_index(uint64_t key) { return int32_t(~uint32_t(key)); }
-
 /// Writes the first k tokens of the order into `kept`, ascending; tokens at -Inf are never kept. Returns their
 /// number. One pass with a buffer of 2 k keys whose k-th best is the bar for later tokens: O(size + k log k).
 inline int32_t keep_top_k(const float* logit, int32_t size, int32_t k, ScratchArray<uint64_t>& keys, int32_t* kept) {
@@ -155,7 +146,7 @@ uint64_t nucleus_end(int32_t size, LogitAt&& logit_at, const Real* weight, float
                      float top_p, ScratchArray<uint64_t>& keys) {
   constexpr int kBins = 512;
   const float bins_per_logit = 16.0f / temperature;
-  const auto mass = [&](int32_t i) { return uint64_t(weight[i] * Real(1099511627776.0)); };
+  const auto mass = [&](int32_t i) { return mass_of(weight[i]); };
   const auto bin = [&](int32_t i) {
     const float distance = (max_logit - logit_at(i)) * bins_per_logit;  // monotone in the order
     return distance < float(kBins - 1) ? int(distance) : kBins - 1;
@@ -167,7 +158,7 @@ uint64_t nucleus_end(int32_t size, LogitAt&& logit_at, const Real* weight, float
     bin_mass[bin(i)] += m;
     total += m;
   }
-  const uint64_t need = std::clamp<uint64_t>(uint64_t(double(top_p) * double(total)), 1, total);
+  const uint64_t need = nucleus_mass(top_p, total);
   int end_bin = 0;
   uint64_t before = 0;
   while (before + bin_mass[end_bin] < need) before += bin_mass[end_bin++];
@@ -209,19 +200,6 @@ void normalise(Real* prob, int32_t size) {
     for (int lane = 0; lane < half; ++lane) lane_sum[lane] += lane_sum[lane + half];
   }
   for (int32_t i = 0; i < size; ++i) prob[i] = prob[i] / lane_sum[0];
-}
-
-/// Weights of logits relative to the largest one; below e^-80 they are 0: no noise value lets such a token win, and
-/// subnormal results are slow.
-template <class V>
-PACELINE_MATH V weight_of(V logit, V max_logit, V inverse_temperature) {
-  const V scaled = (logit - max_logit) * inverse_temperature;
-  const V weight = exp_of(max_or_second(scaled, V(-80.0f)));
-  return select_less(V(-80.0f), scaled, weight, V(0.0f));
-}
-PACELINE_MATH double weight_of(double logit, double max_logit, double inverse_temperature) {
-  const double scaled = (logit - max_logit) * inverse_temperature;
-  return scaled > -80.0 ? exp(scaled) : 0.0;
 }
 
 /// weight[i] for the logits of `id`, or for all of them if id is null. Lanes and single values have the same bits.
@@ -271,7 +249,7 @@ Candidates<Real> distribution(const LogitRow& row, DistributionScratch<Real>& sc
     int32_t* const kept = scratch.id.ensure(size_t(row.vocab_size));
     int32_t num_kept = 0;
     for (int32_t i = 0; i < size; ++i) {  // the largest weight is 1: min_p is relative to it
-      if (detail::order_key(logit_at(i), i) < last_key || prob[i] < Real(params.min_p)) continue;
+      if (order_key(logit_at(i), i) < last_key || prob[i] < Real(params.min_p)) continue;
       kept[num_kept] = id ? id[i] : i;
       prob[num_kept++] = prob[i];
     }

@@ -13,10 +13,15 @@
 
 namespace paceline::math {
 
+struct RaceWinner {
+  double score = 0.0;
+  int32_t id = -1;
+};
+
 /// id_at(i): ascending token ids for i in [0, size); weight_at(i) >= 0, of any scale; NaN counts as 0.
-/// Returns the winner's id, the lowest one on equal scores, or -1 when no weight is positive.
+/// The winner among these, the lowest id on equal scores; -1 when no weight is positive.
 template <class IdAt, class WeightAt>
-PACELINE_HD int32_t race(int32_t size, IdAt&& id_at, WeightAt&& weight_at, const NoiseKey& key) {
+PACELINE_HD RaceWinner race_winner(int32_t size, IdAt&& id_at, WeightAt&& weight_at, const NoiseKey& key) {
   PhiloxWords words{};
   int64_t block_of_words = -1;
   double best = 0.0;
@@ -37,7 +42,13 @@ PACELINE_HD int32_t race(int32_t size, IdAt&& id_at, WeightAt&& weight_at, const
       winner = id;
     }
   }
-  return winner;
+  return {best, winner};
+}
+
+/// The winner's id.
+template <class IdAt, class WeightAt>
+PACELINE_HD int32_t race(int32_t size, IdAt&& id_at, WeightAt&& weight_at, const NoiseKey& key) {
+  return race_winner(size, id_at, weight_at, key).id;
 }
 
 }  // namespace paceline::math

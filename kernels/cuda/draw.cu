@@ -1,0 +1,266 @@
+// A block a row. Passes over the row: its maximum; the filters' bars in the order of tokens, by radix selection;
+// weights; their sum in 16 lanes in the order of kept tokens; probabilities; the race.
+
+#include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/draw.h"
+#include "kernels/math/race.h"
+#include "kernels/math/token_rules.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / 32;
+constexpr int kDigits = 256;
+constexpr int kLanes = 16;  // of the sum over weights
+constexpr int kListed = 8;  // tokens of a thread at a time, where they are listed in order
+
+struct Shared {
+  union {
+    uint64_t amount[kDigits][32];      // of a digit, one a lane
+    float listed[kThreads * kListed];  // weights of kept tokens, in order
+  };
+  float value[kWarps];
+  int32_t id[kWarps];
+  double score[kWarps];
+  uint64_t word[kWarps];
+  uint64_t ahead, digit;  // of select_key
+  float sum;
+};
+
+/// Over the block; every thread gets it.
+template <class T, class Combine>
+__device__ T over_threads(T x, T (&shared)[kWarps], Combine combine) {
+#pragma unroll
+  for (int width = 16; width >= 1; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = shared[threadIdx.x % 32];
+#pragma unroll
+  for (int width = 16; width >= 1; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
+  return x;
+}
+
+template <class Body>
+__device__ __forceinline__ void each_token(int32_t vocab_size, Body&& body) {
+  for (int32_t id = threadIdx.x; id < vocab_size; id += kThreads) body(id);
+}
+
+struct Top {
+  float value;
+  int32_t id;  // -1: as math::RowMax
+};
+
+__device__ Top find_top(const float* logit, int32_t vocab_size, Shared& shared) {
+  float value = -INFINITY;
+  int32_t id = INT32_MAX, bad = 0;
+  each_token(vocab_size, [&](int32_t i) {
+    bad |= !(logit[i] <= 3.402823466e38f);
+    if (logit[i] > value) value = logit[i], id = i;
+  });
+  const float largest = over_threads(value, shared.value, Larger{});
+  id = over_threads(value == largest ? id : INT32_MAX, shared.id, [](int32_t a, int32_t b) { return a < b ? a : b; });
+  bad = over_threads(bad, shared.id, Most{});
+  return {largest, bad || largest == -INFINITY ? -1 : id};
+}
+
+/// The largest key for which the amounts of the tokens with this key and larger ones reach `need`, which all together
+/// do; need >= 1. amount_of(id, key): 0 for tokens that take no part. Tokens have different keys.
+template <class AmountOf>
+__device__ uint64_t select_key(const float* logit, int32_t vocab_size, uint64_t need, AmountOf&& amount_of,
+                               Shared& shared) {
+  constexpr int kDigitBits = 8, kDigitsOfLane = kDigits / 32;
+  const int lane = threadIdx.x % 32;
+  uint64_t key = 0;
+  if (threadIdx.x == 0) shared.ahead = 0;
+  for (int shift = 64 - kDigitBits; shift >= 0; shift -= kDigitBits) {
+    for (int i = threadIdx.x; i < kDigits * 32; i += kThreads) shared.amount[i / 32][i % 32] = 0;
+    __syncthreads();
+    each_token(vocab_size, [&](int32_t id) {
+      const uint64_t mine = math::order_key(logit[id], id);
+      // the digits before this one are those of the key
+      if (shift < 64 - kDigitBits && mine >> (shift + kDigitBits) != key >> (shift + kDigitBits)) return;
+      const uint64_t amount = amount_of(id, mine);
+      if (amount)
+        atomicAdd(reinterpret_cast<unsigned long long*>(&shared.amount[mine >> shift & (kDigits - 1)][lane]),
+                  static_cast<unsigned long long>(amount));
+    });
+    __syncthreads();
+    uint64_t sum = 0;
+    if (threadIdx.x < kDigits)
+      for (int i = 0; i < 32; ++i) sum += shared.amount[threadIdx.x][(i + threadIdx.x) % 32];
+    __syncthreads();
+    if (threadIdx.x < kDigits) shared.amount[threadIdx.x][0] = sum;
+    __syncthreads();
+    if (threadIdx.x < 32) {  // larger digits come first: lane l has kDigitsOfLane of them, downwards
+      const int first = kDigits - 1 - lane * kDigitsOfLane;
+      uint64_t of_lane = 0;
+      for (int i = 0; i < kDigitsOfLane; ++i) of_lane += shared.amount[first - i][0];
+      uint64_t up_to = of_lane;
+      for (int width = 1; width < 32; width *= 2) {
+        const uint64_t other = __shfl_up_sync(0xffffffffu, up_to, width);
+        if (lane >= width) up_to += other;
+      }
+      uint64_t ahead = shared.ahead + up_to - of_lane;
+      __syncwarp();
+      if (ahead < need && ahead + of_lane >= need) {  // true for one lane
+        int digit = first;
+        while (ahead + shared.amount[digit][0] < need) ahead += shared.amount[digit--][0];
+        shared.ahead = ahead;
+        shared.digit = uint64_t(digit) << shift;
+      }
+    }
+    __syncthreads();
+    key |= shared.digit;
+  }
+  __syncthreads();
+  return key;
+}
+
+/// Sum of the weights of kept tokens in kLanes lanes, lane = place in their list % kLanes, as math::detail::normalise.
+/// kept(id); weights of all ids, complete.
+template <class Kept>
+__device__ float sum_in_lanes(const float* weight, int32_t vocab_size, Kept&& kept, Shared& shared) {
+  constexpr int kTile = kThreads * kListed;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  float sum = 0.0f;    // of lane threadIdx.x
+  int32_t listed = 0;  // before this tile
+  for (int32_t begin = 0; begin < vocab_size; begin += kTile) {
+    const int32_t first = begin + int32_t(threadIdx.x) * kListed;
+    uint32_t mask = 0;
+    for (int i = 0; i < kListed; ++i)
+      if (first + i < vocab_size && kept(first + i)) mask |= 1u << i;
+    int32_t up_to = __popc(mask);
+    for (int width = 1; width < 32; width *= 2) {
+      const int32_t other = __shfl_up_sync(0xffffffffu, up_to, width);
+      if (lane >= width) up_to += other;
+    }
+    if (lane == 31) shared.id[warp] = up_to;
+    __syncthreads();
+    int32_t place = up_to - __popc(mask), count = 0;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < warp) place += shared.id[w];
+      count += shared.id[w];
+    }
+    for (int i = 0; i < kListed; ++i)
+      if (mask >> i & 1) shared.listed[place++] = weight[first + i];
+    __syncthreads();
+    if (threadIdx.x < kLanes)
+      for (int32_t at = (int32_t(threadIdx.x) - listed % kLanes + kLanes) % kLanes; at < count; at += kLanes)
+        sum += shared.listed[at];
+    listed += count;
+    __syncthreads();
+  }
+  if (threadIdx.x < 32)
+    for (int half = kLanes / 2; half >= 1; half /= 2) sum += __shfl_down_sync(0xffffffffu, sum, half);
+  if (threadIdx.x == 0) shared.sum = sum;
+  __syncthreads();
+  return shared.sum;
+}
+
+/// math::race over all tokens; weight_at(id).
+template <class WeightAt>
+__device__ int32_t draw_token(int32_t vocab_size, WeightAt&& weight_at, const math::NoiseKey& key, Shared& shared) {
+  constexpr int kTogether = 4;  // tokens that share noise words
+  const int32_t groups = (vocab_size + kTogether - 1) / kTogether, first = int32_t(threadIdx.x);
+  const int32_t mine = first < groups ? (groups - first + kThreads - 1) / kThreads : 0;
+  const auto id_at = [&](int32_t i) { return (first + i / kTogether * kThreads) * kTogether + i % kTogether; };
+  const math::RaceWinner winner = math::race_winner(
+      mine * kTogether, id_at, [&](int32_t i) { return id_at(i) < vocab_size ? weight_at(id_at(i)) : 0.0f; }, key);
+  const double best = over_threads(winner.score, shared.score, [](double a, double b) { return a > b ? a : b; });
+  const int32_t id = winner.id >= 0 && winner.score == best ? winner.id : INT32_MAX;
+  const int32_t lowest = over_threads(id, shared.id, [](int32_t a, int32_t b) { return a < b ? a : b; });
+  return lowest == INT32_MAX ? -1 : lowest;
+}
+
+/// The distribution of the row, dense, over its weights' place: math::distribution. Complete when it returns.
+__device__ void find_distribution(const float* logit, int32_t vocab_size, const SamplerParams& params, float max_logit,
+                                  float* prob, Shared& shared) {
+  const auto plus = [](uint64_t a, uint64_t b) { return a + b; };
+  const bool has_top_k = params.top_k > 0 && params.top_k < vocab_size;
+  const bool has_filter = params.top_p < 1.0f || params.min_p > 0.0f;
+  uint64_t bar = 0;  // tokens with smaller keys are not kept
+  if (has_top_k) {
+    uint64_t finite = 0;
+    each_token(vocab_size, [&](int32_t id) { finite += logit[id] > -INFINITY; });
+    if (over_threads(finite, shared.word, plus) > uint64_t(params.top_k))
+      bar = select_key(
+          logit, vocab_size, uint64_t(params.top_k),
+          [&](int32_t id, uint64_t) { return uint64_t(logit[id] > -INFINITY); }, shared);
+  }
+  const auto passes = [&](int32_t id) {
+    return (!has_top_k || logit[id] > -INFINITY) && (bar == 0 || math::order_key(logit[id], id) >= bar);
+  };
+  const float inverse = 1.0f / params.temperature;
+  each_token(vocab_size,
+             [&](int32_t id) { prob[id] = passes(id) ? math::weight_of(logit[id], max_logit, inverse) : 0.0f; });
+  if (params.top_p < 1.0f) {
+    uint64_t total = 0;
+    each_token(vocab_size, [&](int32_t id) { total += math::mass_of(prob[id]); });
+    total = over_threads(total, shared.word, plus);
+    const uint64_t end = select_key(
+        logit, vocab_size, math::nucleus_mass(params.top_p, total),
+        [&](int32_t id, uint64_t) { return math::mass_of(prob[id]); }, shared);
+    bar = end > bar ? end : bar;
+  }
+  __syncthreads();
+  const auto kept = [&](int32_t id) { return passes(id) && !(has_filter && prob[id] < params.min_p); };
+  const float sum = sum_in_lanes(prob, vocab_size, kept, shared);
+  each_token(vocab_size, [&](int32_t id) { prob[id] = kept(id) ? prob[id] / sum : 0.0f; });
+  __syncthreads();
+}
+
+__global__ void __launch_bounds__(kThreads)
+    draw_kernel(const float* logits, int64_t stride, int32_t vocab_size, const DrawRow* rows, float* probs,
+                int64_t probs_stride, float* scratch, DrawResult* result) {
+  extern __shared__ __align__(16) char memory[];
+  Shared& shared = *reinterpret_cast<Shared*>(memory);
+  launch_dependents();
+  wait_for_predecessor();
+  const DrawRow& row = rows[blockIdx.x];
+  const float* const logit = logits + row.logits_row * stride;
+  float* const prob =
+      row.probs_row >= 0 ? probs + row.probs_row * probs_stride : scratch + int64_t{blockIdx.x} * vocab_size;
+  const auto finish = [&](DrawResult drawn) {
+    if (threadIdx.x == 0) result[blockIdx.x] = drawn;
+  };
+  const Top top = find_top(logit, vocab_size, shared);
+  if (top.id < 0) return finish({});
+  if (row.params.greedy()) {
+    if (row.probs_row >= 0) each_token(vocab_size, [&](int32_t id) { prob[id] = id == top.id ? 1.0f : 0.0f; });
+    return finish({.token = top.id});
+  }
+  find_distribution(logit, vocab_size, row.params, top.value, prob, shared);
+  const auto prob_at = [&](int32_t id) { return prob[id]; };
+  if (!row.has_draft) return finish({.token = draw_token(vocab_size, prob_at, row.key, shared)});
+
+  const auto draft_prob_at = [&](int32_t id) {
+    return math::draft_prob_of(row.kind, row.draft, row.draft_prob, row.draft_cols, id);
+  };
+  const math::PhiloxWords words = math::noise_words(row.accept_key, 0);
+  const float target_prob = row.draft >= 0 && row.draft < vocab_size ? prob[row.draft] : 0.0f;
+  if (math::accepts_draft(math::uniform64(words.word[0], words.word[1]), target_prob, draft_prob_at(row.draft)))
+    return finish({.is_kept = true});
+  const auto residual_at = [&](int32_t id) { return math::residual_prob(prob[id], draft_prob_at(id)); };
+  int32_t token = draw_token(vocab_size, residual_at, row.key, shared);
+  // an empty residual means that both distributions are the same up to rounding
+  if (token < 0) token = draw_token(vocab_size, prob_at, row.key, shared);
+  finish({.token = token});
+}
+
+}  // namespace
+
+void prepare_draw() {
+  check(cudaFuncSetAttribute(draw_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))),
+        "cudaFuncSetAttribute");
+}
+
+void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const MatView& probs, float* scratch,
+          DrawResult* result, cudaStream_t stream) {
+  launch(draw_kernel, dim3(unsigned(row.size())), dim3(kThreads), sizeof(Shared), stream,
+         static_cast<const float*>(logits.f32_row(0)), logits.stride, vocab_size, row.data(), probs.f32_row(0),
+         probs.stride, scratch, result);
+}
+
+}  // namespace paceline::cuda

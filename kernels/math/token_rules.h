@@ -1,0 +1,69 @@
+#pragma once
+// The formulas on single tokens that sampling and verification are made of, for host and device alike.
+// distribution.h, race.h and accept.h put them together on the host, kernels/cuda/draw.cu on a GPU.
+
+#include <bit>
+#include <cstdint>
+
+#include "kernels/math/elementary.h"
+#include "kernels/math/host_device.h"
+#include "kernels/sampling_types.h"
+
+namespace paceline::math {
+
+/// Larger key = earlier in the order of tokens: the logit's bits made monotone, then the index inverted.
+PACELINE_HD constexpr uint64_t order_key(float logit, int32_t index) {
+  const uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0f);  // -0 and +0 tie
+  const uint32_t monotone = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  return uint64_t{monotone} << 32 | uint32_t(~index);
+}
+
+PACELINE_HD constexpr int32_t key_index(uint64_t key) { return int32_t(~uint32_t(key)); }
+
+/// Weights of logits relative to the largest one; below e^-80 they are 0: no noise value lets such a token win, and
+/// subnormal results are slow.
+template <class V>
+PACELINE_MATH V weight_of(V logit, V max_logit, V inverse_temperature) {
+  const V scaled = (logit - max_logit) * inverse_temperature;
+  const V weight = exp_of(max_or_second(scaled, V(-80.0f)));
+  return select_less(V(-80.0f), scaled, weight, V(0.0f));
+}
+PACELINE_MATH double weight_of(double logit, double max_logit, double inverse_temperature) {
+  const double scaled = (logit - max_logit) * inverse_temperature;
+  return scaled > -80.0 ? exp(scaled) : 0.0;
+}
+
+/// A weight in units of 2^-40: sums of masses have no order.
+template <class Real>
+PACELINE_MATH uint64_t mass_of(Real weight) {
+  return uint64_t(weight * Real(1099511627776.0));
+}
+/// What the nucleus must hold of all mass.
+PACELINE_MATH uint64_t nucleus_mass(float top_p, uint64_t total) {
+  const uint64_t need = uint64_t(double(top_p) * double(total));
+  return need < 1 ? 1 : need > total ? total : need;
+}
+
+/// Probability of `id` under what a draft was drawn from. A draft that came without a distribution counts as certain:
+/// it is kept with probability target_prob, and the residual is the target's distribution without it.
+/// prob: dense: [cols]; ids at and beyond cols have 0.
+template <class Real>
+PACELINE_MATH Real draft_prob_of(DraftProbKind kind, int32_t draft, const Real* prob, int32_t cols, int32_t id) {
+  if (kind != DraftProbKind::dense) return id == draft ? Real(1) : Real(0);
+  return id >= 0 && id < cols ? prob[id] : Real(0);
+}
+
+/// Whether a draft is kept (Leviathan et al. 2023, algorithm 1). u in 64 bits: a 32-bit uniform can be 0 after rounding
+/// and would accept anything.
+template <class Real>
+PACELINE_MATH bool accepts_draft(double u, Real target_prob, Real draft_prob) {
+  return draft_prob > Real(0) && u * double(draft_prob) <= double(target_prob);
+}
+
+/// What the token in place of a refused draft is drawn from, not normalised.
+template <class Real>
+PACELINE_MATH Real residual_prob(Real target_prob, Real draft_prob) {
+  return target_prob > draft_prob ? target_prob - draft_prob : Real(0);
+}
+
+}  // namespace paceline::math
