@@ -55,9 +55,7 @@ class Transformer final : public Model {
   }
   void wait(Ticket ticket) override { team_.wait_deciding(ticket.job); }
 
-  CommStats comm_stats() override {
-    return paceline::comm_stats(team_.rank(team_.deciding_rank()));
-  }
+  CommStats comm_stats() override { return paceline::comm_stats(team_.rank(team_.deciding_rank())); }
 
   Logits logits() const override { return ranks_[size_t(team_.deciding_rank())]->logits(); }
   SeqState& state() override { return ranks_[size_t(team_.deciding_rank())]->state(); }
