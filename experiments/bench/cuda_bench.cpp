@@ -1,0 +1,211 @@
+// Speed of the CUDA ops beside what the device can do at all (a plain read of its memory, its matrix units) and beside
+// cuBLASLt, in one run. Shapes of Llama-3-8B on cuda:0.
+//
+//   cuda_bench --benchmark_filter='Gemm|Attention|Norm|Draw'
+//
+// Counters: of_read: bytes / time over the measured read. cublas: cuBLASLt's time over ours, the same product in turn
+// (more than 1: ours is faster; ours makes its operand from float32 rows within the time).
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "experiments/bench/cublas_product.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/probe.h"
+#include "kernels/cuda/stream.h"
+
+namespace paceline {
+namespace {
+
+constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes of weights that are gone through in turn
+
+Backend& backend() {
+  static const std::unique_ptr<Backend> made = make_backend("cuda:0", {});
+  return *made;
+}
+CUstream_st* stream() { return cuda_stream(backend()).stream; }
+
+double read_rate() {
+  static const double rate = measure_cuda_memory(0).read_bytes_s;
+  return rate;
+}
+
+/// Seconds of the device for `calls` of `call`.
+double device_seconds(int calls, const std::function<void()>& call) {
+  cuda::TimedEvent begin, end;
+  begin.record(stream());
+  for (int i = 0; i < calls; ++i) call();
+  end.record(stream());
+  cuda::check(cudaEventSynchronize(end.event), "cudaEventSynchronize");
+  float ms = 0.0f;
+  cuda::check(cudaEventElapsedTime(&ms, begin.event, end.event), "cudaEventElapsedTime");
+  return ms * 1e-3;
+}
+
+/// Runs the state's iterations, each some calls long; returns seconds a call.
+double time_calls(benchmark::State& state, const std::function<void()>& call) {
+  constexpr int kCalls = 16;
+  device_seconds(kCalls, call);
+  double total = 0.0;
+  int64_t rounds = 0;
+  for (auto _ : state) {
+    const double seconds = device_seconds(kCalls, call) / kCalls;
+    state.SetIterationTime(seconds);
+    total += seconds;
+    ++rounds;
+  }
+  return total / double(rounds);
+}
+
+/// Device memory of this run, zeros.
+MatView rows(int m, int cols, const char* purpose) {
+  static std::map<std::tuple<int, int, std::string>, float*> kept;
+  float*& data = kept[{m, cols, purpose}];
+  if (!data) data = static_cast<float*>(backend().alloc(size_t(m) * size_t(cols) * sizeof(float)));
+  return f32_view(data, m, cols);
+}
+
+struct Shape {
+  const char* name;
+  int n, k;
+  bool glu;
+};
+constexpr Shape kShapes[] = {{"qkv", 6144, 4096, false},
+                             {"o", 4096, 4096, false},
+                             {"gate_up", 28672, 4096, true},
+                             {"down", 4096, 14336, false},
+                             {"head", 128256, 4096, false}};
+
+const std::vector<Weight>& weights(const Shape& shape) {
+  static std::map<std::string, std::vector<Weight>> kept;
+  std::vector<Weight>& all = kept[shape.name];
+  if (!all.empty()) return all;
+  const std::vector<uint16_t> values(size_t(shape.n) * size_t(shape.k), 0x3c00);  // 0.0078 in bfloat16
+  const HostWeight whole{values.data(), DType::bf16, shape.n, shape.k, shape.k};
+  HostWeight half = whole;
+  half.rows /= 2;
+  const HostWeight parts[] = {half, half};
+  const size_t bytes = values.size() * sizeof(values[0]);
+  for (size_t i = 0; i < 1 + kMoreThanCaches / bytes; ++i)
+    all.push_back(shape.glu ? backend().pack(parts, {.pair_panels = true}) : backend().pack({&whole, 1}, {}));
+  return all;
+}
+
+void gemm(benchmark::State& state, const Shape& shape, int m) {
+  const std::vector<Weight>& w = weights(shape);
+  const MatView x = rows(m, shape.k, "x"), y = rows(m, shape.glu ? shape.n / 2 : shape.n, "y");
+  size_t calls = 0;
+  const double seconds =
+      time_calls(state, [&] { backend().gemm({.x = x, .w = w[calls++ % w.size()].get(), .y = y, .glu = shape.glu}); });
+  const double bytes = double(w[0]->bytes), flops = 2.0 * m * shape.n * shape.k;
+  state.counters["GB/s"] = bytes / seconds * 1e-9;
+  state.counters["of_read"] = bytes / seconds / read_rate();
+  state.counters["TFLOP/s"] = flops / seconds * 1e-12;
+
+  CublasProduct yardstick(m, shape.n, shape.k, stream());
+  std::vector<cuda::DeviceMemory> plain;
+  const size_t plain_bytes = size_t(shape.n) * size_t(shape.k) * 2;
+  for (size_t i = 0; i < w.size(); ++i) plain.emplace_back(plain_bytes, stream());
+  size_t at = 0;
+  const auto other = [&] { yardstick.run(plain[at++ % plain.size()].as<void>()); };
+  device_seconds(8, other);
+  state.counters["cublas"] = device_seconds(64, other) / 64 / seconds;
+}
+
+void attention(benchmark::State& state, int num_seqs, int context, int q_len) {
+  constexpr int kHeads = 32, kKvHeads = 8, kDim = 128, kBlock = 16;
+  const int blocks_each = (context + q_len + kBlock - 1) / kBlock;
+  KvView kv{.dtype = DType::bf16, .block_size = kBlock, .num_kv_heads = kKvHeads, .k_dim = kDim, .v_dim = kDim};
+  kv.v = &kv;
+  const size_t bytes = kv_block_bytes(kv) / 2 * size_t(blocks_each) * size_t(num_seqs);
+  const size_t layers = 1 + kMoreThanCaches / (2 * bytes);
+  std::vector<KvView> pages(layers, kv);
+  for (KvView& layer : pages) layer.k = backend().alloc(bytes), layer.v = backend().alloc(bytes);
+  std::vector<SeqSpan> seqs;
+  std::vector<int32_t> kv_len, block;
+  for (int s = 0; s < num_seqs; ++s) {
+    seqs.push_back({.first_row = s * q_len, .num_rows = q_len, .block_begin = int32_t(block.size())});
+    for (int b = 0; b < blocks_each; ++b) block.push_back(s * blocks_each + b);
+    for (int r = 0; r < q_len; ++r) kv_len.push_back(context + r + 1);
+  }
+  const MatView q = rows(num_seqs * q_len, kHeads * kDim, "q"), out = rows(num_seqs * q_len, kHeads * kDim, "out");
+  size_t calls = 0;
+  const double seconds = time_calls(state, [&] {
+    backend().attention({.q = q,
+                         .out = out,
+                         .num_heads = kHeads,
+                         .scale = 0.088f,
+                         .seqs = seqs,
+                         .kv_len = kv_len,
+                         .block = block,
+                         .kv = pages[calls++ % layers]});
+  });
+  const double read = 2.0 * double(num_seqs) * (context + q_len) * kKvHeads * kDim * 2.0;
+  state.counters["GB/s"] = read / seconds * 1e-9;
+  state.counters["of_read"] = read / seconds / read_rate();
+  state.counters["TFLOP/s"] = 4.0 * num_seqs * q_len * (context + 0.5 * q_len) * kHeads * kDim / seconds * 1e-12;
+  for (const KvView& layer : pages) backend().free(layer.k), backend().free(layer.v);
+}
+
+void norm(benchmark::State& state, int m) {
+  constexpr int kCols = 4096;
+  const MatView x = rows(m, kCols, "x"), out = rows(m, kCols, "out"), weight = rows(1, kCols, "weight");
+  time_calls(state, [&] { backend().norm({.residual = x, .weight = weight.f32_row(0), .out = out}); });
+}
+
+void draw(benchmark::State& state, int m, const SamplerParams& params) {
+  constexpr int kVocab = 128256;
+  const MatView logits = rows(m, kVocab, "logits");
+  std::vector<SampleRow> wanted;
+  for (int row = 0; row < m; ++row) wanted.push_back({.logits_row = row, .params = params, .origin = row});
+  std::vector<int32_t> token(size_t(m), 0);
+  time_calls(state,
+             [&] { backend().sample({.logits = logits, .vocab_size = kVocab, .rows = wanted, .token = token}); });
+}
+
+void register_all() {
+  const auto add = [](const std::string& name, auto... args) {
+    benchmark::RegisterBenchmark(name.c_str(), args...)->UseManualTime()->Unit(benchmark::kMicrosecond);
+  };
+  for (const Shape& shape : kShapes)
+    for (const int m : {1, 6, 8, 16, 17, 32, 64, 128, 512, 2048})
+      add("Gemm/" + std::string(shape.name) + "/" + std::to_string(m), gemm, shape, m);
+  for (const auto& [name, seqs, context, q_len] : {std::tuple{"decode", 1, 1024, 1},
+                                                   {"decode", 16, 4096, 1},
+                                                   {"decode", 64, 4096, 1},
+                                                   {"decode", 16, 16384, 1},
+                                                   {"verify", 1, 1024, 6},
+                                                   {"verify", 16, 4096, 6},
+                                                   {"verify", 16, 4096, 8},
+                                                   {"prefill", 1, 0, 2048}})
+    add("Attention/" + std::string(name) + "/" + std::to_string(seqs) + "x" + std::to_string(context) + "+" +
+            std::to_string(q_len),
+        attention, seqs, context, q_len);
+  for (const int m : {1, 6, 64, 2048}) add("Norm/" + std::to_string(m), norm, m);
+  for (const int m : {1, 8, 64}) {
+    add("Draw/greedy/" + std::to_string(m), draw, m, SamplerParams{});
+    add("Draw/temperature/" + std::to_string(m), draw, m, SamplerParams{.temperature = 0.8f});
+    add("Draw/top_k_top_p/" + std::to_string(m), draw, m,
+        SamplerParams{.temperature = 0.8f, .top_k = 50, .top_p = 0.95f});
+  }
+}
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) {
+  try {
+    benchmark::Initialize(&argc, argv);
+    paceline::register_all();
+    benchmark::RunSpecifiedBenchmarks();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cuda_bench: %s\n", error.what());
+    return 1;
+  }
+}
