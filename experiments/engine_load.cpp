@@ -70,6 +70,12 @@ TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentCon
           .order = ranks == RankSet::deciding ? StreamOrder::at_once : StreamOrder::in_order};
 }
 
+/// As sampling asks, forced acceptance aside.
+VerifyRule verify_rule(const ExperimentConfig& config) {
+  const bool greedy = config.sampling.temperature <= 1e-5;
+  return greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, greedy);
+}
+
 }  // namespace
 
 ModelSource target_source(const ExperimentConfig& config) {
@@ -162,6 +168,10 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
         workspace_bytes(*plan.draft,
                         transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
                         draft_tp);
+    if (draft_sampling(verify_rule(config)) == DraftSampling::own_noise)
+      memory.workspace_bytes += draft_probs_bytes({.max_num_seqs = plan.max_num_seqs,
+                                                   .max_draft_len = limits.max_draft_len,
+                                                   .target_vocab_size = plan.target.vocab_size});
   }
   if (!scheduler.max_model_len) {  // auto: the model's, cut to what the KV cache holds
     memory.max_model_len = block_size;
@@ -246,8 +256,7 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   if (!is_static)
     options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
 
-  const bool greedy = cell.sampling.temperature <= 1e-5;
-  VerifyRule rule = greedy ? VerifyRule::greedy : parse_rule(cell.speculation.rule, greedy);
+  VerifyRule rule = verify_rule(cell);
   if (cell.speculation.forced_acceptance_length) rule = VerifyRule::forced;
   ProposerSetup setup;
   setup.ngram = {.min_n = cell.speculation.ngram.min,

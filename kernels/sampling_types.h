@@ -29,6 +29,7 @@ struct SampleRow {
   NoisePurpose purpose = NoisePurpose::target;
   int32_t origin = 0;
   int32_t offset = 0;
+  int32_t probs_row = -1;  // of SampleArgs::probs; -1: as many as this row has before it
 };
 
 struct SampleArgs {
@@ -36,8 +37,11 @@ struct SampleArgs {
   int32_t vocab_size = 0;  // columns at and beyond it are padding and never drawn
   std::span<const SampleRow> rows;
   std::span<int32_t> token;  // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
-  MatView probs;  // [rows.size(), vocab_size] f32 out: the very distribution drawn from (one-hot when greedy;
-                  // unspecified where token is -1); data null: not wanted
+  MatView probs;  // [.., vocab_size] f32 out, a row for each of `rows`: the very distribution drawn from (one-hot when
+                  // greedy; unspecified where token is -1); data null: not wanted
+
+  /// Of the distribution of rows[index].
+  int32_t probs_row(size_t index) const { return rows[index].probs_row < 0 ? int32_t(index) : rows[index].probs_row; }
 };
 
 enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced };

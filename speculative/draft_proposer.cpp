@@ -12,10 +12,20 @@ constexpr int kFirstPassRows = 8;
 
 }  // namespace
 
+size_t draft_probs_bytes(const DraftOptions& options) {
+  return size_t(options.max_draft_len) * size_t(options.max_num_seqs) * size_t(options.target_vocab_size) *
+         sizeof(float);
+}
+
 DraftProposer::DraftProposer(Model& model, const DraftOptions& options)
     : model_(model), options_(options), pool_(options.pool) {
   const size_t drafts = size_t(options.max_num_seqs) * size_t(options.max_draft_len);
   drafted_.resize(drafts);
+  if (options.sampling == DraftSampling::own_noise)
+    model_.wait(model_.post([this](Rank& rank) {
+      backend_ = rank.backend.get();
+      probs_ = static_cast<float*>(backend_->alloc(draft_probs_bytes(options_)));
+    }));
   PACELINE_CHECK(options.max_num_rows >= options.max_num_seqs, "{} rows for {} sequences", options.max_num_rows,
                  options.max_num_seqs);
 }
@@ -49,8 +59,10 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     if (!seq.seq->params.sampler.greedy()) {
       if (options_.sampling == DraftSampling::shared_noise) proposal.probs.kind = DraftProbKind::shared_noise;
       if (options_.sampling == DraftSampling::own_noise) {
-        proposal.probs = {DraftProbKind::dense, f32_view(probs_at(i, 0), seq.draft_len, options_.target_vocab_size,
-                                                         int64_t{options_.max_num_seqs} * options_.target_vocab_size)};
+        proposal.probs = {
+            DraftProbKind::dense,
+            f32_view(probs_ + int64_t{probs_row(seq.seq->slot, 0)} * options_.target_vocab_size, seq.draft_len,
+                     options_.target_vocab_size, int64_t{options_.max_num_seqs} * options_.target_vocab_size)};
       }
     }
     // The last draft was sampled, not fed.
@@ -202,28 +214,19 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
   const uint64_t step = next_step_ - 1;
   last_ = model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
     const Logits logits = model_.logits();
-    const bool want_probs = options_.sampling == DraftSampling::own_noise;
-    if (want_probs && !probs_) {
-      backend_ = rank.backend.get();
-      const size_t rows = size_t(options_.max_draft_len) * size_t(options_.max_num_seqs);
-      probs_ = static_cast<float*>(backend_->alloc(rows * size_t(options_.target_vocab_size) * sizeof(float)));
-    }
     const WorkScope work(rank, WorkKind::draft);
     std::vector<SampleRow> rows(wanted.size());
     std::vector<int32_t> token(wanted.size());
-    std::transform(wanted.begin(), wanted.end(), rows.begin(), [](const Wanted& one) { return one.row; });
-    for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {  // neighbours together: rows of probs_
-      for (end = begin + 1; end < wanted.size() && wanted[end].at == wanted[end - 1].at + 1;) ++end;
-      MatView probs{};
-      if (want_probs)
-        probs = f32_view(probs_at(wanted[begin].at, index), int32_t(end - begin), options_.vocab_size,
-                         options_.target_vocab_size);
-      rank.backend->sample({.logits = logits.rows,
-                            .vocab_size = options_.vocab_size,
-                            .rows = std::span(rows).subspan(begin, end - begin),
-                            .token = std::span(token).subspan(begin, end - begin),
-                            .probs = probs});
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      rows[i] = wanted[i].row;
+      rows[i].probs_row = probs_row(wanted[i].slot, index);
     }
+    MatView probs{};
+    if (probs_)
+      probs = f32_view(probs_, options_.max_draft_len * options_.max_num_seqs, options_.vocab_size,
+                       options_.target_vocab_size);
+    rank.backend->sample(
+        {.logits = logits.rows, .vocab_size = options_.vocab_size, .rows = rows, .token = token, .probs = probs});
     for (size_t i = 0; i < wanted.size(); ++i) {
       const Wanted& one = wanted[i];
       drafted_[one.at * size_t(options_.max_draft_len) + size_t(index)] = token[i];

@@ -26,6 +26,9 @@ struct DraftOptions {
   int target_vocab_size = 0;  // columns of the probabilities handed to the verifier
 };
 
+/// What own_noise takes on the rank that samples.
+size_t draft_probs_bytes(const DraftOptions& options);
+
 class DraftProposer final : public Proposer {
  public:
   /// The model outlives the proposer and is used by nobody else meanwhile.
@@ -62,17 +65,16 @@ class DraftProposer final : public Proposer {
   void feed(Batch& batch, Active& active, int end) const;
   void sample(const std::vector<Active>& active, int index, const std::vector<int>& known_rows);
   std::shared_ptr<Batch> new_batch();
-  /// Row of the distribution of draft `index` of active sequence `at`.
-  float* probs_at(size_t at, int index) const {
-    return probs_ + (size_t(index) * size_t(options_.max_num_seqs) + at) * size_t(options_.target_vocab_size);
-  }
+  /// Row of probs_ with the distribution of draft `index` of the sequence in `slot`. By slot, since verdicts on other
+  /// micro-batches may be on their way while these are drafted.
+  int32_t probs_row(int32_t slot, int index) const { return index * options_.max_num_seqs + slot; }
 
   Model& model_;
   const DraftOptions options_;
   BlockPool pool_;
   std::unordered_map<SeqId, Fed> fed_;
   Backend* backend_ = nullptr;    // of the rank that samples
-  float* probs_ = nullptr;        // [max_draft_len, max_num_seqs, target_vocab] in its memory, once wanted: own_noise
+  float* probs_ = nullptr;        // [max_draft_len, max_num_seqs, target_vocab] in its memory, with own_noise
   std::vector<int32_t> drafted_;  // [max_num_seqs, max_draft_len]
   uint64_t next_step_ = 1;
   Ticket last_;

@@ -37,7 +37,7 @@ void cpu_sample(const SampleArgs& args, ThreadPool& pool) {
         math::sample_token({logit, args.vocab_size, row.params}, {row.params.seed, row.purpose, row.origin, row.offset},
                            scratch[size_t(worker)], chance);
     args.token[size_t(r)] = sampled.token;
-    if (want_probs) write_dense(sampled.handed_on, args.probs.f32_row(r), args.vocab_size);
+    if (want_probs) write_dense(sampled.handed_on, args.probs.f32_row(args.probs_row(size_t(r))), args.vocab_size);
   };
   const int64_t num_rows = int64_t(args.rows.size());
   const int64_t min_rows = std::max<int64_t>(1, kMinLogitsToShare / std::max(args.vocab_size, 1));

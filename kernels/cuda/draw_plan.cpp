@@ -47,7 +47,7 @@ std::vector<DrawRow> draws_of(const SampleArgs& args) {
   draws.reserve(args.rows.size());
   for (const SampleRow& row : args.rows)
     draws.push_back({.logits_row = row.logits_row,
-                     .probs_row = args.probs.data ? int32_t(draws.size()) : -1,
+                     .probs_row = args.probs.data ? args.probs_row(draws.size()) : -1,
                      .params = row.params,
                      .key = {row.params.seed, row.purpose, row.origin, row.offset}});
   return draws;

@@ -108,6 +108,7 @@ class RejectionTest : public ::testing::Test {
 TEST_F(RejectionTest, SameSeedSameTokensWhateverElseIsInTheBatch) {
   EngineRig rig(workload_.rig_options(1, 1));
   EngineRig two_ranks(workload_.rig_options(2, 1));
+  EngineRig two_stages(workload_.rig_options(1, 2));
   std::vector<size_t> order;
   for (size_t i = 0; i < requests_.size(); ++i) order.push_back(i);
   const std::vector<size_t> backwards(order.rbegin(), order.rend());
@@ -125,6 +126,8 @@ TEST_F(RejectionTest, SameSeedSameTokensWhateverElseIsInTheBatch) {
     EngineSetup split = together;
     split.draft_placement = DraftPlacement::last_stage;
     EXPECT_EQ(tokens(two_ranks, split, order), expected);
+    // two micro-batches: drafts of one are made while the other's wait for their verdicts
+    EXPECT_EQ(tokens(two_stages, together, order), expected);
     int64_t num_tokens = 0, num_plain = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_LE(int(expected[i].size()), requests_[i].params.max_tokens);
