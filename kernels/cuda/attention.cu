@@ -194,8 +194,9 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
 
 /// A chunk's sum of weights, and how it is added.
 struct MergeStep {
-  Rescale rescale;
-  float sum;
+  float left, part, sum;
+
+  __device__ Rescale rescale() const { return {left, part}; }
 };
 
 /// A row and head: its chunks' parts are added from left to right.
@@ -230,7 +231,10 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
       }
       largest = Larger{}(largest, before);
       const float up = __shfl_up_sync(0xffffffffu, largest, 1);
-      if (c < count) step[c] = {Rescale::of(lane == 0 ? before : up, mine, largest), sum};
+      if (c < count) {
+        const Rescale rescale = Rescale::of(lane == 0 ? before : up, mine, largest);
+        step[c] = {rescale.left, rescale.part, sum};
+      }
       before = __shfl_sync(0xffffffffu, largest, 31);
     }
   }
@@ -239,8 +243,8 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
   for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) {
     float sum = 0.0f, o = 0.0f;
     const auto add = [&](int c, float part) {
-      sum = step[c].rescale.add(sum, step[c].sum);
-      o = step[c].rescale.add(o, part);
+      sum = step[c].rescale().add(sum, step[c].sum);
+      o = step[c].rescale().add(o, part);
     };
 #pragma unroll
     for (int c = 0; c < kMergeAhead; ++c)

@@ -30,8 +30,8 @@ struct AttentionPlan {
   const int32_t* block = nullptr;
   int32_t num_blocks = 0;  // of all sequences
   int32_t num_tiles = 0;
-  int32_t num_chunks = 0;       // of the longest row
-  int32_t first_row = 0;        // of those that the tiles cover
+  int32_t num_chunks = 0;  // of the longest row
+  int32_t first_row = 0;   // of those that the tiles cover
   int32_t num_rows = 0;
   bool whole = false;      // a block takes all chunks of its lines
   bool keys_stay = false;  // keys before a tile's first row are complete even before wait_for_predecessor()

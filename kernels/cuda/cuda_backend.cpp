@@ -284,7 +284,7 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
     fail(ExitCode::device, "device cuda:{}: rows of {} values; norm takes at most {}", device_, args.residual.cols,
          cuda::kMaxNormCols);
   cuda::norm(args, operand, stream());
-  keys_stay_ = true;
+  keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
 }
 
 void CudaBackend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {

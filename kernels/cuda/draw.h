@@ -40,7 +40,7 @@ void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn);
 
 /// Once for the current device, before its first draw.
 void prepare_draw();
-/// Rows whose weights a draw keeps; others (greedy ones without `probs`) need no room.
+/// Whether a draw needs room for the row's weights: greedy rows have none, and rows with `probs` keep them there.
 inline bool needs_scratch(const DrawRow& row) { return !row.params.greedy() && row.probs_row < 0; }
 /// row: staged; a row without `probs` that needs_scratch() takes row i of scratch, [rows][vocab_size]. result: [rows].
 void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const MatView& probs, float* scratch,
