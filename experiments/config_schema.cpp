@@ -18,6 +18,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"k", "speculation.num_speculative_tokens"},
     {"num_speculative_tokens", "speculation.num_speculative_tokens"},
     {"concurrency", "load.concurrency"},
+    {"gpu_memory_utilization", "engine.kv_cache.memory_fraction"},
 };
 
 std::string join_path(std::string_view prefix, std::string_view name) {

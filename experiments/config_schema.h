@@ -62,8 +62,8 @@ const std::vector<KeySpec>& config_keys();
 
 /// The row of a full path, or null.
 const KeySpec* find_key(std::string_view path);
-/// The row meant by a full path or an alias (tp, pp, proposer, k, num_speculative_tokens, concurrency), '-' read as
-/// '_'; or null.
+/// The row meant by a full path or an alias (tp, pp, proposer, k, num_speculative_tokens, concurrency,
+/// gpu_memory_utilization), '-' read as '_'; or null.
 const KeySpec* find_key_or_alias(std::string_view name);
 /// Full paths and aliases, for hints.
 std::vector<std::string> key_names_for_hints();

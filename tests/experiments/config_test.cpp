@@ -154,6 +154,13 @@ TEST(Config, MessagesCarryFileLineAndCaret) {
   EXPECT_THROW(load_config(files.folder()), Error);
 }
 
+TEST(Config, WordsOfOtherEnginesAreAliases) {
+  const ConfigFiles files;
+  const LoadedConfig loaded = files.load("{}", {.set = {"gpu-memory-utilization=0.75", "num-speculative-tokens=3"}});
+  EXPECT_EQ(loaded.config.engine.kv_cache.memory_fraction, 0.75);
+  EXPECT_EQ(loaded.config.speculation.num_speculative_tokens, 3);
+}
+
 TEST(Config, MistakesOnTheCommandLine) {
   const ConfigFiles files;
   const std::string text = "{\"profiles\": {\"quick\": {}}, \"sweep\": {\"axes\": {\"tp\": [1, 2]}}}";
