@@ -26,8 +26,8 @@ CpuRates measure_cpu(ThreadPool& pool, std::span<const ceilings::Region> regions
 std::vector<ceilings::Region> packed_regions(const ShardWeights& weights);
 
 /// Operations per second of the backend's own GEMM: y = x · Wᵀ, all [size, size], bfloat16 weights of random values,
-/// the rounding of x included; the best of a few. size: a multiple of 1024. Takes up to 13 · size² bytes of the device and
-/// 6144 · size of the host. Throws Error(device).
+/// the rounding of x included; the best of a few. size: a multiple of 1024. Takes up to 13 · size² bytes of the device
+/// and 6144 · size of the host. Throws Error(device).
 double measure_matrix_rate(Backend& backend, int32_t size);
 
 }  // namespace paceline

@@ -2,37 +2,20 @@
 
 #include <algorithm>
 
-#include "engine/engine.h"
 #include "engine/model/inflated_checkpoint.h"
 #include "engine/model/save_checkpoint.h"
+#include "greedy_text.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "model_rig.h"
-#include "speculative/chain_verifier.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/shape_file.h"
 
 namespace paceline {
 namespace {
 
+using test::greedy;
 using test::ModelRig;
 using test::ModelRigOptions;
 using test::read_json;
-
-std::vector<int32_t> greedy(ModelRig& rig, const std::vector<int32_t>& prompt, int count) {
-  Engine engine(
-      {.scheduler = {.max_num_seqs = 1, .max_num_batched_tokens = 512, .max_model_len = rig.spec().max_position},
-       .pool = {.num_blocks = rig.num_blocks(), .block_size = rig.block_size()}},
-      rig.model(), nullptr, std::make_unique<ChainVerifier>(VerifierOptions{}));
-  SamplingParams params;
-  params.max_tokens = count;
-  params.ignore_eos = true;
-  engine.submit(prompt, params);
-  std::vector<int32_t> text;
-  while (!engine.idle()) {
-    for (const Emitted& emitted : engine.step()) text.insert(text.end(), emitted.token.begin(), emitted.token.end());
-  }
-  return text;
-}
 
 /// A folder with `parent` inflated; a checkpoint of its own from then on.
 class InflatedFolder {
