@@ -13,11 +13,11 @@
 
 #include <benchmark/benchmark.h>
 
-#include "experiments/bench/cublas_product.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/probe.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/yardstick/cublas_product.h"
+#include "kernels/cuda/yardstick/device_timer.h"
 
 namespace paceline {
 namespace {
@@ -35,26 +35,14 @@ double read_rate() {
   return rate;
 }
 
-/// Seconds of the device for `calls` of `call`.
-double device_seconds(int calls, const std::function<void()>& call) {
-  cuda::TimedEvent begin, end;
-  begin.record(stream());
-  for (int i = 0; i < calls; ++i) call();
-  end.record(stream());
-  cuda::check(cudaEventSynchronize(end.event), "cudaEventSynchronize");
-  float ms = 0.0f;
-  cuda::check(cudaEventElapsedTime(&ms, begin.event, end.event), "cudaEventElapsedTime");
-  return ms * 1e-3;
-}
-
 /// Runs the state's iterations, each some calls long; returns seconds a call.
 double time_calls(benchmark::State& state, const std::function<void()>& call) {
   constexpr int kCalls = 16;
-  device_seconds(kCalls, call);
+  device_seconds(stream(), kCalls, call);
   double total = 0.0;
   int64_t rounds = 0;
   for (auto _ : state) {
-    const double seconds = device_seconds(kCalls, call) / kCalls;
+    const double seconds = device_seconds(stream(), kCalls, call) / kCalls;
     state.SetIterationTime(seconds);
     total += seconds;
     ++rounds;
@@ -108,13 +96,14 @@ void gemm(benchmark::State& state, const Shape& shape, int m) {
   state.counters["TFLOP/s"] = flops / seconds * 1e-12;
 
   CublasProduct yardstick(m, shape.n, shape.k, stream());
-  std::vector<cuda::DeviceMemory> plain;
+  std::vector<void*> plain;
   const size_t plain_bytes = size_t(shape.n) * size_t(shape.k) * 2;
-  for (size_t i = 0; i < w.size(); ++i) plain.emplace_back(plain_bytes, stream());
+  for (size_t i = 0; i < w.size(); ++i) plain.push_back(backend().alloc(plain_bytes));
   size_t at = 0;
-  const auto other = [&] { yardstick.run(plain[at++ % plain.size()].as<void>()); };
-  device_seconds(8, other);
-  state.counters["cublas"] = device_seconds(64, other) / 64 / seconds;
+  const auto other = [&] { yardstick.run(plain[at++ % plain.size()]); };
+  device_seconds(stream(), 8, other);
+  state.counters["cublas"] = device_seconds(stream(), 64, other) / 64 / seconds;
+  for (void* data : plain) backend().free(data);
 }
 
 void attention(benchmark::State& state, int num_seqs, int context, int q_len) {

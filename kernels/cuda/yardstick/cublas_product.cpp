@@ -1,9 +1,10 @@
-#include "experiments/bench/cublas_product.h"
+#include "kernels/cuda/yardstick/cublas_product.h"
 
 #include <array>
 #include <cublasLt.h>
 
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/yardstick/device_timer.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -72,17 +73,12 @@ CublasProduct::CublasProduct(int m, int n, int k, CUstream_st* stream) : plan_(s
   if (found == 0) fail(ExitCode::device, "device cuda: cublasLt has no way to multiply {} x {} x {}", m, n, k);
 
   const cuda::DeviceMemory weights(size_t(n) * size_t(k) * 2, stream);
-  const cuda::TimedEvent begin, end;
-  float best = 0.0f;
+  double best = 0.0;
   for (int i = 0; i < found; ++i) {
-    plan.run(weights.as<void>(), guess[size_t(i)].algo);  // warm
-    cuda::check(cudaEventRecord(begin.event, stream), "cudaEventRecord");
-    for (int round = 0; round < kRounds; ++round) plan.run(weights.as<void>(), guess[size_t(i)].algo);
-    cuda::check(cudaEventRecord(end.event, stream), "cudaEventRecord");
-    cuda::check(cudaEventSynchronize(end.event), "cudaEventSynchronize");
-    float ms = 0.0f;
-    cuda::check(cudaEventElapsedTime(&ms, begin.event, end.event), "cudaEventElapsedTime");
-    if (i == 0 || ms < best) best = ms, plan.algorithm = guess[size_t(i)].algo;
+    const auto run = [&] { plan.run(weights.as<void>(), guess[size_t(i)].algo); };
+    run();  // warm
+    const double seconds = device_seconds(stream, kRounds, run);
+    if (i == 0 || seconds < best) best = seconds, plan.algorithm = guess[size_t(i)].algo;
   }
 }
 
