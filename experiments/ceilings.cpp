@@ -1,6 +1,7 @@
 #include "experiments/ceilings.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "kernels/cpu/cpu_weight.h"
@@ -88,6 +89,14 @@ double measure_matrix_rate(Backend& backend, int32_t size) {
     if (round > 0) best = std::max(best, 2.0 * double(square) * double(size) / ceilings::seconds_since(begin));
   }
   return best;
+}
+
+double measure_matrix_rate(const std::string& device, int32_t size) {
+  constexpr double kDeadline_s = 5.0;
+  const std::atomic<bool> nobody_failed{false};
+  const auto backend =
+      make_backend(device, {.threads = 1, .peers = {.failed = &nobody_failed, .timeout_s = kDeadline_s}});
+  return measure_matrix_rate(*backend, size);
 }
 
 }  // namespace paceline

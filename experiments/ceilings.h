@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/model/shard_weights.h"
@@ -29,5 +30,7 @@ std::vector<ceilings::Region> packed_regions(const ShardWeights& weights);
 /// the rounding of x included; the best of a few. size: a multiple of 1024. Takes up to 13 · size² bytes of the device
 /// and 6144 · size of the host. Throws Error(device).
 double measure_matrix_rate(Backend& backend, int32_t size);
+/// On a backend of its own on `device`; also throws where the device takes longer than 5 s.
+double measure_matrix_rate(const std::string& device, int32_t size);
 
 }  // namespace paceline

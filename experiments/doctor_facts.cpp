@@ -87,15 +87,11 @@ void measure_processor(DoctorFacts& facts) {
 
 GpuRates measure_gpu(const CudaDeviceFacts& device) {
   constexpr size_t kRoomOfLarge = size_t{3} << 30;
-  static constexpr double kDeadline_s = 5.0;
   GpuRates rates;
   try {
     rates.memory = measure_cuda_memory(device.index);
     rates.matrix_size = device.free_bytes > kRoomOfLarge ? 8192 : 2048;
-    const std::atomic<bool> nobody_failed{false};
-    const auto backend = make_backend(fmt::format("cuda:{}", device.index),
-                                      {.threads = 1, .peers = {.failed = &nobody_failed, .timeout_s = kDeadline_s}});
-    rates.matrix_flops_s = measure_matrix_rate(*backend, rates.matrix_size);
+    rates.matrix_flops_s = measure_matrix_rate(fmt::format("cuda:{}", device.index), rates.matrix_size);
   } catch (const Error& error) {
     rates.error = error.what();
   }

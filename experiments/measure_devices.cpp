@@ -59,7 +59,6 @@ DeviceCeilings cpu_ceilings(EngineLoad& load, const ExperimentConfig& cell) {
 
 DeviceCeilings cuda_ceilings(const Placement& placement) {
   constexpr int32_t kSize = 8192;
-  constexpr double kDeadline_s = 5.0;
   const int deciding = placement.deciding_rank();
   const std::string& name = placement.devices[size_t(deciding)];
   DeviceCeilings out;
@@ -75,10 +74,7 @@ DeviceCeilings cuda_ceilings(const Placement& placement) {
     out.copy_bytes_s = measured(memory.copy_bytes_s);
   });
   attempt([&] {
-    const std::atomic<bool> nobody_failed{false};
-    const auto backend =
-        make_backend(name, {.threads = 1, .peers = {.failed = &nobody_failed, .timeout_s = kDeadline_s}});
-    out.matrix_flops_s = measured(measure_matrix_rate(*backend, kSize));
+    out.matrix_flops_s = measured(measure_matrix_rate(name, kSize));
     out.matrix = fmt::format("own bfloat16 GEMM of {}", kSize);
   });
   if (placement.num_ranks() == 1) return out;
