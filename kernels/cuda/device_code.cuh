@@ -45,6 +45,15 @@ __device__ __forceinline__ T over_warp(T x, Combine combine) {
   for (int width = 16; width >= 1; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
   return x;
 }
+/// Lane l gets the sum of lanes 0 to l.
+template <class T>
+__device__ __forceinline__ T up_to_lane(T x) {
+  for (int width = 1; width < 32; width *= 2) {
+    const T other = __shfl_up_sync(0xffffffffu, x, width);
+    if (int(threadIdx.x % 32) >= width) x += other;
+  }
+  return x;
+}
 struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };

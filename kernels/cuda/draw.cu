@@ -31,15 +31,11 @@ struct Shared {
 /// Over the block; every thread gets it.
 template <class T, class Combine>
 __device__ T over_threads(T x, T (&shared)[kWarps], Combine combine) {
-#pragma unroll
-  for (int width = 16; width >= 1; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
+  x = over_warp(x, combine);
   __syncthreads();
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
-  x = shared[threadIdx.x % 32];
-#pragma unroll
-  for (int width = 16; width >= 1; width /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, width));
-  return x;
+  return over_warp(shared[threadIdx.x % 32], combine);
 }
 
 template <class Body>
@@ -66,7 +62,7 @@ __device__ Top find_top(const float* logit, int32_t vocab_size, Shared& shared) 
 }
 
 /// The largest key for which the amounts of the tokens with this key and larger ones reach `need`, which all together
-/// do; need >= 1. amount_of(id, key): 0 for tokens that take no part. Tokens have different keys.
+/// do; need >= 1. amount_of(id): 0 for tokens that take no part. Tokens have different keys.
 template <class AmountOf>
 __device__ uint64_t select_key(const float* logit, int32_t vocab_size, uint64_t need, AmountOf&& amount_of,
                                Shared& shared) {
@@ -81,7 +77,7 @@ __device__ uint64_t select_key(const float* logit, int32_t vocab_size, uint64_t 
       const uint64_t mine = math::order_key(logit[id], id);
       // the digits before this one are those of the key
       if (shift < 64 - kDigitBits && mine >> (shift + kDigitBits) != key >> (shift + kDigitBits)) return;
-      const uint64_t amount = amount_of(id, mine);
+      const uint64_t amount = amount_of(id);
       if (amount)
         atomicAdd(reinterpret_cast<unsigned long long*>(&shared.amount[mine >> shift & (kDigits - 1)][lane]),
                   static_cast<unsigned long long>(amount));
@@ -97,12 +93,7 @@ __device__ uint64_t select_key(const float* logit, int32_t vocab_size, uint64_t 
       const int first = kDigits - 1 - lane * kDigitsOfLane;
       uint64_t of_lane = 0;
       for (int i = 0; i < kDigitsOfLane; ++i) of_lane += shared.amount[first - i][0];
-      uint64_t up_to = of_lane;
-      for (int width = 1; width < 32; width *= 2) {
-        const uint64_t other = __shfl_up_sync(0xffffffffu, up_to, width);
-        if (lane >= width) up_to += other;
-      }
-      uint64_t ahead = shared.ahead + up_to - of_lane;
+      uint64_t ahead = shared.ahead + up_to_lane(of_lane) - of_lane;
       __syncwarp();
       if (ahead < need && ahead + of_lane >= need) {  // true for one lane
         int digit = first;
@@ -131,11 +122,7 @@ __device__ float sum_in_lanes(const float* weight, int32_t vocab_size, Kept&& ke
     uint32_t mask = 0;
     for (int i = 0; i < kListed; ++i)
       if (first + i < vocab_size && kept(first + i)) mask |= 1u << i;
-    int32_t up_to = __popc(mask);
-    for (int width = 1; width < 32; width *= 2) {
-      const int32_t other = __shfl_up_sync(0xffffffffu, up_to, width);
-      if (lane >= width) up_to += other;
-    }
+    const int32_t up_to = up_to_lane(__popc(mask));
     if (lane == 31) shared.id[warp] = up_to;
     __syncthreads();
     int32_t place = up_to - __popc(mask), count = 0;
@@ -186,8 +173,8 @@ __device__ void find_distribution(const float* logit, int32_t vocab_size, const 
     each_token(vocab_size, [&](int32_t id) { finite += logit[id] > -INFINITY; });
     if (over_threads(finite, shared.word, plus) > uint64_t(params.top_k))
       bar = select_key(
-          logit, vocab_size, uint64_t(params.top_k),
-          [&](int32_t id, uint64_t) { return uint64_t(logit[id] > -INFINITY); }, shared);
+          logit, vocab_size, uint64_t(params.top_k), [&](int32_t id) { return uint64_t(logit[id] > -INFINITY); },
+          shared);
   }
   const auto passes = [&](int32_t id) {
     return (!has_top_k || logit[id] > -INFINITY) && (bar == 0 || math::order_key(logit[id], id) >= bar);
@@ -200,8 +187,8 @@ __device__ void find_distribution(const float* logit, int32_t vocab_size, const 
     each_token(vocab_size, [&](int32_t id) { total += math::mass_of(prob[id]); });
     total = over_threads(total, shared.word, plus);
     const uint64_t end = select_key(
-        logit, vocab_size, math::nucleus_mass(params.top_p, total),
-        [&](int32_t id, uint64_t) { return math::mass_of(prob[id]); }, shared);
+        logit, vocab_size, math::nucleus_mass(params.top_p, total), [&](int32_t id) { return math::mass_of(prob[id]); },
+        shared);
     bar = end > bar ? end : bar;
   }
   __syncthreads();

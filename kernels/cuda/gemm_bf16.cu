@@ -40,15 +40,15 @@ struct Strip {
   int64_t left;  // chunks to stream; kTiles at once count as one
   int chunk_words;
   int64_t tile_words;
-  int64_t jump_within, jump_to_next;  // words to the next chunk, within a unit and to the next unit
-  int tiles_per_unit;                 // that come one after another
+  int64_t jump_to_next;  // words from a unit's last chunk to the next unit's first
+  int passes;            // over a unit, a tile each where tiles come one after another
   bool ends_odd;
-  int within = 0;  // the unit
+  int pass = 0;
 
   __device__ void advance() {
     --left;
-    within = (within + 1) % tiles_per_unit;
-    first += within ? jump_within : jump_to_next;
+    pass = (pass + 1) % passes;
+    first += pass ? tile_words : jump_to_next;
   }
   __device__ int64_t offset_of(int tile) const { return tile == 0 || (ends_odd && left == 1) ? 0 : tile_words; }
 };
@@ -98,9 +98,8 @@ class WarpStream {
   }
 
  private:
-  /// The next stage, which is free.
+  /// The next stage, which is free; strip_.left > 0.
   __device__ void fill() {
-    if (strip_.left == 0) return;
     const int stage = ++newest_ % kStages;
     constexpr int kWords = kStageWords / kTiles;
     const int words = strip_.chunk_words - done_ < kWords ? strip_.chunk_words - done_ : kWords;
@@ -204,9 +203,8 @@ __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Stream stream
                    .left = num_units * passes,
                    .chunk_words = chunk_words,
                    .tile_words = tile_words,
-                   .jump_within = tile_words,
                    .jump_to_next = (stride * unit_tiles - (passes - 1)) * tile_words,
-                   .tiles_per_unit = passes,
+                   .passes = passes,
                    .ends_odd = kTiles == 2 && last_tile == stream.tiles},
                   stream.is_paced);
   wait_for_predecessor();
