@@ -69,12 +69,16 @@ struct GemmArgs {
   const PackedWeight* reader = nullptr;  // set: only the next gemm with this weight reads y, which may stay unwritten
 };
 
+/// A sum over ranks that the op reading it carries out; the device's own.
+struct PeerSum;
+
 /// residual += delta (+ delta_bias) when delta is given; then out = norm(residual) * weight (+ bias).
 struct NormArgs {
   NormKind kind = NormKind::rms;
   MatView residual;                   // [m, d] f32, in and out
   MatView delta;                      // [m, d] f32, or data == null
   const float* delta_bias = nullptr;  // [d] or null
+  const PeerSum* sum = nullptr;       // set: delta is this rank's part of that sum (Communicator::all_reduce_later)
   const float* weight = nullptr;      // [d]
   const float* bias = nullptr;        // [d] or null
   float eps = 1e-5f;

@@ -12,6 +12,8 @@
 
 namespace paceline {
 
+struct PeerSum;
+
 /// What a rank has spent on communication so far.
 struct CommStats {
   uint64_t collectives = 0;      // all_reduce, gather, broadcast, barrier
@@ -32,6 +34,13 @@ class Communicator {
   /// x[m, n] f32 becomes the sum over ranks, added along the rank tree ((r0+r1)+(r2+r3))…: with the GEMM's chunk
   /// tree the bits equal those of one rank (docs/numerics.md). Same bits on every rank.
   virtual void all_reduce(const MatView& x) = 0;
+
+  /// The same, where possible within the next norm: what NormArgs::sum takes, together with x as its delta, before any
+  /// other call here. Null: x is the sum already.
+  virtual const PeerSum* all_reduce_later(const MatView& x) {
+    all_reduce(x);
+    return nullptr;
+  }
 
   /// Column blocks of all ranks, rank order, land in `out` [m, size * n] on `root`; out is ignored elsewhere.
   virtual void gather_columns(const MatView& part, const MatView& out, int root) = 0;

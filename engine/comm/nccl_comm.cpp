@@ -1,5 +1,6 @@
 #include "engine/comm/nccl_comm.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -97,13 +98,17 @@ class Pushers {
       const std::shared_ptr<cuda::PushRoom>* room = nullptr;
     };
     // peers read it through a pointer: when something fails meanwhile, it is left to them
-    auto mine = std::make_unique<std::shared_ptr<cuda::PushRoom>>(std::make_shared<cuda::PushRoom>(stream.stream));
+    auto mine = std::make_unique<std::shared_ptr<cuda::PushRoom>>(
+        std::make_shared<cuda::PushRoom>(control.size(), stream.stream));
     auto pushers = std::make_unique<Pushers>();
     bool all_reach = true;
     try {
       bool reaches_all = true;
       for (const Entry& peer : exchange(control, Entry{stream.device, mine.get()})) {
-        pushers->group_.room[pushers->rooms_.size()] = (*peer.room)->parts();
+        const size_t rank = pushers->rooms_.size();
+        pushers->group_.room[rank] = (*peer.room)->pairs();
+        pushers->group_.columns[rank] = (*peer.room)->columns();
+        pushers->group_.marks[rank] = (*peer.room)->marks();
         pushers->rooms_.push_back(*peer.room);
         if (peer.room != mine.get()) reaches_all = reaches(stream.device, peer.device) && reaches_all;
       }
@@ -120,6 +125,10 @@ class Pushers {
 
   void sum(const MatView& x, int64_t count, cudaStream_t stream) {
     cuda::push_sum(x.f32_row(0), count, ++message_, group_, stream);
+  }
+  PeerSum next_sum() { return {.group = group_, .message = ++message_}; }
+  void gather(const MatView& part, const MatView& out, int root, cudaStream_t stream) {
+    cuda::push_columns(part, out, root, ++gathers_[size_t(root)], group_, stream);
   }
 
  private:
@@ -147,6 +156,7 @@ class Pushers {
   std::vector<std::shared_ptr<cuda::PushRoom>> rooms_;  // peers may still write where a rank has left
   cuda::PushGroup group_;
   uint32_t message_ = 0;
+  std::array<uint32_t, cuda::kMostPushers> gathers_{};  // by root
 };
 
 class NcclComm final : public Communicator {
@@ -191,9 +201,21 @@ class NcclComm final : public Communicator {
     cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), stream_.stream);
   }
 
+  const PeerSum* all_reduce_later(const MatView& x) override {
+    const bool fits =
+        pushers_ && x.cols % 4 == 0 && x.cols <= cuda::kMaxSummedCols && int64_t{x.rows} * x.cols <= cuda::kPushFloats;
+    if (!fits || x.rows == 0) {
+      all_reduce(x);
+      return nullptr;
+    }
+    begin("all_reduce", x);
+    return &(later_ = pushers_->next_sum());
+  }
+
   void gather_columns(const MatView& part, const MatView& out, int root) override {
     if (part.rows == 0) return;
     const size_t count = begin("gather_columns", part);
+    if (pushers_ && int64_t(count) <= cuda::kPushColumns) return pushers_->gather(part, out, root, stream_.stream);
     const bool gathers = rank() == root;
     float* const parts = gathers ? room(count * size_t(size())) : nullptr;
     check(opened_->run([&] {
@@ -283,6 +305,7 @@ class NcclComm final : public Communicator {
   const PeerWatch peers_;
   std::shared_ptr<Opened> opened_;
   std::unique_ptr<Pushers> pushers_;
+  PeerSum later_;
   ncclComm_t comm_ = nullptr;
   DeviceMemory parts_;  // of all ranks
   uint64_t collectives_ = 0, bytes_ = 0;

@@ -248,7 +248,8 @@ void RankModel::forward(const Batch& batch) {
   }
 
   if (!last_stage()) {
-    if (pending.delta.data) backend_.norm({.residual = residual, .delta = pending.delta, .delta_bias = pending.bias});
+    if (pending.delta.data)
+      backend_.norm({.residual = residual, .delta = pending.delta, .delta_bias = pending.bias, .sum = pending.sum});
     rank_.world->send(residual, rank_.index + place_.tp);
   } else {
     head(batch, residual, pending);
@@ -263,6 +264,7 @@ NormArgs RankModel::norm_args(MatView residual, const Pending& pending, const fl
           .residual = residual,
           .delta = pending.delta,
           .delta_bias = pending.bias,
+          .sum = pending.sum,
           .weight = weight,
           .bias = bias,
           .eps = spec_.norm_eps,
@@ -276,8 +278,7 @@ RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, cons
   }
   const MatView delta = delta_.row_range(0, residual.rows);
   backend_.gemm({.x = x, .w = &w, .y = delta});
-  shards().all_reduce(delta);
-  return {.delta = delta, .bias = bias};
+  return {.delta = delta, .bias = bias, .sum = shards().all_reduce_later(delta)};
 }
 
 MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias,

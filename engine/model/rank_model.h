@@ -41,10 +41,11 @@ class RankModel {
   void check_digest(const Batch& batch) const;
   void share_deferred_state(const Batch& batch);
   Rows make_rows(const Batch& batch);
-  /// What the next norm adds to the residual: shards' parts are summed before.
+  /// What the next norm adds to the residual: the sum of the shards' parts, or this shard's part of `sum`.
   struct Pending {
     MatView delta{};
     const float* bias = nullptr;
+    const PeerSum* sum = nullptr;
   };
 
   /// q, k, v of `rows` from the residual; K and V are stored. Returns what attention gives, [rows, heads * head_dim].

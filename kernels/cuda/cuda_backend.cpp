@@ -10,6 +10,7 @@
 #include "kernels/cuda/draw.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/probe.h"
+#include "kernels/cuda/push_sum.h"
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/work_timer.h"
@@ -283,6 +284,9 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
   if (args.residual.cols > cuda::kMaxNormCols)
     fail(ExitCode::device, "device cuda:{}: rows of {} values; norm takes at most {}", device_, args.residual.cols,
          cuda::kMaxNormCols);
+  PACELINE_CHECK(!args.sum || (args.delta.data && args.delta.stride == args.delta.cols && args.delta.cols % 4 == 0 &&
+                               args.delta.cols <= cuda::kMaxSummedCols),
+                 "a sum over ranks of rows of {} values, {} apart", args.delta.cols, args.delta.stride);
   cuda::norm(args, operand, stream());
   keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
 }

@@ -1,8 +1,11 @@
 #include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/peer_words.cuh"
 #include "kernels/cuda/row_ops.h"
 
 namespace paceline::cuda {
 namespace {
+
+struct NoSum {};
 
 struct NormWork {
   bool layer;
@@ -49,6 +52,34 @@ struct Columns {
         if (c + 3 < work.cols) value[i].w = __ldcg(from + c + 3);
       });
   }
+  /// To and from the peers: row `row` of contiguous rows of whole fours.
+  template <int kRanks>
+  __device__ __forceinline__ void push(const NormWork& work, const PeerSum& sum, int row) const {
+    each(work.cols, [&](int i, int c) {
+      const int64_t pair = (int64_t{row} * work.cols + c) / 2;
+      push_pair<kRanks>(sum.group, sum.message, pair, {value[i].x, value[i].y});
+      push_pair<kRanks>(sum.group, sum.message, pair + 1, {value[i].z, value[i].w});
+    });
+  }
+  template <int kRanks>
+  __device__ __forceinline__ void add_peers(const NormWork& work, const PeerSum& sum, int row) {
+    int64_t pair[2 * kFours];
+    float2 x[2 * kFours];
+#pragma unroll
+    for (int i = 0; i < 2 * kFours; ++i) pair[i] = -1;
+    each(work.cols, [&](int i, int c) {
+      pair[2 * i] = (int64_t{row} * work.cols + c) / 2;
+      pair[2 * i + 1] = pair[2 * i] + 1;
+    });
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      x[2 * i] = {value[i].x, value[i].y};
+      x[2 * i + 1] = {value[i].z, value[i].w};
+    }
+    sum_pairs<kRanks>(sum.group, sum.message, pair, x);
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) value[i] = {x[2 * i].x, x[2 * i].y, x[2 * i + 1].x, x[2 * i + 1].y};
+  }
 };
 
 /// Columns c to c + 3 of a row of float32.
@@ -64,19 +95,23 @@ __device__ __forceinline__ void store_four(const NormWork& work, float* row, int
 }
 
 /// A block a row. Thread t holds four columns from 4 t on, then four from 4 (t + kThreads) on, …; threads are added as
-/// a fixed tree. Little code: it runs once, so fetching instructions would cost more than they.
-template <int kWarps, int kFours>
-__global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work) {
+/// a fixed tree. Little code: it runs once, so fetching instructions would cost more than they. Sum: PeerSum, or
+/// NoSum where kRanks is 1.
+template <int kWarps, int kFours, int kRanks, class Sum>
+__global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work, Sum sum) {
   using Row = Columns<kWarps * 32, kFours>;
   __shared__ float shared[kWarps];
   const Row weight(work, work.weight);  // constant, as packed weights are
   wait_for_predecessor();
   const int row_index = int(blockIdx.x);
   float* const row = work.residual + row_index * work.residual_stride;
+  Row delta(work, work.delta ? work.delta + row_index * work.delta_stride : nullptr);
+  if constexpr (kRanks > 1) delta.template push<kRanks>(work, sum, row_index);
   Row x(work, row);
   launch_dependents();  // not before: the next product's weights would take the memory from these rows
   if (work.delta) {
-    const Row delta(work, work.delta + row_index * work.delta_stride), bias(work, work.delta_bias);
+    const Row bias(work, work.delta_bias);
+    if constexpr (kRanks > 1) delta.template add_peers<kRanks>(work, sum, row_index);
     Row::each(work.cols, [&](int i, int c) {
       x.value[i] = x.value[i] + (work.delta_bias ? delta.value[i] + bias.value[i] : delta.value[i]);
       store_four(work, row, c, x.value[i]);
@@ -120,10 +155,19 @@ __global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work) {
   });
 }
 
-template <int kWarps, int kFours>
-void run(const NormWork& work, int rows, cudaStream_t stream) {
-  launch(norm_kernel<kWarps, kFours>, dim3(unsigned(rows)), dim3(kWarps * 32), 0, stream, work);
+template <int kWarps, int kFours, int kRanks, class Sum>
+void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
+  launch(norm_kernel<kWarps, kFours, kRanks, Sum>, dim3(unsigned(rows)), dim3(kWarps * 32), 0, stream, work, sum);
 }
+/// The same threads, and so the same bits, with and without a sum.
+template <int kRanks, class Sum>
+void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
+  if (work.cols <= 2048) return run<8, 2, kRanks>(work, sum, rows, stream);
+  if (work.cols <= 4096) return run<16, 2, kRanks>(work, sum, rows, stream);
+  if (work.cols <= 8192) return run<32, 2, kRanks>(work, sum, rows, stream);
+  if constexpr (kRanks == 1) run<32, 8, kRanks>(work, sum, rows, stream);
+}
+static_assert(kMaxSummedCols == 8192);
 
 NormWork norm_work(const NormArgs& args, const Operand& operand) {
   const auto fits = [&](const float* data, int64_t stride) {
@@ -152,11 +196,8 @@ NormWork norm_work(const NormArgs& args, const Operand& operand) {
 
 void norm(const NormArgs& args, const Operand& operand, cudaStream_t stream) {
   const NormWork work = norm_work(args, operand);
-  const int rows = args.residual.rows;
-  if (work.cols <= 2048) return run<8, 2>(work, rows, stream);
-  if (work.cols <= 4096) return run<16, 2>(work, rows, stream);
-  if (work.cols <= 8192) return run<32, 2>(work, rows, stream);
-  run<32, 8>(work, rows, stream);
+  if (!args.sum) return run<1>(work, NoSum{}, args.residual.rows, stream);
+  with_ranks(args.sum->group.size, [&](auto ranks) { run<ranks>(work, *args.sum, args.residual.rows, stream); });
 }
 
 }  // namespace paceline::cuda

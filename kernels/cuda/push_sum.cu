@@ -1,91 +1,104 @@
 #include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/peer_words.cuh"
 #include "kernels/cuda/push_sum.h"
-#include "kernels/math/tree_sum.h"
 
 namespace paceline::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kOwn = 4;  // floats of a thread
-constexpr int kBlockFloats = kThreads * kOwn;
-constexpr int64_t kMostBlocks = (kPushFloats + kBlockFloats - 1) / kBlockFloats;
-constexpr int64_t kPartFloats = kMostBlocks * kBlockFloats;
-constexpr int64_t kHalfWords = kMostPushers * (kPartFloats + kMostBlocks);
 
-/// In a room: rank's part of a message, and its marks, one a block.
-__device__ __forceinline__ float* part_of(float* room, uint32_t message, int rank) {
-  return room + message % 2 * kHalfWords + rank * kPartFloats;
-}
-__device__ __forceinline__ uint32_t* mark_of(float* room, uint32_t message, int rank, int block) {
-  float* const marks = room + message % 2 * kHalfWords + kMostPushers * kPartFloats;
-  return reinterpret_cast<uint32_t*>(marks) + rank * kMostBlocks + block;
+/// A thread a pair.
+template <int kRanks>
+__global__ void __launch_bounds__(kThreads)
+    push_sum_kernel(float* x, int64_t count, uint32_t message, PushGroup group) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int64_t pair = blockIdx.x * int64_t{kThreads} + threadIdx.x, at = 2 * pair;
+  if (at >= count) return;
+  const bool both = at + 1 < count;
+  float2 values[] = {{x[at], both ? x[at + 1] : 0.0f}};
+  push_pair<kRanks>(group, message, pair, values[0]);
+  sum_pairs<kRanks>(group, message, {pair}, values);
+  x[at] = values[0].x;
+  if (both) x[at + 1] = values[0].y;
 }
 
-__device__ __forceinline__ void publish(uint32_t* mark, uint32_t message) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(mark), "r"(message) : "memory");
+__device__ __forceinline__ void publish(uint32_t* mark, uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(mark), "r"(value) : "memory");
 }
 __device__ __forceinline__ uint32_t look(const uint32_t* mark) {
   uint32_t value;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(mark) : "memory");
   return value;
 }
-__device__ __forceinline__ int look(const int* flag) {
-  int value;
-  asm volatile("ld.relaxed.sys.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
-  return value;
+/// Until the mark is `gather` or a later one.
+__device__ __forceinline__ void wait_for(const uint32_t* mark, uint32_t gather, const int* given_up) {
+  for (int looks = 1; int32_t(look(mark) - gather) < 0; ++looks)
+    if (looks % kLooksBetween == 0 && is_given_up(given_up)) return;
 }
 
-/// A peer that begins message m + 1 has ended m, as its kernels follow each other. So whoever has all marks of m + 1
-/// may overwrite what it sent in m.
+/// Block b carries the b-th share of every rank's columns. What rank r has sent stands in the root's marks, what the
+/// root has read in r's own, so that a part two gathers later does not overwrite one that waits to be read.
 __global__ void __launch_bounds__(kThreads)
-    push_sum_kernel(float* x, int64_t count, uint32_t message, PushGroup group) {
-  constexpr int kLooksBetween = 1024;
+    push_columns_kernel(const float* part, int64_t part_stride, float* out, int64_t out_stride, int64_t rows,
+                        int64_t cols, int root, uint32_t gather, PushGroup group) {
+  const auto mark = [&](int of, bool read, int rank) {
+    return group.marks[of] + (int(read) * group.size + rank) * kColumnBlocks + blockIdx.x;
+  };
+  const auto columns = [&](int rank) {
+    return group.columns[root] + (int64_t{gather % 2} * group.size + rank) * kPushColumns;
+  };
   launch_dependents();
   wait_for_predecessor();
-  const int64_t first = blockIdx.x * int64_t{kBlockFloats} + threadIdx.x;
-  float mine[kOwn];
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) mine[i] = first + i * kThreads < count ? x[first + i * kThreads] : 0.0f;
-  for (int peer = 0; peer < group.size; ++peer) {
-    if (peer == group.rank) continue;
-    float* const to = part_of(group.room[peer], message, group.rank);
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i)
-      if (first + i * kThreads < count) to[first + i * kThreads] = mine[i];
+  const int64_t count = rows * cols, share = (count + gridDim.x - 1) / gridDim.x;
+  const int64_t begin = blockIdx.x * share, end = min(count, begin + share);
+  if (group.rank != root) {
+    if (gather > 2 && threadIdx.x == 0) wait_for(mark(group.rank, true, group.rank), gather - 2, group.given_up);
+    __syncthreads();
+    float* const to = columns(group.rank);
+    for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = part[i / cols * part_stride + i % cols];
+    __threadfence_system();
+    __syncthreads();
+    if (threadIdx.x == 0) publish(mark(root, false, group.rank), gather);
+    return;
   }
-  __threadfence_system();
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads)
+    out[i / cols * out_stride + root * cols + i % cols] = part[i / cols * part_stride + i % cols];
+  const int peer = int(threadIdx.x);
+  if (peer < group.size && peer != root) wait_for(mark(root, false, peer), gather, group.given_up);
   __syncthreads();
-  const int peer = threadIdx.x;
-  if (peer < group.size && peer != group.rank) {
-    publish(mark_of(group.room[peer], message, group.rank, blockIdx.x), message);
-    const uint32_t* const mark = mark_of(group.room[group.rank], message, peer, blockIdx.x);
-    for (int looks = 1; look(mark) != message; ++looks)
-      if (looks % kLooksBetween == 0 && look(group.given_up)) break;
+  for (int rank = 0; rank < group.size; ++rank) {
+    if (rank == root) continue;
+    const float* const from = columns(rank);
+    for (int64_t i = begin + threadIdx.x; i < end; i += kThreads)
+      out[i / cols * out_stride + rank * cols + i % cols] = __ldcv(from + i);
   }
   __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    const int64_t at = first + i * kThreads;
-    if (at >= count) break;
-    float part[kMostPushers];
-#pragma unroll
-    for (int rank = 0; rank < kMostPushers; ++rank) {
-      if (rank >= group.size) continue;
-      part[rank] = rank == group.rank ? mine[i] : __ldcv(part_of(group.room[group.rank], message, rank) + at);
-    }
-    x[at] = math::tree_sum(part, group.size);
-  }
+  if (peer < group.size && peer != root) publish(mark(peer, true, peer), gather);
 }
 
 }  // namespace
 
-PushRoom::PushRoom(cudaStream_t stream) : memory_(2 * kHalfWords * sizeof(float), stream) {
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");  // zeros before a peer's first mark
+PushRoom::PushRoom(int ranks, cudaStream_t stream)
+    : pairs_(2 * size_t(ranks) * (kPushFloats / 2) * sizeof(uint4), stream),
+      columns_(2 * size_t(ranks) * kPushColumns * sizeof(float), stream),
+      marks_(2 * size_t(ranks) * kColumnBlocks * sizeof(uint32_t), stream) {
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");  // zeros before a peer's first word
 }
 
 void push_sum(float* x, int64_t count, uint32_t message, const PushGroup& group, cudaStream_t stream) {
-  launch(push_sum_kernel, dim3(unsigned((count + kBlockFloats - 1) / kBlockFloats)), dim3(kThreads), 0, stream, x,
-         count, message, group);
+  constexpr int kBlockFloats = 2 * kThreads;
+  with_ranks(group.size, [&](auto ranks) {
+    launch(push_sum_kernel<ranks>, dim3(unsigned((count + kBlockFloats - 1) / kBlockFloats)), dim3(kThreads), 0, stream,
+           x, count, message, group);
+  });
+}
+
+void push_columns(const MatView& part, const MatView& out, int root, uint32_t gather, const PushGroup& group,
+                  cudaStream_t stream) {
+  launch(push_columns_kernel, dim3(kColumnBlocks), dim3(kThreads), 0, stream, static_cast<const float*>(part.data),
+         part.stride, static_cast<float*>(out.data), out.stride, int64_t{part.rows}, int64_t{part.cols}, root, gather,
+         group);
 }
 
 }  // namespace paceline::cuda

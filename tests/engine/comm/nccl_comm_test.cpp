@@ -67,17 +67,79 @@ TEST_F(NcclComm, SumsGathersAndSends) {
   }
 }
 
+// The sum that a norm carries out has the bits of a sum and a norm, message after message.
+TEST_F(NcclComm, SumsWithinNorms) {
+  RankTeam team(options(2, 1));
+  for (const auto& [num_rows, num_cols] : {std::pair{1, 64}, {6, 2048}, {3, 4096}, {8, 8192}, {1, 5000}, {2, 9000}}) {
+    team.run_on_all([&, rows = num_rows, cols = num_cols](Rank& rank) {
+      Rows weight(*rank.backend, 1, cols, 0.5f);
+      for (int message = 0; message < 20; ++message) {
+        const float first = float(rank.shard) + float(message);
+        Rows x(*rank.backend, rows, cols, first), residual(*rank.backend, rows, cols, 0.25f),
+            out(residual.backend, rows, cols, 0);
+        const auto normed = [&](const PeerSum* sum) {
+          rank.backend->norm({.residual = residual.view,
+                              .delta = x.view,
+                              .sum = sum,
+                              .weight = weight.view.f32_row(0),
+                              .out = out.view});
+          std::vector<float> both = residual.read();
+          const std::vector<float> normed_rows = out.read();
+          both.insert(both.end(), normed_rows.begin(), normed_rows.end());
+          return both;
+        };
+        const PeerSum* const sum = rank.shards->all_reduce_later(x.view);
+        EXPECT_EQ(sum == nullptr, cols > 8192) << cols;
+        const std::vector<float> together = normed(sum);
+        Rows again(*rank.backend, rows, cols, first), start(*rank.backend, rows, cols, 0.25f);
+        rank.shards->all_reduce(again.view);
+        std::swap(x.view, again.view);
+        std::swap(residual.view, start.view);
+        EXPECT_EQ(together, normed(nullptr)) << "rank " << rank.index << " " << rows << " x " << cols;
+      }
+    });
+  }
+}
+
+// One after another, on either rank, small ones by peer memory and large ones by NCCL.
+TEST_F(NcclComm, GathersAgainAndAgain) {
+  RankTeam team(options(2, 1));
+  team.run_on_all([](Rank& rank) {
+    for (int gather = 0; gather < 40; ++gather) {
+      const int root = gather % 3 == 0, rows = gather % 5 + 1, cols = gather == 7 ? 600'000 : 1 + gather * 977;
+      Rows part(*rank.backend, rows, cols, float(gather + 1000 * rank.shard));
+      Rows all(*rank.backend, rows, 2 * cols, -1.0f);
+      rank.shards->gather_columns(part.view, rank.shard == root ? all.view : MatView{}, root);
+      if (rank.shard != root) continue;
+      const std::vector<float> got = all.read();
+      for (int row = 0; row < rows; ++row)
+        for (int col = 0; col < 2 * cols; ++col)
+          ASSERT_EQ(got[size_t(row) * 2 * size_t(cols) + size_t(col)],
+                    float(gather + col / cols * 1000) + float(row * cols + col % cols) * 0.1f)
+              << "gather " << gather << " row " << row << " column " << col;
+    }
+  });
+}
+
 TEST_F(NcclComm, ARankThatStaysAwayIsAnError) {
-  for (const auto& [throws, num_cols] : {std::pair{false, 16}, {true, 16}, {false, 100'000}, {true, 100'000}}) {
+  for (const auto& [throws, num_cols, in_norm] : {std::tuple{false, 16, false},
+                                                  {true, 16, false},
+                                                  {false, 16, true},
+                                                  {true, 16, true},
+                                                  {false, 100'000, false},
+                                                  {true, 100'000, false}}) {
     RankTeam team(options(2, 1, 3.0));
     try {
-      team.run_on_all([&, fails = throws, cols = num_cols](Rank& rank) {
+      team.run_on_all([&, fails = throws, cols = num_cols, norm = in_norm](Rank& rank) {
         if (rank.shard == 1) {
           if (fails) fail(ExitCode::usage, "planted");
           return;
         }
         Rows x(*rank.backend, 4, cols, 0.0f);  // by peer memory, or by NCCL
-        rank.shards->all_reduce(x.view);
+        if (norm)
+          rank.backend->norm({.residual = x.view, .delta = x.view, .sum = rank.shards->all_reduce_later(x.view)});
+        else
+          rank.shards->all_reduce(x.view);
         x.read();
       });
       ADD_FAILURE() << "no error, throws " << throws;
