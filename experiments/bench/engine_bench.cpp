@@ -4,8 +4,8 @@
 //   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
 //
 // Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …),
-// PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_INFLATE (a shape: the model inflated to it), PACELINE_BENCH_ONLY
-// (steps: no speculation).
+// PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_INFLATE (a shape: the model inflated to it), PACELINE_BENCH_DUMMY
+// (set: random weights), PACELINE_BENCH_ONLY (steps: no speculation).
 
 #include <cstdio>
 #include <cstdlib>
@@ -138,7 +138,15 @@ void step_times(EngineLoad& load, int rounds) {
   seconds(one);
   const double bytes =
       double(backend.traffic().weight_bytes - before.weight_bytes + backend.traffic().kv_bytes - before.kv_bytes);
-  std::printf("context %d, %.3f GB a step of one row\n", context, bytes * 1e-9);
+  std::vector<double> host;
+  for (int round = 0; round < rounds; ++round) {
+    const auto begin = ceilings::Clock::now();
+    model.wait(model.launch(one));
+    host.push_back(ceilings::seconds_since(begin));
+    backend.sync();
+  }
+  std::printf("context %d, %.3f GB a step of one row, which the host gives out in %.3f ms\n", context, bytes * 1e-9,
+              ceilings::median(host) * 1e3);
   for (const int rows : {1, 2, 6, 8, 16, 17, 24, 32, 64, 96, 128, 129, 192, 256, kMostRows}) {
     const auto batch = text_batch(text, pages, context, context + rows, std::min(rows, kMostLogits));
     std::vector<double> times, ratios;
@@ -240,6 +248,7 @@ int run(int argc, char** argv) {
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 31;
   if (const char* dtype = std::getenv("PACELINE_BENCH_DTYPE")) config.engine.target.dtype = dtype;
   if (const char* shape = std::getenv("PACELINE_BENCH_INFLATE")) config.engine.target.inflate = shape;
+  if (std::getenv("PACELINE_BENCH_DUMMY")) config.engine.target.load_format = "dummy";
   const char* const backend = std::getenv("PACELINE_BENCH_BACKEND");
   config.engine.backend = backend ? backend : "cpu";
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
