@@ -13,6 +13,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/push_sum.h"
+#include "kernels/cuda/staging.h"
 #include "kernels/cuda/sum_parts.h"
 
 namespace paceline {
@@ -20,22 +21,11 @@ namespace {
 
 using cuda::DeviceMemory;
 
-/// Memory of the host that devices see.
-struct GiveUpFlag {
-  int* value = nullptr;
-  GiveUpFlag() {
-    cuda::check(cudaHostAlloc(&value, sizeof(int), cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc");
-    *value = 0;
-  }
-  ~GiveUpFlag() { cudaFreeHost(value); }
-  GiveUpFlag(const GiveUpFlag&) = delete;
-};
-
 /// What one rank has opened: its communicators of all groups. Any thread may abort.
 class Opened {
  public:
   ~Opened() { abort(); }  // what a constructor that threw has left
-  const int* given_up() const { return given_up_.value; }
+  const int* given_up() const { return given_up_.as<int>(); }
 
   void add(ncclComm_t comm) {
     {
@@ -58,7 +48,7 @@ class Opened {
       aborted_ = true;
       comms.swap(comms_);
     }
-    std::atomic_ref<int>(*given_up_.value).store(1);
+    std::atomic_ref<int>(*given_up_.as<int>()).store(1);
     try {  // at once: a kernel of one may keep the device from another's end
       std::vector<std::jthread> threads;
       threads.reserve(comms.size());
@@ -85,7 +75,7 @@ class Opened {
   mutable std::mutex mutex_;
   std::vector<ncclComm_t> comms_;
   bool aborted_ = false;
-  GiveUpFlag given_up_;
+  cuda::HostMemory given_up_{sizeof(int)};
 };
 
 /// The rooms of all ranks; null where two devices cannot write to each other's memory.

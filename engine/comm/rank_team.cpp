@@ -9,7 +9,9 @@ namespace paceline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kSpinTime = std::chrono::microseconds(50);
+/// How long a rank that has nothing to do looks for a job before it sleeps. A rank on a GPU has given out a step long
+/// before the device ends it, and waking up takes longer than many a kernel.
+constexpr auto kSpinTime = std::chrono::microseconds(50), kDeviceSpinTime = std::chrono::microseconds(50'000);
 
 }  // namespace
 
@@ -138,10 +140,12 @@ void RankTeam::run_on_all(const Job& job) {
 }
 
 void RankTeam::worker_loop(Worker& worker) {
+  const auto& devices = options_.placement.devices;
+  const bool on_device = !devices.empty() && cuda_index(devices[size_t(worker.rank.index)]) >= 0;
   uint64_t seen = 0;
   for (;;) {
     if (!oversubscribed_) {
-      const auto spin_end = Clock::now() + kSpinTime;
+      const auto spin_end = Clock::now() + (on_device ? kDeviceSpinTime : kSpinTime);
       while (worker.posted_hint.load(std::memory_order_acquire) == seen && Clock::now() < spin_end) {
       }
     }

@@ -12,6 +12,7 @@
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/push_sum.h"
 #include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/staging.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/work_timer.h"
 
@@ -113,9 +114,11 @@ class CudaBackend final : public Backend {
   void move_kv(const KvView& kv, std::span<const SlotMove> moves) override {
     use();
     keys_stay_ = false;
-    if (!moves.empty()) cuda::move_kv(kv, stage(moves), stream());
+    if (moves.empty()) return;
+    const std::span<const SlotMove> staged = stage(moves);
+    cuda::move_kv(kv, staged, stream());
   }
-  void attention(const AttentionArgs& args) override { run_attention(args, false); }
+  void attention(const AttentionArgs& args) override;
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
@@ -141,7 +144,11 @@ class CudaBackend final : public Backend {
   double wait_seconds() const override { return 0.0; }
 
  private:
-  cudaStream_t stream() const { return stream_.stream; }
+  /// For a launch: what is staged by now goes ahead of it.
+  cudaStream_t stream() {
+    staging_.flush();
+    return stream_.stream;
+  }
   void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
   void copy(void* to, const void* from, size_t bytes) {
     use();
@@ -163,13 +170,18 @@ class CudaBackend final : public Backend {
     }
     return memory.as<void>();
   }
+  /// Until done(), or until the stream has ended. Watches the peers.
+  template <class Done>
+  void wait_until(Done&& done);
   void run_norm(const NormArgs& args, const cuda::Operand& operand);
   /// Room for the operand of `w` from `rows` rows; the one before the last given out is spent.
   cuda::Operand make_operand(const PackedWeight& w, int rows);
   /// Where a kernel leaves rows that only the gemm of `reader` reads; null if it must leave them in `out`.
   cuda::Operand operand_for(const PackedWeight* reader, const MatView& out);
-  /// keys_stay: as in AttentionPlan.
-  void run_attention(const AttentionArgs& args, bool keys_stay);
+  /// keys_stay: as in AttentionPlan. before(): launches what comes ahead, and stages `before_bytes` in two pieces at
+  /// most, so that all spans go to the device at once.
+  template <class Before>
+  void run_attention(const AttentionArgs& args, bool keys_stay, size_t before_bytes, Before&& before);
   void count_attention(const AttentionArgs& args);
   /// Null without rotation.
   const float2* rope_factors(const RopeArgs& args);
@@ -185,7 +197,9 @@ class CudaBackend final : public Backend {
   std::unordered_map<void*, DeviceMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
-  DeviceMemory operand_[2], attention_, draw_scratch_, draw_result_;
+  DeviceMemory operand_[2], attention_, draw_scratch_;
+  cuda::HostMemory draw_result_;  // read by wait_until() only, so that nobody writes it any more when it is replaced
+  uint32_t draw_calls_ = 0;
   int next_operand_ = 0;
   bool keys_stay_ = false;  // a norm, which lets its successor start only after its own wait, came after all stores
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
@@ -250,9 +264,20 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
 
 void CudaBackend::sync() {
   if (!peers_.failed) return check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
+  wait_until([] { return false; });
+}
+
+template <class Done>
+void CudaBackend::wait_until(Done&& done) {
+  constexpr int kLooksBetween = 256;  // at the stream and the peers
+  cudaStream_t const queue = stream();
   const auto start = std::chrono::steady_clock::now();
-  for (cudaError_t status = cudaStreamQuery(stream()); status != cudaSuccess; status = cudaStreamQuery(stream())) {
+  for (int looks = 0; !done(); ++looks) {
+    if (looks % kLooksBetween != 0) continue;
+    const cudaError_t status = cudaStreamQuery(queue);
+    if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
+    if (!peers_.failed) continue;
     if (peers_.failed->load(std::memory_order_acquire))
       fail(ExitCode::comm, "device cuda:{}: given up, as another rank failed", device_);
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > peers_.timeout_s)
@@ -362,21 +387,28 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
   use();
   storage_index(args.kv.dtype);
   const float2* const factors = rope_factors(rope_args);
-  RopeArgs rope = rope_args;
-  StoreKvArgs staged = store;
-  rope.position = stage(rope_args.position);
-  staged.slot = stage(store.slot);
-  if (factors)
-    cuda::rope_store(rope, factors, staged, stream());
-  else
-    cuda::store_kv(staged, stream());
-  run_attention(args, keys_stay_);
+  const size_t before_bytes = rope_args.position.size_bytes() + store.slot.size_bytes();
+  run_attention(args, keys_stay_, before_bytes, [&] {
+    RopeArgs rope = rope_args;
+    StoreKvArgs staged = store;
+    rope.position = stage(rope_args.position);
+    staged.slot = stage(store.slot);
+    if (factors)
+      cuda::rope_store(rope, factors, staged, stream());
+    else
+      cuda::store_kv(staged, stream());
+  });
   keys_stay_ = false;
 }
 
-void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay) {
+void CudaBackend::attention(const AttentionArgs& args) {
+  run_attention(args, false, 0, [] {});
+}
+
+template <class Before>
+void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_t before_bytes, Before&& before) {
   use();
-  if (args.q.rows == 0) return;
+  if (args.q.rows == 0) return before();
   constexpr int kMostDims = 256;
   if (args.kv.k_dim > kMostDims || args.kv.v_dim > kMostDims)
     fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device_,
@@ -416,13 +448,14 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
     if (plan.num_rows < args.q.rows) tiles = tiles_of(plan.first_row, plan.num_rows);
     const std::span<const cuda::LineTile> all_tiles(tiles);
-    staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes(), 3);
+    staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes() + before_bytes, 5);
     plan.kv_len = stage(args.kv_len).data();
     plan.tile = stage(all_tiles).data();
     plan.block = stage(args.block).data();
     plan.num_blocks = int32_t(args.block.size());
     plan.num_tiles = int32_t(tiles.size());
     void* memory = plan.whole ? nullptr : workspace(attention_, size_t(plan.num_rows) * row_bytes);
+    if (plan.first_row == 0) before();
     cuda::attention(args, plan, out, memory, stream());
   }
 }
@@ -452,12 +485,17 @@ std::vector<cuda::DrawResult> CudaBackend::draw(const MatView& logits, int32_t v
   const size_t most_rows = std::clamp<size_t>(kDrawBytes / std::max<size_t>(row_bytes, 1), 1, rows.size());
   const bool any_scratch = std::any_of(rows.begin(), rows.end(), cuda::needs_scratch);
   auto* const scratch = static_cast<float*>(any_scratch ? workspace(draw_scratch_, most_rows * row_bytes) : nullptr);
-  auto* const result = static_cast<cuda::DrawResult*>(workspace(draw_result_, rows.size() * sizeof(drawn[0])));
+  if (draw_result_.bytes() < rows.size() * sizeof(drawn[0]))
+    draw_result_ = cuda::HostMemory(2 * rows.size() * sizeof(drawn[0]));
+  auto* const result = draw_result_.as<cuda::DrawResult>();
+  ++draw_calls_;
   for (size_t begin = 0; begin < rows.size(); begin += most_rows) {
-    const auto some = rows.subspan(begin, std::min(most_rows, rows.size() - begin));
-    cuda::draw(logits, vocab_size, stage(some), probs, scratch, result + begin, stream());
+    const auto some = stage(rows.subspan(begin, std::min(most_rows, rows.size() - begin)));
+    cuda::draw(logits, vocab_size, some, probs, scratch, draw_calls_, result + begin, stream());
   }
-  copy(drawn.data(), result, drawn.size() * sizeof(drawn[0]));
+  for (size_t row = 0; row < rows.size(); ++row)
+    wait_until([&] { return std::atomic_ref(result[row].call).load(std::memory_order_acquire) == draw_calls_; });
+  std::copy_n(result, rows.size(), drawn.begin());
   return drawn;
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/cuda/device.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/error.h"
 
@@ -28,35 +27,6 @@ DeviceMemory::DeviceMemory(size_t bytes, cudaStream_t stream) : bytes_(bytes) {
 
 DeviceMemory::~DeviceMemory() {
   if (data_) cudaFree(data_);
-}
-
-StagingRing::StagingRing(cudaStream_t stream) : stream_(stream), device_(kBytes, stream) {
-  check(cudaMallocHost(&pinned_, kBytes), "cudaMallocHost");
-}
-StagingRing::~StagingRing() { cudaFreeHost(pinned_); }
-
-void StagingRing::reserve(size_t bytes, size_t pieces) {
-  bytes += pieces * kAlign;
-  PACELINE_CHECK(bytes <= kBytes, "{} bytes to stage, room for {}", bytes, kBytes);
-  if (used_ + bytes <= kBytes) return;
-  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-  used_ = 0;
-  recent_ = {};
-}
-
-void* StagingRing::stage(const void* host, size_t bytes) {
-  for (const Piece& piece : recent_)
-    if (bytes > 0 && piece.bytes == bytes && std::memcmp(pinned_ + piece.at, host, bytes) == 0)
-      return device_.as<char>() + piece.at;
-  reserve(bytes, 1);
-  recent_[next_recent_++ % kRemembered] = {.at = used_, .bytes = bytes};
-  char* to = device_.as<char>() + used_;
-  if (bytes) {
-    std::memcpy(pinned_ + used_, host, bytes);
-    check(cudaMemcpyAsync(to, pinned_ + used_, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
-  }
-  used_ += (bytes + kAlign - 1) / kAlign * kAlign;
-  return to;
 }
 
 }  // namespace paceline::cuda

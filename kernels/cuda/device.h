@@ -1,7 +1,6 @@
 #pragma once
 // What every file of the CUDA backend needs: checked calls, memory that frees itself, launches. No kernel here.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cuda_runtime.h>
@@ -35,36 +34,6 @@ class DeviceMemory {
  private:
   void* data_ = nullptr;
   size_t bytes_ = 0;
-};
-
-/// Small host data on its way to kernels: copied to pinned memory at once, to the device in stream order. An address
-/// stays valid for the kernels launched before the ring comes round; it waits for the stream when it does. The same
-/// bytes again, as one layer after another brings them, are not sent again.
-class StagingRing {
- public:
-  static constexpr size_t kBytes = size_t{8} << 20;
-
-  explicit StagingRing(cudaStream_t stream);
-  ~StagingRing();
-  StagingRing(const StagingRing&) = delete;
-  void* stage(const void* host, size_t bytes);
-  /// The next calls may stage `bytes` in `pieces` pieces without waiting or overwriting one another.
-  void reserve(size_t bytes, size_t pieces);
-
- private:
-  static constexpr size_t kAlign = 256;
-  struct Piece {
-    size_t at = 0;
-    size_t bytes = 0;
-  };
-  static constexpr size_t kRemembered = 8;
-
-  cudaStream_t stream_;
-  char* pinned_ = nullptr;
-  DeviceMemory device_;
-  size_t used_ = 0;
-  std::array<Piece, kRemembered> recent_;
-  size_t next_recent_ = 0;
 };
 
 /// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait

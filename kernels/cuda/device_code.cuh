@@ -1,7 +1,7 @@
 #pragma once
 // Pieces of kernels. PDL: every thread of every kernel calls launch_dependents(), as early as that does no harm, and
 // wait_for_predecessor() before it reads or writes anything, constants of the model (packed weights, norms) and staged
-// spans excepted (copies take no part in PDL), and what its launcher knows to be
+// spans excepted (copies and put_bytes let nobody start early), and what its launcher knows to be
 // complete (AttentionPlan::keys_stay). That each kernel waits is what makes the end of one mean the end of all
 // before it.
 

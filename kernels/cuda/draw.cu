@@ -51,10 +51,28 @@ struct Top {
 __device__ Top find_top(const float* logit, int32_t vocab_size, Shared& shared) {
   float value = -INFINITY;
   int32_t id = INT32_MAX, bad = 0;
-  each_token(vocab_size, [&](int32_t i) {
-    bad |= !(logit[i] <= 3.402823466e38f);
-    if (logit[i] > value) value = logit[i], id = i;
-  });
+  const auto look = [&](int32_t i, float x) {
+    bad |= !(x <= 3.402823466e38f);
+    if (x > value) value = x, id = i;
+  };
+  constexpr int kTogether = 8;  // loads of a thread that are under way
+  const bool in_fours = reinterpret_cast<uintptr_t>(logit) % sizeof(float4) == 0;
+  const int32_t fours = in_fours ? vocab_size / 4 : 0;
+  for (int32_t begin = threadIdx.x; begin < fours; begin += kThreads * kTogether) {
+    float4 x[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int32_t at = begin + i * kThreads;
+      x[i] =
+          at < fours ? reinterpret_cast<const float4*>(logit)[at] : float4{-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int32_t first = (begin + i * kThreads) * 4;
+      look(first, x[i].x), look(first + 1, x[i].y), look(first + 2, x[i].z), look(first + 3, x[i].w);
+    }
+  }
+  for (int32_t id = fours * 4 + int32_t(threadIdx.x); id < vocab_size; id += kThreads) look(id, logit[id]);
   const float largest = over_threads(value, shared.value, Larger{});
   id = over_threads(value == largest ? id : INT32_MAX, shared.id, [](int32_t a, int32_t b) { return a < b ? a : b; });
   bad = over_threads(bad, shared.id, Most{});
@@ -200,7 +218,7 @@ __device__ void find_distribution(const float* logit, int32_t vocab_size, const 
 
 __global__ void __launch_bounds__(kThreads)
     draw_kernel(const float* logits, int64_t stride, int32_t vocab_size, const DrawRow* rows, float* probs,
-                int64_t probs_stride, float* scratch, DrawResult* result) {
+                int64_t probs_stride, float* scratch, uint32_t call, DrawResult* result) {
   extern __shared__ __align__(16) char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
   launch_dependents();
@@ -210,7 +228,10 @@ __global__ void __launch_bounds__(kThreads)
   float* const prob =
       row.probs_row >= 0 ? probs + row.probs_row * probs_stride : scratch + int64_t{blockIdx.x} * vocab_size;
   const auto finish = [&](DrawResult drawn) {
-    if (threadIdx.x == 0) result[blockIdx.x] = drawn;
+    if (threadIdx.x != 0) return;
+    DrawResult& to = result[blockIdx.x];
+    to.token = drawn.token, to.is_kept = drawn.is_kept;
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&to.call), "r"(call) : "memory");
   };
   const Top top = find_top(logit, vocab_size, shared);
   if (top.id < 0) return finish({});
@@ -244,10 +265,10 @@ void prepare_draw() {
 }
 
 void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const MatView& probs, float* scratch,
-          DrawResult* result, cudaStream_t stream) {
+          uint32_t call, DrawResult* result, cudaStream_t stream) {
   launch(draw_kernel, dim3(unsigned(row.size())), dim3(kThreads), sizeof(Shared), stream,
          static_cast<const float*>(logits.f32_row(0)), logits.stride, vocab_size, row.data(), probs.f32_row(0),
-         probs.stride, scratch, result);
+         probs.stride, scratch, call, result);
 }
 
 }  // namespace paceline::cuda

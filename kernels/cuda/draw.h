@@ -30,6 +30,7 @@ struct DrawRow {
 struct DrawResult {
   int32_t token = -1;       // -1: the row had no distribution, or its draft is kept
   int32_t is_kept = false;  // the draft
+  uint32_t call = 0;        // written last: that of the draw() that this belongs to
 };
 
 /// The rows of a call, in the order in which verdicts_of and tokens_of take their results.
@@ -42,8 +43,9 @@ void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn);
 void prepare_draw();
 /// Whether a draw needs room for the row's weights: greedy rows have none, and rows with `probs` keep them there.
 inline bool needs_scratch(const DrawRow& row) { return !row.params.greedy() && row.probs_row < 0; }
-/// row: staged; a row without `probs` that needs_scratch() takes row i of scratch, [rows][vocab_size]. result: [rows].
+/// row: staged; a row without `probs` that needs_scratch() takes row i of scratch, [rows][vocab_size]. result: [rows],
+/// in memory that the host sees; a row's is there once `call` stands in it, which is another one at every call.
 void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const MatView& probs, float* scratch,
-          DrawResult* result, cudaStream_t stream);
+          uint32_t call, DrawResult* result, cudaStream_t stream);
 
 }  // namespace paceline::cuda

@@ -18,9 +18,7 @@ PACELINE_MATH float tree_sum(float* part, int count) {
 /// The same, count <= kMost, for values that lie in registers.
 template <int kMost>
 PACELINE_MATH float tree_sum_of(float (&part)[kMost], int count) {
-#pragma unroll
   for (int width = kMost; width > 1; width /= 2) {
-#pragma unroll
     for (int i = 0; i < width / 2; ++i) part[i] = 2 * i + 1 < count ? part[2 * i] + part[2 * i + 1] : part[2 * i];
     count = (count + 1) / 2;
   }

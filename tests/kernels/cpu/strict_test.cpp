@@ -356,6 +356,20 @@ TEST(Strict, AttentionRowsDependOnTheirKeysOnly) {
       }
 }
 
+// A block a chunk, and blocks of whole lines.
+TEST(Strict, AttentionHasTheSameBitsInEveryShapeOfBlocksOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  const auto gpu = make_backend("cuda:0", {});
+  for (const int dim : {32, 64, 96, 128})
+    for (const int window : {0, 300}) {
+      AttentionSetup setup{.len = 1200, .num_heads = 8, .dim = dim, .dtype = DType::bf16, .window = window};
+      const std::vector<float> whole = prefill(*gpu, setup);
+      setup.pieces = {500, 6, 17, 440, 1, 1, 1, 6, 6, 46};
+      setup.pieces.resize(200, 1);
+      EXPECT_TRUE(same_bits(prefill(*gpu, setup), whole)) << "dim " << dim << " window " << window;
+    }
+}
+
 // Weights of unseen keys are zeros: what those keys hold must not move a bit of the rows before them.
 TEST(Strict, UnseenValuesDoNotMatter) {
   for (const std::string& device : devices_here())
