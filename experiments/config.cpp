@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config_schema.h"
+#include "experiments/devices.h"
 #include "experiments/results.h"
 
 namespace paceline {
@@ -110,9 +111,10 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
                             fmt::format("device {} is named twice in [{}]: a rank takes one alone, so name others",
                                         device, fmt::join(engine.devices, ", "))};
   }
-  if (engine.numerics == Numerics::fast) {
-    return ConfigConflict{
-        "engine.numerics", {"engine.numerics"}, "the CPU backend has strict numerics only, at no cost: use strict"};
+  if (engine.numerics == Numerics::fast && !on_cuda(engine)) {
+    return ConfigConflict{"engine.numerics",
+                          {"engine.numerics", "engine.backend"},
+                          "the CPU backend has strict numerics only, at no cost: use strict"};
   }
   if (config.sampling.from_model) {
     return ConfigConflict{

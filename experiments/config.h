@@ -11,12 +11,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/backend.h"
+
 namespace paceline {
 
 /// Keeps the order of keys, so that printed configurations read like the files.
 using ConfigJson = nlohmann::ordered_json;
 
-enum class Numerics : uint8_t { strict, fast };
 enum class BatchingMode : uint8_t { continuous, static_turns };
 enum class LoadMode : uint8_t { closed, offline };
 enum class OnError : uint8_t { proceed, stop };

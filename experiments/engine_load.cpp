@@ -34,12 +34,12 @@ RankSet draft_ranks(const ExperimentConfig& config) {
 }
 
 size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, DType dtype,
-                          std::vector<size_t>& per_rank) {
+                          Numerics numerics, std::vector<size_t>& per_rank) {
   size_t total = 0;
   for (int rank = 0; rank < placement.num_ranks(); ++rank) {
     const auto place = model_rank(ranks, placement, rank);
     if (!place) continue;
-    const size_t bytes = weight_bytes(spec, shard_plan(spec, *place, dtype));
+    const size_t bytes = weight_bytes(spec, shard_plan(spec, *place, dtype), numerics);
     per_rank[size_t(rank)] += bytes;
     total += bytes;
   }
@@ -142,7 +142,8 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       .max_model_len = plan.max_model_len};
   if (config.engine.kv_cache.prefix_caching)
     memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
-  memory.weight_bytes = total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, per_rank);
+  memory.weight_bytes =
+      total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, config.engine.numerics, per_rank);
   memory.target_block_bytes = total_block_bytes(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
   memory.workspace_bytes =
       size_t(placement.num_ranks()) *
@@ -160,7 +161,8 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       plan.draft = source_spec(draft_source(config));
       plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
       validate_parallel(*plan.draft, draft_tp, 1);
-      memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype, per_rank);
+      memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype,
+                                                config.engine.numerics, per_rank);
     }
     memory.draft_block_bytes = total_block_bytes(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype);
     memory.workspace_bytes +=
@@ -190,7 +192,8 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
   source_ = target_source(config);
   team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),
                                                  .threads_per_rank = limits.threads_per_rank,
-                                                 .timeout_s = config.engine.parallel.timeout_s});
+                                                 .timeout_s = config.engine.parallel.timeout_s,
+                                                 .numerics = config.engine.numerics});
   weights_ = load_weights(*open_tensors(source_), plan_.target, *team_, RankSet::all, plan_.dtype);
   target_ = make_transformer(plan_.target, weights_, *team_,
                              transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
@@ -297,7 +300,7 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"prefix_caching", cell.engine.kv_cache.prefix_caching},
       {"max_model_len", plan_.max_model_len},
       {"max_num_seqs", plan_.max_num_seqs},
-      {"numerics", "strict"},
+      {"numerics", names_of(team_->options().numerics)[size_t(team_->options().numerics)]},
       {"proposer", engine.proposer_name()},
       {"num_speculative_tokens", engine.num_speculative_tokens()},
       {"rule", engine.verifier().rule_name()},

@@ -141,7 +141,7 @@ struct RunInfo {
   std::string started_at;          // UTC, ISO 8601
   std::string status = "running";  // running, done, failed_cells, interrupted
   uint64_t seed = 0;
-  std::string numerics;  // strict or fast
+  std::string numerics;  // strict, fast, or "fast and strict" where cells differ
 };
 
 struct RunResult {

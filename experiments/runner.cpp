@@ -176,6 +176,16 @@ DeviceCeilings ceilings_for(Sweep& sweep, EngineLoad& load, const ExperimentConf
              : sweep.gpu_ceilings.emplace(devices, measure_ceilings(load, config)).first->second;
 }
 
+/// "strict", "fast", or both where cells differ.
+std::string numerics_text(const std::vector<Cell>& cells) {
+  std::set<std::string_view> used;
+  for (const Cell& cell : cells) {
+    const Numerics numerics = cell.config.engine.numerics;
+    if (!cell.skip_reason) used.insert(names_of(numerics)[size_t(numerics)]);
+  }
+  return fmt::format("{}", fmt::join(used, " and "));
+}
+
 /// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
 void run_load(Sweep& sweep, const std::vector<size_t>& group) {
   const Cell& first = sweep.cells[group.front()];
@@ -327,6 +337,7 @@ std::vector<std::string> effective_differences(const Cell& cell, const nlohmann:
       differences.push_back(fmt::format("{}: asked {}, got {}", key, asked.dump(), effective.at(key).dump()));
   };
   const ExperimentConfig& config = cell.config;
+  compare("numerics", names_of(config.engine.numerics)[size_t(config.engine.numerics)]);
   compare("tp", config.engine.parallel.tp);
   compare("pp", config.engine.parallel.pp);
   compare("proposer", config.speculation.proposer);
@@ -363,7 +374,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .config_hash = loaded.hash,
               .started_at = utc_now(),
               .seed = uint64_t(loaded.config.sampling.seed),
-              .numerics = "strict"};
+              .numerics = numerics_text(sweep.cells)};
   run.environment = collect_environment();
   run.config_resolved = config_to_json(loaded.config);
   for (size_t i = 0; i < sweep.cells.size(); ++i)

@@ -27,6 +27,12 @@ size_t packed_bytes(int64_t rows, int64_t k, DType dtype, int k_chunks) {
   return size_t(panels * kPanel * PanelOrder(k, k_chunks, storage_index(dtype)).values()) * dtype_bytes(dtype);
 }
 
+size_t row_copy_bytes(int64_t n, int64_t k, const PackSpec& spec) {
+  constexpr int64_t kAligned = 8;  // values of 16 bytes: of a row, and of a half of one that is gated
+  const bool fits = spec.dtype == DType::bf16 && k % kAligned == 0 && (!spec.pair_panels || n % (2 * kAligned) == 0);
+  return fits && !spec.looked_up_only ? size_t(n) * size_t(k) * dtype_bytes(spec.dtype) : 0;
+}
+
 std::vector<float> download_rows(Backend& backend, const MatView& rows, int64_t cols) {
   std::vector<float> values(size_t(rows.rows) * size_t(cols));
   backend.sync();
@@ -89,6 +95,8 @@ int cuda_index(const std::string& device) {
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options) {
+  if (device == "cpu" && options.numerics == Numerics::fast)
+    fail(ExitCode::device, "device cpu: found fast numerics, expected strict, which costs nothing on the CPU");
   if (device == "cpu") return std::make_unique<CpuBackend>(options);
   if (const int index = cuda_index(device); index >= 0) return make_cuda_backend(index, options);
   fail(ExitCode::device, "device \"{}\" is unknown; expected \"cpu\" or \"cuda:N\"", device);

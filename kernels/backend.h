@@ -5,8 +5,8 @@
 // order. The CPU backend has completed an op when the call returns.
 // Errors: args are checked where data enters (loader, batch builder); ops check shapes in debug builds and
 // trust otherwise.
-// Numerics: every op obeys `strict` (docs/numerics.md): the bits of a row do not depend on the number of
-// rows, batch mix, chunking, page placement or thread count, nor, for TP 1, 2, 4, 8, on the rank count, nor
+// Numerics: every op obeys `strict`, unless made for `fast` (docs/numerics.md): the bits of a row do not depend on the
+// number of rows, batch mix, chunking, page placement or thread count, nor, for TP 1, 2, 4, 8, on the rank count, nor
 // on the instruction set.
 
 #include <atomic>
@@ -25,6 +25,9 @@ namespace paceline {
 /// Bytes of a packed matrix on a CPU device: whole panels of rows, chunks of k as PanelOrder fills them. With
 /// pair_panels this is the size of each part.
 size_t packed_bytes(int64_t rows, int64_t k, DType dtype, int k_chunks = kStrictChunks);
+/// Bytes that a CUDA device in fast numerics holds beside a packed [n, k]: its rows as they are. 0 where the library
+/// that reads them could not, or nobody asks it to.
+size_t row_copy_bytes(int64_t n, int64_t k, const PackSpec& spec);
 
 struct MemoryUse {
   size_t weights = 0;  // bytes of packed weights alive
@@ -81,6 +84,10 @@ class Backend {
 /// The first `cols` columns of `rows`, [rows.rows][cols], in host memory.
 std::vector<float> download_rows(Backend& backend, const MatView& rows, int64_t cols);
 
+/// fast: the bits of a row may depend on the number of rows where that buys speed (docs/numerics.md). The CPU knows
+/// strict only, which costs it nothing.
+enum class Numerics : uint8_t { strict, fast };
+
 enum class Isa : uint8_t { scalar, avx2, avx512, avx512_bf16 };
 inline constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
@@ -95,6 +102,7 @@ struct BackendOptions {
   bool may_spin = true;  // false when the process owns more threads than cores: waits go to futex at once
   PeerWatch peers{};
   int isa = -1;  // -1: the best this machine has; else an Isa (tests)
+  Numerics numerics = Numerics::strict;
 };
 
 /// N of "cuda:N", -1 of any other name.

@@ -34,6 +34,7 @@ struct PackSpec {
   int64_t pad_rows_to = 0;       // zero rows appended after the last source row (padded vocabulary)
   bool pair_panels =
       false;  // two parts of equal rows, panels interleaved gate, up, gate, up, …: needed by Epilogue glu
+  bool looked_up_only = false;  // by embed: no gemm multiplies it
 };
 
 /// A packed weight [n, k], const after pack(); shared by a target and its self-draft.

@@ -41,9 +41,11 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
       const auto& devices = options_.placement.devices;
       const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
       const PeerWatch peers{.failed = num_ranks() == 1 ? nullptr : &failed_, .timeout_s = options_.timeout_s};
-      rank.backend = make_backend(
-          device,
-          {.threads = options_.threads_per_rank, .may_spin = !oversubscribed_, .peers = peers, .isa = options_.isa});
+      rank.backend = make_backend(device, {.threads = options_.threads_per_rank,
+                                           .may_spin = !oversubscribed_,
+                                           .peers = peers,
+                                           .isa = options_.isa,
+                                           .numerics = options_.numerics});
       if (num_ranks() > 1 && device != "cpu") {  // the world stays in place, and can be aborted, until it is replaced
         auto joined = make_nccl_comm(rank.world->split(0, rank.index), *rank.backend, peers);
         const std::lock_guard lock(workers_[size_t(rank.index)]->world_mutex);

@@ -34,6 +34,7 @@ struct TeamOptions {
   int threads_per_rank = 1;
   double timeout_s = 60.0;  // deadline of every wait between ranks
   int isa = -1;             // see BackendOptions::isa
+  Numerics numerics = Numerics::strict;
 };
 
 /// What a job may use. Owned by the team; used on the rank's thread only.

@@ -44,14 +44,13 @@ class ShardLoader {
                        .intermediate = shape_.intermediate,
                        .vocab_begin = shape_.vocab_begin,
                        .vocab_rows = shape_.vocab_rows};
-    if (plan_.first_stage) shard.embed = vocabulary(weight_name(names_.embed));
+    const bool is_shared = plan_.first_stage && plan_.last_stage && spec_.tied_head;
+    if (plan_.first_stage) shard.embed = vocabulary(weight_name(names_.embed), {.looked_up_only = !is_shared});
     for (int layer = plan_.layer_begin; layer < plan_.layer_end; ++layer) shard.layers.push_back(load_layer(layer));
     if (plan_.last_stage) {
       shard.final_norm = vector(weight_name(names_.final_norm));
       shard.final_norm_bias = norm_bias(names_.final_norm, 0);
-      shard.head = spec_.tied_head && shard.embed
-                       ? shard.embed
-                       : vocabulary(weight_name(spec_.tied_head ? names_.embed : names_.head));
+      shard.head = is_shared ? shard.embed : vocabulary(weight_name(spec_.tied_head ? names_.embed : names_.head), {});
     }
     shard.bytes = bytes_;
     return shard;
@@ -110,10 +109,11 @@ class ShardLoader {
   }
 
   /// This shard's rows of the embedding or the head; a rank beyond the real rows holds zeros.
-  Weight vocabulary(const std::string& name) {
+  Weight vocabulary(const std::string& name, PackSpec spec) {
     const bool padded = shape_.real_vocab_rows < shape_.vocab_rows;
     const int64_t begin = shape_.real_vocab_rows == 0 ? 0 : shape_.vocab_begin;
-    return pack(slices(rows(name, begin, shape_.real_vocab_rows)), {.pad_rows_to = padded ? shape_.vocab_rows : 0});
+    if (padded) spec.pad_rows_to = shape_.vocab_rows;
+    return pack(slices(rows(name, begin, shape_.real_vocab_rows)), spec);
   }
 
   template <class... Each>

@@ -78,31 +78,35 @@ ShardShape shard_shape(const ModelSpec& spec, const ShardPlan& plan) {
   };
 }
 
-size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan) {
+size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan, Numerics numerics) {
   const ShardShape shape = shard_shape(spec, plan);
   const int64_t d = spec.hidden_size;
   const int64_t q_rows = int64_t{shape.num_heads} * spec.head_dim;
   const int64_t qkv_rows = q_rows + 2 * int64_t{shape.num_kv_heads} * spec.head_dim;
-  const int64_t num_up_parts = spec.mlp == MlpKind::gated ? 2 : 1;
+  const bool gated = spec.mlp == MlpKind::gated;
+  const int64_t num_up_parts = gated ? 2 : 1;
   const int64_t norm_floats = spec.norm == NormKind::layer ? 2 * d : d;
 
-  // The panels of gate and up are interleaved, so each part is padded on its own.
-  const size_t layer_matrices = packed_bytes(qkv_rows, d, plan.dtype) +
-                                packed_bytes(d, q_rows, plan.dtype, shape.row_parallel_chunks) +
-                                size_t(num_up_parts) * packed_bytes(shape.intermediate, d, plan.dtype) +
-                                packed_bytes(d, shape.intermediate, plan.dtype, shape.row_parallel_chunks);
+  const auto matrix_bytes = [&](int64_t n, int64_t k, PackSpec pack) {
+    pack.dtype = plan.dtype;
+    const int64_t parts = pack.pair_panels ? 2 : 1;  // each is padded on its own, as their panels are interleaved
+    return size_t(parts) * packed_bytes(n / parts, k, pack.dtype, pack.k_chunks) +
+           (numerics == Numerics::fast ? row_copy_bytes(n, k, pack) : 0);
+  };
+  const size_t layer_matrices = matrix_bytes(qkv_rows, d, {}) +
+                                matrix_bytes(d, q_rows, {.k_chunks = shape.row_parallel_chunks}) +
+                                matrix_bytes(num_up_parts * shape.intermediate, d, {.pair_panels = gated}) +
+                                matrix_bytes(d, shape.intermediate, {.k_chunks = shape.row_parallel_chunks});
   int64_t layer_floats = 2 * norm_floats;
   if (spec.attention_bias) layer_floats += qkv_rows;
   if (spec.attention_out_bias) layer_floats += d;
   if (spec.mlp_bias) layer_floats += num_up_parts * shape.intermediate + d;
 
   size_t total = size_t(plan.layer_end - plan.layer_begin) * (layer_matrices + size_t(layer_floats) * sizeof(float));
-  const size_t table = packed_bytes(shape.vocab_rows, d, plan.dtype);
-  if (plan.first_stage) total += table;
-  if (plan.last_stage) {
-    total += size_t(norm_floats) * sizeof(float);
-    if (!(spec.tied_head && plan.first_stage)) total += table;
-  }
+  const bool is_shared = plan.first_stage && plan.last_stage && spec.tied_head;
+  if (plan.first_stage) total += matrix_bytes(shape.vocab_rows, d, {.looked_up_only = !is_shared});
+  if (plan.last_stage) total += size_t(norm_floats) * sizeof(float);
+  if (plan.last_stage && !is_shared) total += matrix_bytes(shape.vocab_rows, d, {});
   return total;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/model/model_spec.h"
+#include "kernels/backend.h"
 
 namespace paceline {
 
@@ -40,7 +41,8 @@ ShardShape shard_shape(const ModelSpec& spec, const ShardPlan& plan);
 /// Throws Error(usage) naming the number at fault and the sizes that work.
 void validate_parallel(const ModelSpec& spec, int tp, int pp);
 
-/// Bytes that load_shard will hold: packed matrices (output rows rounded up to panels) and fp32 vectors.
-size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan);
+/// Bytes that load_shard will hold: packed matrices (output rows rounded up to panels), in fast numerics with their row
+/// copies, and fp32 vectors.
+size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan, Numerics numerics = Numerics::strict);
 
 }  // namespace paceline

@@ -1,8 +1,9 @@
 // Speed of the CUDA ops beside what the device can do at all (a plain read of its memory, its matrix units) and beside
 // cuBLASLt, in one run. Shapes of Llama-3-8B on cuda:0.
 //
-//   cuda_bench --benchmark_filter='Gemm|Attention|Norm|Draw'
+//   cuda_bench --benchmark_filter='Gemm|Fast|Attention|Norm|Draw'
 //
+// Fast: the products of fast numerics, cuBLASLt's with the float32 sums, gates and roundings that a step needs.
 // Counters: of_read: bytes / time over the measured read. cublas: cuBLASLt's time over ours, the same product in turn
 // (more than 1: ours is faster; ours makes its operand from float32 rows within the time).
 
@@ -24,25 +25,27 @@ namespace {
 
 constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes of weights that are gone through in turn
 
-Backend& backend() {
-  static const std::unique_ptr<Backend> made = make_backend("cuda:0", {});
-  return *made;
+Backend& backend(Numerics numerics = Numerics::strict) {
+  static const std::unique_ptr<Backend> strict = make_backend("cuda:0", {});
+  if (numerics == Numerics::strict) return *strict;
+  static const std::unique_ptr<Backend> fast = make_backend("cuda:0", {.numerics = Numerics::fast});
+  return *fast;
 }
-CUstream_st* stream() { return cuda_stream(backend()).stream; }
+CUstream_st* stream(Numerics numerics = Numerics::strict) { return cuda_stream(backend(numerics)).stream; }
 
 double read_rate() {
   static const double rate = measure_cuda_memory(0).read_bytes_s;
   return rate;
 }
 
-/// Runs the state's iterations, each some calls long; returns seconds a call.
-double time_calls(benchmark::State& state, const std::function<void()>& call) {
+/// Runs the state's iterations, each some calls of a backend long; returns seconds a call.
+double time_calls(benchmark::State& state, const std::function<void()>& call, Numerics numerics = Numerics::strict) {
   constexpr int kCalls = 16;
-  device_seconds(stream(), kCalls, call);
+  device_seconds(stream(numerics), kCalls, call);
   double total = 0.0;
   int64_t rounds = 0;
   for (auto _ : state) {
-    const double seconds = device_seconds(stream(), kCalls, call) / kCalls;
+    const double seconds = device_seconds(stream(numerics), kCalls, call) / kCalls;
     state.SetIterationTime(seconds);
     total += seconds;
     ++rounds;
@@ -69,9 +72,9 @@ constexpr Shape kShapes[] = {{"qkv", 6144, 4096, false},
                              {"down", 4096, 14336, false},
                              {"head", 128256, 4096, false}};
 
-const std::vector<Weight>& weights(const Shape& shape) {
-  static std::map<std::string, std::vector<Weight>> kept;
-  std::vector<Weight>& all = kept[shape.name];
+const std::vector<Weight>& weights(const Shape& shape, Numerics numerics) {
+  static std::map<std::pair<std::string, Numerics>, std::vector<Weight>> kept;
+  std::vector<Weight>& all = kept[{shape.name, numerics}];
   if (!all.empty()) return all;
   const std::vector<uint16_t> values(size_t(shape.n) * size_t(shape.k), 0x3c00);  // 0.0078 in bfloat16
   const HostWeight whole{values.data(), DType::bf16, shape.n, shape.k, shape.k};
@@ -80,17 +83,19 @@ const std::vector<Weight>& weights(const Shape& shape) {
   const HostWeight parts[] = {half, half};
   const size_t bytes = values.size() * sizeof(values[0]);
   for (size_t i = 0; i < 1 + kMoreThanCaches / bytes; ++i)
-    all.push_back(shape.glu ? backend().pack(parts, {.pair_panels = true}) : backend().pack({&whole, 1}, {}));
+    all.push_back(shape.glu ? backend(numerics).pack(parts, {.pair_panels = true})
+                            : backend(numerics).pack({&whole, 1}, {}));
   return all;
 }
 
-void gemm(benchmark::State& state, const Shape& shape, int m) {
-  const std::vector<Weight>& w = weights(shape);
+void gemm(benchmark::State& state, const Shape& shape, int m, Numerics numerics) {
+  const std::vector<Weight>& w = weights(shape, numerics);
   const MatView x = rows(m, shape.k, "x"), y = rows(m, shape.glu ? shape.n / 2 : shape.n, "y");
   size_t calls = 0;
-  const double seconds =
-      time_calls(state, [&] { backend().gemm({.x = x, .w = w[calls++ % w.size()].get(), .y = y, .glu = shape.glu}); });
-  const double bytes = double(w[0]->bytes), flops = 2.0 * m * shape.n * shape.k;
+  Backend& device = backend(numerics);
+  const double seconds = time_calls(
+      state, [&] { device.gemm({.x = x, .w = w[calls++ % w.size()].get(), .y = y, .glu = shape.glu}); }, numerics);
+  const double bytes = 2.0 * shape.n * shape.k, flops = 2.0 * m * shape.n * shape.k;
   state.counters["GB/s"] = bytes / seconds * 1e-9;
   state.counters["of_read"] = bytes / seconds / read_rate();
   state.counters["TFLOP/s"] = flops / seconds * 1e-12;
@@ -163,7 +168,10 @@ void register_all() {
   };
   for (const Shape& shape : kShapes)
     for (const int m : {1, 6, 8, 16, 17, 32, 64, 128, 512, 2048})
-      add("Gemm/" + std::string(shape.name) + "/" + std::to_string(m), gemm, shape, m);
+      add("Gemm/" + std::string(shape.name) + "/" + std::to_string(m), gemm, shape, m, Numerics::strict);
+  for (const Shape& shape : kShapes)
+    for (const int m : {65, 128, 256, 512, 1024, 2048})
+      add("Fast/" + std::string(shape.name) + "/" + std::to_string(m), gemm, shape, m, Numerics::fast);
   for (const auto& [name, seqs, context, q_len] : {std::tuple{"decode", 1, 1024, 1},
                                                    {"decode", 16, 4096, 1},
                                                    {"decode", 64, 4096, 1},

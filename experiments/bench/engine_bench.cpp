@@ -4,8 +4,8 @@
 //   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
 //
 // Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …),
-// PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_INFLATE (a shape: the model inflated to it), PACELINE_BENCH_DUMMY
-// (set: random weights), PACELINE_BENCH_ONLY (steps: no speculation).
+// PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_NUMERICS (strict, fast), PACELINE_BENCH_INFLATE (a shape: the
+// model inflated to it), PACELINE_BENCH_DUMMY (set: random weights), PACELINE_BENCH_ONLY (steps: no speculation).
 
 #include <cstdio>
 #include <cstdlib>
@@ -251,14 +251,17 @@ int run(int argc, char** argv) {
   if (std::getenv("PACELINE_BENCH_DUMMY")) config.engine.target.load_format = "dummy";
   const char* const backend = std::getenv("PACELINE_BENCH_BACKEND");
   config.engine.backend = backend ? backend : "cpu";
+  const char* const numerics = std::getenv("PACELINE_BENCH_NUMERICS");
+  if (numerics && std::string_view(numerics) == "fast") config.engine.numerics = Numerics::fast;
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
   const int threads = wanted ? std::atoi(wanted) : usable_cores();
   config.engine.scheduler.max_num_seqs = 8;
   if (config.engine.backend == "cuda") config.engine.scheduler.max_num_batched_tokens = kPrefillTokens;
   derive_paths(config);
   EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63, .max_concurrency = 8});
-  std::printf("%s, %s, loaded in %.3f s\n", config.engine.target.path.c_str(),
-              load.team().rank(0).backend->describe().c_str(), load.load_seconds());
+  std::printf("%s, %s%s, loaded in %.3f s\n", config.engine.target.path.c_str(),
+              load.team().rank(0).backend->describe().c_str(),
+              config.engine.numerics == Numerics::fast ? ", fast numerics" : "", load.load_seconds());
   ThreadPool pool(threads);
   if (config.engine.backend == "cuda")
     step_times(load, rounds);

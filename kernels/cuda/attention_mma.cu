@@ -50,15 +50,6 @@ __device__ Line line_of(const AttentionWork& work, const LineTile& tile, int kv_
   return line;
 }
 
-__device__ __forceinline__ uint32_t two(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const uint32_t*>(&pair);
-}
-__device__ __forceinline__ float exp_approximate(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896341f));
-  return y;
-}
 /// Over the four lanes that hold a line.
 template <class Combine>
 __device__ __forceinline__ float over_line(float x, Combine combine) {
@@ -83,9 +74,9 @@ __device__ __forceinline__ void load_queries(const AttentionWork& work, const Li
     }
 #pragma unroll
     for (int step = 0; step < 2; ++step)
-      query[group * 2 + step] = {two(x[0][step * 4], x[0][step * 4 + 1]), two(x[1][step * 4], x[1][step * 4 + 1]),
-                                 two(x[0][step * 4 + 2], x[0][step * 4 + 3]),
-                                 two(x[1][step * 4 + 2], x[1][step * 4 + 3])};
+      query[group * 2 + step] = {
+          bfloat_pair(x[0][step * 4], x[0][step * 4 + 1]), bfloat_pair(x[1][step * 4], x[1][step * 4 + 1]),
+          bfloat_pair(x[0][step * 4 + 2], x[0][step * 4 + 3]), bfloat_pair(x[1][step * 4 + 2], x[1][step * 4 + 3])};
   }
 }
 
@@ -230,7 +221,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
 #pragma unroll
     for (int step = 0; step < kDeviceChunk / 16; ++step) {
       const auto pair = [&](int t, int l) {
-        return two(exp_approximate(score[t][l * 2] - base[l]), exp_approximate(score[t][l * 2 + 1] - base[l]));
+        return bfloat_pair(exp_approximate(score[t][l * 2] - base[l]), exp_approximate(score[t][l * 2 + 1] - base[l]));
       };
       weight[step] = {pair(step * 2, 0), pair(step * 2, 1), pair(step * 2 + 1, 0), pair(step * 2 + 1, 1)};
     }

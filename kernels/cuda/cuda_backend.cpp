@@ -7,8 +7,10 @@
 
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/blas.h"
 #include "kernels/cuda/draw.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/push_sum.h"
 #include "kernels/cuda/row_ops.h"
@@ -24,8 +26,8 @@ using cuda::CudaWeight;
 using cuda::DeviceMemory;
 using cuda::OwnStream;
 
-/// Most that attention takes for its chunks, and drawing for weights.
-constexpr size_t kAttentionBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
+/// Most that attention takes for its chunks, or a gated product for gates and ups; and drawing for weights.
+constexpr size_t kScratchBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
 
 /// cos and sin of all positions up to the largest seen, for one set of frequencies.
 struct RopeFactors {
@@ -52,6 +54,7 @@ class CudaBackend final : public Backend {
     cuda::prepare_gemm_bf16(properties_);
     cuda::prepare_attention(properties_);
     cuda::prepare_draw();
+    if (options.numerics == Numerics::fast) blas_ = std::make_unique<cuda::Blas>(stream());
   }
   ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
 
@@ -174,6 +177,8 @@ class CudaBackend final : public Backend {
   template <class Done>
   void wait_until(Done&& done);
   void run_norm(const NormArgs& args, const cuda::Operand& operand);
+  /// x: plain rows. In float32, or gated in slices of rows whose gates and ups fit the scratch.
+  void multiply_by_blas(const GemmArgs& args, const cuda::Operand& x);
   /// Room for the operand of `w` from `rows` rows; the one before the last given out is spent.
   cuda::Operand make_operand(const PackedWeight& w, int rows);
   /// Where a kernel leaves rows that only the gemm of `reader` reads; null if it must leave them in `out`.
@@ -197,7 +202,8 @@ class CudaBackend final : public Backend {
   std::unordered_map<void*, DeviceMemory> buffers_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
-  DeviceMemory operand_[2], attention_, draw_scratch_;
+  std::unique_ptr<cuda::Blas> blas_;  // fast numerics
+  DeviceMemory operand_[2], scratch_, draw_scratch_;
   cuda::HostMemory draw_result_;  // read by wait_until() only, so that nobody writes it any more when it is replaced
   uint32_t draw_calls_ = 0;
   int next_operand_ = 0;
@@ -233,8 +239,10 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   weight->pair_panels = spec.pair_panels;
   const int64_t tile_values =
       spec.dtype == DType::bf16 ? weight->order().tile_values() : weight->k * int64_t{cuda::kTile};
-  weight->bytes = size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype);
-  weight->memory = DeviceMemory(weight->bytes, stream());
+  weight->memory = DeviceMemory(size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype), stream());
+  if (const size_t copy_bytes = blas_ ? row_copy_bytes(weight->n, weight->k, spec) : 0; copy_bytes > 0)
+    weight->row_copy = DeviceMemory(copy_bytes, stream());
+  weight->bytes = weight->memory.bytes() + weight->row_copy.bytes();
   weight->bytes_alive = weight_bytes_;
   *weight_bytes_ += weight->bytes;
 
@@ -287,9 +295,11 @@ void CudaBackend::wait_until(Done&& done) {
 }
 
 cuda::Operand CudaBackend::make_operand(const PackedWeight& w, int rows) {
-  cuda::Operand operand{.order = static_cast<const CudaWeight&>(w).order(),
-                        .rows = rows,
-                        .group_rows = cuda::operand_group_rows(properties_, rows)};
+  const auto& weight = static_cast<const CudaWeight&>(w);
+  cuda::Operand operand{
+      .order = weight.order(),
+      .rows = rows,
+      .layout = weight.is_for_blas(rows) ? cuda::RowLayout::plain : cuda::strict_layout(properties_, rows)};
   operand.values = static_cast<__nv_bfloat16*>(workspace(operand_[next_operand_ ^= 1], operand.bytes()));
   return operand;
 }
@@ -338,12 +348,57 @@ void CudaBackend::gemm(const GemmArgs& args) {
                    "operand of {} rows of {} in {} chunks, wanted {}, {}, {}", x.rows, x.order.k, x.order.chunks,
                    args.x.rows, w.k, w.k_chunks);
     ready_of_ = nullptr;
-    cuda::gemm_bf16(args, x, operand_for(args.reader, args.y), properties_, stream());
+    if (x.is_plain())
+      multiply_by_blas(args, x);
+    else
+      cuda::gemm_bf16(args, x, operand_for(args.reader, args.y), properties_, stream());
   } else {
     cuda::gemm_chain(args, stream());
   }
-  traffic_.weight_bytes += w.bytes;
+  traffic_.weight_bytes += w.memory.bytes();
   traffic_.flops += uint64_t(2) * uint64_t(args.x.rows) * uint64_t(w.n) * uint64_t(w.k);
+}
+
+void CudaBackend::multiply_by_blas(const GemmArgs& args, const cuda::Operand& x) {
+  const auto& w = static_cast<const CudaWeight&>(*args.w);
+  cuda::BlasProduct product{.rows = args.x.rows,
+                            .n = int(w.n),
+                            .k = int(w.k),
+                            .x = x.values,
+                            .w = w.row_copy.as<void>(),
+                            .bias = args.bias,
+                            .y = args.y.data,
+                            .y_stride = args.y.stride,
+                            .add = args.add};
+  if (!args.glu) return blas_->multiply(product);
+
+  const cuda::Operand y = operand_for(args.reader, args.y);
+  const size_t row_bytes = size_t(w.n) * sizeof(__nv_bfloat16);
+  const int most_rows = std::max(1, int(kScratchBytes / row_bytes / cuda::kWideRows)) * cuda::kWideRows;
+  const int slices = (args.x.rows + most_rows - 1) / most_rows;
+  const int slice_rows =
+      ((args.x.rows + slices - 1) / slices + cuda::kWideRows - 1) / cuda::kWideRows * cuda::kWideRows;
+  auto* const both =
+      static_cast<__nv_bfloat16*>(workspace(scratch_, size_t(std::min(slice_rows, args.x.rows)) * row_bytes));
+  product.bias = nullptr;  // added with the gate: the library wants one in y's type
+  product.y = both;
+  product.y_dtype = DType::bf16;
+  product.y_stride = w.n;
+  for (int first = 0; first < args.x.rows; first += slice_rows) {
+    product.rows = std::min(slice_rows, args.x.rows - first);
+    product.x = x.values + int64_t{first} * w.k;
+    blas_->multiply(product);
+    cuda::gate_rows({.product = both,
+                     .bias = args.bias,
+                     .activation = args.activation,
+                     .first_row = first,
+                     .num_rows = product.rows,
+                     .width = int(w.n / 2),
+                     .y = args.y.f32_row(0),
+                     .y_stride = args.y.stride,
+                     .operand = y},
+                    stream());
+  }
 }
 
 const float2* CudaBackend::rope_factors(const RopeArgs& args) {
@@ -443,7 +498,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
                cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), properties_);
   const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
   // slices of rows, so that what chunks leave fits what was planned
-  const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kAttentionBytes / row_bytes));
+  const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kScratchBytes / row_bytes));
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
     if (plan.num_rows < args.q.rows) tiles = tiles_of(plan.first_row, plan.num_rows);
@@ -454,7 +509,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     plan.block = stage(args.block).data();
     plan.num_blocks = int32_t(args.block.size());
     plan.num_tiles = int32_t(tiles.size());
-    void* memory = plan.whole ? nullptr : workspace(attention_, size_t(plan.num_rows) * row_bytes);
+    void* memory = plan.whole ? nullptr : workspace(scratch_, size_t(plan.num_rows) * row_bytes);
     if (plan.first_row == 0) before();
     cuda::attention(args, plan, out, memory, stream());
   }

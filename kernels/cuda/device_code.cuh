@@ -3,7 +3,7 @@
 // wait_for_predecessor() before it reads or writes anything, constants of the model (packed weights, norms) and staged
 // spans excepted (copies and put_bytes let nobody start early), and what its launcher knows to be
 // complete (AttentionPlan::keys_stay). That each kernel waits is what makes the end of one mean the end of all
-// before it.
+// before it. A library's kernels (cuBLASLt) wait too, or start only when their predecessor has ended.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -37,6 +37,13 @@ __device__ __forceinline__ float widen(__nv_bfloat16 x) { return __bfloat162floa
 __device__ __forceinline__ void narrow(float x, float* to) { *to = x; }
 __device__ __forceinline__ void narrow(float x, __half* to) { *to = __float2half_rn(x); }
 __device__ __forceinline__ void narrow(float x, __nv_bfloat16* to) { *to = __float2bfloat16_rn(x); }
+
+/// e^x in two instructions; relative error 2^-22 + |x| 2^-24. Not for what must have the CPU's bits.
+__device__ __forceinline__ float exp_approximate(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896341f));
+  return y;
+}
 
 /// Sum or maximum over a warp: lanes i and i + 16, then 8, 4, 2, 1; every lane gets it.
 template <class T, class Combine>

@@ -10,16 +10,23 @@
 
 namespace paceline::cuda {
 
+/// From how many rows on cuBLASLt multiplies, in fast numerics. Fewer are bound by reading weights, and keep the bits
+/// of strict.
+inline constexpr int kFewestBlasRows = 65;
+
 /// bfloat16 in FragmentOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: the parts' tiles of 16
 /// rows alternate, for every type.
 struct CudaWeight final : PackedWeight {
   DeviceMemory memory;
+  DeviceMemory row_copy;  // fast numerics: [n][k] bfloat16 for cuBLASLt, part after part; empty where it takes none
   std::shared_ptr<std::atomic<size_t>> bytes_alive;  // of the backend that packed it
 
   ~CudaWeight() override {
     if (bytes_alive) *bytes_alive -= bytes;
   }
   FragmentOrder order() const { return {k, k_chunks}; }
+  /// Whether cuBLASLt multiplies `rows` rows by it.
+  bool is_for_blas(int rows) const { return row_copy.bytes() > 0 && rows >= kFewestBlasRows; }
   int64_t tiles() const {
     const int64_t parts = pair_panels ? 2 : 1;
     return (n / parts + kTile - 1) / kTile * parts;
@@ -30,22 +37,22 @@ struct CudaWeight final : PackedWeight {
 void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream);
 /// Once for the current device, before its first gemm_bf16.
 void prepare_gemm_bf16(const cudaDeviceProp& device);
-/// x: args.x as operand. y: null, or what is written in place of args.y. Streams each weight once for up to kMaxRowTile
-/// rows.
+/// x: args.x as operand, not plain. y: null, or what is written in place of args.y. Streams each weight once for up to
+/// kMaxRowTile rows.
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const cudaDeviceProp& device,
                cudaStream_t stream);
 /// The same for an operand in the order for many rows; it reads a weight once for kWideRows rows. The same bits.
 void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, cudaStream_t stream);
 void prepare_gemm_wide(const cudaDeviceProp& device);
-/// How operands of `rows` rows are laid out: Operand::group_rows.
-int operand_group_rows(const cudaDeviceProp& device, int rows);
+/// Of operands of `rows` rows that gemm_bf16 multiplies.
+RowLayout strict_layout(const cudaDeviceProp& device, int rows);
 /// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer).
 inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
 /// Float32 and float16 weights: fma chains in float32, the very bits of the CPU.
 void gemm_chain(const GemmArgs& args, cudaStream_t stream);
 
 /// rows: [num_rows][stride] of `source` on the device, outputs first_row … of the matrix (with pair_panels: of part
-/// `part`), into w.
+/// `part`), into w and its row copy.
 void pack_rows(const void* rows, DType source, int64_t num_rows, int64_t stride, int64_t first_row, int part,
                const CudaWeight& w, cudaStream_t stream);
 

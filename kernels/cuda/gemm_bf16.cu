@@ -12,6 +12,7 @@
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/plain_rows.h"
 
 namespace paceline::cuda {
 namespace {
@@ -291,7 +292,7 @@ __global__ void pack_operand_kernel(const float* x, int64_t stride, Operand oper
     const int64_t step = at / 32 / row_tiles;
     const int chunk = int(step / order.steps);
     const int64_t begin = order.chunk_begin(chunk), end = order.chunk_begin(chunk + 1);
-    const int row = group * operand.group_rows + tile * 8 + lane / 4;
+    const int row = group * operand.group_rows() + tile * 8 + lane / 4;
     const auto put_pair = [&](int k) {
       const int64_t i = begin + step % order.steps * kStep + k;
       const auto value = [&](int64_t j) { return row < operand.rows && j < end ? x[row * stride + j] : 0.0f; };
@@ -349,6 +350,7 @@ void prepare_gemm_bf16(const cudaDeviceProp& device) {
 }
 
 void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream) {
+  if (operand.is_plain()) return pack_plain(x, operand, stream);
   const int64_t words = operand.all_steps() * operand.row_tiles(0) * 32;
   launch(pack_operand_kernel, dim3(unsigned((words + 255) / 256), unsigned(operand.groups())), dim3(256), 0, stream,
          static_cast<const float*>(x.f32_row(0)), x.stride, operand);

@@ -253,6 +253,7 @@ __device__ __forceinline__ void finish(const Wide& wide, const Epilogue& epilogu
   }
   __nv_bfloat16* const operand = epilogue.operand.values ? epilogue.operand.group(group) : nullptr;
   const Operand::Row first_row = epilogue.operand.row(group * kWideRows + warp);
+  const int next_tile = int(epilogue.operand.next_tile());
   int in_operand[kColumns];  // what a column adds to a place; the warp's row r is the warp-th of tile r
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) in_operand[c] = operand ? int(first_row.place(column[c].at) - operand) : 0;
@@ -283,7 +284,7 @@ __device__ __forceinline__ void finish(const Wide& wide, const Epilogue& epilogu
           if (column[c].at < 0) continue;
           const float x = value(r, c, old[i][c]);
           if (operand)
-            operand[in_operand[c] + r * Operand::kTileValues] = __float2bfloat16_rn(x);
+            operand[in_operand[c] + r * next_tile] = __float2bfloat16_rn(x);
           else
             epilogue.y[row_of(r) * epilogue.stride + column[c].at] = x;
         }
@@ -353,8 +354,8 @@ bool has_wide(const cudaDeviceProp& device) {
 
 }  // namespace
 
-int operand_group_rows(const cudaDeviceProp& device, int rows) {
-  return rows >= kFewestWideRows && has_wide(device) ? kWideRows : kMaxRowTile;
+RowLayout strict_layout(const cudaDeviceProp& device, int rows) {
+  return rows >= kFewestWideRows && has_wide(device) ? RowLayout::wide : RowLayout::fragments;
 }
 
 void prepare_gemm_wide(const cudaDeviceProp& device) {

@@ -2,8 +2,10 @@
 // The rows that a bfloat16 GEMM multiplies, rounded, in the order of its other operand: [group of rows][step of all
 // chunks][8 rows][128 values]. The last group holds as many tiles of 8 rows as it needs. Few rows: the values of a tile
 // in the order of mma.m16n8k16's registers, [lane][4 values]. Many rows: in that of wgmma's shared memory, [half of the
-// 16 k][row][8 values]. Rows beyond the last may hold anything; values that fill up a chunk are zeros.
+// 16 k][row][8 values]. Rows beyond the last may hold anything; values that fill up a chunk are zeros. For cuBLASLt:
+// plain rows of k values, no chunks.
 
+#include <cstring>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -15,32 +17,48 @@ namespace paceline::cuda {
 inline constexpr int kMaxRowTile = 32;
 inline constexpr int kWideRows = 128;
 
+/// Of few rows (gemm_bf16), of many (gemm_wide), of those that cuBLASLt reads.
+enum class RowLayout : uint8_t { fragments, wide, plain };
+
+/// Two values as they lie side by side.
+__device__ __forceinline__ uint32_t bfloat_pair(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  uint32_t bits;
+  memcpy(&bits, &pair, sizeof bits);
+  return bits;
+}
+
 struct Operand {
   FragmentOrder order{0, 1};
   int rows = 0;
-  int group_rows = kMaxRowTile;  // or kWideRows
+  RowLayout layout = RowLayout::fragments;
   __nv_bfloat16* values = nullptr;
 
   static constexpr int kTileValues = 8 * kStep;
 
-  PACELINE_MATH bool is_wide() const { return group_rows == kWideRows; }
-  PACELINE_MATH int groups() const { return (rows + group_rows - 1) / group_rows; }
+  PACELINE_MATH bool is_wide() const { return layout == RowLayout::wide; }
+  PACELINE_MATH bool is_plain() const { return layout == RowLayout::plain; }
+  PACELINE_MATH int group_rows() const { return layout == RowLayout::fragments ? kMaxRowTile : kWideRows; }
+  PACELINE_MATH int groups() const { return (rows + group_rows() - 1) / group_rows(); }
   PACELINE_MATH int row_tiles(int group) const {
-    return group + 1 < groups() ? group_rows / 8 : (rows - group * group_rows + 7) / 8;
+    return group + 1 < groups() ? group_rows() / 8 : (rows - group * group_rows() + 7) / 8;
   }
   PACELINE_MATH int64_t all_steps() const { return int64_t{order.chunks} * order.steps; }
-  size_t bytes() const { return size_t(groups()) * size_t(all_steps()) * size_t(group_rows) * kStep * sizeof(*values); }
-  PACELINE_MATH __nv_bfloat16* group(int index) const { return values + index * all_steps() * group_rows * kStep; }
+  PACELINE_MATH int64_t row_values() const { return is_plain() ? order.k : all_steps() * kStep; }
+  size_t bytes() const { return size_t(groups()) * size_t(group_rows()) * size_t(row_values()) * sizeof(*values); }
+  PACELINE_MATH __nv_bfloat16* group(int index) const { return values + index * group_rows() * row_values(); }
   /// No zeros are needed, so that kernels may write a row value by value.
-  PACELINE_MATH bool is_exact() const { return all_steps() * kStep == order.k; }
+  PACELINE_MATH bool is_exact() const { return row_values() == order.k; }
 
-  /// In a tile: from a row to the next, from a pair of k to the next, from k to k + 8. A pair lies together.
-  PACELINE_MATH int next_row() const { return is_wide() ? 8 : 16; }
-  PACELINE_MATH int next_pair() const { return is_wide() ? 2 : 4; }
-  PACELINE_MATH int next_half() const { return is_wide() ? 64 : 2; }
-  /// Where value k of row `row` lies in its tile.
+  /// From a row to the same one of the next tile, and to the next one of its tile.
+  PACELINE_MATH int64_t next_tile() const { return is_plain() ? 8 * order.k : kTileValues; }
+  PACELINE_MATH int64_t next_row() const { return is_plain() ? order.k : is_wide() ? 8 : 16; }
+  /// From a pair of k to the next, from k to k + 8 of a step. A pair lies together.
+  PACELINE_MATH int next_pair() const { return layout == RowLayout::fragments ? 4 : 2; }
+  PACELINE_MATH int next_half() const { return is_plain() ? 8 : is_wide() ? 64 : 2; }
+  /// Where value k of row `row` lies in its tile's step.
   PACELINE_MATH int place_in_tile(int row, int k) const {
-    return row * next_row() + k / 8 * next_half() + k % 8 / 2 * next_pair() + k % 2;
+    return row * int(next_row()) + k / 8 * next_half() + k % 8 / 2 * next_pair() + k % 2;
   }
 
   /// A row whose values are written one after another, or some of them; is_exact() only.
@@ -57,14 +75,29 @@ struct Operand {
     /// Values i to i + 3; i: a multiple of 4.
     __device__ void put4(int64_t i, float4 x) const {
       __nv_bfloat16* const to = place(i);
-      *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(x.x, x.y);
-      *reinterpret_cast<__nv_bfloat162*>(to + next_pair) = __floats2bfloat162_rn(x.z, x.w);
+      const uint2 pairs = {bfloat_pair(x.x, x.y), bfloat_pair(x.z, x.w)};
+      if (next_pair == 2) {  // side by side
+        *reinterpret_cast<uint2*>(to) = pairs;
+      } else {
+        *reinterpret_cast<uint32_t*>(to) = pairs.x;
+        *reinterpret_cast<uint32_t*>(to + next_pair) = pairs.y;
+      }
+    }
+    /// Values i to i + 7; i: a multiple of 8.
+    __device__ void put8(int64_t i, const float (&x)[8]) const {
+      if (next_pair == 2) {
+        *reinterpret_cast<uint4*>(place(i)) = {bfloat_pair(x[0], x[1]), bfloat_pair(x[2], x[3]),
+                                               bfloat_pair(x[4], x[5]), bfloat_pair(x[6], x[7])};
+      } else {
+        put4(i, {x[0], x[1], x[2], x[3]});
+        put4(i + 4, {x[4], x[5], x[6], x[7]});
+      }
     }
   };
   __device__ Row row(int index) const {
-    const int of_group = index / group_rows, tiles = row_tiles(of_group), in_group = index - of_group * group_rows;
-    return {.first = group(of_group) + in_group / 8 * kTileValues + in_group % 8 * next_row(),
-            .next_step = int64_t{tiles} * kTileValues,
+    const int of_group = index / group_rows(), in_group = index - of_group * group_rows();
+    return {.first = group(of_group) + in_group / 8 * next_tile() + in_group % 8 * next_row(),
+            .next_step = is_plain() ? kStep : int64_t{row_tiles(of_group)} * kTileValues,
             .next_pair = next_pair(),
             .next_half = next_half()};
   }

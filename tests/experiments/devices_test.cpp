@@ -47,6 +47,18 @@ TEST(Devices, SaysWhatDoesNotFit) {
   EXPECT_NE(conflict(engine("cuda", 2, 1), Gpus{2, false}).find("libnccl-dev"), std::string::npos);
 }
 
+TEST(Devices, FastNumericsAreForGpus) {
+  ExperimentConfig config;
+  config.engine.backend = "cpu";
+  config.engine.numerics = Numerics::fast;
+  const auto found = find_conflict(config);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->key, "engine.numerics");
+  EXPECT_EQ(found->message, "the CPU backend has strict numerics only, at no cost: use strict");
+  config.engine.backend = "cuda";
+  EXPECT_FALSE(find_conflict(config));
+}
+
 TEST(Devices, ADeviceNamedTwiceIsAConflictOnAnyMachine) {
   ExperimentConfig config;
   config.engine.devices = {1, 3, 1};

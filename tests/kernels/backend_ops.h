@@ -13,6 +13,7 @@ struct Device {
   std::string name;
   std::string device;
   int isa = -1;
+  Numerics numerics = Numerics::strict;
 };
 
 /// One backend, once for each device of kDevices; skipped by name where the machine has no such device.
@@ -22,20 +23,25 @@ class BackendOps : public testing::TestWithParam<Device> {
     const Device& device = GetParam();
     if (device.device == "cpu" && !kernels_for(Isa(device.isa))) GTEST_SKIP() << "no " << device.name << " here";
     if (device.device != "cpu" && num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
-    backend_ = make_backend(device.device, {.threads = 2, .isa = device.isa});
-    tolerance_ = device.device == "cpu" ? 1e-10 : 1e-7;  // tolerances of row M1 in one place
+    backend_ = make_backend(device.device, {.threads = 2, .isa = device.isa, .numerics = device.numerics});
+    // tolerances of row M1 in one place; fast: gates and ups are rounded to bfloat16, 2^-9 at most each
+    tolerance_ = device.device == "cpu" ? 1e-10 : 1e-7;
+    gated_tolerance_ = device.numerics == Numerics::fast ? 0x1p-16 : tolerance_;
   }
   Backend& backend() { return *backend_; }
+  /// Whether a product of so many rows may have other bits than that of one.
+  bool is_fast(int rows) const { return GetParam().numerics == Numerics::fast && rows > 64; }
 
   std::unique_ptr<Backend> backend_;
-  double tolerance_ = 0;
+  double tolerance_ = 0, gated_tolerance_ = 0;
 };
 
 inline const Device kDevices[] = {{"scalar", "cpu", int(Isa::scalar)},
                                   {"avx2", "cpu", int(Isa::avx2)},
                                   {"avx512", "cpu", int(Isa::avx512)},
                                   {"avx512_bf16", "cpu", int(Isa::avx512_bf16)},
-                                  {"cuda", "cuda:0", -1}};
+                                  {"cuda", "cuda:0", -1},
+                                  {"cuda_fast", "cuda:0", -1, Numerics::fast}};
 
 inline std::string device_name(const testing::TestParamInfo<Device>& info) { return info.param.name; }
 

@@ -23,7 +23,7 @@ TEST_P(FusedOps, NormGemmHasTheBitsOfNormThenGemm) {
     const Weight packed = backend().pack({&part, 1}, {.dtype = dtype});
     for (const NormKind kind : {NormKind::rms, NormKind::layer})
       for (const bool with_delta : {false, true})
-        for (const int m : k <= 256 ? std::vector<int>{0, 1, 6, 13, 40} : std::vector<int>{1, 9}) {
+        for (const int m : k <= 256 ? std::vector<int>{0, 1, 6, 13, 40, 70} : std::vector<int>{1, 9}) {
           std::vector<float> got[2][2];
           for (const bool fused : {false, true}) {
             GuardedRows residual(backend(), m, k, random_values(size_t(m * k), 2, 3.0f), padding);

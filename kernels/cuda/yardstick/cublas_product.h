@@ -9,8 +9,8 @@ namespace paceline {
 
 class CublasProduct {
  public:
-  /// y [m, n] = x [m, k] · Wᵀ, W [n, k], all row-major. Tries the library's best guesses and keeps the fastest.
-  /// Allocates x and y; the current device. Throws Error(device).
+  /// y [m, n] = x [m, k] · Wᵀ, W [n, k], all row-major; k: a multiple of 8. Tries the library's best guesses and keeps
+  /// the fastest. Allocates x and y; the current device. Throws Error(device).
   CublasProduct(int m, int n, int k, CUstream_st* stream);
   ~CublasProduct();
   CublasProduct(const CublasProduct&) = delete;
@@ -18,8 +18,8 @@ class CublasProduct {
   void run(const void* w);
 
  private:
-  struct Plan;
-  std::unique_ptr<Plan> plan_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace paceline

@@ -183,6 +183,27 @@ TEST(ShardWeights, AStageHoldsItsLayersOnly) {
   EXPECT_EQ(shard.bytes, weight_bytes(model.spec(), first));
 }
 
+TEST(ShardWeights, FastNumericsCopyWhatIsMultiplied) {
+  for (const char* const name : {"configs/models/target-7m", "tests/data/llama-gqa-tied", "tests/data/llama"})
+    for (const auto& [first_stage, last_stage] : {std::pair{true, true}, {true, false}, {false, true}}) {
+      const ModelSpec spec = load_model_spec(kSource / name);
+      const ShardPlan plan{
+          .layer_end = spec.num_layers, .first_stage = first_stage, .last_stage = last_stage, .dtype = DType::bf16};
+      RecordingBackend backend;
+      const ShardWeights shard = load_shard(Checkpoint::open(kSource / name), spec, plan, backend);
+      size_t copies = 0;
+      for (const auto& weight : backend.packed) copies += row_copy_bytes(weight->n, weight->k, weight->spec);
+      EXPECT_GT(copies, 0u);
+      EXPECT_EQ(weight_bytes(spec, plan, Numerics::fast), weight_bytes(spec, plan) + copies) << name;
+      if (shard.embed) {
+        EXPECT_EQ(recorded(shard.embed).spec.looked_up_only, shard.embed != shard.head);
+      }
+      if (shard.head) {
+        EXPECT_FALSE(recorded(shard.head).spec.looked_up_only);
+      }
+    }
+}
+
 TEST(ShardWeights, NothingIsCopiedBeforePacking) {
   TinyLlama model;
   const Checkpoint checkpoint = model.open();
