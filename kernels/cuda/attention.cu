@@ -324,7 +324,7 @@ void prepare_attention(const cudaDeviceProp& device) {
   check(cudaFuncSetAttribute(attention_merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a chunk: a long context
         "cudaFuncSetAttribute");
-  prepare_attention_mma();
+  prepare_attention_mma(device);
 }
 
 int attention_line_tile(const KvView& kv) {
@@ -332,8 +332,14 @@ int attention_line_tile(const KvView& kv) {
   return mma ? kMmaLines : kLineTile;
 }
 
-bool attention_takes_whole_lines(const KvView& kv, int num_tiles, const cudaDeviceProp& device) {
-  return attention_line_tile(kv) == kMmaLines && num_tiles * kv.num_kv_heads >= device.multiProcessorCount;
+int attention_stages(const KvView& kv, const AttentionPlan& plan, const cudaDeviceProp& device) {
+  return attention_line_tile(kv) == kMmaLines ? attention_mma_stages(plan, kv.num_kv_heads, device) : 1;
+}
+
+bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
+  // what many lines leave for the merge is more than what few keys more at once would gain
+  const int fewest = most_lines <= kMmaLines / 2 ? device.multiProcessorCount * 3 / 4 : device.multiProcessorCount;
+  return attention_line_tile(kv) == kMmaLines && num_tiles * kv.num_kv_heads >= fewest;
 }
 
 }  // namespace paceline::cuda

@@ -469,6 +469,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device_,
          args.kv.k_dim, args.kv.v_dim, kMostDims);
   storage_index(args.kv.dtype);
+  PACELINE_CHECK(args.scale > 0, "scale {}", args.scale);  // the largest score stays the largest
   PACELINE_CHECK(args.kv.block_size % cuda::kWarpKeys == 0, "block_size {} is not a multiple of {}", args.kv.block_size,
                  cuda::kWarpKeys);
   count_attention(args);
@@ -494,8 +495,9 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   std::vector<cuda::LineTile> tiles = tiles_of(0, args.q.rows);
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
+  for (const cuda::LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
-               cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), properties_);
+               cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, properties_);
   const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
   // slices of rows, so that what chunks leave fits what was planned
   const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kScratchBytes / row_bytes));
@@ -509,6 +511,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     plan.block = stage(args.block).data();
     plan.num_blocks = int32_t(args.block.size());
     plan.num_tiles = int32_t(tiles.size());
+    plan.stages = cuda::attention_stages(args.kv, plan, properties_);
     void* memory = plan.whole ? nullptr : workspace(scratch_, size_t(plan.num_rows) * row_bytes);
     if (plan.first_row == 0) before();
     cuda::attention(args, plan, out, memory, stream());

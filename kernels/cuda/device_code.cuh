@@ -39,11 +39,13 @@ __device__ __forceinline__ void narrow(float x, __half* to) { *to = __float2half
 __device__ __forceinline__ void narrow(float x, __nv_bfloat16* to) { *to = __float2bfloat16_rn(x); }
 
 /// e^x in two instructions; relative error 2^-22 + |x| 2^-24. Not for what must have the CPU's bits.
-__device__ __forceinline__ float exp_approximate(float x) {
+inline constexpr float kLog2E = 1.44269504088896341f;
+__device__ __forceinline__ float power_of_two_approximate(float x) {
   float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896341f));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ __forceinline__ float exp_approximate(float x) { return power_of_two_approximate(x * kLog2E); }
 
 /// Sum or maximum over a warp: lanes i and i + 16, then 8, 4, 2, 1; every lane gets it.
 template <class T, class Combine>
@@ -69,7 +71,11 @@ struct Most {
 };
 /// NaN wins, as it must reach the output.
 struct Larger {
-  __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+  __device__ float operator()(float a, float b) const {
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+  }
 };
 
 /// Over a block of kWarps warps, in a fixed tree; every thread gets it. shared: [kWarps], free for use again after the

@@ -48,12 +48,32 @@ struct Storing {
   __host__ __device__ int v_items() const { return v_pages ? num_heads * v_dim : 0; }
 };
 
-/// A row's items: pairs to rotate, values of K to copy, values of V to copy.
-template <class T>
+/// Values side by side in memory, N at once.
+template <int N>
+__device__ __forceinline__ void load(const float* from, float (&x)[N]) {
+  if constexpr (N == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+  } else {
+    x[0] = *from;
+  }
+}
+template <class T, int N>
+__device__ __forceinline__ void store(const float (&x)[N], T* to) {
+  struct alignas(sizeof(T) * N) Values {
+    T of[N];
+  } values;
+#pragma unroll
+  for (int n = 0; n < N; ++n) narrow(x[n], &values.of[n]);
+  *reinterpret_cast<Values*>(to) = values;
+}
+
+/// A row's items: pairs to rotate, values of K to copy, values of V to copy; N neighbours each.
+template <class T, int N>
 __global__ void rope_store_kernel(Rotation rotation, Storing storing) {
   launch_dependents();
   const int64_t row = blockIdx.x;
-  int i = blockIdx.y * kThreads + threadIdx.x;
+  int i = (blockIdx.y * kThreads + threadIdx.x) * N;
   const int32_t slot = storing.slot ? storing.slot[row] : -1;
   const int32_t position = rotation.position ? rotation.position[row] : -1;
   wait_for_predecessor();
@@ -64,43 +84,66 @@ __global__ void rope_store_kernel(Rotation rotation, Storing storing) {
     const int head = i / rotation.half, pair = i % rotation.half;
     float* const x = rotation.x + row * rotation.stride + int64_t{head} * rotation.head_dim;
     const int a = rotation.interleaved ? 2 * pair : pair, b = rotation.interleaved ? a + 1 : pair + rotation.half;
-    float first = x[a], second = x[b];
+    float first[N], second[N];
+    load(x + a, first);
+    load(x + b, second);
     if (position >= 0) {
-      const float2 factor = rotation.factors[int64_t{position} * rotation.half + pair];
-      math::rotate_pair(first, second, factor.x, factor.y);
+      const float2* const factors = rotation.factors + int64_t{position} * rotation.half + pair;
+#pragma unroll
+      for (int n = 0; n < N; ++n) math::rotate_pair(first[n], second[n], factors[n].x, factors[n].y);
     }
     if (!storing.slot || head < rotation.first_k) {
-      x[a] = first;
-      x[b] = second;
+      store(first, x + a);
+      store(second, x + b);
     } else if (slot >= 0) {
-      narrow(first, place(storing.k_pages, head - rotation.first_k, a, storing.k_dim));
-      narrow(second, place(storing.k_pages, head - rotation.first_k, b, storing.k_dim));
+      store(first, place(storing.k_pages, head - rotation.first_k, a, storing.k_dim));
+      store(second, place(storing.k_pages, head - rotation.first_k, b, storing.k_dim));
     }
     return;
   }
   i -= rotation.num_heads * rotation.half;
   if (slot < 0) return;
+  float x[N];
   if (i < storing.k_items()) {
     const int rest = storing.k_dim - storing.rotated, head = i / rest, d = storing.rotated + i % rest;
-    narrow(storing.k[row * storing.k_stride + head * storing.k_dim + d],
-           place(storing.k_pages, head, d, storing.k_dim));
+    load(storing.k + row * storing.k_stride + head * storing.k_dim + d, x);
+    store(x, place(storing.k_pages, head, d, storing.k_dim));
     return;
   }
   i -= storing.k_items();
   if (i >= storing.v_items()) return;
-  narrow(storing.v[row * storing.v_stride + i],
-         place(storing.v_pages, i / storing.v_dim, i % storing.v_dim, storing.v_dim));
+  load(storing.v + row * storing.v_stride + i, x);
+  store(x, place(storing.v_pages, i / storing.v_dim, i % storing.v_dim, storing.v_dim));
 }
 
-void run(const Rotation& rotation, const Storing& storing, DType dtype, int rows, cudaStream_t stream) {
+/// Whether four neighbours are together in everything that a row has.
+bool in_fours(const Rotation& rotation, const Storing& storing) {
+  const auto fits = [](const void* data, int64_t stride) {
+    return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0 && stride % 4 == 0;
+  };
+  const bool rotates = rotation.half % 4 == 0 && rotation.head_dim % 4 == 0 && !rotation.interleaved;
+  const bool stores = storing.k_dim % 4 == 0 && storing.v_dim % 4 == 0;  // rotated: twice half
+  return rotates && stores && fits(rotation.x, rotation.stride) && fits(storing.k, storing.k_stride) &&
+         fits(storing.v, storing.v_stride);
+}
+
+template <class T>
+void run(const Rotation& rotation, const Storing& storing, int rows, cudaStream_t stream) {
   const int items = rotation.num_heads * rotation.half + storing.k_items() + storing.v_items();
-  const auto launch_for = [&](auto kernel) {
-    launch(kernel, dim3(unsigned(rows), unsigned((items + kThreads - 1) / kThreads)), dim3(kThreads), 0, stream,
+  const auto launch_for = [&](auto kernel, int together) {
+    const int threads = items / together;
+    launch(kernel, dim3(unsigned(rows), unsigned((threads + kThreads - 1) / kThreads)), dim3(kThreads), 0, stream,
            rotation, storing);
   };
-  if (dtype == DType::f32) launch_for(rope_store_kernel<float>);
-  if (dtype == DType::f16) launch_for(rope_store_kernel<__half>);
-  if (dtype == DType::bf16) launch_for(rope_store_kernel<__nv_bfloat16>);
+  if (in_fours(rotation, storing))
+    launch_for(rope_store_kernel<T, 4>, 4);
+  else
+    launch_for(rope_store_kernel<T, 1>, 1);
+}
+void run(const Rotation& rotation, const Storing& storing, DType dtype, int rows, cudaStream_t stream) {
+  if (dtype == DType::f32) run<float>(rotation, storing, rows, stream);
+  if (dtype == DType::f16) run<__half>(rotation, storing, rows, stream);
+  if (dtype == DType::bf16) run<__nv_bfloat16>(rotation, storing, rows, stream);
 }
 
 Rotation rotation_of(const RopeArgs& args, const float2* factors) {
