@@ -57,6 +57,9 @@ enum class RopeLayout : uint8_t { half_split, interleaved };
 /// bfloat16 matrix units take both operands so, on CPUs (where subnormal numbers are zeros) and on GPUs.
 constexpr DType gemm_operand(DType weights) { return weights == DType::bf16 ? DType::bf16 : DType::f32; }
 
+/// A sum over ranks that the ops around it carry out; the device's own.
+struct PeerSum;
+
 /// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with add, y += that; with glu (pair_panels weight):
 /// y[m, n / 2] = act(gate) * up.
 struct GemmArgs {
@@ -68,10 +71,8 @@ struct GemmArgs {
   bool glu = false;
   Activation activation = Activation::silu;
   const PackedWeight* reader = nullptr;  // set: only the next gemm with this weight reads y, which may stay unwritten
+  const PeerSum* sum = nullptr;          // set: y is this rank's part of that sum, for a norm (Communicator::next_sum)
 };
-
-/// A sum over ranks that the op reading it carries out; the device's own.
-struct PeerSum;
 
 /// residual += delta (+ delta_bias) when delta is given; then out = norm(residual) * weight (+ bias).
 struct NormArgs {
@@ -79,7 +80,7 @@ struct NormArgs {
   MatView residual;                   // [m, d] f32, in and out
   MatView delta;                      // [m, d] f32, or data == null
   const float* delta_bias = nullptr;  // [d] or null
-  const PeerSum* sum = nullptr;       // set: delta is this rank's part of that sum (Communicator::all_reduce_later)
+  const PeerSum* sum = nullptr;       // set: delta is this rank's part of that sum (Communicator::next_sum)
   const float* weight = nullptr;      // [d]
   const float* bias = nullptr;        // [d] or null
   float eps = 1e-5f;

@@ -35,10 +35,10 @@ class Communicator {
   /// tree the bits equal those of one rank (docs/numerics.md). Same bits on every rank.
   virtual void all_reduce(const MatView& x) = 0;
 
-  /// The same, where possible within the next norm: what NormArgs::sum takes, together with x as its delta, before any
-  /// other call here. Null: x is the sum already.
-  virtual const PeerSum* all_reduce_later(const MatView& x) {
-    all_reduce(x);
+  /// The same, carried out by the ops that make x and that read it: what GemmArgs::sum of the product with y = x takes,
+  /// then NormArgs::sum of the norm with delta = x, before any other call here. Null: x is for all_reduce.
+  virtual const PeerSum* next_sum(const MatView& x) {
+    static_cast<void>(x);
     return nullptr;
   }
 

@@ -191,15 +191,12 @@ class NcclComm final : public Communicator {
     cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), stream_.stream);
   }
 
-  const PeerSum* all_reduce_later(const MatView& x) override {
+  const PeerSum* next_sum(const MatView& x) override {
     const bool fits =
         pushers_ && x.cols % 4 == 0 && x.cols <= cuda::kMaxSummedCols && int64_t{x.rows} * x.cols <= cuda::kPushFloats;
-    if (!fits || x.rows == 0) {
-      all_reduce(x);
-      return nullptr;
-    }
+    if (!fits || x.rows == 0) return nullptr;
     begin("all_reduce", x);
-    return &(later_ = pushers_->next_sum());
+    return &(sum_ = pushers_->next_sum());
   }
 
   void gather_columns(const MatView& part, const MatView& out, int root) override {
@@ -295,7 +292,7 @@ class NcclComm final : public Communicator {
   const PeerWatch peers_;
   std::shared_ptr<Opened> opened_;
   std::unique_ptr<Pushers> pushers_;
-  PeerSum later_;
+  PeerSum sum_;
   ncclComm_t comm_ = nullptr;
   DeviceMemory parts_;  // of all ranks
   uint64_t collectives_ = 0, bytes_ = 0;

@@ -277,8 +277,10 @@ RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, cons
     return {};
   }
   const MatView delta = delta_.row_range(0, residual.rows);
-  backend_.gemm({.x = x, .w = &w, .y = delta});
-  return {.delta = delta, .bias = bias, .sum = shards().all_reduce_later(delta)};
+  const PeerSum* const sum = shards().next_sum(delta);
+  backend_.gemm({.x = x, .w = &w, .y = delta, .sum = sum});
+  if (!sum) shards().all_reduce(delta);
+  return {.delta = delta, .bias = bias, .sum = sum};
 }
 
 MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias,

@@ -206,6 +206,7 @@ class CudaBackend final : public Backend {
   DeviceMemory operand_[2], scratch_, draw_scratch_;
   cuda::HostMemory draw_result_;  // read by wait_until() only, so that nobody writes it any more when it is replaced
   uint32_t draw_calls_ = 0;
+  uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
   int next_operand_ = 0;
   bool keys_stay_ = false;  // a norm, which lets its successor start only after its own wait, came after all stores
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
@@ -322,7 +323,7 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
   PACELINE_CHECK(!args.sum || (args.delta.data && args.delta.stride == args.delta.cols && args.delta.cols % 4 == 0 &&
                                args.delta.cols <= cuda::kMaxSummedCols),
                  "a sum over ranks of rows of {} values, {} apart", args.delta.cols, args.delta.stride);
-  cuda::norm(args, operand, stream());
+  cuda::norm(args, operand, args.sum && args.sum->message == handed_over_, stream());
   keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
 }
 
@@ -348,6 +349,7 @@ void CudaBackend::gemm(const GemmArgs& args) {
                    "operand of {} rows of {} in {} chunks, wanted {}, {}, {}", x.rows, x.order.k, x.order.chunks,
                    args.x.rows, w.k, w.k_chunks);
     ready_of_ = nullptr;
+    handed_over_ = cuda::hands_over(args, x) ? args.sum->message : 0;
     if (x.is_plain())
       multiply_by_blas(args, x);
     else

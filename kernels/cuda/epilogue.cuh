@@ -2,6 +2,7 @@
 // What happens to a finished sum: bias, and for pairs of tiles the gated activation.
 
 #include "kernels/cuda/operand.h"
+#include "kernels/cuda/push_sum.h"
 #include "kernels/math/activation.h"
 #include "kernels/op_args.h"
 
@@ -24,6 +25,7 @@ struct Epilogue {
   bool glu;
   Activation activation;
   Operand operand;  // written in place of y where it has values
+  PushWords push;   // y's values go to the peers, too
 
   /// Units of tiles: one, or a gate tile and its up tile.
   __device__ int tiles_per_unit() const { return pairs ? 2 : 1; }
@@ -55,9 +57,14 @@ struct Epilogue {
     const int64_t at = glu ? col : half * width + col;
     if (operand.values) {
       operand.row(int(row)).put(at, sum);
-    } else {
-      y[row * stride + at] = add ? standing + sum : sum;
+      return;
     }
+    y[row * stride + at] = add ? standing + sum : sum;
+#pragma unroll 1
+    for (int peer = 0; peer < push.count; ++peer)
+      asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(push.to[peer] + (row * stride + at)),
+                   "r"(__float_as_uint(sum)), "r"(push.message)
+                   : "memory");
   }
 };
 
@@ -70,7 +77,8 @@ inline Epilogue epilogue(const GemmArgs& args, const Operand& operand) {
           .pairs = args.w->pair_panels,
           .glu = args.glu,
           .activation = args.activation,
-          .operand = operand};
+          .operand = operand,
+          .push = args.sum ? words_of(*args.sum) : PushWords{}};
 }
 
 }  // namespace paceline::cuda

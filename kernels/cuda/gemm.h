@@ -41,6 +41,8 @@ void prepare_gemm_bf16(const cudaDeviceProp& device);
 /// kMaxRowTile rows.
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const cudaDeviceProp& device,
                cudaStream_t stream);
+/// Whether that hands args.y to the peers of args.sum: rows in the order for few do.
+inline bool hands_over(const GemmArgs& args, const Operand& x) { return args.sum && !x.is_wide() && !x.is_plain(); }
 /// The same for an operand in the order for many rows; it reads a weight once for kWideRows rows. The same bits.
 void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, cudaStream_t stream);
 void prepare_gemm_wide(const cudaDeviceProp& device);

@@ -20,6 +20,7 @@ struct NormWork {
   float* out;
   int64_t out_stride;
   Operand operand;  // written in place of out where it has values
+  bool is_handed_over;
   int cols;
   bool in_fours;  // cols, strides and addresses allow it
 };
@@ -106,7 +107,9 @@ __global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work, Sum su
   const int row_index = int(blockIdx.x);
   float* const row = work.residual + row_index * work.residual_stride;
   Row delta(work, work.delta ? work.delta + row_index * work.delta_stride : nullptr);
-  if constexpr (kRanks > 1) delta.template push<kRanks>(work, sum, row_index);
+  if constexpr (kRanks > 1) {
+    if (!work.is_handed_over) delta.template push<kRanks>(work, sum, row_index);
+  }
   Row x(work, row);
   launch_dependents();  // not before: the next product's weights would take the memory from these rows
   if (work.delta) {
@@ -169,7 +172,7 @@ void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
 }
 static_assert(kMaxSummedCols == 8192);
 
-NormWork norm_work(const NormArgs& args, const Operand& operand) {
+NormWork norm_work(const NormArgs& args, const Operand& operand, bool is_handed_over) {
   const auto fits = [&](const float* data, int64_t stride) {
     return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0 && stride % 4 == 0;
   };
@@ -186,6 +189,7 @@ NormWork norm_work(const NormArgs& args, const Operand& operand) {
           .out = args.out.f32_row(0),
           .out_stride = args.out.stride,
           .operand = operand,
+          .is_handed_over = is_handed_over,
           .cols = cols,
           .in_fours = fits(args.residual.f32_row(0), args.residual.stride) &&
                       fits(args.out.f32_row(0), args.out.stride) && fits(args.delta.f32_row(0), args.delta.stride) &&
@@ -194,8 +198,8 @@ NormWork norm_work(const NormArgs& args, const Operand& operand) {
 
 }  // namespace
 
-void norm(const NormArgs& args, const Operand& operand, cudaStream_t stream) {
-  const NormWork work = norm_work(args, operand);
+void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, cudaStream_t stream) {
+  const NormWork work = norm_work(args, operand, is_handed_over);
   if (!args.sum) return run<1>(work, NoSum{}, args.residual.rows, stream);
   with_ranks(args.sum->group.size, [&](auto ranks) { run<ranks>(work, *args.sum, args.residual.rows, stream); });
 }

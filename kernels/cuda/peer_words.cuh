@@ -31,7 +31,7 @@ __device__ __forceinline__ bool is_given_up(const int* flag) {
 }
 
 /// Pairs of `rank`'s message in the room of `of`.
-__device__ __forceinline__ uint4* pairs_of(const PushGroup& group, int of, uint32_t message, int rank) {
+__host__ __device__ __forceinline__ uint4* pairs_of(const PushGroup& group, int of, uint32_t message, int rank) {
   return group.room[of] + (int64_t{message % 2} * group.size + rank) * (kPushFloats / 2);
 }
 /// Pair `pair` of this rank's part, to all peers. kRanks: at least group.size, a power of two; here and below.

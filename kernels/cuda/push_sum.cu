@@ -86,6 +86,15 @@ PushRoom::PushRoom(int ranks, cudaStream_t stream)
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");  // zeros before a peer's first word
 }
 
+PushWords words_of(const PeerSum& sum) {
+  PushWords words{.message = sum.message};
+  for (int peer = 0; peer < sum.group.size; ++peer)
+    if (peer != sum.group.rank)
+      words.to[size_t(words.count++)] =
+          reinterpret_cast<uint2*>(pairs_of(sum.group, peer, sum.message, sum.group.rank));
+  return words;
+}
+
 void push_sum(float* x, int64_t count, uint32_t message, const PushGroup& group, cudaStream_t stream) {
   constexpr int kBlockFloats = 2 * kThreads;
   with_ranks(group.size, [&](auto ranks) {

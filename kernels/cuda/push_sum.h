@@ -53,10 +53,22 @@ void push_columns(const MatView& part, const MatView& out, int root, uint32_t ga
 
 }  // namespace cuda
 
-/// A sum over ranks that the norm which adds it carries out (NormArgs::sum).
+/// A sum over ranks that ops carry out (GemmArgs::sum, NormArgs::sum).
 struct PeerSum {
   cuda::PushGroup group;
   uint32_t message = 0;
 };
+
+namespace cuda {
+
+/// This rank's part of a sum, in the rooms of all peers: a value and the message's number for each float.
+struct PushWords {
+  std::array<uint2*, kMostPushers - 1> to{};
+  int count = 0;  // peers; 0: nothing is sent
+  uint32_t message = 0;
+};
+PushWords words_of(const PeerSum& sum);
+
+}  // namespace cuda
 
 }  // namespace paceline

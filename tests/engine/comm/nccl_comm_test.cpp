@@ -88,14 +88,47 @@ TEST_F(NcclComm, SumsWithinNorms) {
           both.insert(both.end(), normed_rows.begin(), normed_rows.end());
           return both;
         };
-        const PeerSum* const sum = rank.shards->all_reduce_later(x.view);
+        const PeerSum* const sum = rank.shards->next_sum(x.view);
         EXPECT_EQ(sum == nullptr, cols > 8192) << cols;
+        if (!sum) rank.shards->all_reduce(x.view);
         const std::vector<float> together = normed(sum);
         Rows again(*rank.backend, rows, cols, first), start(*rank.backend, rows, cols, 0.25f);
         rank.shards->all_reduce(again.view);
         std::swap(x.view, again.view);
         std::swap(residual.view, start.view);
         EXPECT_EQ(together, normed(nullptr)) << "rank " << rank.index << " " << rows << " x " << cols;
+      }
+    });
+  }
+}
+
+// The product that makes a part hands it over itself; the bits are those of a product, a sum and a norm.
+TEST_F(NcclComm, ProductsHandTheirPartsOver) {
+  RankTeam team(options(2, 1));
+  for (const auto& [num_rows, num_cols] : {std::pair{1, 64}, {6, 2048}, {17, 1024}, {40, 512}, {100, 512}, {8, 8192}}) {
+    team.run_on_all([&, rows = num_rows, cols = num_cols](Rank& rank) {
+      constexpr int kInputs = 256;
+      std::vector<float> values(size_t(cols) * kInputs);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = float(int(i * 2654435761u % 1000) - 500) * 0.001f;
+      const Weight w = rank.backend->pack(std::vector{HostWeight{values.data(), DType::f32, cols, kInputs, kInputs}},
+                                          {.k_chunks = 4});
+      Rows norm_weight(*rank.backend, 1, cols, 0.5f);
+      for (int message = 0; message < 5; ++message) {
+        Rows x(*rank.backend, rows, kInputs, float(rank.shard) + float(message)), y(x.backend, rows, cols, 0);
+        const auto normed = [&](bool apart) {
+          Rows residual(*rank.backend, rows, cols, 0.25f), out(residual.backend, rows, cols, 0);
+          const PeerSum* const sum = apart ? nullptr : rank.shards->next_sum(y.view);
+          EXPECT_TRUE(apart || sum);
+          rank.backend->gemm({.x = x.view, .w = w.get(), .y = y.view, .sum = sum});
+          if (apart) rank.shards->all_reduce(y.view);
+          rank.backend->norm({.residual = residual.view,
+                              .delta = y.view,
+                              .sum = sum,
+                              .weight = norm_weight.view.f32_row(0),
+                              .out = out.view});
+          return out.read();
+        };
+        EXPECT_EQ(normed(false), normed(true)) << "rank " << rank.index << " " << rows << " x " << cols;
       }
     });
   }
@@ -137,7 +170,7 @@ TEST_F(NcclComm, ARankThatStaysAwayIsAnError) {
         }
         Rows x(*rank.backend, 4, cols, 0.0f);  // by peer memory, or by NCCL
         if (norm)
-          rank.backend->norm({.residual = x.view, .delta = x.view, .sum = rank.shards->all_reduce_later(x.view)});
+          rank.backend->norm({.residual = x.view, .delta = x.view, .sum = rank.shards->next_sum(x.view)});
         else
           rank.shards->all_reduce(x.view);
         x.read();
