@@ -57,6 +57,10 @@ enum class RopeLayout : uint8_t { half_split, interleaved };
 /// bfloat16 matrix units take both operands so, on CPUs (where subnormal numbers are zeros) and on GPUs.
 constexpr DType gemm_operand(DType weights) { return weights == DType::bf16 ? DType::bf16 : DType::f32; }
 
+/// Fast numerics: products of this many rows or more may be made by a library, in an order of its own; those of fewer
+/// rows, which are bound by reading weights, have the bits of strict.
+inline constexpr int kFewestFastRows = 65;
+
 /// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with add, y += that; with glu (pair_panels weight):
 /// y[m, n / 2] = act(gate) * up.
 struct GemmArgs {
