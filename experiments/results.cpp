@@ -133,6 +133,10 @@ json cell_to_json(const CellResult& cell) {
           {"repetitions", repetitions}};
 }
 
+bool has_fast_numerics(const CellResult& cell) {
+  return cell.effective.is_object() && cell.effective.value("numerics", "strict") == "fast";
+}
+
 json request_to_json(const RequestRecord& q, int repetition) {
   return {{"repetition", repetition},
           {"id", q.id},

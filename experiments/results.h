@@ -153,6 +153,9 @@ struct RunResult {
   std::string folder;  // results folder, empty before it exists
 };
 
+/// What the engine says it ran; false where it says nothing.
+bool has_fast_numerics(const CellResult& cell);
+
 const char* to_string(CellStatus status);
 const char* to_string(CertificateStatus status);
 
