@@ -19,8 +19,7 @@ bool has_own_bits(int tp) { return tp != 1 && tp != 2 && tp != 4 && tp != 8; }
 std::string described(const Parting& parting) {
   const int32_t token = parting.token(), expected = parting.reference_token();
   return fmt::format("repetition {}, request {}: output token {} is {}, expected {}", parting.repetition,
-                     parting.request->id, parting.position,
-                     token == Parting::kEnded ? "absent" : std::to_string(token),
+                     parting.request->id, parting.position, token == Parting::kEnded ? "absent" : std::to_string(token),
                      expected == Parting::kEnded ? "none" : std::to_string(expected));
 }
 
@@ -73,9 +72,7 @@ const CellResult* References::of(const CellResult& cell) const {
   return first->second;
 }
 
-bool References::usable(const CellResult& cell) {
-  return cell.status == CellStatus::done && !cell.repetitions.empty();
-}
+bool References::usable(const CellResult& cell) { return cell.status == CellStatus::done && !cell.repetitions.empty(); }
 
 References::Kind References::kind_of(const CellResult& cell) { return {cell.model, has_fast_numerics(cell)}; }
 
