@@ -70,8 +70,8 @@ struct Sweep {
   std::unique_ptr<RunFolder> folder;
   std::vector<Prompt> prompts;
   std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
-      encoded;                                                      // by model, format, max_model_len
-  std::map<std::vector<std::string>, DeviceCeilings> gpu_ceilings;  // by the devices of the ranks
+      encoded;  // by model, format, max_model_len
+  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
   int num_failures = 0;
   bool stop = false;
   bool told_to_wait = false;  // after the first interrupt
@@ -168,14 +168,16 @@ const std::vector<EncodedPrompt>& encode_for(Sweep& sweep, const ExperimentConfi
                    .first->second;
 }
 
-/// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement.
+/// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement and kind of
+/// numerics.
 DeviceCeilings ceilings_for(Sweep& sweep, EngineLoad& load, const ExperimentConfig& config) {
   if (!on_cuda(config.engine)) return measure_ceilings(load, config);
-  const std::vector<std::string>& devices = load.team().options().placement.devices;
-  const auto found = sweep.gpu_ceilings.find(devices);
+  const TeamOptions& team = load.team().options();
+  const auto key = std::pair(team.placement.devices, team.numerics);
+  const auto found = sweep.gpu_ceilings.find(key);
   return found != sweep.gpu_ceilings.end()
              ? found->second
-             : sweep.gpu_ceilings.emplace(devices, measure_ceilings(load, config)).first->second;
+             : sweep.gpu_ceilings.emplace(key, measure_ceilings(load, config)).first->second;
 }
 
 /// "strict", "fast", or both where cells differ.
