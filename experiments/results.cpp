@@ -210,7 +210,8 @@ std::optional<FlipCount> pooled_flips(const RunResult& run) {
     pooled->found += flips.found;
     pooled->explained += flips.explained;
     pooled->positions += flips.positions;
-    if (flips.noise && !(pooled->noise > flips.noise)) pooled->noise = flips.noise;
+    const bool keep = pooled->noise && (std::isnan(*pooled->noise) || pooled->noise > flips.noise);
+    if (flips.noise && !keep) pooled->noise = flips.noise;
   }
   return pooled;
 }

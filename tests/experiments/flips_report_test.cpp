@@ -1,5 +1,7 @@
 // What reports of fast numerics claim, and what they must not.
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "experiments/report_html.h"
@@ -45,6 +47,14 @@ TEST(FlipReports, SayHowManyFlipsNoiseExplains) {
   EXPECT_NE(csv.find(",fast,3,3,0.03125,"), std::string::npos) << csv;
   const nlohmann::json flips = summary_to_json(run, summary)["cells"][1]["certificate"]["flips"];
   EXPECT_EQ(flips, nlohmann::json({{"found", 3}, {"explained", 3}, {"positions", 11}, {"noise", 0.03125}}));
+}
+
+TEST(FlipReports, ANanIsTheNoiseOfTheRun) {
+  RunResult run = fast_run(2, CertificateStatus::fail);
+  EXPECT_EQ(pooled_flips(run)->noise, 0.03125);
+  run.cells[2].certificate.flips->noise = std::nan("");
+  run.cells[4].certificate.flips->noise.reset();
+  EXPECT_TRUE(std::isnan(*pooled_flips(run)->noise));
 }
 
 TEST(FlipReports, AnUnexplainedFlipIsNotLossless) {
