@@ -84,6 +84,14 @@ struct Batch {
   }
 };
 
+/// Appends rows of no sequence, which cost what rows cost; attention sees them as a sequence without pages.
+inline void add_padding_rows(Batch& batch, int count) {
+  if (count <= 0) return;
+  batch.add_pages({});
+  batch.seqs.push_back({.seq = -1, .first_row = batch.num_rows(), .num_rows = count, .wants_logits = false});
+  for (int i = 0; i < count; ++i) batch.add_blank_row(0);
+}
+
 /// Rows of verified tokens [begin, end) of a sequence.
 struct KnownRows {
   SeqCommit state;                  // before this step; state.cached == begin

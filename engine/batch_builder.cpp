@@ -58,14 +58,7 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
     }
     batch.seqs.push_back(rows);
   }
-  for (int i = 0; i < step.num_padding_rows; ++i) batch.add_blank_row(0);
-  if (step.num_padding_rows > 0) {  // attention sees them as rows of no sequence
-    batch.add_pages({});
-    batch.seqs.push_back({.seq = -1,
-                          .first_row = batch.num_rows() - step.num_padding_rows,
-                          .num_rows = step.num_padding_rows,
-                          .wants_logits = false});
-  }
+  add_padding_rows(batch, step.num_padding_rows);
   batch.digest = digest_of(batch.expected);
   return built;
 }

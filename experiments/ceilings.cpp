@@ -91,12 +91,16 @@ double measure_matrix_rate(Backend& backend, int32_t size) {
   return best;
 }
 
-double measure_matrix_rate(const std::string& device, int32_t size) {
+double measure_matrix_rate(const std::string& device, Numerics numerics, int32_t size) {
   constexpr double kDeadline_s = 5.0;
   const std::atomic<bool> nobody_failed{false};
-  const auto backend =
-      make_backend(device, {.threads = 1, .peers = {.failed = &nobody_failed, .timeout_s = kDeadline_s}});
+  const auto backend = make_backend(
+      device, {.threads = 1, .peers = {.failed = &nobody_failed, .timeout_s = kDeadline_s}, .numerics = numerics});
   return measure_matrix_rate(*backend, size);
+}
+
+const char* matrix_name(Numerics numerics) {
+  return numerics == Numerics::fast ? "cuBLASLt's bfloat16 GEMM" : "our bfloat16 GEMM";
 }
 
 }  // namespace paceline

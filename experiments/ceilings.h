@@ -27,10 +27,13 @@ CpuRates measure_cpu(ThreadPool& pool, std::span<const ceilings::Region> regions
 std::vector<ceilings::Region> packed_regions(const ShardWeights& weights);
 
 /// Operations per second of the backend's own GEMM: y = x · Wᵀ, all [size, size], bfloat16 weights of random values,
-/// the rounding of x included; the best of a few. size: a multiple of 1024. Takes up to 13 · size² bytes of the device
-/// and 6144 · size of the host. Throws Error(device).
+/// the rounding of x included; the best of a few. In fast numerics that is cuBLASLt's. size: a multiple of 1024. Takes
+/// up to 13 · size² bytes of the device, 2 · size² more in fast numerics, and 6144 · size of the host. Throws
+/// Error(device).
 double measure_matrix_rate(Backend& backend, int32_t size);
-/// On a backend of its own on `device`; also throws where the device takes longer than 5 s.
-double measure_matrix_rate(const std::string& device, int32_t size);
+/// On a backend of its own on `device`; also throws where the device takes longer than 5 s, or has no such numerics.
+double measure_matrix_rate(const std::string& device, Numerics numerics, int32_t size);
+/// What it measures on GPUs.
+const char* matrix_name(Numerics numerics);
 
 }  // namespace paceline

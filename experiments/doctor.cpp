@@ -176,7 +176,9 @@ nlohmann::json gpu_json(const CudaDeviceFacts& device, const GpuRates& rates) {
           {"read_bytes_s", rate(rates.memory.read_bytes_s)},
           {"copy_bytes_s", rate(rates.memory.copy_bytes_s)},
           {"matrix_flops_s", rate(rates.matrix_flops_s)},
+          {"fast_matrix_flops_s", rate(rates.fast_matrix_flops_s)},
           {"matrix_size", rates.matrix_size},
+          {"fast_error", rates.fast_error},
           {"error", device.error.empty() ? rates.error : device.error}};
 }
 

@@ -32,9 +32,11 @@ struct ResultsPlace {
 /// What one GPU reached. error: why something was not measured.
 struct GpuRates {
   CudaMemoryRates memory;
-  double matrix_flops_s = 0;  // own bfloat16 GEMM
-  int32_t matrix_size = 0;    // of [size, size] matrices
+  double matrix_flops_s = 0;       // in strict numerics
+  double fast_matrix_flops_s = 0;  // in fast numerics
+  int32_t matrix_size = 0;         // of [size, size] matrices
   std::string error;
+  std::string fast_error;  // why fast numerics do not run here: what is missing, and the fix
 };
 struct GpuLink {
   int from = 0, to = 0;

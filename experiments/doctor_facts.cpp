@@ -87,13 +87,20 @@ void measure_processor(DoctorFacts& facts) {
 
 GpuRates measure_gpu(const CudaDeviceFacts& device) {
   constexpr size_t kRoomOfLarge = size_t{3} << 30;
+  const std::string name = fmt::format("cuda:{}", device.index);
   GpuRates rates;
   try {
     rates.memory = measure_cuda_memory(device.index);
     rates.matrix_size = device.free_bytes > kRoomOfLarge ? 8192 : 2048;
-    rates.matrix_flops_s = measure_matrix_rate(fmt::format("cuda:{}", device.index), rates.matrix_size);
+    rates.matrix_flops_s = measure_matrix_rate(name, Numerics::strict, rates.matrix_size);
   } catch (const Error& error) {
     rates.error = error.what();
+    return rates;
+  }
+  try {
+    rates.fast_matrix_flops_s = measure_matrix_rate(name, Numerics::fast, rates.matrix_size);
+  } catch (const Error& error) {
+    rates.fast_error = error.what();
   }
   return rates;
 }

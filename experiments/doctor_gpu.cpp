@@ -71,10 +71,17 @@ void add_rates(const CudaDeviceFacts& device, const GpuRates& rates, std::vector
     checks.push_back({"gpu", name + " memory", Finding::good,
                       fmt::format("reads {:.2f} TB/s, copies {:.2f} TB/s (read + written)",
                                   rates.memory.read_bytes_s * 1e-12, rates.memory.copy_bytes_s * 1e-12)});
+  const auto matrices = [&](Numerics numerics, double flops_s) {
+    return fmt::format("{:.0f} TFLOP/s in {} of {}³", flops_s * 1e-12, matrix_name(numerics), rates.matrix_size);
+  };
   if (rates.matrix_flops_s > 0)
+    checks.push_back({"gpu", name + " matrices", Finding::good, matrices(Numerics::strict, rates.matrix_flops_s)});
+  if (rates.fast_matrix_flops_s > 0)
     checks.push_back(
-        {"gpu", name + " matrices", Finding::good,
-         fmt::format("{:.0f} TFLOP/s in our bfloat16 GEMM of {}³", rates.matrix_flops_s * 1e-12, rates.matrix_size)});
+        {"gpu", name + " matrices, fast", Finding::good, matrices(Numerics::fast, rates.fast_matrix_flops_s)});
+  if (!rates.fast_error.empty())
+    checks.push_back(
+        {"gpu", name + " matrices, fast", Finding::note, "engine.numerics fast does not run: " + rates.fast_error});
   if (!rates.error.empty())
     checks.push_back({"gpu", name + " measured", Finding::broken, rates.error,
                       "free the device (`nvidia-smi`), or leave it out with engine.devices", ExitCode::device});

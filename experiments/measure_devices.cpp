@@ -57,8 +57,9 @@ DeviceCeilings cpu_ceilings(EngineLoad& load, const ExperimentConfig& cell) {
   return out;
 }
 
-DeviceCeilings cuda_ceilings(const Placement& placement) {
+DeviceCeilings cuda_ceilings(const TeamOptions& team) {
   constexpr int32_t kSize = 8192;
+  const Placement& placement = team.placement;
   const int deciding = placement.deciding_rank();
   const std::string& name = placement.devices[size_t(deciding)];
   DeviceCeilings out;
@@ -74,8 +75,8 @@ DeviceCeilings cuda_ceilings(const Placement& placement) {
     out.copy_bytes_s = measured(memory.copy_bytes_s);
   });
   attempt([&] {
-    out.matrix_flops_s = measured(measure_matrix_rate(name, kSize));
-    out.matrix = fmt::format("own bfloat16 GEMM of {}", kSize);
+    out.matrix_flops_s = measured(measure_matrix_rate(name, team.numerics, kSize));
+    out.matrix = fmt::format("{} of {}³", matrix_name(team.numerics), kSize);
   });
   if (placement.num_ranks() == 1) return out;
   const int neighbour = deciding > 0 ? deciding - 1 : deciding + 1;
@@ -113,7 +114,7 @@ DeviceCeilings measure_ceilings(EngineLoad& load, const ExperimentConfig& cell) 
   const Placement& placement = load.team().options().placement;
   const bool on_gpus =
       !placement.devices.empty() && cuda_index(placement.devices[size_t(placement.deciding_rank())]) >= 0;
-  return on_gpus ? cuda_ceilings(placement) : cpu_ceilings(load, cell);
+  return on_gpus ? cuda_ceilings(load.team().options()) : cpu_ceilings(load, cell);
 }
 
 }  // namespace paceline

@@ -14,8 +14,8 @@ std::vector<RankWork> work_so_far(RankTeam& team);
 /// After less before, rank by rank.
 std::vector<RankWork> work_between(const std::vector<RankWork>& before, const std::vector<RankWork>& after);
 
-/// Of the deciding rank's device, while no rank has work: milliseconds on CPUs, about a second on GPUs. What cannot be
-/// measured has no value. cell: whose draft model.
+/// Of the deciding rank's device, in the load's numerics, while no rank has work: milliseconds on CPUs, about a second
+/// on GPUs. What cannot be measured has no value. cell: whose draft model.
 DeviceCeilings measure_ceilings(EngineLoad& load, const ExperimentConfig& cell);
 
 }  // namespace paceline

@@ -78,6 +78,11 @@ SamplingParams sampling_params(const SamplingConfig& config) {
   return params;
 }
 
+SamplingParams sampling_of_request(SamplingParams of_cell, size_t index) {
+  of_cell.sampler.seed += index;
+  return of_cell;
+}
+
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
                                 const RepetitionOptions& options) {
   const std::unique_ptr<Engine> engine = load.make_engine(cell);
@@ -95,15 +100,13 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   while (next < prompts.size() || !live.empty()) {
     while (next < prompts.size() && live.size() < concurrency) {
       const EncodedPrompt& prompt = prompts[next];
-      SamplingParams params = options.sampling;
-      params.sampler.seed += next;  // requests with equal prompts must not share their noise
       Live request;
       request.submitted = Clock::now();
       request.record = {.id = prompt.id,
                         .dataset_index = prompt.dataset_index,
                         .category = prompt.category,
                         .prompt_tokens = int(prompt.tokens.size())};
-      const SeqId id = engine->submit(prompt.tokens, params);
+      const SeqId id = engine->submit(prompt.tokens, sampling_of_request(options.sampling, next));
       live.emplace(id, std::move(request));
       ++next;
     }

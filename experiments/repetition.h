@@ -22,7 +22,10 @@ struct RepetitionOptions {
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
                                 const RepetitionOptions& options);
 
-/// The cell's sampling section for one request.
+/// The cell's sampling section, seeded for its first request.
 SamplingParams sampling_params(const SamplingConfig& config);
+
+/// That of the request that is submitted as number `index`: requests with equal prompts must not share their noise.
+SamplingParams sampling_of_request(SamplingParams of_cell, size_t index);
 
 }  // namespace paceline

@@ -60,7 +60,7 @@ std::string badges(const RunResult& run, const RunSummary& summary) {
   if (fail > 0) {
     out += badge("NOT LOSSLESS", "bad");
   } else if (pass > 0 && unverified == 0) {
-    out += badge("✓ lossless, certified", "good");
+    out += badge(pooled_flips(run) ? "✓ certified within noise" : "✓ lossless, certified", "good");
   }
   if (unverified > 0) out += badge(fmt::format("{} unverified", unverified), "warn");
   if (summary.failed > 0) out += badge(fmt::format("{} failed", summary.failed), "bad");

@@ -1,3 +1,5 @@
+#include <set>
+
 #include <fmt/format.h>
 
 #include "experiments/report_html_parts.h"
@@ -39,12 +41,13 @@ std::string row(const std::string& label, const CellResult& cell, const CellSumm
 }  // namespace
 
 std::string device_section(const Report& report) {
-  std::string body, matrix;
+  std::string body;
+  std::set<std::string> matrix;
   for (const CellSummary& s : report.summary.cells) {
     if (!report.is_done(s) || s.devices.busy.empty()) continue;
     const CellResult& cell = report.cell(s);
     body += row(report.label(cell.axes), cell, s);
-    if (matrix.empty()) matrix = cell.ceilings.matrix;
+    if (!cell.ceilings.matrix.empty()) matrix.insert(cell.ceilings.matrix);
   }
   if (body.empty()) return "";
   std::string out =
@@ -62,7 +65,7 @@ std::string device_section(const Report& report) {
              "the time; 100 % is as fast as they allow. Attention is a part of verify and not timed by itself. Ranks "
              "on "
              "CPUs share the memory that one of them was measured on alone.</p></section>\n",
-             matrix.empty() ? "the matrix rate" : html_escaped(matrix));
+             matrix.empty() ? "the matrix rate" : html_escaped(fmt::format("{}", fmt::join(matrix, " or "))));
 }
 
 }  // namespace paceline::html

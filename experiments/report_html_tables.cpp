@@ -5,6 +5,7 @@
 #include "experiments/report_html_parts.h"
 #include "experiments/report_text.h"
 #include "experiments/results_store.h"
+#include "experiments/summary_verdict.h"
 #include "experiments/svg_chart.h"
 
 namespace paceline::html {
@@ -48,14 +49,16 @@ std::string certificate_cell(const CellResult& cell) {
   if (cell.status != CellStatus::done) return "<td class=\"s\">–</td>";
   const CertificateResult& c = cell.certificate;
   const char* const mark = cell.random_weights ? " <span class=\"ci\">random weights</span>" : "";
+  const std::string fast =
+      c.flips ? fmt::format(" <span class=\"ci\">fast: {}</span>", html_escaped(flips_text(*c.flips))) : "";
   switch (c.status) {
     case CertificateStatus::pass:
-      return fmt::format("<td class=\"s good\" title=\"{}\">✓ <span class=\"ci\">{} tokens</span>{}</td>",
-                         html_escaped(c.method), c.tokens_checked, mark);
+      return fmt::format("<td class=\"s good\" title=\"{}\">✓ <span class=\"ci\">{} tokens</span>{}{}</td>",
+                         html_escaped(c.method), c.tokens_checked, fast, mark);
     case CertificateStatus::fail:
-      return fmt::format("<td class=\"s bad\" title=\"{}\">✗ FAIL <span class=\"ci\">{} of {}</span></td>",
-                         html_escaped(c.detail), c.mismatches, c.tokens_checked);
-    case CertificateStatus::baseline: return fmt::format("<td class=\"s\">baseline{}</td>", mark);
+      return fmt::format("<td class=\"s bad\" title=\"{}\">✗ FAIL <span class=\"ci\">{} of {}</span>{}</td>",
+                         html_escaped(c.detail), c.mismatches, c.tokens_checked, fast);
+    case CertificateStatus::baseline: return fmt::format("<td class=\"s\">baseline{}{}</td>", fast, mark);
     case CertificateStatus::unverified:
       return fmt::format("<td class=\"s slow\" title=\"{}\">UNVERIFIED</td>", html_escaped(c.detail));
   }
@@ -144,7 +147,12 @@ std::string cells_section(const Report& report) {
          "verify steps that had drafts. tok/pass: output tokens per target pass of a sequence. degen.: share of "
          "requests "
          "whose output ends in a repetition (period ≤ 16 for ≥ 32 tokens). certificate: tokens compared with the "
-         "reference. A lower k does not make the output more accurate: it is the same text.</p></section>\n";
+         "reference" +
+         std::string(pooled_flips(report.run)
+                         ? ", in fast numerics up to each request's first flip: another token than the reference's, "
+                           "explained where the logits of the two are nearer than twice the noise, the most by which "
+                           "computing them in passes of many rows and of few moved a logit.</p></section>\n"
+                         : ". A lower k does not make the output more accurate: it is the same text.</p></section>\n");
 }
 
 std::string latency_section(const Report& report) {

@@ -74,6 +74,12 @@ std::string shell_quoted(const std::string& word) {
   return out + "'";
 }
 
+/// Empty for strict runs.
+std::string flips_of_run(const RunResult& run) {
+  const std::optional<FlipCount> flips = pooled_flips(run);
+  return flips ? fmt::format("{}, {}", run.info.numerics, flips_text(*flips)) : "";
+}
+
 std::string markdown_cell(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -143,7 +149,10 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
     case Outcome::none: text = "no baseline"; break;
   }
   if (cell.certificate.status == CertificateStatus::fail) return "NOT LOSSLESS";
-  if (cell.certificate.status == CertificateStatus::pass) text += ", lossless";
+  if (const auto& flips = cell.certificate.flips)
+    text += flips->found == 0 ? ", fast: no flips" : fmt::format(", fast: {} flips", flips->found);
+  else if (cell.certificate.status == CertificateStatus::pass)
+    text += ", lossless";
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
   if (cell.random_weights && s.rankable) text += ", random weights";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
@@ -185,6 +194,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   out += fmt::format("\n  {} cells: {} done, {} failed, {} skipped in {:.1f} s\n", summary.cells.size(), summary.done,
                      summary.failed, summary.skipped, run.wall_s);
   if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", gpus);
+  if (const std::string flips = flips_of_run(run); !flips.empty()) out += fmt::format("  numerics {}\n", flips);
   if (!run.folder.empty()) {
     out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n", run.folder);
   }
@@ -195,6 +205,8 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   std::string out = fmt::format("# {}\n\n", run.info.name);
   for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_cell(v.text) + "\n";
   if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_cell(gpus) + "\n";
+  if (const std::string flips = flips_of_run(run); !flips.empty())
+    out += fmt::format("\nNumerics: {}\n", markdown_cell(flips));
   out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
   const auto add_row = [&out](const Row& row) {
     for (const std::string& text : row) out += "| " + markdown_cell(text) + " ";

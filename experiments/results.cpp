@@ -37,6 +37,30 @@ json numbers(const std::vector<double>& values) {
   return out;
 }
 
+json flips_to_json(const std::optional<FlipCount>& flips) {
+  if (!flips) return nullptr;
+  return {{"found", flips->found},
+          {"explained", flips->explained},
+          {"positions", flips->positions},
+          {"noise", json_number(flips->noise)}};
+}
+
+json logit_checks_to_json(const LogitEvidence& logits) {
+  json out = json::array();
+  for (const LogitCheck& check : logits.checks) {
+    const bool flip = check.token >= 0;
+    out.push_back({{"dataset_index", check.dataset_index},
+                   {"id", check.request},
+                   {"position", check.position},
+                   {"token", flip ? json(check.token) : json(nullptr)},
+                   {"reference_token", flip ? json(check.reference_token) : json(nullptr)},
+                   {"gap", json_number(check.gap)},
+                   {"noise", json_number(check.noise)},
+                   {"largest", json_number(check.largest)}});
+  }
+  return out;
+}
+
 void add_by_position(std::vector<int64_t>& sum, const std::vector<int64_t>& more) {
   if (sum.size() < more.size()) sum.resize(more.size());
   for (size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
@@ -118,7 +142,9 @@ json cell_to_json(const CellResult& cell) {
             {"method", cell.certificate.method},
             {"tokens_checked", cell.certificate.tokens_checked},
             {"mismatches", cell.certificate.mismatches},
+            {"flips", flips_to_json(cell.certificate.flips)},
             {"detail", cell.certificate.detail}}},
+          {"logit_checks", logit_checks_to_json(cell.logits)},
           {"oversubscribed", cell.oversubscribed},
           {"forced", cell.forced},
           {"lossy", cell.lossy},
@@ -131,6 +157,10 @@ json cell_to_json(const CellResult& cell) {
             {"rss_peak_bytes", cell.memory.rss_peak_bytes}}},
           {"ceilings", ceilings_to_json(cell.ceilings)},
           {"repetitions", repetitions}};
+}
+
+bool has_fast_numerics(const CellResult& cell) {
+  return cell.effective.is_object() && cell.effective.value("numerics", "strict") == "fast";
 }
 
 json request_to_json(const RequestRecord& q, int repetition) {
@@ -169,6 +199,21 @@ RunCounters pooled_counters(const CellResult& cell) {
     sum.collectives += c.collectives;
   }
   return sum;
+}
+
+std::optional<FlipCount> pooled_flips(const RunResult& run) {
+  std::optional<FlipCount> pooled;
+  for (const CellResult& cell : run.cells) {
+    if (cell.status != CellStatus::done || !cell.certificate.flips) continue;
+    const FlipCount& flips = *cell.certificate.flips;
+    if (!pooled) pooled.emplace();
+    pooled->found += flips.found;
+    pooled->explained += flips.explained;
+    pooled->positions += flips.positions;
+    const bool keep = pooled->noise && (std::isnan(*pooled->noise) || pooled->noise > flips.noise);
+    if (flips.noise && !keep) pooled->noise = flips.noise;
+  }
+  return pooled;
 }
 
 std::string fnv1a64_hex(std::string_view bytes) {

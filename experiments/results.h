@@ -92,13 +92,39 @@ struct CellAxes {
 enum class CellStatus { done, failed, skipped };
 enum class CertificateStatus { pass, fail, baseline, unverified };
 
+/// Fast numerics: requests whose tokens part from the reference's, and what recomputed logits say about them
+/// (experiments/flips.h).
+struct FlipCount {
+  int64_t found = 0;
+  int64_t explained = 0;        // by noise
+  int64_t positions = 0;        // at which logits were computed again
+  std::optional<double> noise;  // the largest there; none: not measured
+};
+
 /// What the run proved about a cell's tokens.
 struct CertificateResult {
   CertificateStatus status = CertificateStatus::unverified;
   std::string method;  // e.g. "token-exact against tp1_pp1_none_c1"
   int64_t tokens_checked = 0;
-  int64_t mismatches = 0;
-  std::string detail;  // the first difference, or why nothing was checked
+  int64_t mismatches = 0;          // requests with a difference; fast numerics: with one that noise does not explain
+  std::string detail;              // the first difference, or why nothing was checked
+  std::optional<FlipCount> flips;  // fast numerics only
+};
+
+/// The target's logits at one output position of a request, computed again in passes of many rows and in passes of few,
+/// which differ in fast numerics.
+struct LogitCheck {
+  int64_t dataset_index = 0;
+  std::string request;  // id
+  int64_t position = 0;
+  int32_t token = -1, reference_token = -1;  // a flip's; -1: the request agrees here
+  std::optional<double> gap;                 // of these two, the larger of both ways; none: says nothing about the flip
+  double noise = 0;                          // largest |difference| of a logit
+  double largest = 0;                        // |logit|
+};
+struct LogitEvidence {
+  std::string reference;  // id of the cell whose tokens it is about; empty: nothing was computed
+  std::vector<LogitCheck> checks;
 };
 
 /// Bytes of the whole cell, over all ranks.
@@ -121,6 +147,7 @@ struct CellResult {
   nlohmann::json effective;  // what the engine says it ran
   std::vector<RepetitionResult> repetitions;
   CertificateResult certificate;
+  LogitEvidence logits;         // fast numerics only
   bool oversubscribed = false;  // more threads than cores: measured, never ranked
   bool forced = false;          // forced acceptance: the text is not the model's, never ranked
   bool lossy = false;           // a rule that may change the output: never ranked
@@ -153,6 +180,9 @@ struct RunResult {
   std::string folder;  // results folder, empty before it exists
 };
 
+/// What the engine says it ran; false where it says nothing.
+bool has_fast_numerics(const CellResult& cell);
+
 const char* to_string(CellStatus status);
 const char* to_string(CertificateStatus status);
 
@@ -168,6 +198,9 @@ nlohmann::json counters_to_json(const RunCounters& counters);
 
 /// Sum over the repetitions; kv_blocks_peak is the largest.
 RunCounters pooled_counters(const CellResult& cell);
+
+/// Of all finished cells in fast numerics: sums, and the largest noise. None: there is no such cell with a certificate.
+std::optional<FlipCount> pooled_flips(const RunResult& run);
 
 /// FNV-1a over bytes, 16 hex digits: an identity check, not a safeguard against forgery.
 std::string fnv1a64_hex(std::string_view bytes);

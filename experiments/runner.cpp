@@ -12,11 +12,13 @@
 #include "experiments/certificate.h"
 #include "experiments/devices.h"
 #include "experiments/environment.h"
+#include "experiments/flips.h"
 #include "experiments/measure_devices.h"
 #include "experiments/repetition.h"
 #include "experiments/report_text.h"
 #include "experiments/results_store.h"
 #include "experiments/summary.h"
+#include "experiments/target_logits.h"
 #include "kernels/cpu/cores.h"
 #include "speculative/vocabulary.h"
 
@@ -68,8 +70,8 @@ struct Sweep {
   std::unique_ptr<RunFolder> folder;
   std::vector<Prompt> prompts;
   std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
-      encoded;                                                      // by model, format, max_model_len
-  std::map<std::vector<std::string>, DeviceCeilings> gpu_ceilings;  // by the devices of the ranks
+      encoded;  // by model, format, max_model_len
+  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
   int num_failures = 0;
   bool stop = false;
   bool told_to_wait = false;  // after the first interrupt
@@ -166,14 +168,16 @@ const std::vector<EncodedPrompt>& encode_for(Sweep& sweep, const ExperimentConfi
                    .first->second;
 }
 
-/// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement.
+/// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement and kind of
+/// numerics.
 DeviceCeilings ceilings_for(Sweep& sweep, EngineLoad& load, const ExperimentConfig& config) {
   if (!on_cuda(config.engine)) return measure_ceilings(load, config);
-  const std::vector<std::string>& devices = load.team().options().placement.devices;
-  const auto found = sweep.gpu_ceilings.find(devices);
+  const TeamOptions& team = load.team().options();
+  const auto key = std::pair(team.placement.devices, team.numerics);
+  const auto found = sweep.gpu_ceilings.find(key);
   return found != sweep.gpu_ceilings.end()
              ? found->second
-             : sweep.gpu_ceilings.emplace(devices, measure_ceilings(load, config)).first->second;
+             : sweep.gpu_ceilings.emplace(key, measure_ceilings(load, config)).first->second;
 }
 
 /// "strict", "fast", or both where cells differ.
@@ -184,6 +188,38 @@ std::string numerics_text(const std::vector<Cell>& cells) {
     if (!cell.skip_reason) used.insert(names_of(numerics)[size_t(numerics)]);
   }
   return fmt::format("{}", fmt::join(used, " and "));
+}
+
+/// Cells in fast numerics that are to be compared and whose logits `load_cells` can check: of the cell and its
+/// reference, the one that ran last is among these.
+std::vector<size_t> cells_to_check(const Sweep& sweep, const std::vector<size_t>& load_cells) {
+  std::vector<size_t> cells;
+  if (!sweep.loaded.config.measure.verify_lossless) return cells;
+  const References references(sweep.run);
+  const auto is_here = [&](const CellResult& cell) {
+    return std::find(load_cells.begin(), load_cells.end(), size_t(cell.index)) != load_cells.end();
+  };
+  for (const CellResult& cell : sweep.run.cells) {
+    const CellResult* const reference = has_fast_numerics(cell) ? compared_with(references, cell) : nullptr;
+    if (reference && (is_here(cell) || is_here(*reference)) && cell.logits.reference != reference->id)
+      cells.push_back(size_t(cell.index));
+  }
+  return cells;
+}
+
+void check_flips_of(Sweep& sweep, size_t index, EngineLoad& load, std::span<const EncodedPrompt> prompts) {
+  CellResult& result = sweep.run.cells[index];
+  const ExperimentConfig& config = sweep.cells[index].config;
+  sweep.progress.phase(fmt::format("measuring the noise of {}", result.id));
+  ModelLogits logits(load.target(), {.block_size = config.engine.kv_cache.block_size,
+                                     .max_num_rows = load.plan().max_num_rows,
+                                     .max_num_logit_rows = load.plan().max_num_logit_rows});
+  const References references(sweep.run);
+  result.logits = check_flips(result, *references.of(result),
+                              {.prompts = prompts,
+                               .sampling = sampling_params(config.sampling),
+                               .stop_now = [&sweep] { return sweep.stop_now(); }},
+                              logits);
 }
 
 /// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
@@ -285,6 +321,8 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
     result.memory.rss_peak_bytes = int64_t(process_memory().peak_resident_bytes);
     finish_cell(sweep, index);
   }
+  for (const size_t index : cells_to_check(sweep, group))
+    guarded(index, [&] { check_flips_of(sweep, index, *load, prompts); });
 }
 
 /// What EngineLoad and encode_for() would complain about, without reading weights.

@@ -34,7 +34,7 @@ json ratio_interval(const std::optional<RatioInterval>& r) {
 
 json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
   json out = cell_to_json(cell);
-  for (const char* key : {"schema", "schema_version", "repetitions", "requested"}) out.erase(key);
+  for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks"}) out.erase(key);
   const PhaseTimes& p = s.phase_ms_per_step;
   const bool timed = s.step_ms.has_value();
   const auto phase = [&](double ms) { return timed ? json_number(ms) : json(nullptr); };
@@ -137,7 +137,8 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
       "speedup_ci95_high,decode_speedup,mean_acceptance_length,draft_acceptance_rate,draft_coverage,"
       "tokens_per_target_forward,ttft_ms_p50,ttft_ms_p99,tpot_ms_p50,tpot_ms_p99,itl_ms_p50,itl_ms_p99,"
       "degenerate_share,step_ms,busy,device_busy,verify_read_share,verify_matrix_share,verify_floor_share,"
-      "draft_floor_share,certificate,tokens_checked,oversubscribed,outcome,reason\n";
+      "draft_floor_share,certificate,tokens_checked,numerics,flips,flips_explained,logit_noise,oversubscribed,outcome,"
+      "reason\n";
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = run.cells[s.cell];
     const CellAxes& axes = cell.axes;
@@ -163,8 +164,11 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
                               s.devices.draft.floor_share}) {
       out += csv_number(value) + ",";
     }
-    out += fmt::format("{},{},{},{},{}\n", to_string(cell.certificate.status), cell.certificate.tokens_checked,
-                       cell.oversubscribed, to_string(s.outcome), csv_quoted(cell.reason));
+    const std::optional<FlipCount>& flips = cell.certificate.flips;
+    out += fmt::format("{},{},{},", to_string(cell.certificate.status), cell.certificate.tokens_checked,
+                       has_fast_numerics(cell) ? "fast" : "strict");
+    out += flips ? fmt::format("{},{},{},", flips->found, flips->explained, csv_number(flips->noise)) : ",,,";
+    out += fmt::format("{},{},{}\n", cell.oversubscribed, to_string(s.outcome), csv_quoted(cell.reason));
   }
   return out;
 }

@@ -148,28 +148,50 @@ void add_parallel(const View& view, std::vector<VerdictSentence>& out) {
   }
 }
 
-void add_correctness(const View& view, std::vector<VerdictSentence>& out) {
-  int passed = 0, unverified = 0;
+std::string failure_sentence(const View& view, const CellSummary& s) {
+  const CertificateResult& certificate = view.cell(s).certificate;
+  const std::string where = certificate.flips
+                                ? fmt::format("{} requests that noise does not explain (fast numerics: {})",
+                                              certificate.mismatches, flips_text(*certificate.flips))
+                                : fmt::format("{} requests", certificate.mismatches);
+  return fmt::format("NOT LOSSLESS: {} differs from its reference in {} ({} tokens compared){}{}.", view.label(s),
+                     where, certificate.tokens_checked, certificate.detail.empty() ? "" : ": ", certificate.detail);
+}
+
+/// Of the cells that passed in one kind of numerics.
+struct Passed {
+  int cells = 0;
   int64_t tokens = 0;
+
+  std::string text() const {
+    return fmt::format("{} {} certified, {} tokens compared", cells, cells == 1 ? "cell" : "cells", tokens);
+  }
+};
+
+void add_correctness(const View& view, std::vector<VerdictSentence>& out) {
+  Passed strict, fast;
+  int unverified = 0;
   for (const CellSummary& s : view.summary.cells) {
     const CellResult& cell = view.cell(s);
     if (cell.status != CellStatus::done) continue;
-    if (cell.certificate.status == CertificateStatus::fail) {
-      out.push_back({VerdictKind::correctness,
-                     fmt::format("NOT LOSSLESS: {} differs from its reference in {} requests ({} tokens compared){}{}.",
-                                 view.label(s), cell.certificate.mismatches, cell.certificate.tokens_checked,
-                                 cell.certificate.detail.empty() ? "" : ": ", cell.certificate.detail),
-                     true});
-    }
-    passed += cell.certificate.status == CertificateStatus::pass ? 1 : 0;
+    if (cell.certificate.status == CertificateStatus::fail)
+      out.push_back({VerdictKind::correctness, failure_sentence(view, s), true});
     unverified += cell.certificate.status == CertificateStatus::unverified ? 1 : 0;
-    if (cell.certificate.status == CertificateStatus::pass) tokens += cell.certificate.tokens_checked;
+    if (cell.certificate.status != CertificateStatus::pass) continue;
+    Passed& passed = cell.certificate.flips ? fast : strict;
+    ++passed.cells;
+    passed.tokens += cell.certificate.tokens_checked;
   }
-  if (passed > 0) {
+  if (strict.cells > 0) {
     out.push_back({VerdictKind::correctness,
-                   fmt::format("Lossless: {} {} certified, {} tokens compared, 0 mismatches; the output is the same at "
-                               "every k, so choose k by speed alone.",
-                               passed, passed == 1 ? "cell" : "cells", tokens)});
+                   fmt::format("Lossless: {}, 0 mismatches; the output is the same at every k, so choose k by speed "
+                               "alone.",
+                               strict.text())});
+  }
+  if (fast.cells > 0) {
+    out.push_back({VerdictKind::correctness,
+                   fmt::format("Fast numerics, not token-exact: {} up to each request's first flip; {}.", fast.text(),
+                               flips_text(*pooled_flips(view.run)))});
   }
   if (unverified > 0) {
     out.push_back({VerdictKind::correctness, fmt::format("UNVERIFIED: {} {} without a certificate.", unverified,
@@ -239,6 +261,12 @@ const char* to_string(VerdictKind kind) {
 std::string interval_text(const RatioInterval& interval) {
   if (!interval.low || !interval.high) return fmt::format("{:.2f}× (one repetition, no interval)", interval.ratio);
   return fmt::format("{:.2f}× (95 % interval {:.2f}-{:.2f})", interval.ratio, *interval.low, *interval.high);
+}
+
+std::string flips_text(const FlipCount& flips) {
+  return fmt::format("{} {}, {} explained by noise of {} at {} positions", flips.found,
+                     flips.found == 1 ? "flip" : "flips", flips.explained,
+                     flips.noise ? fmt::format("up to {:.3g}", *flips.noise) : "unknown size", flips.positions);
 }
 
 std::string costliest_phase(const CellSummary& summary) {

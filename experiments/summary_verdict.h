@@ -29,6 +29,9 @@ std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary
 /// The one phase besides verification that costs most of a step, with its share: "drafting takes 71 % of a step".
 std::string costliest_phase(const CellSummary& summary);
 
+/// "3 flips, 3 explained by noise of up to 0.0312 at 11 positions"
+std::string flips_text(const FlipCount& flips);
+
 /// "2.14× (95 % interval 2.09-2.19)"
 std::string interval_text(const RatioInterval& interval);
 

@@ -60,6 +60,10 @@ constexpr DType gemm_operand(DType weights) { return weights == DType::bf16 ? DT
 /// A sum over ranks that the ops around it carry out; the device's own.
 struct PeerSum;
 
+/// Fast numerics: products of this many rows or more may be made by a library, in an order of its own; those of fewer
+/// rows, which are bound by reading weights, have the bits of strict.
+inline constexpr int kFewestFastRows = 65;
+
 /// y[m, n] = x[m, k] · Wᵀ (+ bias[n]), x as gemm_operand says; with add, y += that; with glu (pair_panels weight):
 /// y[m, n / 2] = act(gate) * up.
 struct GemmArgs {

@@ -24,6 +24,7 @@ step ops "$bin/test_kernels" --gtest_filter='*cuda*'
 step doctor "$bin/runexp" doctor --results "$logs/results"
 step probe "$bin/test_kernels_cuda"
 step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
+step fast "$bin/test_cli" --gtest_filter='Fast.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
 step nccl "$bin/test_engine_comm" --gtest_filter='NcclComm.*'
 if command -v compute-sanitizer >/dev/null; then

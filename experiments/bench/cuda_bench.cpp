@@ -1,8 +1,9 @@
 // Speed of the CUDA ops beside what the device can do at all (a plain read of its memory, its matrix units) and beside
 // cuBLASLt, in one run. Shapes of Llama-3-8B on cuda:0.
 //
-//   cuda_bench --benchmark_filter='Gemm|Fast|Attention|Norm|Draw'
+//   cuda_bench --benchmark_filter='Gemm|Fast|Attention|Norm|Draw' --benchmark_min_time=0.1
 //
+// Debian's library takes the time as a plain number of seconds, without the unit that newer ones ask for.
 // Fast: the products of fast numerics, cuBLASLt's with the float32 sums, gates and roundings that a step needs.
 // Counters: of_read: bytes / time over the measured read. cublas: cuBLASLt's time over ours, the same product in turn
 // (more than 1: ours is faster; ours makes its operand from float32 rows within the time).

@@ -10,10 +10,6 @@
 
 namespace paceline::cuda {
 
-/// From how many rows on cuBLASLt multiplies, in fast numerics. Fewer are bound by reading weights, and keep the bits
-/// of strict.
-inline constexpr int kFewestBlasRows = 65;
-
 /// bfloat16 in FragmentOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: the parts' tiles of 16
 /// rows alternate, for every type.
 struct CudaWeight final : PackedWeight {
@@ -26,7 +22,7 @@ struct CudaWeight final : PackedWeight {
   }
   FragmentOrder order() const { return {k, k_chunks}; }
   /// Whether cuBLASLt multiplies `rows` rows by it.
-  bool is_for_blas(int rows) const { return row_copy.bytes() > 0 && rows >= kFewestBlasRows; }
+  bool is_for_blas(int rows) const { return row_copy.bytes() > 0 && rows >= kFewestFastRows; }
   int64_t tiles() const {
     const int64_t parts = pair_panels ? 2 : 1;
     return (n / parts + kTile - 1) / kTile * parts;

@@ -45,6 +45,11 @@ PACELINE_HD RaceWinner race_winner(int32_t size, IdAt&& id_at, WeightAt&& weight
   return {best, winner};
 }
 
+/// What the noise of token `id` adds to ln prob in that argmax.
+inline double gumbel(const NoiseKey& key, int32_t id) {
+  return -log(exponential(uniform32(noise_words(key, uint32_t(id / 4)).word[id % 4])));
+}
+
 /// The winner's id.
 template <class IdAt, class WeightAt>
 PACELINE_HD int32_t race(int32_t size, IdAt&& id_at, WeightAt&& weight_at, const NoiseKey& key) {

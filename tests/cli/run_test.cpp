@@ -4,6 +4,7 @@
 #include <set>
 #include <sys/stat.h>
 
+#include "kernels/cuda/cuda_backend.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {
@@ -23,6 +24,31 @@ void expect_percentiles(const json& value, const char* name) {
   }
   EXPECT_LE(value["p50"], value["p90"]) << name;
   EXPECT_LE(value["p90"], value["p99"]) << name;
+}
+
+TEST(Fast, RunsAreCertifiedUpToFlipsOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  const Workspace workspace;
+  std::vector<std::string> args = run_args(workspace);
+  for (const char* const value :
+       {"engine.backend=cuda", "engine.numerics=fast", "engine.scheduler.max_num_seqs=96", "load.concurrency=96",
+        "workload.requests=96", "sampling.max_tokens=32", "measure.repetitions=2"})
+    args.insert(args.end(), {"--set", value});
+  const ProcessResult result = runexp(args, {.timeout_s = 300});
+  SCOPED_TRACE(described(result));
+  ASSERT_EQ(result.exit_code, 0);
+  for (const json& cell : workspace.cells()) {
+    const json& certificate = cell.at("certificate");
+    SCOPED_TRACE(certificate.dump());
+    EXPECT_EQ(certificate.at("status"), cell.at("axes").at("proposer") == "none" ? "baseline" : "pass");
+    const json& flips = certificate.at("flips");
+    ASSERT_TRUE(flips.is_object());
+    EXPECT_EQ(flips.at("found"), flips.at("explained"));
+    EXPECT_GE(flips.at("positions"), 8);
+    EXPECT_GT(flips.at("noise"), 0) << "passes of many rows have other sums";
+  }
+  EXPECT_TRUE(holds(result.out, "fast: ")) << "the plain output says so";
+  EXPECT_FALSE(holds(result.out, "ossless"));
 }
 
 TEST(Run, WritesACompleteResultsFolder) {

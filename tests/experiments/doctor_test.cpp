@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/mapped_memory.h"
 #include "tests/support/checkpoint_writer.h"
+#include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
@@ -35,7 +36,8 @@ DoctorFacts healthy() {
     device.total_bytes = size_t{140} << 30;
     device.free_bytes = size_t{139} << 30;
     facts.cuda.devices.push_back(device);
-    facts.gpus.push_back({.memory = {4.1e12, 4.3e12}, .matrix_flops_s = 610e12, .matrix_size = 8192});
+    facts.gpus.push_back(
+        {.memory = {4.1e12, 4.3e12}, .matrix_flops_s = 610e12, .fast_matrix_flops_s = 750e12, .matrix_size = 8192});
   }
   facts.cuda.reaches = {1, 1, 1, 1};
   facts.links = {{.from = 0, .to = 1, .rate = {370e9, 1.6e-6}}, {.from = 1, .to = 0, .rate = {370e9, 1.6e-6}}};
@@ -81,6 +83,7 @@ TEST(Doctor, AHealthyMachineHasNothingToMend) {
   EXPECT_EQ(find(checks, "arithmetic")->text, "900 GFLOP/s of float32 FMAs with 8 threads");
   EXPECT_EQ(find(checks, "cuda:1 memory")->text, "reads 4.10 TB/s, copies 4.30 TB/s (read + written)");
   EXPECT_EQ(find(checks, "cuda:0 matrices")->text, "610 TFLOP/s in our bfloat16 GEMM of 8192³");
+  EXPECT_EQ(find(checks, "cuda:0 matrices, fast")->text, "750 TFLOP/s in cuBLASLt's bfloat16 GEMM of 8192³");
   EXPECT_EQ(find(checks, "cuda:0 to cuda:1")->text, "370 GB/s, 1.6 µs a small copy");
   EXPECT_EQ(find(checks, "peer access")->text, "all 2 reach each other's memory");
   EXPECT_TRUE(doctor_text(checks).ends_with("\nnothing to mend\n"));
@@ -177,6 +180,21 @@ TEST(Doctor, TheFirstBrokenThingGivesTheCode) {
   EXPECT_TRUE(text.ends_with("\n2 things to mend\n")) << text;
 }
 
+// Strict runs need no library.
+TEST(Doctor, AMissingLibraryOfFastNumericsIsANote) {
+  DoctorFacts facts = healthy();
+  facts.gpus[0].fast_matrix_flops_s = 0;
+  facts.gpus[0].fast_error = "device cuda: fast numerics need cuBLASLt: no such file; install libcublas";
+  const std::vector<Check> checks = doctor_checks(facts);
+  const Check* const check = find(checks, "cuda:0 matrices, fast");
+  ASSERT_TRUE(check);
+  EXPECT_EQ(check->finding, Finding::note);
+  EXPECT_EQ(check->text, "engine.numerics fast does not run: " + facts.gpus[0].fast_error);
+  EXPECT_EQ(doctor_exit_code(checks), ExitCode::ok);
+  EXPECT_EQ(doctor_json(facts, checks)["gpus"][0]["fast_error"], facts.gpus[0].fast_error);
+  EXPECT_TRUE(doctor_json(facts, checks)["gpus"][0]["fast_matrix_flops_s"].is_null());
+}
+
 TEST(Doctor, JsonHoldsFactsAndChecks) {
   DoctorFacts facts = healthy();
   facts.cuda.reaches = {1, 0, 1, 1};
@@ -226,6 +244,12 @@ TEST(Ceilings, MatrixRateCountsTwoOperationsAProduct) {
   EXPECT_LT(rate, 1e15);
   EXPECT_EQ(backend->memory().buffers, 0u);
   EXPECT_EQ(backend->memory().weights, 0u);
+}
+
+TEST(Ceilings, MatrixRateIsThatOfTheNumerics) {
+  EXPECT_GT(measure_matrix_rate("cpu", Numerics::strict, 1024), 0);
+  test::expect_error(ExitCode::device, {"found fast numerics"},
+                     [] { measure_matrix_rate("cpu", Numerics::fast, 1024); });
 }
 
 TEST(Ceilings, ReadAndArithmeticRates) {

@@ -206,6 +206,21 @@ TEST(Certificate, CellsOfOneModelAreCompared) {
   EXPECT_EQ(run.cells[1].certificate.status, CertificateStatus::baseline);
 }
 
+// Fast numerics have tokens of their own.
+TEST(Certificate, CellsOfOneNumericsAreCompared) {
+  RunResult run = pair_run();
+  run.cells[0].effective = {{"numerics", "strict"}};
+  run.cells[1].effective = {{"numerics", "fast"}, {"rule", "greedy"}};
+  run.cells[1].repetitions[0].requests[0].output.back() += 1;
+  certify(run);
+  EXPECT_EQ(run.cells[1].certificate.status, CertificateStatus::unverified);
+  EXPECT_EQ(run.cells[1].certificate.detail, "no finished cell without speculation to compare with");
+  run.cells[1].axes.proposer = "none";
+  run.cells[1].repetitions.resize(1);
+  certify(run);
+  EXPECT_EQ(run.cells[1].certificate.status, CertificateStatus::baseline);
+}
+
 TEST(Records, ContradictionsAreFound) {
   const auto problems = [](auto change) {
     CellResult cell = hand_cell("x", 1, 1);

@@ -30,7 +30,7 @@ class BackendOps : public testing::TestWithParam<Device> {
   }
   Backend& backend() { return *backend_; }
   /// Whether a product of so many rows may have other bits than that of one.
-  bool is_fast(int rows) const { return GetParam().numerics == Numerics::fast && rows > 64; }
+  bool is_fast(int rows) const { return GetParam().numerics == Numerics::fast && rows >= kFewestFastRows; }
 
   std::unique_ptr<Backend> backend_;
   double tolerance_ = 0, gated_tolerance_ = 0;
