@@ -114,14 +114,19 @@ class Pushers {
   }
 
   void sum(const MatView& x, int64_t count, cudaStream_t stream) {
-    cuda::push_sum(x.f32_row(0), count, ++message_, group_, stream);
+    cuda::push_sum(x.f32_row(0), count, next_message(), group_, stream);
   }
-  PeerSum next_sum() { return {.group = group_, .message = ++message_}; }
+  PeerSum next_sum() { return {.group = group_, .message = next_message()}; }
   void gather(const MatView& part, const MatView& out, int root, cudaStream_t stream) {
     cuda::push_columns(part, out, root, ++gathers_[size_t(root)], group_, stream);
   }
 
  private:
+  /// Never 0, which stands where nothing was written; odd and even ones alternate.
+  uint32_t next_message() {
+    if (++message_ == 0) message_ = 2;
+    return message_;
+  }
   /// True when kernels of `from` may now write to memory of `to`.
   static bool reaches(int from, int to) {
     int can = 0;

@@ -28,6 +28,8 @@ using cuda::OwnStream;
 
 /// Most that attention takes for its chunks, or a gated product for gates and ups; and drawing for weights.
 constexpr size_t kScratchBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
+/// Rows of drawing that there is room for from the beginning.
+constexpr size_t kFewestDraws = size_t{64} << 10;
 
 /// cos and sin of all positions up to the largest seen, for one set of frequencies.
 struct RopeFactors {
@@ -204,7 +206,8 @@ class CudaBackend final : public Backend {
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   std::unique_ptr<cuda::Blas> blas_;  // fast numerics
   DeviceMemory operand_[2], scratch_, draw_scratch_;
-  cuda::HostMemory draw_result_;  // read by wait_until() only, so that nobody writes it any more when it is replaced
+  // read by wait_until() only, so that nobody writes it any more when it is replaced
+  cuda::HostMemory draw_result_{kFewestDraws * sizeof(cuda::DrawResult)};
   uint32_t draw_calls_ = 0;
   uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
   int next_operand_ = 0;
@@ -341,6 +344,9 @@ void CudaBackend::gemm(const GemmArgs& args) {
   PACELINE_CHECK(!args.glu || w.pair_panels, "glu {} needs a weight with pair_panels", args.glu);
   PACELINE_CHECK(!args.add || !(w.pair_panels || args.reader), "add {} with pair_panels {}, reader {}", args.add,
                  w.pair_panels, args.reader != nullptr);
+  PACELINE_CHECK(!args.sum || !(args.add || args.glu || args.reader || args.y.stride != args.y.cols),
+                 "a sum over ranks with add {}, glu {}, reader {}, rows of {} values {} apart", args.add, args.glu,
+                 args.reader != nullptr, args.y.cols, args.y.stride);
   if (args.x.rows == 0 || w.n == 0) return;
   if (w.dtype == DType::bf16) {
     cuda::Operand x = ready_;
@@ -355,6 +361,7 @@ void CudaBackend::gemm(const GemmArgs& args) {
     else
       cuda::gemm_bf16(args, x, operand_for(args.reader, args.y), properties_, stream());
   } else {
+    handed_over_ = args.sum ? args.sum->message : 0;
     cuda::gemm_chain(args, stream());
   }
   traffic_.weight_bytes += w.memory.bytes();

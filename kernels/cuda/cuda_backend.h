@@ -23,8 +23,8 @@ CudaStream cuda_stream(Backend& backend);
 /// Visible CUDA devices; 0 without CUDA.
 int num_cuda_devices();
 
-/// Most bytes that a backend takes for itself, beside what alloc and pack give out.
-inline constexpr size_t kCudaWorkspaceBytes = size_t{640} << 20;
+/// Most bytes that a backend takes for itself, beside what alloc and pack give out, rooms for peers included.
+inline constexpr size_t kCudaWorkspaceBytes = size_t{832} << 20;
 
 /// Memory that nobody uses yet. Throws as make_cuda_backend does.
 size_t cuda_free_bytes(int device);

@@ -46,7 +46,7 @@ void prepare_gemm_wide(const cudaDeviceProp& device);
 RowLayout strict_layout(const cudaDeviceProp& device, int rows);
 /// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer).
 inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
-/// Float32 and float16 weights: fma chains in float32, the very bits of the CPU.
+/// Float32 and float16 weights: fma chains in float32, the very bits of the CPU. Hands args.y over.
 void gemm_chain(const GemmArgs& args, cudaStream_t stream);
 
 /// rows: [num_rows][stride] of `source` on the device, outputs first_row … of the matrix (with pair_panels: of part

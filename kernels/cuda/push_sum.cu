@@ -37,14 +37,16 @@ __device__ __forceinline__ void wait_for(const uint32_t* mark, uint32_t gather, 
     if (looks % kLooksBetween == 0 && is_given_up(given_up)) return;
 }
 
-/// Block b carries the b-th share of every rank's columns. What rank r has sent stands in the root's marks, what the
-/// root has read in r's own, so that a part two gathers later does not overwrite one that waits to be read.
+/// Block b carries the b-th share of every rank's columns. What rank r has sent stands in the root's marks, what each
+/// root has read in r's own, so that a part two gathers later does not overwrite one that waits to be read, whatever
+/// the shares of both.
 __global__ void __launch_bounds__(kThreads)
     push_columns_kernel(const float* part, int64_t part_stride, float* out, int64_t out_stride, int64_t rows,
                         int64_t cols, int root, uint32_t gather, PushGroup group) {
-  const auto mark = [&](int of, bool read, int rank) {
-    return group.marks[of] + (int(read) * group.size + rank) * kColumnBlocks + blockIdx.x;
+  const auto mark = [&](int of, bool read, int rank, int block) {
+    return group.marks[of] + (int(read) * group.size + rank) * kColumnBlocks + block;
   };
+  const int here = int(blockIdx.x);
   const auto columns = [&](int rank) {
     return group.columns[root] + (int64_t{gather % 2} * group.size + rank) * kPushColumns;
   };
@@ -53,19 +55,20 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t count = rows * cols, share = (count + gridDim.x - 1) / gridDim.x;
   const int64_t begin = blockIdx.x * share, end = min(count, begin + share);
   if (group.rank != root) {
-    if (gather > 2 && threadIdx.x == 0) wait_for(mark(group.rank, true, group.rank), gather - 2, group.given_up);
+    if (gather > 2 && threadIdx.x < kColumnBlocks)
+      wait_for(mark(group.rank, true, root, int(threadIdx.x)), gather - 2, group.given_up);
     __syncthreads();
     float* const to = columns(group.rank);
     for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = part[i / cols * part_stride + i % cols];
     __threadfence_system();
     __syncthreads();
-    if (threadIdx.x == 0) publish(mark(root, false, group.rank), gather);
+    if (threadIdx.x == 0) publish(mark(root, false, group.rank, here), gather);
     return;
   }
   for (int64_t i = begin + threadIdx.x; i < end; i += kThreads)
     out[i / cols * out_stride + root * cols + i % cols] = part[i / cols * part_stride + i % cols];
   const int peer = int(threadIdx.x);
-  if (peer < group.size && peer != root) wait_for(mark(root, false, peer), gather, group.given_up);
+  if (peer < group.size && peer != root) wait_for(mark(root, false, peer, here), gather, group.given_up);
   __syncthreads();
   for (int rank = 0; rank < group.size; ++rank) {
     if (rank == root) continue;
@@ -74,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
       out[i / cols * out_stride + rank * cols + i % cols] = __ldcv(from + i);
   }
   __syncthreads();
-  if (peer < group.size && peer != root) publish(mark(peer, true, peer), gather);
+  if (peer < group.size && peer != root) publish(mark(peer, true, root, here), gather);
 }
 
 }  // namespace

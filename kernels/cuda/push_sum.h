@@ -30,7 +30,7 @@ class PushRoom {
  private:
   DeviceMemory pairs_;    // [message % 2][rank][kPushFloats / 2], peer_words.cuh
   DeviceMemory columns_;  // [gather % 2][rank][kPushColumns]
-  DeviceMemory marks_;    // [sent, read][rank][kColumnBlocks]: the last gather whose part has come, or has been read
+  DeviceMemory marks_;    // the last gather whose part has come: [rank][kColumnBlocks], was read: [root][kColumnBlocks]
 };
 
 /// One rank's view of a group.

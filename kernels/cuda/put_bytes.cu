@@ -16,6 +16,7 @@ struct Words {
 /// them read these bytes before they wait.
 __global__ void __launch_bounds__(kWords) put_kernel(const __grid_constant__ Words words, uint4* to) {
   to[threadIdx.x] = words.word[threadIdx.x];
+  __threadfence();  // kernels behind the dependents look before they wait, too
   wait_for_predecessor();
 }
 
