@@ -2,9 +2,12 @@
 // Attention over pages, in chunks of kDeviceChunk absolute positions whose parts are added from left to right, so that
 // a row's bits depend on its own keys only. Shorter chunks than the CPU's: one sequence must keep all SMs busy.
 
+#include <vector>
+
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/operand.h"
 #include "kernels/op_args.h"
+#include "kernels/work.h"
 
 namespace paceline::cuda {
 
@@ -22,6 +25,11 @@ struct LineTile {
   int32_t first_line = 0;
   int32_t block_begin = 0;  // into `block`
 };
+
+/// Those of rows [first_row, first_row + num_rows).
+std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows);
+/// KV read and operations, whatever the tiles.
+Traffic attention_traffic(const AttentionArgs& args);
 
 /// What a launch works on; device memory.
 struct AttentionPlan {

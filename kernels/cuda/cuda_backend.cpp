@@ -189,7 +189,6 @@ class CudaBackend final : public Backend {
   /// most, so that all spans go to the device at once.
   template <class Before>
   void run_attention(const AttentionArgs& args, bool keys_stay, size_t before_bytes, Before&& before);
-  void count_attention(const AttentionArgs& args);
   /// Null without rotation.
   const float2* rope_factors(const RopeArgs& args);
   /// Waits for the device: results are read back.
@@ -481,27 +480,12 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   PACELINE_CHECK(args.scale > 0, "scale {}", args.scale);  // the largest score stays the largest
   PACELINE_CHECK(args.kv.block_size % cuda::kWarpKeys == 0, "block_size {} is not a multiple of {}", args.kv.block_size,
                  cuda::kWarpKeys);
-  count_attention(args);
-  const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+  traffic_ += cuda::attention_traffic(args);
   const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
   cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk,
                            .keys_stay = keys_stay};
   const cuda::Operand out = operand_for(args.reader, args.out);
-  const int line_tile = cuda::attention_line_tile(args.kv);
-  const auto tiles_of = [&](int32_t first_row, int32_t num_rows) {
-    std::vector<cuda::LineTile> tiles;
-    for (const SeqSpan& seq : args.seqs) {
-      const int32_t begin = std::max(seq.first_row, first_row);
-      const int32_t end = std::min(seq.first_row + seq.num_rows, first_row + num_rows);
-      for (int32_t line = 0; line < (end - begin) * group; line += line_tile)
-        tiles.push_back({.first_row = begin,
-                         .num_lines = std::min(line_tile, (end - begin) * group - line),
-                         .first_line = line,
-                         .block_begin = seq.block_begin});
-    }
-    return tiles;
-  };
-  std::vector<cuda::LineTile> tiles = tiles_of(0, args.q.rows);
+  std::vector<cuda::LineTile> tiles = cuda::line_tiles(args, 0, args.q.rows);
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
   for (const cuda::LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
@@ -512,7 +496,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kScratchBytes / row_bytes));
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
-    if (plan.num_rows < args.q.rows) tiles = tiles_of(plan.first_row, plan.num_rows);
+    if (plan.num_rows < args.q.rows) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows);
     const std::span<const cuda::LineTile> all_tiles(tiles);
     staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes() + before_bytes, 5);
     plan.kv_len = stage(args.kv_len).data();
@@ -525,22 +509,6 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     if (plan.first_row == 0) before();
     cuda::attention(args, plan, out, memory, stream());
   }
-}
-
-void CudaBackend::count_attention(const AttentionArgs& args) {
-  const auto seen = [&](int32_t len, int32_t rows) {
-    return args.window > 0 ? std::min(len, args.window + rows - 1) : len;
-  };
-  for (const SeqSpan& seq : args.seqs) {
-    int32_t len = 0;
-    for (int32_t row = 0; row < seq.num_rows; ++row) len = std::max(len, args.kv_len[size_t(seq.first_row + row)]);
-    traffic_.kv_bytes += uint64_t(seen(len, seq.num_rows)) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
-  }
-  uint64_t flops = 0;
-  for (const int32_t len : args.kv_len)
-    flops += uint64_t(2) * uint64_t(seen(len, 1)) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);
-  traffic_.flops += flops;
-  traffic_.attention_flops += flops;
 }
 
 std::vector<cuda::DrawResult> CudaBackend::draw(const MatView& logits, int32_t vocab_size,
