@@ -10,9 +10,7 @@ double device_seconds(CUstream_st* stream, int calls, const std::function<void()
   for (int i = 0; i < calls; ++i) call();
   end.record(stream);
   cuda::check(cudaEventSynchronize(end.event), "cudaEventSynchronize");
-  float ms = 0.0f;
-  cuda::check(cudaEventElapsedTime(&ms, begin.event, end.event), "cudaEventElapsedTime");
-  return ms * 1e-3;
+  return cuda::seconds_between(begin, end);
 }
 
 }  // namespace paceline
