@@ -324,16 +324,12 @@ void prepare_attention(const cudaDeviceProp& device) {
   check(cudaFuncSetAttribute(attention_merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a chunk: a long context
         "cudaFuncSetAttribute");
-  prepare_attention_mma(device);
+  prepare_attention_mma();
 }
 
 int attention_line_tile(const KvView& kv) {
   const bool mma = kv.dtype == DType::bf16 && kv.v && kv.k_dim == kv.v_dim && kv.k_dim % 32 == 0 && kv.k_dim <= 128;
   return mma ? kMmaLines : kLineTile;
-}
-
-int attention_stages(const KvView& kv, const AttentionPlan& plan, const cudaDeviceProp& device) {
-  return attention_line_tile(kv) == kMmaLines ? attention_mma_stages(plan, kv.num_kv_heads, device) : 1;
 }
 
 bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {

@@ -43,13 +43,10 @@ struct AttentionPlan {
   int32_t num_rows = 0;
   bool whole = false;      // a block takes all chunks of its lines
   int32_t most_lines = 0;  // of a tile
-  int32_t stages = 1;      // chunks that a block of tensor cores' kernels has in shared memory
   bool keys_stay = false;  // keys before a tile's first row are complete even before wait_for_predecessor()
 };
 /// Whether so many tiles fill the device without cutting their lines into chunks. The bits are the same.
 bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
-/// AttentionPlan::stages for the rest of the plan.
-int attention_stages(const KvView& kv, const AttentionPlan& plan, const cudaDeviceProp& device);
 
 /// Once for the current device, before its first attention.
 void prepare_attention(const cudaDeviceProp& device);

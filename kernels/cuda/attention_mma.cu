@@ -17,8 +17,8 @@ constexpr int kKeyTiles = kDeviceChunk / 8;
 constexpr uint32_t kOnes = 0x3f803f80u;  // two of bfloat16
 /// Lines that half of a block's warps take.
 constexpr int kFewLines = kMmaLines / 2;
-/// Chunks that a block of two groups has in shared memory: for two blocks an SM, or one alone.
-constexpr int kFewStages = 3, kManyStages = 6;
+/// Chunks that a block has in shared memory.
+constexpr int stages_of(bool whole, int groups) { return whole ? groups + 1 : 1; }
 
 template <int kDims>
 struct Stage {
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
   constexpr int kHalves = kDims / 64;  // of the dimensions, whose outputs are in registers together
   constexpr int kValueTiles = kDims / 8 / kHalves;
   constexpr int kGroupThreads = kThreads / kGroups;
-  const int stages = kGroups > 1 ? work.plan.stages : kWhole ? 2 : 1;
+  constexpr int kStages = stages_of(kWhole, kGroups);
   static_assert(kGroups == 1 || (kWhole && kGroups == 2));
   extern __shared__ __align__(128) char memory[];
   Stage<kDims>* const stage = reinterpret_cast<Stage<kDims>*>(memory);
@@ -240,17 +240,16 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
   const int end_chunk = !any ? chunk : kWhole ? (last + kDeviceChunk - 1) / kDeviceChunk : chunk + 1;
   int turn = 0;  // stage of `chunk`; the next chunks follow
   const auto stage_of = [&](int ahead) -> Stage<kDims>& {
-    return stage[turn + ahead < stages ? turn + ahead : turn + ahead - stages];
+    return stage[turn + ahead < kStages ? turn + ahead : turn + ahead - kStages];
   };
-  const auto fetch_ahead = [&](int ahead) {  // < 2 stages
-    if (chunk + ahead < end_chunk)
-      fetch(work, tile, kv_head, chunk + ahead, first, last, stage_of(ahead < stages ? ahead : ahead - stages));
+  const auto fetch_ahead = [&](int ahead) {
+    if (chunk + ahead < end_chunk) fetch(work, tile, kv_head, chunk + ahead, first, last, stage_of(ahead % kStages));
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
   {  // the first chunks
     bool has_waited = false;
 #pragma unroll 1
-    for (int ahead = 0; ahead < (kGroups == 1 ? 1 : stages); ++ahead) {
+    for (int ahead = 0; ahead < (kGroups == 1 ? 1 : kStages); ++ahead) {
       const int c = chunk + ahead;
       const bool is_early =
           work.plan.keys_stay && c < end_chunk && (c + 1) * kDeviceChunk < work.plan.kv_len[tile.first_row];
@@ -285,10 +284,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
     const int32_t all_begin = chunk * kDeviceChunk, chunk_begin = (chunk + group) * kDeviceChunk;
     const bool is_active = kGroups == 1 || chunk + group < end_chunk;
     Stage<kDims>& here = stage_of(group);
-    if (kGroups > 1 && stages == kManyStages)
-      asm volatile("cp.async.wait_group %0;" ::"n"(kManyStages - 2) : "memory");
-    else
-      asm volatile("cp.async.wait_group %0;" ::"n"(kGroups == 1 ? 0 : kFewStages - 2) : "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(kGroups == 1 ? 0 : kStages - kGroups) : "memory");
     // a value that is no number must not reach the lines that do not see its key
     const bool partly_seen = seen_first > all_begin || seen_last < min(all_begin + kGroups * kDeviceChunk, last);
     bool non_numbers = false;
@@ -410,7 +406,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
       header[threadIdx.x % kGroupThreads] = {here_largest[0], here_largest[1], here_sum[0], here_sum[1]};
     __syncthreads();  // before the stage is filled again
     if constexpr (kGroups > 1) {
-      fetch_ahead(stages);
+      fetch_ahead(kStages);
       if (group == 0 && chunk + 1 < end_chunk) {
         const float4 of = header[threadIdx.x];
         here_largest[0] = of.x, here_largest[1] = of.y, here_sum[0] = of.z, here_sum[1] = of.w;
@@ -426,9 +422,9 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
             }
       }
       __syncthreads();
-      fetch_ahead(stages + 1);
+      fetch_ahead(kStages + 1);
     }
-    turn = turn + kGroups < stages ? turn + kGroups : turn + kGroups - stages;
+    turn = turn + kGroups < kStages ? turn + kGroups : turn + kGroups - kStages;
   }
   if constexpr (kWhole) {
     if (group > 0) return;
@@ -447,11 +443,14 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(AttentionWork w
 }
 
 template <int kDims, bool kWhole, int kGroups>
+constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * stages_of(kWhole, kGroups);
+
+template <int kDims, bool kWhole, int kGroups>
 void run(const AttentionWork& work, cudaStream_t stream) {
   const AttentionPlan& plan = work.plan;
   launch(attention_mma_kernel<kDims, kWhole, kGroups>,
          dim3(unsigned(work.num_kv_heads), unsigned(plan.num_tiles), kWhole ? 1u : unsigned(plan.num_chunks)),
-         dim3(kThreads), size_t(plan.stages) * sizeof(Stage<kDims>), stream, work);
+         dim3(kThreads), kSharedBytes<kDims, kWhole, kGroups>, stream, work);
 }
 template <int kDims>
 void run(const AttentionWork& work, cudaStream_t stream) {
@@ -460,30 +459,15 @@ void run(const AttentionWork& work, cudaStream_t stream) {
 }
 
 template <int kDims, int kGroups>
-void prepare(int stages) {
+void prepare() {
   check(cudaFuncSetAttribute(attention_mma_kernel<kDims, true, kGroups>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(sizeof(Stage<kDims>)) * stages),
+                             int(kSharedBytes<kDims, true, kGroups>)),
         "cudaFuncSetAttribute");
-}
-
-/// Whether a block may have kManyStages.
-bool has_room(const cudaDeviceProp& device) {
-  return device.sharedMemPerBlockOptin >= kManyStages * sizeof(Stage<128>) + 4096;
 }
 
 }  // namespace
 
-void prepare_attention_mma(const cudaDeviceProp& device) {
-  const int most = has_room(device) ? kManyStages : kFewStages;
-  prepare<64, 2>(most), prepare<128, 1>(2), prepare<128, 2>(most);
-}
-
-int attention_mma_stages(const AttentionPlan& plan, int num_kv_heads, const cudaDeviceProp& device) {
-  if (!plan.whole) return 1;
-  if (plan.most_lines > kFewLines) return 2;
-  const bool is_alone = plan.num_tiles * num_kv_heads <= device.multiProcessorCount;  // a block on its SM
-  return is_alone && has_room(device) ? kManyStages : kFewStages;
-}
+void prepare_attention_mma() { prepare<64, 2>(), prepare<128, 1>(), prepare<128, 2>(); }
 
 void attention_mma(AttentionWork work, cudaStream_t stream) {
   work.q_aligned = reinterpret_cast<uintptr_t>(work.q) % sizeof(float4) == 0 && work.q_stride % 4 == 0;

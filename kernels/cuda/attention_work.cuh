@@ -59,8 +59,6 @@ struct alignas(8) Rescale {
 
 /// Rows in lines (LineTile) and bfloat16 pages by tensor cores.
 void attention_mma(AttentionWork work, cudaStream_t stream);
-void prepare_attention_mma(const cudaDeviceProp& device);
-/// As attention_stages().
-int attention_mma_stages(const AttentionPlan& plan, int num_kv_heads, const cudaDeviceProp& device);
+void prepare_attention_mma();
 
 }  // namespace paceline::cuda

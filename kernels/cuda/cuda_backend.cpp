@@ -504,7 +504,6 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     plan.block = stage(args.block).data();
     plan.num_blocks = int32_t(args.block.size());
     plan.num_tiles = int32_t(tiles.size());
-    plan.stages = cuda::attention_stages(args.kv, plan, properties_);
     void* memory = plan.whole ? nullptr : workspace(scratch_, size_t(plan.num_rows) * row_bytes);
     if (plan.first_row == 0) before();
     cuda::attention(args, plan, out, memory, stream());
