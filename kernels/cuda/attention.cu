@@ -43,6 +43,17 @@ __device__ __forceinline__ void load_dims(const T* row, int first, int dim, bool
   }
 }
 
+/// run(pages), by their storage type: one kernel for all of them, as only loads differ.
+template <class Run>
+__device__ __forceinline__ void with_storage(DType dtype, const void* pages, Run&& run) {
+  if (dtype == DType::f32)
+    run(static_cast<const float*>(pages));
+  else if (dtype == DType::f16)
+    run(static_cast<const __half*>(pages));
+  else
+    run(static_cast<const __nv_bfloat16*>(pages));
+}
+
 /// Lane i gets the sum of value[i] over all lanes: lanes i and i + 16, then 8, 4, 2, 1, as over_warp adds.
 template <int kWidth = 16>
 __device__ __forceinline__ float sum_for_lane(const float (&value)[2 * kWidth]) {
@@ -71,7 +82,7 @@ __device__ __forceinline__ float over_keys(float x, Combine combine) {
 /// Warp w keeps keys and values [w kWarpKeys, (w + 1) kWarpKeys) of the chunk in registers, a lane kSteps neighbouring
 /// dimensions, and takes kLines lines at a time; a lane then holds the score of one key for one line. The warps' parts
 /// are added in order.
-template <class T, int kSteps>  // kSteps * 32 >= k_dim, v_dim
+template <int kSteps>  // kSteps * 32 >= k_dim, v_dim
 // two blocks an SM: one more chunk than SMs must not cost a second round
 __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk_kernel(AttentionWork work) {
   constexpr int L = kLines;
@@ -110,18 +121,16 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
   const int64_t position =
       (int64_t{page} * work.num_kv_heads + kv_head) * work.block_size + warp_begin % work.block_size;
   float key[kWarpKeys][kSteps] = {}, value[kWarpKeys][kSteps] = {}, q[L][kSteps];
+  const auto load_all = [&](const auto* pages, int stride, int dim, float(&to)[kWarpKeys][kSteps]) {
 #pragma unroll
-  for (int a = 0; a < kWarpKeys; ++a)
-    if (warp_begin + a >= first && warp_begin + a < last)
-      load_dims(static_cast<const T*>(work.k) + (position + a) * work.k_dim, first_dim, work.k_dim,
-                work.k_dim % kSteps == 0, key[a]);
+    for (int a = 0; a < kWarpKeys; ++a)
+      if (warp_begin + a >= first && warp_begin + a < last)
+        load_dims(pages + (position + a) * stride, first_dim, dim, stride % kSteps == 0 && dim % kSteps == 0, to[a]);
+  };
+  with_storage(work.dtype, work.k, [&](const auto* k) { load_all(k, work.k_dim, work.k_dim, key); });
 #pragma unroll
   for (int l = 0; l < L; ++l) load_q(l, q[l]);
-#pragma unroll
-  for (int a = 0; a < kWarpKeys; ++a)
-    if (warp_begin + a >= first && warp_begin + a < last)
-      load_dims(static_cast<const T*>(work.v) + (position + a) * work.v_stride, first_dim, work.v_dim,
-                work.v_stride % kSteps == 0 && work.v_dim % kSteps == 0, value[a]);
+  with_storage(work.dtype, work.v, [&](const auto* v) { load_all(v, work.v_stride, work.v_dim, value); });
 
   launch_dependents();  // not before, as in norm.cu
   for (int done = 0; done < tile.num_lines; done += L) {
@@ -255,21 +264,13 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
   }
 }
 
-template <class T, int kSteps>
+template <int kSteps>
 void run_chunks(AttentionWork work, cudaStream_t stream) {
   work.q_aligned = work.k_dim % kSteps == 0 && work.q_stride % kSteps == 0 &&
                    reinterpret_cast<uintptr_t>(work.q) % (kSteps * sizeof(float)) == 0;
-  launch(attention_chunk_kernel<T, kSteps>,
+  launch(attention_chunk_kernel<kSteps>,
          dim3(unsigned(work.plan.num_tiles), unsigned(work.num_kv_heads), unsigned(work.plan.num_chunks)),
          dim3(kThreads), 0, stream, work);
-}
-
-template <class T>
-void run(const AttentionWork& work, cudaStream_t stream) {
-  if (work.k_dim <= 128 && work.v_dim <= 128)
-    run_chunks<T, 4>(work, stream);
-  else
-    run_chunks<T, 8>(work, stream);
 }
 
 void merge(const AttentionWork& work, cudaStream_t stream) {
@@ -295,6 +296,7 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Opera
                            .operand = operand,
                            .k = kv.k,
                            .v = kv.v ? kv.v : kv.k,
+                           .dtype = kv.dtype,
                            .plan = plan,
                            .workspace = static_cast<float*>(workspace),
                            .num_heads = args.num_heads,
@@ -310,12 +312,10 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Opera
                            .q_aligned = false};
   if (attention_line_tile(kv) == kMmaLines)
     attention_mma(work, stream);
-  else if (kv.dtype == DType::f32)
-    run<float>(work, stream);
-  else if (kv.dtype == DType::f16)
-    run<__half>(work, stream);
+  else if (kv.k_dim <= 128 && kv.v_dim <= 128)
+    run_chunks<4>(work, stream);
   else
-    run<__nv_bfloat16>(work, stream);
+    run_chunks<8>(work, stream);
   if (!plan.whole) merge(work, stream);
 }
 

@@ -18,6 +18,7 @@ struct AttentionWork {
   Operand operand;  // written in place of out where it has values
   const void* k;
   const void* v;
+  DType dtype;  // of both
   AttentionPlan plan;
   float* workspace;  // [row][head][chunk][kHeader + v_dim]
   int num_heads;
