@@ -214,6 +214,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Stream stream
   const uint2* x =
       stream.x +
       (int64_t{blockIdx.y} * stream.chunks * kMaxRowTile / 8 + int64_t{chunk} * kRowTiles) * stream.steps * 32 + lane;
+  const int rows_from_mine = stream.rows - row_begin - lane / 4;     // what others would give goes nowhere
   constexpr int kSlots = (kSums + kWarps * 32 - 1) / (kWarps * 32);  // of a thread, where chunks are kWarps
   using Place = SumPlace<kSums>;
   float gate[kSlots];
@@ -240,7 +241,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Stream stream
           for (int s = 0; s < Weights::kSteps; ++s)
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t)
-              operand[s][t] = s < count ? x[((step + s) * kRowTiles + t) * 32] : uint2{0, 0};
+              operand[s][t] = s < count && t * 8 < rows_from_mine ? x[((step + s) * kRowTiles + t) * 32] : uint2{0, 0};
           weights.next(words, count);
 #pragma unroll
           for (int s = 0; s < Weights::kSteps; ++s)
