@@ -1,0 +1,172 @@
+// The ops of decoder layers in a row, as an engine gives them out: a device may begin one before the last has ended,
+// with the bits of ops that wait for each other.
+
+#include "tests/kernels/backend_ops.h"
+
+namespace paceline::test {
+namespace {
+
+class DecoderOps : public BackendOps {};
+
+struct DecoderCase {
+  const char* name;
+  int hidden, heads, kv_heads, dim, intermediate;
+  std::vector<std::pair<int, int>> cached_and_new;
+  int num_unused = 0;  // last rows of the first sequence: padding
+  NormKind norm = NormKind::rms;
+  bool has_biases = false;
+  RopeLayout layout = RopeLayout::half_split;
+  int rotary_dim = -1;  // all
+  int window = 0;
+};
+
+const DecoderCase kCases[] = {
+    {"one row", 256, 4, 2, 64, 512, {{100, 1}}},
+    {"one row of wide heads", 256, 4, 1, 128, 384, {{512, 1}}},
+    {"two rows", 256, 4, 2, 64, 512, {{66, 2}}},
+    {"first token", 256, 4, 2, 64, 512, {{0, 1}}},
+    {"six rows at a chunk's border", 256, 4, 2, 64, 512, {{61, 6}}},
+    {"three sequences", 256, 4, 1, 128, 384, {{130, 6}, {3, 1}, {64, 2}}},
+    {"seventeen rows of a window", 256, 4, 1, 128, 384, {{200, 17}}, 3, NormKind::rms, false, {}, -1, 50},
+    {"biases", 256, 4, 4, 64, 512, {{70, 3}, {1, 2}}, 0, NormKind::layer, true},
+    {"wide rows", 2304, 6, 2, 96, 256, {{40, 5}}, 0, NormKind::rms, false, RopeLayout::interleaved, 32},
+    {"no rope", 256, 8, 2, 32, 512, {{300, 2}}, 0, NormKind::rms, true, {}, 0},
+    {"too many rows", 256, 4, 2, 64, 512, {{20, 40}}},
+};
+
+TEST_P(DecoderOps, HaveTheSameBitsInARow) {
+  constexpr int kLayers = 3, kBlockSize = 16, kVocab = 200;
+  for (const DecoderCase& c : kCases) {
+    const int q_cols = c.heads * c.dim, kv_cols = c.kv_heads * c.dim, qkv_cols = q_cols + 2 * kv_cols;
+    const int rotary = c.rotary_dim < 0 ? c.dim : c.rotary_dim;
+    std::vector<double> inv_freq;
+    for (int i = 0; i < rotary / 2; ++i) inv_freq.push_back(std::pow(10000.0, -2.0 * i / rotary));
+    int num_blocks = 1;
+    for (const auto& [cached, fresh] : c.cached_and_new) num_blocks += (cached + fresh) / kBlockSize + 1;
+    std::vector<SeqSpan> seqs;
+    std::vector<int32_t> block, kv_len, position, slot, old_slot;
+    for (const auto& [cached, fresh] : c.cached_and_new) {
+      const int32_t first_block = int32_t(block.size());
+      seqs.push_back({.first_row = int32_t(slot.size()), .num_rows = fresh, .block_begin = first_block});
+      for (int i = 0; i <= (cached + fresh) / kBlockSize; ++i) block.push_back(num_blocks - 1 - int(block.size()));
+      const int used = fresh - (first_block == 0 ? c.num_unused : 0);
+      for (int p = 0; p < cached + fresh; ++p) {
+        const bool unused = p >= cached + used;
+        const int at = block[size_t(first_block + p / kBlockSize)] * kBlockSize + p % kBlockSize;
+        (p < cached ? old_slot : slot).push_back(unused ? -1 : at);
+        if (p < cached) continue;
+        position.push_back(unused ? -1 : p);
+        kv_len.push_back(unused ? 0 : p + 1);
+      }
+    }
+    const int m = int(slot.size()), num_old = int(old_slot.size());
+    struct Layer {
+      Weight qkv, o, gate_up, down;
+    };
+    std::vector<Layer> layers;
+    for (int i = 0; i < kLayers; ++i) {
+      const uint32_t seed = uint32_t(10 * i);
+      const float scale = 0.05f;
+      const StoredMatrix qkv(qkv_cols, c.hidden, DType::bf16, seed + 1, scale),
+          o(c.hidden, q_cols, DType::bf16, seed + 2, scale),
+          gate(c.intermediate, c.hidden, DType::bf16, seed + 3, scale),
+          up(c.intermediate, c.hidden, DType::bf16, seed + 4, scale),
+          down(c.hidden, c.intermediate, DType::bf16, seed + 5, scale);
+      const HostWeight both[] = {gate.host(), up.host()};
+      const auto pack = [&](const StoredMatrix& from) {
+        const HostWeight part = from.host();
+        return backend().pack({&part, 1}, {});
+      };
+      layers.push_back({pack(qkv), pack(o), backend().pack(both, {.pair_panels = true}), pack(down)});
+    }
+    const StoredMatrix head_rows(kVocab, c.hidden, DType::bf16, 99, 0.05f);
+    const HostWeight head_part = head_rows.host();
+    const Weight head = backend().pack({&head_part, 1}, {});
+    const DeviceArray norm_weight(backend(), random_values(size_t(c.hidden), 91)),
+        norm_bias(backend(), random_values(size_t(c.hidden), 92)),
+        bias(backend(), random_values(size_t(std::max(qkv_cols, 2 * c.intermediate)), 93));
+    const float* const any_bias = c.has_biases ? bias.data() : nullptr;
+
+    std::vector<float> got[2][2];
+    std::vector<std::vector<char>> pages[2];
+    for (const bool in_a_row : {false, true}) {
+      const auto end_op = [&] {
+        if (!in_a_row) backend().sync();
+      };
+      std::vector<std::unique_ptr<PagedKv>> kv;
+      GuardedRows old(backend(), std::max(1, num_old), kv_cols,
+                      random_values(size_t(std::max(1, num_old) * kv_cols), 1));
+      for (int i = 0; i < kLayers; ++i) {
+        kv.push_back(
+            std::make_unique<PagedKv>(backend(), num_blocks, kBlockSize, c.kv_heads, c.dim, c.dim, DType::bf16));
+        if (num_old > 0)
+          backend().store_kv({.k = old.view(), .v = old.view(), .slot = old_slot, .kv = kv.back()->view()});
+      }
+      GuardedRows residual(backend(), m, c.hidden, random_values(size_t(m * c.hidden), 2), 4),
+          normed(backend(), m, c.hidden, 4), qkv(backend(), m, qkv_cols, 4), attended(backend(), m, q_cols, 4),
+          hidden(backend(), m, c.intermediate, 4), logits(backend(), m, kVocab);
+      const NormArgs norm{.kind = c.norm,
+                          .residual = residual.view(),
+                          .weight = norm_weight.data(),
+                          .bias = c.norm == NormKind::layer ? norm_bias.data() : nullptr,
+                          .out = normed.view()};
+      for (int i = 0; i < kLayers; ++i) {
+        const Layer& layer = layers[size_t(i)];
+        backend().norm_gemm(norm, {.x = normed.view(), .w = layer.qkv.get(), .bias = any_bias, .y = qkv.view()});
+        end_op();
+        backend().rope_attention({.x = qkv.view().col_range(0, q_cols + kv_cols),
+                                  .num_heads = c.heads + c.kv_heads,
+                                  .head_dim = c.dim,
+                                  .rotary_dim = rotary,
+                                  .layout = c.layout,
+                                  .inv_freq = inv_freq,
+                                  .position = position},
+                                 {.k = qkv.view().col_range(q_cols, kv_cols),
+                                  .v = qkv.view().col_range(q_cols + kv_cols, kv_cols),
+                                  .slot = slot,
+                                  .kv = kv[size_t(i)]->view()},
+                                 {.q = qkv.view().col_range(0, q_cols),
+                                  .out = attended.view(),
+                                  .num_heads = c.heads,
+                                  .scale = 0.125f,
+                                  .window = c.window,
+                                  .seqs = seqs,
+                                  .kv_len = kv_len,
+                                  .block = block,
+                                  .kv = kv[size_t(i)]->view(),
+                                  .reader = layer.o.get()});
+        end_op();
+        backend().gemm({.x = attended.view(), .w = layer.o.get(), .bias = any_bias, .y = residual.view(), .add = true});
+        end_op();
+        backend().norm_gemm(norm, {.x = normed.view(),
+                                   .w = layer.gate_up.get(),
+                                   .bias = any_bias,
+                                   .y = hidden.view(),
+                                   .glu = true,
+                                   .reader = layer.down.get()});
+        end_op();
+        backend().gemm(
+            {.x = hidden.view(), .w = layer.down.get(), .bias = any_bias, .y = residual.view(), .add = true});
+        end_op();
+      }
+      backend().norm_gemm(norm, {.x = normed.view(), .w = head.get(), .y = logits.view()});
+      got[in_a_row][0] = logits.read();
+      got[in_a_row][1] = residual.read();
+      for (const auto& layer : kv) pages[in_a_row].push_back(layer->bytes());
+      normed.read(), qkv.read(), attended.read(), hidden.read();
+    }
+    EXPECT_TRUE(same_bits(got[0][0], got[1][0])) << c.name << ": logits";
+    EXPECT_TRUE(same_bits(got[0][1], got[1][1])) << c.name << ": residual";
+    EXPECT_EQ(pages[0] == pages[1], true) << c.name << ": pages";
+    for (const float x : got[0][0])
+      if (!std::isfinite(x)) {
+        ADD_FAILURE() << c.name << ": logit " << x;
+        break;
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DecoderOps, testing::ValuesIn(kDevices), device_name);
+
+}  // namespace
+}  // namespace paceline::test
