@@ -18,7 +18,7 @@ step() {
   "$@" >"$logs/$name.log" 2>&1 || { status=FAILED && failed=1; }
   table+=("$(printf '%-28s %-7s %4d s   %s' "$name" "$status" $((SECONDS - start)) "$(summary "$logs/$name.log")")")
 }
-summary() { grep -aE '^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran' "$1" | sed 's/\[=*\] //' | tail -2 | tr '\n' ' '; }
+summary() { grep -aE '^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference' "$1" | sed 's/\[=*\] //' | tail -2 | tr '\n' ' '; }
 
 step ops "$bin/test_kernels" --gtest_filter='*cuda*'
 step doctor "$bin/runexp" doctor --results "$logs/results"
@@ -33,8 +33,15 @@ if command -v compute-sanitizer >/dev/null; then
       --gtest_filter='*cuda*:-*Draws.Accept*'
   done
 fi
-step ngram_and_draft "$bin/runexp" configs/ngram_tp2.json --profile quick \
-  --set engine.backend=cuda --results "$logs/results" --ui plain
+experiment=(configs/ngram_tp2.json --profile quick --set engine.backend=cuda --results "$logs/results" --ui plain)
+step ngram_and_draft "$bin/runexp" "${experiment[@]}"
+# the exact gate, where a baseline was made on as many GPUs of the kind
+gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null)
+baseline=results/baselines/h200-x$(grep -c . <<<"$gpus").json
+[[ $baseline == *-x1.json ]] && baseline=results/baselines/h200.json
+if [[ $gpus == *H200* && -e $baseline ]]; then
+  step regression "$bin/runexp" regress "${experiment[@]}" --set measure.repetitions=1 --baseline "$baseline"
+fi
 
 printf '%s\n' "${table[@]}"
 exit $failed

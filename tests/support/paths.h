@@ -7,7 +7,7 @@ namespace paceline {
 
 /// The root of the checkout.
 std::filesystem::path source_dir();
-/// The build folder, which holds runexp.
+/// The folder of this program, which holds runexp, too: the build folder, or where all of it was carried.
 std::filesystem::path binary_dir();
 
 }  // namespace paceline
