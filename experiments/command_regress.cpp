@@ -27,6 +27,9 @@ ExitCode regress_command(const RunCommand& command, const std::filesystem::path&
   }
   const std::vector<std::string> differences = baseline_differences(expected, current);
   for (const std::string& line : differences) fmt::print("{}\n", line);
+  if (const std::string then = made_on(expected), now = made_on(current); !differences.empty() && then != now)
+    fmt::print("{}: made on {}; this run: {}\n", baseline.string(), then.empty() ? "a machine it does not name" : then,
+               now);
   fmt::print("{}: {} cells, {}\n", baseline.string(), current.at("cells").size(),
              differences.empty() ? "no difference" : fmt::format("{} differences", differences.size()));
   return differences.empty() ? ExitCode::ok : ExitCode::correctness;

@@ -25,6 +25,14 @@ json exact_facts(const RepetitionResult& r) {
           {"counters", counters_to_json(r.counters)}};
 }
 
+/// Of collect_environment(): what a reader of the baseline may want to know.
+json kept_environment(const json& environment) {
+  json kept = json::object();
+  for (const char* const key : {"cpu_model", "isa", "cores_available", "gpus", "gpu_driver", "compiler", "started_at"})
+    if (environment.contains(key)) kept[key] = environment[key];
+  return kept;
+}
+
 /// Compares leaf by leaf, so that a line names the one number that moved.
 void compare(const std::string& path, const json& baseline, const json& current, std::vector<std::string>& out) {
   if (baseline.is_object() && current.is_object()) {
@@ -62,6 +70,7 @@ json make_baseline(const RunResult& run) {
           {"schema_version", kVersion},
           {"name", run.info.name},
           {"profile", run.info.profile},
+          {"environment", kept_environment(run.environment)},
           {"cells", std::move(cells)}};
 }
 
@@ -83,6 +92,25 @@ json read_baseline(const std::filesystem::path& file) {
          file.string(), version, kVersion);
   }
   return value;
+}
+
+std::string made_on(const json& baseline) {
+  const json environment = baseline.value("environment", json::object());
+  const auto text = [&](const char* key) {
+    const auto found = environment.find(key);
+    return found != environment.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  std::vector<std::string> parts;
+  if (!text("cpu_model").empty()) parts.push_back(text("cpu_model"));
+  const auto gpus = environment.find("gpus");
+  if (gpus != environment.end() && gpus->is_array())
+    for (const json& gpu : *gpus) {  // "cuda:0 NVIDIA H200 0000:1b:00.0": without number and place
+      const std::string all = gpu.is_string() ? gpu.get<std::string>() : "";
+      const size_t first = all.find(' '), last = all.rfind(' ');
+      if (first < last) parts.push_back(all.substr(first + 1, last - first - 1));
+    }
+  if (!text("gpu_driver").empty()) parts.push_back("driver " + text("gpu_driver"));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::vector<std::string> baseline_differences(const json& baseline, const json& current) {

@@ -472,6 +472,27 @@ TEST(Baseline, ExactFactsSurviveAFileAndDifferencesAreNamed) {
   EXPECT_EQ(baseline_differences(baseline, make_baseline(run)).size(), 2u);  // one missing, one new
 }
 
+TEST(Baseline, SaysWhatItWasMadeOnAndComparesNoneOfIt) {
+  RunResult run = pair_run();
+  run.environment = {{"cpu_model", "AMD EPYC"}, {"hostname_hash", "08cf"}};
+  const json on_cpu = make_baseline(run);
+  EXPECT_EQ(made_on(on_cpu), "AMD EPYC");
+  EXPECT_FALSE(on_cpu.at("environment").contains("hostname_hash"));
+  run.environment["gpus"] = {"cuda:0 NVIDIA H200 0000:1b:00.0", "cuda:1 NVIDIA H200 0000:43:00.0"};
+  run.environment["gpu_driver"] = "580.65.06, CUDA 13.0";
+  const json on_gpus = make_baseline(run);
+  EXPECT_EQ(made_on(on_gpus), "AMD EPYC, NVIDIA H200, NVIDIA H200, driver 580.65.06, CUDA 13.0");
+  EXPECT_TRUE(baseline_differences(on_cpu, on_gpus).empty());
+  json older = on_cpu;
+  older.erase("environment");
+  EXPECT_EQ(made_on(older), "");
+  EXPECT_TRUE(baseline_differences(older, on_cpu).empty());
+  for (const json& damaged : {json(7), json({{"gpus", {3, "x"}}, {"cpu_model", nullptr}})}) {
+    older["environment"] = damaged;
+    EXPECT_EQ(made_on(older), "");
+  }
+}
+
 TEST(Baseline, NewerAndDamagedFilesAreStoreErrors) {
   const test::TempDir root;
   const fs::path file = root.path() / "cpu.json";
