@@ -14,6 +14,7 @@ json to_json(const PhaseWork& work) {
   return {{"seconds", json_number(work.seconds)},
           {"weight_bytes", work.weight_bytes},
           {"kv_bytes", work.kv_bytes},
+          {"logit_bytes", work.logit_bytes},
           {"flops", work.flops},
           {"attention_flops", work.attention_flops}};
 }
@@ -34,6 +35,7 @@ PhaseWork& PhaseWork::operator+=(const PhaseWork& more) {
   seconds += more.seconds;
   weight_bytes += more.weight_bytes;
   kv_bytes += more.kv_bytes;
+  logit_bytes += more.logit_bytes;
   flops += more.flops;
   attention_flops += more.attention_flops;
   return *this;
@@ -43,6 +45,7 @@ PhaseWork PhaseWork::operator-(const PhaseWork& before) const {
   return {.seconds = seconds - before.seconds,
           .weight_bytes = weight_bytes - before.weight_bytes,
           .kv_bytes = kv_bytes - before.kv_bytes,
+          .logit_bytes = logit_bytes - before.logit_bytes,
           .flops = flops - before.flops,
           .attention_flops = attention_flops - before.attention_flops};
 }
@@ -99,6 +102,7 @@ DeviceSummary summarize_devices(const std::vector<RankWork>& ranks, int deciding
   };
   out.verify = of(own.verify, ceilings.read_bytes_s);
   out.draft = of(own.draft, ceilings.draft_read_bytes_s);
+  out.sample = of(own.sample, ceilings.read_bytes_s);
   out.attention = roofline({.bytes = double(own.verify.kv_bytes),
                             .flops = double(own.verify.attention_flops),
                             .passes = passes,
@@ -141,6 +145,7 @@ json ceilings_to_json(const DeviceCeilings& c) {
 json rooflines_to_json(const DeviceSummary& summary) {
   return {{"verify", to_json(summary.verify)},
           {"draft", to_json(summary.draft)},
+          {"sample", to_json(summary.sample)},
           {"attention", to_json(summary.attention)},
           {"communicate", to_json(summary.communicate)}};
 }

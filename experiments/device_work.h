@@ -16,10 +16,11 @@ struct PhaseWork {
   double seconds = 0;           // the device was at work
   int64_t weight_bytes = 0;     // packed weights read, each product's once
   int64_t kv_bytes = 0;         // keys and values read
+  int64_t logit_bytes = 0;      // logits that drawing and acceptance need
   int64_t flops = 0;            // of products and attention; multiply and add count as two
   int64_t attention_flops = 0;  // of these, of attention
 
-  int64_t bytes() const { return weight_bytes + kv_bytes; }
+  int64_t bytes() const { return weight_bytes + kv_bytes + logit_bytes; }
   PhaseWork& operator+=(const PhaseWork& more);
   PhaseWork operator-(const PhaseWork& before) const;
 };
@@ -28,7 +29,7 @@ struct PhaseWork {
 struct RankWork {
   PhaseWork verify;        // passes of the target, prefill included
   PhaseWork draft;         // passes and samples of a draft model
-  PhaseWork sample;        // acceptance and sampling for the target; its bytes are not counted
+  PhaseWork sample;        // acceptance and sampling for the target
   int64_t comm_bytes = 0;  // what the rank put into sums, gathers and messages
   double comm_wait_s = 0;  // its host's waits for other ranks
 
@@ -72,7 +73,7 @@ Roofline roofline(const RooflineInput& input);
 /// A cell's devices. Everything but `busy` is the deciding rank's.
 struct DeviceSummary {
   std::vector<double> busy;  // [rank] share of the wall time in which its device was at work
-  Roofline verify, draft;
+  Roofline verify, draft, sample;
   Roofline attention;    // of the target; a part of verify that is not timed by itself
   Roofline communicate;  // bytes: of the rank that puts in most; ms: the host's waits, no value on GPUs; floor_ms: the
                          // bytes over the link
@@ -83,7 +84,7 @@ DeviceSummary summarize_devices(const std::vector<RankWork>& ranks, int deciding
 
 nlohmann::json ranks_to_json(const std::vector<RankWork>& ranks);
 nlohmann::json ceilings_to_json(const DeviceCeilings& ceilings);
-/// {"verify": {…}, "draft": {…}, "attention": {…}, "communicate": {…}}
+/// {"verify": {…}, "draft": {…}, "sample": {…}, "attention": {…}, "communicate": {…}}
 nlohmann::json rooflines_to_json(const DeviceSummary& summary);
 
 }  // namespace paceline

@@ -16,6 +16,7 @@ PhaseWork phase_work(const Work& work) {
   return {.seconds = work.seconds,
           .weight_bytes = int64_t(work.traffic.weight_bytes),
           .kv_bytes = int64_t(work.traffic.kv_bytes),
+          .logit_bytes = int64_t(work.traffic.logit_bytes),
           .flops = int64_t(work.traffic.flops),
           .attention_flops = int64_t(work.traffic.attention_flops)};
 }

@@ -31,7 +31,8 @@ std::string row(const std::string& label, const CellResult& cell, const CellSumm
   constexpr double kGiga = 1e9, kKibi = 1024.0;
   return fmt::format("<tr data-label=\"{0}\"><td class=\"s\">{0}</td><td>{1}</td>", html_escaped(label),
                      busy_text(d.busy)) +
-         phase_cells(d.verify) + phase_cells(d.draft) + number_cell(d.attention.floor_ms, 3) +
+         phase_cells(d.verify) + phase_cells(d.draft) + number_cell(d.sample.ms, 3) +
+         percent_cell(d.sample.read_share) + number_cell(d.attention.floor_ms, 3) +
          number_cell(d.communicate.bytes > 0 ? std::optional(d.communicate.bytes) : std::nullopt, 1, kKibi) +
          number_cell(d.communicate.ms, 3) + number_cell(d.communicate.floor_ms, 3) +
          number_cell(c.read_bytes_s, 0, kGiga) + number_cell(c.matrix_flops_s, 0, kGiga) +
@@ -53,15 +54,17 @@ std::string device_section(const Report& report) {
   std::string out =
       "<section><h2>Devices against their ceilings</h2><div class=\"wide\"><table class=\"sortable\">"
       "<caption>Milliseconds and counts per target pass.</caption><thead><tr>";
-  for (const char* const name :
-       {"cell", "busy", "verify ms", "of read", "of matrix", "of floor", "draft ms", "of read", "of matrix", "of floor",
-        "attention floor ms", "sent KiB", "waits ms", "link floor ms", "read GB/s", "matrix GFLOP/s", "link GB/s"})
+  for (const char* const name : {"cell", "busy", "verify ms", "of read", "of matrix", "of floor", "draft ms", "of read",
+                                 "of matrix", "of floor", "sample ms", "of read", "attention floor ms", "sent KiB",
+                                 "waits ms", "link floor ms", "read GB/s", "matrix GFLOP/s", "link GB/s"})
     out += fmt::format("<th scope=\"col\"{}>{}</th>", std::string_view(name) == "cell" ? " class=\"s\"" : "", name);
   return out + "</tr></thead><tbody>" + body +
          fmt::format(
              "</tbody></table></div><p class=\"note\">busy: share of the wall time in which each rank's device was at "
-             "work, by rank; the rest is the deciding rank's. of read: weights and KV read, over the time, over plain "
-             "reads. of matrix: operations over the time, over {}. of floor: the longer of both at the ceilings, over "
+             "work, by rank; the rest is the deciding rank's. of read: weights, KV and logits read, over the time, "
+             "over "
+             "plain reads. of matrix: operations over the time, over {}. of floor: the longer of both at the ceilings, "
+             "over "
              "the time; 100 % is as fast as they allow. Attention is a part of verify and not timed by itself. Ranks "
              "on "
              "CPUs share the memory that one of them was measured on alone.</p></section>\n",

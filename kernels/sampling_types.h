@@ -79,4 +79,15 @@ struct AcceptArgs {
   std::span<AcceptResult> result;  // [rows.size()] out
 };
 
+/// Bytes of the logits that a call cannot do without, each row once.
+inline uint64_t logit_bytes(const SampleArgs& args) {
+  return uint64_t(args.rows.size()) * uint64_t(args.vocab_size) * sizeof(float);
+}
+/// Of accept, once the results stand: up to the row that decides.
+inline uint64_t logit_bytes(const AcceptArgs& args) {
+  uint64_t rows = 0;
+  for (const AcceptResult& result : args.result) rows += uint64_t(result.num_accepted) + 1;
+  return rows * uint64_t(args.vocab_size) * sizeof(float);
+}
+
 }  // namespace paceline

@@ -11,12 +11,14 @@ namespace paceline {
 struct Traffic {
   uint64_t weight_bytes = 0;     // packed weights read, each product's once
   uint64_t kv_bytes = 0;         // KV read
+  uint64_t logit_bytes = 0;      // logits that drawing and acceptance need, each row's once
   uint64_t flops = 0;            // multiply and add count as two
   uint64_t attention_flops = 0;  // of these, of attention
 
   Traffic& operator+=(const Traffic& more) {
     weight_bytes += more.weight_bytes;
     kv_bytes += more.kv_bytes;
+    logit_bytes += more.logit_bytes;
     flops += more.flops;
     attention_flops += more.attention_flops;
     return *this;
@@ -24,6 +26,7 @@ struct Traffic {
   Traffic operator-(const Traffic& before) const {
     return {.weight_bytes = weight_bytes - before.weight_bytes,
             .kv_bytes = kv_bytes - before.kv_bytes,
+            .logit_bytes = logit_bytes - before.logit_bytes,
             .flops = flops - before.flops,
             .attention_flops = attention_flops - before.attention_flops};
   }

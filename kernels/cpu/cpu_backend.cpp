@@ -266,7 +266,13 @@ void CpuBackend::end_work(double waited_s) {
   ledger_.add_seconds(ledger_.end(traffic_), passed.count() - waited_s);
 }
 
-void CpuBackend::sample(const SampleArgs& args) { cpu_sample(args, pool_); }
-void CpuBackend::accept(const AcceptArgs& args) { cpu_accept(args, pool_); }
+void CpuBackend::sample(const SampleArgs& args) {
+  cpu_sample(args, pool_);
+  traffic_.logit_bytes += logit_bytes(args);
+}
+void CpuBackend::accept(const AcceptArgs& args) {
+  cpu_accept(args, pool_);
+  traffic_.logit_bytes += logit_bytes(args);
+}
 
 }  // namespace paceline

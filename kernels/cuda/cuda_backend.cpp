@@ -537,10 +537,12 @@ void CudaBackend::sample(const SampleArgs& args) {
   const std::vector<cuda::DrawRow> rows = cuda::draws_of(args);
   const std::vector<cuda::DrawResult> drawn = draw(args.logits, args.vocab_size, rows, args.probs);
   for (size_t i = 0; i < drawn.size(); ++i) args.token[i] = drawn[i].token;
+  traffic_.logit_bytes += logit_bytes(args);
 }
 
 void CudaBackend::accept(const AcceptArgs& args) {
   cuda::verdicts_of(args, draw(args.logits, args.vocab_size, cuda::draws_of(args), {}));
+  traffic_.logit_bytes += logit_bytes(args);
 }
 
 }  // namespace

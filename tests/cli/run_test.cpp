@@ -175,6 +175,7 @@ TEST(Run, DevicesKeepBooksOfTheirWork) {
     const json& verify = cell.at("roofline").at("verify");
     EXPECT_GT(verify.at("ms").get<double>(), 0.0);
     EXPECT_EQ(cell.at("roofline").at("draft").at("ms").is_number(), drafts);
+    EXPECT_GT(cell.at("roofline").at("sample").at("bytes").get<double>(), 0.0);
     EXPECT_EQ(cell.at("roofline").at("communicate").at("ms").is_number(), ranks > 1);
     EXPECT_TRUE(verify.at("floor_share").is_null() || verify.at("floor_share") > 0.0);
   }

@@ -53,7 +53,7 @@ std::vector<RankWork> two_stages() {
                  .flops = int64_t(6e12),
                  .attention_flops = int64_t(1e12)};
   last.draft = {.seconds = 1.0, .weight_bytes = int64_t(10e9), .flops = int64_t(1e12)};
-  last.sample = {.seconds = 0.5};
+  last.sample = {.seconds = 0.5, .logit_bytes = int64_t(4e9)};
   last.comm_bytes = 100;
   last.comm_wait_s = 3.0;
   return {first, last};
@@ -76,6 +76,8 @@ TEST(DeviceSummary, BusySharesOfAllRanksAndPhasesOfTheDecidingOne) {
   EXPECT_DOUBLE_EQ(*d.draft.ms, 10);
   EXPECT_DOUBLE_EQ(*d.draft.read_share, 0.25) << "of the draft model's own read rate";
   EXPECT_DOUBLE_EQ(*d.draft.matrix_share, 0.2);
+  EXPECT_DOUBLE_EQ(*d.sample.ms, 5);
+  EXPECT_DOUBLE_EQ(*d.sample.read_share, 0.25) << "8e9 bytes a second of logits";
   EXPECT_DOUBLE_EQ(d.attention.bytes, 4e7);
   EXPECT_DOUBLE_EQ(d.attention.flops, 1e10);
   EXPECT_FALSE(d.attention.ms);
@@ -141,9 +143,11 @@ TEST(DeviceSummary, JsonKeepsSharesAndNulls) {
   EXPECT_EQ(roofs["verify"]["read_share"], 0.5);
   EXPECT_TRUE(roofs["verify"]["matrix_share"].is_null());
   EXPECT_TRUE(roofs["attention"]["ms"].is_null());
+  EXPECT_EQ(roofs["sample"]["bytes"], 4e7);
   const nlohmann::json ranks = ranks_to_json(two_stages());
   EXPECT_EQ(ranks[1]["busy_s"], 5.5);
   EXPECT_EQ(ranks[1]["verify"]["kv_bytes"], int64_t(4e9));
+  EXPECT_EQ(ranks[1]["sample"]["logit_bytes"], int64_t(4e9));
   EXPECT_EQ(ceilings_to_json(ceilings)["matrix"], "float32 FMAs");
   EXPECT_TRUE(ceilings_to_json(ceilings)["link_bytes_s"].is_null());
 }

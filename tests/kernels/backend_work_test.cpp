@@ -96,6 +96,27 @@ TEST_P(BackendWork, CountsWhatAttentionReadsAndComputes) {
   EXPECT_EQ(counted.weight_bytes, 0u);
 }
 
+TEST_P(BackendWork, CountsTheLogitsThatDecide) {
+  constexpr int kVocab = 100, kRows = 4;
+  std::vector<float> values(kRows * kVocab, 0.0f);
+  for (int row = 0; row < kRows; ++row) values[size_t(row * kVocab + 10 + row)] = 1.0f;  // row r says 10 + r
+  GuardedRows logits(backend(), kRows, kVocab, values);
+  const std::vector<SampleRow> draws = {{.logits_row = 0}, {.logits_row = 2}};
+  std::vector<int32_t> token(2);
+  const Traffic before = backend().traffic();
+  backend().sample({.logits = logits.view(), .vocab_size = kVocab, .rows = draws, .token = token});
+  const Traffic drawn = backend().traffic();
+  EXPECT_EQ(token, (std::vector<int32_t>{10, 12}));
+  EXPECT_EQ((drawn - before).logit_bytes, uint64_t{2} * kVocab * sizeof(float));
+  const std::vector<int32_t> draft = {10, 99, 12};
+  const std::vector<AcceptRow> windows = {{.logits_row = 0, .draft_len = 3, .draft = draft.data()}};
+  std::vector<AcceptResult> result(1);
+  backend().accept({.logits = logits.view(), .vocab_size = kVocab, .rows = windows, .result = result});
+  EXPECT_EQ(result[0].num_accepted, 1);
+  EXPECT_EQ((backend().traffic() - drawn).logit_bytes, uint64_t{2} * kVocab * sizeof(float))
+      << "the row of the draft that was kept, and the one that decided";
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, BackendWork, testing::ValuesIn(kDevices), device_name);
 
 }  // namespace
