@@ -8,6 +8,8 @@
 
 #include <Eigen/Dense>
 
+#include "tests/kernels/paged_batch.h"
+
 namespace paceline::test {
 namespace {
 
@@ -278,8 +280,7 @@ TEST_P(BackendOps, RopeMatchesFloat64) {
   for (const RopeLayout layout : {RopeLayout::half_split, RopeLayout::interleaved})
     for (const auto& [head_dim, rotary_dim] : {std::pair{8, 8}, {64, 64}, {20, 10}, {128, 96}}) {
       const int heads = 3, m = 5, half = rotary_dim / 2, cols = heads * head_dim;
-      std::vector<double> inv_freq;
-      for (int i = 0; i < half; ++i) inv_freq.push_back(std::pow(10000.0, -2.0 * i / rotary_dim));
+      const std::vector<double> inv_freq = rope_frequencies(rotary_dim);
       const std::vector<int32_t> position = {0, 1, -1, 4097, 131071};
       const std::vector<float> x = random_values(size_t(m * cols), 4);
       GuardedRows rows(backend(), m, cols, x);

@@ -1,6 +1,7 @@
 // Ops that a device may run as one: the bits are those of the parts.
 
 #include "tests/kernels/backend_ops.h"
+#include "tests/kernels/paged_batch.h"
 
 namespace paceline::test {
 namespace {
@@ -72,43 +73,25 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
   for (const Case& c : cases) {
     const int cols = (c.num_heads + 2 * c.num_kv_heads) * c.dim, q_cols = c.num_heads * c.dim;
     const int kv_cols = c.num_kv_heads * c.dim;
-    int num_blocks = 1;
-    for (const auto& [cached, fresh] : c.cached_and_new) num_blocks += (cached + fresh) / c.block_size + 1;
-    std::vector<double> inv_freq;
-    for (int i = 0; i < c.rotary_dim / 2; ++i) inv_freq.push_back(std::pow(10000.0, -2.0 * i / c.rotary_dim));
-    std::vector<SeqSpan> seqs;
-    std::vector<int32_t> block, kv_len, position, slot, old_slot;
-    for (const auto& [cached, fresh] : c.cached_and_new) {
-      const int32_t first_block = int32_t(block.size());
-      seqs.push_back({.first_row = int32_t(slot.size()), .num_rows = fresh, .block_begin = first_block});
-      for (int i = 0; i <= (cached + fresh) / c.block_size; ++i) block.push_back(num_blocks - 1 - int(block.size()));
-      const int used = fresh - (first_block == 0 ? c.num_unused : 0);
-      for (int p = 0; p < cached + fresh; ++p) {
-        const bool unused = p >= cached + used;
-        const int at = block[size_t(first_block + p / c.block_size)] * c.block_size + p % c.block_size;
-        (p < cached ? old_slot : slot).push_back(unused ? -1 : at);
-        if (p < cached) continue;
-        position.push_back(unused ? -1 : p);
-        kv_len.push_back(unused ? 0 : p + 1);
-      }
-    }
-    const int m = int(slot.size()), num_old = int(old_slot.size());
+    const PagedBatch batch(c.cached_and_new, c.block_size, c.num_unused);
+    const std::vector<double> inv_freq = rope_frequencies(c.rotary_dim);
+    const int m = batch.num_rows(), num_old = int(batch.old_slot.size());
     std::vector<float> got[2];
     std::vector<char> pages[2];
     for (const bool fused : {false, true}) {
-      PagedKv kv(backend(), num_blocks, c.block_size, c.num_kv_heads, c.dim, c.dim, DType::f32);
+      PagedKv kv(backend(), batch.num_blocks, c.block_size, c.num_kv_heads, c.dim, c.dim, DType::f32);
       GuardedRows old(backend(), num_old, kv_cols, random_values(size_t(num_old * kv_cols), 1));
-      backend().store_kv({.k = old.view(), .v = old.view(), .slot = old_slot, .kv = kv.view()});
+      backend().store_kv({.k = old.view(), .v = old.view(), .slot = batch.old_slot, .kv = kv.view()});
       GuardedRows qkv(backend(), m, cols, random_values(size_t(m * cols), 2)), out(backend(), m, q_cols);
       const RopeArgs rope{.x = qkv.view().col_range(0, q_cols + kv_cols),
                           .num_heads = c.num_heads + c.num_kv_heads,
                           .head_dim = c.dim,
                           .rotary_dim = c.rotary_dim,
                           .inv_freq = inv_freq,
-                          .position = position};
+                          .position = batch.position};
       const StoreKvArgs store{.k = qkv.view().col_range(q_cols, kv_cols),
                               .v = qkv.view().col_range(q_cols + kv_cols, kv_cols),
-                              .slot = slot,
+                              .slot = batch.slot,
                               .kv = kv.view()};
       const AttentionArgs attention{.q = qkv.view().col_range(0, q_cols),
                                     .out = out.view(),
@@ -116,9 +99,9 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
                                     .group = c.group,
                                     .head_offset = c.head_offset,
                                     .scale = 0.125f,
-                                    .seqs = seqs,
-                                    .kv_len = kv_len,
-                                    .block = block,
+                                    .seqs = batch.seqs,
+                                    .kv_len = batch.kv_len,
+                                    .block = batch.block,
                                     .kv = kv.view()};
       if (fused) {
         backend().rope_attention(rope, store, attention);
