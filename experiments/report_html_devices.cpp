@@ -60,14 +60,12 @@ std::string device_section(const Report& report) {
     out += fmt::format("<th scope=\"col\"{}>{}</th>", std::string_view(name) == "cell" ? " class=\"s\"" : "", name);
   return out + "</tr></thead><tbody>" + body +
          fmt::format(
-             "</tbody></table></div><p class=\"note\">busy: share of the wall time in which each rank's device was at "
-             "work, by rank; the rest is the deciding rank's. of read: weights, KV and logits read, over the time, "
-             "over "
-             "plain reads. of matrix: operations over the time, over {}. of floor: the longer of both at the ceilings, "
-             "over "
-             "the time; 100 % is as fast as they allow. Attention is a part of verify and not timed by itself. Ranks "
-             "on "
-             "CPUs share the memory that one of them was measured on alone.</p></section>\n",
+             "</tbody></table></div><p class=\"note\">busy: share of the wall time in which each rank's device was "
+             "at work, by rank; the rest is the deciding rank's. of read: weights, KV and logits read, over the "
+             "time, over plain reads. of matrix: operations over the time, over {}. of floor: the longer of both "
+             "at the ceilings, over the time; 100 % is as fast as they allow. Attention is a part of verify and "
+             "not timed by itself. Ranks on CPUs share the memory that one of them was measured on "
+             "alone.</p></section>\n",
              matrix.empty() ? "the matrix rate" : html_escaped(fmt::format("{}", fmt::join(matrix, " or "))));
 }
 
