@@ -35,10 +35,9 @@ __device__ __forceinline__ bool is_past(uint32_t barrier, uint32_t parity) {
       : "memory");
   return done;
 }
-/// Whole 16 bytes from global memory to `to`.
-__device__ __forceinline__ void copy_here(const void* to, const void* from, uint32_t bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(to)),
+/// Whole 16 bytes from global memory to the address `to` in shared memory.
+__device__ __forceinline__ void copy_here(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }

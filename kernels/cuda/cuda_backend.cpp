@@ -205,6 +205,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   std::unique_ptr<cuda::Blas> blas_;  // fast numerics
   DeviceMemory operand_[2], scratch_, draw_scratch_;
+  cuda::SumHandover handover_;
   // read by wait_until() only, so that nobody writes it any more when it is replaced
   cuda::HostMemory draw_result_{kFewestDraws * sizeof(cuda::DrawResult)};
   uint32_t draw_calls_ = 0;
@@ -358,7 +359,7 @@ void CudaBackend::gemm(const GemmArgs& args) {
     if (x.is_plain())
       multiply_by_blas(args, x);
     else
-      cuda::gemm_bf16(args, x, operand_for(args.reader, args.y), properties_, stream());
+      cuda::gemm_bf16(args, x, operand_for(args.reader, args.y), handover_, properties_, stream());
   } else {
     handed_over_ = args.sum ? args.sum->message : 0;
     cuda::gemm_chain(args, stream());

@@ -29,14 +29,30 @@ struct CudaWeight final : PackedWeight {
   }
 };
 
+/// Where warps of one launch leave sums for others to go on with, and the launch's number, which marks them.
+struct HandedSums {
+  uint4* words = nullptr;
+  uint32_t number = 0;
+};
+/// The place for the launches of one stream, one after another.
+class SumHandover {
+ public:
+  /// Of the next launch; the first call takes the memory.
+  HandedSums next(const cudaDeviceProp& device, cudaStream_t stream);
+
+ private:
+  DeviceMemory words_;
+  uint32_t number_ = 0;
+};
+
 /// x [rows, k] f32 to the operand.
 void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream);
 /// Once for the current device, before its first gemm_bf16.
 void prepare_gemm_bf16(const cudaDeviceProp& device);
 /// x: args.x as operand, not plain. y: null, or what is written in place of args.y. Streams each weight once for up to
 /// kMaxRowTile rows.
-void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, const cudaDeviceProp& device,
-               cudaStream_t stream);
+void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
+               const cudaDeviceProp& device, cudaStream_t stream);
 /// Whether that hands args.y to the peers of args.sum: rows in the order for few do.
 inline bool hands_over(const GemmArgs& args, const Operand& x) { return args.sum && !x.is_wide() && !x.is_plain(); }
 /// The same for an operand in the order for many rows; it reads a weight once for kWideRows rows. The same bits.

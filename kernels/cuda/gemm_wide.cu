@@ -155,8 +155,8 @@ class Producer {
   }
   __device__ void copy_rows(StageCursor& at) {
     if (lane_ == 0 && row_tiles_ > 0)
-      copy_here(shared_.rows[at.slot], rows_ + int64_t{at.first_step} * row_tiles_ * kRowWords, row_bytes(at.steps()),
-                shared_address(&shared_.full[at.slot]));
+      copy_here(shared_address(shared_.rows[at.slot]), rows_ + int64_t{at.first_step} * row_tiles_ * kRowWords,
+                row_bytes(at.steps()), shared_address(&shared_.full[at.slot]));
     at.advance();
   }
 

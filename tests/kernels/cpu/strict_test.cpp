@@ -57,6 +57,7 @@ struct GemmCase {
   int n = 40;
   int k = 77;
   bool glu = false;
+  int k_chunks = kStrictChunks;
 };
 
 class GemmRunner {
@@ -68,7 +69,7 @@ class GemmRunner {
         bias_(backend, random_values(size_t(c.n), 6)) {
     const StoredMatrix a(c.n / 2, c.k, c.dtype, 1), b(c.n / 2, c.k, c.dtype, 2);
     const HostWeight parts[] = {a.host(), b.host()};
-    weight_ = backend.pack(parts, {.dtype = c.dtype, .pair_panels = c.glu});
+    weight_ = backend.pack(parts, {.dtype = c.dtype, .k_chunks = c.k_chunks, .pair_panels = c.glu});
   }
   int cols() const { return case_.glu ? case_.n / 2 : case_.n; }
   std::vector<float> operator()(int first, int count) const {
@@ -109,6 +110,10 @@ TEST(Strict, GemmRowsDoNotDependOnTheBatchOnCuda) {
   check_gemm_rows(*gpu, {1, 6, 7, 8, 9, 16, 17, 24, 25, 31, 32, 33, 64, 150});
   // whole chunks and tiles, as real models have them, in one block of rows and in several
   check_gemm_rows(*gpu, {32, 129, 160, 256}, {{.n = 256, .k = 1024}, {.n = 416, .k = 2048, .glu = true}});
+  // more tiles than 264 teams of warps (528 of half as many) have turns for: two teams share one where rows are few
+  check_gemm_rows(
+      *gpu, {6, 9, 40, 129},
+      {{.n = 6000, .k = 2200}, {.n = 11000, .k = 1024, .glu = true}, {.n = 11000, .k = 1056, .k_chunks = 4}});
 }
 
 TEST(Strict, ChainsHaveTheBitsOfTheCpuOnCuda) {
