@@ -88,7 +88,7 @@ class CudaBackend final : public Backend {
 
   Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
 
-  void gemm(const GemmArgs& args) override;
+  void gemm(const GemmArgs& args) override { run_gemm(args, nullptr); }
   void norm(const NormArgs& args) override { run_norm(args, {}); }
   void norm_gemm(const NormArgs& norm, const GemmArgs& gemm) override;
   void gather_rows(const GatherRowsArgs& args) override {
@@ -179,6 +179,8 @@ class CudaBackend final : public Backend {
   template <class Done>
   void wait_until(Done&& done);
   void run_norm(const NormArgs& args, const cuda::Operand& operand);
+  /// norm: null, or what makes args.x in the same kernel (norms_rows).
+  void run_gemm(const GemmArgs& args, const NormArgs* norm);
   /// x: plain rows. In float32, or gated in slices of rows whose gates and ups fit the scratch.
   void multiply_by_blas(const GemmArgs& args, const cuda::Operand& x);
   /// Room for the operand of `w` from `rows` rows; the one before the last given out is spent.
@@ -211,7 +213,8 @@ class CudaBackend final : public Backend {
   uint32_t draw_calls_ = 0;
   uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
   int next_operand_ = 0;
-  bool keys_stay_ = false;  // a norm, which lets its successor start only after its own wait, came after all stores
+  // a norm, alone or in its product, came after all stores: both let their successor start only after their own wait
+  bool keys_stay_ = false;
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
   cuda::Operand ready_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
@@ -331,11 +334,12 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
 }
 
 void CudaBackend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
-  run_norm(norm_args, operand_for(gemm_args.w, gemm_args.x));
-  gemm(gemm_args);
+  const bool is_one = cuda::norms_rows(norm_args, gemm_args, properties_);
+  if (!is_one) run_norm(norm_args, operand_for(gemm_args.w, gemm_args.x));
+  run_gemm(gemm_args, is_one ? &norm_args : nullptr);
 }
 
-void CudaBackend::gemm(const GemmArgs& args) {
+void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
   use();
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   PACELINE_CHECK(args.x.cols == w.k && args.y.cols == (args.glu ? w.n / 2 : w.n) && args.y.rows == args.x.rows,
@@ -347,8 +351,15 @@ void CudaBackend::gemm(const GemmArgs& args) {
   PACELINE_CHECK(!args.sum || !(args.add || args.glu || args.reader || args.y.stride != args.y.cols),
                  "a sum over ranks with add {}, glu {}, reader {}, rows of {} values {} apart", args.add, args.glu,
                  args.reader != nullptr, args.y.cols, args.y.stride);
+  PACELINE_CHECK(!norm || (norm->residual.rows == args.x.rows && norm->residual.cols == w.k),
+                 "a norm of [{}, {}] for x [{}, {}]", norm->residual.rows, norm->residual.cols, args.x.rows, w.k);
   if (args.x.rows == 0 || w.n == 0) return;
-  if (w.dtype == DType::bf16) {
+  if (norm) {
+    ready_of_ = nullptr;
+    keys_stay_ = true;
+    handed_over_ = args.sum ? args.sum->message : 0;
+    cuda::norm_gemm_bf16(*norm, args, operand_for(args.reader, args.y), handover_, properties_, stream());
+  } else if (w.dtype == DType::bf16) {
     cuda::Operand x = ready_;
     if (ready_of_ != args.x.data) cuda::pack_operand(args.x, x = make_operand(w, args.x.rows), stream());
     PACELINE_CHECK(x.rows == args.x.rows && x.order.k == w.k && x.order.chunks == w.k_chunks,

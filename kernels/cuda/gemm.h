@@ -53,6 +53,13 @@ void prepare_gemm_bf16(const cudaDeviceProp& device);
 /// kMaxRowTile rows.
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
                const cudaDeviceProp& device, cudaStream_t stream);
+/// Rows and columns of rows that a product norms itself, at most.
+inline constexpr int kMostNormedRows = 2, kMostNormedCols = 4096;
+/// Whether norm_gemm_bf16 takes them: few rows that nothing is added to, on a device with room for them.
+bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp& device);
+/// gemm_bf16 over the rows that `norm` gives, in one kernel; norm.out and args.x stay unwritten.
+void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
+                    const cudaDeviceProp& device, cudaStream_t stream);
 /// Whether that hands args.y to the peers of args.sum: rows in the order for few do.
 inline bool hands_over(const GemmArgs& args, const Operand& x) { return args.sum && !x.is_wide() && !x.is_plain(); }
 /// The same for an operand in the order for many rows; it reads a weight once for kWideRows rows. The same bits.
@@ -60,7 +67,7 @@ void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, cudaStr
 void prepare_gemm_wide(const cudaDeviceProp& device);
 /// Of operands of `rows` rows that gemm_bf16 multiplies.
 RowLayout strict_layout(const cudaDeviceProp& device, int rows);
-/// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer).
+/// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer), unless it norms.
 inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
 /// Float32 and float16 weights: fma chains in float32, the very bits of the CPU. Hands args.y over.
 void gemm_chain(const GemmArgs& args, cudaStream_t stream);

@@ -1,36 +1,39 @@
-// The weight-streaming GEMM: persistent blocks of 8 warps, two an SM. A warp owns one of the strict chunks and streams
-// that chunk of its team's tiles through a ring in shared memory, which its lane 0 keeps filled by bulk copies across
-// tiles (weight_stream.cuh); the first copies go out before the predecessor ends, for weights are constant. The eight
-// (or k_chunks) sums of a tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on
-// its M side, so the number of rows changes N tiles only, and an output's arithmetic not at all. From 9 rows on a warp
-// takes two tiles at a time, since rows, which lie in the L2, are read again for each; of a gated product always, gates
-// and ups.
+// The weight-streaming GEMM: persistent blocks, 16 warps an SM. A warp owns one of the strict chunks and streams that
+// chunk of its team's tiles through a ring in shared memory, which its lane 0 keeps filled by bulk copies across tiles
+// (weight_stream.cuh); the first copies go out before the predecessor ends, for weights are constant. The eight (or
+// k_chunks) sums of a tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on its M
+// side, so the number of rows changes N tiles only, and an output's arithmetic not at all. From 9 rows on a warp takes
+// two tiles at a time, since rows, which lie in the L2, are read again for each; of a gated product always, gates and
+// ups.
 //
 // Tiles that are left over when there are not enough for another turn would leave half of the device without work.
 // Where that fits, two teams share such a tile: one begins it, before all else, and hands its sums to the other, which
 // goes on with them after all else. The order of additions stays. (The idea of Stream-K, Osama et al. 2023, where parts
 // are added; here they are continued, for the bits' sake.)
+//
+// One or two rows may come as a residual that each block norms for itself (norm_rows.cuh): a kernel less to wait for.
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/handed_sums.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/norm_rows.cuh"
 #include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/weight_stream.cuh"
 
 namespace paceline::cuda {
 namespace {
 
-constexpr int kWarps = 8;
 constexpr int kMostChunks = kStrictChunks;
 
 struct Product {
   WeightShares weights;
-  const uint2* x;
+  const uint2* x;  // OperandRows
   int ring_stages;
   bool is_paced;  // enough warps for one stage each on its way to keep the memory busy
   int row_begin;  // of this launch; its operand starts there
@@ -60,15 +63,23 @@ struct SumPlace {
   }
 };
 
+/// Rows are an operand, which every warp reads stage by stage. (Else they are NormedRows.)
+struct OperandRows {};
+
+/// Of a block that shares an SM with another, or of one alone.
+template <class Rows>
+constexpr int kWarpsOf = std::is_same_v<Rows, OperandRows> ? 8 : 16;
 /// Whether a team may hand its sums to another: those of few rows.
 template <int kRowTiles>
 constexpr bool kHandsSums = kRowTiles == 1;
 
-template <int kTiles, int kRowTiles>
-__global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Product product, Epilogue epilogue) {
-  constexpr bool kHands = kHandsSums<kRowTiles>;
+template <int kTiles, int kRowTiles, class Rows>
+__global__ void __launch_bounds__(kWarpsOf<Rows> * 32, 16 / kWarpsOf<Rows>)
+    gemm_bf16_kernel(Product product, Epilogue epilogue, Rows rows) {
+  constexpr bool kNorms = std::is_same_v<Rows, NormedRows>, kHands = kHandsSums<kRowTiles>;
+  constexpr int kWarps = kWarpsOf<Rows>;
   constexpr int kSums = kRowTiles * 4 * 32;  // of a tile
-  constexpr int kSides = kRowTiles == 1 ? 2 : 1;
+  constexpr int kSides = kRowTiles == 1 && (kTiles == 1 || kWarps == 8) ? 2 : 1;
   constexpr bool kFewRegisters = kRowTiles < 4;  // are taken by sums and operands
   using Weights = WarpStream<kTiles, kFewRegisters>;
   constexpr int kSteps = Weights::kSteps;
@@ -83,9 +94,19 @@ __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Product produ
   const Strip<kTiles> strip(shares, chunk);
   Weights weights(ring + warp * product.ring_stages * kStageWords, barriers + warp * kMostStages, product.ring_stages,
                   strip, walk, product.is_paced);
-  weights.fill_ring();
-  wait_for_predecessor();
-  launch_dependents();  // before the wait it was slower
+  char* const normed = reinterpret_cast<char*>(ring + kWarps * product.ring_stages * kStageWords);
+  if constexpr (kNorms) {
+    __shared__ typename RowNorm<kWarps * 32>::Shared shared;
+    const RowNorm<kWarps * 32> row_norm(rows);
+    wait_for_predecessor();
+    launch_dependents();  // not before: attention may count on what came before this kernel (keys_stay)
+    row_norm.run(normed, shared, [&] { weights.fill_more(); });
+    __syncthreads();
+  } else {
+    weights.fill_ring();
+    wait_for_predecessor();
+    launch_dependents();  // before the wait it was slower
+  }
 
   const int row_begin = product.row_begin + blockIdx.y * kMaxRowTile;
   const uint2* const x =
@@ -94,15 +115,28 @@ __global__ void __launch_bounds__(kWarps * 32, 2) gemm_bf16_kernel(Product produ
   const int rows_from_mine = product.rows - row_begin - lane / 4;  // what others would give goes nowhere
   uint2 operand[kSteps][kRowTiles];
   const auto load_operand = [&](int stage, int count) {
+    if constexpr (kNorms) {
+      const char* const from = normed + lane / 4 * rows.row_bytes() +
+                               (chunk * shares.steps + stage * kSteps) * NormedRows::kStepBytes +
+                               lane % 4 * int(sizeof(uint2));
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s)
+      for (int s = 0; s < kSteps; ++s)
+        operand[s][0] = s < count && rows_from_mine > 0
+                            ? *reinterpret_cast<const uint2*>(from + s * NormedRows::kStepBytes)
+                            : uint2{0, 0};
+    } else {
 #pragma unroll
-      for (int t = 0; t < kRowTiles; ++t)
-        operand[s][t] =
-            s < count && t * 8 < rows_from_mine ? x[((stage * kSteps + s) * kRowTiles + t) * 32] : uint2{0, 0};
+      for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t)
+          operand[s][t] =
+              s < count && t * 8 < rows_from_mine ? x[((stage * kSteps + s) * kRowTiles + t) * 32] : uint2{0, 0};
+    }
   };
   const int team_threads = shares.chunks * 32, thread = int(threadIdx.x) % team_threads;
-  const auto team_barrier = [&] { asm volatile("bar.sync %0, %1;" ::"r"(of_block), "r"(team_threads) : "memory"); };
+  const auto team_barrier = [&] {  // the block's own, number 0, is over
+    asm volatile("bar.sync %0, %1;" ::"r"(of_block), "r"(team_threads) : "memory");
+  };
   constexpr int kSlots = (kSums + kWarps * 32 - 1) / (kWarps * 32);  // of a thread, where chunks are most
   SumPassage<kTiles, kRowTiles> passage(product.handed, (team - shares.over) * shares.chunks + chunk);
   bool has_asked = false;
@@ -205,18 +239,35 @@ __global__ void pack_operand_kernel(const float* x, int64_t stride, Operand oper
 
 constexpr size_t kStageBytes = kStageWords * sizeof(uint4);
 
-template <int kTiles, int kRowTiles>
+template <int kTiles, int kRowTiles, class Rows>
 void allow_shared(size_t bytes) {
-  check(cudaFuncSetAttribute(gemm_bf16_kernel<kTiles, kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  check(cudaFuncSetAttribute(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              int(bytes)),
         "cudaFuncSetAttribute");
 }
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
+/// The stages of a launch's rings, and what its blocks take of dynamic shared memory; devices without bulk copies have
+/// no rings.
+template <int kRowTiles>
+size_t plan_ring(Product& product, const OperandRows&, const cudaDeviceProp& device) {
+  product.ring_stages = kRowTiles <= 2 ? kMostStages : kMostStages - 1;
+  return device.major >= 9 ? size_t(kWarpsOf<OperandRows>) * size_t(product.ring_stages) * kStageBytes : 0;
+}
+template <int>
+size_t plan_ring(Product& product, const NormedRows& rows, const cudaDeviceProp&) {
+  static_assert(kMostNormedCols == kWarpsOf<NormedRows> * 32 * 4 * RowNorm<512>::kFours);
+  const size_t row_bytes = size_t(rows.rows) * size_t(rows.row_bytes());
+  product.ring_stages = kMostStages;
+  return size_t(kWarpsOf<NormedRows>) * kMostStages * kStageBytes + row_bytes;
+}
+
 /// `groups` of kMaxRowTile rows side by side.
-template <int kTiles, int kRowTiles>
-void run(Product product, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, cudaStream_t cuda) {
+template <int kTiles, int kRowTiles, class Rows = OperandRows>
+void run(Product product, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, cudaStream_t cuda,
+         const Rows& rows = {}) {
+  constexpr int kWarps = kWarpsOf<Rows>;
   WeightShares& shares = product.weights;
   const int most_blocks = (groups > 1 ? 8 : 16) / kWarps * device.multiProcessorCount;
   const int block_teams = kWarps / shares.chunks, units = ceil_div(shares.tiles, kTiles);
@@ -228,10 +279,9 @@ void run(Product product, const Epilogue& epilogue, int groups, const cudaDevice
   shares.cuts = kHandsSums<kRowTiles> && groups == 1 && shares.turns > 0 && shares.unit_stages > 1 &&
                 2 * shares.over <= shares.teams;
   product.is_paced = blocks * groups * kWarps > device.multiProcessorCount * 8;
-  product.ring_stages = kRowTiles <= 2 ? kMostStages : kMostStages - 1;
-  const size_t bytes = device.major >= 9 ? size_t(kWarps) * size_t(product.ring_stages) * kStageBytes : 0;
-  launch(gemm_bf16_kernel<kTiles, kRowTiles>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes, cuda,
-         product, epilogue);
+  const size_t bytes = plan_ring<kRowTiles>(product, rows, device);
+  launch(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes,
+         cuda, product, epilogue, rows);
 }
 
 Product product_of(const CudaWeight& w, const HandedSums& handed) {
@@ -253,16 +303,29 @@ Product product_of(const CudaWeight& w, const HandedSums& handed) {
           .handed = handed};
 }
 
+/// What a block that norms takes of shared memory, at most.
+constexpr size_t kMostNormedBytes = kMostNormedRows * (kMostNormedCols + kStep) * sizeof(__nv_bfloat16);
+constexpr size_t kNormingBytes = kWarpsOf<NormedRows> * kMostStages * kStageBytes + kMostNormedBytes;
+constexpr size_t kBesideNorming = size_t{18} << 10;  // barriers, sums
+
+bool has_room_to_norm(const cudaDeviceProp& device) {
+  return device.major >= 9 && device.sharedMemPerBlockOptin >= kNormingBytes + kBesideNorming;
+}
+
 }  // namespace
 
 void prepare_gemm_bf16(const cudaDeviceProp& device) {
   if (device.major >= 9) {
-    constexpr size_t kRing = kWarps * kMostStages * kStageBytes;
-    allow_shared<1, 1>(kRing);
-    allow_shared<2, 1>(kRing);
-    allow_shared<2, 2>(kRing);
-    allow_shared<2, 3>(kRing);
-    allow_shared<2, 4>(kRing);
+    constexpr size_t kRing = kWarpsOf<OperandRows> * kMostStages * kStageBytes;
+    allow_shared<1, 1, OperandRows>(kRing);
+    allow_shared<2, 1, OperandRows>(kRing);
+    allow_shared<2, 2, OperandRows>(kRing);
+    allow_shared<2, 3, OperandRows>(kRing);
+    allow_shared<2, 4, OperandRows>(kRing);
+  }
+  if (has_room_to_norm(device)) {
+    allow_shared<1, 1, NormedRows>(kNormingBytes);
+    allow_shared<2, 1, NormedRows>(kNormingBytes);
   }
   prepare_gemm_wide(device);
 }
@@ -273,6 +336,39 @@ HandedSums SumHandover::next(const cudaDeviceProp& device, cudaStream_t stream) 
     words_ = DeviceMemory(size_t(16 * device.multiProcessorCount) * kMostSums / 2 * sizeof(uint4), stream);
   if (++number_ == 0) ++number_;  // what no launch has written has number 0
   return {.words = words_.as<uint4>(), .number = number_};
+}
+
+bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp& device) {
+  const auto& w = static_cast<const CudaWeight&>(*args.w);
+  const MatView &x = norm.residual, &y = args.y;
+  const auto begins_within = [](const MatView& a, const MatView& b) {
+    return a.f32_row(0) >= b.f32_row(0) && a.f32_row(0) < b.f32_row(b.rows);
+  };
+  if (x.rows == 0 || begins_within(x, y) || begins_within(y, x)) return false;  // blocks read x while others write y
+  const auto is_aligned = [](const float* data) { return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0; };
+  return has_room_to_norm(device) && !norm.delta.data && w.dtype == DType::bf16 && x.rows <= kMostNormedRows &&
+         x.cols <= kMostNormedCols && w.order().chunks * w.order().steps * kStep == x.cols && x.stride % 4 == 0 &&
+         is_aligned(x.f32_row(0)) && is_aligned(norm.weight) && is_aligned(norm.bias);
+}
+
+void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
+                    const cudaDeviceProp& device, cudaStream_t cuda) {
+  const auto& w = static_cast<const CudaWeight&>(*args.w);
+  const NormedRows rows{.x = norm.residual.f32_row(0),
+                        .stride = norm.residual.stride,
+                        .weight = norm.weight,
+                        .bias = norm.bias,
+                        .eps = norm.eps,
+                        .is_layer = norm.kind == NormKind::layer,
+                        .cols = norm.residual.cols,
+                        .rows = norm.residual.rows};
+  Product product = product_of(w, handover.next(device, cuda));
+  product.rows = rows.rows;
+  const Epilogue ends = epilogue(args, y);
+  if (w.pair_panels)
+    run<2, 1>(product, ends, 1, device, cuda, rows);
+  else
+    run<1, 1>(product, ends, 1, device, cuda, rows);
 }
 
 void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream) {

@@ -165,9 +165,11 @@ void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
 /// The same threads, and so the same bits, with and without a sum.
 template <int kRanks, class Sum>
 void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
-  if (work.cols <= 2048) return run<8, 2, kRanks>(work, sum, rows, stream);
-  if (work.cols <= 4096) return run<16, 2, kRanks>(work, sum, rows, stream);
-  if (work.cols <= 8192) return run<32, 2, kRanks>(work, sum, rows, stream);
+  switch (work.cols <= 8192 ? norm_threads(work.cols) : 0) {
+    case 256: return run<8, 2, kRanks>(work, sum, rows, stream);
+    case 512: return run<16, 2, kRanks>(work, sum, rows, stream);
+    case 1024: return run<32, 2, kRanks>(work, sum, rows, stream);
+  }
   if constexpr (kRanks == 1) run<32, 8, kRanks>(work, sum, rows, stream);
 }
 static_assert(kMaxSummedCols == 8192);

@@ -8,6 +8,8 @@
 namespace paceline::cuda {
 
 inline constexpr int kMaxNormCols = 32768;
+/// Threads that a row's columns are spread over, four each and four again: what the bits of its sums depend on.
+PACELINE_MATH constexpr int norm_threads(int cols) { return cols <= 2048 ? 256 : cols <= 4096 ? 512 : 1024; }
 /// operand: null, or what is written in place of args.out. is_handed_over: the product that made args.delta has sent it
 /// to the peers of args.sum.
 void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, cudaStream_t stream);
