@@ -211,13 +211,13 @@ struct MergeStep {
 /// A row and head: its chunks' parts are added from left to right.
 __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(AttentionWork work) {
   extern __shared__ MergeStep step[];  // [num_chunks]
+  launch_dependents();                 // the next product's weights in time are worth what they slow these reads
   const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
   const int32_t len = work.plan.kv_len[row];
   const int first = work.first_key(len) / kDeviceChunk, count = len > 0 ? (len - 1) / kDeviceChunk + 1 - first : 0;
   const int stride = kHeader + work.v_dim;
   wait_for_predecessor();
   if (len <= 0) {
-    launch_dependents();
     for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) work.put(row, head, d, 0.0f);
     return;
   }
@@ -247,7 +247,6 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
       before = __shfl_sync(0xffffffffu, largest, 31);
     }
   }
-  launch_dependents();  // not before, as in norm.cu
   __syncthreads();
   for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) {
     float sum = 0.0f, o = 0.0f;
