@@ -10,13 +10,10 @@ using nlohmann::json;
 
 namespace {
 
-json to_json(const PhaseWork& work) {
-  return {{"seconds", json_number(work.seconds)},
-          {"weight_bytes", work.weight_bytes},
-          {"kv_bytes", work.kv_bytes},
-          {"logit_bytes", work.logit_bytes},
-          {"flops", work.flops},
-          {"attention_flops", work.attention_flops}};
+json to_json(const Work& work) {
+  return {{"seconds", json_number(work.seconds)}, {"weight_bytes", work.traffic.weight_bytes},
+          {"kv_bytes", work.traffic.kv_bytes},    {"logit_bytes", work.traffic.logit_bytes},
+          {"flops", work.traffic.flops},          {"attention_flops", work.traffic.attention_flops}};
 }
 
 json to_json(const Roofline& r) {
@@ -30,25 +27,6 @@ json to_json(const Roofline& r) {
 }
 
 }  // namespace
-
-PhaseWork& PhaseWork::operator+=(const PhaseWork& more) {
-  seconds += more.seconds;
-  weight_bytes += more.weight_bytes;
-  kv_bytes += more.kv_bytes;
-  logit_bytes += more.logit_bytes;
-  flops += more.flops;
-  attention_flops += more.attention_flops;
-  return *this;
-}
-
-PhaseWork PhaseWork::operator-(const PhaseWork& before) const {
-  return {.seconds = seconds - before.seconds,
-          .weight_bytes = weight_bytes - before.weight_bytes,
-          .kv_bytes = kv_bytes - before.kv_bytes,
-          .logit_bytes = logit_bytes - before.logit_bytes,
-          .flops = flops - before.flops,
-          .attention_flops = attention_flops - before.attention_flops};
-}
 
 RankWork& RankWork::operator+=(const RankWork& more) {
   verify += more.verify;
@@ -92,10 +70,10 @@ DeviceSummary summarize_devices(const std::vector<RankWork>& ranks, int deciding
   for (const RankWork& rank : ranks) out.busy.push_back(rank.busy_s() / wall_s);
   if (size_t(deciding_rank) >= ranks.size()) return out;
   const RankWork& own = ranks[size_t(deciding_rank)];
-  const auto of = [&](const PhaseWork& work, const std::optional<double>& read) {
+  const auto of = [&](const Work& work, const std::optional<double>& read) {
     return roofline({.seconds = work.seconds,
-                     .bytes = double(work.bytes()),
-                     .flops = double(work.flops),
+                     .bytes = double(work.traffic.bytes()),
+                     .flops = double(work.traffic.flops),
                      .passes = passes,
                      .bytes_s = read,
                      .flops_s = ceilings.matrix_flops_s});
@@ -103,8 +81,8 @@ DeviceSummary summarize_devices(const std::vector<RankWork>& ranks, int deciding
   out.verify = of(own.verify, ceilings.read_bytes_s);
   out.draft = of(own.draft, ceilings.draft_read_bytes_s);
   out.sample = of(own.sample, ceilings.read_bytes_s);
-  out.attention = roofline({.bytes = double(own.verify.kv_bytes),
-                            .flops = double(own.verify.attention_flops),
+  out.attention = roofline({.bytes = double(own.verify.traffic.kv_bytes),
+                            .flops = double(own.verify.traffic.attention_flops),
                             .passes = passes,
                             .bytes_s = ceilings.read_bytes_s,
                             .flops_s = ceilings.matrix_flops_s});

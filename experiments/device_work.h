@@ -1,6 +1,6 @@
 #pragma once
 // What the devices of a cell did and what they can do at most, as plain structs, and how near the one came to the
-// other. No engine type here. Definitions: docs/metrics.md.
+// other. Of the engine only the books of its devices (kernels/work.h). Definitions: docs/metrics.md.
 
 #include <cstdint>
 #include <optional>
@@ -9,27 +9,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/work.h"
+
 namespace paceline {
-
-/// One phase on one device.
-struct PhaseWork {
-  double seconds = 0;           // the device was at work
-  int64_t weight_bytes = 0;     // packed weights read, each product's once
-  int64_t kv_bytes = 0;         // keys and values read
-  int64_t logit_bytes = 0;      // logits that drawing and acceptance need
-  int64_t flops = 0;            // of products and attention; multiply and add count as two
-  int64_t attention_flops = 0;  // of these, of attention
-
-  int64_t bytes() const { return weight_bytes + kv_bytes + logit_bytes; }
-  PhaseWork& operator+=(const PhaseWork& more);
-  PhaseWork operator-(const PhaseWork& before) const;
-};
 
 /// One rank over a repetition.
 struct RankWork {
-  PhaseWork verify;        // passes of the target, prefill included
-  PhaseWork draft;         // passes and samples of a draft model
-  PhaseWork sample;        // acceptance and sampling for the target
+  Work verify;             // passes of the target, prefill included
+  Work draft;              // passes and samples of a draft model
+  Work sample;             // acceptance and sampling for the target
   int64_t comm_bytes = 0;  // what the rank put into sums, gathers and messages
   double comm_wait_s = 0;  // its host's waits for other ranks
 

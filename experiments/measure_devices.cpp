@@ -12,15 +12,6 @@ namespace {
 
 constexpr int kRounds = 3;
 
-PhaseWork phase_work(const Work& work) {
-  return {.seconds = work.seconds,
-          .weight_bytes = int64_t(work.traffic.weight_bytes),
-          .kv_bytes = int64_t(work.traffic.kv_bytes),
-          .logit_bytes = int64_t(work.traffic.logit_bytes),
-          .flops = int64_t(work.traffic.flops),
-          .attention_flops = int64_t(work.traffic.attention_flops)};
-}
-
 std::optional<double> measured(double rate) { return rate > 0 ? std::optional(rate) : std::nullopt; }
 
 /// More than any cache holds is enough.
@@ -95,9 +86,9 @@ std::vector<RankWork> work_so_far(RankTeam& team) {
   team.run_on_all([&](Rank& rank) {
     rank.backend->sync();
     const CommStats stats = comm_stats(rank);
-    ranks[size_t(rank.index)] = {.verify = phase_work(rank.backend->work(WorkKind::target)),
-                                 .draft = phase_work(rank.backend->work(WorkKind::draft)),
-                                 .sample = phase_work(rank.backend->work(WorkKind::decide)),
+    ranks[size_t(rank.index)] = {.verify = rank.backend->work(WorkKind::target),
+                                 .draft = rank.backend->work(WorkKind::draft),
+                                 .sample = rank.backend->work(WorkKind::decide),
                                  .comm_bytes = int64_t(stats.bytes),
                                  .comm_wait_s = stats.collective_wait_s + stats.receive_wait_s};
   });

@@ -30,6 +30,7 @@ struct Traffic {
             .flops = flops - before.flops,
             .attention_flops = attention_flops - before.attention_flops};
   }
+  uint64_t bytes() const { return weight_bytes + kv_bytes + logit_bytes; }
 };
 
 enum class WorkKind : uint8_t {
@@ -43,6 +44,15 @@ inline constexpr size_t kNumWorkKinds = 3;
 struct Work {
   Traffic traffic;
   double seconds = 0;  // in which the device was at work on them
+
+  Work& operator+=(const Work& more) {
+    traffic += more.traffic;
+    seconds += more.seconds;
+    return *this;
+  }
+  Work operator-(const Work& before) const {
+    return {.traffic = traffic - before.traffic, .seconds = seconds - before.seconds};
+  }
 };
 
 /// Keeps the books of one backend; the backend brings traffic and time. Pieces do not nest; begin() drops a piece that

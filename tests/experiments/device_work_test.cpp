@@ -45,15 +45,16 @@ TEST(Roofline, WhatIsNotMeasuredHasNoValue) {
 /// tp 1, pp 2: stage 0 sends, stage 1 decides.
 std::vector<RankWork> two_stages() {
   RankWork first, last;
-  first.verify = {.seconds = 6.0, .weight_bytes = int64_t(90e9), .kv_bytes = int64_t(1e9), .flops = int64_t(9e12)};
+  first.verify = {.traffic = {.weight_bytes = uint64_t(90e9), .kv_bytes = uint64_t(1e9), .flops = uint64_t(9e12)},
+                  .seconds = 6.0};
   first.comm_bytes = 4000;
-  last.verify = {.seconds = 4.0,
-                 .weight_bytes = int64_t(60e9),
-                 .kv_bytes = int64_t(4e9),
-                 .flops = int64_t(6e12),
-                 .attention_flops = int64_t(1e12)};
-  last.draft = {.seconds = 1.0, .weight_bytes = int64_t(10e9), .flops = int64_t(1e12)};
-  last.sample = {.seconds = 0.5, .logit_bytes = int64_t(4e9)};
+  last.verify = {.traffic = {.weight_bytes = uint64_t(60e9),
+                             .kv_bytes = uint64_t(4e9),
+                             .flops = uint64_t(6e12),
+                             .attention_flops = uint64_t(1e12)},
+                 .seconds = 4.0};
+  last.draft = {.traffic = {.weight_bytes = uint64_t(10e9), .flops = uint64_t(1e12)}, .seconds = 1.0};
+  last.sample = {.traffic = {.logit_bytes = uint64_t(4e9)}, .seconds = 0.5};
   last.comm_bytes = 100;
   last.comm_wait_s = 3.0;
   return {first, last};

@@ -101,9 +101,10 @@ inline CellResult synthetic_cell(int index, const CellAxes& axes, const Syntheti
     rep.counters.kv_blocks_peak = 19;
     rep.ranks.resize(static_cast<size_t>(axes.tp * axes.pp));
     for (RankWork& rank : rep.ranks) {
-      rank.verify = {.seconds = verify_ms * n / 1000,
-                     .weight_bytes = static_cast<int64_t>(14e6 * n) / (axes.tp * axes.pp),
-                     .flops = static_cast<int64_t>(13e6 * n * (k + 1))};
+      rank.verify = {
+          .traffic = {.weight_bytes = static_cast<uint64_t>(14e6 * n) / static_cast<uint64_t>(axes.tp * axes.pp),
+                      .flops = static_cast<uint64_t>(13e6 * n * (k + 1))},
+          .seconds = verify_ms * n / 1000};
       rank.comm_bytes = axes.tp > 1 ? static_cast<int64_t>(2e4 * n) : 0;
     }
     cell.repetitions.push_back(std::move(rep));
