@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# What needs GPUs: op, strict and golden tests, ranks on two devices or more, sanitizers over the ops, and one experiment
-# over all placements that the machine has room for. Prints a table last; exit code 1 when anything failed. Run it in the
-# root of the tree.
+# What needs GPUs: op, strict and golden tests, ranks on two devices or more, sanitizers over the ops, one experiment over
+# all placements that the machine has room for, and the times of a step at the 8B and 1B shapes. Prints a table last; exit
+# code 1 when anything failed. Run it in the root of the tree.
 #
-#   tests/gpu.sh [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
+#   tests/gpu.sh [--quick] [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
+#   --quick: no sanitizers, which take three of four minutes
 set -uo pipefail
+quick=0
+[[ ${1:-} == --quick ]] && quick=1 && shift
 bin=$(realpath "${1:-build/cuda}")
 logs=${2:-build/gpu-logs}
 mkdir -p "$logs"
@@ -18,7 +21,11 @@ step() {
   "$@" >"$logs/$name.log" 2>&1 || { status=FAILED && failed=1; }
   table+=("$(printf '%-28s %-7s %4d s   %s' "$name" "$status" $((SECONDS - start)) "$(summary "$logs/$name.log")")")
 }
-summary() { grep -aE '^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference' "$1" | sed 's/\[=*\] //' | tail -2 | tr '\n' ' '; }
+summary() {
+  local facts='^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference'
+  facts+='|^ *(1|6|17) rows|Without speculation, against'
+  grep -aE "$facts" "$1" | sed -E 's/\[=*\] //; s/ +/ /g' | tail -3 | tr '\n' ' '
+}
 
 step ops "$bin/test_kernels" --gtest_filter='*cuda*'
 step doctor "$bin/runexp" doctor --results "$logs/results"
@@ -27,7 +34,7 @@ step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
 step fast "$bin/test_cli" --gtest_filter='Fast.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
 step nccl "$bin/test_engine_comm" --gtest_filter='NcclComm.*'
-if command -v compute-sanitizer >/dev/null; then
+if [[ $quick == 0 ]] && command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck synccheck; do  # without the test of thousands of small verdicts
     step "ops_$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$bin/test_kernels" \
       --gtest_filter='*cuda*:-*Draws.Accept*'
@@ -42,6 +49,12 @@ baseline=results/baselines/h200-x$(grep -c . <<<"$gpus").json
 if [[ $gpus == *H200* && -e $baseline ]]; then
   step regression "$bin/runexp" regress "${experiment[@]}" --set measure.repetitions=1 --baseline "$baseline"
 fi
+# times: a step of one row and more, and plain decoding in every placement, with built-in text at big models' cost
+for shape in llama-3-8b llama-3.2-1b; do
+  step "steps_$shape" env PACELINE_BENCH_ONLY=steps PACELINE_BENCH_BACKEND=cuda PACELINE_BENCH_INFLATE=$shape \
+    "$bin/engine_bench" configs/models/target-7m 9
+done
+step placements_8b "$bin/runexp" "${experiment[@]}" --set engine.target.inflate=llama-3-8b --only 'proposer=="none"'
 
 printf '%s\n' "${table[@]}"
 exit $failed
