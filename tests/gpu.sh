@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What needs GPUs: op, strict and golden tests, ranks on two devices or more, sanitizers over the ops, one experiment over
-# all placements that the machine has room for, and the times of a step at the 8B and 1B shapes. Prints a table last; exit
-# code 1 when anything failed. Run it in the root of the tree.
+# all placements that the machine has room for, times of a step at the 8B and 1B shapes, and a long comparison of tokens.
+# Prints a table last; exit code 1 when anything failed. Run it in the root of the tree.
 #
 #   tests/gpu.sh [--quick] [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
 #   --quick: no sanitizers, which take three of four minutes
@@ -54,7 +54,11 @@ for shape in llama-3-8b llama-3.2-1b; do
   step "steps_$shape" env PACELINE_BENCH_ONLY=steps PACELINE_BENCH_BACKEND=cuda PACELINE_BENCH_INFLATE=$shape \
     "$bin/engine_bench" configs/models/target-7m 9
 done
-step placements_8b "$bin/runexp" "${experiment[@]}" --set engine.target.inflate=llama-3-8b --only 'proposer=="none"'
+big=("${experiment[@]}" --set engine.target.inflate=llama-3-8b)
+step placements_8b "$bin/runexp" "${big[@]}" --only 'proposer=="none"'
+# 105,264 tokens of speculation against plain decoding, 16 sequences at a time
+step strict_100k "$bin/runexp" "${big[@]}" --set workload.requests=129 --set sampling.max_tokens=136 \
+  --set sampling.ignore_eos=true --axis concurrency=16 --only 'tp==1 && pp==1 && (proposer=="none" || k==5)'
 
 printf '%s\n' "${table[@]}"
 exit $failed
