@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32, 16 / kWarpsOf<Rows>)
   const int warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0), lane = threadIdx.x % 32;
   const int chunk = warp & (shares.chunks - 1), of_block = warp >> shares.chunk_bits;
   const int team = int(blockIdx.x) * (kWarps >> shares.chunk_bits) + of_block;
-  Walk walk(shares, team);
+  Walk walk(shares.units, team);
   const Strip<kTiles> strip(shares, chunk);
   Weights weights(ring + warp * product.ring_stages * kStageWords, barriers + warp * kMostStages, product.ring_stages,
                   strip, walk, product.is_paced);
@@ -138,12 +138,12 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32, 16 / kWarpsOf<Rows>)
     asm volatile("bar.sync %0, %1;" ::"r"(of_block), "r"(team_threads) : "memory");
   };
   constexpr int kSlots = (kSums + kWarps * 32 - 1) / (kWarps * 32);  // of a thread, where chunks are most
-  SumPassage<kTiles, kRowTiles> passage(product.handed, (team - shares.over) * shares.chunks + chunk);
+  SumPassage<kTiles, kRowTiles> passage(product.handed, (team - shares.units.over) * shares.chunks + chunk);
   bool has_asked = false;
   int side = 0;
   while (walk.left > 0) {
     const int unit = walk.unit;
-    const bool ends_here = walk.stop == shares.unit_stages;
+    const bool ends_here = walk.stop == shares.units.unit_stages;
     float sum[kTiles][kRowTiles][4] = {};
     if (kHands && walk.stage > 0) {
       if (!has_asked) passage.ask();
@@ -272,12 +272,8 @@ void run(Product product, const Epilogue& epilogue, int groups, const cudaDevice
   const int most_blocks = (groups > 1 ? 8 : 16) / kWarps * device.multiProcessorCount;
   const int block_teams = kWarps / shares.chunks, units = ceil_div(shares.tiles, kTiles);
   const int blocks = std::min(most_blocks, ceil_div(units, block_teams));
-  shares.unit_stages = ceil_div(shares.steps, steps_of_stage(kTiles));
-  shares.teams = blocks * block_teams;
-  shares.turns = units / shares.teams;
-  shares.over = units % shares.teams;
-  shares.cuts = kHandsSums<kRowTiles> && groups == 1 && shares.turns > 0 && shares.unit_stages > 1 &&
-                2 * shares.over <= shares.teams;
+  shares.units = UnitShares::of(units, ceil_div(shares.steps, steps_of_stage(kTiles)), blocks * block_teams,
+                                kHandsSums<kRowTiles> && groups == 1);
   product.is_paced = blocks * groups * kWarps > device.multiProcessorCount * 8;
   const size_t bytes = plan_ring<kRowTiles>(product, rows, device);
   launch(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes,
@@ -290,11 +286,7 @@ Product product_of(const CudaWeight& w, const HandedSums& handed) {
                       .chunks = w.k_chunks,
                       .chunk_bits = std::countr_zero(unsigned(w.k_chunks)),
                       .steps = w.order().steps,
-                      .unit_stages = 0,
-                      .teams = 0,
-                      .turns = 0,
-                      .over = 0,
-                      .cuts = false},
+                      .units = {}},
           .x = nullptr,
           .ring_stages = 0,
           .is_paced = false,

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/unit_shares.h"
 
 namespace paceline::cuda {
 
@@ -12,59 +13,13 @@ constexpr int kMostStages = 3;       // of a ring
 /// Of a stage, with `tiles` side by side.
 constexpr int steps_of_stage(int tiles) { return kStageWords / 32 / tiles; }
 
-/// The weights of a product, and who takes what. A team of `chunks` warps takes a unit of tiles, a chunk each.
+/// The weights of a product, and who takes what. A team is `chunks` warps, a chunk each.
 struct WeightShares {
   const uint4* w;
   int tiles;
   int chunks, chunk_bits;  // a power of two
   int steps;               // of a chunk
-  int unit_stages;         // of a chunk of a unit: one tile, or two side by side
-  int teams;
-  int turns, over;  // units / teams, and what is left of them
-  bool cuts;        // which is cut in two
-};
-
-/// A team's stages in the order in which it takes them. Teams take units in turn. Of those that are left over when
-/// there are not enough for another turn each may be cut in two: the team that has the first half takes it before all
-/// else, the one that has the second half after all else, so that nobody waits for sums.
-struct Walk {
-  int unit_stages;
-  int stride;                 // teams
-  int whole, num_whole;       // units to come that are the team's alone
-  int last_unit, last_stage;  // where the piece begins that comes last
-  int left;                   // stages
-  int unit, stage;            // now
-  int stop;                   // of the unit's stages: where this piece of it ends
-
-  __device__ Walk(const WeightShares& shares, int team)
-      : unit_stages(shares.unit_stages), stride(shares.teams), whole(team), num_whole(shares.turns) {
-    const int over = shares.over, first_over = num_whole * stride, half = unit_stages / 2;
-    const bool begins = shares.cuts && team < over, ends = shares.cuts && team >= over && team < 2 * over;
-    if (!shares.cuts && team < over) ++num_whole;
-    last_unit = first_over + team - over, last_stage = half;
-    left = num_whole * unit_stages + (begins ? half : ends ? unit_stages - half : 0);
-    if (begins)
-      unit = first_over + team, stage = 0, stop = half;
-    else
-      next_piece();
-  }
-  __device__ void next_piece() {
-    stop = unit_stages;
-    if (num_whole > 0) {
-      unit = whole, stage = 0;
-      whole += stride;
-      --num_whole;
-    } else {
-      unit = last_unit, stage = last_stage;
-    }
-  }
-  /// Whether a piece begins.
-  __device__ bool advance() {
-    --left;
-    if (++stage < stop) return false;
-    next_piece();
-    return true;
-  }
+  UnitShares units;
 };
 
 /// Where a warp's words lie.
@@ -79,7 +34,7 @@ struct Strip {
       : chunk(shares.w + int64_t{chunk_index} * shares.steps * 32),
         tile_words(int64_t{shares.chunks} * shares.steps * 32),
         tiles(shares.tiles),
-        last_steps(shares.steps - (shares.unit_stages - 1) * steps_of_stage(kTiles)) {}
+        last_steps(shares.steps - (shares.units.unit_stages - 1) * steps_of_stage(kTiles)) {}
   __device__ const uint4* at(const Walk& walk) const {
     return chunk + int64_t{walk.unit} * kTiles * tile_words + walk.stage * (steps_of_stage(kTiles) * 32);
   }
