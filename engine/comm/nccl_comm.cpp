@@ -14,6 +14,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/push_sum.h"
 #include "kernels/cuda/staging.h"
+#include "kernels/cuda/stream_wait.h"
 #include "kernels/cuda/sum_parts.h"
 
 namespace paceline {
@@ -285,7 +286,7 @@ class NcclComm final : public Communicator {
   }
   float* room(size_t floats) {
     if (parts_.bytes() < floats * sizeof(float)) {
-      cuda::check(cudaStreamSynchronize(stream_.stream), "cudaStreamSynchronize");
+      cuda::wait_for_work(stream_.stream, stream_.device, peers_);
       parts_ = DeviceMemory();
       parts_ = DeviceMemory(floats * sizeof(float), stream_.stream);
     }

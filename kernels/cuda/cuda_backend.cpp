@@ -1,7 +1,6 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
-#include <chrono>
 #include <unordered_map>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/stream_wait.h"
 #include "kernels/cuda/work_timer.h"
 
 namespace paceline {
@@ -44,7 +44,7 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, const BackendOptions& options)
       : device_((check(cudaSetDevice(device), "cudaSetDevice"), device)),
-        staging_(stream_.stream),
+        staging_(stream_.stream, [this] { sync(); }),
         peers_(options.peers) {
     check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
     if (properties_.major < 8)
@@ -84,7 +84,7 @@ class CudaBackend final : public Backend {
   }
   void upload(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
-  void sync() override;
+  void sync() override { cuda::wait_for_work(stream(), device_, peers_); }
 
   Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
 
@@ -175,9 +175,6 @@ class CudaBackend final : public Backend {
     }
     return memory.as<void>();
   }
-  /// Until done(), or until the stream has ended. Watches the peers.
-  template <class Done>
-  void wait_until(Done&& done);
   void run_norm(const NormArgs& args, const cuda::Operand& operand);
   /// norm: null, or what makes args.x in the same kernel (norms_rows).
   void run_gemm(const GemmArgs& args, const NormArgs* norm);
@@ -208,7 +205,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<cuda::Blas> blas_;  // fast numerics
   DeviceMemory operand_[2], scratch_, draw_scratch_;
   cuda::SumHandover handover_;
-  // read by wait_until() only, so that nobody writes it any more when it is replaced
+  // read by draw() only, which waits, so that nobody writes it any more when it is replaced
   cuda::HostMemory draw_result_{kFewestDraws * sizeof(cuda::DrawResult)};
   uint32_t draw_calls_ = 0;
   uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
@@ -275,30 +272,6 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   }
   sync();
   return weight;
-}
-
-void CudaBackend::sync() {
-  if (!peers_.failed) return check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
-  wait_until([] { return false; });
-}
-
-template <class Done>
-void CudaBackend::wait_until(Done&& done) {
-  constexpr int kLooksBetween = 256;  // at the stream and the peers
-  cudaStream_t const queue = stream();
-  const auto start = std::chrono::steady_clock::now();
-  for (int looks = 0; !done(); ++looks) {
-    if (looks % kLooksBetween != 0) continue;
-    const cudaError_t status = cudaStreamQuery(queue);
-    if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
-    if (!peers_.failed) continue;
-    if (peers_.failed->load(std::memory_order_acquire))
-      fail(ExitCode::comm, "device cuda:{}: given up, as another rank failed", device_);
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > peers_.timeout_s)
-      fail(ExitCode::comm, "device cuda:{}: its work did not end within {} s; a rank is dead or hangs", device_,
-           peers_.timeout_s);
-  }
 }
 
 cuda::Operand CudaBackend::make_operand(const PackedWeight& w, int rows) {
@@ -540,7 +513,9 @@ std::vector<cuda::DrawResult> CudaBackend::draw(const MatView& logits, int32_t v
     cuda::draw(logits, vocab_size, some, probs, scratch, draw_calls_, result + begin, stream());
   }
   for (size_t row = 0; row < rows.size(); ++row)
-    wait_until([&] { return std::atomic_ref(result[row].call).load(std::memory_order_acquire) == draw_calls_; });
+    cuda::wait_for_work(stream(), device_, peers_, [&] {
+      return std::atomic_ref(result[row].call).load(std::memory_order_acquire) == draw_calls_;
+    });
   std::copy_n(result, rows.size(), drawn.begin());
   return drawn;
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/error.h"
 
 namespace paceline::cuda {
 
-StagingRing::StagingRing(cudaStream_t stream) : stream_(stream), device_(kBytes, stream) {
+StagingRing::StagingRing(cudaStream_t stream, std::function<void()> wait)
+    : stream_(stream), wait_(std::move(wait)), device_(kBytes, stream) {
   check(cudaMallocHost(&pinned_, kBytes), "cudaMallocHost");
 }
 StagingRing::~StagingRing() { cudaFreeHost(pinned_); }
@@ -17,7 +19,7 @@ void StagingRing::reserve(size_t bytes, size_t pieces) {
   PACELINE_CHECK(bytes <= kBytes, "{} bytes to stage, room for {}", bytes, kBytes);
   if (used_ + bytes <= kBytes) return;
   flush();
-  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  wait_();
   used_ = flushed_ = 0;
   recent_ = {};
 }

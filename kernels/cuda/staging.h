@@ -4,18 +4,21 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "kernels/cuda/device.h"
 
 namespace paceline::cuda {
 
 /// Host data on its way to kernels. An address stays valid for the kernels launched before the ring comes round; it
-/// waits for the stream when it does. The same bytes again, as one layer after another brings them, are not sent again.
+/// waits for the stream's work when it does. The same bytes again, as one layer after another brings them, are not sent
+/// again.
 class StagingRing {
  public:
   static constexpr size_t kBytes = size_t{8} << 20;
 
-  explicit StagingRing(cudaStream_t stream);
+  /// wait: until all work of the stream has ended, or throws; flush() in it does nothing.
+  StagingRing(cudaStream_t stream, std::function<void()> wait);
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
   /// Copies the bytes at once; they are on the device after the next flush().
@@ -34,6 +37,7 @@ class StagingRing {
   static constexpr size_t kRemembered = 8;
 
   cudaStream_t stream_;
+  std::function<void()> wait_;
   char* pinned_ = nullptr;
   DeviceMemory device_;
   size_t used_ = 0, flushed_ = 0;
