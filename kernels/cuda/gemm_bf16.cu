@@ -257,7 +257,7 @@ size_t plan_ring(Product& product, const OperandRows&, const cudaDeviceProp& dev
 }
 template <int>
 size_t plan_ring(Product& product, const NormedRows& rows, const cudaDeviceProp&) {
-  static_assert(kMostNormedCols == kWarpsOf<NormedRows> * 32 * 4 * RowNorm<512>::kFours);
+  static_assert(kMostNormedCols == kWarpsOf<NormedRows> * 32 * 4 * RowNorm<kWarpsOf<NormedRows> * 32>::kFours);
   const size_t row_bytes = size_t(rows.rows) * size_t(rows.row_bytes());
   product.ring_stages = kMostStages;
   return size_t(kWarpsOf<NormedRows>) * kMostStages * kStageBytes + row_bytes;
@@ -296,7 +296,7 @@ Product product_of(const CudaWeight& w, const HandedSums& handed) {
 }
 
 /// What a block that norms takes of shared memory, at most.
-constexpr size_t kMostNormedBytes = kMostNormedRows * (kMostNormedCols + kStep) * sizeof(__nv_bfloat16);
+constexpr size_t kMostNormedBytes = size_t(kMostNormedRows) * size_t(NormedRows::row_bytes(kMostNormedCols));
 constexpr size_t kNormingBytes = kWarpsOf<NormedRows> * kMostStages * kStageBytes + kMostNormedBytes;
 constexpr size_t kBesideNorming = size_t{18} << 10;  // barriers, sums
 
@@ -337,10 +337,10 @@ bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp
     return a.f32_row(0) >= b.f32_row(0) && a.f32_row(0) < b.f32_row(b.rows);
   };
   if (x.rows == 0 || begins_within(x, y) || begins_within(y, x)) return false;  // blocks read x while others write y
-  const auto is_aligned = [](const float* data) { return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0; };
   return has_room_to_norm(device) && !norm.delta.data && w.dtype == DType::bf16 && x.rows <= kMostNormedRows &&
-         x.cols <= kMostNormedCols && w.order().chunks * w.order().steps * kStep == x.cols && x.stride % 4 == 0 &&
-         is_aligned(x.f32_row(0)) && is_aligned(norm.weight) && is_aligned(norm.bias);
+         x.cols <= kMostNormedCols && w.order().chunks * w.order().steps * kStep == x.cols &&
+         lies_in_fours(x.f32_row(0), x.stride) && lies_in_fours(norm.weight, x.cols) &&
+         lies_in_fours(norm.bias, x.cols);
 }
 
 void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,

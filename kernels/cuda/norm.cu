@@ -175,9 +175,6 @@ void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
 static_assert(kMaxSummedCols == 8192);
 
 NormWork norm_work(const NormArgs& args, const Operand& operand, bool is_handed_over) {
-  const auto fits = [&](const float* data, int64_t stride) {
-    return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0 && stride % 4 == 0;
-  };
   const int cols = args.residual.cols;
   return {.layer = args.kind == NormKind::layer,
           .residual = args.residual.f32_row(0),
@@ -193,9 +190,10 @@ NormWork norm_work(const NormArgs& args, const Operand& operand, bool is_handed_
           .operand = operand,
           .is_handed_over = is_handed_over,
           .cols = cols,
-          .in_fours = fits(args.residual.f32_row(0), args.residual.stride) &&
-                      fits(args.out.f32_row(0), args.out.stride) && fits(args.delta.f32_row(0), args.delta.stride) &&
-                      fits(args.delta_bias, cols) && fits(args.weight, cols) && fits(args.bias, cols)};
+          .in_fours = lies_in_fours(args.residual.f32_row(0), args.residual.stride) &&
+                      lies_in_fours(args.out.f32_row(0), args.out.stride) &&
+                      lies_in_fours(args.delta.f32_row(0), args.delta.stride) && lies_in_fours(args.delta_bias, cols) &&
+                      lies_in_fours(args.weight, cols) && lies_in_fours(args.bias, cols)};
 }
 
 }  // namespace

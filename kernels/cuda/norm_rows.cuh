@@ -21,7 +21,8 @@ struct NormedRows {
 
   static constexpr int kStepBytes = kStep * sizeof(__nv_bfloat16);
   /// From a row to the next: rows that are read together lie in different banks.
-  PACELINE_MATH int row_bytes() const { return cols / kStep * kStepBytes + kStepBytes; }
+  PACELINE_MATH static constexpr int row_bytes(int cols) { return cols / kStep * kStepBytes + kStepBytes; }
+  PACELINE_MATH int row_bytes() const { return row_bytes(cols); }
 };
 
 /// By a block of kThreads threads, or the first of them.

@@ -118,13 +118,10 @@ __global__ void rope_store_kernel(Rotation rotation, Storing storing) {
 
 /// Whether four neighbours are together in everything that a row has.
 bool in_fours(const Rotation& rotation, const Storing& storing) {
-  const auto fits = [](const void* data, int64_t stride) {
-    return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0 && stride % 4 == 0;
-  };
   const bool rotates = rotation.half % 4 == 0 && rotation.head_dim % 4 == 0 && !rotation.interleaved;
   const bool stores = storing.k_dim % 4 == 0 && storing.v_dim % 4 == 0;  // rotated: twice half
-  return rotates && stores && fits(rotation.x, rotation.stride) && fits(storing.k, storing.k_stride) &&
-         fits(storing.v, storing.v_stride);
+  return rotates && stores && lies_in_fours(rotation.x, rotation.stride) &&
+         lies_in_fours(storing.k, storing.k_stride) && lies_in_fours(storing.v, storing.v_stride);
 }
 
 template <class T>

@@ -10,6 +10,10 @@ namespace paceline::cuda {
 inline constexpr int kMaxNormCols = 32768;
 /// Threads that a row's columns are spread over, four each and four again: what the bits of its sums depend on.
 PACELINE_MATH constexpr int norm_threads(int cols) { return cols <= 2048 ? 256 : cols <= 4096 ? 512 : 1024; }
+/// Whether rows of float32 can be read four values at a time; null can.
+inline bool lies_in_fours(const float* rows, int64_t stride) {
+  return reinterpret_cast<uintptr_t>(rows) % sizeof(float4) == 0 && stride % 4 == 0;
+}
 /// operand: null, or what is written in place of args.out. is_handed_over: the product that made args.delta has sent it
 /// to the peers of args.sum.
 void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, cudaStream_t stream);
