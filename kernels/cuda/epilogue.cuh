@@ -1,6 +1,7 @@
 #pragma once
 // What happens to a finished sum: bias, and for pairs of tiles the gated activation.
 
+#include "kernels/cuda/marked_words.cuh"
 #include "kernels/cuda/operand.h"
 #include "kernels/cuda/push_sum.h"
 #include "kernels/math/activation.h"
@@ -61,10 +62,7 @@ struct Epilogue {
     }
     y[row * stride + at] = add ? standing + sum : sum;
 #pragma unroll 1
-    for (int peer = 0; peer < push.count; ++peer)
-      asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(push.to[peer] + (row * stride + at)),
-                   "r"(__float_as_uint(sum)), "r"(push.message)
-                   : "memory");
+    for (int peer = 0; peer < push.count; ++peer) put_marked(push.to[peer] + (row * stride + at), sum, push.message);
   }
 };
 

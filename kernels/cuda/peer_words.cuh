@@ -1,13 +1,12 @@
 #pragma once
-// How kernels of several devices hand each other small rows of floats: every pair of values travels in 16 bytes with
-// the number of its message beside each, so the receiver sees by the values themselves whether they have come: no
-// fence, no second trip for a mark. (Each half of 8 bytes is written and read whole.)
+// How kernels of several devices hand each other small rows of floats, marked with the number of their message.
 //
 // A room holds two messages, as a rank may be one ahead of another: who has begun message m + 1 has ended m, since its
 // kernels follow each other, so whoever has words of m + 1 from all peers may overwrite what it sent in m.
 
 #include <type_traits>
 
+#include "kernels/cuda/marked_words.cuh"
 #include "kernels/cuda/push_sum.h"
 #include "kernels/math/tree_sum.h"
 
@@ -40,10 +39,7 @@ __device__ __forceinline__ void push_pair(const PushGroup& group, uint32_t messa
 #pragma unroll
   for (int peer = 0; peer < kRanks; ++peer) {
     if (peer >= group.size || peer == group.rank) continue;
-    asm volatile(
-        "st.volatile.global.v4.u32 [%0], {%1, %3, %2, %3};" ::"l"(pairs_of(group, peer, message, group.rank) + pair),
-        "r"(__float_as_uint(x.x)), "r"(__float_as_uint(x.y)), "r"(message)
-        : "memory");
+    put_marked(pairs_of(group, peer, message, group.rank) + pair, x.x, x.y, message);
   }
 }
 /// x: this rank's values of some pairs, then their sums over all ranks; void once the group is given up. pair: < 0:
@@ -55,7 +51,7 @@ __device__ __forceinline__ void sum_pairs(const PushGroup& group, uint32_t messa
   float first[kPairs][kRanks], second[kPairs][kRanks];
 #pragma unroll
   for (int begin = 0; begin < kRanks; begin += kTogether) {
-    uint4 words[kTogether][kPairs] = {};
+    MarkedPair words[kTogether][kPairs];
     const auto each = [&](auto&& body) {
 #pragma unroll
       for (int i = 0; i < kTogether; ++i)
@@ -66,14 +62,11 @@ __device__ __forceinline__ void sum_pairs(const PushGroup& group, uint32_t messa
     bool all_here = true;
     int looks = 0;
     do {
-      each([&](int i, int p, uint4& word) {
-        asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-                     : "l"(pairs_of(group, group.rank, message, begin + i) + pair[p])
-                     : "memory");
+      each([&](int i, int p, MarkedPair& word) {
+        word = MarkedPair::at(pairs_of(group, group.rank, message, begin + i) + pair[p]);
       });
       all_here = true;
-      each([&](int, int, const uint4& word) { all_here = all_here && word.y == message && word.w == message; });
+      each([&](int, int, const MarkedPair& word) { all_here = all_here && word.has(message); });
       if (++looks % kLooksBetween == 0 && is_given_up(group.given_up)) break;
     } while (!all_here);
 #pragma unroll
@@ -81,8 +74,8 @@ __device__ __forceinline__ void sum_pairs(const PushGroup& group, uint32_t messa
 #pragma unroll
       for (int p = 0; p < kPairs; ++p) {
         const bool mine = begin + i == group.rank;
-        first[p][begin + i] = mine ? x[p].x : __uint_as_float(words[i][p].x);
-        second[p][begin + i] = mine ? x[p].y : __uint_as_float(words[i][p].z);
+        first[p][begin + i] = mine ? x[p].x : words[i][p].first();
+        second[p][begin + i] = mine ? x[p].y : words[i][p].second();
       }
   }
 #pragma unroll
