@@ -37,31 +37,41 @@ class DeviceMemory {
 };
 
 /// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait
-/// (device_code.cuh). Every kernel of the backend is launched so. cluster: blocks that share their memory (compute
-/// capability 9.0); the grid is a multiple of it.
+/// (device_code.cuh). Every kernel of the backend is launched so.
+struct LaunchOptions {
+  dim3 cluster{1};            // blocks that share their memory (compute capability 9.0); the grid is a multiple of it
+  bool beside_large = false;  // blocks of much shared memory fit beside: else an SM may be divided for caching instead
+};
 template <class... Args>
-void launch_clusters(void (*kernel)(Args...), dim3 cluster, dim3 grid, dim3 block, size_t shared_bytes,
-                     cudaStream_t stream, Args... args) {
+void launch_with(const LaunchOptions& options, void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes,
+                 cudaStream_t stream, Args... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  cudaLaunchAttribute attribute[2]{};
-  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute[0].val.programmaticStreamSerializationAllowed = 1;
-  attribute[1].id = cudaLaunchAttributeClusterDimension;
-  attribute[1].val.clusterDim = {cluster.x, cluster.y, cluster.z};
+  cudaLaunchAttribute attribute[3]{};
+  unsigned count = 0;
+  attribute[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[count++].val.programmaticStreamSerializationAllowed = 1;
+  const dim3 cluster = options.cluster;
+  if (cluster.x * cluster.y * cluster.z > 1) {
+    attribute[count].id = cudaLaunchAttributeClusterDimension;
+    attribute[count++].val.clusterDim = {cluster.x, cluster.y, cluster.z};
+  }
+  if (options.beside_large) {
+    attribute[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attribute[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = attribute;
-  config.numAttrs = cluster.x * cluster.y * cluster.z > 1 ? 2 : 1;
+  config.numAttrs = count;
   check(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
 }
 
-/// Without clusters.
 template <class... Args>
 void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, Args... args) {
-  launch_clusters(kernel, dim3(1), grid, block, shared_bytes, stream, args...);
+  launch_with({}, kernel, grid, block, shared_bytes, stream, args...);
 }
 
 }  // namespace paceline::cuda

@@ -368,8 +368,8 @@ void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, cudaStr
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const Wide wide{.w = w.memory.as<const uint4>(), .num_tiles = w.tiles(), .x = x};
   const int cluster = x.groups() < kCluster ? 1 : kCluster;
-  launch_clusters(
-      gemm_wide_kernel, dim3(unsigned(cluster)),
+  launch_with(
+      {.cluster = dim3(unsigned(cluster))}, gemm_wide_kernel,
       dim3(unsigned((x.groups() + cluster - 1) / cluster * cluster), unsigned((wide.num_tiles + kWarps - 1) / kWarps)),
       dim3((kWarps + 1) * 32), sizeof(Shared), stream, wide, epilogue(args, y));
 }
