@@ -63,6 +63,7 @@ class Backend {
   /// (norm.out, which is gemm.x; the rotated k) may be left unwritten.
   virtual void norm_gemm(const NormArgs& norm, const GemmArgs& gemm);
   /// The rotated rows are attention's heads of q, then store's heads of k, side by side. rope.rotary_dim 0: no rope.
+  /// What a row stores is seen by rows of its own sequence only.
   virtual void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention);
 
   virtual void sample(const SampleArgs& args) = 0;

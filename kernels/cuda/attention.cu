@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention_work.cuh"
 #include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/row_ops.h"
 #include "kernels/math/elementary.h"
 
 namespace paceline::cuda {
@@ -275,8 +277,11 @@ void run_chunks(AttentionWork work, cudaStream_t stream) {
 void merge(const AttentionWork& work, cudaStream_t stream) {
   // whole words of the unrolled loops: the compiler may read more steps than it needs
   const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
-  launch(attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)), dim3(kMergeThreads),
-         chunks * sizeof(MergeStep), stream, work);
+  // of few rows other blocks' weights, that come beside this kernel's reads, would delay them
+  const LaunchOptions options{.beside_large =
+                                  work.plan.num_rows > kMostNormedRows && work.plan.num_rows <= kMaxRowTile};
+  launch_with(options, attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)),
+              dim3(kMergeThreads), chunks * sizeof(MergeStep), stream, work);
 }
 
 }  // namespace
@@ -285,8 +290,8 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
   return size_t(args.num_heads) * size_t(num_chunks) * size_t(kHeader + args.kv.v_dim) * sizeof(float);
 }
 
-void attention(const AttentionArgs& args, const AttentionPlan& plan, const Operand& operand, void* workspace,
-               cudaStream_t stream) {
+void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const Operand& operand,
+               void* workspace, cudaStream_t stream) {
   const KvView& kv = args.kv;
   const AttentionWork work{.q = args.q.f32_row(0),
                            .q_stride = args.q.stride,
@@ -308,9 +313,10 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Opera
                            .block_size = kv.block_size,
                            .window = args.window,
                            .scale = args.scale,
-                           .q_aligned = false};
+                           .q_aligned = lies_in_fours(args.q.f32_row(0), args.q.stride),
+                           .fresh = fresh};
   if (attention_line_tile(kv) == kMmaLines)
-    attention_mma(work, stream);
+    attention_is_few(plan) ? attention_few(work, stream) : attention_many(work, stream);
   else if (kv.k_dim <= 128 && kv.v_dim <= 128)
     run_chunks<4>(work, stream);
   else
@@ -323,7 +329,8 @@ void prepare_attention(const cudaDeviceProp& device) {
   check(cudaFuncSetAttribute(attention_merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a chunk: a long context
         "cudaFuncSetAttribute");
-  prepare_attention_mma();
+  prepare_attention_few();
+  prepare_attention_many();
 }
 
 int attention_line_tile(const KvView& kv) {
@@ -333,7 +340,7 @@ int attention_line_tile(const KvView& kv) {
 
 bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
   // what many lines leave for the merge is more than what few keys more at once would gain
-  const int fewest = most_lines <= kMmaLines / 2 ? device.multiProcessorCount * 3 / 4 : device.multiProcessorCount;
+  const int fewest = most_lines <= kFewLines ? device.multiProcessorCount * 3 / 4 : device.multiProcessorCount;
   return attention_line_tile(kv) == kMmaLines && num_tiles * kv.num_kv_heads >= fewest;
 }
 

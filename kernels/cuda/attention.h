@@ -18,6 +18,8 @@ inline constexpr int kWarpKeys = 8;
 /// Lines of one sequence that a block works on together, reading each key once for all of them: kMmaLines where tensor
 /// cores do. Line l of a sequence is its row l / group and query head l % group of a KV head.
 inline constexpr int kLineTile = 32, kMmaLines = 64;
+/// Of kMmaLines: as many as warps share rather than take alone.
+inline constexpr int kFewLines = 32;
 int attention_line_tile(const KvView& kv);
 struct LineTile {
   int32_t first_row = 0;  // of the sequence
@@ -42,9 +44,26 @@ struct AttentionPlan {
   int32_t first_row = 0;   // of those that the tiles cover
   int32_t num_rows = 0;
   bool whole = false;      // a block takes all chunks of its lines
+  bool alone = false;      // a block has an SM to itself
   int32_t most_lines = 0;  // of a tile
   bool keys_stay = false;  // keys before a tile's first row are complete even before wait_for_predecessor()
 };
+/// Whether warps share lines: where those are few, or blocks take one chunk each.
+inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || plan.most_lines <= kFewLines; }
+
+/// Rows whose queries attention turns itself, and whose keys it turns and stores with their values. Without factors it
+/// does not: they are turned and stored before.
+struct FreshRows {
+  const float* k = nullptr;  // [m][kv head][dim], rows `stride` apart
+  const float* v = nullptr;
+  int64_t stride = 0;
+  const float2* factors = nullptr;  // [position][k_dim / 2]
+  void* k_pages = nullptr;
+  void* v_pages = nullptr;
+};
+/// Whether attention may: all rows of all sequences at once, whole heads are turned, and warps share lines.
+bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& args,
+                      const AttentionPlan& plan);
 /// Whether so many tiles fill the device without cutting their lines into chunks. The bits are the same.
 bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
 
@@ -54,8 +73,8 @@ void prepare_attention(const cudaDeviceProp& device);
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
 /// plan.num_rows times attention_row_bytes, none for whole lines. operand: null, or what is written in place of
-/// args.out.
-void attention(const AttentionArgs& args, const AttentionPlan& plan, const Operand& operand, void* workspace,
-               cudaStream_t stream);
+/// args.out. fresh: where takes_fresh_rows.
+void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const Operand& operand,
+               void* workspace, cudaStream_t stream);
 
 }  // namespace paceline::cuda

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/row_ops.h"
 
 namespace paceline::cuda {
 
@@ -18,6 +19,34 @@ std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, i
                        .block_begin = seq.block_begin});
   }
   return tiles;
+}
+
+bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& args,
+                      const AttentionPlan& plan) {
+  const KvView& kv = args.kv;
+  const bool turns_whole = rope.layout == RopeLayout::half_split && rope.rotary_dim == kv.k_dim &&
+                           rope.head_dim == kv.k_dim && (kv.k_dim == 64 || kv.k_dim == 128);
+  if (!turns_whole || !attention_is_few(plan) || attention_line_tile(kv) != kMmaLines) return false;
+  if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k) return false;
+  for (const MatView& rows : {args.q, store.k, store.v})
+    if (!lies_in_fours(rows.f32_row(0), rows.stride)) return false;
+  int32_t num_rows = 0;
+  for (const SeqSpan& seq : args.seqs) {
+    num_rows += seq.num_rows;
+    for (int32_t i = 0; i < seq.num_rows; ++i) {
+      const size_t row = size_t(seq.first_row + i);
+      const int32_t position = rope.position[row];
+      if (args.kv_len[row] != position + 1) return false;
+      if (position < 0 && store.slot[row] < 0) {  // padding, which comes last
+        if (i + 1 < seq.num_rows && rope.position[row + 1] >= 0) return false;
+        continue;
+      }
+      if (position < 0 || position != rope.position[size_t(seq.first_row)] + i) return false;
+      const int32_t page = args.block[size_t(seq.block_begin + position / kv.block_size)];
+      if (store.slot[row] != page * kv.block_size + position % kv.block_size) return false;
+    }
+  }
+  return num_rows == args.q.rows;
 }
 
 Traffic attention_traffic(const AttentionArgs& args) {

@@ -31,7 +31,8 @@ struct AttentionWork {
   int block_size;
   int window;
   float scale;
-  bool q_aligned;  // to kSteps values
+  bool q_aligned;  // to kSteps values, or to fours
+  FreshRows fresh;
 
   __device__ void put(int row, int head, int d, float x) const {
     const int64_t col = int64_t{head} * v_dim + d;
@@ -58,8 +59,11 @@ struct alignas(8) Rescale {
   __device__ float add(float to, float x) const { return __fmaf_rn(x, part, to * left); }
 };
 
-/// Rows in lines (LineTile) and bfloat16 pages by tensor cores.
-void attention_mma(AttentionWork work, cudaStream_t stream);
-void prepare_attention_mma();
+/// Rows in lines (LineTile) and bfloat16 pages by tensor cores: any, for blocks that take one chunk, and up to
+/// kFewLines for those that take all; many, for the latter. Only the first takes fresh rows.
+void attention_few(const AttentionWork& work, cudaStream_t stream);
+void attention_many(const AttentionWork& work, cudaStream_t stream);
+void prepare_attention_few();
+void prepare_attention_many();
 
 }  // namespace paceline::cuda

@@ -436,7 +436,14 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
   storage_index(args.kv.dtype);
   const float2* const factors = rope_factors(rope_args);
   const size_t before_bytes = rope_args.position.size_bytes() + store.slot.size_bytes();
-  run_attention(args, keys_stay_, before_bytes, [&] {
+  run_attention(args, keys_stay_, before_bytes, [&](const cuda::AttentionPlan& plan) -> cuda::FreshRows {
+    if (factors && cuda::takes_fresh_rows(rope_args, store, args, plan))
+      return {.k = store.k.f32_row(0),
+              .v = store.v.f32_row(0),
+              .stride = store.k.stride,
+              .factors = factors,
+              .k_pages = store.kv.k,
+              .v_pages = store.kv.v};
     RopeArgs rope = rope_args;
     StoreKvArgs staged = store;
     rope.position = stage(rope_args.position);
@@ -445,18 +452,22 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
       cuda::rope_store(rope, factors, staged, stream());
     else
       cuda::store_kv(staged, stream());
+    return {};
   });
   keys_stay_ = false;
 }
 
 void CudaBackend::attention(const AttentionArgs& args) {
-  run_attention(args, false, 0, [] {});
+  run_attention(args, false, 0, [](const cuda::AttentionPlan&) { return cuda::FreshRows{}; });
 }
 
 template <class Before>
 void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_t before_bytes, Before&& before) {
   use();
-  if (args.q.rows == 0) return before();
+  if (args.q.rows == 0) {
+    before({});
+    return;
+  }
   constexpr int kMostDims = 256;
   if (args.kv.k_dim > kMostDims || args.kv.v_dim > kMostDims)
     fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device_,
@@ -476,9 +487,11 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   for (const cuda::LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
                cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, properties_);
+  plan.alone = int(tiles.size()) * args.kv.num_kv_heads <= properties_.multiProcessorCount;
   const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
   // slices of rows, so that what chunks leave fits what was planned
   const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kScratchBytes / row_bytes));
+  cuda::FreshRows fresh;
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
     if (plan.num_rows < args.q.rows) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows);
@@ -490,8 +503,8 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     plan.num_blocks = int32_t(args.block.size());
     plan.num_tiles = int32_t(tiles.size());
     void* memory = plan.whole ? nullptr : workspace(scratch_, size_t(plan.num_rows) * row_bytes);
-    if (plan.first_row == 0) before();
-    cuda::attention(args, plan, out, memory, stream());
+    if (plan.first_row == 0) fresh = before(plan);
+    cuda::attention(args, plan, fresh, out, memory, stream());
   }
 }
 

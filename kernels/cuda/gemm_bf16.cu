@@ -69,12 +69,17 @@ struct OperandRows {};
 /// Of a block that shares an SM with another, or of one alone.
 template <class Rows>
 constexpr int kWarpsOf = std::is_same_v<Rows, OperandRows> ? 8 : 16;
+/// Whether an SM has room for blocks of the next kernel beside a block that norms: attention's fetch old keys there.
+template <int kTiles, class Rows>
+constexpr bool kLeavesRoom = kTiles == 1 && std::is_same_v<Rows, NormedRows>;
+template <int kTiles, class Rows>
+constexpr int kThreadsBeside = kLeavesRoom<kTiles, Rows> ? 96 : 0;  // whose registers it leaves
 /// Whether a team may hand its sums to another: those of few rows.
 template <int kRowTiles>
 constexpr bool kHandsSums = kRowTiles == 1;
 
 template <int kTiles, int kRowTiles, class Rows>
-__global__ void __launch_bounds__(kWarpsOf<Rows> * 32, 16 / kWarpsOf<Rows>)
+__global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, Rows>, 16 / kWarpsOf<Rows>)
     gemm_bf16_kernel(Product product, Epilogue epilogue, Rows rows) {
   constexpr bool kNorms = std::is_same_v<Rows, NormedRows>, kHands = kHandsSums<kRowTiles>;
   constexpr int kWarps = kWarpsOf<Rows>;
@@ -250,17 +255,17 @@ int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 /// The stages of a launch's rings, and what its blocks take of dynamic shared memory; devices without bulk copies have
 /// no rings.
-template <int kRowTiles>
+template <int, int kRowTiles>
 size_t plan_ring(Product& product, const OperandRows&, const cudaDeviceProp& device) {
   product.ring_stages = kRowTiles <= 2 ? kMostStages : kMostStages - 1;
   return device.major >= 9 ? size_t(kWarpsOf<OperandRows>) * size_t(product.ring_stages) * kStageBytes : 0;
 }
-template <int>
+template <int kTiles, int>
 size_t plan_ring(Product& product, const NormedRows& rows, const cudaDeviceProp&) {
   static_assert(kMostNormedCols == kWarpsOf<NormedRows> * 32 * 4 * RowNorm<kWarpsOf<NormedRows> * 32>::kFours);
   const size_t row_bytes = size_t(rows.rows) * size_t(rows.row_bytes());
-  product.ring_stages = kMostStages;
-  return size_t(kWarpsOf<NormedRows>) * kMostStages * kStageBytes + row_bytes;
+  product.ring_stages = kLeavesRoom<kTiles, NormedRows> ? kMostStages - 1 : kMostStages;
+  return size_t(kWarpsOf<NormedRows>) * size_t(product.ring_stages) * kStageBytes + row_bytes;
 }
 
 /// `groups` of kMaxRowTile rows side by side.
@@ -275,7 +280,7 @@ void run(Product product, const Epilogue& epilogue, int groups, const cudaDevice
   shares.units = UnitShares::of(units, ceil_div(shares.steps, steps_of_stage(kTiles)), blocks * block_teams,
                                 kHandsSums<kRowTiles> && groups == 1);
   product.is_paced = blocks * groups * kWarps > device.multiProcessorCount * 8;
-  const size_t bytes = plan_ring<kRowTiles>(product, rows, device);
+  const size_t bytes = plan_ring<kTiles, kRowTiles>(product, rows, device);
   launch(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes,
          cuda, product, epilogue, rows);
 }

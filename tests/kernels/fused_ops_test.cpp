@@ -74,8 +74,11 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
     std::vector<std::pair<int, int>> cached_and_new;
     int num_unused = 0;  // last rows of the first sequence: padding
     int group = 0, head_offset = 0;
+    DType dtype = DType::f32;
+    int window = 0;
+    int infinite_row = -1;  // whose values are no numbers
   };
-  const Case cases[] = {
+  std::vector<Case> cases = {
       {8, 4, 64, 64, 16, {{100, 1}}},
       {8, 4, 64, 64, 16, {{125, 6}, {3, 1}, {31, 2}}},
       {8, 4, 64, 32, 32, {{20, 6}, {0, 4}}, 2},
@@ -83,6 +86,31 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
       {4, 2, 32, 32, 16, {{0, 70}}},    // many tiles
       {3, 2, 20, 0, 16, {{40, 2}}, 0, 2, 1},
   };
+  for (const int dim : {64, 96, 128})  // GPUs take the rows of whole heads of 64 and 128 straight from the product
+    for (const int window : {0, 40}) {
+      const auto add = [&](std::vector<std::pair<int, int>> cached_and_new, int block_size, Case c = {}) {
+        c.num_heads = c.num_heads ? c.num_heads : 8, c.num_kv_heads = 2, c.dim = c.rotary_dim = dim;
+        c.block_size = block_size, c.cached_and_new = std::move(cached_and_new);
+        c.dtype = DType::bf16, c.window = window;
+        cases.push_back(c);
+      };
+      add({{0, 1}}, 16);
+      add({{64, 1}}, 16);
+      add({{200, 1}}, 32);
+      add({{125, 6}}, 16);  // across chunks, two groups of lines
+      add({{120, 6}}, 16, {.infinite_row = 3});
+      add({{125, 6}, {3, 1}, {31, 2}}, 16);
+      add({{500, 17}}, 16);  // more lines than a tile has
+      add({{3, 70}}, 16);    // keys that other tiles bring
+      add({{63, 3}, {62, 1}, {0, 5}}, 16, {.infinite_row = 4});
+      add({{90, 4}}, 16, {.num_unused = 1});
+      add({{100, 2}}, 16, {.num_heads = 3, .group = 2, .head_offset = 1});
+      for (const int num_seqs : {60, 80}) {  // enough for blocks that take all keys, alone on their SMs or not
+        std::vector<std::pair<int, int>> seqs;
+        for (int i = 0; i < num_seqs; ++i) seqs.push_back({37 * i % 300, 1 + i % 6});
+        add(seqs, 16);
+      }
+    }
   for (const Case& c : cases) {
     const int cols = (c.num_heads + 2 * c.num_kv_heads) * c.dim, q_cols = c.num_heads * c.dim;
     const int kv_cols = c.num_kv_heads * c.dim;
@@ -92,10 +120,14 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
     std::vector<float> got[2];
     std::vector<char> pages[2];
     for (const bool fused : {false, true}) {
-      PagedKv kv(backend(), batch.num_blocks, c.block_size, c.num_kv_heads, c.dim, c.dim, DType::f32);
+      PagedKv kv(backend(), batch.num_blocks, c.block_size, c.num_kv_heads, c.dim, c.dim, c.dtype);
       GuardedRows old(backend(), num_old, kv_cols, random_values(size_t(num_old * kv_cols), 1));
       backend().store_kv({.k = old.view(), .v = old.view(), .slot = batch.old_slot, .kv = kv.view()});
-      GuardedRows qkv(backend(), m, cols, random_values(size_t(m * cols), 2)), out(backend(), m, q_cols);
+      std::vector<float> rows = random_values(size_t(m * cols), 2);
+      if (c.infinite_row >= 0)
+        std::fill_n(rows.end() - (m - c.infinite_row) * cols + q_cols + kv_cols, kv_cols, INFINITY);
+      // rows of whole fours: those that GPUs take straight from the product
+      GuardedRows qkv(backend(), m, cols, rows, c.dtype == DType::bf16 ? 4 : 3), out(backend(), m, q_cols);
       const RopeArgs rope{.x = qkv.view().col_range(0, q_cols + kv_cols),
                           .num_heads = c.num_heads + c.num_kv_heads,
                           .head_dim = c.dim,
@@ -112,6 +144,7 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
                                     .group = c.group,
                                     .head_offset = c.head_offset,
                                     .scale = 0.125f,
+                                    .window = c.window,
                                     .seqs = batch.seqs,
                                     .kv_len = batch.kv_len,
                                     .block = batch.block,
@@ -127,8 +160,10 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
       pages[fused] = kv.bytes();
       qkv.read();
     }
-    EXPECT_TRUE(same_bits(got[0], got[1])) << "heads " << c.num_heads << " rows " << m;
-    EXPECT_EQ(pages[0], pages[1]) << "heads " << c.num_heads << " rows " << m;
+    const std::string what = fmt::format("heads {} of {}, {}, rows {} after {}, window {}", c.num_heads, c.dim,
+                                         dtype_name(c.dtype), m, c.cached_and_new[0].first, c.window);
+    EXPECT_TRUE(same_bits(got[0], got[1])) << what;
+    EXPECT_EQ(pages[0], pages[1]) << what;
   }
 }
 

@@ -1,0 +1,183 @@
+// Attention by tensor cores over bfloat16 pages. A warp takes 16 lines, a block four warps and one KV head; keys come
+// in chunks of kDeviceChunk through shared memory. In a chunk: scores = scale (q · k) with q rounded to bfloat16;
+// weights e^(score - maximum) rounded to bfloat16; their sum and the output by the same instruction, keys in order. A
+// line's bits depend on its own keys only, and are the same whether a block takes one chunk or all (FlashAttention-2's
+// loop, Dao 2023, section 3.1, with its rescaling once a chunk).
+
+#include "kernels/cuda/attention_tiles.cuh"
+
+namespace paceline::cuda {
+namespace {
+
+/// Queries of a warp's lines: in a group of 32 dimensions lane l holds 8 neighbouring ones from 8 (l % 4) on, and so do
+/// the keys; which product comes in which of a group's two steps is all that changes.
+template <int kDims>
+__device__ __forceinline__ void load_queries(const AttentionWork& work, const Line (&line)[2],
+                                             uint4 (&query)[kDims / 16]) {
+#pragma unroll
+  for (int group = 0; group < kDims / 32; ++group) {
+    const int first = group * 32 + threadIdx.x % 4 * 8;
+    float x[2][8] = {};
+#pragma unroll
+    for (int l = 0; l < 2; ++l) {
+      if (first >= work.k_dim || line[l].begin >= line[l].end) continue;
+      const float* const from = work.q + line[l].row * work.q_stride + int64_t{line[l].head} * work.k_dim + first;
+      if (work.q_aligned) {
+        const float4 low = __ldcg(reinterpret_cast<const float4*>(from));
+        const float4 high = __ldcg(reinterpret_cast<const float4*>(from) + 1);
+        x[l][0] = low.x, x[l][1] = low.y, x[l][2] = low.z, x[l][3] = low.w;
+        x[l][4] = high.x, x[l][5] = high.y, x[l][6] = high.z, x[l][7] = high.w;
+      } else {
+#pragma unroll
+        for (int d = 0; d < 8; ++d) x[l][d] = from[d];
+      }
+    }
+#pragma unroll
+    for (int step = 0; step < 2; ++step)
+      query[group * 2 + step] = {
+          bfloat_pair(x[0][step * 4], x[0][step * 4 + 1]), bfloat_pair(x[1][step * 4], x[1][step * 4 + 1]),
+          bfloat_pair(x[0][step * 4 + 2], x[0][step * 4 + 3]), bfloat_pair(x[1][step * 4 + 2], x[1][step * 4 + 3])};
+  }
+}
+
+template <int kDims>
+__global__ void __launch_bounds__(kThreads) attention_many_kernel(AttentionWork work) {
+  constexpr int kHalves = kDims / 64;  // of the dimensions, whose outputs are in registers together
+  constexpr int kValueTiles = kDims / 8 / kHalves;
+
+  extern __shared__ __align__(128) char memory[];
+  Stage<kDims>* const stages = reinterpret_cast<Stage<kDims>*>(memory);
+  // the last tiles, which see the most keys, begin first
+  const LineTile tile = work.plan.tile[work.plan.num_tiles - 1 - int(blockIdx.y)];
+  const int kv_head = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const Line line[2] = {line_of(work, tile, kv_head, warp * 16 + lane / 4),
+                        line_of(work, tile, kv_head, warp * 16 + lane / 4 + 8)};
+  const KeyRange keys(work, tile);
+  int chunk = keys.first / kDeviceChunk;
+  const int end_chunk = keys.last > keys.first ? (keys.last + kDeviceChunk - 1) / kDeviceChunk : chunk;
+  const auto page_at = [&](int c) { return c < end_chunk ? page_for_lane(work, tile, c, keys.first, keys.last) : 0; };
+  const auto fetch_chunk = [&](int c, int32_t page, Stage<kDims>& to) {
+    if (c < end_chunk) fetch(work, kv_head, c, page, keys.first, keys.last, INT32_MAX, to);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  const bool is_early = work.plan.keys_stay && (chunk + 1) * kDeviceChunk < work.plan.kv_len[tile.first_row];
+  if (!is_early) wait_for_predecessor();
+  fetch_chunk(chunk, page_at(chunk), stages[0]);
+  if (is_early) wait_for_predecessor();
+  uint4 query[kDims / 16];
+  load_queries<kDims>(work, line, query);
+  launch_dependents();  // not before, as in norm.cu
+
+  float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {}, output[kHalves][kValueTiles][4] = {};
+  int32_t next_page = page_at(chunk + 1);
+  for (int turn = 0; chunk < end_chunk; ++chunk, turn ^= 1) {
+    const int32_t chunk_begin = chunk * kDeviceChunk;
+    Stage<kDims>& here = stages[turn];
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    // a value that is no number must not reach the lines that do not see its key
+    bool non_numbers = false;
+    if (keys.seen_first > chunk_begin || keys.seen_last < min(chunk_begin + kDeviceChunk, keys.last))
+      non_numbers = __syncthreads_or(clear_non_numbers(here));
+    else
+      __syncthreads();
+    fetch_chunk(chunk + 1, next_page, stages[turn ^ 1]);
+    next_page = page_at(chunk + 2);
+
+    float score[kKeyTiles][4] = {};
+#pragma unroll
+    for (int pair = 0; pair < kDims / 32; ++pair)  // of steps
+#pragma unroll
+      for (int t = 0; t < kKeyTiles; ++t) {
+        const int key = t * 8 + lane / 4;
+        const uint4 k = here.key[key][Stage<kDims>::key_unit(key, pair * 4 + lane % 4)];
+        mma(score[t], query[pair * 2], uint2{k.x, k.y});
+        mma(score[t], query[pair * 2 + 1], uint2{k.z, k.w});
+      }
+    if (keys.seen_first > chunk_begin || keys.seen_last < chunk_begin + kDeviceChunk) {
+      asm volatile("");  // a branch: most chunks are seen whole
+#pragma unroll
+      for (int t = 0; t < kKeyTiles; ++t)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          if (!line[j / 2].sees(chunk_begin + t * 8 + lane % 4 * 2 + j % 2)) score[t][j] = -INFINITY;
+    }
+    float here_largest[2];
+    LineWeights weights_of[2];
+#pragma unroll
+    for (int l = 0; l < 2; ++l) {
+      float most = -INFINITY;
+#pragma unroll
+      for (int t = 0; t < kKeyTiles; ++t) most = Larger{}(Larger{}(most, score[t][l * 2]), score[t][l * 2 + 1]);
+      most = over_line(most, Larger{});
+      here_largest[l] = most * work.scale;
+      weights_of[l] = LineWeights(work, most);
+    }
+    uint4 weight[kDeviceChunk / 16];
+#pragma unroll
+    for (int step = 0; step < kDeviceChunk / 16; ++step) {
+      const auto pair = [&](int t, int l) { return weights_of[l].pair(score[t][l * 2], score[t][l * 2 + 1]); };
+      weight[step] = {pair(step * 2, 0), pair(step * 2, 1), pair(step * 2 + 1, 0), pair(step * 2 + 1, 1)};
+    }
+    float sums[4] = {};  // columns of ones
+#pragma unroll
+    for (int step = 0; step < kDeviceChunk / 16; ++step) mma(sums, weight[step], uint2{kOnes, kOnes});
+    const float here_sum[2] = {sums[0], sums[2]};
+    Rescale rescale[2];
+    rescale_to(line, chunk_begin, here_largest, here_sum, largest, sum, rescale);
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      float part[kValueTiles][4] = {};
+#pragma unroll
+      for (int step = 0; step < kDeviceChunk / 16; ++step)
+#pragma unroll
+        for (int t = 0; t < kValueTiles; t += 2) {
+          const int key = step * 16 + lane % 16, unit = half * kValueTiles + t + lane / 16;
+          const uint4 v = load_transposed(&here.value[key][Stage<kDims>::value_unit(key, unit)]);
+          mma(part[t], weight[step], uint2{v.x, v.y});
+          mma(part[t + 1], weight[step], uint2{v.z, v.w});
+        }
+      if (non_numbers)
+        add_non_numbers(work, tile, kv_head, line, weight, chunk_begin, keys.first, keys.last, half * kValueTiles,
+                        part);
+#pragma unroll
+      for (int t = 0; t < kValueTiles; ++t)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) output[half][t][j] = rescale[j / 2].add(output[half][t][j], part[t][j]);
+    }
+    __syncthreads();  // before the stage is filled again
+  }
+#pragma unroll
+  for (int l = 0; l < 2; ++l) {
+    if (line[l].begin == line[l].end && !line[l].is_padding) continue;
+    const LineOut to(work, line[l]);
+#pragma unroll
+    for (int tile_of = 0; tile_of < kDims / 8; ++tile_of) {
+      const float* const o = &output[tile_of / kValueTiles][tile_of % kValueTiles][l * 2];
+      if (tile_of * 8 >= work.v_dim) break;
+      to.put(tile_of, line[l].is_padding ? 0.0f : o[0] / sum[l], line[l].is_padding ? 0.0f : o[1] / sum[l]);
+    }
+  }
+}
+
+template <int kDims>
+constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * 2;
+
+template <int kDims>
+void run(const AttentionWork& work, cudaStream_t stream) {
+  launch(attention_many_kernel<kDims>, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(kThreads),
+         kSharedBytes<kDims>, stream, work);
+}
+
+}  // namespace
+
+void prepare_attention_many() {
+  check(cudaFuncSetAttribute(attention_many_kernel<128>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             int(kSharedBytes<128>)),
+        "cudaFuncSetAttribute");
+}
+
+void attention_many(const AttentionWork& work, cudaStream_t stream) {
+  work.k_dim <= 64 ? run<64>(work, stream) : run<128>(work, stream);
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,261 @@
+#pragma once
+// Pieces of the kernels of attention by tensor cores (attention_few.cu, attention_many.cu).
+
+#include "kernels/cuda/attention_work.cuh"
+#include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/mma.cuh"
+
+namespace paceline::cuda {
+
+constexpr int kWarps = kMmaLines / 16;
+constexpr int kThreads = kWarps * 32;
+constexpr int kKeyTiles = kDeviceChunk / 8;
+constexpr uint32_t kOnes = 0x3f803f80u;  // two of bfloat16
+
+template <int kDims>
+struct Stage {
+  static constexpr int kUnits = kDims / 8;  // of 16 bytes
+  uint4 key[kDeviceChunk][kUnits];
+  uint4 value[kDeviceChunk][kUnits];
+
+  /// Places that spread over the banks what a warp reads at once: of keys 4 units of two keys, of values one of eight.
+  __device__ static int key_unit(int key, int unit) { return unit ^ (key & 1) << 2; }
+  __device__ static int value_unit(int key, int unit) { return unit ^ (key & 7); }
+};
+
+/// A query head of a row.
+struct Line {
+  int row = 0, head = 0;
+  int32_t begin = 0, end = 0;  // keys that it sees; none: not a line
+  bool is_padding = false;     // a row without keys
+
+  __device__ bool sees(int32_t key) const { return key >= begin && key < end; }
+  /// Of the chunk that begins there.
+  __device__ bool sees_any(int32_t chunk_begin) const {
+    return begin < chunk_begin + kDeviceChunk && end > max(chunk_begin, begin);
+  }
+};
+
+__device__ inline Line line_of(const AttentionWork& work, const LineTile& tile, int kv_head, int index) {
+  Line line;
+  if (uint32_t(index) >= uint32_t(tile.num_lines)) return line;
+  const int row_of_tile = (tile.first_line + index) / work.group;
+  line.row = tile.first_row + row_of_tile;
+  line.head = kv_head * work.group + tile.first_line + index - row_of_tile * work.group - work.head_offset;
+  if (line.head < 0 || line.head >= work.num_heads) return {};
+  const int32_t len = work.plan.kv_len[line.row];
+  line.is_padding = len <= 0;
+  line.begin = work.first_key(len);
+  line.end = max(len, line.begin);
+  return line;
+}
+
+/// Over the four lanes that hold a line.
+template <class Combine>
+__device__ __forceinline__ float over_line(float x, Combine combine) {
+  x = combine(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return combine(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+/// Keys that any row of a tile sees, and those that all see.
+struct KeyRange {
+  int32_t first = INT32_MAX, last = 0, seen_first = 0, seen_last = INT32_MAX;
+
+  __device__ KeyRange(const AttentionWork& work, const LineTile& tile) {
+    const int32_t begin_row = tile.first_row + tile.first_line / work.group;
+    const int32_t end_row = tile.first_row + (tile.first_line + tile.num_lines - 1) / work.group + 1;
+    for (int row = begin_row + int(threadIdx.x) % 32; row < end_row; row += 32) {
+      const int32_t len = work.plan.kv_len[row], begin = work.first_key(len);
+      if (len <= 0) continue;
+      first = min(first, begin), last = max(last, len);
+      seen_first = max(seen_first, begin), seen_last = min(seen_last, len);
+    }
+    first = -over_warp(-first, Most{}), last = over_warp(last, Most{});
+    seen_first = over_warp(seen_first, Most{}), seen_last = -over_warp(-seen_last, Most{});
+  }
+};
+
+/// Where a position of a sequence lies in the pages of K, and of V; page: the one that holds it.
+__device__ __forceinline__ int64_t place_in_page(const AttentionWork& work, int kv_head, int32_t page,
+                                                 int32_t position) {
+  return ((int64_t{page} * work.num_kv_heads + kv_head) * work.block_size + position % work.block_size) * work.k_dim;
+}
+__device__ __forceinline__ int32_t page_of(const AttentionWork& work, const LineTile& tile, int32_t position) {
+  return work.plan.block[tile.block_begin + position / work.block_size];
+}
+
+/// Eight neighbouring keys lie in one page, and a lane finds where for its warp: of a chunk those from here on.
+__device__ __forceinline__ int32_t eight_of_lane(int chunk) {
+  return chunk * kDeviceChunk + int(threadIdx.x) % (kDeviceChunk / 8) * 8;
+}
+/// The page of a lane's eight keys of a chunk, as far as they lie in [begin, end). A read that takes long: well before
+/// fetch().
+__device__ __forceinline__ int32_t page_for_lane(const AttentionWork& work, const LineTile& tile, int chunk,
+                                                 int32_t begin, int32_t end) {
+  const int32_t first = eight_of_lane(chunk);
+  return first < end && first + 8 > begin ? page_of(work, tile, first) : 0;
+}
+/// Keys and values at [begin, end) of a chunk on their way into a stage, zeros in the others' places; nothing comes to
+/// those of [fresh, end). page: page_for_lane. The caller commits.
+template <int kDims>
+__device__ __forceinline__ void fetch(const AttentionWork& work, int kv_head, int chunk, int32_t page, int32_t begin,
+                                      int32_t end, int32_t fresh, Stage<kDims>& to) {
+  constexpr int kUnits = Stage<kDims>::kUnits, kGroup = 8, kKeysAtOnce = kThreads / kUnits;
+  static_assert(kWarpKeys % kGroup == 0 && kGroup % (32 / kUnits) == 0 && kKeysAtOnce % kGroup == 0);
+  const int thread = int(threadIdx.x) % kThreads;
+  const int key = thread / kUnits, unit = thread % kUnits;  // of the first keys at once
+  const int32_t chunk_begin = chunk * kDeviceChunk;
+  const int64_t group_offset = place_in_page(work, kv_head, page, eight_of_lane(chunk));
+  const int in_group = key % kGroup * work.k_dim + unit * 8;
+  uint4* const keys = &to.key[key][Stage<kDims>::key_unit(key, unit)];
+  uint4* const values = &to.value[key][Stage<kDims>::value_unit(key, unit)];
+#pragma unroll
+  for (int i = 0; i < kDeviceChunk / kKeysAtOnce; ++i) {
+    const int64_t offset = __shfl_sync(0xffffffffu, group_offset, i * (kKeysAtOnce / kGroup) + key / kGroup) + in_group;
+    const int32_t position = chunk_begin + i * kKeysAtOnce + key;
+    if (position >= fresh && position < end) continue;
+    const bool wanted = position >= begin && position < end && unit * 8 < work.k_dim;
+    const auto copy = [&](uint4* place, const void* base) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(uint32_t(__cvta_generic_to_shared(place))),
+                   "l"(static_cast<const __nv_bfloat16*>(base) + (wanted ? offset : 0)), "r"(wanted ? 16 : 0)
+                   : "memory");
+    };
+    copy(keys + i * kKeysAtOnce * kUnits, work.k);
+    copy(values + i * kKeysAtOnce * kUnits, work.v);
+  }
+}
+
+/// Weights e^(score - largest) of a line's keys, from scores that are not scaled yet.
+struct LineWeights {
+  float scale = 0.0f, base = 0.0f;  // of powers of two
+
+  LineWeights() = default;
+  __device__ __forceinline__ LineWeights(const AttentionWork& work, float largest)
+      : scale(work.scale * kLog2E), base(largest == -INFINITY ? 0.0f : largest * scale) {}
+  __device__ __forceinline__ uint32_t pair(float x, float y) const {
+    return bfloat_pair(power_of_two_approximate(__fmaf_rn(x, scale, -base)),
+                       power_of_two_approximate(__fmaf_rn(y, scale, -base)));
+  }
+};
+
+/// Zeros in place of values that are no numbers, in a part of the stage for each of kThreads threads; whether there
+/// were any.
+template <int kDims>
+__device__ bool clear_non_numbers(Stage<kDims>& stage) {
+  constexpr int kUnits = Stage<kDims>::kUnits;
+  bool found = false;
+#pragma unroll 1
+  for (int i = 0; i < kDeviceChunk * kUnits / kThreads; ++i) {
+    const int at = i * kThreads + int(threadIdx.x) % kThreads, key = at / kUnits;
+    uint4& unit = stage.value[key][Stage<kDims>::value_unit(key, at % kUnits)];
+    const auto clear = [&](uint32_t& pair) {
+      if ((pair & 0x7f80u) == 0x7f80u) found = true, pair &= 0xffff0000u;
+      if ((pair & 0x7f800000u) == 0x7f800000u) found = true, pair &= 0xffffu;
+    };
+    clear(unit.x), clear(unit.y), clear(unit.z), clear(unit.w);
+  }
+  return found;
+}
+
+/// The weight of a key for line `l` of this thread, which another of the line's four lanes holds. All lanes together.
+__device__ inline float weight_at(const uint4 (&weight)[kDeviceChunk / 16], int key, int l) {
+  uint32_t pair = 0;
+#pragma unroll
+  for (int step = 0; step < kDeviceChunk / 16; ++step) {
+    const uint4 of = weight[step];
+    if (key / 16 == step) pair = key / 8 % 2 ? (l ? of.w : of.z) : (l ? of.y : of.x);
+  }
+  pair = __shfl_sync(0xffffffffu, pair, (threadIdx.x & 28) | key % 8 / 2);
+  return __uint_as_float(key % 2 ? pair & 0xffff0000u : pair << 16);
+}
+
+/// To `part`, kTiles times eight dimensions from first_tile on, what values that are no numbers give to the lines that
+/// see them.
+template <int kTiles>
+__device__ __forceinline__ void add_non_numbers(const AttentionWork& work, const LineTile& tile, int kv_head,
+                                                const Line (&line)[2], const uint4 (&weight)[kDeviceChunk / 16],
+                                                int32_t chunk_begin, int32_t first, int32_t last, int first_tile,
+                                                float (&part)[kTiles][4]) {
+#pragma unroll 1
+  for (int key = 0; key < kDeviceChunk; ++key) {
+    const int32_t position = chunk_begin + key;
+    if (position < first || position >= last) continue;
+    const auto* const value = static_cast<const __nv_bfloat16*>(work.v) +
+                              place_in_page(work, kv_head, page_of(work, tile, position), position);
+    const float weight_of[2] = {weight_at(weight, key, 0), weight_at(weight, key, 1)};
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int d = (first_tile + t) * 8 + int(threadIdx.x) % 4 * 2 + j % 2;
+        const float x = d < work.v_dim ? widen(value[d]) : 0.0f;
+        if (!isfinite(x) && line[j / 2].sees(position)) part[t][j] += weight_of[j / 2] * x;
+      }
+  }
+}
+
+/// Four matrices of 8 x 8 from shared memory, transposed; lane l gives row l % 8 of matrix l / 8.
+__device__ __forceinline__ uint4 load_transposed(const uint4* row) {
+  uint4 v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(uint32_t(__cvta_generic_to_shared(row)))
+               : "memory");
+  return v;
+}
+
+/// Rescale::of for a thread's two lines, by the four lanes that hold them: each makes one of the four factors.
+__device__ __forceinline__ void rescale_by_four(const float (&left)[2], const float (&part)[2],
+                                                const float (&largest)[2], Rescale (&rescale)[2]) {
+  const int lane = threadIdx.x % 32, first = lane & ~3;
+  const bool second_line = lane & 2;
+  const float most = second_line ? largest[1] : largest[0];
+  const float of_left = second_line ? left[1] : left[0], of_part = second_line ? part[1] : part[0];
+  const float mine = math::exp_of((lane & 1 ? of_part : of_left) - (most == -INFINITY ? 0.0f : most));
+#pragma unroll
+  for (int l = 0; l < 2; ++l)
+    rescale[l] = {__shfl_sync(0xffffffffu, mine, first + l * 2), __shfl_sync(0xffffffffu, mine, first + l * 2 + 1)};
+}
+
+/// A chunk's largest scores and sums of weights, added to those of a thread's two lines; how outputs are.
+__device__ __forceinline__ void rescale_to(const Line (&line)[2], int32_t chunk_begin, const float (&here_largest)[2],
+                                           const float (&here_sum)[2], float (&largest)[2], float (&sum)[2],
+                                           Rescale (&rescale)[2]) {
+  const float most[2] = {Larger{}(here_largest[0], largest[0]), Larger{}(here_largest[1], largest[1])};
+  rescale_by_four(largest, here_largest, most, rescale);
+#pragma unroll
+  for (int l = 0; l < 2; ++l) {
+    if (!line[l].sees_any(chunk_begin))
+      rescale[l] = {1.0f, -0.0f};  // its parts are zeros, and minus zero leaves every bit
+    largest[l] = most[l];
+    sum[l] = rescale[l].add(sum[l], here_sum[l]);
+  }
+}
+
+/// Where a line's outputs go, from eight dimensions to the next; a thread holds two neighbours of each eight.
+struct LineOut {
+  __nv_bfloat16* operand = nullptr;
+  int64_t next_step;
+  int next_half;
+  float* out;
+
+  __device__ LineOut(const AttentionWork& work, const Line& line) {
+    const int64_t first = int64_t{line.head} * work.v_dim + threadIdx.x % 4 * 2;  // heads begin at whole steps
+    out = work.out + line.row * work.out_stride + first;
+    if (!work.operand.values) return;
+    const Operand::Row row = work.operand.row(line.row);
+    operand = row.place(first);
+    next_step = row.next_step;
+    next_half = row.next_half;
+  }
+  __device__ __forceinline__ void put(int eight, float x, float y) const {
+    if (operand) {
+      *reinterpret_cast<uint32_t*>(operand + eight / 2 * next_step + eight % 2 * next_half) = bfloat_pair(x, y);
+    } else {
+      out[eight * 8] = x;
+      out[eight * 8 + 1] = y;
+    }
+  }
+};
+
+}  // namespace paceline::cuda
