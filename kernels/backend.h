@@ -60,7 +60,7 @@ class Backend {
   virtual void attention(const AttentionArgs& args) = 0;
 
   /// Ops that follow each other, and that a device may run as one, with the bits of these. What lies between them
-  /// (norm.out, which is gemm.x; the rotated k) may be left unwritten.
+  /// (norm.out, which is gemm.x; the rotated rows) may be left unwritten.
   virtual void norm_gemm(const NormArgs& norm, const GemmArgs& gemm);
   /// The rotated rows are attention's heads of q, then store's heads of k, side by side. rope.rotary_dim 0: no rope.
   /// What a row stores is seen by rows of its own sequence only.

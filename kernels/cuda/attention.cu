@@ -329,7 +329,7 @@ void prepare_attention(const cudaDeviceProp& device) {
   check(cudaFuncSetAttribute(attention_merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a chunk: a long context
         "cudaFuncSetAttribute");
-  prepare_attention_few();
+  prepare_attention_few(device);
   prepare_attention_many();
 }
 

@@ -18,7 +18,7 @@ inline constexpr int kWarpKeys = 8;
 /// Lines of one sequence that a block works on together, reading each key once for all of them: kMmaLines where tensor
 /// cores do. Line l of a sequence is its row l / group and query head l % group of a KV head.
 inline constexpr int kLineTile = 32, kMmaLines = 64;
-/// Of kMmaLines: as many as warps share rather than take alone.
+/// Of kMmaLines: as many as warps share rather than take alone where a block takes all chunks.
 inline constexpr int kFewLines = 32;
 int attention_line_tile(const KvView& kv);
 struct LineTile {
@@ -44,12 +44,14 @@ struct AttentionPlan {
   int32_t first_row = 0;   // of those that the tiles cover
   int32_t num_rows = 0;
   bool whole = false;      // a block takes all chunks of its lines
-  bool alone = false;      // a block has an SM to itself
+  int ring_stages = 0;     // chunks in shared memory of blocks that take all of few lines; 0: there are no such blocks
   int32_t most_lines = 0;  // of a tile
   bool keys_stay = false;  // keys before a tile's first row are complete even before wait_for_predecessor()
 };
 /// Whether warps share lines: where those are few, or blocks take one chunk each.
-inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || plan.most_lines <= kFewLines; }
+inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || plan.ring_stages > 0; }
+/// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
+int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
 
 /// Rows whose queries attention turns itself, and whose keys it turns and stores with their values. Without factors it
 /// does not: they are turned and stored before.

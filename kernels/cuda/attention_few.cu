@@ -16,11 +16,8 @@ constexpr int most_groups(bool whole) { return (whole ? kFewLines : kMmaLines) /
 /// Groups of warps that only fetch, the last of a block: else the first one does so besides.
 template <bool kWhole>
 constexpr int kFetchers = kWhole ? 1 : 0;
-/// Chunks that a block has in shared memory: where it takes all, more if it is alone there.
+/// Chunks that a block which takes all has in shared memory: more if it is alone on its SM.
 constexpr int kStagesBeside = 3, kStagesAlone = 6;
-constexpr int num_stages(const AttentionPlan& plan) {
-  return !plan.whole ? 1 : plan.alone ? kStagesAlone : kStagesBeside;
-}
 constexpr int kWarpKeyTiles = kKeyTiles / kWarps;
 constexpr int kChunkSteps = kDeviceChunk / 16;
 static_assert(kChunkSteps == kWarps && kWarpKeyTiles == 2);  // a warp's keys are one step of the second product
@@ -209,8 +206,7 @@ __global__ void __launch_bounds__((most_groups(kWhole) + kFetchers<kWhole>)*kThr
   const int warp = thread / 32, lane = thread % 32;
   Stage<kDims>* const stages = reinterpret_cast<Stage<kDims>*>(memory);
   const bool fetches = kWhole ? int(threadIdx.x) + kThreads >= int(blockDim.x) : group_index == 0;
-  const bool is_deep = kWhole && work.plan.alone;
-  const int stages_of_ring = !kWhole ? 1 : is_deep ? kStagesAlone : kStagesBeside;
+  const int stages_of_ring = kWhole ? work.plan.ring_stages : 1;
   Group<kDims>& group = reinterpret_cast<Group<kDims>*>(memory + stages_of_ring * sizeof(Stage<kDims>))[group_index];
 
   // the last tiles, which see the most keys, begin first
@@ -263,7 +259,7 @@ __global__ void __launch_bounds__((most_groups(kWhole) + kFetchers<kWhole>)*kThr
     if (!kWhole) launch_dependents();
     if (!kWhole)
       asm volatile("cp.async.wait_group 0;" ::: "memory");
-    else if (is_deep)
+    else if (stages_of_ring == kStagesAlone)
       asm volatile("cp.async.wait_group %0;" ::"n"(kStagesAlone - 2) : "memory");
     else
       asm volatile("cp.async.wait_group %0;" ::"n"(kStagesBeside - 2) : "memory");
@@ -326,20 +322,40 @@ void run(const AttentionWork& work, cudaStream_t stream) {
   const int groups = (plan.most_lines + kGroupLines - 1) / kGroupLines;
   launch(attention_few_kernel<kDims, kWhole>,
          dim3(unsigned(work.num_kv_heads), unsigned(plan.num_tiles), kWhole ? 1u : unsigned(plan.num_chunks)),
-         dim3(unsigned((groups + kFetchers<kWhole>)*kThreads)), shared_bytes<kDims>(num_stages(plan), groups), stream,
-         work);
+         dim3(unsigned((groups + kFetchers<kWhole>)*kThreads)),
+         shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), stream, work);
+}
+
+/// The most stages up to `wanted` for which a block finds room; 0: none of these numbers.
+template <int kDims>
+int stages_with_room(int wanted, const cudaDeviceProp& device) {
+  for (const int stages : {kStagesAlone, kStagesBeside})
+    if (stages <= wanted && shared_bytes<kDims>(stages, most_groups(true)) <= device.sharedMemPerBlockOptin)
+      return stages;
+  return 0;
 }
 
 template <int kDims, bool kWhole>
-void prepare() {
+void prepare(const cudaDeviceProp& device) {
+  const int stages = kWhole ? stages_with_room<kDims>(kStagesAlone, device) : 1;
+  if (stages == 0) return;
   check(cudaFuncSetAttribute(attention_few_kernel<kDims, kWhole>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(shared_bytes<kDims>(kWhole ? kStagesAlone : 1, most_groups(kWhole)))),
+                             int(shared_bytes<kDims>(stages, most_groups(kWhole)))),
         "cudaFuncSetAttribute");
 }
 
 }  // namespace
 
-void prepare_attention_few() { prepare<64, false>(), prepare<64, true>(), prepare<128, false>(), prepare<128, true>(); }
+int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
+  if (most_lines > kFewLines) return 0;
+  const bool is_alone = num_tiles * kv.num_kv_heads <= device.multiProcessorCount;
+  const int wanted = is_alone ? kStagesAlone : kStagesBeside;
+  return kv.k_dim <= 64 ? stages_with_room<64>(wanted, device) : stages_with_room<128>(wanted, device);
+}
+
+void prepare_attention_few(const cudaDeviceProp& device) {
+  prepare<64, false>(device), prepare<64, true>(device), prepare<128, false>(device), prepare<128, true>(device);
+}
 
 void attention_few(const AttentionWork& work, cudaStream_t stream) {
   if (work.plan.whole)

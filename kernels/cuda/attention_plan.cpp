@@ -27,7 +27,8 @@ bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const Atte
   const bool turns_whole = rope.layout == RopeLayout::half_split && rope.rotary_dim == kv.k_dim &&
                            rope.head_dim == kv.k_dim && (kv.k_dim == 64 || kv.k_dim == 128);
   if (!turns_whole || !attention_is_few(plan) || attention_line_tile(kv) != kMmaLines) return false;
-  if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k) return false;
+  if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k || store.kv.v != kv.v)
+    return false;
   for (const MatView& rows : {args.q, store.k, store.v})
     if (!lies_in_fours(rows.f32_row(0), rows.stride)) return false;
   int32_t num_rows = 0;

@@ -63,7 +63,7 @@ struct alignas(8) Rescale {
 /// kFewLines for those that take all; many, for the latter. Only the first takes fresh rows.
 void attention_few(const AttentionWork& work, cudaStream_t stream);
 void attention_many(const AttentionWork& work, cudaStream_t stream);
-void prepare_attention_few();
+void prepare_attention_few(const cudaDeviceProp& device);
 void prepare_attention_many();
 
 }  // namespace paceline::cuda

@@ -487,7 +487,8 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   for (const cuda::LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
                cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, properties_);
-  plan.alone = int(tiles.size()) * args.kv.num_kv_heads <= properties_.multiProcessorCount;
+  if (plan.whole)
+    plan.ring_stages = cuda::attention_ring_stages(args.kv, int(tiles.size()), plan.most_lines, properties_);
   const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
   // slices of rows, so that what chunks leave fits what was planned
   const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kScratchBytes / row_bytes));

@@ -55,10 +55,12 @@ void launch_with(const LaunchOptions& options, void (*kernel)(Args...), dim3 gri
     attribute[count].id = cudaLaunchAttributeClusterDimension;
     attribute[count++].val.clusterDim = {cluster.x, cluster.y, cluster.z};
   }
+#if CUDART_VERSION >= 12060  // a hint that older toolkits do not know
   if (options.beside_large) {
     attribute[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
     attribute[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
   }
+#endif
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;

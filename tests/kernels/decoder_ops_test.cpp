@@ -21,6 +21,13 @@ struct DecoderCase {
   int window = 0;
 };
 
+/// Enough for a GPU's blocks to take all keys of their lines.
+std::vector<std::pair<int, int>> many_sequences() {
+  std::vector<std::pair<int, int>> seqs;
+  for (int i = 0; i < 60; ++i) seqs.push_back({(97 * i + 450) % 500, 1 + i % 3});
+  return seqs;
+}
+
 const DecoderCase kCases[] = {
     {"one row", 256, 4, 2, 64, 512, {{100, 1}}},
     {"one row of wide heads", 256, 4, 1, 128, 384, {{512, 1}}},
@@ -33,6 +40,8 @@ const DecoderCase kCases[] = {
     {"wide rows", 2304, 6, 2, 96, 256, {{40, 5}}, 0, NormKind::rms, false, RopeLayout::interleaved, 32},
     {"no rope", 256, 8, 2, 32, 512, {{300, 2}}, 0, NormKind::rms, true, {}, 0},
     {"forty rows", 256, 4, 2, 64, 512, {{20, 40}}},
+    {"many sequences", 256, 4, 4, 64, 512, many_sequences()},
+    {"many sequences of wide heads", 256, 4, 2, 128, 384, many_sequences()},
 };
 
 TEST_P(DecoderOps, HaveTheSameBitsInARow) {

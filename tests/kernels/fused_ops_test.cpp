@@ -108,7 +108,7 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
       for (const int num_seqs : {60, 80}) {  // enough for blocks that take all keys, alone on their SMs or not
         std::vector<std::pair<int, int>> seqs;
         for (int i = 0; i < num_seqs; ++i) seqs.push_back({37 * i % 300, 1 + i % 6});
-        add(seqs, 16);
+        add(seqs, 16, {.infinite_row = 7});
       }
     }
   for (const Case& c : cases) {
