@@ -178,8 +178,8 @@ std::string headline_section(const Report& report) {
       "Speed at a glance",
       svg_bar_chart(chart) +
           note("Each proposer at the k that was fastest for its placement; all k are in the table. Whiskers: "
-               "slowest and fastest repetition. × is against plain decoding with the same placement and "
-               "load. Faded bars are not ranked."));
+               "slowest and fastest repetition. × is against the baseline of its "
+               "row. Faded bars are not ranked."));
 }
 
 std::string speedup_section(const Report& report) {

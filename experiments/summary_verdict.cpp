@@ -74,7 +74,11 @@ std::string best_sentence(const View& view, int concurrency, bool name_concurren
     return text + (others ? "; no speculative cell is faster." : "; there is no speculative cell to compare with.");
   }
   if (best->speedup) {
-    text += fmt::format(", {} over the same placement without speculation", interval_text(*best->speedup));
+    const CellSummary* const base = view.baseline_of(*best);
+    const bool placed_alike = base && view.cell(*base).axes.tp == view.cell(*best).axes.tp &&
+                              view.cell(*base).axes.pp == view.cell(*best).axes.pp;
+    text += fmt::format(", {} over {}", interval_text(*best->speedup),
+                        placed_alike || !base ? "the same placement without speculation" : view.label(*base));
     if (best->outcome == Outcome::inconclusive) text += " (inconclusive: the interval is missing or holds 1)";
   }
   text += source_of_gain(*best);

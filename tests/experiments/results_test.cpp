@@ -346,6 +346,15 @@ TEST(Verdict, NamesTheFastestRankableCellOnly) {
   EXPECT_NE(all.find("Lossless: 2 cells"), std::string::npos) << all;
 }
 
+TEST(Verdict, NamesABaselineThatIsPlacedElsewhere) {
+  RunResult run = pair_run();
+  const auto first = [&] { return make_verdict(run, summarize(run))[0].text; };
+  EXPECT_NE(first().find("over the same placement without speculation"), std::string::npos) << first();
+  run.cells[1].axes.tp = 2;
+  EXPECT_NE(first().find("over tp1 pp1 none"), std::string::npos) << first();
+  EXPECT_EQ(first().find("the same placement"), std::string::npos) << first();
+}
+
 TEST(Verdict, SaysWhyAProposerDoesNotPay) {
   RunResult run = pair_run();
   for (CellResult& c : run.cells) c.repetitions.resize(3, c.repetitions[0]);
