@@ -122,6 +122,14 @@ double text_room(std::string_view text) {
   return kPixelsEach * static_cast<double>(std::count_if(text.begin(), text.end(), is_first_byte));
 }
 
+/// Of the longest label, but no more than half of the chart.
+template <class Chart>
+double label_room(const Chart& chart) {
+  double room = chart.label_width;
+  for (const auto& row : chart.rows) room = std::max(room, text_room(row.label) + 8);
+  return std::min(room, chart.width / 2);
+}
+
 }  // namespace
 
 std::string html_escaped(std::string_view text) {
@@ -215,7 +223,7 @@ std::string svg_bar_chart(const BarChart& chart) {
     text_width = std::max(text_width, text_room(row.text));
   }
   const std::vector<double> ticks = nice_ticks(0, high, 6);
-  const double left = chart.label_width, right = chart.width - kGap - text_width;
+  const double left = label_room(chart), right = chart.width - kGap - text_width;
   const double bottom = kTop + static_cast<double>(chart.rows.size()) * kRowHeight;
   const auto x_of = [&](double v) { return left + std::max(0.0, v) / ticks.back() * (right - left); };
   std::string out = open_svg(chart.title, chart.width, bottom + kAxisHeight);
@@ -253,7 +261,7 @@ std::string svg_stacked_bars(const StackedBars& chart) {
     high = std::max(high, sum);
   }
   const std::vector<double> ticks = nice_ticks(0, high, 8);
-  const double left = chart.label_width, right = chart.width - kTextWidth;
+  const double left = label_room(chart), right = chart.width - kTextWidth;
   const double bottom = kTop + static_cast<double>(chart.rows.size()) * kRowHeight;
   std::string out = open_svg(chart.title, chart.width, bottom + kAxisHeight);
   out += value_axis(ticks, left, right, kTop, bottom, chart.x_label);

@@ -53,7 +53,7 @@ struct BarRow {
 struct BarChart {
   std::string title, x_label;
   std::vector<BarRow> rows;
-  double width = 1040, label_width = 190;
+  double width = 1040, label_width = 190;  // of labels at least
 };
 
 struct StackedRow {
