@@ -327,8 +327,10 @@ void add_sweep(std::vector<KeySpec>& rows) {
   rows.push_back(sweep_list("sweep.zip", KeyType::groups, &SweepConfig::zip, "Groups of axes that advance together."));
   rows.push_back(sweep_list("sweep.constraints", KeyType::constraints, &SweepConfig::constraints,
                             "Expressions that a cell must meet, else it is listed as skipped."));
-  rows.push_back(sweep_list("sweep.include", KeyType::assignments, &SweepConfig::include,
-                            "Cells beside the grid: key or alias -> value, and a \"label\"."));
+  rows.push_back(sweep_list(
+      "sweep.include", KeyType::assignments, &SweepConfig::include,
+      "Cells beside the grid: key or alias -> value, a \"label\", and \"published\": what others measured, as "
+      "{over: a row's label, speedup: ratio}."));
   rows.push_back(sweep_list("sweep.exclude", KeyType::patterns, &SweepConfig::exclude,
                             "Cells to leave out: key or alias -> value or list of values."));
   rows.push_back(special(

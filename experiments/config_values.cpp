@@ -230,6 +230,31 @@ std::optional<ConfigJson> convert_axes(const ConfigNode& node, Diagnostics& out)
   return good ? std::optional<ConfigJson>(std::move(axes)) : std::nullopt;
 }
 
+/// A row's {"over": label, "speedup": ratio}.
+std::optional<ConfigJson> convert_published(const ConfigNode& node, Diagnostics& out) {
+  ConfigJson published = ConfigJson::object();
+  const auto complain = [&out](const Origin& at, std::string message) -> std::optional<ConfigJson> {
+    out.add(at, std::move(message));
+    return std::nullopt;
+  };
+  const std::string expected = "{ \"over\": a row's label, \"speedup\": a ratio above 0 }";
+  if (node.kind != NodeKind::object)
+    return complain(node.origin, fmt::format("\"published\" is {}: expected {}", node.describe(), expected));
+  for (const auto& [key, key_origin, value] : node.members) {
+    const bool is_number = value.kind == NodeKind::integer || value.kind == NodeKind::number;
+    if (key == "over" && value.kind == NodeKind::string)
+      published["over"] = value.text;
+    else if (key == "speedup" && is_number && value.number > 0)
+      published["speedup"] = value.number;
+    else
+      return complain(value.origin,
+                      fmt::format("\"published\": \"{}\" is {}: expected {}", key, value.describe(), expected));
+  }
+  if (published.size() < 2)
+    return complain(node.origin, fmt::format("\"published\" lacks a key: expected {}", expected));
+  return published;
+}
+
 /// One object of include, exclude or baseline.
 std::optional<ConfigJson> convert_assignment(const KeySpec& key, const ConfigNode& node, Diagnostics& out) {
   if (node.kind != NodeKind::object) {
@@ -246,6 +271,12 @@ std::optional<ConfigJson> convert_assignment(const KeySpec& key, const ConfigNod
       }
       out.add(member.value.origin, fmt::format("\"label\" is {}: expected a string", member.value.describe()));
       good = false;
+      continue;
+    }
+    if (member.key == "published" && key.type == KeyType::assignments) {
+      const std::optional<ConfigJson> published = convert_published(member.value, out);
+      if (published) object["published"] = *published;
+      good &= published.has_value();
       continue;
     }
     // In sweep.baseline, which merges with an inherited one, "-key" takes a key away.

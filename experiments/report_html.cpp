@@ -102,6 +102,7 @@ std::string report_html(const RunResult& run, const RunSummary& summary) {
     out += fmt::format("<p class=\"note\">Reproduce:</p><pre>{}</pre>\n", html_escaped(reproduce_command(run.info)));
   }
   out += html::headline_section(report);
+  out += html::published_section(report);
   out += html::speedup_section(report);
   out += html::cells_section(report);
   out += html::acceptance_section(report);

@@ -34,6 +34,7 @@ std::string acceptance_section(const Report& report);  // per position, uncondit
 std::string step_section(const Report& report);        // step time by phase
 std::string device_section(const Report& report);      // busy shares, rooflines, ceilings
 std::string cells_section(const Report& report);       // all cells, certificate, verdict
+std::string published_section(const Report& report);   // rows beside what others measured
 std::string latency_section(const Report& report);     // TTFT, TPOT, ITL
 std::string setup_section(const Report& report);       // environment, effective settings, resolved config
 

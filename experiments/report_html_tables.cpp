@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/published_rows.h"
 #include "experiments/report_html_parts.h"
 #include "experiments/report_text.h"
 #include "experiments/results_store.h"
@@ -153,6 +154,29 @@ std::string cells_section(const Report& report) {
                            "explained where the logits of the two are nearer than twice the noise, the most by which "
                            "computing them in passes of many rows and of few moved a logit.</p></section>\n"
                          : ". A lower k does not make the output more accurate: it is the same text.</p></section>\n");
+}
+
+std::string published_section(const Report& report) {
+  std::string body;
+  for (const PublishedRow& row : published_rows(report.run, report.summary)) {
+    body += fmt::format("<tr data-label=\"{0}\"><td class=\"s\">{0}</td><td class=\"s\">{1}</td>",
+                        html_escaped(row.label), html_escaped(row.over));
+    body += number_cell(row.output_tok_s, 1) + number_cell(row.tpot_ms, 2);
+    body += fmt::format("<td>{}</td><td>{}</td><td class=\"why\">{}</td></tr>\n", ratio_text(row.measured),
+                        ratio_text(row.published), html_escaped(row.why));
+  }
+  if (body.empty()) return "";
+  return "<section><h2>Beside what others measured</h2><div class=\"wide\"><table><caption>Output tokens per second "
+         "over "
+         "those of the row named.</caption>" +
+         heads({{"row", "s"},
+                {"over", "s"},
+                {"tok/s", ""},
+                {"TPOT p50, ms", ""},
+                {"measured", ""},
+                {"published", ""},
+                {"why", "s"}}) +
+         "<tbody>" + body + "</tbody></table></div></section>\n";
 }
 
 std::string latency_section(const Report& report) {

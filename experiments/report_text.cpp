@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/published_rows.h"
 #include "experiments/summary_verdict.h"
 
 namespace paceline {
@@ -42,6 +43,40 @@ Row row_of(const CellResult& cell, const CellSummary& s) {
 }
 
 bool is_text_column(size_t column) { return column == 2 || column + 1 == kHeader.size(); }
+
+const Row kPublishedHeader = {"row", "over", "tok/s", "tpot p50", "measured", "published", "why"};
+bool is_published_text(size_t column) { return column < 2 || column + 1 == kPublishedHeader.size(); }
+
+/// With the header; empty where there are none.
+std::vector<Row> published_table(const RunResult& run, const RunSummary& summary) {
+  std::vector<Row> rows;
+  for (const PublishedRow& row : published_rows(run, summary)) {
+    if (rows.empty()) rows.push_back(kPublishedHeader);
+    rows.push_back({row.label, row.over, number_text(row.output_tok_s, 1),
+                    row.tpot_ms ? number_text(row.tpot_ms, 2) + " ms" : "–", ratio_text(row.measured),
+                    ratio_text(row.published), row.why});
+  }
+  return rows;
+}
+
+/// Lines of a table in columns, without their ends.
+template <class IsText>
+std::vector<std::string> aligned(const std::vector<Row>& rows, IsText&& is_text) {
+  std::vector<int> width(rows.empty() ? 0 : rows[0].size(), 0);
+  for (const Row& row : rows)
+    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
+  std::vector<std::string> lines;
+  for (const Row& row : rows) {
+    std::string line = " ";
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(static_cast<size_t>(width[c] - display_width(row[c])), ' ');
+      line += is_text(c) ? " " + row[c] + padding + " " : " " + padding + row[c] + " ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(line);
+  }
+  return lines;
+}
 
 /// First `columns` characters of UTF-8 text, with an ellipsis where something was cut.
 std::string shortened(const std::string& text, int columns) {
@@ -168,22 +203,17 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
     rows.push_back(row_of(run.cells[s.cell], s));
     rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
   }
-  std::vector<int> width(kHeader.size(), 0);
-  for (const Row& row : rows) {
-    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
-  }
   std::string out;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::string line = " ";
-    for (size_t c = 0; c < rows[r].size(); ++c) {
-      const std::string padding(static_cast<size_t>(width[c] - display_width(rows[r][c])), ' ');
-      line += is_text_column(c) ? " " + rows[r][c] + padding + " " : " " + padding + rows[r][c] + " ";
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
+  const std::vector<std::string> lines = aligned(rows, is_text_column);
+  for (size_t r = 0; r < lines.size(); ++r) {
     const char* paint = "";
     if (color == TextColor::on)
       paint = r == 0 ? "\x1b[1m" : color_of(run.cells[summary.cells[r - 1].cell], summary.cells[r - 1]);
-    out += *paint == '\0' ? line + "\n" : fmt::format("{}{}\x1b[0m\n", paint, line);
+    out += *paint == '\0' ? lines[r] + "\n" : fmt::format("{}{}\x1b[0m\n", paint, lines[r]);
+  }
+  if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
+    out += "\n  Beside what others measured, each row over the one that it names:\n";
+    for (const std::string& line : aligned(published, is_published_text)) out += line + "\n";
   }
   out += "\n";
   const std::vector<VerdictSentence> verdict = make_verdict(run, summary);
@@ -212,15 +242,23 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
     for (const std::string& text : row) out += "| " + markdown_cell(text) + " ";
     out += "|\n";
   };
-  add_row(kHeader);
-  for (size_t c = 0; c < kHeader.size(); ++c) out += is_text_column(c) ? "|---" : "|---:";
-  out += "|\n";
+  const auto add_header = [&](const Row& row, auto&& is_text) {
+    add_row(row);
+    for (size_t c = 0; c < row.size(); ++c) out += is_text(c) ? "|---" : "|---:";
+    out += "|\n";
+  };
+  add_header(kHeader, is_text_column);
   for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
       "share of steps with drafts. busy: share of the time in which each rank's device was at work. speedup: tok/s "
       "over "
       "the baseline cell, ± half the 95 % interval.\n";
+  if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
+    out += "\nBeside what others measured, each row over the one that it names:\n\n";
+    add_header(published[0], is_published_text);
+    for (size_t r = 1; r < published.size(); ++r) add_row(published[r]);
+  }
   return out;
 }
 

@@ -133,6 +133,8 @@ json cell_to_json(const CellResult& cell) {
             {"variant", cell.axes.variant}}},
           {"model", cell.model},
           {"baseline_id", cell.baseline_id.empty() ? json(nullptr) : json(cell.baseline_id)},
+          {"published",
+           cell.published ? json{{"over", cell.published->over}, {"speedup", cell.published->speedup}} : json(nullptr)},
           {"status", to_string(cell.status)},
           {"reason", cell.reason.empty() ? json(nullptr) : json(cell.reason)},
           {"requested", cell.requested},

@@ -89,6 +89,12 @@ struct CellAxes {
   bool operator==(const CellAxes&) const = default;
 };
 
+/// What others measured for a row, to be read beside its own result.
+struct PublishedSpeedup {
+  std::string over;  // label of the row that it refers to
+  double speedup = 0;
+};
+
 enum class CellStatus { done, failed, skipped };
 enum class CertificateStatus { pass, fail, baseline, unverified };
 
@@ -141,6 +147,7 @@ struct CellResult {
   CellAxes axes;
   std::string model;        // path, shape and kind of the target's weights: texts of one model are compared
   std::string baseline_id;  // id of the cell that speedup refers to; its own id for a baseline; empty: none
+  std::optional<PublishedSpeedup> published;
   CellStatus status = CellStatus::done;
   std::string reason;        // for failed and skipped: one line
   nlohmann::json requested;  // what the config asked for

@@ -52,6 +52,7 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.model = target_name(cell.config);
   result.random_weights = cell.config.engine.target.load_format == "dummy";
   result.forced = cell.config.speculation.forced_acceptance_length.has_value();
+  result.published = cell.published;
   result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
   if (cell.skip_reason) {
     result.status = CellStatus::skipped;

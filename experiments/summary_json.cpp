@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/published_rows.h"
 #include "experiments/summary.h"
 #include "experiments/summary_verdict.h"
 
@@ -107,6 +108,13 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
   for (const VerdictSentence& v : make_verdict(run, summary)) {
     verdicts.push_back({{"kind", to_string(v.kind)}, {"text", v.text}});
   }
+  json published = json::array();
+  for (const PublishedRow& row : published_rows(run, summary))
+    published.push_back({{"label", row.label},
+                         {"over", row.over},
+                         {"measured", json_number(row.measured)},
+                         {"published", row.published},
+                         {"why", row.why}});
   return {{"schema", "paceline.summary"},
           {"schema_version", 1},
           {"name", run.info.name},
@@ -127,6 +135,7 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"num_failed", summary.failed},
           {"num_skipped", summary.skipped},
           {"verdict", verdicts},
+          {"published", published},
           {"cells", cells}};
 }
 

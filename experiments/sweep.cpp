@@ -108,14 +108,41 @@ class Expander {
     for (size_t i = 0; i < sweep_.include.size(); ++i) {
       Point point;
       std::string label;
+      std::optional<PublishedSpeedup> published;
       for (const auto& [path, value] : sweep_.include[i].items()) {
         if (path == "label")
           label = value.get<std::string>();
+        else if (path == "published")
+          published = published_of(value, i);
         else
           point.emplace_back(path, value);
       }
+      if (published && label.empty()) fail_at(origin_of_row(i), "a row with \"published\" needs a \"label\"");
+      const size_t known = cells_.size();
       add(point, label, i);
+      if (cells_.size() > known) cells_.back().published = published;
     }
+  }
+
+  Origin origin_of_row(size_t include_index) const {
+    const ConfigNode* sweep = loaded_.tree.find("sweep");
+    const ConfigNode* rows = sweep ? sweep->find("include") : nullptr;
+    return rows && include_index < rows->items.size() ? rows->items[include_index].origin
+                                                      : loaded_.origin_of("sweep.include");
+  }
+
+  PublishedSpeedup published_of(const ConfigJson& value, size_t include_index) const {
+    const PublishedSpeedup published{.over = value.at("over").get<std::string>(),
+                                     .speedup = value.at("speedup").get<double>()};
+    std::string labels;
+    for (const ConfigJson& row : sweep_.include) {
+      const auto label = row.find("label");
+      if (label == row.end()) continue;
+      if (*label == published.over) return published;
+      labels += fmt::format("{}\"{}\"", labels.empty() ? "" : ", ", label->get<std::string>());
+    }
+    fail_at(origin_of_row(include_index),
+            fmt::format("\"published\" is over \"{}\", which is no row's label; labels: {}", published.over, labels));
   }
 
   void add(const Point& point, const std::string& label, std::optional<size_t> include_index) {
@@ -136,13 +163,8 @@ class Expander {
     derive_paths(cell.config);
     cell.config_hash = config_hash(config_identity(cell.config));
     if (!known_.insert(cell.config_hash).second) {
-      if (include_index) {
-        Origin origin = loaded_.origin_of("sweep.include");
-        const ConfigNode* sweep = loaded_.tree.find("sweep");
-        const ConfigNode* rows = sweep ? sweep->find("include") : nullptr;
-        if (rows && *include_index < rows->items.size()) origin = rows->items[*include_index].origin;
-        fail_at(origin, "duplicate cell: the sweep already has one with these values");
-      }
+      if (include_index)
+        fail_at(origin_of_row(*include_index), "duplicate cell: the sweep already has one with these values");
       return;
     }
     cell.skip_reason = reason_to_skip(cell.config);

@@ -7,6 +7,7 @@
 
 #include "experiments/config_load.h"
 #include "experiments/devices.h"
+#include "experiments/results.h"
 
 namespace paceline {
 
@@ -21,8 +22,9 @@ ExpandContext machine_context(const EngineConfig& engine);
 
 /// One point of the sweep. A skipped cell is listed, never run.
 struct Cell {
-  std::string id;           // "tp2_pp1_ngram_k5_c8", unique within the sweep
-  std::string label;        // from sweep.include, else empty
+  std::string id;                             // "tp2_pp1_ngram_k5_c8", unique within the sweep
+  std::string label;                          // from sweep.include, else empty
+  std::optional<PublishedSpeedup> published;  // likewise
   ConfigJson axes;          // {tp, pp, proposer, num_speculative_tokens (0 for none), concurrency} and every other key
                             // that varies, by full path (null where it is void)
   ExperimentConfig config;  // with config.sweep emptied of axes, include and exclude

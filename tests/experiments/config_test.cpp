@@ -322,7 +322,7 @@ TEST(Config, ResolvedJsonLoadsBackToTheSameConfiguration) {
       files.load(R"({"engine": {"target": {"path": "m", "dtype": "bf16"}, "parallel": {"threads_per_rank": 3}},
     "speculation": {"proposer": "draft", "draft": {"tp": "target"}, "forced_acceptance": {"acceptance_length": 2.5}},
     "sweep": {"axes": {"k": "1..3", "tp": [1, 2], "pp": [1, 2]}, "zip": [["tp", "pp"]], "constraints": ["tp <= 2"],
-      "include": [{"label": "x", "tp": 4}], "exclude": [{"k": [1, 2], "pp": 2}], "baseline": {"tp": 1, "pp": 1}},
+      "include": [{"label": "x", "tp": 4, "published": {"over": "x", "speedup": 1.5}}], "exclude": [{"k": [1, 2], "pp": 2}], "baseline": {"tp": 1, "pp": 1}},
     "report": {"slo": {"ttft_ms": 200}}, "measure": {"warmup_requests": "=2*k"}})");
   EXPECT_EQ(first.config.engine.target.dtype, "bfloat16");
   EXPECT_FALSE(first.config.speculation.draft.tp);

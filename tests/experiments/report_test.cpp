@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/published_rows.h"
 #include "experiments/report_html.h"
 #include "experiments/report_text.h"
 #include "experiments/svg_chart.h"
@@ -136,6 +137,17 @@ TEST(NiceTicks, CoverTheRange) {
   EXPECT_GE(nice_ticks(3, 3, 5).size(), 2u);
 }
 
+TEST(Charts, ALongLabelHasItsRoom) {
+  const auto end_of_label = [](const std::string& label) {
+    const std::string svg = svg_bar_chart({.rows = {{.label = label, .value = 1.0}}});
+    const std::string tail = svg.substr(svg.rfind(" x=\"", svg.find(">" + label + "<")) + 4);
+    return std::stod(tail);
+  };
+  EXPECT_EQ(end_of_label("short"), end_of_label("a little longer"));
+  EXPECT_GT(end_of_label(std::string(40, 'x')), 40 * 6.0);
+  EXPECT_LE(end_of_label(std::string(400, 'x')), BarChart{}.width / 2);
+}
+
 TEST(ReportText, TableVerdictAndPaths) {
   RunResult run = test::synthetic_run();
   run.folder = "results/x";
@@ -197,6 +209,47 @@ TEST(ReportText, MarkdownTableHasEqualColumns) {
 TEST(ReportText, CommandIsQuotedForAShell) {
   EXPECT_EQ(reproduce_command({.argv = {"runexp", "a b.json", "--set", "x='1'"}}),
             "runexp 'a b.json' --set 'x='\\''1'\\'''");
+}
+
+TEST(Reports, RowsBesideWhatOthersMeasured) {
+  RunResult run = test::synthetic_run();
+  EXPECT_EQ(end_of_run_text(run, summarize(run), TextColor::off).find("others measured"), std::string::npos);
+  const auto find = [&](CellStatus status, int from) {
+    int i = from;
+    while (run.cells[size_t(i)].status != status) ++i;
+    return i;
+  };
+  const int base = find(CellStatus::done, 0), faster = find(CellStatus::done, base + 1);
+  CellResult& failed = run.cells[size_t(find(CellStatus::failed, 0))];
+  run.cells[size_t(base)].axes.variant = "base <1>";
+  run.cells[size_t(faster)].axes.variant = "faster";
+  run.cells[size_t(faster)].published = {.over = "base <1>", .speedup = 1.6};
+  failed.axes.variant = "failed";
+  failed.published = {.over = "base <1>", .speedup = 0.5};
+
+  const RunSummary summary = summarize(run);
+  const std::vector<PublishedRow> rows = published_rows(run, summary);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].label, "faster");
+  ASSERT_TRUE(rows[0].measured);
+  EXPECT_DOUBLE_EQ(*rows[0].measured,
+                   *summary.cells[size_t(faster)].output_tok_s / *summary.cells[size_t(base)].output_tok_s);
+  EXPECT_NE(rows[0].why.find("tokens a pass against 1.00; a pass takes "), std::string::npos) << rows[0].why;
+  EXPECT_FALSE(rows[1].measured);
+  EXPECT_EQ(rows[1].why, failed.reason);
+
+  const std::string measured = ratio_text(rows[0].measured), text = end_of_run_text(run, summary, TextColor::off);
+  EXPECT_NE(text.find("  " + measured + "      1.60×  "), std::string::npos) << text;
+  EXPECT_NE(summary_markdown(run, summary).find("| " + measured + " | 1.60× |"), std::string::npos);
+  const std::string html = report_html(run, summary);
+  EXPECT_EQ(nesting_error(html), "");
+  EXPECT_NE(html.find("<td class=\"s\">base &lt;1&gt;</td>"), std::string::npos);
+  EXPECT_NE(html.find("<td>" + measured + "</td><td>1.60×</td>"), std::string::npos);
+  const nlohmann::json json = summary_to_json(run, summary);
+  EXPECT_EQ(json["published"].size(), 2u);
+  EXPECT_EQ(json["published"][0]["published"], 1.6);
+  EXPECT_TRUE(json["published"][1]["measured"].is_null());
+  EXPECT_EQ(json["cells"][size_t(faster)]["published"]["over"], "base <1>");
 }
 
 }  // namespace

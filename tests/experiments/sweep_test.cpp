@@ -114,6 +114,10 @@ TEST(Sweep, FiveRowsAgainstTheFirst) {
       ASSERT_TRUE(cell.baseline) << cell.id;
       EXPECT_EQ(*cell.baseline, static_cast<size_t>(first - cells.begin()));
     }
+    EXPECT_FALSE(first->published);
+    ASSERT_TRUE(cells[2].published);
+    EXPECT_EQ(cells[2].published->over, "TP2");
+    EXPECT_EQ(cells[2].published->speedup, 0.67);
     EXPECT_TRUE(cells[2].config.speculation.draft.self);
     EXPECT_EQ(cells[2].config.speculation.draft.directory, cells[2].config.engine.target.directory);
     EXPECT_EQ(cells[3].config.speculation.ngram.max, 4);
@@ -304,6 +308,22 @@ TEST(Sweep, Mistakes) {
             "1:11: no cell is left: sweep.exclude takes all of them out");
   EXPECT_EQ(complaint(R"({"sweep": {"constraints": ["tp + 1"]}})"),
             "1:27: the constraint \"tp + 1\" is neither true nor false");
+  const auto published = [&](const std::string& members) {
+    return complaint(R"({"sweep": {"include": [{"tp": 1, "label": "one"}, {"tp": 2, )" + members + "}]}}");
+  };
+  EXPECT_EQ(published(R"("label": "two", "published": {"over": "one", "speedup": 2})"), "");
+  EXPECT_EQ(published(R"("label": "two", "published": {"over": "on", "speedup": 2})"),
+            "1:51: \"published\" is over \"on\", which is no row's label; labels: \"one\", \"two\"");
+  EXPECT_EQ(published(R"("published": {"over": "one", "speedup": 2})"),
+            "1:51: a row with \"published\" needs a \"label\"");
+  const std::string expected = "expected { \"over\": a row's label, \"speedup\": a ratio above 0 }";
+  EXPECT_EQ(published(R"("label": "two", "published": 2)"), "1:90: \"published\" is 2: " + expected);
+  EXPECT_EQ(published(R"("label": "two", "published": {"over": "one"})"),
+            "1:90: \"published\" lacks a key: " + expected);
+  EXPECT_EQ(published(R"("label": "two", "published": {"over": "one", "speedup": 0})"),
+            "1:117: \"published\": \"speedup\" is 0: " + expected);
+  EXPECT_EQ(published(R"("label": "two", "published": {"ovr": "one"})"),
+            "1:98: \"published\": \"ovr\" is \"one\": " + expected);
 }
 
 TEST(Sweep, HashesAreStableAndFollowWhatMatters) {
