@@ -277,7 +277,8 @@ void run_chunks(AttentionWork work, cudaStream_t stream) {
 void merge(const AttentionWork& work, cudaStream_t stream) {
   // whole words of the unrolled loops: the compiler may read more steps than it needs
   const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
-  // of few rows other blocks' weights, that come beside this kernel's reads, would delay them
+  // blocks of the next product begin beside these: of more rows their weights come in time, of one or two they would
+  // delay this kernel's reads by more
   const LaunchOptions options{.beside_large =
                                   work.plan.num_rows > kMostNormedRows && work.plan.num_rows <= kMaxRowTile};
   launch_with(options, attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)),

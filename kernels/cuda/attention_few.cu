@@ -153,10 +153,7 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const LineTile
   }
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
-    float most = -INFINITY;
-#pragma unroll
-    for (int t = 0; t < kWarpKeyTiles; ++t) most = Larger{}(Larger{}(most, score[t][l * 2]), score[t][l * 2 + 1]);
-    most = over_line(most, Larger{});
+    const float most = largest_of(score, l);
     if (lane % 4 == 0) group.largest[warp][l * 8 + lane / 4] = most;
   }
   group.barrier(group_index);

@@ -44,7 +44,6 @@ template <int kDims>
 __global__ void __launch_bounds__(kThreads) attention_many_kernel(AttentionWork work) {
   constexpr int kHalves = kDims / 64;  // of the dimensions, whose outputs are in registers together
   constexpr int kValueTiles = kDims / 8 / kHalves;
-
   extern __shared__ __align__(128) char memory[];
   Stage<kDims>* const stages = reinterpret_cast<Stage<kDims>*>(memory);
   // the last tiles, which see the most keys, begin first
@@ -105,10 +104,7 @@ __global__ void __launch_bounds__(kThreads) attention_many_kernel(AttentionWork 
     LineWeights weights_of[2];
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
-      float most = -INFINITY;
-#pragma unroll
-      for (int t = 0; t < kKeyTiles; ++t) most = Larger{}(Larger{}(most, score[t][l * 2]), score[t][l * 2 + 1]);
-      most = over_line(most, Larger{});
+      const float most = largest_of(score, l);
       here_largest[l] = most * work.scale;
       weights_of[l] = LineWeights(work, most);
     }

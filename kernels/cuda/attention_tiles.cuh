@@ -57,6 +57,15 @@ __device__ __forceinline__ float over_line(float x, Combine combine) {
   return combine(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
+/// The largest score of a thread's line `l` over kTiles times eight keys, for the four lanes that hold it.
+template <int kTiles>
+__device__ __forceinline__ float largest_of(const float (&score)[kTiles][4], int l) {
+  float most = -INFINITY;
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) most = Larger{}(Larger{}(most, score[t][l * 2]), score[t][l * 2 + 1]);
+  return over_line(most, Larger{});
+}
+
 /// Keys that any row of a tile sees, and those that all see.
 struct KeyRange {
   int32_t first = INT32_MAX, last = 0, seen_first = 0, seen_last = INT32_MAX;

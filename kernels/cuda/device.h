@@ -36,12 +36,12 @@ class DeviceMemory {
   size_t bytes_ = 0;
 };
 
-/// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait
-/// (device_code.cuh). Every kernel of the backend is launched so.
 struct LaunchOptions {
   dim3 cluster{1};            // blocks that share their memory (compute capability 9.0); the grid is a multiple of it
   bool beside_large = false;  // blocks of much shared memory fit beside: else an SM may be divided for caching instead
 };
+/// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait
+/// (device_code.cuh). Every kernel of the backend is launched so.
 template <class... Args>
 void launch_with(const LaunchOptions& options, void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes,
                  cudaStream_t stream, Args... args) {
@@ -71,6 +71,7 @@ void launch_with(const LaunchOptions& options, void (*kernel)(Args...), dim3 gri
   check(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
 }
 
+/// Without options.
 template <class... Args>
 void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, Args... args) {
   launch_with({}, kernel, grid, block, shared_bytes, stream, args...);
