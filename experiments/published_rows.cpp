@@ -52,6 +52,4 @@ std::vector<PublishedRow> published_rows(const RunResult& run, const RunSummary&
   return rows;
 }
 
-std::string ratio_text(const std::optional<double>& ratio) { return ratio ? fmt::format("{:.2f}×", *ratio) : "–"; }
-
 }  // namespace paceline

@@ -22,7 +22,4 @@ struct PublishedRow {
 /// In plan order; empty when no row has a published speedup.
 std::vector<PublishedRow> published_rows(const RunResult& run, const RunSummary& summary);
 
-/// "1.49×"
-std::string ratio_text(const std::optional<double>& ratio);
-
 }  // namespace paceline

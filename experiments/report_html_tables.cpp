@@ -166,9 +166,8 @@ std::string published_section(const Report& report) {
                         ratio_text(row.published), html_escaped(row.why));
   }
   if (body.empty()) return "";
-  return "<section><h2>Beside what others measured</h2><div class=\"wide\"><table><caption>Output tokens per second "
-         "over "
-         "those of the row named.</caption>" +
+  return "<section><h2>Beside what others measured</h2><div class=\"wide\"><table>"
+         "<caption>Output tokens per second over those of the row named.</caption>" +
          heads({{"row", "s"},
                 {"over", "s"},
                 {"tok/s", ""},

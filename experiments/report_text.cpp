@@ -132,10 +132,13 @@ std::string number_text(const std::optional<double>& value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "–";
 }
 
+std::string ratio_text(const std::optional<double>& ratio) { return ratio ? fmt::format("{:.2f}×", *ratio) : "–"; }
+
 std::string speedup_text(const std::optional<RatioInterval>& speedup) {
-  if (!speedup) return "–";
-  if (!speedup->low || !speedup->high) return fmt::format("{:.2f}×", speedup->ratio);
-  return fmt::format("{:.2f}× ±{:.2f}", speedup->ratio, (*speedup->high - *speedup->low) / 2);
+  if (!speedup) return ratio_text({});
+  const std::string ratio = ratio_text(speedup->ratio);
+  if (!speedup->low || !speedup->high) return ratio;
+  return fmt::format("{} ±{:.2f}", ratio, (*speedup->high - *speedup->low) / 2);
 }
 
 std::string busy_text(const std::vector<double>& busy) {

@@ -25,6 +25,9 @@ std::string busy_text(const std::vector<double>& busy);
 /// The command that repeats the run, quoted for a shell.
 std::string reproduce_command(const RunInfo& info);
 
+/// "2.14×", "–" without a value.
+std::string ratio_text(const std::optional<double>& ratio);
+
 /// "2.14×", "2.14× ±0.05" when there is an interval (half its width), "–" without a value.
 std::string speedup_text(const std::optional<RatioInterval>& speedup);
 

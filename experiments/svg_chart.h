@@ -53,7 +53,7 @@ struct BarRow {
 struct BarChart {
   std::string title, x_label;
   std::vector<BarRow> rows;
-  double width = 1040, label_width = 190;  // of labels at least
+  double width = 1040, label_width = 190;  // label_width: at least, for longer labels more
 };
 
 struct StackedRow {

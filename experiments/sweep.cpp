@@ -75,7 +75,7 @@ class Expander {
  private:
   void add_grid() {
     if (sweep_.axes.empty()) {
-      if (sweep_.include.empty()) add({}, "", {});
+      if (sweep_.include.empty()) add({});
       return;
     }
     const std::vector<Dimension> dimensions = dimensions_of(sweep_);
@@ -97,9 +97,16 @@ class Expander {
       for (size_t d = 0; d < dimensions.size(); ++d) {
         for (const SweepAxis* axis : dimensions[d].axes) point.emplace_back(axis->path, axis->values[at[d]]);
       }
-      add(point, "", {});
+      add(point);
     }
   }
+
+  /// What a row of sweep.include says beside its values; of a point of the grid, nothing.
+  struct IncludedRow {
+    std::optional<size_t> index;
+    std::string label;
+    std::optional<PublishedSpeedup> published;
+  };
 
   void add_included() {
     if (cells_.size() + sweep_.include.size() > kMaxCells) {
@@ -107,20 +114,17 @@ class Expander {
     }
     for (size_t i = 0; i < sweep_.include.size(); ++i) {
       Point point;
-      std::string label;
-      std::optional<PublishedSpeedup> published;
+      IncludedRow row{.index = i};
       for (const auto& [path, value] : sweep_.include[i].items()) {
         if (path == "label")
-          label = value.get<std::string>();
+          row.label = value.get<std::string>();
         else if (path == "published")
-          published = published_of(value, i);
+          row.published = published_of(value, i);
         else
           point.emplace_back(path, value);
       }
-      if (published && label.empty()) fail_at(origin_of_row(i), "a row with \"published\" needs a \"label\"");
-      const size_t known = cells_.size();
-      add(point, label, i);
-      if (cells_.size() > known) cells_.back().published = published;
+      if (row.published && row.label.empty()) fail_at(origin_of_row(i), "a row with \"published\" needs a \"label\"");
+      add(point, row);
     }
   }
 
@@ -145,9 +149,10 @@ class Expander {
             fmt::format("\"published\" is over \"{}\", which is no row's label; labels: {}", published.over, labels));
   }
 
-  void add(const Point& point, const std::string& label, std::optional<size_t> include_index) {
+  void add(const Point& point, const IncludedRow& row = {}) {
     Cell cell;
-    cell.label = label;
+    cell.label = row.label;
+    cell.published = row.published;
     cell.config = base_;
     std::unordered_set<std::string> assigned;
     for (const auto& [path, value] : point) {
@@ -163,8 +168,7 @@ class Expander {
     derive_paths(cell.config);
     cell.config_hash = config_hash(config_identity(cell.config));
     if (!known_.insert(cell.config_hash).second) {
-      if (include_index)
-        fail_at(origin_of_row(*include_index), "duplicate cell: the sweep already has one with these values");
+      if (row.index) fail_at(origin_of_row(*row.index), "duplicate cell: the sweep already has one with these values");
       return;
     }
     cell.skip_reason = reason_to_skip(cell.config);
