@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
       if (c < count) add(c, d < kMergeThreads ? ahead[c] : part_of(c, d));
 #pragma unroll 8
     for (int c = kMergeAhead; c < count; ++c) add(c, part_of(c, d));
-    work.put(row, head, d, o / sum);
+    work.put(row, head, d, o * factor_of(sum));
   }
 }
 
@@ -291,8 +291,8 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
   return size_t(args.num_heads) * size_t(num_chunks) * size_t(kHeader + args.kv.v_dim) * sizeof(float);
 }
 
-void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const Operand& operand,
-               void* workspace, cudaStream_t stream) {
+void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
+               const Operand& operand, void* workspace, cudaStream_t stream) {
   const KvView& kv = args.kv;
   const AttentionWork work{.q = args.q.f32_row(0),
                            .q_stride = args.q.stride,
@@ -317,7 +317,7 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
                            .q_aligned = lies_in_fours(args.q.f32_row(0), args.q.stride),
                            .fresh = fresh};
   if (attention_line_tile(kv) == kMmaLines)
-    attention_is_few(plan) ? attention_few(work, stream) : attention_many(work, stream);
+    attention_is_few(plan) ? attention_few(work, maps, stream) : attention_many(work, maps, stream);
   else if (kv.k_dim <= 128 && kv.v_dim <= 128)
     run_chunks<4>(work, stream);
   else
@@ -337,6 +337,10 @@ void prepare_attention(const cudaDeviceProp& device) {
 int attention_line_tile(const KvView& kv) {
   const bool mma = kv.dtype == DType::bf16 && kv.v && kv.k_dim == kv.v_dim && kv.k_dim % 32 == 0 && kv.k_dim <= 128;
   return mma ? kMmaLines : kLineTile;
+}
+
+bool copies_boxes(const KvView& kv, const cudaDeviceProp& device) {
+  return device.major >= 9 && attention_line_tile(kv) == kMmaLines;
 }
 
 bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {

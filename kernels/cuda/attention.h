@@ -6,14 +6,15 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/operand.h"
+#include "kernels/cuda/page_maps.h"
 #include "kernels/op_args.h"
 #include "kernels/work.h"
 
 namespace paceline::cuda {
 
 inline constexpr int kDeviceChunk = 64;
-/// Neighbouring keys of a chunk that a warp takes; a page holds a multiple of them.
-inline constexpr int kWarpKeys = 8;
+/// Neighbouring keys of a chunk that a warp takes; that come into shared memory together. A page holds a multiple.
+inline constexpr int kWarpKeys = 8, kCopiedKeys = 16;
 
 /// Lines of one sequence that a block works on together, reading each key once for all of them: kMmaLines where tensor
 /// cores do. Line l of a sequence is its row l / group and query head l % group of a KV head.
@@ -66,6 +67,8 @@ struct FreshRows {
 /// Whether attention may: all rows of all sequences at once, whole heads are turned, and warps share lines.
 bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& args,
                       const AttentionPlan& plan);
+/// Whether kernels copy this layer's keys and values by tensor maps.
+bool copies_boxes(const KvView& kv, const cudaDeviceProp& device);
 /// Whether so many tiles fill the device without cutting their lines into chunks. The bits are the same.
 bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
 
@@ -75,8 +78,8 @@ void prepare_attention(const cudaDeviceProp& device);
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
 /// plan.num_rows times attention_row_bytes, none for whole lines. operand: null, or what is written in place of
-/// args.out. fresh: where takes_fresh_rows.
-void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const Operand& operand,
-               void* workspace, cudaStream_t stream);
+/// args.out. fresh: where takes_fresh_rows. maps: args.kv's where copies_boxes, else anything.
+void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
+               const Operand& operand, void* workspace, cudaStream_t stream);
 
 }  // namespace paceline::cuda

@@ -13,9 +13,9 @@ namespace {
 constexpr int kGroupLines = 16;
 /// Of a block: all lines of a tile, or those that are few.
 constexpr int most_groups(bool whole) { return (whole ? kFewLines : kMmaLines) / kGroupLines; }
-/// Groups of warps that only fetch, the last of a block: else the first one does so besides.
+/// Of a block, that only fetch; else its first warp does besides.
 template <bool kWhole>
-constexpr int kFetchers = kWhole ? 1 : 0;
+constexpr int kFetchingThreads = kWhole ? 32 : 0;
 /// Chunks that a block which takes all has in shared memory: more if it is alone on its SM.
 constexpr int kStagesBeside = 3, kStagesAlone = 6;
 constexpr int kWarpKeyTiles = kKeyTiles / kWarps;
@@ -55,12 +55,12 @@ __device__ __forceinline__ uint2 bfloat_four(float4 x) { return {bfloat_pair(x.x
 
 /// Keys and values [begin, end) of a tile's own rows, of which `fresh` is the first, into the stage and their pages.
 template <int kDims>
-__device__ __forceinline__ void take_fresh(const AttentionWork& work, const LineTile& tile, int kv_head,
-                                           int32_t chunk_begin, int32_t fresh, int32_t begin, int32_t end,
+__device__ __forceinline__ void take_fresh(const Takers& takers, const AttentionWork& work, const LineTile& tile,
+                                           int kv_head, int32_t chunk_begin, int32_t fresh, int32_t begin, int32_t end,
                                            Stage<kDims>& stage) {
   constexpr int kHalf = kDims / 2, kRowItems = kDims / 4;  // of keys, then as many of values
 #pragma unroll 1
-  for (int i = threadIdx.x; i < (end - begin) * kRowItems; i += int(blockDim.x)) {
+  for (int i = threadIdx.x; i < (end - begin) * kRowItems; i += takers.threads) {
     const int32_t position = begin + i / kRowItems;
     const bool is_value = i % kRowItems >= kRowItems / 2;
     const int d = i % (kRowItems / 2) * 4, key = position - chunk_begin;
@@ -69,17 +69,15 @@ __device__ __forceinline__ void take_fresh(const AttentionWork& work, const Line
     Quads x = {__ldcg(reinterpret_cast<const float4*>(from)), __ldcg(reinterpret_cast<const float4*>(from + kHalf))};
     if (!is_value) x.turn(work.fresh.factors + int64_t{position} * kHalf, d);
     const uint2 low = bfloat_four(x.low), high = bfloat_four(x.high);
-    const auto place = [&](int unit) {
-      return is_value ? &stage.value[key][Stage<kDims>::value_unit(key, unit)]
-                      : &stage.key[key][Stage<kDims>::key_unit(key, unit)];
-    };
-    reinterpret_cast<uint2*>(place(d / 8))[d / 4 % 2] = low;
-    reinterpret_cast<uint2*>(place((kHalf + d) / 8))[d / 4 % 2] = high;
+    uint4* const rows = is_value ? stage.value : stage.key;
+    reinterpret_cast<uint2*>(rows + Stage<kDims>::place(key, d / 8))[d / 4 % 2] = low;
+    reinterpret_cast<uint2*>(rows + Stage<kDims>::place(key, (kHalf + d) / 8))[d / 4 % 2] = high;
     auto* const page = static_cast<__nv_bfloat16*>(is_value ? work.fresh.v_pages : work.fresh.k_pages) +
-                       place_in_page(work, kv_head, page_of(work, tile, position), position) + d;
+                       row_in_pages(work, kv_head, page_of(work, tile, position), position) * kDims + d;
     *reinterpret_cast<uint2*>(page) = low;
     *reinterpret_cast<uint2*>(page + kHalf) = high;
   }
+  Takers::before_copies();
 }
 
 /// Line `index` of a group: its queries of eight dimensions, and of those half of all further on. octet: which.
@@ -133,23 +131,22 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const LineTile
                                        int group_index, bool wants_sum, ChunkPart<kDims>& part) {
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
   const int warp = int(threadIdx.x) % kThreads / 32, lane = int(threadIdx.x) % 32;
+  const StageReader<kDims> reader;
   float score[kWarpKeyTiles][4] = {};
 #pragma unroll
   for (int pair = 0; pair < kDims / 32; ++pair)  // of steps
 #pragma unroll
     for (int t = 0; t < kWarpKeyTiles; ++t) {
-      const int key = (warp * kWarpKeyTiles + t) * 8 + lane / 4;
-      const uint4 k = stage.key[key][Stage<kDims>::key_unit(key, pair * 4 + lane % 4)];
+      const uint4 k = reader.key_unit(stage, (warp * kWarpKeyTiles + t) * 8, pair);
       mma(score[t], group.query[pair * 2][lane], uint2{k.x, k.y});
       mma(score[t], group.query[pair * 2 + 1][lane], uint2{k.z, k.w});
     }
-  if (keys.seen_first > chunk_begin || keys.seen_last < chunk_begin + kDeviceChunk) {
+  if (!keys.all_see_whole(chunk_begin)) {
 #pragma unroll
     for (int t = 0; t < kWarpKeyTiles; ++t)
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        if (!line[j / 2].sees(chunk_begin + (warp * kWarpKeyTiles + t) * 8 + lane % 4 * 2 + j % 2))
-          score[t][j] = -INFINITY;
+        if (!line[j / 2].sees(chunk_begin + key_of_score((warp * kWarpKeyTiles + t) * 8, j))) score[t][j] = -INFINITY;
   }
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
@@ -176,8 +173,7 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const LineTile
   for (int step = 0; step < kChunkSteps; ++step)
 #pragma unroll
     for (int t = 0; t < kDimTiles; t += 2) {
-      const int key = step * 16 + lane % 16, unit = warp * kDimTiles + t + lane / 16;
-      const uint4 v = load_transposed(&stage.value[key][Stage<kDims>::value_unit(key, unit)]);
+      const uint4 v = load_transposed(reader.value_row(stage, step * 16, warp * kDimTiles + t));
       mma(part.output[t], weight[step], uint2{v.x, v.y});
       mma(part.output[t + 1], weight[step], uint2{v.z, v.w});
     }
@@ -192,85 +188,79 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const LineTile
   }
 }
 
-/// kWhole: a block takes all chunks, else one.
+/// More than there are of blocks that take all chunks: 128 registers, so that two of few lines are beside each other.
+constexpr int kMostThreads = most_groups(false) * kThreads;
+static_assert(kMostThreads == 512 && most_groups(true) * kThreads + kFetchingThreads<true> <= kMostThreads);
+
+/// kWhole: a block takes all chunks, and its last warp fetches them; else one chunk.
 template <int kDims, bool kWhole>
-__global__ void __launch_bounds__((most_groups(kWhole) + kFetchers<kWhole>)*kThreads, kWhole ? 1 : 2)
-    attention_few_kernel(AttentionWork work) {
+__global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
+    attention_few_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
   constexpr int kOctets = kDims / 16;  // of a line, each with the one that is turned with it
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
-  extern __shared__ __align__(128) char memory[];
-  const int group_index = int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
-  const int warp = thread / 32, lane = thread % 32;
-  Stage<kDims>* const stages = reinterpret_cast<Stage<kDims>*>(memory);
-  const bool fetches = kWhole ? int(threadIdx.x) + kThreads >= int(blockDim.x) : group_index == 0;
-  const int stages_of_ring = kWhole ? work.plan.ring_stages : 1;
-  Group<kDims>& group = reinterpret_cast<Group<kDims>*>(memory + stages_of_ring * sizeof(Stage<kDims>))[group_index];
+  extern __shared__ __align__(1024) char memory[];
+  __shared__ __align__(8) uint64_t barriers[2 * (kWhole ? kStagesAlone : 1)];
+  const Takers takers{int(blockDim.x) - kFetchingThreads<kWhole>};
+  const int stages = kWhole ? work.plan.ring_stages : 1;
 
   // the last tiles, which see the most keys, begin first
   const LineTile tile = work.plan.tile[work.plan.num_tiles - 1 - int(blockIdx.y)];
   const int kv_head = blockIdx.x;
   const KeyRange keys(work, tile);
-  int chunk = kWhole ? keys.first / kDeviceChunk : int(blockIdx.z);
-  const bool any =
-      kWhole ? keys.first < keys.last : chunk * kDeviceChunk < keys.last && (chunk + 1) * kDeviceChunk > keys.first;
-  const int end_chunk = !any ? chunk : kWhole ? (keys.last + kDeviceChunk - 1) / kDeviceChunk : chunk + 1;
-  const int32_t own = work.plan.kv_len[tile.first_row] - 1;  // of the sequence's first row
-  const int32_t fresh = work.fresh.factors ? own : INT32_MAX;
+  ChunkRange chunks(keys.first, keys.last);
+  if (!kWhole) chunks = chunks.only(int(blockIdx.z));
+  const int group_index = int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
+  const int warp = thread / 32, lane = thread % 32;
   const int index = thread / kOctets, octet = thread % kOctets;  // whose query this thread takes
   const auto line_at = [&](int i) { return line_of(work, tile, kv_head, group_index * kGroupLines + i); };
   const Line mine = line_at(index), line[2] = {line_at(lane / 4), line_at(lane / 4 + 8)};
-  const auto page_at = [&](int c) { return c < end_chunk ? page_for_lane(work, tile, c, keys.first, keys.last) : 0; };
-  const auto fetch_chunk = [&](int c, int32_t page, Stage<kDims>& to) {
-    if (!fetches) return;
-    if (c < end_chunk) fetch(work, kv_head, c, page, keys.first, keys.last, fresh, to);
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  };
-  {  // the first chunks
-    bool has_waited = false;
-#pragma unroll 1
-    for (int ahead = 0; ahead < (kWhole ? stages_of_ring - 1 : 1); ++ahead) {
-      const int c = chunk + ahead;
-      const bool is_early =
-          work.plan.keys_stay && c < end_chunk && (work.fresh.factors || (c + 1) * kDeviceChunk <= own);
-      if (!is_early && !has_waited) {
-        wait_for_predecessor();
-        has_waited = true;
+  constexpr int kFillers = kWhole ? 1 : kChunkParts;
+  StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, stages, kFillers, takers.threads / 32);
+  const int32_t own = work.plan.kv_len[tile.first_row] - 1;  // of the sequence's first row
+  KeyFetcher<kDims, kFillers> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);
+  if constexpr (kWhole) {
+    if (int(threadIdx.x) >= takers.threads) {
+      bool has_waited = false;
+      for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+        if (!has_waited && !work.is_early(chunk, own)) wait_for_predecessor(), has_waited = true;
+        Stage<kDims>& stage = ring.next_to_fill();
+        fetcher.fetch(stage, ring.filled_barrier());
+        ring.advance();
       }
-      fetch_chunk(c, page_at(c), stages[ahead]);
+      if (!has_waited) wait_for_predecessor();
+      return;
     }
-    if (!has_waited) wait_for_predecessor();
+    wait_for_predecessor();
+  } else {
+    const bool any = chunks.begin < chunks.end, is_early = any && work.is_early(chunks.begin, own);
+    if (!is_early) wait_for_predecessor();
+    if (!any) return;
+    if (threadIdx.x < kFillers * 32) fetcher.fetch(ring.next_to_fill(), ring.filled_barrier());
+    const int32_t chunk_begin = chunks.begin * kDeviceChunk;
+    if (!keys.covers(chunk_begin)) clear_values_outside(takers, chunk_begin, keys.first, keys.last, ring.next_filled());
+    if (is_early) wait_for_predecessor();
   }
-  if (!kWhole && !any) return;
-  if (index < kGroupLines && !(kWhole && fetches)) take_query<kDims>(work, mine, index, octet, group);
-  if (kWhole) launch_dependents();  // not before, as in norm.cu
+
+  Group<kDims>& group = reinterpret_cast<Group<kDims>*>(memory + stages * sizeof(Stage<kDims>))[group_index];
+  const int32_t fresh = work.fresh.factors ? own : INT32_MAX;  // the first position
+  if (index < kGroupLines) take_query<kDims>(work, mine, index, octet, group);
+  if (kWhole) {
+    launch_dependents();  // not before, as in norm.cu
+    group.barrier(group_index);
+  }
 
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {}, output[kDimTiles][4] = {};
-  int turn = 0, before = stages_of_ring - 1;  // stages of this chunk and of the one before
-  int32_t next_page = kWhole ? page_at(chunk + stages_of_ring - 1) : 0;
-  for (bool goes_on = any; goes_on; goes_on = kWhole && ++chunk < end_chunk) {
-    const int32_t chunk_begin = chunk * kDeviceChunk, chunk_end = chunk_begin + kDeviceChunk;
-    const int32_t fresh_begin = max(fresh, chunk_begin), seen_end = min(keys.last, chunk_end);
-    Stage<kDims>& stage = stages[turn];
-    if (fresh_begin < seen_end)
-      take_fresh<kDims>(work, tile, kv_head, chunk_begin, fresh, fresh_begin, seen_end, stage);
+  for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+    const int32_t chunk_begin = chunk * kDeviceChunk;
+    const int32_t fresh_begin = max(fresh, chunk_begin), seen_end = min(keys.last, chunk_begin + kDeviceChunk);
+    Stage<kDims>& stage = ring.next_filled();
+    const bool has_fresh = fresh_begin < seen_end, is_covered = keys.covers(chunk_begin);
+    if (kWhole && !is_covered) clear_values_outside(takers, chunk_begin, keys.first, keys.last, stage);
+    if (has_fresh) take_fresh<kDims>(takers, work, tile, kv_head, chunk_begin, fresh, fresh_begin, seen_end, stage);
     if (!kWhole) launch_dependents();
-    if (!kWhole)
-      asm volatile("cp.async.wait_group 0;" ::: "memory");
-    else if (stages_of_ring == kStagesAlone)
-      asm volatile("cp.async.wait_group %0;" ::"n"(kStagesAlone - 2) : "memory");
-    else
-      asm volatile("cp.async.wait_group %0;" ::"n"(kStagesBeside - 2) : "memory");
-    __syncthreads();  // all have what they need of the stage before this one, too
-    if (kWhole) {
-      fetch_chunk(chunk + stages_of_ring - 1, next_page, stages[before]);
-      if (fetches) next_page = page_at(chunk + stages_of_ring);
-      before = turn;
-      turn = turn + 1 < stages_of_ring ? turn + 1 : 0;
-    }
-    bool non_numbers = false;
-    if (keys.seen_first > chunk_begin || keys.seen_last < seen_end)  // a value that is no number must not reach the
-      non_numbers = __syncthreads_or(fetches && clear_non_numbers(stage));  // lines that do not see its key
-    if (kWhole && fetches) continue;
+    if (!kWhole || has_fresh || !is_covered) takers.barrier();
+    const bool non_numbers =  // of values: they must not reach the lines that do not see their keys
+        !keys.all_see(chunk_begin) && clear_non_numbers(takers, stage);
 
     ChunkPart<kDims> part;
     attend<kDims>(work, tile, kv_head, keys, line, chunk_begin, non_numbers, stage, group, group_index,
@@ -283,6 +273,7 @@ __global__ void __launch_bounds__((most_groups(kWhole) + kFetchers<kWhole>)*kThr
       for (int t = 0; t < kDimTiles; ++t)
 #pragma unroll
         for (int j = 0; j < 4; ++j) output[t][j] = rescale[j / 2].add(output[t][j], part.output[t][j]);
+      ring.give_back();
     } else {
 #pragma unroll
       for (int l = 0; l < 2; ++l) {
@@ -296,6 +287,7 @@ __global__ void __launch_bounds__((most_groups(kWhole) + kFetchers<kWhole>)*kThr
         }
         if (warp == 0 && lane % 4 == 0) *reinterpret_cast<float2*>(left) = {part.largest[l] * work.scale, part.sum[l]};
       }
+      return;
     }
   }
   if constexpr (kWhole) {
@@ -303,24 +295,25 @@ __global__ void __launch_bounds__((most_groups(kWhole) + kFetchers<kWhole>)*kThr
     for (int l = 0; l < 2; ++l) {
       if (line[l].begin == line[l].end && !line[l].is_padding) continue;
       const LineOut to(work, line[l]);
+      const float factor = factor_of(sum[l]);
 #pragma unroll
       for (int t = 0; t < kDimTiles; ++t) {
         if ((warp * kDimTiles + t) * 8 >= work.v_dim) break;
-        to.put(warp * kDimTiles + t, line[l].is_padding ? 0.0f : output[t][l * 2] / sum[l],
-               line[l].is_padding ? 0.0f : output[t][l * 2 + 1] / sum[l]);
+        to.put(warp * kDimTiles + t, line[l].is_padding ? 0.0f : output[t][l * 2] * factor,
+               line[l].is_padding ? 0.0f : output[t][l * 2 + 1] * factor);
       }
     }
   }
 }
 
 template <int kDims, bool kWhole>
-void run(const AttentionWork& work, cudaStream_t stream) {
+void run(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
   const AttentionPlan& plan = work.plan;
   const int groups = (plan.most_lines + kGroupLines - 1) / kGroupLines;
   launch(attention_few_kernel<kDims, kWhole>,
          dim3(unsigned(work.num_kv_heads), unsigned(plan.num_tiles), kWhole ? 1u : unsigned(plan.num_chunks)),
-         dim3(unsigned((groups + kFetchers<kWhole>)*kThreads)),
-         shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), stream, work);
+         dim3(unsigned(groups * kThreads + kFetchingThreads<kWhole>)),
+         shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), stream, work, maps);
 }
 
 /// The most stages up to `wanted` for which a block finds room; 0: none of these numbers.
@@ -354,11 +347,11 @@ void prepare_attention_few(const cudaDeviceProp& device) {
   prepare<64, false>(device), prepare<64, true>(device), prepare<128, false>(device), prepare<128, true>(device);
 }
 
-void attention_few(const AttentionWork& work, cudaStream_t stream) {
+void attention_few(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
   if (work.plan.whole)
-    work.k_dim <= 64 ? run<64, true>(work, stream) : run<128, true>(work, stream);
+    work.k_dim <= 64 ? run<64, true>(work, maps, stream) : run<128, true>(work, maps, stream);
   else
-    work.k_dim <= 64 ? run<64, false>(work, stream) : run<128, false>(work, stream);
+    work.k_dim <= 64 ? run<64, false>(work, maps, stream) : run<128, false>(work, maps, stream);
 }
 
 }  // namespace paceline::cuda

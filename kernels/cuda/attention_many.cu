@@ -40,65 +40,69 @@ __device__ __forceinline__ void load_queries(const AttentionWork& work, const Li
   }
 }
 
+constexpr int kStages = 2, kBlocksOfSm = 2;
+
 template <int kDims>
-__global__ void __launch_bounds__(kThreads) attention_many_kernel(AttentionWork work) {
+__global__ void __launch_bounds__(kThreads, kBlocksOfSm)
+    attention_many_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
   constexpr int kHalves = kDims / 64;  // of the dimensions, whose outputs are in registers together
   constexpr int kValueTiles = kDims / 8 / kHalves;
-  extern __shared__ __align__(128) char memory[];
-  Stage<kDims>* const stages = reinterpret_cast<Stage<kDims>*>(memory);
+  extern __shared__ __align__(1024) char memory[];
+  __shared__ __align__(8) uint64_t barriers[2 * kStages];
   // the last tiles, which see the most keys, begin first
   const LineTile tile = work.plan.tile[work.plan.num_tiles - 1 - int(blockIdx.y)];
   const int kv_head = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const KeyRange keys(work, tile);
+  const ChunkRange chunks(keys.first, keys.last);
+  StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, kStages, kChunkParts, kWarps);
+  StageRing<kDims> to_fill = ring;
+  KeyFetcher<kDims, kChunkParts> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);
+  const auto fetch = [&](int chunk) {
+    if (chunk >= chunks.end) return;
+    Stage<kDims>& stage = to_fill.next_to_fill();
+    fetcher.fetch(stage, to_fill.filled_barrier());
+    to_fill.advance();
+  };
+  const bool is_early = work.is_early(chunks.begin, work.plan.kv_len[tile.first_row] - 1);
+  if (!is_early) wait_for_predecessor();
+  fetch(chunks.begin);
+  constexpr Takers takers{kThreads};
   const Line line[2] = {line_of(work, tile, kv_head, warp * 16 + lane / 4),
                         line_of(work, tile, kv_head, warp * 16 + lane / 4 + 8)};
-  const KeyRange keys(work, tile);
-  int chunk = keys.first / kDeviceChunk;
-  const int end_chunk = keys.last > keys.first ? (keys.last + kDeviceChunk - 1) / kDeviceChunk : chunk;
-  const auto page_at = [&](int c) { return c < end_chunk ? page_for_lane(work, tile, c, keys.first, keys.last) : 0; };
-  const auto fetch_chunk = [&](int c, int32_t page, Stage<kDims>& to) {
-    if (c < end_chunk) fetch(work, kv_head, c, page, keys.first, keys.last, INT32_MAX, to);
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  };
-  const bool is_early = work.plan.keys_stay && (chunk + 1) * kDeviceChunk < work.plan.kv_len[tile.first_row];
-  if (!is_early) wait_for_predecessor();
-  fetch_chunk(chunk, page_at(chunk), stages[0]);
   if (is_early) wait_for_predecessor();
   uint4 query[kDims / 16];
   load_queries<kDims>(work, line, query);
   launch_dependents();  // not before, as in norm.cu
 
+  const StageReader<kDims> reader;
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {}, output[kHalves][kValueTiles][4] = {};
-  int32_t next_page = page_at(chunk + 1);
-  for (int turn = 0; chunk < end_chunk; ++chunk, turn ^= 1) {
+  for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
     const int32_t chunk_begin = chunk * kDeviceChunk;
-    Stage<kDims>& here = stages[turn];
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-    // a value that is no number must not reach the lines that do not see its key
-    bool non_numbers = false;
-    if (keys.seen_first > chunk_begin || keys.seen_last < min(chunk_begin + kDeviceChunk, keys.last))
-      non_numbers = __syncthreads_or(clear_non_numbers(here));
-    else
-      __syncthreads();
-    fetch_chunk(chunk + 1, next_page, stages[turn ^ 1]);
-    next_page = page_at(chunk + 2);
+    fetch(chunk + 1);
+    Stage<kDims>& here = ring.next_filled();
+    bool non_numbers = false;  // of values: they must not reach the lines that do not see their keys
+    if (!keys.covers(chunk_begin)) {
+      clear_values_outside(takers, chunk_begin, keys.first, keys.last, here);
+      takers.barrier();
+      if (!keys.all_see(chunk_begin)) non_numbers = clear_non_numbers(takers, here);
+    }
 
     float score[kKeyTiles][4] = {};
 #pragma unroll
     for (int pair = 0; pair < kDims / 32; ++pair)  // of steps
 #pragma unroll
       for (int t = 0; t < kKeyTiles; ++t) {
-        const int key = t * 8 + lane / 4;
-        const uint4 k = here.key[key][Stage<kDims>::key_unit(key, pair * 4 + lane % 4)];
+        const uint4 k = reader.key_unit(here, t * 8, pair);
         mma(score[t], query[pair * 2], uint2{k.x, k.y});
         mma(score[t], query[pair * 2 + 1], uint2{k.z, k.w});
       }
-    if (keys.seen_first > chunk_begin || keys.seen_last < chunk_begin + kDeviceChunk) {
+    if (!keys.all_see_whole(chunk_begin)) {
       asm volatile("");  // a branch: most chunks are seen whole
 #pragma unroll
       for (int t = 0; t < kKeyTiles; ++t)
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          if (!line[j / 2].sees(chunk_begin + t * 8 + lane % 4 * 2 + j % 2)) score[t][j] = -INFINITY;
+          if (!line[j / 2].sees(chunk_begin + key_of_score(t * 8, j))) score[t][j] = -INFINITY;
     }
     float here_largest[2];
     LineWeights weights_of[2];
@@ -127,8 +131,7 @@ __global__ void __launch_bounds__(kThreads) attention_many_kernel(AttentionWork 
       for (int step = 0; step < kDeviceChunk / 16; ++step)
 #pragma unroll
         for (int t = 0; t < kValueTiles; t += 2) {
-          const int key = step * 16 + lane % 16, unit = half * kValueTiles + t + lane / 16;
-          const uint4 v = load_transposed(&here.value[key][Stage<kDims>::value_unit(key, unit)]);
+          const uint4 v = load_transposed(reader.value_row(here, step * 16, half * kValueTiles + t));
           mma(part[t], weight[step], uint2{v.x, v.y});
           mma(part[t + 1], weight[step], uint2{v.z, v.w});
         }
@@ -140,28 +143,29 @@ __global__ void __launch_bounds__(kThreads) attention_many_kernel(AttentionWork 
 #pragma unroll
         for (int j = 0; j < 4; ++j) output[half][t][j] = rescale[j / 2].add(output[half][t][j], part[t][j]);
     }
-    __syncthreads();  // before the stage is filled again
+    ring.give_back();
   }
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
     if (line[l].begin == line[l].end && !line[l].is_padding) continue;
     const LineOut to(work, line[l]);
+    const float factor = factor_of(sum[l]);
 #pragma unroll
     for (int tile_of = 0; tile_of < kDims / 8; ++tile_of) {
       const float* const o = &output[tile_of / kValueTiles][tile_of % kValueTiles][l * 2];
       if (tile_of * 8 >= work.v_dim) break;
-      to.put(tile_of, line[l].is_padding ? 0.0f : o[0] / sum[l], line[l].is_padding ? 0.0f : o[1] / sum[l]);
+      to.put(tile_of, line[l].is_padding ? 0.0f : o[0] * factor, line[l].is_padding ? 0.0f : o[1] * factor);
     }
   }
 }
 
 template <int kDims>
-constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * 2;
+constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * kStages;
 
 template <int kDims>
-void run(const AttentionWork& work, cudaStream_t stream) {
+void run(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
   launch(attention_many_kernel<kDims>, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(kThreads),
-         kSharedBytes<kDims>, stream, work);
+         kSharedBytes<kDims>, stream, work, maps);
 }
 
 }  // namespace
@@ -172,8 +176,8 @@ void prepare_attention_many() {
         "cudaFuncSetAttribute");
 }
 
-void attention_many(const AttentionWork& work, cudaStream_t stream) {
-  work.k_dim <= 64 ? run<64>(work, stream) : run<128>(work, stream);
+void attention_many(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
+  work.k_dim <= 64 ? run<64>(work, maps, stream) : run<128>(work, maps, stream);
 }
 
 }  // namespace paceline::cuda

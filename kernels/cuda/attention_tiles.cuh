@@ -1,8 +1,7 @@
 #pragma once
 // Pieces of the kernels of attention by tensor cores (attention_few.cu, attention_many.cu).
 
-#include "kernels/cuda/attention_work.cuh"
-#include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/attention_stages.cuh"
 #include "kernels/cuda/mma.cuh"
 
 namespace paceline::cuda {
@@ -11,17 +10,6 @@ constexpr int kWarps = kMmaLines / 16;
 constexpr int kThreads = kWarps * 32;
 constexpr int kKeyTiles = kDeviceChunk / 8;
 constexpr uint32_t kOnes = 0x3f803f80u;  // two of bfloat16
-
-template <int kDims>
-struct Stage {
-  static constexpr int kUnits = kDims / 8;  // of 16 bytes
-  uint4 key[kDeviceChunk][kUnits];
-  uint4 value[kDeviceChunk][kUnits];
-
-  /// Places that spread over the banks what a warp reads at once: of keys 4 units of two keys, of values one of eight.
-  __device__ static int key_unit(int key, int unit) { return unit ^ (key & 1) << 2; }
-  __device__ static int value_unit(int key, int unit) { return unit ^ (key & 7); }
-};
 
 /// A query head of a row.
 struct Line {
@@ -82,57 +70,32 @@ struct KeyRange {
     first = -over_warp(-first, Most{}), last = over_warp(last, Most{});
     seen_first = over_warp(seen_first, Most{}), seen_last = -over_warp(-seen_last, Most{});
   }
+  /// Of the chunk that begins there: whether each of its keys is seen by a row; by all rows; those that any sees, by
+  /// all.
+  __device__ bool covers(int32_t chunk_begin) const {
+    return first <= chunk_begin && last >= chunk_begin + kDeviceChunk && all_see(chunk_begin);
+  }
+  __device__ bool all_see_whole(int32_t chunk_begin) const {
+    return seen_first <= chunk_begin && seen_last >= chunk_begin + kDeviceChunk;
+  }
+  __device__ bool all_see(int32_t chunk_begin) const {
+    return seen_first <= max(first, chunk_begin) && seen_last >= min(last, chunk_begin + kDeviceChunk);
+  }
 };
 
-/// Where a position of a sequence lies in the pages of K, and of V; page: the one that holds it.
-__device__ __forceinline__ int64_t place_in_page(const AttentionWork& work, int kv_head, int32_t page,
-                                                 int32_t position) {
-  return ((int64_t{page} * work.num_kv_heads + kv_head) * work.block_size + position % work.block_size) * work.k_dim;
-}
-__device__ __forceinline__ int32_t page_of(const AttentionWork& work, const LineTile& tile, int32_t position) {
-  return work.plan.block[tile.block_begin + position / work.block_size];
-}
+/// Chunks that hold keys at [first, last).
+struct ChunkRange {
+  int begin, end;
 
-/// Eight neighbouring keys lie in one page, and a lane finds where for its warp: of a chunk those from here on.
-__device__ __forceinline__ int32_t eight_of_lane(int chunk) {
-  return chunk * kDeviceChunk + int(threadIdx.x) % (kDeviceChunk / 8) * 8;
-}
-/// The page of a lane's eight keys of a chunk, as far as they lie in [begin, end). A read that takes long: well before
-/// fetch().
-__device__ __forceinline__ int32_t page_for_lane(const AttentionWork& work, const LineTile& tile, int chunk,
-                                                 int32_t begin, int32_t end) {
-  const int32_t first = eight_of_lane(chunk);
-  return first < end && first + 8 > begin ? page_of(work, tile, first) : 0;
-}
-/// Keys and values at [begin, end) of a chunk on their way into a stage, zeros in the others' places; nothing comes to
-/// those of [fresh, end). page: page_for_lane. The caller commits.
-template <int kDims>
-__device__ __forceinline__ void fetch(const AttentionWork& work, int kv_head, int chunk, int32_t page, int32_t begin,
-                                      int32_t end, int32_t fresh, Stage<kDims>& to) {
-  constexpr int kUnits = Stage<kDims>::kUnits, kGroup = 8, kKeysAtOnce = kThreads / kUnits;
-  static_assert(kWarpKeys % kGroup == 0 && kGroup % (32 / kUnits) == 0 && kKeysAtOnce % kGroup == 0);
-  const int thread = int(threadIdx.x) % kThreads;
-  const int key = thread / kUnits, unit = thread % kUnits;  // of the first keys at once
-  const int32_t chunk_begin = chunk * kDeviceChunk;
-  const int64_t group_offset = place_in_page(work, kv_head, page, eight_of_lane(chunk));
-  const int in_group = key % kGroup * work.k_dim + unit * 8;
-  uint4* const keys = &to.key[key][Stage<kDims>::key_unit(key, unit)];
-  uint4* const values = &to.value[key][Stage<kDims>::value_unit(key, unit)];
-#pragma unroll
-  for (int i = 0; i < kDeviceChunk / kKeysAtOnce; ++i) {
-    const int64_t offset = __shfl_sync(0xffffffffu, group_offset, i * (kKeysAtOnce / kGroup) + key / kGroup) + in_group;
-    const int32_t position = chunk_begin + i * kKeysAtOnce + key;
-    if (position >= fresh && position < end) continue;
-    const bool wanted = position >= begin && position < end && unit * 8 < work.k_dim;
-    const auto copy = [&](uint4* place, const void* base) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(uint32_t(__cvta_generic_to_shared(place))),
-                   "l"(static_cast<const __nv_bfloat16*>(base) + (wanted ? offset : 0)), "r"(wanted ? 16 : 0)
-                   : "memory");
-    };
-    copy(keys + i * kKeysAtOnce * kUnits, work.k);
-    copy(values + i * kKeysAtOnce * kUnits, work.v);
+  __device__ ChunkRange(int32_t first, int32_t last)
+      : begin(first / kDeviceChunk), end(first < last ? (last + kDeviceChunk - 1) / kDeviceChunk : begin) {}
+  /// That chunk, or none.
+  __device__ ChunkRange only(int chunk) const {
+    ChunkRange range(*this);
+    range.begin = chunk, range.end = chunk + int(chunk >= begin && chunk < end);
+    return range;
   }
-}
+};
 
 /// Weights e^(score - largest) of a line's keys, from scores that are not scaled yet.
 struct LineWeights {
@@ -147,24 +110,26 @@ struct LineWeights {
   }
 };
 
-/// Zeros in place of values that are no numbers, in a part of the stage for each of kThreads threads; whether there
-/// were any.
+/// What a thread reads of a stage. Keys: its unit of a group of 32 dimensions, of eight keys from `first_key` on.
+/// Values: the row that it gives to load_transposed() for 16 keys and 16 dimensions, two units from an even one on.
 template <int kDims>
-__device__ bool clear_non_numbers(Stage<kDims>& stage) {
-  constexpr int kUnits = Stage<kDims>::kUnits;
-  bool found = false;
-#pragma unroll 1
-  for (int i = 0; i < kDeviceChunk * kUnits / kThreads; ++i) {
-    const int at = i * kThreads + int(threadIdx.x) % kThreads, key = at / kUnits;
-    uint4& unit = stage.value[key][Stage<kDims>::value_unit(key, at % kUnits)];
-    const auto clear = [&](uint32_t& pair) {
-      if ((pair & 0x7f80u) == 0x7f80u) found = true, pair &= 0xffff0000u;
-      if ((pair & 0x7f800000u) == 0x7f800000u) found = true, pair &= 0xffffu;
-    };
-    clear(unit.x), clear(unit.y), clear(unit.z), clear(unit.w);
+class StageReader {
+ public:
+  __device__ StageReader() {
+    const int lane = int(threadIdx.x) % 32, key = key_at(lane / 4), row = key_at(lane % 8);
+    key_ = key * 8 + (lane % 4 ^ key);
+    value_ = (lane % 16 / 8 * 8 + row) * 8 + (lane / 16 ^ row);
   }
-  return found;
-}
+  __device__ __forceinline__ uint4 key_unit(const Stage<kDims>& stage, int first_key, int group) const {
+    return stage.key[Stage<kDims>::place_of(group / 2, first_key) + (key_ ^ group % 2 * 4)];
+  }
+  __device__ __forceinline__ const uint4* value_row(const Stage<kDims>& stage, int first_key, int unit) const {
+    return stage.value + Stage<kDims>::place_of(unit / 8, first_key) + (value_ ^ unit % 8);
+  }
+
+ private:
+  int key_, value_;  // from the first key's units
+};
 
 /// The weight of a key for line `l` of this thread, which another of the line's four lanes holds. All lanes together.
 __device__ inline float weight_at(const uint4 (&weight)[kDeviceChunk / 16], int key, int l) {
@@ -174,8 +139,9 @@ __device__ inline float weight_at(const uint4 (&weight)[kDeviceChunk / 16], int 
     const uint4 of = weight[step];
     if (key / 16 == step) pair = key / 8 % 2 ? (l ? of.w : of.z) : (l ? of.y : of.x);
   }
-  pair = __shfl_sync(0xffffffffu, pair, (threadIdx.x & 28) | key % 8 / 2);
-  return __uint_as_float(key % 2 ? pair & 0xffff0000u : pair << 16);
+  const int index = index_of(key % 8);
+  pair = __shfl_sync(0xffffffffu, pair, (threadIdx.x & 28) | index / 2);
+  return __uint_as_float(index % 2 ? pair & 0xffff0000u : pair << 16);
 }
 
 /// To `part`, kTiles times eight dimensions from first_tile on, what values that are no numbers give to the lines that
@@ -190,7 +156,7 @@ __device__ __forceinline__ void add_non_numbers(const AttentionWork& work, const
     const int32_t position = chunk_begin + key;
     if (position < first || position >= last) continue;
     const auto* const value = static_cast<const __nv_bfloat16*>(work.v) +
-                              place_in_page(work, kv_head, page_of(work, tile, position), position);
+                              row_in_pages(work, kv_head, page_of(work, tile, position), position) * work.k_dim;
     const float weight_of[2] = {weight_at(weight, key, 0), weight_at(weight, key, 1)};
 #pragma unroll
     for (int t = 0; t < kTiles; ++t)
@@ -201,6 +167,11 @@ __device__ __forceinline__ void add_non_numbers(const AttentionWork& work, const
         if (!isfinite(x) && line[j / 2].sees(position)) part[t][j] += weight_of[j / 2] * x;
       }
   }
+}
+
+/// Of a chunk, the key of a thread's score `j` of eight keys from `first` on.
+__device__ __forceinline__ int key_of_score(int first, int j) {
+  return first + key_at(int(threadIdx.x) % 4 * 2 + j % 2);
 }
 
 /// Four matrices of 8 x 8 from shared memory, transposed; lane l gives row l % 8 of matrix l / 8.

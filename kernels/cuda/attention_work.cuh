@@ -4,6 +4,7 @@
 // chunks itself, with the same operations.
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/page_maps.h"
 #include "kernels/math/elementary.h"
 
 namespace paceline::cuda {
@@ -42,6 +43,11 @@ struct AttentionWork {
       out[row * out_stride + col] = x;
   }
   __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
+  /// Whether a chunk's keys, as far as they are not fresh, are there before the kernel's predecessor ends. own:
+  /// position of the sequence's first row.
+  __device__ bool is_early(int chunk, int32_t own) const {
+    return plan.keys_stay && (fresh.factors || (chunk + 1) * kDeviceChunk <= own);
+  }
   __device__ float* left_by(int row, int head, int chunk) const {
     return workspace +
            ((int64_t{row - plan.first_row} * num_heads + head) * plan.num_chunks + chunk) * (kHeader + v_dim);
@@ -59,10 +65,13 @@ struct alignas(8) Rescale {
   __device__ float add(float to, float x) const { return __fmaf_rn(x, part, to * left); }
 };
 
+/// What a line's outputs are multiplied by in the end. sum: of its weights.
+__device__ __forceinline__ float factor_of(float sum) { return 1.0f / sum; }
+
 /// Rows in lines (LineTile) and bfloat16 pages by tensor cores: any, for blocks that take one chunk, and up to
 /// kFewLines for those that take all; many, for the latter. Only the first takes fresh rows.
-void attention_few(const AttentionWork& work, cudaStream_t stream);
-void attention_many(const AttentionWork& work, cudaStream_t stream);
+void attention_few(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream);
+void attention_many(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream);
 void prepare_attention_few(const cudaDeviceProp& device);
 void prepare_attention_many();
 

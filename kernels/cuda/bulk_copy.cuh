@@ -1,30 +1,24 @@
 #pragma once
-// Bulk copies into shared memory and the barriers that count their bytes (compute capability 9.0 and newer).
+// Copies into shared memory beside a warp's own work, and the barriers that count what has come.
 
 #include <cstdint>
+#include <cuda.h>
 
 namespace paceline::cuda {
 
 __device__ __forceinline__ uint32_t shared_address(const void* of) { return uint32_t(__cvta_generic_to_shared(of)); }
 
-#if __CUDA_ARCH__ >= 900
 /// barrier: an address in shared memory, here and below.
 __device__ __forceinline__ void init_barrier(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
-/// One arrival, and `bytes` to come before the phase ends.
-__device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+/// Barriers that have been made, for whoever else uses them after the block's barrier that follows.
+__device__ __forceinline__ void publish_barriers() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
 }
-/// Until the phase of this parity has ended.
-__device__ __forceinline__ void wait_at(uint32_t barrier, uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nwait%=: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra wait%=;\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
-/// Whether it has.
+/// Whether the phase of this parity has ended.
 __device__ __forceinline__ bool is_past(uint32_t barrier, uint32_t parity) {
   uint32_t done;
   asm volatile(
@@ -35,11 +29,43 @@ __device__ __forceinline__ bool is_past(uint32_t barrier, uint32_t parity) {
       : "memory");
   return done;
 }
+/// Until it has.
+__device__ __forceinline__ void wait_at(uint32_t barrier, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .pred done;\nwait%=: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra wait%=;\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+#else
+  while (!is_past(barrier, parity)) {
+  }
+#endif
+}
+
+__device__ __forceinline__ void arrive(uint32_t barrier) {
+  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier) : "memory");
+}
+
+#if __CUDA_ARCH__ >= 900
+/// One arrival, and `bytes` to come before the phase ends.
+__device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
 /// Whole 16 bytes from global memory to the address `to` in shared memory.
 __device__ __forceinline__ void copy_here(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
+}
+/// A box of a map of two dimensions, the one that begins there. map: a kernel's __grid_constant__ argument.
+__device__ __forceinline__ void copy_box_here(uint32_t to, const CUtensorMap* map, int32_t column, int32_t row,
+                                              uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+      "[%4];" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier)
+      : "memory");
 }
 #endif
 

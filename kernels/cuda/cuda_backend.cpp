@@ -211,6 +211,7 @@ class CudaBackend final : public Backend {
   uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
   int next_operand_ = 0;
   // a norm, alone or in its product, came after all stores: both let their successor start only after their own wait
+  cuda::PageMapCache page_maps_;
   bool keys_stay_ = false;
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
   cuda::Operand ready_;
@@ -474,8 +475,8 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
          args.kv.k_dim, args.kv.v_dim, kMostDims);
   storage_index(args.kv.dtype);
   PACELINE_CHECK(args.scale > 0, "scale {}", args.scale);  // the largest score stays the largest
-  PACELINE_CHECK(args.kv.block_size % cuda::kWarpKeys == 0, "block_size {} is not a multiple of {}", args.kv.block_size,
-                 cuda::kWarpKeys);
+  PACELINE_CHECK(args.kv.block_size % cuda::kCopiedKeys == 0, "block_size {} is not a multiple of {}",
+                 args.kv.block_size, cuda::kCopiedKeys);
   traffic_ += cuda::attention_traffic(args);
   const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
   cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk,
@@ -492,6 +493,8 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
   // slices of rows, so that what chunks leave fits what was planned
   const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kScratchBytes / row_bytes));
+  const cuda::PageMaps none;
+  const cuda::PageMaps& maps = cuda::copies_boxes(args.kv, properties_) ? page_maps_.of(args.kv) : none;
   cuda::FreshRows fresh;
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
@@ -505,7 +508,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     plan.num_tiles = int32_t(tiles.size());
     void* memory = plan.whole ? nullptr : workspace(scratch_, size_t(plan.num_rows) * row_bytes);
     if (plan.first_row == 0) fresh = before(plan);
-    cuda::attention(args, plan, fresh, out, memory, stream());
+    cuda::attention(args, plan, fresh, maps, out, memory, stream());
   }
 }
 

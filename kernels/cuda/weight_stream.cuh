@@ -68,7 +68,7 @@ class WarpStream {
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
       for (int stage = 0; stage < kMostStages; ++stage) init_barrier(barrier_ + stage * 8, 1);
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      publish_barriers();
       if (walk_.left > 0) fill();
     }
     __syncwarp();
