@@ -188,7 +188,7 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const LineTile
   }
 }
 
-/// More than there are of blocks that take all chunks: 128 registers, so that two of few lines are beside each other.
+/// More than there are of blocks that take all chunks: 128 registers, so that two of one group fit beside each other.
 constexpr int kMostThreads = most_groups(false) * kThreads;
 static_assert(kMostThreads == 512 && most_groups(true) * kThreads + kFetchingThreads<true> <= kMostThreads);
 
@@ -228,6 +228,7 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
         ring.advance();
       }
       if (!has_waited) wait_for_predecessor();
+      KeyFetcher<kDims, kFillers>::finish();
       return;
     }
     wait_for_predecessor();
@@ -252,7 +253,8 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {}, output[kDimTiles][4] = {};
   for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
     const int32_t chunk_begin = chunk * kDeviceChunk;
-    const int32_t fresh_begin = max(fresh, chunk_begin), seen_end = min(keys.last, chunk_begin + kDeviceChunk);
+    const int32_t fresh_begin = max(fresh, max(keys.first, chunk_begin)),
+                  seen_end = min(keys.last, chunk_begin + kDeviceChunk);
     Stage<kDims>& stage = ring.next_filled();
     const bool has_fresh = fresh_begin < seen_end, is_covered = keys.covers(chunk_begin);
     if (kWhole && !is_covered) clear_values_outside(takers, chunk_begin, keys.first, keys.last, stage);
@@ -338,7 +340,9 @@ void prepare(const cudaDeviceProp& device) {
 
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
   if (most_lines > kFewLines) return 0;
-  const bool is_alone = num_tiles * kv.num_kv_heads <= device.multiProcessorCount;
+  // registers of two groups of 128 dimensions, too, leave no room for another block
+  const bool is_alone =
+      num_tiles * kv.num_kv_heads <= device.multiProcessorCount || (most_lines > kGroupLines && kv.k_dim > 64);
   const int wanted = is_alone ? kStagesAlone : kStagesBeside;
   return kv.k_dim <= 64 ? stages_with_room<64>(wanted, device) : stages_with_room<128>(wanted, device);
 }

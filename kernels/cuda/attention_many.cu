@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     fetcher.fetch(stage, to_fill.filled_barrier());
     to_fill.advance();
   };
-  const bool is_early = work.is_early(chunks.begin, work.plan.kv_len[tile.first_row] - 1);
+  const bool is_early = chunks.begin < chunks.end && work.is_early(chunks.begin, work.plan.kv_len[tile.first_row] - 1);
   if (!is_early) wait_for_predecessor();
   fetch(chunks.begin);
   constexpr Takers takers{kThreads};

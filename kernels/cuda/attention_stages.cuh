@@ -117,6 +117,12 @@ class KeyFetcher {
     static_assert(kFillers == 1 || kFillers == kChunkParts);
     find_page();
   }
+  /// Before a warp leaves that only fetches.
+  __device__ static void finish() {
+#if __CUDA_ARCH__ < 900
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  }
   /// The next chunk, by whole warps.
   __device__ void fetch(Stage<kDims>& to, uint32_t barrier) {
     const int64_t row = (int64_t{page_} * work_.num_kv_heads + kv_head_) * work_.block_size + offset_;

@@ -211,8 +211,8 @@ class CudaBackend final : public Backend {
   uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
   int next_operand_ = 0;
   // a norm, alone or in its product, came after all stores: both let their successor start only after their own wait
-  cuda::PageMapCache page_maps_;
   bool keys_stay_ = false;
+  cuda::PageMapCache page_maps_;
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
   cuda::Operand ready_;
   std::vector<std::unique_ptr<RopeFactors>> rope_factors_;

@@ -100,8 +100,9 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
       add({{125, 6}}, 16);  // across chunks, two groups of lines
       add({{120, 6}}, 16, {.infinite_row = 3});
       add({{125, 6}, {3, 1}, {31, 2}}, 16);
-      add({{500, 17}}, 16);  // more lines than a tile has
-      add({{3, 70}}, 16);    // keys that other tiles bring
+      add({{500, 17}}, 16);                      // more lines than a tile has
+      add({{3, 70}}, 16);                        // keys that other tiles bring
+      add({{3, 65}}, 16, {.infinite_row = 10});  // and a tile of one row, whose window begins among them
       add({{63, 3}, {62, 1}, {0, 5}}, 16, {.infinite_row = 4});
       add({{90, 4}}, 16, {.num_unused = 1});
       add({{100, 2}}, 16, {.num_heads = 3, .group = 2, .head_offset = 1});

@@ -372,13 +372,16 @@ TEST(Strict, AttentionHasTheSameBitsInEveryShapeOfBlocksOnCuda) {
       setup.pieces = {500, 6, 17, 440, 1, 1, 1, 6, 6, 46};
       setup.pieces.resize(200, 1);
       EXPECT_TRUE(same_bits(prefill(*gpu, setup), whole)) << "dim " << dim << " window " << window;
-      // many sequences of few lines each: two chunks at a time
-      setup.len = 560;
-      setup.neighbours = 55;
-      setup.pieces = {300, 1, 1, 6, 6, 8, 1, 3, 5, 2, 8, 8, 8, 8, 1, 1, 8, 8, 6, 17, 1, 1};
-      setup.pieces.resize(70, 4);
-      EXPECT_EQ(std::memcmp(prefill(*gpu, setup).data(), whole.data(), size_t(setup.len * 8 * dim) * 4), 0)
-          << "many sequences, dim " << dim << " window " << window;
+      // many sequences of few lines each: blocks that take all their keys, alone on their SMs or not, whose stages are
+      // filled again and again
+      for (const int neighbours : {55, 80}) {
+        setup.len = 940;
+        setup.neighbours = neighbours;
+        setup.pieces = {300, 1, 1, 6, 8, 1, 3, 480, 5, 2, 8, 8, 8, 1, 1, 8, 6, 17, 1, 1};
+        setup.pieces.resize(50, 4);
+        EXPECT_EQ(std::memcmp(prefill(*gpu, setup).data(), whole.data(), size_t(setup.len * 8 * dim) * 4), 0)
+            << neighbours << " neighbours, dim " << dim << " window " << window;
+      }
     }
 }
 
