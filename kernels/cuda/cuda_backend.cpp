@@ -303,7 +303,7 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
   PACELINE_CHECK(!args.sum || (args.delta.data && args.delta.stride == args.delta.cols && args.delta.cols % 4 == 0 &&
                                args.delta.cols <= cuda::kMaxSummedCols),
                  "a sum over ranks of rows of {} values, {} apart", args.delta.cols, args.delta.stride);
-  cuda::norm(args, operand, args.sum && args.sum->message == handed_over_, stream());
+  cuda::norm(args, operand, args.sum && args.sum->message == handed_over_, properties_, stream());
   keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
 }
 

@@ -95,6 +95,53 @@ __device__ __forceinline__ void store_four(const NormWork& work, float* row, int
   if (c + 3 < work.cols) row[c + 3] = x.w;
 }
 
+/// What of a row its thread has: columns of the residual, delta added, and constants of the model.
+template <int kWarps, int kFours>
+struct NormRow {
+  using Row = Columns<kWarps * 32, kFours>;
+
+  /// Normed, to where the work wants it. x: the residual; shared: [kWarps].
+  __device__ __forceinline__ static void finish(const NormWork& work, int row_index, const Row& x, const Row& weight,
+                                                float* shared) {
+    if (!work.out && !work.operand.values) return;
+    float mean = 0.0f;
+    if (work.layer) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kFours; ++i) sum += (x.value[i].x + x.value[i].y) + (x.value[i].z + x.value[i].w);
+      mean = over_block<kWarps>(sum, shared, Plus{}) / float(work.cols);
+    }
+    float squares = 0.0f;
+    Row::each(work.cols, [&](int i, int c) {
+      const auto square = [&](float value, int k) {
+        const float d = value - mean;
+        return c + k < work.cols ? d * d : 0.0f;
+      };
+      squares +=
+          (square(x.value[i].x, 0) + square(x.value[i].y, 1)) + (square(x.value[i].z, 2) + square(x.value[i].w, 3));
+    });
+    const float variance = over_block<kWarps>(squares, shared, Plus{}) / float(work.cols);
+    const float scale = 1.0f / sqrtf(variance + work.eps);
+    const Row bias(work, work.bias);
+    Operand::Row to{};
+    if (work.operand.values) to = work.operand.row(row_index);
+    Row::each(work.cols, [&](int i, int c) {
+      const auto normed = [&](float value, float weight_of, float bias_of) {
+        const float y = (value - mean) * scale * weight_of;
+        return work.bias ? y + bias_of : y;
+      };
+      const float4 y = {normed(x.value[i].x, weight.value[i].x, bias.value[i].x),
+                        normed(x.value[i].y, weight.value[i].y, bias.value[i].y),
+                        normed(x.value[i].z, weight.value[i].z, bias.value[i].z),
+                        normed(x.value[i].w, weight.value[i].w, bias.value[i].w)};
+      if (work.operand.values)
+        to.put4(c, y);
+      else
+        store_four(work, work.out + row_index * work.out_stride, c, y);
+    });
+  }
+};
+
 /// A block a row. Thread t holds four columns from 4 t on, then four from 4 (t + kThreads) on, …; threads are added as
 /// a fixed tree. Little code: it runs once, so fetching instructions would cost more than they. Sum: PeerSum, or
 /// NoSum where kRanks is 1.
@@ -120,57 +167,50 @@ __global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work, Sum su
       store_four(work, row, c, x.value[i]);
     });
   }
-  if (!work.out && !work.operand.values) return;
-  float mean = 0.0f;
-  if (work.layer) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kFours; ++i) sum += (x.value[i].x + x.value[i].y) + (x.value[i].z + x.value[i].w);
-    mean = over_block<kWarps>(sum, shared, Plus{}) / float(work.cols);
+  NormRow<kWarps, kFours>::finish(work, row_index, x, weight, shared);
+}
+
+/// The same for many rows that nothing is added to: as many blocks as run at once, each of which takes one row after
+/// another, the next on its way.
+constexpr int kManyRows = 1024, kThreadsOfSm = 1024;
+template <int kWarps>
+constexpr int kBlocksOfSm = kThreadsOfSm / (kWarps * 32);
+template <int kWarps, int kFours>
+__global__ void __launch_bounds__(kWarps * 32, kBlocksOfSm<kWarps>) norm_many_kernel(NormWork work, int rows) {
+  using Row = Columns<kWarps * 32, kFours>;
+  __shared__ float shared[kWarps];
+  const Row weight(work, work.weight);
+  const auto row_at = [&](int index) {
+    return Row(work, index < rows ? work.residual + index * work.residual_stride : nullptr);
+  };
+  wait_for_predecessor();
+  launch_dependents();
+  Row x = row_at(int(blockIdx.x));
+  for (int index = blockIdx.x; index < rows; index += int(gridDim.x)) {
+    const Row next = row_at(index + int(gridDim.x));
+    NormRow<kWarps, kFours>::finish(work, index, x, weight, shared);
+    x = next;
   }
-  float squares = 0.0f;
-  Row::each(work.cols, [&](int i, int c) {
-    const auto square = [&](float value, int k) {
-      const float d = value - mean;
-      return c + k < work.cols ? d * d : 0.0f;
-    };
-    squares +=
-        (square(x.value[i].x, 0) + square(x.value[i].y, 1)) + (square(x.value[i].z, 2) + square(x.value[i].w, 3));
-  });
-  const float variance = over_block<kWarps>(squares, shared, Plus{}) / float(work.cols);
-  const float scale = 1.0f / sqrtf(variance + work.eps);
-  const Row bias(work, work.bias);
-  Operand::Row to{};
-  if (work.operand.values) to = work.operand.row(row_index);
-  Row::each(work.cols, [&](int i, int c) {
-    const auto normed = [&](float value, float weight_of, float bias_of) {
-      const float y = (value - mean) * scale * weight_of;
-      return work.bias ? y + bias_of : y;
-    };
-    const float4 y = {normed(x.value[i].x, weight.value[i].x, bias.value[i].x),
-                      normed(x.value[i].y, weight.value[i].y, bias.value[i].y),
-                      normed(x.value[i].z, weight.value[i].z, bias.value[i].z),
-                      normed(x.value[i].w, weight.value[i].w, bias.value[i].w)};
-    if (work.operand.values)
-      to.put4(c, y);
-    else
-      store_four(work, work.out + row_index * work.out_stride, c, y);
-  });
 }
 
 template <int kWarps, int kFours, int kRanks, class Sum>
-void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
+void run(const NormWork& work, const Sum& sum, int rows, int num_sms, cudaStream_t stream) {
+  if constexpr (kRanks == 1 && kFours == 2) {
+    if (rows >= kManyRows && !work.delta)
+      return launch(norm_many_kernel<kWarps, kFours>, dim3(unsigned(kBlocksOfSm<kWarps> * num_sms)), dim3(kWarps * 32),
+                    0, stream, work, rows);
+  }
   launch(norm_kernel<kWarps, kFours, kRanks, Sum>, dim3(unsigned(rows)), dim3(kWarps * 32), 0, stream, work, sum);
 }
 /// The same threads, and so the same bits, with and without a sum.
 template <int kRanks, class Sum>
-void run(const NormWork& work, const Sum& sum, int rows, cudaStream_t stream) {
+void run(const NormWork& work, const Sum& sum, int rows, int num_sms, cudaStream_t stream) {
   switch (work.cols <= 8192 ? norm_threads(work.cols) : 0) {
-    case 256: return run<8, 2, kRanks>(work, sum, rows, stream);
-    case 512: return run<16, 2, kRanks>(work, sum, rows, stream);
-    case 1024: return run<32, 2, kRanks>(work, sum, rows, stream);
+    case 256: return run<8, 2, kRanks>(work, sum, rows, num_sms, stream);
+    case 512: return run<16, 2, kRanks>(work, sum, rows, num_sms, stream);
+    case 1024: return run<32, 2, kRanks>(work, sum, rows, num_sms, stream);
   }
-  if constexpr (kRanks == 1) run<32, 8, kRanks>(work, sum, rows, stream);
+  if constexpr (kRanks == 1) run<32, 8, kRanks>(work, sum, rows, num_sms, stream);
 }
 static_assert(kMaxSummedCols == 8192);
 
@@ -198,10 +238,12 @@ NormWork norm_work(const NormArgs& args, const Operand& operand, bool is_handed_
 
 }  // namespace
 
-void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, cudaStream_t stream) {
+void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, const cudaDeviceProp& device,
+          cudaStream_t stream) {
   const NormWork work = norm_work(args, operand, is_handed_over);
-  if (!args.sum) return run<1>(work, NoSum{}, args.residual.rows, stream);
-  with_ranks(args.sum->group.size, [&](auto ranks) { run<ranks>(work, *args.sum, args.residual.rows, stream); });
+  const int rows = args.residual.rows, num_sms = device.multiProcessorCount;
+  if (!args.sum) return run<1>(work, NoSum{}, rows, num_sms, stream);
+  with_ranks(args.sum->group.size, [&](auto ranks) { run<ranks>(work, *args.sum, rows, num_sms, stream); });
 }
 
 }  // namespace paceline::cuda

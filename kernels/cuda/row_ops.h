@@ -16,7 +16,8 @@ inline bool lies_in_fours(const float* rows, int64_t stride) {
 }
 /// operand: null, or what is written in place of args.out. is_handed_over: the product that made args.delta has sent it
 /// to the peers of args.sum.
-void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, cudaStream_t stream);
+void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, const cudaDeviceProp& device,
+          cudaStream_t stream);
 void gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
 /// factors: [max position + 1][rotary_dim / 2] of {cos, sin}, made by rope_factors; inv_freq is not looked at.
 void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream);

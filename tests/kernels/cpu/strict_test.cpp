@@ -268,6 +268,30 @@ TEST(Strict, RowOpsDependOnTheRowOnly) {
   }
 }
 
+TEST(Strict, NormsOfManyRowsHaveTheBitsOfFew) {
+  for (const std::string& device : devices_here()) {
+    const auto backend = make_backend(device, {});
+    for (const auto& [cols, padding] : {std::pair{60, 4}, {61, 3}, {2176, 4}, {4096, 4}, {4160, 0}})
+      for (const NormKind kind : {NormKind::rms, NormKind::layer}) {
+        const int rows = 1100;  // more than a device takes side by side, and a rest
+        GuardedRows x(*backend, rows, cols, random_values(size_t(rows * cols), 1, 2.0f), padding);
+        GuardedRows together(*backend, rows, cols, padding), apart(*backend, rows, cols, padding);
+        const DeviceArray weight(*backend, random_values(size_t(cols), 2)),
+            bias(*backend, random_values(size_t(cols), 3));
+        const auto norm = [&](int first, int count, const GuardedRows& out) {
+          backend->norm({.kind = kind,
+                         .residual = x.view().row_range(first, count),
+                         .weight = weight.data(),
+                         .bias = kind == NormKind::layer ? bias.data() : nullptr,
+                         .out = out.view().row_range(first, count)});
+        };
+        norm(0, rows, together);
+        for (int first = 0; first < rows; first += 100) norm(first, 100, apart);
+        EXPECT_TRUE(same_bits(together.read(), apart.read())) << device << " cols " << cols << " " << int(kind);
+      }
+  }
+}
+
 /// One sequence of `len` tokens, prefilled in pieces; each piece stores its K and V first, as the engine does.
 struct AttentionSetup {
   int len = 700;
