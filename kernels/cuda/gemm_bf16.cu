@@ -3,8 +3,8 @@
 // (weight_stream.cuh); the first copies go out before the predecessor ends, for weights are constant. The eight (or
 // k_chunks) sums of a tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on its M
 // side, so the number of rows changes N tiles only, and an output's arithmetic not at all. From 9 rows on a warp takes
-// two tiles at a time, since rows, which lie in the L2, are read again for each; of a gated product always, gates and
-// ups.
+// two tiles at a time, since rows, which lie in the L2, are read again for each, up to 16 rows where there are enough;
+// of a gated product always, gates and ups.
 //
 // Tiles that are left over when there are not enough for another turn would leave half of the device without work.
 // Where that fits, two teams share such a tile: one begins it, before all else, and hands its sums to the other, which
@@ -300,6 +300,12 @@ Product product_of(const CudaWeight& w, const HandedSums& handed) {
           .handed = handed};
 }
 
+/// Whether two tiles at a time would leave half of the teams without work that one at a time leaves none.
+bool fills_with_single_tiles(const CudaWeight& w, const cudaDeviceProp& device) {
+  const int64_t teams = int64_t{16} * device.multiProcessorCount / w.k_chunks;
+  return !w.pair_panels && w.tiles() <= teams;
+}
+
 /// What a block that norms takes of shared memory, at most.
 constexpr size_t kMostNormedBytes = size_t(kMostNormedRows) * size_t(NormedRows::row_bytes(kMostNormedCols));
 constexpr size_t kNormingBytes = kWarpsOf<NormedRows> * kMostStages * kStageBytes + kMostNormedBytes;
@@ -316,6 +322,7 @@ void prepare_gemm_bf16(const cudaDeviceProp& device) {
     constexpr size_t kRing = kWarpsOf<OperandRows> * kMostStages * kStageBytes;
     allow_shared<1, 1, OperandRows>(kRing);
     allow_shared<2, 1, OperandRows>(kRing);
+    allow_shared<1, 2, OperandRows>(kRing);
     allow_shared<2, 2, OperandRows>(kRing);
     allow_shared<2, 3, OperandRows>(kRing);
     allow_shared<2, 4, OperandRows>(kRing);
@@ -392,7 +399,9 @@ void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHand
   switch (x.row_tiles(full)) {
     case 1:
       return w.pair_panels ? run<2, 1>(product, ends, 1, device, cuda) : run<1, 1>(product, ends, 1, device, cuda);
-    case 2: return run<2, 2>(product, ends, 1, device, cuda);
+    case 2:
+      if (fills_with_single_tiles(w, device)) return run<1, 2>(product, ends, 1, device, cuda);
+      return run<2, 2>(product, ends, 1, device, cuda);
     case 3: return run<2, 3>(product, ends, 1, device, cuda);
     default: return run<2, 4>(product, ends, 1, device, cuda);
   }
