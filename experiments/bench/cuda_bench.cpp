@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,14 @@ double time_calls(benchmark::State& state, const std::function<void()>& call, Nu
     ++rounds;
   }
   return total / double(rounds);
+}
+
+/// Bfloat16 values between -2 and 2, other than zero, the same in every run.
+std::vector<uint16_t> some_values(size_t count) {
+  std::mt19937 random(7);
+  std::vector<uint16_t> values(count);
+  for (uint16_t& value : values) value = uint16_t(random() & 0x80ffu) | 0x3f00u;
+  return values;
 }
 
 /// Device memory of this run, zeros.
@@ -120,7 +129,9 @@ void attention(benchmark::State& state, int num_seqs, int context, int q_len) {
   const size_t bytes = kv_block_bytes(kv) / 2 * size_t(blocks_each) * size_t(num_seqs);
   const size_t layers = 1 + kMoreThanCaches / (2 * bytes);
   std::vector<KvView> pages(layers, kv);
-  for (KvView& layer : pages) layer.k = backend().alloc(bytes), layer.v = backend().alloc(bytes);
+  const std::vector<uint16_t> some = some_values(bytes / sizeof(uint16_t));
+  for (KvView& layer : pages)
+    for (void** data : {&layer.k, &layer.v}) backend().upload(*data = backend().alloc(bytes), some.data(), bytes);
   std::vector<SeqSpan> seqs;
   std::vector<int32_t> kv_len, block;
   for (int s = 0; s < num_seqs; ++s) {
@@ -128,7 +139,10 @@ void attention(benchmark::State& state, int num_seqs, int context, int q_len) {
     for (int b = 0; b < blocks_each; ++b) block.push_back(s * blocks_each + b);
     for (int r = 0; r < q_len; ++r) kv_len.push_back(context + r + 1);
   }
-  const MatView q = rows(num_seqs * q_len, kHeads * kDim, "q"), out = rows(num_seqs * q_len, kHeads * kDim, "out");
+  const MatView q = rows(num_seqs * q_len, kHeads * kDim, "q");
+  const std::vector<float> queries(size_t(q.rows) * size_t(q.cols), 0.5f);
+  backend().upload(q.data, queries.data(), queries.size() * sizeof(float));
+  const MatView out = rows(num_seqs * q_len, kHeads * kDim, "out");
   size_t calls = 0;
   const double seconds = time_calls(state, [&] {
     backend().attention({.q = q,
@@ -180,6 +194,7 @@ void register_all() {
                                                    {"verify", 1, 1024, 6},
                                                    {"verify", 16, 4096, 6},
                                                    {"verify", 16, 4096, 8},
+                                                   {"prefill", 1, 0, 512},
                                                    {"prefill", 1, 0, 2048}})
     add("Attention/" + std::string(name) + "/" + std::to_string(seqs) + "x" + std::to_string(context) + "+" +
             std::to_string(q_len),
