@@ -1,0 +1,25 @@
+#pragma once
+// NCCL's own sum over devices, beside which ours is measured.
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+struct CUstream_st;
+
+namespace paceline {
+
+class NcclSums {
+ public:
+  /// One communicator for each of devices 0, 1, …; throws Error(comm).
+  explicit NcclSums(int devices);
+  ~NcclSums();
+  /// x[count] of device `rank` becomes the sum, in its stream. On every rank, by a thread each.
+  void sum(int rank, float* x, size_t count, CUstream_st* stream);
+
+ private:
+  struct Comms;
+  std::unique_ptr<Comms> comms_;
+};
+
+}  // namespace paceline
