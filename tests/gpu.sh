@@ -25,7 +25,7 @@ summary() {
   local facts='^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference'
   facts+='|^ *(1|6|17) rows|Without speculation, against|Attention/(decode|verify)/16x4096|SumNorm/'
   grep -aE "$facts" "$1" | sed -E 's/\[=*\] //; s/ +/ /g; s/^Attention.(.*).manual_time.*(of_read=[0-9.]+).*/\1 \2/
-    s/^(.*SumNorm.*).manual_time ([0-9.]+ us).*/\1 \2/' | tail -6 | tr '\n' ' '
+    s/^(.*SumNorm.*).manual_time ([0-9.]+ us).*/\1 \2/' | tail -12 | tr '\n' ' '
 }
 
 step ops "$bin/test_kernels" --gtest_filter='*cuda*'
@@ -56,7 +56,7 @@ for shape in llama-3-8b llama-3.2-1b; do
     "$bin/engine_bench" configs/models/target-7m 9
 done
 # sums over ranks with the norms that add them, beside NCCL's
-[[ $(grep -c . <<<"$gpus") -ge 2 ]] && step sums "$bin/ranks_bench"
+[[ $(grep -c . <<<"$gpus") -ge 2 && -x $bin/ranks_bench ]] && step sums "$bin/ranks_bench"
 # attention's share of a plain read
 step attention "$bin/cuda_bench" --benchmark_filter='Attention' --benchmark_min_time=0.1
 big=("${experiment[@]}" --set engine.target.inflate=llama-3-8b)

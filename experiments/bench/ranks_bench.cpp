@@ -4,10 +4,12 @@
 //
 //   ranks_bench
 //
-// SumNorm/ranks/rows: rows of 4,096 float32 values, 16 KiB each. The time is that of the slowest rank, a call in many,
-// the mean of 20 rounds.
+// SumNorm/ranks/rows and NcclSumNorm/…, whose calls may wait for the host: rows of 4,096 float32 values, 16 KiB each.
+// The time is that of the slowest rank, a call in many, the mean of 20 rounds.
 
 #include <algorithm>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,10 +37,10 @@ class Ranks {
         rank.backend->upload(data, values.data(), bytes);
         return f32_view(data, m, kCols);
       };
-      rows_[size_t(rank.index)] = {alloc(rows), alloc(rows), alloc(rows), alloc(1)};
+      rows_[size_t(rank.index)] = {alloc(rows), alloc(rows), alloc(rows), alloc(rows), alloc(1)};
     });
   }
-  /// Seconds that a call takes on the slowest rank. sum: null, or NCCL's.
+  /// Seconds that a call takes on the slowest rank. sums: null, or NCCL's.
   double time(NcclSums* sums) {
     team_.run_on_all([&](Rank& rank) {
       const Rows& mine = rows_[size_t(rank.index)];
@@ -48,20 +50,25 @@ class Ranks {
       const auto call = [&] {
         NormArgs args = norm;
         if (sums)
-          sums->sum(rank.index, norm.delta.f32_row(0), size_t(norm.delta.rows) * kCols, stream);
+          sums->sum(rank.index, mine.part.f32_row(0), mine.delta.f32_row(0), size_t(mine.part.rows) * kCols, stream);
         else if (!(args.sum = rank.shards->next_sum(norm.delta)))
-          rank.shards->all_reduce(norm.delta);  // devices that do not reach each other's memory
+          fail(ExitCode::comm, "devices do not reach each other's memory: there is no sum within norms here");
         rank.backend->norm(args);
       };
-      device_seconds(stream, 16, call);
-      seconds_[size_t(rank.index)] = device_seconds(stream, kCalls, call) / kCalls;
+      try {
+        device_seconds(stream, 16, call);
+        seconds_[size_t(rank.index)] = device_seconds(stream, kCalls, call) / kCalls;
+      } catch (...) {
+        if (sums) sums->abort();
+        throw;
+      }
     });
     return *std::max_element(seconds_.begin(), seconds_.end());
   }
 
  private:
   struct Rows {
-    MatView residual, delta, out, weight;
+    MatView residual, part, delta, out, weight;
   };
   static TeamOptions options(int count) {
     TeamOptions options{.placement = {.tp = count}};
@@ -76,8 +83,8 @@ class Ranks {
 
 void sum_norm(benchmark::State& state, int count, int rows, bool by_nccl) {
   Ranks ranks(count, rows);
-  NcclSums sums(count);
-  for (auto _ : state) state.SetIterationTime(ranks.time(by_nccl ? &sums : nullptr));
+  const auto sums = by_nccl ? std::make_unique<NcclSums>(count) : nullptr;
+  for (auto _ : state) state.SetIterationTime(ranks.time(sums.get()));
 }
 
 void register_all() {

@@ -1,6 +1,7 @@
 #pragma once
-// How keys and values of a chunk lie in shared memory, and how they come there: one warp fetches chunk after chunk into
-// a ring, by bulk copies of tensor maps (compute capability 9.0 and newer) or 16 bytes at a time; the others take them.
+// How keys and values of a chunk lie in shared memory, and how they come there: chunk after chunk into a ring, by bulk
+// copies of tensor maps (compute capability 9.0 and newer) or 16 bytes at a time, which one warp or four of them begin
+// and all others take.
 
 #include "kernels/cuda/attention_work.cuh"
 #include "kernels/cuda/bulk_copy.cuh"

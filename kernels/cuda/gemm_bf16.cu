@@ -300,8 +300,8 @@ Product product_of(const CudaWeight& w, const HandedSums& handed) {
           .handed = handed};
 }
 
-/// Whether two tiles at a time would leave half of the teams without work that one at a time leaves none.
-bool fills_with_single_tiles(const CudaWeight& w, const cudaDeviceProp& device) {
+/// Whether no team gets more than one tile: two at a time would leave half of these without work.
+bool has_a_tile_a_team_at_most(const CudaWeight& w, const cudaDeviceProp& device) {
   const int64_t teams = int64_t{16} * device.multiProcessorCount / w.k_chunks;
   return !w.pair_panels && w.tiles() <= teams;
 }
@@ -400,7 +400,7 @@ void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHand
     case 1:
       return w.pair_panels ? run<2, 1>(product, ends, 1, device, cuda) : run<1, 1>(product, ends, 1, device, cuda);
     case 2:
-      if (fills_with_single_tiles(w, device)) return run<1, 2>(product, ends, 1, device, cuda);
+      if (has_a_tile_a_team_at_most(w, device)) return run<1, 2>(product, ends, 1, device, cuda);
       return run<2, 2>(product, ends, 1, device, cuda);
     case 3: return run<2, 3>(product, ends, 1, device, cuda);
     default: return run<2, 4>(product, ends, 1, device, cuda);

@@ -1,6 +1,8 @@
 #include "kernels/cuda/yardstick/nccl_sums.h"
 
+#include <mutex>
 #include <nccl.h>
+#include <utility>
 
 #include "kernels/error.h"
 
@@ -15,8 +17,11 @@ void check(ncclResult_t status, const char* what) {
 
 struct NcclSums::Comms {
   std::vector<ncclComm_t> of_device;
+  std::mutex mutex;  // of abort()
+  bool aborted = false;
   ~Comms() {
-    for (ncclComm_t comm : of_device) ncclCommDestroy(comm);
+    for (ncclComm_t comm : of_device)
+      if (!aborted) ncclCommDestroy(comm);
   }
 };
 
@@ -27,8 +32,14 @@ NcclSums::NcclSums(int devices) : comms_(std::make_unique<Comms>()) {
 }
 NcclSums::~NcclSums() = default;
 
-void NcclSums::sum(int rank, float* x, size_t count, CUstream_st* stream) {
-  check(ncclAllReduce(x, x, count, ncclFloat32, ncclSum, comms_->of_device[size_t(rank)], stream), "ncclAllReduce");
+void NcclSums::sum(int rank, const float* from, float* to, size_t count, CUstream_st* stream) {
+  check(ncclAllReduce(from, to, count, ncclFloat32, ncclSum, comms_->of_device[size_t(rank)], stream), "ncclAllReduce");
+}
+
+void NcclSums::abort() noexcept {
+  const std::lock_guard lock(comms_->mutex);
+  if (std::exchange(comms_->aborted, true)) return;
+  for (ncclComm_t comm : comms_->of_device) ncclCommAbort(comm);
 }
 
 }  // namespace paceline

@@ -14,8 +14,10 @@ class NcclSums {
   /// One communicator for each of devices 0, 1, …; throws Error(comm).
   explicit NcclSums(int devices);
   ~NcclSums();
-  /// x[count] of device `rank` becomes the sum, in its stream. On every rank, by a thread each.
-  void sum(int rank, float* x, size_t count, CUstream_st* stream);
+  /// to[count] of device `rank` becomes the sum of all ranks' `from`, in its stream. On every rank, by a thread each.
+  void sum(int rank, const float* from, float* to, size_t count, CUstream_st* stream);
+  /// A rank has failed: the others' kernels end. Any thread.
+  void abort() noexcept;
 
  private:
   struct Comms;

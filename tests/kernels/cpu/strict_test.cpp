@@ -110,8 +110,8 @@ TEST(Strict, GemmRowsDoNotDependOnTheBatchOnCuda) {
   check_gemm_rows(*gpu, {1, 6, 7, 8, 9, 16, 17, 24, 25, 31, 32, 33, 64, 150});
   // whole chunks and tiles, as real models have them, in one block of rows and in several
   check_gemm_rows(*gpu, {32, 129, 160, 256}, {{.n = 256, .k = 1024}, {.n = 416, .k = 2048, .glu = true}});
-  // more tiles than 264 teams of warps (528 of half as many) have turns for: two teams share one in a pass of up to 32
-  // rows
+  // more tiles than 264 teams of warps (528 of half as many) have turns for: two teams share one where rows
+  // are few
   check_gemm_rows(
       *gpu, {6, 9, 17, 25, 40, 129},
       {{.n = 6000, .k = 2200}, {.n = 11000, .k = 1024, .glu = true}, {.n = 11000, .k = 1056, .k_chunks = 4}});
