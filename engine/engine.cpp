@@ -97,6 +97,8 @@ bool Engine::launch_one() {
   const bool may_defer = options_.run_ahead > 0 && (!proposer_ || proposer_->side() == ProposerSide::device);
   const ScheduledStep scheduled = scheduler_.next(proposer_ ? num_speculative_tokens_ : 0, may_defer);
   if (scheduled.rows.empty()) return false;
+  if (!scheduled.swaps.empty()) target_.swap_kv(scheduled.swaps);
+  for (const BlockSwap& swap : scheduled.swaps) counters_.swapped_blocks += swap.to_host;
   const auto draft_start = Clock::now();
   std::vector<Proposal> proposals(scheduled.rows.size());
   if (proposer_) propose(scheduled, proposals);

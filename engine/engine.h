@@ -59,6 +59,7 @@ class Engine {
   std::string_view proposer_name() const { return proposer_ ? proposer_->name() : "none"; }
   ProposerStats proposer_stats() const { return proposer_ ? proposer_->stats() : ProposerStats{}; }
   BlockPool& pool() { return pool_; }
+  const SwapSpace& swap_space() const { return scheduler_.swap_space(); }
   const Verifier& verifier() const { return *verifier_; }
 
  private:

@@ -27,6 +27,7 @@ struct EngineCounters {
   int64_t emitted = 0;  // output tokens
   int64_t prompt_tokens_computed = 0;
   int64_t preemptions = 0;
+  int64_t swapped_blocks = 0;                       // KV blocks copied to host memory
   int64_t dead_rows = 0;                            // rows computed for sequences that had already ended
   int64_t mixed_steps = 0;                          // batches that held prefill and decode rows together
   int64_t block_crossings = 0;                      // draft windows that crossed a block boundary

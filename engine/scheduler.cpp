@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/batch.h"
 #include "kernels/error.h"
@@ -8,7 +9,7 @@
 namespace paceline {
 
 Scheduler::Scheduler(const SchedulerOptions& options, BlockPool& pool, std::function<void(const Request&)> on_preempt)
-    : options_(options), pool_(pool), on_preempt_(std::move(on_preempt)) {
+    : options_(options), pool_(pool), on_preempt_(std::move(on_preempt)), swap_space_(options.num_host_blocks) {
   for (int32_t slot = options.max_num_seqs - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }
 
@@ -33,6 +34,7 @@ void Scheduler::finish(SeqId id) {
     return;
   }
   std::erase_if(waiting_, is_it);
+  swap_space_.drop(id);
 }
 
 bool Scheduler::may_run(const Request& request, bool may_defer) const {
@@ -72,6 +74,7 @@ ScheduledStep Scheduler::next(int draft_len, bool may_defer) {
     step.rows.push_back(rows);
   }
   if (options_.batching == Batching::static_padded) add_padding(step);
+  if (!step.rows.empty()) step.swaps = std::exchange(swaps_, {});
   return step;
 }
 
@@ -87,6 +90,7 @@ bool Scheduler::preempt_one(const Request& keep, size_t position) {
   for (size_t i = running_.size(); i-- > position + 1;) {
     Request& victim = *running_[i];
     if (&victim == &keep || victim.num_in_flight > 0) continue;
+    swap_out(victim);
     pool_.release(victim.seq.id, victim.last_step);
     on_preempt_(victim);
     free_slots_.push_back(victim.seq.slot);
@@ -100,6 +104,30 @@ bool Scheduler::preempt_one(const Request& keep, size_t position) {
     return true;
   }
   return false;
+}
+
+// Steps in flight that wrote its blocks were launched before, steps that get them come after: the copies lie between.
+void Scheduler::swap_out(const Request& victim) {
+  const int cached = pool_.cached(victim.seq.id), count = pool_.blocks_for(cached);
+  const SwapSpace::Place* const place = swap_space_.put(victim.seq.id, cached, count);
+  if (!place) return;
+  const std::span<const int32_t> pages = pool_.pages(victim.seq.id);
+  for (size_t i = 0; i < place->block.size(); ++i)
+    swaps_.push_back({.block = pages[i], .host_block = place->block[i], .to_host = true});
+}
+
+// What the prefix cache has kept need not come back.
+void Scheduler::swap_in(Request& request) {
+  const SwapSpace::Place* const place = swap_space_.find(request.seq.id);
+  if (!place) return;
+  if (place->cached > request.launched) {
+    const std::span<const int32_t> pages = pool_.pages(request.seq.id);
+    for (size_t i = size_t(request.launched / pool_.block_size()); i < place->block.size(); ++i)
+      swaps_.push_back({.block = pages[i], .host_block = place->block[i], .to_host = false});
+    request.launched = place->cached;
+    pool_.commit(request.seq.id, request.launched, request.seq.tokens);
+  }
+  swap_space_.drop(request.seq.id);
 }
 
 bool Scheduler::admit() {
@@ -119,6 +147,7 @@ bool Scheduler::admit() {
     pool_.release(request.seq.id, 0);
     return false;
   }
+  swap_in(request);
   request.seq.slot = free_slots_.back();
   free_slots_.pop_back();
   static_longest_ = std::max(static_longest_, request.seq.length());

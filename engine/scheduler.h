@@ -1,12 +1,15 @@
 #pragma once
-// Which rows go into the next step: FCFS, a token budget, chunked prefill, preemption by recompute.
+// Which rows go into the next step: FCFS, a token budget, chunked prefill, preemption by swap to host memory as far as
+// that has room, else by recompute.
 
 #include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "engine/cache/swap_space.h"
 #include "engine/sequence.h"
+#include "kernels/op_args.h"
 
 namespace paceline {
 
@@ -22,6 +25,7 @@ struct SchedulerOptions {
   Batching batching = Batching::continuous;
   int num_micro_batches = 1;  // pipeline stages: sequences are spread over so many batches in flight
   int max_steps_per_seq = 1;  // steps of one sequence in flight: 1 + run_ahead without pipeline stages
+  int num_host_blocks = 0;    // that take the KV of preempted sequences
 };
 
 /// A sequence inside the scheduler, with what is known about its steps in flight.
@@ -47,6 +51,7 @@ struct ScheduledRows {
 };
 
 struct ScheduledStep {
+  std::vector<BlockSwap> swaps;  // before the rows, in this order; none without rows
   std::vector<ScheduledRows> rows;
   int num_padding_rows = 0;  // static batching only: computed, thrown away
 };
@@ -70,17 +75,22 @@ class Scheduler {
   int num_running() const { return int(running_.size()); }
   bool idle() const { return waiting_.empty() && running_.empty(); }
   const SchedulerOptions& options() const { return options_; }
+  const SwapSpace& swap_space() const { return swap_space_; }
 
  private:
   bool may_run(const Request& request, bool may_defer) const;
   bool reserve_or_preempt(Request& request, int len, size_t position);
   bool preempt_one(const Request& keep, size_t position);
   bool admit();
+  void swap_out(const Request& victim);
+  void swap_in(Request& request);
   void add_padding(ScheduledStep& step) const;
 
   const SchedulerOptions options_;
   BlockPool& pool_;
   const std::function<void(const Request&)> on_preempt_;
+  SwapSpace swap_space_;
+  std::vector<BlockSwap> swaps_;  // since the last step that had rows
   std::deque<std::unique_ptr<Request>> waiting_;
   std::vector<std::unique_ptr<Request>> running_;  // in order of arrival
   std::vector<int32_t> free_slots_;

@@ -52,6 +52,7 @@ struct ParallelConfig {
 struct KvCacheConfig {
   int block_size = 16;  // tokens
   double memory_fraction = 0.5;
+  double swap_space_gib = 0;  // host memory of each rank
   bool prefix_caching = false;
   std::string dtype = "auto";
 };

@@ -195,6 +195,9 @@ void add_engine(std::vector<KeySpec>& rows) {
   rows.push_back(key("engine.kv_cache.memory_fraction", MEMBER(engine.kv_cache.memory_fraction),
                      {.min = 0, .max = 1, .above_min = true},
                      "Share of the memory left beside weights and workspace that the KV cache may take."));
+  rows.push_back(key("engine.kv_cache.swap_space_gib", MEMBER(engine.kv_cache.swap_space_gib),
+                     {.min = 0, .max = 65536, .unit = "GiB"},
+                     "Host memory of each rank for the KV of preempted sequences; without room it is computed again."));
   rows.push_back(key("engine.kv_cache.prefix_caching", MEMBER(engine.kv_cache.prefix_caching), {},
                      "Reuse the pages of equal prompt prefixes; off in benchmarks unless asked for."));
   rows.push_back(key("engine.kv_cache.dtype", MEMBER(engine.kv_cache.dtype), {.choices = dtypes()},

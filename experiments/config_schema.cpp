@@ -19,6 +19,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"num_speculative_tokens", "speculation.num_speculative_tokens"},
     {"concurrency", "load.concurrency"},
     {"gpu_memory_utilization", "engine.kv_cache.memory_fraction"},
+    {"swap_space", "engine.kv_cache.swap_space_gib"},
 };
 
 std::string join_path(std::string_view prefix, std::string_view name) {

@@ -56,11 +56,21 @@ size_t total_block_bytes(const ModelSpec& spec, const Placement& placement, Rank
   return total;
 }
 
+/// Of the rank that holds the most of a block.
+size_t largest_block_bytes(const ModelSpec& spec, const Placement& placement, int block_size, DType kv_dtype) {
+  size_t largest = 0;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank)
+    if (const auto place = model_rank(RankSet::all, placement, rank))
+      largest = std::max(largest, kv_block_bytes_on(spec, *place, block_size, kv_dtype));
+  return largest;
+}
+
 TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentConfig& config, DType dtype, RankSet ranks,
                                        int max_model_len) {
   return {.dtype = dtype,
           .kv_dtype = plan.kv_dtype,
           .num_blocks = int(plan.memory.num_blocks),
+          .num_host_blocks = int(plan.memory.num_host_blocks),
           .block_size = config.engine.kv_cache.block_size,
           .max_num_seqs = plan.max_num_seqs,
           .max_num_rows = plan.max_num_rows,
@@ -145,6 +155,10 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   memory.weight_bytes =
       total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, config.engine.numerics, per_rank);
   memory.target_block_bytes = total_block_bytes(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
+  memory.swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30));
+  memory.swap_block_bytes = largest_block_bytes(plan.target, placement, block_size, plan.kv_dtype);
+  memory.num_ranks = placement.num_ranks();
+  if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
   memory.workspace_bytes =
       size_t(placement.num_ranks()) *
       workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
@@ -219,6 +233,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   // The draft's pages follow the target's block count, so that a sequence that fits the one fits the other.
   LoadPlan sized = loaded.plan;
   sized.memory.num_blocks = plan_.memory.num_blocks;
+  sized.memory.num_host_blocks = 0;  // it computes again
   const int max_len = int(std::min<int64_t>(longest_sequence(*loaded.plan.draft), plan_.max_model_len));
   TransformerOptions options = transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len);
   options.work = WorkKind::draft;
@@ -250,7 +265,8 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   options.scheduler = {.max_num_seqs = plan_.max_num_seqs,
                        .max_num_batched_tokens = scheduler.max_num_batched_tokens,
                        .max_model_len = plan_.max_model_len,
-                       .batching = is_static ? Batching::static_padded : Batching::continuous};
+                       .batching = is_static ? Batching::static_padded : Batching::continuous,
+                       .num_host_blocks = int(plan_.memory.num_host_blocks)};
   // A padded turn walks through the stages as one batch: that is what it is measured for.
   if (scheduler.run_ahead) {
     options.run_ahead = 1;
@@ -296,6 +312,7 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"dtype", dtype_name(plan_.dtype)},
       {"kv_dtype", dtype_name(plan_.kv_dtype)},
       {"kv_blocks", plan_.memory.num_blocks},
+      {"host_kv_blocks", plan_.memory.num_host_blocks},
       {"block_size", cell.engine.kv_cache.block_size},
       {"prefix_caching", cell.engine.kv_cache.prefix_caching},
       {"max_model_len", plan_.max_model_len},

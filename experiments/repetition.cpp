@@ -57,6 +57,7 @@ RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requ
     out.accepted_by_position.push_back(counters.accepted_at[size_t(i)]);
   }
   out.preemptions = counters.preemptions;
+  out.swapped_blocks = counters.swapped_blocks;
   out.prefix_hit_tokens = pool.prefix_hit_tokens();
   out.draft_catchup_tokens = engine.proposer_stats().catchup_tokens;
   out.kv_blocks_peak = pool.peak_used();

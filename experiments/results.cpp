@@ -91,19 +91,21 @@ json json_number(double value) { return std::isfinite(value) ? json(value) : jso
 json json_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
 
 json counters_to_json(const RunCounters& c) {
-  return {{"steps", c.steps},
-          {"verify_steps", c.verify_steps},
-          {"target_forwards", c.target_forwards},
-          {"drafts", c.drafts},
-          {"drafted", c.drafted},
-          {"accepted", c.accepted},
-          {"proposed_by_position", c.proposed_by_position},
-          {"accepted_by_position", c.accepted_by_position},
-          {"preemptions", c.preemptions},
-          {"prefix_hit_tokens", c.prefix_hit_tokens},
-          {"draft_catchup_tokens", c.draft_catchup_tokens},
-          {"kv_blocks_peak", c.kv_blocks_peak},
-          {"collectives", c.collectives}};
+  json counters{{"steps", c.steps},
+                {"verify_steps", c.verify_steps},
+                {"target_forwards", c.target_forwards},
+                {"drafts", c.drafts},
+                {"drafted", c.drafted},
+                {"accepted", c.accepted},
+                {"proposed_by_position", c.proposed_by_position},
+                {"accepted_by_position", c.accepted_by_position},
+                {"preemptions", c.preemptions},
+                {"prefix_hit_tokens", c.prefix_hit_tokens},
+                {"draft_catchup_tokens", c.draft_catchup_tokens},
+                {"kv_blocks_peak", c.kv_blocks_peak},
+                {"collectives", c.collectives}};
+  if (c.swapped_blocks > 0) counters["swapped_blocks"] = c.swapped_blocks;
+  return counters;
 }
 
 json cell_to_json(const CellResult& cell) {
@@ -195,6 +197,7 @@ RunCounters pooled_counters(const CellResult& cell) {
     add_by_position(sum.proposed_by_position, c.proposed_by_position);
     add_by_position(sum.accepted_by_position, c.accepted_by_position);
     sum.preemptions += c.preemptions;
+    sum.swapped_blocks += c.swapped_blocks;
     sum.prefix_hit_tokens += c.prefix_hit_tokens;
     sum.draft_catchup_tokens += c.draft_catchup_tokens;
     sum.kv_blocks_peak = std::max(sum.kv_blocks_peak, c.kv_blocks_peak);

@@ -63,6 +63,7 @@ struct RunCounters {
   std::vector<int64_t> proposed_by_position;  // [k] verify steps with more than i drafts
   std::vector<int64_t> accepted_by_position;  // [k] verify steps with more than i accepted
   int64_t preemptions = 0;
+  int64_t swapped_blocks = 0;  // copied to host memory
   int64_t prefix_hit_tokens = 0;
   int64_t draft_catchup_tokens = 0;
   int64_t kv_blocks_peak = 0;

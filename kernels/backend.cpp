@@ -1,6 +1,7 @@
 #include "kernels/backend.h"
 
 #include <charconv>
+#include <cstdlib>
 #include <string_view>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -39,6 +40,21 @@ std::vector<float> download_rows(Backend& backend, const MatView& rows, int64_t 
   for (int64_t row = 0; row < rows.rows; ++row)
     backend.download(values.data() + row * cols, rows.f32_row(row), size_t(cols) * sizeof(float));
   return values;
+}
+
+void* Backend::alloc_host(size_t bytes) {
+  void* const data = std::malloc(bytes);
+  if (!data) fail(ExitCode::device, "host memory: {} bytes for swapped KV blocks are not to be had", bytes);
+  return data;
+}
+void Backend::free_host(void* data) noexcept { std::free(data); }
+
+void Backend::swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps) {
+  for (const BlockSwap& swap : swaps) {
+    char* const here = static_cast<char*>(pages) + size_t(swap.block) * block_bytes;
+    char* const there = static_cast<char*>(host) + size_t(swap.host_block) * block_bytes;
+    swap.to_host ? download(there, here, block_bytes) : upload(here, there, block_bytes);
+  }
 }
 
 void Backend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {

@@ -42,6 +42,9 @@ class Backend {
   /// Zeroed on first touch, 64-byte aligned, pages touched when first used. Throws Error(device) when memory is out.
   virtual void* alloc(size_t bytes) = 0;
   virtual void free(void* data) noexcept = 0;
+  /// Host memory for swap_blocks(), uninitialised. Throws Error(device) when memory is out.
+  virtual void* alloc_host(size_t bytes);
+  virtual void free_host(void* data) noexcept;
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const void* from, size_t bytes) = 0;
   virtual void sync() = 0;
@@ -57,6 +60,9 @@ class Backend {
   virtual void activation(const ActivationArgs& args) = 0;
   virtual void store_kv(const StoreKvArgs& args) = 0;
   virtual void move_kv(const KvView& kv, std::span<const SlotMove> moves) = 0;
+  /// Block b of `pages` (from alloc) and block h of `host` (from alloc_host), block_bytes each, as the swaps say, one
+  /// after another.
+  virtual void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps);
   virtual void attention(const AttentionArgs& args) = 0;
 
   /// Ops that follow each other, and that a device may run as one, with the bits of these. What lies between them

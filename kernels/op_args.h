@@ -157,6 +157,13 @@ struct SlotMove {
   int32_t to = 0;
 };
 
+/// A whole block between pages and host memory.
+struct BlockSwap {
+  int32_t block = 0;
+  int32_t host_block = 0;
+  bool to_host = true;
+};
+
 /// Rows [first_row, first_row + num_rows) are consecutive positions of one sequence whose pages are
 /// block[block_begin …]: position p lies in block[block_begin + p / block_size].
 struct SeqSpan {

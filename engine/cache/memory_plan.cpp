@@ -14,16 +14,27 @@ double gib(size_t bytes) { return double(bytes) / kGiB; }
 }  // namespace
 
 std::string MemoryPlan::describe() const {
-  return fmt::format(
+  std::string line = fmt::format(
       "weights {:.3f} GiB, workspace {:.3f} GiB, KV {:.3f} GiB target + {:.3f} GiB draft: {} blocks, {} tokens",
       gib(weight_bytes), gib(workspace_bytes), gib(target_kv_bytes), gib(draft_kv_bytes), num_blocks, kv_tokens);
+  if (num_host_blocks > 0)
+    line += fmt::format("; swap space {:.3f} GiB: {} blocks in host memory", gib(swap_bytes), num_host_blocks);
+  return line;
 }
 
 MemoryPlan plan_memory(const MemoryPlanInput& input) {
   if (!(input.memory_fraction > 0.0 && input.memory_fraction <= 1.0))
     fail(ExitCode::usage, "engine.kv_cache.memory_fraction: found {}, expected a number in (0, 1]",
          input.memory_fraction);
-  const size_t fixed = input.weight_bytes + input.workspace_bytes;
+  MemoryPlan plan{.weight_bytes = input.weight_bytes, .workspace_bytes = input.workspace_bytes};
+  plan.num_host_blocks = blocks_in(input.swap_bytes, input.swap_block_bytes);
+  plan.swap_bytes = size_t(plan.num_host_blocks) * input.swap_block_bytes * size_t(input.num_ranks);
+  const size_t host_bytes = input.host_bytes ? input.host_bytes : input.limit_bytes;
+  if (plan.swap_bytes >= host_bytes)
+    fail(ExitCode::usage,
+         "engine.kv_cache.swap_space_gib: {:.3f} GiB a rank, {:.3f} GiB in all, and the host has {:.3f} GiB; lower it",
+         gib(input.swap_bytes), gib(plan.swap_bytes), gib(host_bytes));
+  const size_t fixed = input.weight_bytes + input.workspace_bytes + (input.host_bytes ? 0 : plan.swap_bytes);
   if (fixed >= input.limit_bytes) {
     fail(ExitCode::device,
          "memory: weights {:.3f} GiB + workspace {:.3f} GiB do not fit the limit of {:.3f} GiB; use a smaller model or "
@@ -32,7 +43,6 @@ MemoryPlan plan_memory(const MemoryPlanInput& input) {
   }
   const size_t block_bytes = input.target_block_bytes + input.draft_block_bytes;
   const size_t available = size_t(input.memory_fraction * double(input.limit_bytes - fixed));
-  MemoryPlan plan{.weight_bytes = input.weight_bytes, .workspace_bytes = input.workspace_bytes};
   plan.blocks_that_fit = blocks_in(available, block_bytes);
   const int64_t blocks_per_seq = (input.max_model_len + input.block_size - 1) / input.block_size;
   const int64_t prefix_blocks = (input.prefix_cache_tokens + input.block_size - 1) / input.block_size;

@@ -28,6 +28,11 @@ struct MemoryPlanInput {
   int max_num_seqs = 1;
   int max_model_len = 1024;
   int64_t prefix_cache_tokens = 0;  // room kept for shared prefixes beyond the running sequences
+  // host memory for the KV of preempted sequences
+  size_t swap_bytes = 0;        // of each rank
+  size_t swap_block_bytes = 0;  // of the target, on the rank that holds the most of a block
+  int num_ranks = 1;
+  size_t host_bytes = 0;  // of the machine; 0: the limit above is that
 };
 
 struct MemoryPlan {
@@ -38,12 +43,15 @@ struct MemoryPlan {
   size_t workspace_bytes = 0;
   size_t target_kv_bytes = 0;
   size_t draft_kv_bytes = 0;
+  int64_t num_host_blocks = 0;   // of each rank
+  size_t swap_bytes = 0;         // of all ranks
   std::string describe() const;  // one line
 };
 
 /// num_blocks = min(memory_fraction * (limit - weights - workspace) / block bytes, max_num_seqs * max_model_len
 /// tokens + prefix-cache room). Throws Error(device) with numbers and the fix when the weights do not fit, when not
-/// even one sequence of max_model_len fits, or when no block fits at all.
+/// even one sequence of max_model_len fits, or when no block fits at all; Error(usage) when the swap space is more than
+/// the host has. num_host_blocks = swap_bytes / swap_block_bytes.
 MemoryPlan plan_memory(const MemoryPlanInput& input);
 
 }  // namespace paceline

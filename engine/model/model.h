@@ -48,6 +48,9 @@ class Model {
 
   /// Copies KV between slots on every rank (tree verification, compaction).
   virtual void move_kv(std::span<const SlotMove> moves) = 0;
+
+  /// Copies KV blocks between every rank's pages and its host memory, in stream order.
+  virtual void swap_kv(std::span<const BlockSwap> swaps) = 0;
 };
 
 }  // namespace paceline

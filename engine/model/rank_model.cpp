@@ -43,18 +43,20 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
               .num_kv_heads = weights.num_kv_heads,
               .k_dim = head_dim,
               .v_dim = head_dim};
-    const size_t half = size_t(options.num_blocks) * size_t(options.block_size) * size_t(weights.num_kv_heads) *
-                        size_t(head_dim) * dtype_bytes(options.kv_dtype);
-    kv.k = backend_.alloc(half);
-    allocations_.push_back(kv.k);
-    kv.v = backend_.alloc(half);
-    allocations_.push_back(kv.v);
+    half_block_bytes_ = kv_block_bytes(kv);  // no V yet
+    for (void** const pages : {&kv.k, &kv.v}) {
+      *pages = backend_.alloc(size_t(options.num_blocks) * half_block_bytes_);
+      allocations_.push_back(*pages);
+      if (options.num_host_blocks > 0)
+        host_kv_.push_back(backend_.alloc_host(size_t(options.num_host_blocks) * half_block_bytes_));
+    }
     kv_.push_back(kv);
   }
 }
 
 RankModel::~RankModel() {
   for (void* data : allocations_) backend_.free(data);
+  for (void* data : host_kv_) backend_.free_host(data);
 }
 
 void RankModel::upload_vectors() {
@@ -330,6 +332,13 @@ void RankModel::head(const Batch& batch, MatView residual, const Pending& pendin
 
 void RankModel::move_kv(std::span<const SlotMove> moves) {
   for (const KvView& kv : kv_) backend_.move_kv(kv, moves);
+}
+
+void RankModel::swap_kv(std::span<const BlockSwap> swaps) {
+  for (size_t layer = 0; layer < kv_.size(); ++layer) {
+    backend_.swap_blocks(kv_[layer].k, host_kv_.at(2 * layer), half_block_bytes_, swaps);
+    backend_.swap_blocks(kv_[layer].v, host_kv_.at(2 * layer + 1), half_block_bytes_, swaps);
+  }
 }
 
 }  // namespace paceline

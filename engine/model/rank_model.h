@@ -19,6 +19,7 @@ class RankModel {
 
   void forward(const Batch& batch);
   void move_kv(std::span<const SlotMove> moves);
+  void swap_kv(std::span<const BlockSwap> swaps);
 
   Logits logits() const { return logits_; }
   SeqState& state() { return state_; }
@@ -73,7 +74,9 @@ class RankModel {
   std::vector<LayerVectors> layer_vectors_;  // per local layer
   const float *final_norm_ = nullptr, *final_norm_bias_ = nullptr;
   std::vector<double> inv_freq_;
-  std::vector<KvView> kv_;  // per local layer
+  std::vector<KvView> kv_;       // per local layer
+  std::vector<void*> host_kv_;   // of each layer's K, then V; empty without host blocks
+  size_t half_block_bytes_ = 0;  // a block's K, or V, of one layer
   std::vector<void*> allocations_;
 
   // workspace, [max_num_rows, …] f32

@@ -60,15 +60,20 @@ class Transformer final : public Model {
   Logits logits() const override { return ranks_[size_t(team_.deciding_rank())]->logits(); }
   SeqState& state() override { return ranks_[size_t(team_.deciding_rank())]->state(); }
 
-  void move_kv(std::span<const SlotMove> moves) override {
-    auto shared = std::make_shared<std::vector<SlotMove>>(moves.begin(), moves.end());
+  void move_kv(std::span<const SlotMove> moves) override { post_on_all(&RankModel::move_kv, moves); }
+  void swap_kv(std::span<const BlockSwap> swaps) override { post_on_all(&RankModel::swap_kv, swaps); }
+
+ private:
+  /// (model of the rank->*call)(items), on every rank that has one.
+  template <class Item>
+  void post_on_all(void (RankModel::*call)(std::span<const Item>), std::span<const Item> items) {
+    auto shared = std::make_shared<std::vector<Item>>(items.begin(), items.end());
     for (int rank = 0; rank < team_.num_ranks(); ++rank) {
       if (RankModel* model = ranks_[size_t(rank)].get())
-        team_.post(rank, [model, shared](Rank&) { model->move_kv(*shared); });
+        team_.post(rank, [model, shared, call](Rank&) { (model->*call)(*shared); });
     }
   }
 
- private:
   const ModelSpec spec_;
   const SharedWeights weights_;
   RankTeam& team_;

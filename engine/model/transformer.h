@@ -23,6 +23,7 @@ struct TransformerOptions {
   DType dtype = DType::bf16;  // weight storage
   DType kv_dtype = DType::f32;
   int num_blocks = 0;
+  int num_host_blocks = 0;  // in host memory, for swap_kv
   int block_size = 16;
   int max_num_seqs = 1;         // SeqState slots
   int max_num_rows = 512;       // rows of one batch

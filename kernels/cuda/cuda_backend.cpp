@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <list>
 #include <unordered_map>
 #include <vector>
 
@@ -123,6 +124,23 @@ class CudaBackend final : public Backend {
     const std::span<const SlotMove> staged = stage(moves);
     cuda::move_kv(kv, staged, stream());
   }
+  void* alloc_host(size_t bytes) override {
+    use();
+    return host_blocks_.emplace_back(bytes).as<void>();
+  }
+  void free_host(void* data) noexcept override {
+    try {
+      sync();
+    } catch (...) {  // as in free()
+      return;
+    }
+    std::erase_if(host_blocks_, [data](const cuda::HostMemory& memory) { return memory.as<void>() == data; });
+  }
+  void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps) override {
+    use();
+    keys_stay_ = false;
+    cuda::swap_blocks(pages, host, block_bytes, swaps, stream());
+  }
   void attention(const AttentionArgs& args) override;
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
@@ -200,6 +218,7 @@ class CudaBackend final : public Backend {
   cuda::StagingRing staging_;
   const PeerWatch peers_;
   std::unordered_map<void*, DeviceMemory> buffers_;
+  std::list<cuda::HostMemory> host_blocks_;
   size_t buffer_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> weight_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   std::unique_ptr<cuda::Blas> blas_;  // fast numerics

@@ -37,6 +37,7 @@ class RowNoiseModel final : public Model {
   Logits logits() const override { return inner_.logits(); }
   SeqState& state() override { return inner_.state(); }
   void move_kv(std::span<const SlotMove> moves) override { inner_.move_kv(moves); }
+  void swap_kv(std::span<const BlockSwap> swaps) override { inner_.swap_kv(swaps); }
 
   int num_moved() const { return num_moved_; }
 

@@ -495,6 +495,27 @@ TEST_P(BackendOps, MoveKvEqualsStoringThere) {
   }
 }
 
+TEST_P(BackendOps, SwapsBlocksWithHostMemory) {
+  const int num_blocks = 5, block_bytes = 48 * 4;
+  std::vector<char> pages(size_t(num_blocks * block_bytes));
+  for (size_t i = 0; i < pages.size(); ++i) pages[i] = char(i * 7 + i / 200);
+  void* const data = backend().alloc(pages.size());
+  void* const host = backend().alloc_host(size_t(3 * block_bytes));
+  backend().upload(data, pages.data(), pages.size());
+  // one after another: a host block that was read is written again
+  backend().swap_blocks(data, host, block_bytes,
+                        std::vector<BlockSwap>{{4, 1, true}, {0, 2, true}, {2, 1, false}, {1, 1, true}, {3, 2, false}});
+  backend().swap_blocks(data, host, block_bytes, std::vector<BlockSwap>{{4, 1, false}});
+  std::vector<char> got(pages.size());
+  backend().download(got.data(), data, got.size());
+  const int from[] = {0, 1, 4, 0, 1};
+  for (int block = 0; block < num_blocks; ++block)
+    EXPECT_EQ(std::memcmp(&got[size_t(block * block_bytes)], &pages[size_t(from[block] * block_bytes)], block_bytes), 0)
+        << block;
+  backend().free(data);
+  backend().free_host(host);
+}
+
 TEST_P(BackendOps, GreedyTakesTheFirstMaximum) {
   const int vocab = 8193, cols = vocab + 7;
   std::vector<float> logits = random_values(size_t(6 * cols), 3);

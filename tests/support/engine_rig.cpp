@@ -40,6 +40,7 @@ TransformerOptions EngineRig::transformer_options(DType dtype, RankSet ranks, in
   return {.dtype = dtype,
           .kv_dtype = spec_.checkpoint_dtype,
           .num_blocks = options_.num_blocks,
+          .num_host_blocks = options_.num_host_blocks,
           .block_size = options_.block_size,
           .max_num_seqs = options_.max_num_seqs,
           .max_num_rows = options_.max_num_rows,
@@ -90,7 +91,8 @@ DraftOptions EngineRig::draft_options(const EngineSetup& setup) const {
 }
 
 std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
-  PACELINE_CHECK(setup.num_blocks <= options_.num_blocks && setup.max_num_seqs <= options_.max_num_seqs &&
+  PACELINE_CHECK(setup.num_blocks <= options_.num_blocks && setup.num_host_blocks <= options_.num_host_blocks &&
+                     setup.max_num_seqs <= options_.max_num_seqs &&
                      setup.max_num_batched_tokens <= options_.max_num_rows &&
                      setup.num_speculative_tokens <= options_.max_draft_len,
                  "the engine asks for more than its rig has: {} blocks, {} sequences, {} rows, {} drafts",
@@ -111,7 +113,8 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
   EngineOptions options;
   options.scheduler = {.max_num_seqs = setup.max_num_seqs,
                        .max_num_batched_tokens = setup.max_num_batched_tokens,
-                       .max_model_len = options_.max_model_len};
+                       .max_model_len = options_.max_model_len,
+                       .num_host_blocks = setup.num_host_blocks};
   options.scheduler.num_micro_batches = setup.num_micro_batches ? setup.num_micro_batches
                                         : setup.run_ahead       ? 1
                                                                 : options_.pp;

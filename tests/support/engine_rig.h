@@ -33,6 +33,7 @@ struct RigOptions {
   int max_model_len = 0;  // 0: the target's
   int block_size = 16;
   int num_blocks = 1024;  // KV pages of target and draft each, touched when first used
+  int num_host_blocks = 256;
 };
 
 /// Where a draft model of its own lies under TP.
@@ -48,6 +49,7 @@ struct EngineSetup {
   int max_num_seqs = 1;
   int max_num_batched_tokens = 512;
   int num_blocks = 0;  // 0: the rig's
+  int num_host_blocks = 0;
   PrefixCaching prefix_caching = PrefixCaching::off;
   int num_micro_batches = 0;  // 0: one a stage, 1 with run_ahead
   int run_ahead = 0;

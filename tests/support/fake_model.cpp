@@ -18,7 +18,10 @@ constexpr uint64_t kPoisoned = 0;  // the hash of a history that holds the poiso
 }  // namespace
 
 FakeModel::FakeModel(const FakeModelOptions& options)
-    : options_(options), state_(options.max_num_seqs), kv_(size_t(options.num_blocks * options.block_size)) {
+    : options_(options),
+      state_(options.max_num_seqs),
+      kv_(size_t(options.num_blocks * options.block_size)),
+      host_kv_(size_t(options.num_host_blocks * options.block_size)) {
   spec_.family = "fake";
   spec_.vocab_size = options.vocab_size;
   spec_.max_position = options.max_model_len;
@@ -78,6 +81,16 @@ void FakeModel::wait(Ticket ticket) {
 }
 
 void FakeModel::move_kv(std::span<const SlotMove> moves) { PACELINE_CHECK(moves.empty(), "{} moves", moves.size()); }
+void FakeModel::swap_kv(std::span<const BlockSwap> swaps) {
+  post([this, all = std::vector<BlockSwap>(swaps.begin(), swaps.end())](Rank&) {
+    for (const BlockSwap& swap : all)
+      for (int i = 0; i < options_.block_size; ++i) {
+        Cell& here = kv_.at(size_t(swap.block * options_.block_size + i));
+        Cell& there = host_kv_.at(size_t(swap.host_block * options_.block_size + i));
+        (swap.to_host ? there : here) = swap.to_host ? here : there;
+      }
+  });
+}
 
 void FakeModel::check_state(const Batch& batch) const {
   PACELINE_CHECK(batch.digest == digest_of(batch.expected), "digest of step {}", batch.step);

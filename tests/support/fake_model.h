@@ -20,6 +20,7 @@ struct FakeModelOptions {
   int max_model_len = 128;
   int max_num_seqs = 16;
   int num_blocks = 64;
+  int num_host_blocks = 0;
   int block_size = 4;
   uint64_t seed = 1;
   std::vector<int32_t> eos;
@@ -40,6 +41,7 @@ class FakeModel final : public Model {
   Logits logits() const override { return logits_; }
   SeqState& state() override { return state_; }
   void move_kv(std::span<const SlotMove> moves) override;
+  void swap_kv(std::span<const BlockSwap> swaps) override;
 
   /// The greedy text that follows `tokens`, without regard to any stop.
   std::vector<int32_t> greedy_text(std::vector<int32_t> tokens, int count) const;
@@ -65,7 +67,8 @@ class FakeModel final : public Model {
   ModelSpec spec_;
   SeqState state_;
   Rank rank_;
-  std::vector<Cell> kv_;  // [slots]
+  std::vector<Cell> kv_;       // [slots]
+  std::vector<Cell> host_kv_;  // likewise
   std::vector<float> logit_data_;
   Logits logits_;
   std::deque<RankTeam::Job> jobs_;

@@ -77,6 +77,7 @@ void run_cell(const FakeRigOptions& options, bool ignore_eos, Total& total) {
   total.counters.accepted += c.accepted;
   total.counters.drafted += c.drafted;
   total.counters.preemptions += c.preemptions;
+  total.counters.swapped_blocks += c.swapped_blocks;
   total.counters.dead_rows += c.dead_rows;
   total.counters.mixed_steps += c.mixed_steps;
   total.counters.block_crossings += c.block_crossings;
@@ -98,7 +99,13 @@ TEST_P(EngineEquality, TokensAndCounters) {
           for (const int budget : {7, 64}) {
             for (const bool ignore_eos : {false, true}) {
               FakeRigOptions options;
-              options.model = {.num_blocks = tight ? 13 : 80, .block_size = 4, .eos = {4, 9}, .completion = completion};
+              options.model = {.num_blocks = tight ? 13 : 80,
+                               .num_host_blocks = budget == 7  ? 0
+                                                  : ignore_eos ? 4
+                                                               : 40,
+                               .block_size = 4,
+                               .eos = {4, 9},
+                               .completion = completion};
               options.draft_len = draft_len;
               options.run_ahead = run_ahead;
               options.micro_batches = micro_batches;
@@ -119,6 +126,7 @@ TEST_P(EngineEquality, TokensAndCounters) {
   }
   // what must have happened for this to mean something
   EXPECT_GT(total.counters.preemptions, 50);
+  EXPECT_GT(total.counters.swapped_blocks, 50);
   EXPECT_GT(total.counters.mixed_steps, 50);
   EXPECT_GT(total.hits, 100);
   if (who != Who::host) {

@@ -271,11 +271,12 @@ TEST(EngineCancel, InEveryPhase) {
 // Shared prefixes, preemption, cancels and resubmissions at random: the rest says what it says alone.
 TEST(EngineCancel, RandomCancelsLeaveTheOthersAlone) {
   std::mt19937 random(11);
-  int64_t preemptions = 0, hits = 0, dead = 0;
+  int64_t preemptions = 0, swapped = 0, hits = 0, dead = 0;
   int num_cancelled = 0;
   for (int round = 0; round < 120; ++round) {
     FakeRigOptions options;
     options.model.num_blocks = 18;
+    options.model.num_host_blocks = round % 3 * 9;  // none, few, enough
     options.model.eos = {4};
     options.draft_len = int(random() % 6);
     options.run_ahead = int(random() % 3);
@@ -307,12 +308,14 @@ TEST(EngineCancel, RandomCancelsLeaveTheOthersAlone) {
     rig.run();
     rig.expect_all_texts();
     preemptions += rig.engine->counters().preemptions;
+    swapped += rig.engine->counters().swapped_blocks;
     dead += rig.engine->counters().dead_rows;
     hits += rig.engine->pool().prefix_hit_tokens();
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }
   EXPECT_GT(num_cancelled, 200);
   EXPECT_GT(preemptions, 50);
+  EXPECT_GT(swapped, 50);
   EXPECT_GT(hits, 500);
   EXPECT_GT(dead, 50);
 }

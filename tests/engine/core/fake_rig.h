@@ -37,7 +37,8 @@ class FakeRig {
                                 .max_model_len = options.max_model_len,
                                 .batching = options.batching,
                                 .num_micro_batches = options.micro_batches,
-                                .max_steps_per_seq = 1 + options.run_ahead};
+                                .max_steps_per_seq = 1 + options.run_ahead,
+                                .num_host_blocks = options.model.num_host_blocks};
     engine_options.pool = {.num_blocks = options.model.num_blocks,
                            .block_size = options.model.block_size,
                            .prefix_caching = options.caching};
@@ -97,6 +98,7 @@ class FakeRig {
       step();
     }
     EXPECT_EQ(engine->pool().num_free(), engine->pool().num_blocks());
+    EXPECT_EQ(engine->swap_space().num_free(), engine->swap_space().num_blocks());
   }
 
   void expect_all_texts() const {

@@ -1,5 +1,7 @@
 #include "engine/scheduler.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "engine/batch.h"
@@ -156,6 +158,78 @@ TEST(Scheduler, TheYoungestIsPreemptedAndComesBackFirst) {
   desk.collect(step);
   desk.scheduler.finish(2);
   EXPECT_EQ(text(desk.launch()), "3:1 4:1");
+}
+
+std::string text(const std::vector<BlockSwap>& swaps) {
+  std::string all;
+  for (const BlockSwap& swap : swaps)
+    all += fmt::format("{}{}{}{}", all.empty() ? "" : " ", swap.block, swap.to_host ? ">" : "<", swap.host_block);
+  return all;
+}
+
+// Its KV waits in host memory, comes back to other blocks, and nothing is computed again.
+TEST(Scheduler, TheKvOfThePreemptedComesBack) {
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .num_host_blocks = 5}, blocks(6));
+  for (SeqId id = 1; id <= 3; ++id) desk.add(id, 7);
+  for (int i = 0; i < 2; ++i) desk.collect(desk.launch());  // length 9 each
+  const std::span<const int32_t> pages = desk.pool.pages(3);
+  const std::vector<int32_t> lost(pages.begin(), pages.end());
+  auto step = desk.launch();
+  EXPECT_EQ(text(step), "1:1 2:1");
+  EXPECT_EQ(text(step.swaps), fmt::format("{}>1 {}>0", lost[0], lost[1]));
+  EXPECT_EQ(desk.scheduler.swap_space().num_free(), 3);
+  EXPECT_EQ(desk.scheduler.find(3)->launched, 0);
+  desk.collect(step);
+  desk.scheduler.finish(1);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "2:1 3:1");
+  const std::span<const int32_t> now = desk.pool.pages(3);
+  EXPECT_EQ(text(step.swaps), fmt::format("{}<1 {}<0", now[0], now[1]));
+  EXPECT_EQ(desk.pool.cached(3), 8);
+  EXPECT_EQ(desk.scheduler.swap_space().num_free(), 5);
+  desk.collect(step);
+  EXPECT_EQ(text(desk.launch().swaps), "");
+}
+
+TEST(Scheduler, WithoutRoomInHostMemoryKvIsComputedAgain) {
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .num_host_blocks = 1}, blocks(6));
+  for (SeqId id = 1; id <= 3; ++id) desk.add(id, 7);
+  for (int i = 0; i < 2; ++i) desk.collect(desk.launch());
+  auto step = desk.launch();
+  EXPECT_EQ(desk.preempted, (std::vector<SeqId>{3}));
+  EXPECT_EQ(text(step.swaps), "");
+  desk.collect(step);
+  desk.scheduler.finish(1);
+  EXPECT_EQ(text(desk.launch()), "2:1 3:9");
+}
+
+TEST(Scheduler, WhoEndsWhileItsKvIsInHostMemoryLeavesNothingThere) {
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .num_host_blocks = 4}, blocks(6));
+  for (SeqId id = 1; id <= 3; ++id) desk.add(id, 7);
+  for (int i = 0; i < 2; ++i) desk.collect(desk.launch());
+  const auto step = desk.launch();
+  EXPECT_EQ(desk.scheduler.swap_space().num_free(), 2);
+  desk.scheduler.finish(3);
+  EXPECT_EQ(desk.scheduler.swap_space().num_free(), 4);
+  desk.collect(step);
+}
+
+// What the prefix cache still has is shared, and only the rest is copied back.
+TEST(Scheduler, TheKvThatThePrefixCacheHasKeptStaysWhereItIs) {
+  BlockPoolOptions pool = blocks(6);
+  pool.prefix_caching = PrefixCaching::on;
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .num_host_blocks = 4}, pool);
+  for (SeqId id = 1; id <= 3; ++id) desk.add(id, 7);
+  for (int i = 0; i < 2; ++i) desk.collect(desk.launch());
+  auto step = desk.launch();  // 1 and 2 take one block each of the two that 3 has lost, both full ones
+  EXPECT_EQ(step.swaps.size(), 2u);
+  desk.collect(step);
+  desk.scheduler.finish(1);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "2:1 3:1");
+  EXPECT_LE(step.swaps.size(), 2u);
+  EXPECT_EQ(desk.pool.cached(3), 8);
+  desk.collect(step);
 }
 
 // A sequence with a step in flight keeps its blocks; who needs them waits.

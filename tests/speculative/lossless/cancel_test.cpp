@@ -20,7 +20,7 @@ TEST_P(CancelTest, OthersAreUnchangedAndAllBlocksComeBack) {
   const Case& test = GetParam();
   Workload workload = Workload::golden("llama-gqa-tied", 6, 56);  // few prompts: most requests share a prefix
   EngineRig rig(workload.rig_options(test.tp, test.pp));
-  int64_t num_cancelled = 0, hits = 0, preemptions = 0;
+  int64_t num_cancelled = 0, hits = 0, preemptions = 0, swapped = 0;
   for (uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);
     const VerifyRule rule = seed % 2 ? VerifyRule::coupled : VerifyRule::greedy;
@@ -32,6 +32,7 @@ TEST_P(CancelTest, OthersAreUnchangedAndAllBlocksComeBack) {
                       .max_num_batched_tokens = 64,
                       .prefix_caching = PrefixCaching::on};
     setup.num_blocks = blocks_for(requests, setup.max_num_seqs, rig.options().block_size, 0.6);
+    setup.num_host_blocks = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 3 : 100;  // none, few, enough
     auto engine = rig.make_engine(setup);
     std::mt19937_64 random(seed);
     std::set<SeqId> cancelled;
@@ -49,10 +50,12 @@ TEST_P(CancelTest, OthersAreUnchangedAndAllBlocksComeBack) {
     num_cancelled += int64_t(cancelled.size());
     hits += report.prefix_hit_tokens;
     preemptions += report.counters.preemptions;
+    swapped += report.counters.swapped_blocks;
   }
   EXPECT_GT(num_cancelled, 30);
   EXPECT_GT(hits, 0);
   EXPECT_GT(preemptions, 0);
+  EXPECT_GT(swapped, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, CancelTest,

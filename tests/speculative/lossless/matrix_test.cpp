@@ -32,7 +32,8 @@ constexpr int kDraftLens[] = {1, 2, 3, 5, 8};
 constexpr int kBatches[] = {1, 3, 16};
 constexpr VerifyRule kRules[] = {VerifyRule::greedy, VerifyRule::coupled};
 constexpr int kBudgets[] = {48, 512};
-enum class Pool : uint8_t { ample, tight };
+enum class Pool : uint8_t { ample, tight, swapping };  // swapping: tight, and preempted KV goes to host memory
+constexpr const char* kPoolNames[] = {"ample", "tight", "swap"};
 
 struct Cell {
   RigProposer proposer;
@@ -47,7 +48,7 @@ struct Cell {
   int rank_count() const { return kLayouts[layout].tp * kLayouts[layout].pp; }
 };
 
-const std::vector<int> kNumValues = {3, 5, 3, 2, 2, 4, 2, 2};
+const std::vector<int> kNumValues = {3, 5, 3, 2, 3, 4, 2, 2};
 
 std::vector<Cell> make_cells() {
   std::vector<Cell> cells;
@@ -56,7 +57,7 @@ std::vector<Cell> make_cells() {
                      .draft_len = kDraftLens[row[1]],
                      .batch = kBatches[row[2]],
                      .caching = row[3] ? PrefixCaching::on : PrefixCaching::off,
-                     .pool = row[4] ? Pool::tight : Pool::ample,
+                     .pool = Pool(row[4]),
                      .layout = row[5],
                      .rule = kRules[row[6]],
                      .budget = kBudgets[row[7]]});
@@ -84,7 +85,7 @@ double pool_share(const Cell& cell) {
 
 RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& workload, int64_t goal) {
   // A lone sequence is never preempted: where that is asked for, two run at a time.
-  const int concurrency = cell.pool == Pool::tight ? std::max(2, cell.batch) : cell.batch;
+  const int concurrency = cell.pool == Pool::ample ? cell.batch : std::max(2, cell.batch);
   Workload::RequestOptions wanted{
       .rule = cell.rule, .seed = kSeed + 1000 * index, .min_requests = concurrency + 2, .min_tokens = goal};
   if (cell.caching == PrefixCaching::on) wanted.num_distinct = concurrency <= 3 ? 2 : 10;  // prompts come again soon
@@ -100,6 +101,7 @@ RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& wor
   if (index % 2) setup.draft_placement = DraftPlacement::last_stage;
   setup.num_blocks =
       std::min(blocks_for(requests, concurrency, rig.options().block_size, pool_share(cell)), rig.options().num_blocks);
+  if (cell.pool == Pool::swapping) setup.num_host_blocks = rig.options().num_host_blocks;
   auto engine = rig.make_engine(setup);
   return run_checked(*engine, requests, {.before_step = {}, .draft = rig.draft_proposer(), .cancelled = nullptr});
 }
@@ -117,7 +119,7 @@ void print_cell(size_t index, const Cell& cell, const RunReport& report) {
   fmt::print(
       "{:>4} {:<10} {:>2} {:>5} {:<5} {:<5} {:<9} {:<7} {:>6} | {:>7} {:>7} {:>7.1f}% {:>5} {:>7} {:>6} {:>6} {:>7}\n",
       index, rig_proposer_name(cell.proposer), cell.draft_len, cell.batch,
-      cell.caching == PrefixCaching::on ? "on" : "off", cell.pool == Pool::tight ? "tight" : "ample", ranks,
+      cell.caching == PrefixCaching::on ? "on" : "off", kPoolNames[size_t(cell.pool)], ranks,
       cell.rule == VerifyRule::greedy ? "greedy" : "coupled", cell.budget, report.tokens, report.counters.drafted,
       100.0 * report.accepted_share(), report.mismatches, report.counters.preemptions, report.prefix_hit_tokens,
       report.counters.mixed_steps, report.counters.block_crossings);
@@ -127,6 +129,7 @@ void print_cell(size_t index, const Cell& cell, const RunReport& report) {
 /// What a cell that forces something is for must have happened; too short a run may miss it.
 void judge_events(const Cell& cell, const RunReport& report) {
   EXPECT_TRUE(cell.pool == Pool::ample || report.counters.preemptions > 0) << "nothing was preempted";
+  EXPECT_EQ(cell.pool == Pool::swapping, report.counters.swapped_blocks > 0) << "what was preempted was not swapped";
   EXPECT_TRUE(cell.caching == PrefixCaching::off || report.prefix_hit_tokens > 0) << "no prefix was found";
   EXPECT_GT(report.counters.block_crossings, 0);
 }

@@ -25,6 +25,7 @@ class ModelDecorator : public Model {
   Logits logits() const override { return inner_.logits(); }
   SeqState& state() override { return inner_.state(); }
   void move_kv(std::span<const SlotMove> moves) override { inner_.move_kv(moves); }
+  void swap_kv(std::span<const BlockSwap> swaps) override { inner_.swap_kv(swaps); }
 
   int64_t num_changes() const { return num_changes_; }
 

@@ -22,6 +22,7 @@ void RunReport::add(const RunReport& other) {
   counters.accepted += other.counters.accepted;
   counters.emitted += other.counters.emitted;
   counters.preemptions += other.counters.preemptions;
+  counters.swapped_blocks += other.counters.swapped_blocks;
   counters.dead_rows += other.counters.dead_rows;
   counters.mixed_steps += other.counters.mixed_steps;
   counters.block_crossings += other.counters.block_crossings;
@@ -89,6 +90,7 @@ RunReport run_checked(Engine& engine, const std::vector<CheckedRequest>& request
       if (options.draft) options.draft->pool().check();
     }
     report.leaked_blocks = engine.pool().num_free() != engine.pool().num_blocks() ||
+                           engine.swap_space().num_free() != engine.swap_space().num_blocks() ||
                            (options.draft && options.draft->pool().num_free() != options.draft->pool().num_blocks());
   } catch (const Error& error) {
     report.error = error.what();
