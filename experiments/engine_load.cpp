@@ -157,7 +157,6 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   memory.target_block_bytes = total_block_bytes(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
   memory.swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30));
   memory.swap_block_bytes = largest_block_bytes(plan.target, placement, block_size, plan.kv_dtype);
-  memory.num_ranks = placement.num_ranks();
   if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
   memory.workspace_bytes =
       size_t(placement.num_ranks()) *

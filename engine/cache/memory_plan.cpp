@@ -28,18 +28,20 @@ MemoryPlan plan_memory(const MemoryPlanInput& input) {
          input.memory_fraction);
   MemoryPlan plan{.weight_bytes = input.weight_bytes, .workspace_bytes = input.workspace_bytes};
   plan.num_host_blocks = blocks_in(input.swap_bytes, input.swap_block_bytes);
-  plan.swap_bytes = size_t(plan.num_host_blocks) * input.swap_block_bytes * size_t(input.num_ranks);
+  plan.swap_bytes = size_t(plan.num_host_blocks) * input.target_block_bytes;
   const size_t host_bytes = input.host_bytes ? input.host_bytes : input.limit_bytes;
   if (plan.swap_bytes >= host_bytes)
     fail(ExitCode::usage,
          "engine.kv_cache.swap_space_gib: {:.3f} GiB a rank, {:.3f} GiB in all, and the host has {:.3f} GiB; lower it",
          gib(input.swap_bytes), gib(plan.swap_bytes), gib(host_bytes));
-  const size_t fixed = input.weight_bytes + input.workspace_bytes + (input.host_bytes ? 0 : plan.swap_bytes);
+  const size_t swap_here = input.host_bytes ? 0 : plan.swap_bytes;
+  const size_t fixed = input.weight_bytes + input.workspace_bytes + swap_here;
+  const std::string swap_text = swap_here ? fmt::format(" + swap space {:.3f} GiB", gib(swap_here)) : "";
   if (fixed >= input.limit_bytes) {
     fail(ExitCode::device,
-         "memory: weights {:.3f} GiB + workspace {:.3f} GiB do not fit the limit of {:.3f} GiB; use a smaller model or "
-         "dtype, or more ranks",
-         gib(input.weight_bytes), gib(input.workspace_bytes), gib(input.limit_bytes));
+         "memory: weights {:.3f} GiB + workspace {:.3f} GiB{} do not fit the limit of {:.3f} GiB; use a smaller model "
+         "or dtype, or more ranks",
+         gib(input.weight_bytes), gib(input.workspace_bytes), swap_text, gib(input.limit_bytes));
   }
   const size_t block_bytes = input.target_block_bytes + input.draft_block_bytes;
   const size_t available = size_t(input.memory_fraction * double(input.limit_bytes - fixed));

@@ -31,8 +31,7 @@ struct MemoryPlanInput {
   // host memory for the KV of preempted sequences
   size_t swap_bytes = 0;        // of each rank
   size_t swap_block_bytes = 0;  // of the target, on the rank that holds the most of a block
-  int num_ranks = 1;
-  size_t host_bytes = 0;  // of the machine; 0: the limit above is that
+  size_t host_bytes = 0;        // of the machine; 0: the limit above is that
 };
 
 struct MemoryPlan {

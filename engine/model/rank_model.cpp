@@ -335,9 +335,12 @@ void RankModel::move_kv(std::span<const SlotMove> moves) {
 }
 
 void RankModel::swap_kv(std::span<const BlockSwap> swaps) {
+  for (const BlockSwap& swap : swaps)
+    PACELINE_CHECK(swap.host_block < options_.num_host_blocks, "host block {} of {}", swap.host_block,
+                   options_.num_host_blocks);
   for (size_t layer = 0; layer < kv_.size(); ++layer) {
-    backend_.swap_blocks(kv_[layer].k, host_kv_.at(2 * layer), half_block_bytes_, swaps);
-    backend_.swap_blocks(kv_[layer].v, host_kv_.at(2 * layer + 1), half_block_bytes_, swaps);
+    backend_.swap_blocks(kv_[layer].k, host_kv_[2 * layer], half_block_bytes_, swaps);
+    backend_.swap_blocks(kv_[layer].v, host_kv_[2 * layer + 1], half_block_bytes_, swaps);
   }
 }
 

@@ -126,15 +126,19 @@ class CudaBackend final : public Backend {
   }
   void* alloc_host(size_t bytes) override {
     use();
-    return host_blocks_.emplace_back(bytes).as<void>();
+    try {
+      return host_blocks_.emplace_back(bytes).as<void>();
+    } catch (const Error& error) {
+      cudaGetLastError();
+      fail(ExitCode::device, "device cuda:{}: {} bytes of swap space: {}; lower it", device_, bytes, error.what());
+    }
   }
   void free_host(void* data) noexcept override {
     try {
       sync();
+      std::erase_if(host_blocks_, [data](const cuda::HostMemory& memory) { return memory.as<void>() == data; });
     } catch (...) {  // as in free()
-      return;
     }
-    std::erase_if(host_blocks_, [data](const cuda::HostMemory& memory) { return memory.as<void>() == data; });
   }
   void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps) override {
     use();

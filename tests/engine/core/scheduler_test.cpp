@@ -216,18 +216,21 @@ TEST(Scheduler, WhoEndsWhileItsKvIsInHostMemoryLeavesNothingThere) {
 
 // What the prefix cache still has is shared, and only the rest is copied back.
 TEST(Scheduler, TheKvThatThePrefixCacheHasKeptStaysWhereItIs) {
-  BlockPoolOptions pool = blocks(6);
+  BlockPoolOptions pool = blocks(7);
   pool.prefix_caching = PrefixCaching::on;
   Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .num_host_blocks = 4}, pool);
   for (SeqId id = 1; id <= 3; ++id) desk.add(id, 7);
   for (int i = 0; i < 2; ++i) desk.collect(desk.launch());
-  auto step = desk.launch();  // 1 and 2 take one block each of the two that 3 has lost, both full ones
+  const int32_t first = desk.pool.pages(3)[0];
+  auto step = desk.launch();  // 1 takes the free block, 2 the last one of 3
+  EXPECT_EQ(text(step), "1:1 2:1");
   EXPECT_EQ(step.swaps.size(), 2u);
   desk.collect(step);
   desk.scheduler.finish(1);
   step = desk.launch();
   EXPECT_EQ(text(step), "2:1 3:1");
-  EXPECT_LE(step.swaps.size(), 2u);
+  EXPECT_EQ(desk.pool.pages(3)[0], first);
+  EXPECT_EQ(text(step.swaps), fmt::format("{}<0", desk.pool.pages(3)[1]));
   EXPECT_EQ(desk.pool.cached(3), 8);
   desk.collect(step);
 }
