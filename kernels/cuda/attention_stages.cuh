@@ -28,11 +28,10 @@ struct alignas(1024) Stage {
 __device__ __forceinline__ int key_at(int index) { return index >> 1 | (index & 1) << 2; }
 __device__ __forceinline__ int index_of(int key) { return (key & 3) << 1 | key >> 2; }
 
-/// Where a position of a sequence lies in the pages of K, and of V, in rows of k_dim values; page: the one that holds
-/// it.
+/// Where a position of a sequence lies in the pages, in rows; page: the one that holds it.
 __device__ __forceinline__ int64_t row_in_pages(const AttentionWork& work, int kv_head, int32_t page,
                                                 int32_t position) {
-  return (int64_t{page} * work.num_kv_heads + kv_head) * work.block_size + position % work.block_size;
+  return work.row_of_page(kv_head, page, position % work.block_size);
 }
 __device__ __forceinline__ int32_t page_of(const AttentionWork& work, const LineTile& tile, int32_t position) {
   return work.plan.block[tile.block_begin + position / work.block_size];
@@ -126,7 +125,7 @@ class KeyFetcher {
   }
   /// The next chunk, by whole warps.
   __device__ void fetch(Stage<kDims>& to, uint32_t barrier) {
-    const int64_t row = (int64_t{page_} * work_.num_kv_heads + kv_head_) * work_.block_size + offset_;
+    const int64_t row = work_.row_of_page(kv_head_, page_, offset_);
     const bool wanted = wants();
     first_ += kDeviceChunk;
     index_ += pages_of_chunk_;

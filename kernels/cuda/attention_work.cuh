@@ -42,6 +42,10 @@ struct AttentionWork {
     else
       out[row * out_stride + col] = x;
   }
+  /// Where a page's position `offset` of a KV head lies, in rows of K, and of V.
+  __device__ int64_t row_of_page(int kv_head, int32_t page, int offset) const {
+    return (int64_t{page} * num_kv_heads + kv_head) * block_size + offset;
+  }
   __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
   /// Whether a chunk's keys, as far as they are not fresh, are there before the kernel's predecessor ends. own:
   /// position of the sequence's first row.

@@ -95,52 +95,48 @@ __device__ __forceinline__ void store_four(const NormWork& work, float* row, int
   if (c + 3 < work.cols) row[c + 3] = x.w;
 }
 
-/// What of a row its thread has: columns of the residual, delta added, and constants of the model.
+/// A row normed, to where the work wants it. x: the residual; shared: [kWarps].
 template <int kWarps, int kFours>
-struct NormRow {
+__device__ __forceinline__ void finish_row(const NormWork& work, int row_index, const Columns<kWarps * 32, kFours>& x,
+                                           const Columns<kWarps * 32, kFours>& weight, float* shared) {
   using Row = Columns<kWarps * 32, kFours>;
-
-  /// Normed, to where the work wants it. x: the residual; shared: [kWarps].
-  __device__ __forceinline__ static void finish(const NormWork& work, int row_index, const Row& x, const Row& weight,
-                                                float* shared) {
-    if (!work.out && !work.operand.values) return;
-    float mean = 0.0f;
-    if (work.layer) {
-      float sum = 0.0f;
+  if (!work.out && !work.operand.values) return;
+  float mean = 0.0f;
+  if (work.layer) {
+    float sum = 0.0f;
 #pragma unroll
-      for (int i = 0; i < kFours; ++i) sum += (x.value[i].x + x.value[i].y) + (x.value[i].z + x.value[i].w);
-      mean = over_block<kWarps>(sum, shared, Plus{}) / float(work.cols);
-    }
-    float squares = 0.0f;
-    Row::each(work.cols, [&](int i, int c) {
-      const auto square = [&](float value, int k) {
-        const float d = value - mean;
-        return c + k < work.cols ? d * d : 0.0f;
-      };
-      squares +=
-          (square(x.value[i].x, 0) + square(x.value[i].y, 1)) + (square(x.value[i].z, 2) + square(x.value[i].w, 3));
-    });
-    const float variance = over_block<kWarps>(squares, shared, Plus{}) / float(work.cols);
-    const float scale = 1.0f / sqrtf(variance + work.eps);
-    const Row bias(work, work.bias);
-    Operand::Row to{};
-    if (work.operand.values) to = work.operand.row(row_index);
-    Row::each(work.cols, [&](int i, int c) {
-      const auto normed = [&](float value, float weight_of, float bias_of) {
-        const float y = (value - mean) * scale * weight_of;
-        return work.bias ? y + bias_of : y;
-      };
-      const float4 y = {normed(x.value[i].x, weight.value[i].x, bias.value[i].x),
-                        normed(x.value[i].y, weight.value[i].y, bias.value[i].y),
-                        normed(x.value[i].z, weight.value[i].z, bias.value[i].z),
-                        normed(x.value[i].w, weight.value[i].w, bias.value[i].w)};
-      if (work.operand.values)
-        to.put4(c, y);
-      else
-        store_four(work, work.out + row_index * work.out_stride, c, y);
-    });
+    for (int i = 0; i < kFours; ++i) sum += (x.value[i].x + x.value[i].y) + (x.value[i].z + x.value[i].w);
+    mean = over_block<kWarps>(sum, shared, Plus{}) / float(work.cols);
   }
-};
+  float squares = 0.0f;
+  Row::each(work.cols, [&](int i, int c) {
+    const auto square = [&](float value, int k) {
+      const float d = value - mean;
+      return c + k < work.cols ? d * d : 0.0f;
+    };
+    squares +=
+        (square(x.value[i].x, 0) + square(x.value[i].y, 1)) + (square(x.value[i].z, 2) + square(x.value[i].w, 3));
+  });
+  const float variance = over_block<kWarps>(squares, shared, Plus{}) / float(work.cols);
+  const float scale = 1.0f / sqrtf(variance + work.eps);
+  const Row bias(work, work.bias);
+  Operand::Row to{};
+  if (work.operand.values) to = work.operand.row(row_index);
+  Row::each(work.cols, [&](int i, int c) {
+    const auto normed = [&](float value, float weight_of, float bias_of) {
+      const float y = (value - mean) * scale * weight_of;
+      return work.bias ? y + bias_of : y;
+    };
+    const float4 y = {normed(x.value[i].x, weight.value[i].x, bias.value[i].x),
+                      normed(x.value[i].y, weight.value[i].y, bias.value[i].y),
+                      normed(x.value[i].z, weight.value[i].z, bias.value[i].z),
+                      normed(x.value[i].w, weight.value[i].w, bias.value[i].w)};
+    if (work.operand.values)
+      to.put4(c, y);
+    else
+      store_four(work, work.out + row_index * work.out_stride, c, y);
+  });
+}
 
 /// A block a row. Thread t holds four columns from 4 t on, then four from 4 (t + kThreads) on, …; threads are added as
 /// a fixed tree. Little code: it runs once, so fetching instructions would cost more than they. Sum: PeerSum, or
@@ -167,14 +163,14 @@ __global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work, Sum su
       store_four(work, row, c, x.value[i]);
     });
   }
-  NormRow<kWarps, kFours>::finish(work, row_index, x, weight, shared);
+  finish_row<kWarps, kFours>(work, row_index, x, weight, shared);
 }
 
-/// The same for many rows that nothing is added to: as many blocks as run at once, each of which takes one row after
-/// another, the next on its way.
 constexpr int kManyRows = 1024, kThreadsOfSm = 1024;
 template <int kWarps>
 constexpr int kBlocksOfSm = kThreadsOfSm / (kWarps * 32);
+/// The same for many rows that nothing is added to: as many blocks as run at once, each of which takes one row after
+/// another, the next on its way.
 template <int kWarps, int kFours>
 __global__ void __launch_bounds__(kWarps * 32, kBlocksOfSm<kWarps>) norm_many_kernel(NormWork work, int rows) {
   using Row = Columns<kWarps * 32, kFours>;
@@ -188,7 +184,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksOfSm<kWarps>) norm_many_ke
   Row x = row_at(int(blockIdx.x));
   for (int index = blockIdx.x; index < rows; index += int(gridDim.x)) {
     const Row next = row_at(index + int(gridDim.x));
-    NormRow<kWarps, kFours>::finish(work, index, x, weight, shared);
+    finish_row<kWarps, kFours>(work, index, x, weight, shared);
     x = next;
   }
 }
