@@ -46,23 +46,22 @@ size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, Ran
   return total;
 }
 
-size_t total_block_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, int block_size,
-                         DType kv_dtype) {
+/// Of one KV block.
+struct BlockBytes {
   size_t total = 0;
+  size_t largest = 0;  // on the rank that holds the most
+};
+BlockBytes block_bytes_of(const ModelSpec& spec, const Placement& placement, RankSet ranks, int block_size,
+                          DType kv_dtype) {
+  BlockBytes bytes;
   for (int rank = 0; rank < placement.num_ranks(); ++rank) {
-    if (const auto place = model_rank(ranks, placement, rank))
-      total += kv_block_bytes_on(spec, *place, block_size, kv_dtype);
+    const auto place = model_rank(ranks, placement, rank);
+    if (!place) continue;
+    const size_t here = kv_block_bytes_on(spec, *place, block_size, kv_dtype);
+    bytes.total += here;
+    bytes.largest = std::max(bytes.largest, here);
   }
-  return total;
-}
-
-/// Of the rank that holds the most of a block.
-size_t largest_block_bytes(const ModelSpec& spec, const Placement& placement, int block_size, DType kv_dtype) {
-  size_t largest = 0;
-  for (int rank = 0; rank < placement.num_ranks(); ++rank)
-    if (const auto place = model_rank(RankSet::all, placement, rank))
-      largest = std::max(largest, kv_block_bytes_on(spec, *place, block_size, kv_dtype));
-  return largest;
+  return bytes;
 }
 
 TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentConfig& config, DType dtype, RankSet ranks,
@@ -154,9 +153,10 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
   memory.weight_bytes =
       total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, config.engine.numerics, per_rank);
-  memory.target_block_bytes = total_block_bytes(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
+  const BlockBytes block = block_bytes_of(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
+  memory.target_block_bytes = block.total;
   memory.swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30));
-  memory.swap_block_bytes = largest_block_bytes(plan.target, placement, block_size, plan.kv_dtype);
+  memory.swap_block_bytes = block.largest;
   if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
   memory.workspace_bytes =
       size_t(placement.num_ranks()) *
@@ -177,7 +177,8 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype,
                                                 config.engine.numerics, per_rank);
     }
-    memory.draft_block_bytes = total_block_bytes(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype);
+    memory.draft_block_bytes =
+        block_bytes_of(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype).total;
     memory.workspace_bytes +=
         size_t(draft_tp) *
         workspace_bytes(*plan.draft,

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -53,9 +54,10 @@ void Backend::swap_blocks(void* pages, void* host, size_t block_bytes, std::span
   for (const BlockSwap& swap : swaps) {
     char* const here = static_cast<char*>(pages) + size_t(swap.block) * block_bytes;
     char* const there = static_cast<char*>(host) + size_t(swap.host_block) * block_bytes;
-    swap.to_host ? download(there, here, block_bytes) : upload(here, there, block_bytes);
+    swap.to_host ? copy_block(there, here, block_bytes) : copy_block(here, there, block_bytes);
   }
 }
+void Backend::copy_block(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
 void Backend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
   norm(norm_args);

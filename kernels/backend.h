@@ -62,7 +62,7 @@ class Backend {
   virtual void move_kv(const KvView& kv, std::span<const SlotMove> moves) = 0;
   /// Block b of `pages` (from alloc) and block h of `host` (from alloc_host), block_bytes each, as the swaps say, one
   /// after another.
-  virtual void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps);
+  void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps);
   virtual void attention(const AttentionArgs& args) = 0;
 
   /// Ops that follow each other, and that a device may run as one, with the bits of these. What lies between them
@@ -86,6 +86,11 @@ class Backend {
   virtual MemoryUse memory() const = 0;
   /// CPU seconds that this backend's workers have spent waiting (spinning included) so far.
   virtual double wait_seconds() const = 0;
+
+ private:
+  /// A block between memory of alloc and of alloc_host, either way, in stream order; here for devices whose memory is
+  /// the host's.
+  virtual void copy_block(void* to, const void* from, size_t bytes);
 };
 
 /// The first `cols` columns of `rows`, [rows.rows][cols], in host memory.

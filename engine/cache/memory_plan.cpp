@@ -36,8 +36,8 @@ MemoryPlan plan_memory(const MemoryPlanInput& input) {
          gib(input.swap_bytes), gib(plan.swap_bytes), gib(host_bytes));
   const size_t swap_here = input.host_bytes ? 0 : plan.swap_bytes;
   const size_t fixed = input.weight_bytes + input.workspace_bytes + swap_here;
-  const std::string swap_text = swap_here ? fmt::format(" + swap space {:.3f} GiB", gib(swap_here)) : "";
   if (fixed >= input.limit_bytes) {
+    const std::string swap_text = swap_here ? fmt::format(" + swap space {:.3f} GiB", gib(swap_here)) : "";
     fail(ExitCode::device,
          "memory: weights {:.3f} GiB + workspace {:.3f} GiB{} do not fit the limit of {:.3f} GiB; use a smaller model "
          "or dtype, or more ranks",

@@ -18,8 +18,8 @@ class SwapSpace {
     int cached = 0;              // positions whose KV lies here: [0, cached)
     std::vector<int32_t> block;  // of positions [0, block_size), …
   };
-  /// Room for `cached` positions in `count` blocks, all or none of them, shared ones too; null and no change when free blocks do not suffice, or cached is 0.
-  /// REQUIRES: seq is not here.
+  /// Room for `cached` positions in `count` blocks, all of them, shared ones too; null and no change when free blocks
+  /// do not suffice, or cached is 0. REQUIRES: seq is not here.
   const Place* put(SeqId seq, int cached, int count);
   /// Null when it is not here.
   const Place* find(SeqId seq) const;

@@ -140,11 +140,6 @@ class CudaBackend final : public Backend {
     } catch (...) {  // as in free()
     }
   }
-  void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps) override {
-    use();
-    keys_stay_ = false;
-    cuda::swap_blocks(pages, host, block_bytes, swaps, stream());
-  }
   void attention(const AttentionArgs& args) override;
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
@@ -177,6 +172,11 @@ class CudaBackend final : public Backend {
     return stream_.stream;
   }
   void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+  void copy_block(void* to, const void* from, size_t bytes) override {
+    use();
+    keys_stay_ = false;
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
+  }
   void copy(void* to, const void* from, size_t bytes) {
     use();
     if (bytes == 0) return;

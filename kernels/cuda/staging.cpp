@@ -57,14 +57,4 @@ HostMemory::~HostMemory() {
   if (data_) cudaFreeHost(data_);
 }
 
-void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps, cudaStream_t stream) {
-  for (const BlockSwap& swap : swaps) {
-    char* const here = static_cast<char*>(pages) + size_t(swap.block) * block_bytes;
-    char* const there = static_cast<char*>(host) + size_t(swap.host_block) * block_bytes;
-    check(cudaMemcpyAsync(swap.to_host ? there : here, swap.to_host ? here : there, block_bytes, cudaMemcpyDefault,
-                          stream),
-          "cudaMemcpyAsync");
-  }
-}
-
 }  // namespace paceline::cuda

@@ -5,10 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 
 #include "kernels/cuda/device.h"
-#include "kernels/op_args.h"
 
 namespace paceline::cuda {
 
@@ -74,8 +72,5 @@ class HostMemory {
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };
-
-/// Contract: Backend::swap_blocks; host: HostMemory. Copies wait for nothing but the stream.
-void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps, cudaStream_t stream);
 
 }  // namespace paceline::cuda
