@@ -3,7 +3,7 @@
 // (weight_stream.cuh); the first copies go out before the predecessor ends, for weights are constant. The eight (or
 // k_chunks) sums of a tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on its M
 // side, so the number of rows changes N tiles only, and an output's arithmetic not at all. From 9 rows on a warp takes
-// two tiles at a time, since rows, which lie in the L2, are read again for each, up to 16 rows where there are enough;
+// two tiles at a time, since rows, which lie in the L2, are read again for each, up to 24 rows where there are enough;
 // of a gated product always, gates and ups.
 //
 // Tiles that are left over when there are not enough for another turn would leave half of the device without work.
@@ -255,9 +255,9 @@ int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 /// The stages of a launch's rings, and what its blocks take of dynamic shared memory; devices without bulk copies have
 /// no rings.
-template <int, int kRowTiles>
+template <int kTiles, int kRowTiles>
 size_t plan_ring(Product& product, const OperandRows&, const cudaDeviceProp& device) {
-  product.ring_stages = kRowTiles <= 2 ? kMostStages : kMostStages - 1;
+  product.ring_stages = kTiles * kRowTiles <= 4 ? kMostStages : kMostStages - 1;  // sums take the rest
   return device.major >= 9 ? size_t(kWarpsOf<OperandRows>) * size_t(product.ring_stages) * kStageBytes : 0;
 }
 template <int kTiles, int>
@@ -324,6 +324,7 @@ void prepare_gemm_bf16(const cudaDeviceProp& device) {
     allow_shared<2, 1, OperandRows>(kRing);
     allow_shared<1, 2, OperandRows>(kRing);
     allow_shared<2, 2, OperandRows>(kRing);
+    allow_shared<1, 3, OperandRows>(kRing);
     allow_shared<2, 3, OperandRows>(kRing);
     allow_shared<2, 4, OperandRows>(kRing);
   }
@@ -402,7 +403,9 @@ void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHand
     case 2:
       if (has_a_tile_a_team_at_most(w, device)) return run<1, 2>(product, ends, 1, device, cuda);
       return run<2, 2>(product, ends, 1, device, cuda);
-    case 3: return run<2, 3>(product, ends, 1, device, cuda);
+    case 3:
+      if (has_a_tile_a_team_at_most(w, device)) return run<1, 3>(product, ends, 1, device, cuda);
+      return run<2, 3>(product, ends, 1, device, cuda);
     default: return run<2, 4>(product, ends, 1, device, cuda);
   }
 }

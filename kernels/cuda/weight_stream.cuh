@@ -99,6 +99,7 @@ class WarpStream {
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
         words[tile][step] = step < num_steps ? from[(tile * kSteps + step) * 32] : uint4{0, 0, 0, 0};
+    fill_more();  // the one that had its turn has come
     if (++stage_ == num_stages_) {
       stage_ = 0;
       parity_ ^= 1;
