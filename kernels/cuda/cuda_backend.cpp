@@ -13,6 +13,7 @@
 #include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/push_sum.h"
+#include "kernels/cuda/rope_tables.h"
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/cuda/stream.h"
@@ -31,14 +32,6 @@ using cuda::OwnStream;
 constexpr size_t kScratchBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
 /// Rows of drawing that there is room for from the beginning.
 constexpr size_t kFewestDraws = size_t{64} << 10;
-
-/// cos and sin of all positions up to the largest seen, for one set of frequencies.
-struct RopeFactors {
-  std::vector<double> inv_freq;
-  float attention_factor = 1.0f;
-  DeviceMemory table;
-  int32_t positions = 0;
-};
 
 /// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op.
 class CudaBackend final : public Backend {
@@ -238,7 +231,7 @@ class CudaBackend final : public Backend {
   cuda::PageMapCache page_maps_;
   const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
   cuda::Operand ready_;
-  std::vector<std::unique_ptr<RopeFactors>> rope_factors_;
+  cuda::RopeTables rope_tables_;
   Traffic traffic_;
   WorkLedger ledger_;
   cuda::WorkTimer timer_;
@@ -423,27 +416,15 @@ const float2* CudaBackend::rope_factors(const RopeArgs& args) {
   PACELINE_CHECK(int(args.inv_freq.size()) == args.rotary_dim / 2 && args.rotary_dim <= args.head_dim,
                  "rotary_dim {}, head_dim {}, inv_freq {}", args.rotary_dim, args.head_dim, args.inv_freq.size());
   const int32_t highest = *std::max_element(args.position.begin(), args.position.end());
-  const auto same = [&](const auto& made) {
-    return made->attention_factor == args.attention_factor &&
-           std::equal(made->inv_freq.begin(), made->inv_freq.end(), args.inv_freq.begin(), args.inv_freq.end());
-  };
-  auto found = std::find_if(rope_factors_.begin(), rope_factors_.end(), same);
-  if (found == rope_factors_.end()) {
-    rope_factors_.push_back(std::make_unique<RopeFactors>());
-    found = rope_factors_.end() - 1;
-    (*found)->inv_freq.assign(args.inv_freq.begin(), args.inv_freq.end());
-    (*found)->attention_factor = args.attention_factor;
-  }
-  RopeFactors& factors = **found;
-  if (highest < factors.positions) return factors.table.as<float2>();
+  cuda::RopeTable& table = rope_tables_.of(args);
+  if (highest < table.positions) return table.factors.as<float2>();
   constexpr int32_t kFewest = 1024;
-  const int32_t positions = std::max({kFewest, highest + 1, 2 * factors.positions});
-  workspace(factors.table, size_t(positions) * factors.inv_freq.size() * sizeof(float2));
-  factors.positions = positions;
+  table.positions = std::max({kFewest, highest + 1, 2 * table.positions});
+  workspace(table.factors, size_t(table.positions) * table.inv_freq.size() * sizeof(float2));
   const std::span<const double> inv_freq = stage(args.inv_freq);
-  cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, positions,
-                     factors.table.as<float2>(), stream());
-  return factors.table.as<float2>();
+  cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, table.positions,
+                     table.factors.as<float2>(), stream());
+  return table.factors.as<float2>();
 }
 
 void CudaBackend::rope(const RopeArgs& args) {
