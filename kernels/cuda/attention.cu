@@ -334,9 +334,9 @@ void prepare_attention(const cudaDeviceProp& device) {
   prepare_attention_many();
 }
 
-int attention_line_tile(const KvView& kv) {
+int attention_line_tile(const KvView& kv, bool whole) {
   const bool mma = kv.dtype == DType::bf16 && kv.v && kv.k_dim == kv.v_dim && kv.k_dim % 32 == 0 && kv.k_dim <= 128;
-  return mma ? kMmaLines : kLineTile;
+  return !mma ? kLineTile : whole ? kMmaLines : kChunkLines;
 }
 
 bool copies_boxes(const KvView& kv, const cudaDeviceProp& device) {

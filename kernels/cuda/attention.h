@@ -19,9 +19,10 @@ inline constexpr int kWarpKeys = 8, kCopiedKeys = 16;
 /// Lines of one sequence that a block works on together, reading each key once for all of them: kMmaLines where tensor
 /// cores do. Line l of a sequence is its row l / group and query head l % group of a KV head.
 inline constexpr int kLineTile = 32, kMmaLines = 64;
-/// Of kMmaLines: as many as warps share rather than take alone where a block takes all chunks.
-inline constexpr int kFewLines = 32;
-int attention_line_tile(const KvView& kv);
+/// Of kMmaLines: as many as warps share rather than take alone where a block takes all chunks; as a block takes of one
+/// chunk, so that more blocks run at once.
+inline constexpr int kFewLines = 32, kChunkLines = 48;
+int attention_line_tile(const KvView& kv, bool whole = true);
 struct LineTile {
   int32_t first_row = 0;  // of the sequence
   int32_t num_lines = 0;  // of the tile
@@ -29,8 +30,8 @@ struct LineTile {
   int32_t block_begin = 0;  // into `block`
 };
 
-/// Those of rows [first_row, first_row + num_rows).
-std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows);
+/// Those of rows [first_row, first_row + num_rows), of `line_tile` lines at most.
+std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile);
 /// KV read and operations, whatever the tiles.
 Traffic attention_traffic(const AttentionArgs& args);
 

@@ -11,8 +11,8 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kGroupLines = 16;
-/// Of a block: all lines of a tile, or those that are few.
-constexpr int most_groups(bool whole) { return (whole ? kFewLines : kMmaLines) / kGroupLines; }
+/// Of a block.
+constexpr int most_groups(bool whole) { return (whole ? kFewLines : kChunkLines) / kGroupLines; }
 /// Of a block, that only fetch; else its first warp does besides.
 template <bool kWhole>
 constexpr int kFetchingThreads = kWhole ? 32 : 0;
@@ -188,9 +188,11 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const LineTile
   }
 }
 
-/// More than there are of blocks that take all chunks: 128 registers, so that two of one group fit beside each other.
-constexpr int kMostThreads = most_groups(false) * kThreads;
-static_assert(kMostThreads == 512 && most_groups(true) * kThreads + kFetchingThreads<true> <= kMostThreads);
+/// More than there are: 128 registers for blocks that take all chunks, so that two of one group fit beside each other;
+/// 64 for those that take one.
+constexpr int kMostThreads = 512;
+static_assert(most_groups(false) * kThreads <= kMostThreads &&
+              most_groups(true) * kThreads + kFetchingThreads<true> <= kMostThreads);
 
 /// kWhole: a block takes all chunks, and its last warp fetches them; else one chunk.
 template <int kDims, bool kWhole>

@@ -5,9 +5,8 @@
 
 namespace paceline::cuda {
 
-std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows) {
+std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile) {
   const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
-  const int line_tile = attention_line_tile(args.kv);
   std::vector<LineTile> tiles;
   for (const SeqSpan& seq : args.seqs) {
     const int32_t begin = std::max(seq.first_row, first_row);

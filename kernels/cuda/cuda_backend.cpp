@@ -486,12 +486,14 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk,
                            .keys_stay = keys_stay};
   const cuda::Operand out = operand_for(args.reader, args.out);
-  std::vector<cuda::LineTile> tiles = cuda::line_tiles(args, 0, args.q.rows);
+  std::vector<cuda::LineTile> tiles = cuda::line_tiles(args, 0, args.q.rows, cuda::attention_line_tile(args.kv));
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
   for (const cuda::LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
                cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, properties_);
+  const int line_tile = cuda::attention_line_tile(args.kv, plan.whole);
+  plan.most_lines = std::min(plan.most_lines, line_tile);
   if (plan.whole)
     plan.ring_stages = cuda::attention_ring_stages(args.kv, int(tiles.size()), plan.most_lines, properties_);
   const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
@@ -502,7 +504,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   cuda::FreshRows fresh;
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
-    if (plan.num_rows < args.q.rows) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows);
+    if (!plan.whole) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows, line_tile);
     const std::span<const cuda::LineTile> all_tiles(tiles);
     staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes() + before_bytes, 5);
     plan.kv_len = stage(args.kv_len).data();
