@@ -72,8 +72,11 @@ class Backend {
   /// What a row stores is seen by rows of its own sequence only.
   virtual void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention);
 
+  /// With args.cells complete as other ops are, in stream order; else when the call returns.
   virtual void sample(const SampleArgs& args) = 0;
   virtual void accept(const AcceptArgs& args) = 0;
+  /// Tokens of all samples so far have come to the host.
+  virtual void await_draws() {}
 
   virtual Traffic traffic() const = 0;
   /// The ops between the two calls are a piece of work of `kind`; pieces do not nest. waited_s: of that time, what this

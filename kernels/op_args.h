@@ -91,12 +91,19 @@ struct NormArgs {
   MatView out;  // [m, d] f32; data == null: only the residual is added
 };
 
+/// Stands for the token that a draw leaves in a cell of the backend's memory (SampleArgs::cells), which the host may
+/// not know yet. Below -1.
+constexpr int32_t token_in_cell(int32_t cell) { return -2 - cell; }
+/// The cell of such a token, -1 of any other.
+constexpr int32_t cell_of_token(int32_t token) { return token < -1 ? -2 - token : -1; }
+
 /// out row r = table row (token[r] - row_begin); tokens outside the table's rows give rows of -0.0, so that
 /// the sum over vocabulary shards is exact. token < 0 (padding row) gives -0.0 too.
 struct EmbedArgs {
   const PackedWeight* table = nullptr;  // [rows of this shard, d]
   int32_t row_begin = 0;
-  std::span<const int32_t> token;  // [m]
+  std::span<const int32_t> token;  // [m]; token_in_cell(): what stands there when the op runs
+  const int32_t* cells = nullptr;  // as in SampleArgs; null where no token lies in one
   MatView out;                     // [m, d] f32
 };
 

@@ -30,6 +30,7 @@ struct SampleRow {
   int32_t origin = 0;
   int32_t offset = 0;
   int32_t probs_row = -1;  // of SampleArgs::probs; -1: as many as this row has before it
+  int32_t cell = -1;       // of SampleArgs::cells, where the token goes too
 };
 
 struct SampleArgs {
@@ -37,6 +38,8 @@ struct SampleArgs {
   int32_t vocab_size = 0;  // columns at and beyond it are padding and never drawn
   std::span<const SampleRow> rows;
   std::span<int32_t> token;  // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
+  int32_t* cells = nullptr;  // from alloc(); set: tokens go there, and to `token`, the caller's until then, at the
+                             // next Backend::await_draws()
   MatView probs;  // [.., vocab_size] f32 out, a row for each of `rows`: the very distribution drawn from (one-hot when
                   // greedy; unspecified where token is -1); data null: not wanted
 

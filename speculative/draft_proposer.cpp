@@ -49,13 +49,20 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
   int longest = 0;
   for (const Active& seq : active) longest = std::max(longest, seq.draft_len);
   for (int index = 1; index < longest; ++index) next_pass(active, index);
+  last_ = model_.post([](Rank& rank) { rank.backend->await_draws(); });
   model_.wait(last_);
+  std::vector<std::vector<int32_t>> drafts(active.size());
+  for (int index = 0; index < longest; ++index) {
+    const int32_t* next = drafted_of_pass(index);
+    for (size_t i = 0; i < active.size(); ++i)
+      if (active[i].draft_len > index) drafts[i].push_back(*next++);
+  }
   for (size_t i = 0; i < active.size(); ++i) {
     const Active& seq = active[i];
-    const int32_t* drafts = drafted_.data() + i * size_t(options_.max_draft_len);
+    std::vector<int32_t>& made = drafts[i];
     Proposal& proposal = out[seq.request];
     // -1: the draft model's logits were not numbers there. That costs drafts, never the engine.
-    proposal.token.assign(drafts, std::find(drafts, drafts + seq.draft_len, -1));
+    proposal.token.assign(made.begin(), std::find(made.begin(), made.end(), -1));
     if (!seq.seq->params.sampler.greedy()) {
       if (options_.sampling == DraftSampling::shared_noise) proposal.probs.kind = DraftProbKind::shared_noise;
       if (options_.sampling == DraftSampling::own_noise) {
@@ -65,8 +72,8 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
                      options_.target_vocab_size, int64_t{options_.max_num_seqs} * options_.target_vocab_size)};
       }
     }
-    // The last draft was sampled, not fed.
-    fed_[seq.seq->id] = {.begin = seq.seq->length(), .token = {drafts, drafts + seq.draft_len - 1}};
+    made.pop_back();  // was sampled, not fed
+    fed_[seq.seq->id] = {.begin = seq.seq->length(), .token = std::move(made)};
   }
 }
 
@@ -186,10 +193,10 @@ void DraftProposer::next_pass(const std::vector<Active>& active, int index) {
   sample(active, index, {});
 }
 
-// Draws draft `index` of every sequence that wants one and leaves it in SeqState for the next pass.
+// Draws draft `index` of every sequence that wants one and leaves it in SeqState for the next pass, which begins
+// without the host where the model's SeqState has cells.
 void DraftProposer::sample(const std::vector<Active>& active, int index, const std::vector<int>& known_rows) {
   struct Wanted {
-    size_t at;  // index in `active`: where the draft goes
     int32_t slot;
     int known_rows;
     SampleRow row;
@@ -209,14 +216,16 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
       row.origin = seq.length() + index;
       row.offset = 0;
     }
-    wanted.push_back({i, seq.slot, known_rows.empty() ? 1 : known_rows[i], row});
+    row.cell = seq.slot;
+    wanted.push_back({seq.slot, known_rows.empty() ? 1 : known_rows[i], row});
   }
   const uint64_t step = next_step_ - 1;
   last_ = model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
     const Logits logits = model_.logits();
     const WorkScope work(rank, WorkKind::draft);
     std::vector<SampleRow> rows(wanted.size());
-    std::vector<int32_t> token(wanted.size());
+    const std::span<int32_t> token(drafted_of_pass(index), wanted.size());
+    int32_t* const cells = model_.state().cells();
     for (size_t i = 0; i < wanted.size(); ++i) {
       rows[i] = wanted[i].row;
       rows[i].probs_row = probs_row(wanted[i].slot, index);
@@ -225,12 +234,16 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
     if (probs_)
       probs = f32_view(probs_, options_.max_draft_len * options_.max_num_seqs, options_.vocab_size,
                        options_.target_vocab_size);
-    rank.backend->sample(
-        {.logits = logits.rows, .vocab_size = options_.vocab_size, .rows = rows, .token = token, .probs = probs});
+    rank.backend->sample({.logits = logits.rows,
+                          .vocab_size = options_.vocab_size,
+                          .rows = rows,
+                          .token = token,
+                          .cells = cells,
+                          .probs = probs});
     for (size_t i = 0; i < wanted.size(); ++i) {
       const Wanted& one = wanted[i];
-      drafted_[one.at * size_t(options_.max_draft_len) + size_t(index)] = token[i];
-      model_.state().accept(one.slot, one.known_rows, nullptr, 0, token[i], step);
+      const int32_t next = cells ? token_in_cell(one.slot) : token[i];
+      model_.state().accept(one.slot, one.known_rows, nullptr, 0, next, step);
     }
   });
 }

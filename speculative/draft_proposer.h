@@ -68,6 +68,7 @@ class DraftProposer final : public Proposer {
   /// Row of probs_ with the distribution of draft `index` of the sequence in `slot`. By slot, since verdicts on other
   /// micro-batches may be on their way while these are drafted.
   int32_t probs_row(int32_t slot, int index) const { return index * options_.max_num_seqs + slot; }
+  int32_t* drafted_of_pass(int index) { return drafted_.data() + size_t(index) * size_t(options_.max_num_seqs); }
 
   Model& model_;
   const DraftOptions options_;
@@ -75,7 +76,7 @@ class DraftProposer final : public Proposer {
   std::unordered_map<SeqId, Fed> fed_;
   Backend* backend_ = nullptr;    // of the rank that samples
   float* probs_ = nullptr;        // [max_draft_len, max_num_seqs, target_vocab] in its memory, with own_noise
-  std::vector<int32_t> drafted_;  // [max_num_seqs, max_draft_len]
+  std::vector<int32_t> drafted_;  // [max_draft_len, max_num_seqs]: of a pass, those of its sequences side by side
   uint64_t next_step_ = 1;
   Ticket last_;
   ProposerStats stats_;

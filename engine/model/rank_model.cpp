@@ -14,7 +14,7 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
       options_(options),
       rank_(rank),
       backend_(*rank.backend),
-      state_(options.max_num_seqs) {
+      state_(options.max_num_seqs, make_cells()) {
   upload_vectors();
   if (spec.rope.enabled) inv_freq_ = rope_inv_freq(spec.rope, options.max_model_len);
   const auto make = [&](int64_t rows, int64_t cols) {
@@ -52,6 +52,12 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
     }
     kv_.push_back(kv);
   }
+}
+
+int32_t* RankModel::make_cells() {
+  if (everyone().size() > 1) return nullptr;
+  allocations_.push_back(backend_.alloc(size_t(options_.max_num_seqs) * sizeof(int32_t)));
+  return static_cast<int32_t*>(allocations_.back());
 }
 
 RankModel::~RankModel() {
@@ -207,8 +213,11 @@ void RankModel::forward(const Batch& batch) {
   const int num_layers = int(weights_.layers.size());
   MatView residual = residual_.row_range(0, num_rows);
   if (first_stage()) {
-    backend_.embed(
-        {.table = weights_.embed.get(), .row_begin = weights_.vocab_begin, .token = rows.token, .out = residual});
+    backend_.embed({.table = weights_.embed.get(),
+                    .row_begin = weights_.vocab_begin,
+                    .token = rows.token,
+                    .cells = state_.cells(),
+                    .out = residual});
     shards().all_reduce(residual);
   } else {
     rank_.world->recv(residual, rank_.index - place_.tp);

@@ -38,6 +38,7 @@ class RankModel {
   };
 
   void upload_vectors();
+  int32_t* make_cells();
   void update_state(const Batch& batch);
   void check_digest(const Batch& batch) const;
   void share_deferred_state(const Batch& batch);
@@ -70,6 +71,7 @@ class RankModel {
   const TransformerOptions options_;
   Rank& rank_;
   Backend& backend_;
+  std::vector<void*> allocations_;
   SeqState state_;
   std::vector<LayerVectors> layer_vectors_;  // per local layer
   const float *final_norm_ = nullptr, *final_norm_bias_ = nullptr;
@@ -77,7 +79,6 @@ class RankModel {
   std::vector<KvView> kv_;       // per local layer
   std::vector<void*> host_kv_;   // of each layer's K, then V; empty without host blocks
   size_t half_block_bytes_ = 0;  // a block's K, or V, of one layer
-  std::vector<void*> allocations_;
 
   // workspace, [max_num_rows, …] f32
   MatView residual_, normed_, qkv_, attended_, delta_, mlp_;

@@ -27,8 +27,12 @@ struct SeqSlot {
 /// All sequences of one model on one rank; indexed by SeqRows::seq. Used on the rank's thread only.
 class SeqState {
  public:
-  explicit SeqState(int num_slots) : slots_(size_t(num_slots)) {}
+  /// cells: as in cells().
+  explicit SeqState(int num_slots, int32_t* cells = nullptr) : slots_(size_t(num_slots)), cells_(cells) {}
   int num_slots() const { return int(slots_.size()); }
+  /// A token a slot in the backend's memory. What a draw leaves there may stand in the ring as token_in_cell(slot), for
+  /// the step behind it. Null where other ranks need the token, too.
+  int32_t* cells() const { return cells_; }
   SeqSlot& operator[](int32_t slot) { return slots_[size_t(slot)]; }
   const SeqSlot& operator[](int32_t slot) const { return slots_[size_t(slot)]; }
 
@@ -73,6 +77,7 @@ class SeqState {
 
  private:
   std::vector<SeqSlot> slots_;
+  int32_t* cells_;
 };
 
 }  // namespace paceline

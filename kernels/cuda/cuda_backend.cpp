@@ -8,7 +8,7 @@
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/blas.h"
-#include "kernels/cuda/draw.h"
+#include "kernels/cuda/draw_results.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/probe.h"
@@ -28,10 +28,8 @@ using cuda::CudaWeight;
 using cuda::DeviceMemory;
 using cuda::OwnStream;
 
-/// Most that attention takes for its chunks, or a gated product for gates and ups; and drawing for weights.
+/// Most that attention takes for its chunks, or a gated product for gates and ups; drawing for weights.
 constexpr size_t kScratchBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
-/// Rows of drawing that there is room for from the beginning.
-constexpr size_t kFewestDraws = size_t{64} << 10;
 
 /// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op.
 class CudaBackend final : public Backend {
@@ -78,7 +76,7 @@ class CudaBackend final : public Backend {
   }
   void upload(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
-  void sync() override { cuda::wait_for_work(stream(), device_, peers_); }
+  void sync() override { cuda::wait_for_work(paused_stream(), device_, peers_); }
 
   Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
 
@@ -137,6 +135,7 @@ class CudaBackend final : public Backend {
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
+  void await_draws() override;
 
   Traffic traffic() const override { return traffic_; }
   void begin_work(WorkKind kind) override {
@@ -148,7 +147,7 @@ class CudaBackend final : public Backend {
   void end_work(double) override {
     use();
     ledger_.end(traffic_);
-    timer_.end(stream());
+    timer_.end();
   }
   Work work(WorkKind kind) override {
     use();
@@ -205,9 +204,14 @@ class CudaBackend final : public Backend {
   void run_attention(const AttentionArgs& args, bool keys_stay, size_t before_bytes, Before&& before);
   /// Null without rotation.
   const float2* rope_factors(const RopeArgs& args);
-  /// Waits for the device: results are read back.
-  std::vector<cuda::DrawResult> draw(const MatView& logits, int32_t vocab_size, std::span<const cuda::DrawRow> rows,
-                                     const MatView& probs);
+  /// Launches; `reader` gets the results with await_draws().
+  void draw(const MatView& logits, int32_t vocab_size, std::span<const cuda::DrawRow> rows, const MatView& probs,
+            cuda::DrawResults::Reader reader);
+  /// Before the host waits.
+  cudaStream_t paused_stream() {
+    timer_.pause(stream());
+    return stream_.stream;
+  }
 
   int device_;
   cudaDeviceProp properties_{};
@@ -221,9 +225,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<cuda::Blas> blas_;  // fast numerics
   DeviceMemory operand_[2], scratch_, draw_scratch_;
   cuda::SumHandover handover_;
-  // read by draw() only, which waits, so that nobody writes it any more when it is replaced
-  cuda::HostMemory draw_result_{kFewestDraws * sizeof(cuda::DrawResult)};
-  uint32_t draw_calls_ = 0;
+  cuda::DrawResults draws_;
   uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
   int next_operand_ = 0;
   // a norm, alone or in its product, came after all stores: both let their successor start only after their own wait
@@ -518,40 +520,39 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   }
 }
 
-std::vector<cuda::DrawResult> CudaBackend::draw(const MatView& logits, int32_t vocab_size,
-                                                std::span<const cuda::DrawRow> rows, const MatView& probs) {
+void CudaBackend::draw(const MatView& logits, int32_t vocab_size, std::span<const cuda::DrawRow> rows,
+                       const MatView& probs, cuda::DrawResults::Reader reader) {
   use();
-  std::vector<cuda::DrawResult> drawn(rows.size());
-  if (rows.empty()) return drawn;
+  if (rows.empty()) return reader({});
   const size_t row_bytes = size_t(vocab_size) * sizeof(float);
   const size_t most_rows = std::clamp<size_t>(kDrawBytes / std::max<size_t>(row_bytes, 1), 1, rows.size());
   const bool any_scratch = std::any_of(rows.begin(), rows.end(), cuda::needs_scratch);
   auto* const scratch = static_cast<float*>(any_scratch ? workspace(draw_scratch_, most_rows * row_bytes) : nullptr);
-  if (draw_result_.bytes() < rows.size() * sizeof(drawn[0]))
-    draw_result_ = cuda::HostMemory(2 * rows.size() * sizeof(drawn[0]));
-  auto* const result = draw_result_.as<cuda::DrawResult>();
-  ++draw_calls_;
+  if (!draws_.has_room(rows.size())) await_draws();
+  const cuda::DrawResults::Call call = draws_.next(rows.size(), std::move(reader));
   for (size_t begin = 0; begin < rows.size(); begin += most_rows) {
     const auto some = stage(rows.subspan(begin, std::min(most_rows, rows.size() - begin)));
-    cuda::draw(logits, vocab_size, some, probs, scratch, draw_calls_, result + begin, stream());
+    cuda::draw(logits, vocab_size, some, probs, scratch, call.number, call.result + begin, stream());
   }
-  for (size_t row = 0; row < rows.size(); ++row)
-    cuda::wait_for_work(stream(), device_, peers_, [&] {
-      return std::atomic_ref(result[row].call).load(std::memory_order_acquire) == draw_calls_;
-    });
-  std::copy_n(result, rows.size(), drawn.begin());
-  return drawn;
+}
+
+void CudaBackend::await_draws() {
+  draws_.read_all([&, stream = paused_stream()](auto&& done) { cuda::wait_for_work(stream, device_, peers_, done); });
 }
 
 void CudaBackend::sample(const SampleArgs& args) {
-  const std::vector<cuda::DrawRow> rows = cuda::draws_of(args);
-  const std::vector<cuda::DrawResult> drawn = draw(args.logits, args.vocab_size, rows, args.probs);
-  for (size_t i = 0; i < drawn.size(); ++i) args.token[i] = drawn[i].token;
   traffic_.logit_bytes += logit_bytes(args);
+  draw(args.logits, args.vocab_size, cuda::draws_of(args), args.probs,
+       [token = args.token](std::span<const cuda::DrawResult> drawn) {
+         for (size_t i = 0; i < drawn.size(); ++i) token[i] = drawn[i].token;
+       });
+  if (!args.cells) await_draws();
 }
 
 void CudaBackend::accept(const AcceptArgs& args) {
-  cuda::verdicts_of(args, draw(args.logits, args.vocab_size, cuda::draws_of(args), {}));
+  draw(args.logits, args.vocab_size, cuda::draws_of(args), {},
+       [&args](std::span<const cuda::DrawResult> drawn) { cuda::verdicts_of(args, drawn); });
+  await_draws();
   traffic_.logit_bytes += logit_bytes(args);
 }
 

@@ -230,6 +230,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto finish = [&](DrawResult drawn) {
     if (threadIdx.x != 0) return;
     DrawResult& to = result[blockIdx.x];
+    if (row.cell) *row.cell = drawn.token;
     to.token = drawn.token, to.is_kept = drawn.is_kept;
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&to.call), "r"(call) : "memory");
   };

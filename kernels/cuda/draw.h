@@ -15,7 +15,8 @@ namespace paceline::cuda {
 /// One row's task.
 struct DrawRow {
   int32_t logits_row = 0;
-  int32_t probs_row = -1;  // of `probs`, where the distribution is wanted
+  int32_t probs_row = -1;   // of `probs`, where the distribution is wanted
+  int32_t* cell = nullptr;  // device memory; where the token goes too
   SamplerParams params;
   math::NoiseKey key;  // of the draw; for a draft: of the draw in its place
 

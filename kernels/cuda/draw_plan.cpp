@@ -48,6 +48,7 @@ std::vector<DrawRow> draws_of(const SampleArgs& args) {
   for (const SampleRow& row : args.rows)
     draws.push_back({.logits_row = row.logits_row,
                      .probs_row = args.probs.data ? args.probs_row(draws.size()) : -1,
+                     .cell = args.cells ? args.cells + row.cell : nullptr,
                      .params = row.params,
                      .key = {row.params.seed, row.purpose, row.origin, row.offset}});
   return draws;

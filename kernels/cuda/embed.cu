@@ -6,11 +6,12 @@ namespace {
 
 template <class W>
 __global__ void embed_kernel(const W* table, WeightPlace place, int64_t num_rows, int32_t row_begin,
-                             const int32_t* token, float* out, int64_t stride) {
+                             const int32_t* token, const int32_t* cells, float* out, int64_t stride) {
   launch_dependents();
   wait_for_predecessor();
-  const int64_t at = int64_t{token[blockIdx.x]} - row_begin;
-  const bool here = token[blockIdx.x] >= 0 && at >= 0 && at < num_rows;
+  const int32_t cell = cell_of_token(token[blockIdx.x]), id = cell >= 0 ? cells[cell] : token[blockIdx.x];
+  const int64_t at = int64_t{id} - row_begin;
+  const bool here = id >= 0 && at >= 0 && at < num_rows;
   for (int64_t i = threadIdx.x; i < place.order.k; i += blockDim.x)
     out[blockIdx.x * stride + i] = here ? widen(table[weight_index<W>(place, at, i)]) : -0.0f;
 }
@@ -19,7 +20,7 @@ template <class W>
 void run(const EmbedArgs& args, const CudaWeight& table, cudaStream_t stream) {
   launch(embed_kernel<W>, dim3(unsigned(args.token.size())), dim3(256), 0, stream,
          static_cast<const W*>(table.memory.as<W>()), WeightPlace{table.order(), table.tiles() * kTile}, table.n,
-         args.row_begin, args.token.data(), args.out.f32_row(0), args.out.stride);
+         args.row_begin, args.token.data(), args.cells, args.out.f32_row(0), args.out.stride);
 }
 
 }  // namespace

@@ -4,23 +4,37 @@
 
 namespace paceline::cuda {
 
-std::unique_ptr<TimedEvent> WorkTimer::take() {
-  if (spare_.empty()) return std::make_unique<TimedEvent>();
-  std::unique_ptr<TimedEvent> event = std::move(spare_.back());
-  spare_.pop_back();
-  return event;
+WorkTimer::Mark WorkTimer::record(cudaStream_t stream) {
+  Mark mark;
+  if (spare_.empty()) {
+    mark = std::make_shared<TimedEvent>();
+  } else {
+    mark = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  mark->record(stream);
+  return mark;
+}
+
+void WorkTimer::give_back(Mark mark) {
+  if (mark.use_count() == 1) spare_.push_back(std::move(mark));
 }
 
 void WorkTimer::begin(WorkKind kind, cudaStream_t stream) {
-  open_ = {.kind = kind, .begin = take(), .end = take()};
-  open_.begin->record(stream);
+  if (std::exchange(is_over_, false)) {
+    if (open_.kind == kind) return;
+    open_.end = record(stream);
+    ended_.push_back(open_);
+    open_ = {.kind = kind, .begin = std::move(open_.end), .end = nullptr};
+    return;
+  }
+  open_ = {.kind = kind, .begin = record(stream), .end = nullptr};
 }
 
-void WorkTimer::end(cudaStream_t stream) {
-  if (!open_.begin) return;
-  Piece piece = std::exchange(open_, {});
-  piece.end->record(stream);
-  ended_.push_back(std::move(piece));
+void WorkTimer::pause(cudaStream_t stream) {
+  if (!std::exchange(is_over_, false)) return;
+  open_.end = record(stream);
+  ended_.push_back(std::exchange(open_, {}));
 }
 
 void WorkTimer::collect(WorkLedger& ledger) {
@@ -33,8 +47,8 @@ void WorkTimer::collect(WorkLedger& ledger) {
     }
     check(status, "cudaEventQuery");
     ledger.add_seconds(oldest.kind, seconds_between(*oldest.begin, *oldest.end));
-    spare_.push_back(std::move(oldest.begin));
-    spare_.push_back(std::move(oldest.end));
+    give_back(std::move(oldest.begin));
+    give_back(std::move(oldest.end));
     ended_.pop_front();
   }
 }

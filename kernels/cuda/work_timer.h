@@ -1,7 +1,8 @@
 #pragma once
 // How long a device works on pieces of a stream, by pairs of events that are read when they have passed anyway: nothing
-// waits for them. Two records a piece, about a microsecond each for the host; a kernel behind one starts when its
-// predecessor has ended, not before (no dependent launch across it).
+// waits for them. A record costs the host a microsecond, and a kernel behind one starts when its predecessor has ended,
+// not before (no dependent launch across it). So a piece ends where the next one begins, with one record for both, and
+// two of a kind go on as one; unless the host waits between them.
 
 #include <deque>
 #include <memory>
@@ -18,20 +19,25 @@ class WorkTimer {
   /// Throws Error(device), as do the others.
   void begin(WorkKind kind, cudaStream_t stream);
   /// Nothing without a piece that has begun.
-  void end(cudaStream_t stream);
-  /// Adds the seconds of pieces that the device has ended.
+  void end() { is_over_ = open_.begin != nullptr; }
+  /// Before the host waits for the stream: a piece that is over ends here.
+  void pause(cudaStream_t stream);
+  /// Adds the seconds of pieces that the device has ended; of those that are over, all before the last pause().
   void collect(WorkLedger& ledger);
 
  private:
+  using Mark = std::shared_ptr<TimedEvent>;  // of two pieces at most
   struct Piece {
     WorkKind kind = WorkKind::target;
-    std::unique_ptr<TimedEvent> begin, end;
+    Mark begin, end;
   };
-  std::unique_ptr<TimedEvent> take();
+  Mark record(cudaStream_t stream);
+  void give_back(Mark mark);
 
-  Piece open_;                                      // begin is null: none
-  std::deque<Piece> ended_;                         // for the stream, in its order
-  std::vector<std::unique_ptr<TimedEvent>> spare_;  // read, to be used again
+  Piece open_;               // the last one, without an end; begin is null: none
+  bool is_over_ = false;     // it is, and goes on if the next one is of its kind
+  std::deque<Piece> ended_;  // for the stream, in its order
+  std::vector<Mark> spare_;  // read, to be used again
 };
 
 }  // namespace paceline::cuda

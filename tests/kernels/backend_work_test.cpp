@@ -56,6 +56,31 @@ TEST_P(BackendWork, IsCountedByWhatItIsFor) {
   EXPECT_LT(target_s + draft_s, passed);
 }
 
+// Pieces side by side may share a mark, and two of a kind be one; what lies between them when the host waits is
+// neither's.
+TEST_P(BackendWork, LeavesOutWhatLiesBetweenPieces) {
+  const StoredMatrix w(512, 512, DType::bf16, 1);
+  const HostWeight part = w.host();
+  const Weight packed = backend().pack({&part, 1}, {});
+  GuardedRows in(backend(), 2, 512, random_values(2 * 512, 1)), out(backend(), 2, 512);
+  const auto piece = [&](WorkKind kind) {
+    backend().begin_work(kind);
+    backend().gemm({.x = in.view(), .w = packed.get(), .y = out.view()});
+    backend().end_work(0.0);
+  };
+  piece(WorkKind::draft);  // whatever the first one costs
+  const Work target = work(WorkKind::target), draft = work(WorkKind::draft);
+  piece(WorkKind::target);
+  piece(WorkKind::target);
+  EXPECT_GT(work(WorkKind::target).seconds, target.seconds);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  piece(WorkKind::target);
+  piece(WorkKind::draft);
+  EXPECT_GT(work(WorkKind::draft).seconds, draft.seconds);
+  EXPECT_LT(work(WorkKind::target).seconds - target.seconds, 0.02);
+  EXPECT_EQ((work(WorkKind::target).traffic - target.traffic).flops, uint64_t{3} * 2 * 2 * 512 * 512);
+}
+
 TEST_P(BackendWork, LeavesWaitsForOtherRanksOut) {
   const double before = work(WorkKind::decide).seconds;
   const auto start = Clock::now();

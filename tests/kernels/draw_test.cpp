@@ -73,6 +73,60 @@ TEST_P(Draws, SampleHasTheBitsOfTheFormulas) {
   }
 }
 
+// A loop of draws and passes that the host gives out without knowing a token.
+TEST_P(Draws, TokensInCellsReachTheNextPass) {
+  constexpr int kVocab = 900, kRows = 5, kSteps = 40, kCells = 7;
+  const StoredMatrix table(kVocab, 48, DType::bf16, 3);
+  const HostWeight part = table.host();
+  const Weight packed = backend().pack({&part, 1}, {});
+  auto* const cells = static_cast<int32_t*>(backend().alloc(kCells * sizeof(int32_t)));
+  std::vector<std::unique_ptr<GuardedRows>> logits, embedded;
+  std::vector<std::vector<int32_t>> token(kSteps, std::vector<int32_t>(kRows, -7));
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<float> values = Draws::logits(kRows, kVocab, uint32_t(step + 1));
+    values[size_t(step % kRows) * kVocab + 11] = NAN;  // a row without a token
+    logits.push_back(std::make_unique<GuardedRows>(backend(), kRows, kVocab, values));
+    embedded.push_back(std::make_unique<GuardedRows>(backend(), kRows, 48));
+  }
+  const auto rows_of = [&](int step) {
+    std::vector<SampleRow> rows;
+    for (int row = 0; row < kRows; ++row)
+      rows.push_back({.logits_row = row,
+                      .params = params()[size_t((step + row) % 4)],
+                      .origin = step,
+                      .cell = (step + row) % kCells});
+    return rows;
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<SampleRow> rows = rows_of(step);
+    backend().sample({.logits = logits[size_t(step)]->view(),
+                      .vocab_size = kVocab,
+                      .rows = rows,
+                      .token = token[size_t(step)],
+                      .cells = cells});
+    std::vector<int32_t> next;
+    for (const SampleRow& row : rows) next.push_back(token_in_cell(row.cell));
+    next.back() = 5;  // the host may know some
+    backend().embed({.table = packed.get(), .token = next, .cells = cells, .out = embedded[size_t(step)]->view()});
+  }
+  backend().await_draws();
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<int32_t> want(kRows);
+    backend().sample(
+        {.logits = logits[size_t(step)]->view(), .vocab_size = kVocab, .rows = rows_of(step), .token = want});
+    EXPECT_EQ(token[size_t(step)], want) << "step " << step;
+    EXPECT_EQ(want[size_t(step % kRows)], -1);
+    want.back() = 5;
+    const std::vector<float> got = embedded[size_t(step)]->read();
+    for (int row = 0; row < kRows; ++row)
+      for (int c = 0; c < 48; ++c)
+        EXPECT_TRUE(same_bits({got[size_t(row * 48 + c)]},
+                              {want[size_t(row)] >= 0 ? table.value[size_t(want[size_t(row)] * 48 + c)] : -0.0f}))
+            << "step " << step << ", row " << row;
+  }
+  backend().free(cells);
+}
+
 TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
   constexpr int kDrafts = 4, kRounds = 6;
   for (const int vocab : {5, 1000, 9001}) {
