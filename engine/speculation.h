@@ -94,7 +94,7 @@ class Verifier {
   /// Waits for the step and hands out its verdicts, one per VerifyRow. Steps are collected in launch order.
   virtual std::vector<Verdict> collect(Ticket ticket) = 0;
 
-  /// Seconds spent in the accept op so far.
+  /// Seconds that the host has spent on giving out the accept op and on reading its results, not on waiting for them.
   virtual double seconds() const = 0;
 };
 

@@ -72,11 +72,12 @@ class Backend {
   /// What a row stores is seen by rows of its own sequence only.
   virtual void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention);
 
-  /// With args.cells complete as other ops are, in stream order; else when the call returns.
+  /// Complete when the call returns; with args.later in stream order, as other ops.
   virtual void sample(const SampleArgs& args) = 0;
   virtual void accept(const AcceptArgs& args) = 0;
-  /// Tokens of all samples so far have come to the host.
-  virtual void await_draws() {}
+  /// Calls of the two so far, and: what the first so many have given is complete.
+  virtual uint64_t num_draws() const { return 0; }
+  virtual void await_draws(uint64_t /*calls*/) {}
 
   virtual Traffic traffic() const = 0;
   /// The ops between the two calls are a piece of work of `kind`; pieces do not nest. waited_s: of that time, what this

@@ -38,8 +38,8 @@ struct SampleArgs {
   int32_t vocab_size = 0;  // columns at and beyond it are padding and never drawn
   std::span<const SampleRow> rows;
   std::span<int32_t> token;  // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
-  int32_t* cells = nullptr;  // from alloc(); set: tokens go there, and to `token`, the caller's until then, at the
-                             // next Backend::await_draws()
+  int32_t* cells = nullptr;  // from alloc(); set: tokens go there, too
+  bool later = false;        // `token` is complete after Backend::await_draws() and the caller's until then
   MatView probs;  // [.., vocab_size] f32 out, a row for each of `rows`: the very distribution drawn from (one-hot when
                   // greedy; unspecified where token is -1); data null: not wanted
 
@@ -66,6 +66,7 @@ struct AcceptRow {
   SamplerParams params;
   VerifyRule rule = VerifyRule::greedy;  // rejection with greedy params behaves as greedy
   int32_t forced_accept = 0;             // rule forced: accept this many drafts (capped at draft_len)
+  int32_t cell = -1;                     // of AcceptArgs::cells, where `next` goes too; only with draft_len 0
 };
 
 struct AcceptResult {
@@ -80,6 +81,8 @@ struct AcceptArgs {
   int32_t vocab_size = 0;
   std::span<const AcceptRow> rows;
   std::span<AcceptResult> result;  // [rows.size()] out
+  int32_t* cells = nullptr;        // from alloc(); set: for rows that name one
+  bool later = false;              // `result` is complete after Backend::await_draws(); all spans stay until then
 };
 
 /// Bytes of the logits that a call cannot do without, each row once.

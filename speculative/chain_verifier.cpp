@@ -6,6 +6,13 @@
 #include "engine/comm/work_scope.h"
 
 namespace paceline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
 
 std::string_view ChainVerifier::rule_name() const {
   switch (options_.rule) {
@@ -35,62 +42,97 @@ int ChainVerifier::forced_accept() {
   return accepted;
 }
 
+// Windows without drafts move every sequence by one token: where SeqState has cells the next step can begin before the
+// host knows it.
 void ChainVerifier::run(Step& step, Rank& rank) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   SeqState& state = step.target->state();
   const size_t count = step.rows.size();
-  std::vector<AcceptRow> rows(count);
-  std::vector<std::vector<int32_t>> drafts(count);
+  step.windows.resize(count);
+  step.drafts.resize(count);
+  step.results.resize(count);
+  bool any_drafts = false;
   for (size_t i = 0; i < count; ++i) {
     const VerifyRow& wanted = step.rows[i];
-    const SeqSlot& slot = state[step.batch->seqs[wanted.batch_seq].seq];
+    const SeqSlot& slot = state[step.slot(i)];
+    std::vector<int32_t>& drafts = step.drafts[i];
     if (wanted.deferred) {
-      drafts[i].assign(
-          slot.draft.begin(),
-          slot.draft.begin() + std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts));
+      drafts.assign(slot.draft.begin(),
+                    slot.draft.begin() + std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts));
     } else {
       PACELINE_CHECK(wanted.proposal.token.empty() || wanted.proposal.committed == slot.length,
                      "request {}: drafts made for {} verified tokens, it has {}", wanted.request,
                      wanted.proposal.committed, slot.length);
-      drafts[i] = wanted.proposal.token;
+      drafts = wanted.proposal.token;
     }
-    rows[i] = {.logits_row = wanted.first_logit,
-               .draft_len = int32_t(drafts[i].size()),
-               .draft = drafts[i].data(),
-               .kind = wanted.proposal.probs.kind,
-               .draft_prob = wanted.proposal.probs.value,
-               .first_position = slot.length,
-               .params = wanted.sampler,
-               .rule = options_.rule};
-    if (options_.rule == VerifyRule::forced && !drafts[i].empty()) rows[i].forced_accept = forced_accept();
+    any_drafts = any_drafts || !drafts.empty();
+    step.windows[i] = {.logits_row = wanted.first_logit,
+                       .draft_len = int32_t(drafts.size()),
+                       .draft = drafts.data(),
+                       .kind = wanted.proposal.probs.kind,
+                       .draft_prob = wanted.proposal.probs.value,
+                       .first_position = slot.length,
+                       .params = wanted.sampler,
+                       .rule = options_.rule,
+                       .cell = step.slot(i)};
+    if (options_.rule == VerifyRule::forced && !drafts.empty()) step.windows[i].forced_accept = forced_accept();
   }
-  std::vector<AcceptResult> results(count);
+  if (count == 0) return;
   const Logits logits = step.target->logits();
-  if (count > 0) {
-    const WorkScope work(rank, WorkKind::decide);
-    rank.backend->accept({.logits = logits.rows, .vocab_size = logits.vocab_size, .rows = rows, .result = results});
+  step.is_later = state.cells() && !any_drafts;
+  const WorkScope work(rank, WorkKind::decide);
+  rank.backend->accept({.logits = logits.rows,
+                        .vocab_size = logits.vocab_size,
+                        .rows = step.windows,
+                        .result = step.results,
+                        .cells = step.is_later ? state.cells() : nullptr,
+                        .later = true});
+  step.draw = rank.backend->num_draws();
+  seconds_ += seconds_since(start);
+  if (!step.is_later) {
+    rank.backend->await_draws(step.draw);
+    make_verdicts(step);
+    return;
   }
-  step.verdicts.resize(count);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i)
+    state.accept(step.slot(i), step.rows[i].known_rows, nullptr, 0, token_in_cell(step.slot(i)), step.batch->step);
+}
+
+// The results have come.
+void ChainVerifier::make_verdicts(Step& step) {
+  const auto start = Clock::now();
+  SeqState& state = step.target->state();
+  step.verdicts.resize(step.rows.size());
+  for (size_t i = 0; i < step.rows.size(); ++i) {
     Verdict& verdict = step.verdicts[i];
-    const AcceptResult& result = results[i];
-    verdict.num_drafts = int(drafts[i].size());
+    const AcceptResult& result = step.results[i];
+    const std::vector<int32_t>& drafts = step.drafts[i];
+    verdict.num_drafts = int(drafts.size());
     verdict.numerical_error = result.numerical_error;
     if (result.numerical_error) continue;
     for (int32_t draft = 0; draft < result.num_accepted; ++draft) verdict.path.push_back(draft);
-    verdict.token.assign(drafts[i].begin(), drafts[i].begin() + result.num_accepted);
+    verdict.token.assign(drafts.begin(), drafts.begin() + result.num_accepted);
     verdict.token.push_back(result.next);
-    state.accept(step.batch->seqs[step.rows[i].batch_seq].seq, step.rows[i].known_rows, drafts[i].data(),
-                 result.num_accepted, result.next, step.batch->step);
+    if (step.is_later)
+      state.learn(step.slot(i), step.windows[i].first_position, result.next, step.batch->step);
+    else
+      state.accept(step.slot(i), step.rows[i].known_rows, drafts.data(), result.num_accepted, result.next,
+                   step.batch->step);
   }
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_ += seconds_since(start);
 }
 
 std::vector<Verdict> ChainVerifier::collect(Ticket ticket) {
   PACELINE_CHECK(!in_flight_.empty() && in_flight_.front()->ticket.job == ticket.job, "collect of job {} out of order",
                  ticket.job);
-  in_flight_.front()->target->wait(ticket);
-  std::vector<Verdict> verdicts = std::move(in_flight_.front()->verdicts);
+  Step& step = *in_flight_.front();
+  step.target->wait(ticket);
+  if (step.is_later)  // behind the steps that have been launched since
+    step.target->wait(step.target->post([this, &step](Rank& rank) {
+      rank.backend->await_draws(step.draw);
+      make_verdicts(step);
+    }));
+  std::vector<Verdict> verdicts = std::move(step.verdicts);
   in_flight_.pop_front();
   return verdicts;
 }

@@ -26,11 +26,19 @@ class ChainVerifier final : public Verifier {
     std::shared_ptr<const Batch> batch;
     Model* target = nullptr;
     std::vector<VerifyRow> rows;
+    std::vector<AcceptRow> windows;  // of each of `rows`; their drafts
+    std::vector<std::vector<int32_t>> drafts;
+    std::vector<AcceptResult> results;
+    bool is_later = false;  // tokens lie in the cells of SeqState: the results come with draw number `draw`
+    uint64_t draw = 0;
     std::vector<Verdict> verdicts;
     Ticket ticket;
+
+    int32_t slot(size_t row) const { return batch->seqs[rows[row].batch_seq].seq; }
   };
 
   void run(Step& step, Rank& rank);
+  void make_verdicts(Step& step);
   int forced_accept();
 
   const VerifierOptions options_;

@@ -49,7 +49,7 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
   int longest = 0;
   for (const Active& seq : active) longest = std::max(longest, seq.draft_len);
   for (int index = 1; index < longest; ++index) next_pass(active, index);
-  last_ = model_.post([](Rank& rank) { rank.backend->await_draws(); });
+  last_ = model_.post([](Rank& rank) { rank.backend->await_draws(rank.backend->num_draws()); });
   model_.wait(last_);
   std::vector<std::vector<int32_t>> drafts(active.size());
   for (int index = 0; index < longest; ++index) {
@@ -239,6 +239,7 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
                           .rows = rows,
                           .token = token,
                           .cells = cells,
+                          .later = cells != nullptr,
                           .probs = probs});
     for (size_t i = 0; i < wanted.size(); ++i) {
       const Wanted& one = wanted[i];

@@ -13,7 +13,8 @@ namespace paceline {
 /// The ring keeps the last tokens: a window, the token before it and the bonus token.
 struct SeqSlot {
   static constexpr int kRing = 2 * kMaxDraftLen;
-  uint64_t step = 0;  // last step whose outcome is in here
+  uint64_t step = 0;   // last step whose outcome is in here
+  uint64_t since = 0;  // steps behind this one are the sequence's
   int32_t length = 0;
   int32_t cached = 0;
   int32_t num_drafts = 0;
@@ -39,7 +40,7 @@ class SeqState {
   /// A sequence new to its slot.
   void reset(const SeqCommit& state, uint64_t step) {
     SeqSlot& mine = slots_[size_t(state.seq)];
-    mine.step = step;
+    mine.step = mine.since = step;
     mine.length = state.length;
     mine.cached = state.cached;
     mine.num_drafts = 0;
@@ -61,6 +62,13 @@ class SeqState {
     mine.length += decision.num_emitted;
     mine.num_drafts = 0;
     mine.put_token(mine.length - 1, decision.next);
+  }
+
+  /// The host has learnt a token of `step` that lay in the slot's cell; ignored when the slot has gone to another
+  /// sequence.
+  void learn(int32_t slot, int32_t position, int32_t token, uint64_t step) {
+    SeqSlot& mine = slots_[size_t(slot)];
+    if (step > mine.since) mine.put_token(position, token);
   }
 
   /// A verdict of `step`: of its rows, `known_rows` held known tokens and the rest drafts; the first

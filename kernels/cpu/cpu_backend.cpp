@@ -269,11 +269,14 @@ void CpuBackend::end_work(double waited_s) {
 
 void CpuBackend::sample(const SampleArgs& args) {
   cpu_sample(args, pool_);
-  for (size_t i = 0; args.cells && i < args.rows.size(); ++i) args.cells[args.rows[i].cell] = args.token[i];
+  for (size_t i = 0; args.cells && i < args.rows.size(); ++i)
+    if (args.rows[i].cell >= 0) args.cells[args.rows[i].cell] = args.token[i];
   traffic_.logit_bytes += logit_bytes(args);
 }
 void CpuBackend::accept(const AcceptArgs& args) {
   cpu_accept(args, pool_);
+  for (size_t i = 0; args.cells && i < args.rows.size(); ++i)
+    if (args.rows[i].cell >= 0) args.cells[args.rows[i].cell] = args.result[i].next;
   traffic_.logit_bytes += logit_bytes(args);
 }
 

@@ -135,7 +135,8 @@ class CudaBackend final : public Backend {
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
-  void await_draws() override;
+  uint64_t num_draws() const override { return draws_.num_calls(); }
+  void await_draws(uint64_t calls) override;
 
   Traffic traffic() const override { return traffic_; }
   void begin_work(WorkKind kind) override {
@@ -204,7 +205,7 @@ class CudaBackend final : public Backend {
   void run_attention(const AttentionArgs& args, bool keys_stay, size_t before_bytes, Before&& before);
   /// Null without rotation.
   const float2* rope_factors(const RopeArgs& args);
-  /// Launches; `reader` gets the results with await_draws().
+  /// Launches; `reader` gets the results in await_draws().
   void draw(const MatView& logits, int32_t vocab_size, std::span<const cuda::DrawRow> rows, const MatView& probs,
             cuda::DrawResults::Reader reader);
   /// Before the host waits.
@@ -528,16 +529,18 @@ void CudaBackend::draw(const MatView& logits, int32_t vocab_size, std::span<cons
   const size_t most_rows = std::clamp<size_t>(kDrawBytes / std::max<size_t>(row_bytes, 1), 1, rows.size());
   const bool any_scratch = std::any_of(rows.begin(), rows.end(), cuda::needs_scratch);
   auto* const scratch = static_cast<float*>(any_scratch ? workspace(draw_scratch_, most_rows * row_bytes) : nullptr);
-  if (!draws_.has_room(rows.size())) await_draws();
+  if (!draws_.has_room(rows.size())) await_draws(num_draws());
   const cuda::DrawResults::Call call = draws_.next(rows.size(), std::move(reader));
   for (size_t begin = 0; begin < rows.size(); begin += most_rows) {
     const auto some = stage(rows.subspan(begin, std::min(most_rows, rows.size() - begin)));
-    cuda::draw(logits, vocab_size, some, probs, scratch, call.number, call.result + begin, stream());
+    cuda::draw(logits, vocab_size, some, probs, scratch, call.mark, call.result + begin, stream());
   }
 }
 
-void CudaBackend::await_draws() {
-  draws_.read_all([&, stream = paused_stream()](auto&& done) { cuda::wait_for_work(stream, device_, peers_, done); });
+void CudaBackend::await_draws(uint64_t calls) {
+  use();
+  draws_.read(calls,
+              [&, stream = paused_stream()](auto&& done) { cuda::wait_for_work(stream, device_, peers_, done); });
 }
 
 void CudaBackend::sample(const SampleArgs& args) {
@@ -546,14 +549,17 @@ void CudaBackend::sample(const SampleArgs& args) {
        [token = args.token](std::span<const cuda::DrawResult> drawn) {
          for (size_t i = 0; i < drawn.size(); ++i) token[i] = drawn[i].token;
        });
-  if (!args.cells) await_draws();
+  if (!args.later) await_draws(num_draws());
 }
 
 void CudaBackend::accept(const AcceptArgs& args) {
-  draw(args.logits, args.vocab_size, cuda::draws_of(args), {},
-       [&args](std::span<const cuda::DrawResult> drawn) { cuda::verdicts_of(args, drawn); });
-  await_draws();
-  traffic_.logit_bytes += logit_bytes(args);
+  const bool any_drafts = std::any_of(args.rows.begin(), args.rows.end(), [](auto& row) { return row.draft_len > 0; });
+  draw(args.logits, args.vocab_size, cuda::draws_of(args), {}, [=, this](std::span<const cuda::DrawResult> drawn) {
+    cuda::verdicts_of(args, drawn);
+    if (any_drafts) traffic_.logit_bytes += logit_bytes(args);  // of those that were looked at
+  });
+  if (!any_drafts) traffic_.logit_bytes += args.rows.size() * size_t(args.vocab_size) * sizeof(float);
+  if (!args.later) await_draws(num_draws());
 }
 
 }  // namespace

@@ -19,9 +19,12 @@ bool is_rejection(const AcceptRow& row) {
   return row.rule == VerifyRule::rejection && row.draft_len > 0 && !row.params.greedy();
 }
 
-DrawRow draw_of(const AcceptRow& row, int j) {
+int32_t* cell_at(int32_t* cells, int32_t cell) { return cells && cell >= 0 ? cells + cell : nullptr; }
+
+DrawRow draw_of(const AcceptRow& row, int j, int32_t* cells) {
   using Policy = math::ShippedPolicy;
   DrawRow draw{.logits_row = row.logits_row + j,
+               .cell = row.draft_len == 0 ? cell_at(cells, row.cell) : nullptr,
                .params = row.params,
                .key = {row.params.seed, NoisePurpose::target, row.first_position + j, 0}};
   if (row.rule == VerifyRule::greedy && row.draft_len > 0) draw.params.temperature = 0.0f;
@@ -48,7 +51,7 @@ std::vector<DrawRow> draws_of(const SampleArgs& args) {
   for (const SampleRow& row : args.rows)
     draws.push_back({.logits_row = row.logits_row,
                      .probs_row = args.probs.data ? args.probs_row(draws.size()) : -1,
-                     .cell = args.cells ? args.cells + row.cell : nullptr,
+                     .cell = cell_at(args.cells, row.cell),
                      .params = row.params,
                      .key = {row.params.seed, row.purpose, row.origin, row.offset}});
   return draws;
@@ -58,7 +61,7 @@ std::vector<DrawRow> draws_of(const AcceptArgs& args) {
   std::vector<DrawRow> draws;
   for (const AcceptRow& row : args.rows) {
     const Window window = window_of(row);
-    for (int j = window.first; j < window.first + window.count; ++j) draws.push_back(draw_of(row, j));
+    for (int j = window.first; j < window.first + window.count; ++j) draws.push_back(draw_of(row, j, args.cells));
   }
   return draws;
 }

@@ -103,13 +103,14 @@ TEST_P(Draws, TokensInCellsReachTheNextPass) {
                       .vocab_size = kVocab,
                       .rows = rows,
                       .token = token[size_t(step)],
-                      .cells = cells});
+                      .cells = cells,
+                      .later = true});
     std::vector<int32_t> next;
     for (const SampleRow& row : rows) next.push_back(token_in_cell(row.cell));
     next.back() = 5;  // the host may know some
     backend().embed({.table = packed.get(), .token = next, .cells = cells, .out = embedded[size_t(step)]->view()});
   }
-  backend().await_draws();
+  backend().await_draws(backend().num_draws());
   for (int step = 0; step < kSteps; ++step) {
     std::vector<int32_t> want(kRows);
     backend().sample(
