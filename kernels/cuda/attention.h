@@ -55,8 +55,8 @@ inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || 
 /// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
 
-/// Rows whose queries attention turns itself, and whose keys it turns and stores with their values. Without factors it
-/// does not: they are turned and stored before.
+/// Rows whose queries attention turns itself: with factors; and whose keys it turns and stores with their values: with
+/// k, too. The rest has been done before.
 struct FreshRows {
   const float* k = nullptr;  // [m][kv head][dim], rows `stride` apart
   const float* v = nullptr;
@@ -65,7 +65,9 @@ struct FreshRows {
   void* k_pages = nullptr;
   void* v_pages = nullptr;
 };
-/// Whether attention may: all rows of all sequences at once, whole heads are turned, and warps share lines.
+/// Whether attention may turn queries: whole heads, by the position behind a row's other keys.
+bool turns_queries(const RopeArgs& rope, const AttentionArgs& args);
+/// Whether it may do all: all rows of all sequences at once, and warps share lines.
 bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& args,
                       const AttentionPlan& plan);
 /// Whether kernels copy this layer's keys and values by tensor maps.
@@ -79,7 +81,7 @@ void prepare_attention(const cudaDeviceProp& device);
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
 /// plan.num_rows times attention_row_bytes, none for whole lines. operand: null, or what is written in place of
-/// args.out. fresh: where takes_fresh_rows. maps: args.kv's where copies_boxes, else anything.
+/// args.out. fresh: as far as turns_queries, takes_fresh_rows. maps: args.kv's where copies_boxes, else anything.
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
                const Operand& operand, void* workspace, cudaStream_t stream);
 

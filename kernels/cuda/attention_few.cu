@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   }
 
   Group<kDims>& group = reinterpret_cast<Group<kDims>*>(memory + stages * sizeof(Stage<kDims>))[group_index];
-  const int32_t fresh = work.fresh.factors ? own : INT32_MAX;  // the first position
+  const int32_t fresh = work.fresh.k ? own : INT32_MAX;  // the first position
   if (index < kGroupLines) take_query<kDims>(work, mine, index, octet, group);
   if (kWhole) {
     launch_dependents();  // not before, as in norm.cu

@@ -5,38 +5,59 @@
 // loop, Dao 2023, section 3.1, with its rescaling once a chunk).
 
 #include "kernels/cuda/attention_tiles.cuh"
+#include "kernels/math/rope.h"
 
 namespace paceline::cuda {
 namespace {
 
-/// Queries of a warp's lines: in a group of 32 dimensions lane l holds 8 neighbouring ones from 8 (l % 4) on, and so do
-/// the keys; which product comes in which of a group's two steps is all that changes.
+/// Queries of a warp's lines, turned where that is left to attention: in a group of 32 dimensions lane l holds 8
+/// neighbouring ones from 8 (l % 4) on, and so do the keys; which product comes in which of a group's two steps is all
+/// that changes. The dimensions that are turned together lie in the same lane.
 template <int kDims>
 __device__ __forceinline__ void load_queries(const AttentionWork& work, const Line (&line)[2],
                                              uint4 (&query)[kDims / 16]) {
+  constexpr int kHalf = kDims / 2, kGroups = kHalf / 32;  // of a half
 #pragma unroll
-  for (int group = 0; group < kDims / 32; ++group) {
+  for (int group = 0; group < kGroups; ++group) {
     const int first = group * 32 + threadIdx.x % 4 * 8;
-    float x[2][8] = {};
+    float x[2][2][8] = {};  // [line][half]
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
-      if (first >= work.k_dim || line[l].begin >= line[l].end) continue;
-      const float* const from = work.q + line[l].row * work.q_stride + int64_t{line[l].head} * work.k_dim + first;
-      if (work.q_aligned) {
-        const float4 low = __ldcg(reinterpret_cast<const float4*>(from));
-        const float4 high = __ldcg(reinterpret_cast<const float4*>(from) + 1);
-        x[l][0] = low.x, x[l][1] = low.y, x[l][2] = low.z, x[l][3] = low.w;
-        x[l][4] = high.x, x[l][5] = high.y, x[l][6] = high.z, x[l][7] = high.w;
-      } else {
+      if (line[l].begin >= line[l].end) continue;
+      const float* const from = work.q + line[l].row * work.q_stride + int64_t{line[l].head} * work.k_dim;
 #pragma unroll
-        for (int d = 0; d < 8; ++d) x[l][d] = from[d];
+      for (int half = 0; half < 2; ++half) {
+        const int at = first + half * kHalf;
+        if (at >= work.k_dim) continue;
+        if (work.q_aligned) {
+          const float4 low = __ldcg(reinterpret_cast<const float4*>(from + at));
+          const float4 high = __ldcg(reinterpret_cast<const float4*>(from + at) + 1);
+          float(&to)[8] = x[l][half];
+          to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
+          to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
+        } else {
+#pragma unroll
+          for (int d = 0; d < 8; ++d) x[l][half][d] = from[at + d];
+        }
+      }
+      if (!work.fresh.factors) continue;
+      const float2* const factors = work.fresh.factors + int64_t{line[l].end - 1} * kHalf + first;
+#pragma unroll
+      for (int d = 0; d < 8; d += 2) {
+        const float4 two = __ldcg(reinterpret_cast<const float4*>(factors + d));
+        math::rotate_pair(x[l][0][d], x[l][1][d], two.x, two.y);
+        math::rotate_pair(x[l][0][d + 1], x[l][1][d + 1], two.z, two.w);
       }
     }
 #pragma unroll
-    for (int step = 0; step < 2; ++step)
-      query[group * 2 + step] = {
-          bfloat_pair(x[0][step * 4], x[0][step * 4 + 1]), bfloat_pair(x[1][step * 4], x[1][step * 4 + 1]),
-          bfloat_pair(x[0][step * 4 + 2], x[0][step * 4 + 3]), bfloat_pair(x[1][step * 4 + 2], x[1][step * 4 + 3])};
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int step = 0; step < 2; ++step) {
+        const float(&a)[8] = x[0][half], (&b)[8] = x[1][half];
+        query[(group + half * kGroups) * 2 + step] = {
+            bfloat_pair(a[step * 4], a[step * 4 + 1]), bfloat_pair(b[step * 4], b[step * 4 + 1]),
+            bfloat_pair(a[step * 4 + 2], a[step * 4 + 3]), bfloat_pair(b[step * 4 + 2], b[step * 4 + 3])};
+      }
   }
 }
 

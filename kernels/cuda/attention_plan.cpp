@@ -20,15 +20,22 @@ std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, i
   return tiles;
 }
 
+bool turns_queries(const RopeArgs& rope, const AttentionArgs& args) {
+  const KvView& kv = args.kv;
+  if (rope.layout != RopeLayout::half_split || rope.rotary_dim != kv.k_dim || rope.head_dim != kv.k_dim) return false;
+  if ((kv.k_dim != 64 && kv.k_dim != 128) || attention_line_tile(kv) != kMmaLines) return false;
+  for (size_t row = 0; row < args.kv_len.size(); ++row)
+    if (args.kv_len[row] != rope.position[row] + 1) return false;
+  return lies_in_fours(args.q.f32_row(0), args.q.stride);
+}
+
 bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& args,
                       const AttentionPlan& plan) {
   const KvView& kv = args.kv;
-  const bool turns_whole = rope.layout == RopeLayout::half_split && rope.rotary_dim == kv.k_dim &&
-                           rope.head_dim == kv.k_dim && (kv.k_dim == 64 || kv.k_dim == 128);
-  if (!turns_whole || !attention_is_few(plan) || attention_line_tile(kv) != kMmaLines) return false;
+  if (!turns_queries(rope, args) || !attention_is_few(plan)) return false;
   if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k || store.kv.v != kv.v)
     return false;
-  for (const MatView& rows : {args.q, store.k, store.v})
+  for (const MatView& rows : {store.k, store.v})
     if (!lies_in_fours(rows.f32_row(0), rows.stride)) return false;
   int32_t num_rows = 0;
   for (const SeqSpan& seq : args.seqs) {
@@ -36,7 +43,6 @@ bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const Atte
     for (int32_t i = 0; i < seq.num_rows; ++i) {
       const size_t row = size_t(seq.first_row + i);
       const int32_t position = rope.position[row];
-      if (args.kv_len[row] != position + 1) return false;
       if (position < 0 && store.slot[row] < 0) {  // padding, which comes last
         if (i + 1 < seq.num_rows && rope.position[row + 1] >= 0) return false;
         continue;

@@ -50,7 +50,7 @@ struct AttentionWork {
   /// Whether a chunk's keys, as far as they are not fresh, are there before the kernel's predecessor ends. own:
   /// position of the sequence's first row.
   __device__ bool is_early(int chunk, int32_t own) const {
-    return plan.keys_stay && (fresh.factors || (chunk + 1) * kDeviceChunk <= own);
+    return plan.keys_stay && (fresh.k || (chunk + 1) * kDeviceChunk <= own);
   }
   __device__ float* left_by(int row, int head, int chunk) const {
     return workspace +

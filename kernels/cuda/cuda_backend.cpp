@@ -454,13 +454,19 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
               .v_pages = store.kv.v};
     RopeArgs rope = rope_args;
     StoreKvArgs staged = store;
+    cuda::FreshRows fresh;
+    if (factors && cuda::turns_queries(rope_args, args)) {
+      fresh.factors = factors;
+      rope.x = store.k;
+      rope.num_heads = store.kv.num_kv_heads;
+    }
     rope.position = stage(rope_args.position);
     staged.slot = stage(store.slot);
     if (factors)
       cuda::rope_store(rope, factors, staged, stream());
     else
       cuda::store_kv(staged, stream());
-    return {};
+    return fresh;
   });
   keys_stay_ = false;
 }
