@@ -1,8 +1,9 @@
 // What a rank knows of its sequences: tokens that lie in cells, and what the host learns of them later.
 
+#include "engine/model/seq_state.h"
+
 #include <gtest/gtest.h>
 
-#include "engine/model/seq_state.h"
 #include "kernels/op_args.h"
 
 namespace paceline::test {
@@ -24,7 +25,8 @@ TEST(SeqState, ATokenInACellIsLearntLater) {
   EXPECT_EQ(state[2].token_at(6), 71);
 }
 
-// The sequence ended while a step was in flight, and another one has its slot: a ring holds positions modulo its length.
+// The sequence ended while a step was in flight, and another one has its slot: a ring holds positions modulo its
+// length.
 TEST(SeqState, WhatIsLearntOfAnEndedSequenceIsDropped) {
   int32_t cells[1];
   SeqState state(1, cells);
