@@ -85,6 +85,9 @@ class Backend {
   /// counts what passes on it, waits of its kernels included.)
   virtual void begin_work(WorkKind kind) = 0;
   virtual void end_work(double waited_s) = 0;
+  /// What follows is not at hand: until then the device's time is no piece's. (Its waits for its own work say so
+  /// themselves.)
+  virtual void pause_work() {}
   /// All pieces that the device has ended: after sync(), all. Never waits.
   virtual Work work(WorkKind kind) = 0;
   virtual MemoryUse memory() const = 0;

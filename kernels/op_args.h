@@ -98,12 +98,12 @@ constexpr int32_t token_in_cell(int32_t cell) { return -2 - cell; }
 constexpr int32_t cell_of_token(int32_t token) { return token < -1 ? -2 - token : -1; }
 
 /// out row r = table row (token[r] - row_begin); tokens outside the table's rows give rows of -0.0, so that
-/// the sum over vocabulary shards is exact. token < 0 (padding row) gives -0.0 too.
+/// the sum over vocabulary shards is exact. token -1 (padding row) gives -0.0 too.
 struct EmbedArgs {
   const PackedWeight* table = nullptr;  // [rows of this shard, d]
   int32_t row_begin = 0;
   std::span<const int32_t> token;  // [m]; token_in_cell(): what stands there when the op runs
-  const int32_t* cells = nullptr;  // as in SampleArgs; null where no token lies in one
+  const int32_t* cells = nullptr;  // as in SampleArgs; null: tokens below -1 are padding, too
   MatView out;                     // [m, d] f32
 };
 

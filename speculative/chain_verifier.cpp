@@ -89,13 +89,13 @@ void ChainVerifier::run(Step& step, Rank& rank) {
                         .later = true});
   step.draw = rank.backend->num_draws();
   seconds_ += seconds_since(start);
-  if (!step.is_later) {
-    rank.backend->await_draws(step.draw);
-    make_verdicts(step);
-    return;
-  }
-  for (size_t i = 0; i < count; ++i)
-    state.accept(step.slot(i), step.rows[i].known_rows, nullptr, 0, token_in_cell(step.slot(i)), step.batch->step);
+  if (step.is_later)
+    for (size_t i = 0; i < count; ++i)
+      state.accept(step.slot(i), step.rows[i].known_rows, nullptr, 0, token_in_cell(step.slot(i)), step.batch->step);
+  step.is_awaited = step.is_later && step.draw > 0;
+  if (step.is_awaited) return;
+  rank.backend->await_draws(step.draw);
+  make_verdicts(step);
 }
 
 // The results have come.
@@ -127,7 +127,7 @@ std::vector<Verdict> ChainVerifier::collect(Ticket ticket) {
                  ticket.job);
   Step& step = *in_flight_.front();
   step.target->wait(ticket);
-  if (step.is_later)  // behind the steps that have been launched since
+  if (step.is_awaited)  // behind the steps that have been launched since
     step.target->wait(step.target->post([this, &step](Rank& rank) {
       rank.backend->await_draws(step.draw);
       make_verdicts(step);

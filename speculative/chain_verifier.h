@@ -29,8 +29,9 @@ class ChainVerifier final : public Verifier {
     std::vector<AcceptRow> windows;  // of each of `rows`; their drafts
     std::vector<std::vector<int32_t>> drafts;
     std::vector<AcceptResult> results;
-    bool is_later = false;  // tokens lie in the cells of SeqState: the results come with draw number `draw`
-    uint64_t draw = 0;
+    uint64_t draw = 0;        // number of the accept call; 0: the backend completes such calls at once
+    bool is_later = false;    // SeqState has been told of tokens in cells
+    bool is_awaited = false;  // the results come with collect()
     std::vector<Verdict> verdicts;
     Ticket ticket;
 

@@ -31,12 +31,11 @@ DraftProposer::DraftProposer(Model& model, const DraftOptions& options)
 }
 
 DraftProposer::~DraftProposer() {
-  if (!probs_) return;
-  try {
-    model_.wait(last_);  // the last sample writes there
-  } catch (...) {        // its team has failed and runs no job any more
+  try {  // draws write what is ours
+    model_.wait(model_.post([](Rank& rank) { rank.backend->await_draws(rank.backend->num_draws()); }));
+  } catch (...) {  // its team has failed and runs no job any more
   }
-  backend_->free(probs_);
+  if (probs_) backend_->free(probs_);
 }
 
 void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What needs GPUs: op, strict and golden tests, ranks on two devices or more, sanitizers over the ops, one experiment over
-# all placements that the machine has room for, times of a step at the 8B and 1B shapes, and a long comparison of tokens.
+# What needs GPUs: op, strict, golden and losslessness tests, ranks on two devices or more, sanitizers over the ops, one
+# experiment over all placements that the machine has room for, times of a step at the 8B and 1B shapes, and a long
+# comparison of tokens.
 # Prints a table last; exit code 1 when anything failed. Run it in the root of the tree.
 #
 #   tests/gpu.sh [--quick] [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
@@ -13,6 +14,8 @@ logs=${2:-build/gpu-logs}
 mkdir -p "$logs"
 table=()
 failed=0
+gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null)
+num_gpus=$(grep -c . <<<"$gpus")
 
 # name, command …: runs it, keeps its output, adds a line to the table
 step() {
@@ -34,6 +37,11 @@ step probe "$bin/test_kernels_cuda"
 step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
 step fast "$bin/test_cli" --gtest_filter='Fast.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
+# the losslessness tests with their ranks on GPUs, as far as those are enough
+lossless='LosslessMatrix.*:*_tp1_pp1:*DraftCacheTest*/greedy:*DraftCacheTest*/coupled:*DraftCacheTest*/self:*Rejection*Often*'
+[[ $num_gpus -ge 2 ]] && lossless+=':*_tp2_pp1:*_tp1_pp2:*DraftCacheTest*/tp2_on*:*DraftCacheTest*/tp2_with*:*DraftCacheTest*/pp2'
+step lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=50000 "$bin/test_speculative_lossless" \
+  --gtest_filter="$lossless"
 step nccl "$bin/test_engine_comm" --gtest_filter='NcclComm.*'
 if [[ $quick == 0 ]] && command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck synccheck; do  # without the test of thousands of small verdicts
@@ -44,8 +52,7 @@ fi
 experiment=(configs/ngram_tp2.json --profile quick --set engine.backend=cuda --results "$logs/results" --ui plain)
 step ngram_and_draft "$bin/runexp" "${experiment[@]}"
 # the exact gate, where a baseline was made on as many GPUs of the kind
-gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null)
-baseline=results/baselines/h200-x$(grep -c . <<<"$gpus").json
+baseline=results/baselines/h200-x$num_gpus.json
 [[ $baseline == *-x1.json ]] && baseline=results/baselines/h200.json
 if [[ $gpus == *H200* && -e $baseline ]]; then
   step regression "$bin/runexp" regress "${experiment[@]}" --set measure.repetitions=1 --baseline "$baseline"
@@ -56,7 +63,7 @@ for shape in llama-3-8b llama-3.2-1b; do
     "$bin/engine_bench" configs/models/target-7m 9
 done
 # sums over ranks with the norms that add them, beside NCCL's
-[[ $(grep -c . <<<"$gpus") -ge 2 && -x $bin/ranks_bench ]] && step sums "$bin/ranks_bench"
+[[ $num_gpus -ge 2 && -x $bin/ranks_bench ]] && step sums "$bin/ranks_bench"
 # attention's share of a plain read
 step attention "$bin/cuda_bench" --benchmark_filter='Attention' --benchmark_min_time=0.1
 big=("${experiment[@]}" --set engine.target.inflate=llama-3-8b)

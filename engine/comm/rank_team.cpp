@@ -146,6 +146,7 @@ void RankTeam::worker_loop(Worker& worker) {
   const bool on_device = !devices.empty() && cuda_index(devices[size_t(worker.rank.index)]) >= 0;
   uint64_t seen = 0;
   for (;;) {
+    if (worker.posted_hint.load(std::memory_order_acquire) == seen) pause_work(worker);
     if (!oversubscribed_) {
       const auto spin_end = Clock::now() + (on_device ? kDeviceSpinTime : kSpinTime);
       while (worker.posted_hint.load(std::memory_order_acquire) == seen && Clock::now() < spin_end) {
@@ -178,6 +179,15 @@ void RankTeam::run_job(Worker& worker, Job& job) noexcept {
     record_error(std::current_exception(), worker.rank.index);
   }
   worker.rank.busy_s += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void RankTeam::pause_work(Worker& worker) noexcept {
+  if (failed_.load(std::memory_order_acquire) || !worker.rank.backend) return;
+  try {
+    worker.rank.backend->pause_work();
+  } catch (...) {
+    record_error(std::current_exception(), worker.rank.index);
+  }
 }
 
 void RankTeam::record_error(std::exception_ptr error, int rank) noexcept {

@@ -150,6 +150,7 @@ class CudaBackend final : public Backend {
     ledger_.end(traffic_);
     timer_.end();
   }
+  void pause_work() override { paused_stream(); }
   Work work(WorkKind kind) override {
     use();
     timer_.collect(ledger_);
@@ -161,6 +162,7 @@ class CudaBackend final : public Backend {
  private:
   /// For a launch: what is staged by now goes ahead of it.
   cudaStream_t stream() {
+    if (timer_.is_cut()) timer_.resume(stream_.stream);
     staging_.flush();
     return stream_.stream;
   }
@@ -210,7 +212,9 @@ class CudaBackend final : public Backend {
             cuda::DrawResults::Reader reader);
   /// Before the host waits.
   cudaStream_t paused_stream() {
-    timer_.pause(stream());
+    use();
+    staging_.flush();
+    timer_.pause(stream_.stream);
     return stream_.stream;
   }
 
@@ -544,7 +548,6 @@ void CudaBackend::draw(const MatView& logits, int32_t vocab_size, std::span<cons
 }
 
 void CudaBackend::await_draws(uint64_t calls) {
-  use();
   draws_.read(calls,
               [&, stream = paused_stream()](auto&& done) { cuda::wait_for_work(stream, device_, peers_, done); });
 }

@@ -9,7 +9,7 @@ __global__ void embed_kernel(const W* table, WeightPlace place, int64_t num_rows
                              const int32_t* token, const int32_t* cells, float* out, int64_t stride) {
   launch_dependents();
   wait_for_predecessor();
-  const int32_t cell = cell_of_token(token[blockIdx.x]), id = cell >= 0 ? cells[cell] : token[blockIdx.x];
+  const int32_t cell = cell_of_token(token[blockIdx.x]), id = cells && cell >= 0 ? cells[cell] : token[blockIdx.x];
   const int64_t at = int64_t{id} - row_begin;
   const bool here = id >= 0 && at >= 0 && at < num_rows;
   for (int64_t i = threadIdx.x; i < place.order.k; i += blockDim.x)

@@ -21,6 +21,7 @@ void WorkTimer::give_back(Mark mark) {
 }
 
 void WorkTimer::begin(WorkKind kind, cudaStream_t stream) {
+  is_cut_ = false;
   if (std::exchange(is_over_, false)) {
     if (open_.kind == kind) return;
     open_.end = record(stream);
@@ -32,9 +33,15 @@ void WorkTimer::begin(WorkKind kind, cudaStream_t stream) {
 }
 
 void WorkTimer::pause(cudaStream_t stream) {
-  if (!std::exchange(is_over_, false)) return;
+  if (!open_.begin) return;
+  is_cut_ = !std::exchange(is_over_, false);
   open_.end = record(stream);
-  ended_.push_back(std::exchange(open_, {}));
+  ended_.push_back(std::exchange(open_, {.kind = open_.kind, .begin = nullptr, .end = nullptr}));
+}
+
+void WorkTimer::resume(cudaStream_t stream) {
+  is_cut_ = false;
+  open_.begin = record(stream);
 }
 
 void WorkTimer::collect(WorkLedger& ledger) {

@@ -2,7 +2,7 @@
 // How long a device works on pieces of a stream, by pairs of events that are read when they have passed anyway: nothing
 // waits for them. A record costs the host a microsecond, and a kernel behind one starts when its predecessor has ended,
 // not before (no dependent launch across it). So a piece ends where the next one begins, with one record for both, and
-// two of a kind go on as one; unless the host waits between them.
+// two of a kind go on as one; unless the host pauses, which cuts a piece.
 
 #include <deque>
 #include <memory>
@@ -19,9 +19,15 @@ class WorkTimer {
   /// Throws Error(device), as do the others.
   void begin(WorkKind kind, cudaStream_t stream);
   /// Nothing without a piece that has begun.
-  void end() { is_over_ = open_.begin != nullptr; }
-  /// Before the host waits for the stream: a piece that is over ends here.
+  void end() {
+    is_cut_ = false;
+    is_over_ = open_.begin != nullptr;
+  }
+  /// Before the host waits for the stream, or for something to give it: the piece ends here. One that is not over goes
+  /// on with resume(), before the next launch.
   void pause(cudaStream_t stream);
+  bool is_cut() const { return is_cut_; }
+  void resume(cudaStream_t stream);
   /// Adds the seconds of pieces that the device has ended; of those that are over, all before the last pause().
   void collect(WorkLedger& ledger);
 
@@ -36,6 +42,7 @@ class WorkTimer {
 
   Piece open_;               // the last one, without an end; begin is null: none
   bool is_over_ = false;     // it is, and goes on if the next one is of its kind
+  bool is_cut_ = false;      // a piece that is not over has paused; open_ says its kind only
   std::deque<Piece> ended_;  // for the stream, in its order
   std::vector<Mark> spare_;  // read, to be used again
 };

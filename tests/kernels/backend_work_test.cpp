@@ -77,6 +77,18 @@ TEST_P(BackendWork, LeavesOutWhatLiesBetweenPieces) {
   piece(WorkKind::target);
   piece(WorkKind::draft);
   EXPECT_GT(work(WorkKind::draft).seconds, draft.seconds);
+  piece(WorkKind::draft);  // nobody waits, and says so
+  backend().pause_work();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  piece(WorkKind::draft);
+  backend().begin_work(WorkKind::target);
+  std::vector<AcceptResult> result(1);
+  const std::vector<AcceptRow> window = {{}};
+  backend().accept({.logits = in.view(), .vocab_size = 512, .rows = window, .result = result});  // waits
+  backend().end_work(0.0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  piece(WorkKind::draft);
+  EXPECT_LT(work(WorkKind::draft).seconds - draft.seconds, 0.02);
   EXPECT_LT(work(WorkKind::target).seconds - target.seconds, 0.02);
   EXPECT_EQ((work(WorkKind::target).traffic - target.traffic).flops, uint64_t{3} * 2 * 2 * 512 * 512);
 }

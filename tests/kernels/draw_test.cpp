@@ -128,6 +128,83 @@ TEST_P(Draws, TokensInCellsReachTheNextPass) {
   backend().free(cells);
 }
 
+// Verdicts of windows without drafts: in cells for the next pass, and for the host when it asks for them.
+TEST_P(Draws, VerdictsMayComeLater) {
+  constexpr int kVocab = 700, kRows = 6, kSteps = 9;
+  auto* const cells = static_cast<int32_t*>(backend().alloc(kRows * sizeof(int32_t)));
+  std::vector<int32_t> none(kRows, -9);
+  backend().upload(cells, none.data(), none.size() * sizeof(int32_t));
+  std::vector<std::unique_ptr<GuardedRows>> logits;
+  std::vector<std::vector<AcceptRow>> rows(kSteps);
+  std::vector<std::vector<AcceptResult>> results(kSteps, std::vector<AcceptResult>(kRows)), want = results;
+  std::vector<uint64_t> calls;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<float> values = Draws::logits(kRows, kVocab, uint32_t(step + 50));
+    values[size_t(step % kRows) * kVocab + 3] = NAN;
+    logits.push_back(std::make_unique<GuardedRows>(backend(), kRows, kVocab, values));
+    for (int row = 0; row < kRows; ++row)
+      rows[size_t(step)].push_back({.logits_row = row,
+                                    .first_position = 7 * step,
+                                    .params = params()[size_t(row) % 4],
+                                    .rule = step % 2 ? VerifyRule::coupled : VerifyRule::greedy,
+                                    .cell = row == 2 ? -1 : row});
+  }
+  const auto args = [&](int step, std::vector<AcceptResult>& to) {
+    return AcceptArgs{
+        .logits = logits[size_t(step)]->view(), .vocab_size = kVocab, .rows = rows[size_t(step)], .result = to};
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    AcceptArgs later = args(step, results[size_t(step)]);
+    later.cells = cells;
+    later.later = true;
+    backend().accept(later);
+    calls.push_back(backend().num_draws());
+  }
+  for (int step = 0; step < kSteps; ++step)
+    backend().accept(args(step, want[size_t(step)]));  // reads those before, too
+  for (int step = 0; step < kSteps; ++step) {
+    backend().await_draws(calls[size_t(step)]);
+    for (int row = 0; row < kRows; ++row) {
+      const AcceptResult &got = results[size_t(step)][size_t(row)], &right = want[size_t(step)][size_t(row)];
+      EXPECT_EQ(got.next, right.next) << "step " << step << ", row " << row;
+      EXPECT_EQ(got.numerical_error, row == step % kRows);
+      EXPECT_EQ(right.numerical_error, row == step % kRows);
+    }
+  }
+  std::vector<int32_t> left(kRows);
+  backend().sync();
+  backend().download(left.data(), cells, left.size() * sizeof(int32_t));
+  for (int row = 0; row < kRows; ++row) EXPECT_EQ(left[size_t(row)], row == 2 ? -9 : want.back()[size_t(row)].next);
+  backend().free(cells);
+}
+
+// More results than there is room for, read now and then.
+TEST_P(Draws, ManyDrawsMayWait) {
+  constexpr int kVocab = 3, kRows = 7000, kCalls = 40, kBehind = 5;
+  GuardedRows logits(backend(), kRows, kVocab, Draws::logits(kRows, kVocab, 5));
+  std::vector<SampleRow> rows;
+  for (int row = 0; row < kRows; ++row) rows.push_back({.logits_row = row, .params = {.temperature = 1.0f}, .cell = 0});
+  std::vector<std::vector<int32_t>> token(kCalls, std::vector<int32_t>(kRows, -7)), want = token;
+  const auto sample = [&](int call, std::vector<int32_t>& to, bool later) {
+    for (int row = 0; row < kRows; ++row) rows[size_t(row)].origin = call * kRows + row;
+    backend().sample({.logits = logits.view(), .vocab_size = kVocab, .rows = rows, .token = to, .later = later});
+  };
+  std::vector<uint64_t> calls;
+  for (int call = 0; call < kCalls; ++call) {
+    sample(call, token[size_t(call)], true);
+    calls.push_back(backend().num_draws());
+    if (call >= kBehind && call < kCalls / 2) {
+      backend().await_draws(calls[size_t(call - kBehind)]);
+      EXPECT_NE(token[size_t(call - kBehind)].back(), -7) << call;
+    }
+  }
+  backend().await_draws(calls.back());
+  for (int call = 0; call < kCalls; ++call) {
+    sample(call, want[size_t(call)], false);
+    EXPECT_EQ(token[size_t(call)], want[size_t(call)]) << call;
+  }
+}
+
 TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
   constexpr int kDrafts = 4, kRounds = 6;
   for (const int vocab : {5, 1000, 9001}) {

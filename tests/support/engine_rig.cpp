@@ -1,8 +1,12 @@
 #include "tests/support/engine_rig.h"
 
 #include <algorithm>
+#include <cstdlib>
+
+#include <climits>
 
 #include "engine/model/checkpoint.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
 #include "speculative/factory.h"
 #include "tests/support/paths.h"
@@ -19,12 +23,22 @@ const char* rig_proposer_name(RigProposer proposer) {
   return "?";
 }
 
+std::string rig_device() {
+  const char* const wanted = std::getenv("PACELINE_RIG_DEVICE");
+  return wanted ? wanted : "cpu";
+}
+
+int most_rig_ranks() { return rig_device() == "cpu" ? INT_MAX : num_cuda_devices(); }
+
 EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_model_spec(options.target)) {
   if (options_.max_model_len == 0) options_.max_model_len = spec_.max_position;
   options_.max_num_rows = std::max(options_.max_num_rows, options_.max_num_seqs * (options_.max_draft_len + 1));
   TeamOptions team;
   team.placement.tp = options.tp;
   team.placement.pp = options.pp;
+  if (rig_device() != "cpu")
+    for (int rank = 0; rank < options.tp * options.pp; ++rank)
+      team.placement.devices.push_back(fmt::format("{}:{}", rig_device(), rank));
   team.threads_per_rank = options.threads_per_rank;
   team_ = std::make_unique<RankTeam>(team);
   weights_ = load_weights(Checkpoint::open(options.target), spec_, *team_, RankSet::all, spec_.checkpoint_dtype);

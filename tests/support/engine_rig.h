@@ -19,6 +19,10 @@ namespace paceline::test {
 enum class RigProposer : uint8_t { none, ngram, draft, self_draft };
 const char* rig_proposer_name(RigProposer proposer);
 
+/// Where the ranks of rigs are, by PACELINE_RIG_DEVICE: "cpu" (the default) or "cuda"; and how many there may be.
+std::string rig_device();
+int most_rig_ranks();
+
 /// What all engines of a rig share: models, ranks, and upper bounds of what they may ask for.
 struct RigOptions {
   std::filesystem::path target;

@@ -32,18 +32,24 @@ class CountsExpectedAcceptance final : public Verifier {
 
   Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override {
     auto step = std::make_shared<Step>();
-    target.post([step, rows, &target](Rank&) {
+    target.post([step, rows, &target](Rank& rank) {
       const Logits logits = target.logits();
       math::DistributionScratch<double> scratch;
       for (const VerifyRow& row : rows) {
         std::vector<double>& kept_prob = step->emplace_back();
+        const int num_drafts = int(row.proposal.token.size());
+        if (num_drafts == 0) continue;
         const MatView& draft = row.proposal.probs.value;
-        for (int j = 0; j < int(row.proposal.token.size()); ++j) {
-          const math::LogitRow logit_row{logits.rows.f32_row(row.first_logit + j), logits.vocab_size, row.sampler};
+        const std::vector<float> logit =
+            download_rows(*rank.backend, logits.rows.row_range(row.first_logit, num_drafts), logits.vocab_size);
+        const std::vector<float> drafted = download_rows(*rank.backend, draft, draft.cols);
+        for (int j = 0; j < num_drafts; ++j) {
+          const math::LogitRow logit_row{&logit[size_t(j) * size_t(logits.vocab_size)], logits.vocab_size, row.sampler};
           const auto from = math::distribution<double>(logit_row, scratch);
           double sum = 0.0;
           for (int32_t i = 0; i < from.size; ++i) {
-            if (from.id_at(i) < draft.cols) sum += std::min(from.prob[i], double(draft.f32_row(j)[from.id_at(i)]));
+            if (from.id_at(i) < draft.cols)
+              sum += std::min(from.prob[i], double(drafted[size_t(j) * size_t(draft.cols) + size_t(from.id_at(i))]));
           }
           kept_prob.push_back(std::min(sum, 1.0));
         }
