@@ -220,7 +220,8 @@ void add_engine(std::vector<KeySpec>& rows) {
       key("engine.numerics", MEMBER(engine.numerics), {},
           "strict: a row's bits do not depend on batch, threads or ranks; fast (GPUs): from 65 rows on cuBLASLt "
           "multiplies, weights are held twice, and certificates allow flips within noise."));
-  rows.push_back(key("engine.cuda_graphs", MEMBER(engine.cuda_graphs), {}, "Record and replay steps on CUDA."));
+  rows.push_back(key("engine.cuda_graphs", MEMBER(engine.cuda_graphs), {},
+                     "For files that say it: steps are not recorded yet, so it changes nothing."));
 }
 
 void add_speculation(std::vector<KeySpec>& rows) {

@@ -146,7 +146,6 @@ void RankTeam::worker_loop(Worker& worker) {
   const bool on_device = !devices.empty() && cuda_index(devices[size_t(worker.rank.index)]) >= 0;
   uint64_t seen = 0;
   for (;;) {
-    if (worker.posted_hint.load(std::memory_order_acquire) == seen) pause_work(worker);
     if (!oversubscribed_) {
       const auto spin_end = Clock::now() + (on_device ? kDeviceSpinTime : kSpinTime);
       while (worker.posted_hint.load(std::memory_order_acquire) == seen && Clock::now() < spin_end) {
@@ -161,6 +160,8 @@ void RankTeam::worker_loop(Worker& worker) {
       worker.jobs.pop_front();
     }
     run_job(worker, job);
+    // still within the job, for whoever waits for it
+    if (worker.posted_hint.load(std::memory_order_acquire) == seen + 1) pause_work(worker);
     ++seen;
     {
       std::lock_guard lock(worker.mutex);

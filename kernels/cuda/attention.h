@@ -56,7 +56,7 @@ inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || 
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
 
 /// Rows whose queries attention turns itself: with factors; and whose keys it turns and stores with their values: with
-/// k, too. The rest has been done before.
+/// k, too (few lines). The rest has been done before.
 struct FreshRows {
   const float* k = nullptr;  // [m][kv head][dim], rows `stride` apart
   const float* v = nullptr;

@@ -136,7 +136,8 @@ TEST_P(Draws, VerdictsMayComeLater) {
   backend().upload(cells, none.data(), none.size() * sizeof(int32_t));
   std::vector<std::unique_ptr<GuardedRows>> logits;
   std::vector<std::vector<AcceptRow>> rows(kSteps);
-  std::vector<std::vector<AcceptResult>> results(kSteps, std::vector<AcceptResult>(kRows)), want = results;
+  std::vector<std::vector<AcceptResult>> results(kSteps, std::vector<AcceptResult>(kRows, {.next = -5})),
+      want = results;
   std::vector<uint64_t> calls;
   for (int step = 0; step < kSteps; ++step) {
     std::vector<float> values = Draws::logits(kRows, kVocab, uint32_t(step + 50));
@@ -160,10 +161,12 @@ TEST_P(Draws, VerdictsMayComeLater) {
     backend().accept(later);
     calls.push_back(backend().num_draws());
   }
-  for (int step = 0; step < kSteps; ++step)
-    backend().accept(args(step, want[size_t(step)]));  // reads those before, too
   for (int step = 0; step < kSteps; ++step) {
     backend().await_draws(calls[size_t(step)]);
+    for (const AcceptResult& got : results[size_t(step)]) EXPECT_NE(got.next, -5) << "step " << step;
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    backend().accept(args(step, want[size_t(step)]));
     for (int row = 0; row < kRows; ++row) {
       const AcceptResult &got = results[size_t(step)][size_t(row)], &right = want[size_t(step)][size_t(row)];
       EXPECT_EQ(got.next, right.next) << "step " << step << ", row " << row;
