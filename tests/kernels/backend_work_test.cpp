@@ -74,7 +74,13 @@ TEST_P(BackendWork, LeavesOutWhatLiesBetweenPieces) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     slept += seconds_since(start);
   };
-  piece(WorkKind::draft);  // whatever the first one costs
+  double longest = 0.0;  // that a piece may take, under a sanitizer
+  for (int i = 0; i < 2; ++i) {
+    const auto before = Clock::now();
+    piece(WorkKind::draft);
+    backend().sync();
+    longest = seconds_since(before);
+  }
   const Work target = work(WorkKind::target), draft = work(WorkKind::draft);
   const auto start = Clock::now();
   piece(WorkKind::target);
@@ -97,7 +103,8 @@ TEST_P(BackendWork, LeavesOutWhatLiesBetweenPieces) {
   piece(WorkKind::draft);
   const double counted =
       work(WorkKind::draft).seconds - draft.seconds + work(WorkKind::target).seconds - target.seconds;
-  EXPECT_LT(counted, seconds_since(start) - slept + 0.01);
+  // the device may go on with a piece while the host rests
+  EXPECT_LT(counted, seconds_since(start) - slept + 2 * longest + 0.01);
   EXPECT_EQ((work(WorkKind::target).traffic - target.traffic).flops, uint64_t{3} * 2 * 2 * 512 * 512);
 }
 
