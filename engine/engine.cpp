@@ -1,21 +1,12 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "engine/batch_builder.h"
+#include "engine/util/clock.h"
 #include "kernels/error.h"
 
 namespace paceline {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_between(Clock::time_point start, Clock::time_point end) {
-  return std::chrono::duration<double>(end - start).count();
-}
-
-}  // namespace
 
 Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer,
                std::unique_ptr<Verifier> verifier)

@@ -85,15 +85,14 @@ struct AcceptArgs {
   bool later = false;              // `result` is complete after Backend::await_draws(); all spans stay until then
 };
 
+inline uint64_t logit_bytes(uint64_t rows, int32_t vocab_size) { return rows * uint64_t(vocab_size) * sizeof(float); }
 /// Bytes of the logits that a call cannot do without, each row once.
-inline uint64_t logit_bytes(const SampleArgs& args) {
-  return uint64_t(args.rows.size()) * uint64_t(args.vocab_size) * sizeof(float);
-}
+inline uint64_t logit_bytes(const SampleArgs& args) { return logit_bytes(args.rows.size(), args.vocab_size); }
 /// Of accept, once the results stand: up to the row that decides.
 inline uint64_t logit_bytes(const AcceptArgs& args) {
   uint64_t rows = 0;
   for (const AcceptResult& result : args.result) rows += uint64_t(result.num_accepted) + 1;
-  return rows * uint64_t(args.vocab_size) * sizeof(float);
+  return logit_bytes(rows, args.vocab_size);
 }
 
 }  // namespace paceline

@@ -1,18 +1,11 @@
 #include "speculative/chain_verifier.h"
 
-#include <chrono>
 #include <cmath>
 
 #include "engine/comm/work_scope.h"
+#include "engine/util/clock.h"
 
 namespace paceline {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-}  // namespace
 
 std::string_view ChainVerifier::rule_name() const {
   switch (options_.rule) {
@@ -92,8 +85,7 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   if (step.is_later)
     for (size_t i = 0; i < count; ++i)
       state.accept(step.slot(i), step.rows[i].known_rows, nullptr, 0, token_in_cell(step.slot(i)), step.batch->step);
-  step.is_awaited = step.is_later && step.draw > 0;
-  if (step.is_awaited) return;
+  if (step.is_awaited()) return;
   rank.backend->await_draws(step.draw);
   make_verdicts(step);
 }
@@ -127,7 +119,7 @@ std::vector<Verdict> ChainVerifier::collect(Ticket ticket) {
                  ticket.job);
   Step& step = *in_flight_.front();
   step.target->wait(ticket);
-  if (step.is_awaited)  // behind the steps that have been launched since
+  if (step.is_awaited())  // behind the steps that have been launched since
     step.target->wait(step.target->post([this, &step](Rank& rank) {
       rank.backend->await_draws(step.draw);
       make_verdicts(step);

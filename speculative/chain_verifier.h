@@ -29,12 +29,13 @@ class ChainVerifier final : public Verifier {
     std::vector<AcceptRow> windows;  // of each of `rows`; their drafts
     std::vector<std::vector<int32_t>> drafts;
     std::vector<AcceptResult> results;
-    uint64_t draw = 0;        // number of the accept call; 0: the backend completes such calls at once
-    bool is_later = false;    // SeqState has been told of tokens in cells
-    bool is_awaited = false;  // the results come with collect()
+    uint64_t draw = 0;      // number of the accept call; 0: the backend completes such calls at once
+    bool is_later = false;  // SeqState has been told of tokens in cells
     std::vector<Verdict> verdicts;
     Ticket ticket;
 
+    /// The results come with collect().
+    bool is_awaited() const { return is_later && draw > 0; }
     int32_t slot(size_t row) const { return batch->seqs[rows[row].batch_seq].seq; }
   };
 

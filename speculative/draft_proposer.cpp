@@ -32,7 +32,7 @@ DraftProposer::DraftProposer(Model& model, const DraftOptions& options)
 
 DraftProposer::~DraftProposer() {
   try {  // draws write what is ours
-    model_.wait(model_.post([](Rank& rank) { rank.backend->await_draws(rank.backend->num_draws()); }));
+    await_draws();
   } catch (...) {  // its team has failed and runs no job any more
   }
   if (probs_) backend_->free(probs_);
@@ -48,8 +48,7 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
   int longest = 0;
   for (const Active& seq : active) longest = std::max(longest, seq.draft_len);
   for (int index = 1; index < longest; ++index) next_pass(active, index);
-  last_ = model_.post([](Rank& rank) { rank.backend->await_draws(rank.backend->num_draws()); });
-  model_.wait(last_);
+  await_draws();
   std::vector<std::vector<int32_t>> drafts(active.size());
   for (int index = 0; index < longest; ++index) {
     const int32_t* next = drafted_of_pass(index);
@@ -137,7 +136,7 @@ void DraftProposer::catch_up(std::vector<Active>& active, int max_left) {
   const auto launch = [&] {
     if (!batch) return;
     batch->digest = digest_of(batch->expected);
-    last_ = model_.launch(std::move(batch));
+    model_.launch(std::move(batch));
     batch = nullptr;
   };
   for (Active& seq : active) {
@@ -219,7 +218,7 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
     wanted.push_back({seq.slot, known_rows.empty() ? 1 : known_rows[i], row});
   }
   const uint64_t step = next_step_ - 1;
-  last_ = model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
+  model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
     const Logits logits = model_.logits();
     const WorkScope work(rank, WorkKind::draft);
     std::vector<SampleRow> rows(wanted.size());
@@ -246,6 +245,10 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
       model_.state().accept(one.slot, one.known_rows, nullptr, 0, next, step);
     }
   });
+}
+
+void DraftProposer::await_draws() {
+  model_.wait(model_.post([](Rank& rank) { rank.backend->await_draws(rank.backend->num_draws()); }));
 }
 
 void DraftProposer::drop(SeqId seq) {

@@ -64,6 +64,7 @@ class DraftProposer final : public Proposer {
   void next_pass(const std::vector<Active>& active, int index);
   void feed(Batch& batch, Active& active, int end) const;
   void sample(const std::vector<Active>& active, int index, const std::vector<int>& known_rows);
+  void await_draws();
   std::shared_ptr<Batch> new_batch();
   /// Row of probs_ with the distribution of draft `index` of the sequence in `slot`. By slot, since verdicts on other
   /// micro-batches may be on their way while these are drafted.
@@ -78,7 +79,6 @@ class DraftProposer final : public Proposer {
   float* probs_ = nullptr;        // [max_draft_len, max_num_seqs, target_vocab] in its memory, with own_noise
   std::vector<int32_t> drafted_;  // [max_draft_len, max_num_seqs]: of a pass, those of its sequences side by side
   uint64_t next_step_ = 1;
-  Ticket last_;
   ProposerStats stats_;
 };
 

@@ -1,14 +1,12 @@
 #include "engine/comm/rank_team.h"
 
-#include <chrono>
-
 #include "engine/comm/nccl_comm.h"
+#include "engine/util/clock.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 /// How long a rank that has nothing to do looks for a job before it sleeps. A rank on a GPU has given out a step long
 /// before the device ends it, and waking up takes longer than many a kernel.
 constexpr auto kSpinTime = std::chrono::microseconds(50), kDeviceSpinTime = std::chrono::microseconds(50'000);
@@ -145,6 +143,7 @@ void RankTeam::worker_loop(Worker& worker) {
   const auto& devices = options_.placement.devices;
   const bool on_device = !devices.empty() && cuda_index(devices[size_t(worker.rank.index)]) >= 0;
   uint64_t seen = 0;
+  Job pause = [](Rank& rank) { rank.backend->pause_work(); };
   for (;;) {
     if (!oversubscribed_) {
       const auto spin_end = Clock::now() + (on_device ? kDeviceSpinTime : kSpinTime);
@@ -161,7 +160,7 @@ void RankTeam::worker_loop(Worker& worker) {
     }
     run_job(worker, job);
     // still within the job, for whoever waits for it
-    if (worker.posted_hint.load(std::memory_order_acquire) == seen + 1) pause_work(worker);
+    if (worker.posted_hint.load(std::memory_order_acquire) == seen + 1) run_job(worker, pause);
     ++seen;
     {
       std::lock_guard lock(worker.mutex);
@@ -179,16 +178,7 @@ void RankTeam::run_job(Worker& worker, Job& job) noexcept {
   } catch (...) {
     record_error(std::current_exception(), worker.rank.index);
   }
-  worker.rank.busy_s += std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void RankTeam::pause_work(Worker& worker) noexcept {
-  if (failed_.load(std::memory_order_acquire) || !worker.rank.backend) return;
-  try {
-    worker.rank.backend->pause_work();
-  } catch (...) {
-    record_error(std::current_exception(), worker.rank.index);
-  }
+  worker.rank.busy_s += seconds_since(start);
 }
 
 void RankTeam::record_error(std::exception_ptr error, int rank) noexcept {

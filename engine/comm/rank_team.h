@@ -104,7 +104,6 @@ class RankTeam {
   void stop() noexcept;
   void worker_loop(Worker& worker);
   void run_job(Worker& worker, Job& job) noexcept;
-  void pause_work(Worker& worker) noexcept;
   void record_error(std::exception_ptr error, int rank) noexcept;
   void abort_worlds(const std::string& reason) noexcept;
   void rethrow_if_failed();

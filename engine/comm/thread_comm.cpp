@@ -12,14 +12,11 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/comm/deadline_wait.h"
+#include "engine/util/clock.h"
 #include "kernels/math/tree_sum.h"
 
 namespace paceline {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// Shared by all groups that come from one make_thread_group call.
 struct Family {

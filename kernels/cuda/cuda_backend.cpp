@@ -506,6 +506,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
                cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, properties_);
   const int line_tile = cuda::attention_line_tile(args.kv, plan.whole);
+  if (plan.most_lines > line_tile) tiles = cuda::line_tiles(args, 0, args.q.rows, line_tile);
   plan.most_lines = std::min(plan.most_lines, line_tile);
   if (plan.whole)
     plan.ring_stages = cuda::attention_ring_stages(args.kv, int(tiles.size()), plan.most_lines, properties_);
@@ -517,7 +518,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   cuda::FreshRows fresh;
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
-    if (!plan.whole) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows, line_tile);
+    if (plan.num_rows < args.q.rows) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows, line_tile);
     const std::span<const cuda::LineTile> all_tiles(tiles);
     staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes() + before_bytes, 5);
     plan.kv_len = stage(args.kv_len).data();
@@ -567,7 +568,7 @@ void CudaBackend::accept(const AcceptArgs& args) {
     cuda::verdicts_of(args, drawn);
     if (any_drafts) traffic_.logit_bytes += logit_bytes(args);  // of those that were looked at
   });
-  if (!any_drafts) traffic_.logit_bytes += args.rows.size() * size_t(args.vocab_size) * sizeof(float);
+  if (!any_drafts) traffic_.logit_bytes += logit_bytes(args.rows.size(), args.vocab_size);
   if (!args.later) await_draws(num_draws());
 }
 

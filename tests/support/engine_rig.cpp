@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-
-#include <climits>
+#include <limits>
 
 #include "engine/model/checkpoint.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -28,7 +27,7 @@ std::string rig_device() {
   return wanted ? wanted : "cpu";
 }
 
-int most_rig_ranks() { return rig_device() == "cpu" ? INT_MAX : num_cuda_devices(); }
+int most_rig_ranks() { return rig_device() == "cpu" ? std::numeric_limits<int>::max() : num_cuda_devices(); }
 
 EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_model_spec(options.target)) {
   if (options_.max_model_len == 0) options_.max_model_len = spec_.max_position;
