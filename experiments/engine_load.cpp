@@ -207,7 +207,8 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
   team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),
                                                  .threads_per_rank = limits.threads_per_rank,
                                                  .timeout_s = config.engine.parallel.timeout_s,
-                                                 .numerics = config.engine.numerics});
+                                                 .numerics = config.engine.numerics,
+                                                 .graphs = config.engine.cuda_graphs});
   weights_ = load_weights(*open_tensors(source_), plan_.target, *team_, RankSet::all, plan_.dtype);
   target_ = make_transformer(plan_.target, weights_, *team_,
                              transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));

@@ -10,6 +10,7 @@
 // on the instruction set.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,6 +80,10 @@ class Backend {
   virtual uint64_t num_draws() const { return 0; }
   virtual void await_draws(uint64_t /*calls*/) {}
 
+  /// body(): a pass, ops of this backend from this thread. A device may begin it, and carry it out faster, as a whole
+  /// that it remembers. key: passes of one key differ in little more than what lies in memory and in their spans.
+  virtual void run(uint64_t /*key*/, const std::function<void()>& body) { body(); }
+
   virtual Traffic traffic() const = 0;
   /// The ops between the two calls are a piece of work of `kind`; pieces do not nest. waited_s: of that time, what this
   /// thread spent waiting for other ranks: no work of a device whose ops run on it. (A device with a clock of its own
@@ -122,6 +127,7 @@ struct BackendOptions {
   PeerWatch peers{};
   int isa = -1;  // -1: the best this machine has; else an Isa (tests)
   Numerics numerics = Numerics::strict;
+  bool graphs = true;  // a CUDA device may launch passes as graphs
 };
 
 /// N of "cuda:N", -1 of any other name.

@@ -157,12 +157,16 @@ class Pushers {
 
 class NcclComm final : public Communicator {
  public:
-  NcclComm(std::unique_ptr<Communicator> control, CudaStream stream, const PeerWatch& peers,
+  NcclComm(std::unique_ptr<Communicator> control, Backend& backend, const PeerWatch& peers,
            std::shared_ptr<Opened> opened)
-      : control_(std::move(control)), stream_(stream), peers_(peers), opened_(std::move(opened)) {
+      : control_(std::move(control)),
+        backend_(backend),
+        device_(cuda_stream(backend).device),
+        peers_(peers),
+        opened_(std::move(opened)) {
     if (size() == 1) return;
     PACELINE_CHECK(size() <= cuda::kMaxParts, "{} ranks, at most {}", size(), cuda::kMaxParts);
-    cuda::check(cudaSetDevice(stream_.device), "cudaSetDevice");
+    cuda::check(cudaSetDevice(device_), "cudaSetDevice");
     ncclUniqueId id{};
     if (rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     std::vector<std::byte> message(sizeof(id));
@@ -174,7 +178,7 @@ class NcclComm final : public Communicator {
     const ncclResult_t begun = ncclCommInitRankConfig(&comm_, size(), id, rank(), &config);
     if (comm_) opened_->add(comm_);
     check(begun, "ncclCommInitRankConfig");
-    pushers_ = Pushers::join(*control_, stream_, opened_->given_up());
+    pushers_ = Pushers::join(*control_, cuda_stream(backend_), opened_->given_up());
     if (!pushers_ && rank() == 0)
       spdlog::warn(
           "GPUs do not reach each other's memory (is NCCL_P2P_DISABLE set, or a switch between them?): sums go "
@@ -190,11 +194,11 @@ class NcclComm final : public Communicator {
   void all_reduce(const MatView& x) override {
     if (size() == 1 || x.rows == 0) return;
     const size_t count = begin("all_reduce", x);
-    if (pushers_ && int64_t(count) <= cuda::kPushFloats) return pushers_->sum(x, int64_t(count), stream_.stream);
+    if (pushers_ && int64_t(count) <= cuda::kPushFloats) return pushers_->sum(x, int64_t(count), stream());
     float* const parts = room(count * size_t(size()));
-    check(opened_->run([&] { return ncclAllGather(x.data, parts, count, ncclFloat32, comm_, stream_.stream); }),
+    check(opened_->run([&] { return ncclAllGather(x.data, parts, count, ncclFloat32, comm_, stream()); }),
           "ncclAllGather");
-    cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), stream_.stream);
+    cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), stream());
   }
 
   const PeerSum* next_sum(const MatView& x) override {
@@ -208,15 +212,15 @@ class NcclComm final : public Communicator {
   void gather_columns(const MatView& part, const MatView& out, int root) override {
     if (part.rows == 0) return;
     const size_t count = begin("gather_columns", part);
-    if (pushers_ && int64_t(count) <= cuda::kPushColumns) return pushers_->gather(part, out, root, stream_.stream);
+    if (pushers_ && int64_t(count) <= cuda::kPushColumns) return pushers_->gather(part, out, root, stream());
     const bool gathers = rank() == root;
     float* const parts = gathers ? room(count * size_t(size())) : nullptr;
     check(opened_->run([&] {
       ncclResult_t status = ncclGroupStart();
       const auto add = [&](ncclResult_t added) { status = status == ncclSuccess ? added : status; };
-      if (!gathers) add(ncclSend(part.data, count, ncclFloat32, root, comm_, stream_.stream));
+      if (!gathers) add(ncclSend(part.data, count, ncclFloat32, root, comm_, stream()));
       for (int peer = 0; gathers && peer < size(); ++peer)
-        if (peer != root) add(ncclRecv(parts + count * size_t(peer), count, ncclFloat32, peer, comm_, stream_.stream));
+        if (peer != root) add(ncclRecv(parts + count * size_t(peer), count, ncclFloat32, peer, comm_, stream()));
       const ncclResult_t ended = ncclGroupEnd();
       add(ended);
       return status;
@@ -226,23 +230,23 @@ class NcclComm final : public Communicator {
     for (int peer = 0; gathers && peer < size(); ++peer)
       cuda::check(cudaMemcpy2DAsync(out.f32_row(0) + int64_t{peer} * part.cols, size_t(out.stride) * sizeof(float),
                                     peer == root ? part.f32_row(0) : parts + count * size_t(peer), row_bytes, row_bytes,
-                                    size_t(part.rows), cudaMemcpyDeviceToDevice, stream_.stream),
+                                    size_t(part.rows), cudaMemcpyDeviceToDevice, stream()),
                   "cudaMemcpy2DAsync");
   }
 
   void send(const MatView& x, int peer) override {
     const size_t count = begin("send", x);
-    check(opened_->run([&] { return ncclSend(x.data, count, ncclFloat32, peer, comm_, stream_.stream); }), "ncclSend");
+    check(opened_->run([&] { return ncclSend(x.data, count, ncclFloat32, peer, comm_, stream()); }), "ncclSend");
   }
   void recv(const MatView& x, int peer) override {
     const size_t count = begin("recv", x);
-    check(opened_->run([&] { return ncclRecv(x.data, count, ncclFloat32, peer, comm_, stream_.stream); }), "ncclRecv");
+    check(opened_->run([&] { return ncclRecv(x.data, count, ncclFloat32, peer, comm_, stream()); }), "ncclRecv");
   }
 
   void broadcast(std::vector<std::byte>& message, int root) override { control_->broadcast(message, root); }
   void barrier() override { control_->barrier(); }
   std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<NcclComm>(control_->split(color, key), stream_, peers_, opened_);
+    return std::make_unique<NcclComm>(control_->split(color, key), backend_, peers_, opened_);
   }
   void abort(const std::string& reason) noexcept override {
     control_->abort(reason);
@@ -278,23 +282,26 @@ class NcclComm final : public Communicator {
   size_t begin(const char* what, const MatView& x) {
     PACELINE_CHECK(x.stride == x.cols, "{}: rows of {} floats, {} apart", what, x.cols, x.stride);
     if (opened_->aborted()) fail(ExitCode::comm, "rank {}: {} given up: another rank failed", rank(), what);
-    cuda::check(cudaSetDevice(stream_.device), "cudaSetDevice");
+    cuda::check(cudaSetDevice(device_), "cudaSetDevice");
     const size_t count = size_t(x.rows) * size_t(x.cols);
     ++collectives_;
     bytes_ += count * sizeof(float);
     return count;
   }
+  /// Behind all that the backend has given out.
+  cudaStream_t stream() const { return cuda_stream(backend_).stream; }
   float* room(size_t floats) {
     if (parts_.bytes() < floats * sizeof(float)) {
-      cuda::wait_for_work(stream_.stream, stream_.device, peers_);
+      cuda::wait_for_work(stream(), device_, peers_);
       parts_ = DeviceMemory();
-      parts_ = DeviceMemory(floats * sizeof(float), stream_.stream);
+      parts_ = DeviceMemory(floats * sizeof(float), stream());
     }
     return parts_.as<float>();
   }
 
   std::unique_ptr<Communicator> control_;
-  CudaStream stream_;
+  Backend& backend_;
+  const int device_;
   const PeerWatch peers_;
   std::shared_ptr<Opened> opened_;
   std::unique_ptr<Pushers> pushers_;
@@ -316,9 +323,9 @@ std::string nccl_version() {
 
 std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator> control, Backend& backend,
                                              const PeerWatch& peers) {
-  const CudaStream stream = cuda_stream(backend);
-  if (!stream.stream) fail(ExitCode::device, "device {}: NCCL joins CUDA devices only", backend.describe());
-  return std::make_unique<NcclComm>(std::move(control), stream, peers, std::make_shared<Opened>());
+  if (!cuda_stream(backend).stream)
+    fail(ExitCode::device, "device {}: NCCL joins CUDA devices only", backend.describe());
+  return std::make_unique<NcclComm>(std::move(control), backend, peers, std::make_shared<Opened>());
 }
 
 }  // namespace paceline

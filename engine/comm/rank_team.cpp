@@ -43,7 +43,8 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
                                            .may_spin = !oversubscribed_,
                                            .peers = peers,
                                            .isa = options_.isa,
-                                           .numerics = options_.numerics});
+                                           .numerics = options_.numerics,
+                                           .graphs = options_.graphs});
       if (num_ranks() > 1 && device != "cpu") {  // the world stays in place, and can be aborted, until it is replaced
         auto joined = make_nccl_comm(rank.world->split(0, rank.index), *rank.backend, peers);
         const std::lock_guard lock(workers_[size_t(rank.index)]->world_mutex);

@@ -35,6 +35,7 @@ struct TeamOptions {
   double timeout_s = 60.0;  // deadline of every wait between ranks
   int isa = -1;             // see BackendOptions::isa
   Numerics numerics = Numerics::strict;
+  bool graphs = true;  // see BackendOptions::graphs
 };
 
 /// What a job may use. Owned by the team; used on the rank's thread only.

@@ -209,20 +209,49 @@ void RankModel::forward(const Batch& batch) {
   check_digest(batch);
   const Rows rows = make_rows(batch);
   const WorkScope work(rank_, options_.work);
-  const int num_rows = batch.num_rows();
-  const int num_layers = int(weights_.layers.size());
-  MatView residual = residual_.row_range(0, num_rows);
-  if (first_stage()) {
-    backend_.embed({.table = weights_.embed.get(),
-                    .row_begin = weights_.vocab_begin,
-                    .token = rows.token,
-                    .cells = state_.cells(),
-                    .out = residual});
+  const MatView residual = residual_.row_range(0, batch.num_rows());
+  const bool embeds_in_pass = first_stage() && place_.tp == 1;  // else the ranks exchange rows before the layers
+  if (!first_stage()) rank_.world->recv(residual, rank_.index - place_.tp);
+  if (first_stage() && !embeds_in_pass) {
+    embed(rows, residual);
     shards().all_reduce(residual);
-  } else {
-    rank_.world->recv(residual, rank_.index - place_.tp);
   }
+  std::pair<MatView, Pending> left;
+  const auto pass = [&] {
+    if (embeds_in_pass) embed(rows, residual);
+    left = run_layers(batch, rows, residual);
+  };
+  batch.num_rows() <= kMostRememberedRows ? backend_.run(pass_key(batch), pass) : pass();
+  const auto& [last_residual, pending] = left;
+  if (!last_stage()) {
+    if (pending.delta.data)
+      backend_.norm({.residual = residual, .delta = pending.delta, .delta_bias = pending.bias, .sum = pending.sum});
+    rank_.world->send(residual, rank_.index + place_.tp);
+  } else if (!batch.logit_row.empty()) {
+    gather_logits(last_residual.rows);
+  }
+  for (const SeqRows& seq : batch.seqs) {
+    if (!seq.wants_logits && seq.seq >= 0) state_.advance(seq.seq, seq.num_rows, batch.step);
+  }
+}
 
+uint64_t RankModel::pass_key(const Batch& batch) const {
+  uint64_t key = reinterpret_cast<uintptr_t>(this);
+  for (const size_t part : {batch.seqs.size(), size_t(batch.num_rows()), batch.logit_row.size()})
+    key = (key ^ part) * 0x9e3779b97f4a7c15ull;
+  return key;
+}
+
+void RankModel::embed(const Rows& rows, MatView residual) {
+  backend_.embed({.table = weights_.embed.get(),
+                  .row_begin = weights_.vocab_begin,
+                  .token = rows.token,
+                  .cells = state_.cells(),
+                  .out = residual});
+}
+
+std::pair<MatView, RankModel::Pending> RankModel::run_layers(const Batch& batch, const Rows& rows, MatView residual) {
+  const int num_rows = batch.num_rows(), num_layers = int(weights_.layers.size());
   Pending pending;
   for (int i = 0; i < num_layers; ++i) {
     const LayerWeights& layer = weights_.layers[size_t(i)];
@@ -234,7 +263,7 @@ void RankModel::forward(const Batch& batch) {
     if (drops_rows) {
       // Nothing after the last attention looks at rows whose logits nobody wants.
       residual = residual.row_range(0, int32_t(batch.logit_row.size()));
-      if (batch.logit_row.empty()) break;
+      if (batch.logit_row.empty()) return {residual, {}};
       const MatView compact = compact_residual_.row_range(0, residual.rows);
       backend_.gather_rows({.from = residual_.row_range(0, num_rows), .row = batch.logit_row, .to = compact});
       residual = compact;
@@ -258,16 +287,8 @@ void RankModel::forward(const Batch& batch) {
     pending = add_product(hidden, *layer.down, vectors.down_bias, residual);
   }
 
-  if (!last_stage()) {
-    if (pending.delta.data)
-      backend_.norm({.residual = residual, .delta = pending.delta, .delta_bias = pending.bias, .sum = pending.sum});
-    rank_.world->send(residual, rank_.index + place_.tp);
-  } else {
-    head(batch, residual, pending);
-  }
-  for (const SeqRows& seq : batch.seqs) {
-    if (!seq.wants_logits && seq.seq >= 0) state_.advance(seq.seq, seq.num_rows, batch.step);
-  }
+  if (last_stage()) multiply_head(batch, residual, pending);
+  return {residual, pending};
 }
 
 NormArgs RankModel::norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const {
@@ -326,15 +347,18 @@ MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& no
   return attended;
 }
 
-void RankModel::head(const Batch& batch, MatView residual, const Pending& pending) {
+void RankModel::multiply_head(const Batch& batch, MatView residual, const Pending& pending) {
   const int32_t count = int32_t(batch.logit_row.size());
   if (count == 0) return;
   PACELINE_CHECK(count <= options_.max_num_logit_rows, "{} logit rows, room for {}", count,
                  options_.max_num_logit_rows);
   PACELINE_CHECK(residual.rows == count, "{} rows at the head, {} wanted", residual.rows, count);
   const NormArgs norm = norm_args(residual, pending, final_norm_, final_norm_bias_);
+  backend_.norm_gemm(norm, {.x = norm.out, .w = weights_.head.get(), .y = local_logits_.row_range(0, count)});
+}
+
+void RankModel::gather_logits(int32_t count) {
   const MatView local = local_logits_.row_range(0, count);
-  backend_.norm_gemm(norm, {.x = norm.out, .w = weights_.head.get(), .y = local});
   if (place_.tp > 1) shards().gather_columns(local, all_logits_.data ? all_logits_.row_range(0, count) : MatView{}, 0);
   if (all_logits_.data) logits_ = {.rows = all_logits_.row_range(0, count), .vocab_size = spec_.vocab_size};
 }

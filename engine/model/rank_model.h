@@ -25,6 +25,8 @@ class RankModel {
   SeqState& state() { return state_; }
 
  private:
+  /// Passes of more rows come in too many shapes, and take so long that their launches do not count.
+  static constexpr int kMostRememberedRows = 64;
   /// The batch's per-row inputs with the deferred ones filled in.
   struct Rows {
     std::span<const int32_t> token, position, slot, kv_len;
@@ -40,6 +42,8 @@ class RankModel {
   void upload_vectors();
   int32_t* make_cells();
   void update_state(const Batch& batch);
+  /// Of Backend::run: the same model, sequences, rows and logits.
+  uint64_t pass_key(const Batch& batch) const;
   void check_digest(const Batch& batch) const;
   void share_deferred_state(const Batch& batch);
   Rows make_rows(const Batch& batch);
@@ -57,7 +61,12 @@ class RankModel {
   NormArgs norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const;
   /// residual += x · Wᵀ + bias, now or with the next norm.
   Pending add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual);
-  void head(const Batch& batch, MatView residual, const Pending& pending);
+  void embed(const Rows& rows, MatView residual);
+  /// This stage's layers, and on the last stage the product that gives its logits. Returns the residual and what is to
+  /// be added to it.
+  std::pair<MatView, Pending> run_layers(const Batch& batch, const Rows& rows, MatView residual);
+  void multiply_head(const Batch& batch, MatView residual, const Pending& pending);
+  void gather_logits(int32_t count);
 
   int num_stages() const { return place_.num_stages; }
   bool first_stage() const { return place_.stage == 0; }

@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
 }
 
 template <int kSteps>
-void run_chunks(AttentionWork work, cudaStream_t stream) {
+void run_chunks(AttentionWork work, LaunchTo stream) {
   work.q_aligned = work.k_dim % kSteps == 0 && work.q_stride % kSteps == 0 &&
                    reinterpret_cast<uintptr_t>(work.q) % (kSteps * sizeof(float)) == 0;
   launch(attention_chunk_kernel<kSteps>,
@@ -274,7 +274,7 @@ void run_chunks(AttentionWork work, cudaStream_t stream) {
          dim3(kThreads), 0, stream, work);
 }
 
-void merge(const AttentionWork& work, cudaStream_t stream) {
+void merge(const AttentionWork& work, LaunchTo stream) {
   // whole words of the unrolled loops: the compiler may read more steps than it needs
   const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
   // blocks of the next product begin beside these: of more rows their weights come in time, of one or two they would
@@ -292,7 +292,7 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
 }
 
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
-               const Operand& operand, void* workspace, cudaStream_t stream) {
+               const Operand& operand, void* workspace, LaunchTo stream) {
   const KvView& kv = args.kv;
   const AttentionWork work{.q = args.q.f32_row(0),
                            .q_stride = args.q.stride,

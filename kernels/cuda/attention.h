@@ -50,6 +50,17 @@ struct AttentionPlan {
   int32_t most_lines = 0;  // of a tile
   bool keys_stay = false;  // keys before a tile's first row are complete even before wait_for_predecessor()
 };
+/// A call in slices of rows, so that what chunks leave fits the scratch.
+struct AttentionSlices {
+  AttentionPlan plan;           // without what lies in device memory
+  std::vector<LineTile> tiles;  // of all rows
+  int line_tile = 0;
+  size_t row_bytes = 0;  // of the scratch, for a row
+  int32_t slice_rows = 0;
+};
+/// REQUIRES rows.
+AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device);
+
 /// Whether warps share lines: where those are few, or blocks take one chunk each.
 inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || plan.ring_stages > 0; }
 /// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
@@ -83,6 +94,6 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// plan.num_rows times attention_row_bytes, none for whole lines. operand: null, or what is written in place of
 /// args.out. fresh: as far as turns_queries, takes_fresh_rows. maps: args.kv's where copies_boxes, else anything.
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
-               const Operand& operand, void* workspace, cudaStream_t stream);
+               const Operand& operand, void* workspace, LaunchTo stream);
 
 }  // namespace paceline::cuda

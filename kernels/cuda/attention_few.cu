@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
 }
 
 template <int kDims, bool kWhole>
-void run(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
+void run(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
   const AttentionPlan& plan = work.plan;
   const int groups = (plan.most_lines + kGroupLines - 1) / kGroupLines;
   launch(attention_few_kernel<kDims, kWhole>,
@@ -353,7 +353,7 @@ void prepare_attention_few(const cudaDeviceProp& device) {
   prepare<64, false>(device), prepare<64, true>(device), prepare<128, false>(device), prepare<128, true>(device);
 }
 
-void attention_few(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
+void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
   if (work.plan.whole)
     work.k_dim <= 64 ? run<64, true>(work, maps, stream) : run<128, true>(work, maps, stream);
   else

@@ -184,7 +184,7 @@ template <int kDims>
 constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * kStages;
 
 template <int kDims>
-void run(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
+void run(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
   launch(attention_many_kernel<kDims>, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(kThreads),
          kSharedBytes<kDims>, stream, work, maps);
 }
@@ -197,7 +197,7 @@ void prepare_attention_many() {
         "cudaFuncSetAttribute");
 }
 
-void attention_many(const AttentionWork& work, const PageMaps& maps, cudaStream_t stream) {
+void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
   work.k_dim <= 64 ? run<64>(work, maps, stream) : run<128>(work, maps, stream);
 }
 

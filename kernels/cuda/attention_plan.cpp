@@ -20,6 +20,26 @@ std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, i
   return tiles;
 }
 
+AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device) {
+  const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
+  AttentionSlices slices{.plan = {.num_chunks = (longest + kDeviceChunk - 1) / kDeviceChunk}};
+  AttentionPlan& plan = slices.plan;
+  std::vector<LineTile>& tiles = slices.tiles;
+  tiles = line_tiles(args, 0, args.q.rows, attention_line_tile(args.kv));
+  int32_t rows_of_seqs = 0;
+  for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
+  for (const LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
+  plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
+               attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, device);
+  const int line_tile = slices.line_tile = attention_line_tile(args.kv, plan.whole);
+  if (plan.most_lines > line_tile) tiles = line_tiles(args, 0, args.q.rows, line_tile);
+  plan.most_lines = std::min(plan.most_lines, line_tile);
+  if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, int(tiles.size()), plan.most_lines, device);
+  slices.row_bytes = plan.whole ? 0 : attention_row_bytes(args, plan.num_chunks);
+  slices.slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, scratch_bytes / slices.row_bytes));
+  return slices;
+}
+
 bool turns_queries(const RopeArgs& rope, const AttentionArgs& args) {
   const KvView& kv = args.kv;
   if (rope.layout != RopeLayout::half_split || rope.rotary_dim != kv.k_dim || rope.head_dim != kv.k_dim) return false;

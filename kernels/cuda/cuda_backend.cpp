@@ -1,7 +1,9 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <functional>
 #include <list>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -10,13 +12,12 @@
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/draw_results.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/launch_queue.h"
 #include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/push_sum.h"
 #include "kernels/cuda/rope_tables.h"
 #include "kernels/cuda/row_ops.h"
-#include "kernels/cuda/staging.h"
-#include "kernels/cuda/stream.h"
 #include "kernels/cuda/stream_wait.h"
 #include "kernels/cuda/work_timer.h"
 
@@ -26,7 +27,6 @@ namespace {
 using cuda::check;
 using cuda::CudaWeight;
 using cuda::DeviceMemory;
-using cuda::OwnStream;
 
 /// Most that attention takes for its chunks, or a gated product for gates and ups; drawing for weights.
 constexpr size_t kScratchBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
@@ -36,7 +36,8 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, const BackendOptions& options)
       : device_((check(cudaSetDevice(device), "cudaSetDevice"), device)),
-        staging_(stream_.stream, [this] { sync(); }),
+        queue_(
+            options.graphs, [this] { sync(); }, [this] { timer_.resume(queue_.stream()); }),
         peers_(options.peers) {
     check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
     if (properties_.major < 8)
@@ -48,16 +49,16 @@ class CudaBackend final : public Backend {
     cuda::prepare_gemm_bf16(properties_);
     cuda::prepare_attention(properties_);
     cuda::prepare_draw();
-    if (options.numerics == Numerics::fast) blas_ = std::make_unique<cuda::Blas>(stream());
+    if (options.numerics == Numerics::fast) blas_ = std::make_unique<cuda::Blas>(now());
   }
-  ~CudaBackend() override { cudaStreamSynchronize(stream_.stream); }
+  ~CudaBackend() override { cudaStreamSynchronize(queue_.stream()); }
 
   std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
-  CudaStream shared_stream() const { return {.device = device_, .stream = stream_.stream}; }
+  CudaStream shared_stream() { return {.device = device_, .stream = now()}; }
 
   void* alloc(size_t bytes) override {
     use();
-    DeviceMemory memory(bytes, stream());
+    DeviceMemory memory(bytes, now());
     void* const data = memory.as<void>();
     buffer_bytes_ += memory.bytes();
     buffers_.emplace(data, std::move(memory));
@@ -77,6 +78,14 @@ class CudaBackend final : public Backend {
   void upload(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void sync() override { cuda::wait_for_work(paused_stream(), device_, peers_); }
+  void run(uint64_t key, const std::function<void()>& body) override {
+    use();
+    queue_.run_pass(key, [&] {
+      sums_from_.reset();
+      next_operand_ = 0;
+      body();
+    });
+  }
 
   Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
 
@@ -143,7 +152,7 @@ class CudaBackend final : public Backend {
     use();
     timer_.collect(ledger_);
     ledger_.begin(kind, traffic_);
-    timer_.begin(kind, stream());
+    timer_.begin(kind, queue_.sent());
   }
   void end_work(double) override {
     use();
@@ -160,37 +169,43 @@ class CudaBackend final : public Backend {
   double wait_seconds() const override { return 0.0; }
 
  private:
-  /// For a launch: what is staged by now goes ahead of it.
-  cudaStream_t stream() {
-    if (timer_.is_cut()) timer_.resume(stream_.stream);
-    staging_.flush();
-    return stream_.stream;
-  }
+  /// For a kernel; for anything else.
+  cuda::LaunchTo stream() { return queue_.to(); }
+  cudaStream_t now() { return queue_.now(); }
   void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
   void copy_block(void* to, const void* from, size_t bytes) override {
     use();
     keys_stay_ = false;
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, now()), "cudaMemcpyAsync");
   }
   void copy(void* to, const void* from, size_t bytes) {
     use();
     if (bytes == 0) return;
     if (peers_.failed) sync();  // a copy to pageable memory waits without looking at the peers
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, now()), "cudaMemcpyAsync");
     sync();
   }
   template <class T>
   std::span<T> stage(std::span<T> host) {
-    return {static_cast<T*>(staging_.stage(host.data(), host.size_bytes())), host.size()};
+    return {static_cast<T*>(queue_.stage(host.data(), host.size_bytes())), host.size()};
   }
   /// At least `bytes`, kept for the next call.
   void* workspace(DeviceMemory& memory, size_t bytes) {
     if (memory.bytes() < bytes) {
       sync();
       memory = DeviceMemory();
-      memory = DeviceMemory(bytes + bytes / 4, stream());  // contexts grow a little at every step
+      memory = DeviceMemory(bytes + bytes / 4, now());  // contexts grow a little at every step
     }
     return memory.as<void>();
+  }
+  /// `sum` as kernels get it, in `counted`: those of a pass count from a number that the device reads, so that their
+  /// arguments are the same each time. Null of null.
+  const PeerSum* count(const PeerSum* sum, PeerSum& counted) {
+    if (!sum || !queue_.is_in_pass()) return sum;
+    if (!sums_from_) sums_from_ = sum->message;
+    counted = {
+        .group = sum->group, .message = sum->message - *sums_from_, .base = stage(std::span(&*sums_from_, 1)).data()};
+    return &counted;
   }
   void run_norm(const NormArgs& args, const cuda::Operand& operand);
   /// norm: null, or what makes args.x in the same kernel (norms_rows).
@@ -213,15 +228,13 @@ class CudaBackend final : public Backend {
   /// Before the host waits.
   cudaStream_t paused_stream() {
     use();
-    staging_.flush();
-    timer_.pause(stream_.stream);
-    return stream_.stream;
+    timer_.pause(queue_.sent());
+    return queue_.stream();
   }
 
   int device_;
   cudaDeviceProp properties_{};
-  OwnStream stream_;
-  cuda::StagingRing staging_;
+  cuda::LaunchQueue queue_;
   const PeerWatch peers_;
   std::unordered_map<void*, DeviceMemory> buffers_;
   std::list<cuda::HostMemory> host_blocks_;
@@ -231,7 +244,8 @@ class CudaBackend final : public Backend {
   DeviceMemory operand_[2], scratch_, draw_scratch_;
   cuda::SumHandover handover_;
   cuda::DrawResults draws_;
-  uint32_t handed_over_ = 0;  // the last message that a product has sent to the peers
+  std::optional<uint32_t> sums_from_;  // of the pass
+  uint32_t handed_over_ = 0;           // the last message that a product has sent to the peers
   int next_operand_ = 0;
   // a norm, alone or in its product, came after all stores: both let their successor start only after their own wait
   bool keys_stay_ = false;
@@ -267,9 +281,9 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   weight->pair_panels = spec.pair_panels;
   const int64_t tile_values =
       spec.dtype == DType::bf16 ? weight->order().tile_values() : weight->k * int64_t{cuda::kTile};
-  weight->memory = DeviceMemory(size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype), stream());
+  weight->memory = DeviceMemory(size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype), now());
   if (const size_t copy_bytes = blas_ ? row_copy_bytes(weight->n, weight->k, spec) : 0; copy_bytes > 0)
-    weight->row_copy = DeviceMemory(copy_bytes, stream());
+    weight->row_copy = DeviceMemory(copy_bytes, now());
   weight->bytes = weight->memory.bytes() + weight->row_copy.bytes();
   weight->bytes_alive = weight_bytes_;
   *weight_bytes_ += weight->bytes;
@@ -287,9 +301,9 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
       void* to = workspace(piece, size_t(count) * row_bytes);
       const size_t stride_bytes = size_t(from.row_stride) * dtype_bytes(from.dtype);
       check(cudaMemcpy2DAsync(to, row_bytes, static_cast<const char*>(from.data) + size_t(begin) * stride_bytes,
-                              stride_bytes, row_bytes, size_t(count), cudaMemcpyDefault, stream()),
+                              stride_bytes, row_bytes, size_t(count), cudaMemcpyDefault, now()),
             "cudaMemcpy2DAsync");
-      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, stream());
+      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, now());
       sync();  // the piece is used again; and kernels may read packed weights before their predecessors end
       first_row += count;
     }
@@ -326,7 +340,10 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
   PACELINE_CHECK(!args.sum || (args.delta.data && args.delta.stride == args.delta.cols && args.delta.cols % 4 == 0 &&
                                args.delta.cols <= cuda::kMaxSummedCols),
                  "a sum over ranks of rows of {} values, {} apart", args.delta.cols, args.delta.stride);
-  cuda::norm(args, operand, args.sum && args.sum->message == handed_over_, properties_, stream());
+  PeerSum sum;
+  NormArgs counted = args;
+  counted.sum = count(args.sum, sum);
+  cuda::norm(counted, operand, args.sum && args.sum->message == handed_over_, properties_, stream());
   keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
 }
 
@@ -351,11 +368,14 @@ void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
   PACELINE_CHECK(!norm || (norm->residual.rows == args.x.rows && norm->residual.cols == w.k),
                  "a norm of [{}, {}] for x [{}, {}]", norm->residual.rows, norm->residual.cols, args.x.rows, w.k);
   if (args.x.rows == 0 || w.n == 0) return;
+  PeerSum sum;
+  GemmArgs counted = args;
+  counted.sum = count(args.sum, sum);
   if (norm) {
     ready_of_ = nullptr;
     keys_stay_ = true;
     handed_over_ = args.sum ? args.sum->message : 0;
-    cuda::norm_gemm_bf16(*norm, args, operand_for(args.reader, args.y), handover_, properties_, stream());
+    cuda::norm_gemm_bf16(*norm, counted, operand_for(args.reader, args.y), handover_, properties_, stream());
   } else if (w.dtype == DType::bf16) {
     cuda::Operand x = ready_;
     if (ready_of_ != args.x.data) cuda::pack_operand(args.x, x = make_operand(w, args.x.rows), stream());
@@ -367,10 +387,10 @@ void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
     if (x.is_plain())
       multiply_by_blas(args, x);
     else
-      cuda::gemm_bf16(args, x, operand_for(args.reader, args.y), handover_, properties_, stream());
+      cuda::gemm_bf16(counted, x, operand_for(args.reader, args.y), handover_, properties_, stream());
   } else {
     handed_over_ = args.sum ? args.sum->message : 0;
-    cuda::gemm_chain(args, stream());
+    cuda::gemm_chain(counted, stream());
   }
   traffic_.weight_bytes += w.memory.bytes();
   traffic_.flops += uint64_t(2) * uint64_t(args.x.rows) * uint64_t(w.n) * uint64_t(w.k);
@@ -387,6 +407,7 @@ void CudaBackend::multiply_by_blas(const GemmArgs& args, const cuda::Operand& x)
                             .y = args.y.data,
                             .y_stride = args.y.stride,
                             .add = args.add};
+  now();  // the library's launches are not listed
   if (!args.glu) return blas_->multiply(product);
 
   const cuda::Operand y = operand_for(args.reader, args.y);
@@ -495,24 +516,9 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   PACELINE_CHECK(args.kv.block_size % cuda::kCopiedKeys == 0, "block_size {} is not a multiple of {}",
                  args.kv.block_size, cuda::kCopiedKeys);
   traffic_ += cuda::attention_traffic(args);
-  const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
-  cuda::AttentionPlan plan{.num_chunks = (longest + cuda::kDeviceChunk - 1) / cuda::kDeviceChunk,
-                           .keys_stay = keys_stay};
   const cuda::Operand out = operand_for(args.reader, args.out);
-  std::vector<cuda::LineTile> tiles = cuda::line_tiles(args, 0, args.q.rows, cuda::attention_line_tile(args.kv));
-  int32_t rows_of_seqs = 0;
-  for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
-  for (const cuda::LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
-  plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
-               cuda::attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, properties_);
-  const int line_tile = cuda::attention_line_tile(args.kv, plan.whole);
-  if (plan.most_lines > line_tile) tiles = cuda::line_tiles(args, 0, args.q.rows, line_tile);
-  plan.most_lines = std::min(plan.most_lines, line_tile);
-  if (plan.whole)
-    plan.ring_stages = cuda::attention_ring_stages(args.kv, int(tiles.size()), plan.most_lines, properties_);
-  const size_t row_bytes = plan.whole ? 0 : cuda::attention_row_bytes(args, plan.num_chunks);
-  // slices of rows, so that what chunks leave fits what was planned
-  const int32_t slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, kScratchBytes / row_bytes));
+  auto [plan, tiles, line_tile, row_bytes, slice_rows] = cuda::plan_attention(args, kScratchBytes, properties_);
+  plan.keys_stay = keys_stay;
   const cuda::PageMaps none;
   const cuda::PageMaps& maps = cuda::copies_boxes(args.kv, properties_) ? page_maps_.of(args.kv) : none;
   cuda::FreshRows fresh;
@@ -520,7 +526,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
     if (plan.num_rows < args.q.rows) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows, line_tile);
     const std::span<const cuda::LineTile> all_tiles(tiles);
-    staging_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes() + before_bytes, 5);
+    queue_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes() + before_bytes, 5);
     plan.kv_len = stage(args.kv_len).data();
     plan.tile = stage(all_tiles).data();
     plan.block = stage(args.block).data();
@@ -580,21 +586,8 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& opt
 }
 
 CudaStream cuda_stream(Backend& backend) {
-  const auto* const cuda = dynamic_cast<CudaBackend*>(&backend);
+  auto* const cuda = dynamic_cast<CudaBackend*>(&backend);
   return cuda ? cuda->shared_stream() : CudaStream{};
-}
-
-size_t cuda_free_bytes(int device) {
-  check_cuda_device(device);
-  check(cudaSetDevice(device), "cudaSetDevice");
-  size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return free;
-}
-
-int num_cuda_devices() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
 }  // namespace paceline

@@ -12,7 +12,7 @@ namespace paceline {
 /// Throws Error(device) when the build or the machine has no such device.
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options);
 
-/// A device's stream, for what else works on the memory of its backend.
+/// A device's stream, for what else works on the memory of its backend: behind all that this has given out by then.
 struct CudaStream {
   int device = 0;
   CUstream_st* stream = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/launch_list.h"
 #include "kernels/error.h"
 
 namespace paceline::cuda {
@@ -27,6 +28,33 @@ DeviceMemory::DeviceMemory(size_t bytes, cudaStream_t stream) : bytes_(bytes) {
 
 DeviceMemory::~DeviceMemory() {
   if (data_) cudaFree(data_);
+}
+
+void launch_call(LaunchTo to, const KernelCall& call) {
+  if (to.list) return to.list->add(call);
+  cudaLaunchAttribute attribute[3]{};
+  unsigned count = 0;
+  attribute[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[count++].val.programmaticStreamSerializationAllowed = 1;
+  const dim3 cluster = call.options.cluster;
+  if (cluster.x * cluster.y * cluster.z > 1) {
+    attribute[count].id = cudaLaunchAttributeClusterDimension;
+    attribute[count++].val.clusterDim = {cluster.x, cluster.y, cluster.z};
+  }
+#if CUDART_VERSION >= 12060  // a hint that older toolkits do not know
+  if (call.options.beside_large) {
+    attribute[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attribute[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+  }
+#endif
+  cudaLaunchConfig_t config{};
+  config.gridDim = call.grid;
+  config.blockDim = call.block;
+  config.dynamicSmemBytes = call.shared_bytes;
+  config.stream = to.stream;
+  config.attrs = attribute;
+  config.numAttrs = count;
+  check(cudaLaunchKernelExC(&config, call.function, const_cast<void**>(call.argument)), "kernel launch");
 }
 
 }  // namespace paceline::cuda

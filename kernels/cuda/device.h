@@ -40,41 +40,50 @@ struct LaunchOptions {
   dim3 cluster{1};            // blocks that share their memory (compute capability 9.0); the grid is a multiple of it
   bool beside_large = false;  // blocks of much shared memory fit beside: else an SM may be divided for caching instead
 };
-/// `kernel` as a dependent launch (PDL): it may start before its predecessor in the stream ends, and must wait
+/// A kernel with its arguments, as the runtime takes it; `argument` points to `num_arguments` of `argument_bytes` each.
+struct KernelCall {
+  const void* function = nullptr;
+  dim3 grid, block;
+  size_t shared_bytes = 0;
+  LaunchOptions options;
+  void* const* argument = nullptr;
+  const size_t* argument_bytes = nullptr;
+  size_t num_arguments = 0;
+};
+
+class LaunchList;
+/// Where a kernel goes: to the stream at once, or onto a list of what will go there (launch_list.h).
+struct LaunchTo {
+  cudaStream_t stream = nullptr;
+  LaunchList* list = nullptr;
+  LaunchTo(cudaStream_t to) : stream(to) {}
+  LaunchTo(cudaStream_t to, LaunchList* via) : stream(to), list(via) {}
+};
+
+/// As a dependent launch (PDL): the kernel may start before its predecessor in the stream ends, and must wait
 /// (device_code.cuh). Every kernel of the backend is launched so.
+void launch_call(LaunchTo to, const KernelCall& call);
+
 template <class... Args>
 void launch_with(const LaunchOptions& options, void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes,
-                 cudaStream_t stream, Args... args) {
+                 LaunchTo to, Args... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  cudaLaunchAttribute attribute[3]{};
-  unsigned count = 0;
-  attribute[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute[count++].val.programmaticStreamSerializationAllowed = 1;
-  const dim3 cluster = options.cluster;
-  if (cluster.x * cluster.y * cluster.z > 1) {
-    attribute[count].id = cudaLaunchAttributeClusterDimension;
-    attribute[count++].val.clusterDim = {cluster.x, cluster.y, cluster.z};
-  }
-#if CUDART_VERSION >= 12060  // a hint that older toolkits do not know
-  if (options.beside_large) {
-    attribute[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-    attribute[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
-  }
-#endif
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  config.attrs = attribute;
-  config.numAttrs = count;
-  check(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
+  void* const argument[] = {&args...};
+  constexpr size_t kBytes[] = {sizeof(Args)...};
+  launch_call(to, {.function = reinterpret_cast<const void*>(kernel),
+                   .grid = grid,
+                   .block = block,
+                   .shared_bytes = shared_bytes,
+                   .options = options,
+                   .argument = argument,
+                   .argument_bytes = kBytes,
+                   .num_arguments = sizeof...(Args)});
 }
 
 /// Without options.
 template <class... Args>
-void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, Args... args) {
-  launch_with({}, kernel, grid, block, shared_bytes, stream, args...);
+void launch(void (*kernel)(Args...), dim3 grid, dim3 block, size_t shared_bytes, LaunchTo to, Args... args) {
+  launch_with({}, kernel, grid, block, shared_bytes, to, args...);
 }
 
 }  // namespace paceline::cuda

@@ -17,7 +17,7 @@ __global__ void embed_kernel(const W* table, WeightPlace place, int64_t num_rows
 }
 
 template <class W>
-void run(const EmbedArgs& args, const CudaWeight& table, cudaStream_t stream) {
+void run(const EmbedArgs& args, const CudaWeight& table, LaunchTo stream) {
   launch(embed_kernel<W>, dim3(unsigned(args.token.size())), dim3(256), 0, stream,
          static_cast<const W*>(table.memory.as<W>()), WeightPlace{table.order(), table.tiles() * kTile}, table.n,
          args.row_begin, args.token.data(), args.cells, args.out.f32_row(0), args.out.stride);
@@ -25,7 +25,7 @@ void run(const EmbedArgs& args, const CudaWeight& table, cudaStream_t stream) {
 
 }  // namespace
 
-void embed(const EmbedArgs& args, cudaStream_t stream) {
+void embed(const EmbedArgs& args, LaunchTo stream) {
   const auto& table = static_cast<const CudaWeight&>(*args.table);
   if (table.dtype == DType::f32) run<float>(args, table, stream);
   if (table.dtype == DType::f16) run<__half>(args, table, stream);

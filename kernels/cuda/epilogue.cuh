@@ -1,8 +1,8 @@
 #pragma once
 // What happens to a finished sum: bias, and for pairs of tiles the gated activation.
 
-#include "kernels/cuda/marked_words.cuh"
 #include "kernels/cuda/operand.h"
+#include "kernels/cuda/peer_words.cuh"
 #include "kernels/cuda/push_sum.h"
 #include "kernels/math/activation.h"
 #include "kernels/op_args.h"
@@ -45,8 +45,9 @@ struct Epilogue {
     return add && col < n ? y[row * stride + col] : 0.0f;
   }
   /// sum of output `lane` of tile `half` of a unit, for `row`; gate: what this thread got for half 0; standing: as
-  /// above.
-  __device__ void put(int64_t row, int64_t unit, int half, int lane, float sum, float& gate, float standing) const {
+  /// above. message: of push, where anything is sent.
+  __device__ void put(int64_t row, int64_t unit, int half, int lane, float sum, float& gate, float standing,
+                      uint32_t message) const {
     const int64_t width = pairs ? n / 2 : n, col = unit * 16 + lane;
     if (col >= width) return;
     if (bias) sum += bias[half * width + col];
@@ -62,7 +63,8 @@ struct Epilogue {
     }
     y[row * stride + at] = add ? standing + sum : sum;
 #pragma unroll 1
-    for (int peer = 0; peer < push.count; ++peer) put_marked(push.to[peer] + (row * stride + at), sum, push.message);
+    for (int peer = 0; peer < push.count; ++peer)
+      put_marked(push.to[peer] + ((message % 2) * push.odd + row * stride + at), sum, message);
   }
 };
 

@@ -38,7 +38,7 @@ struct Product {
   bool is_paced;  // enough warps for one stage each on its way to keep the memory busy
   int row_begin;  // of this launch; its operand starts there
   int rows;       // end of them
-  HandedSums handed;
+  uint4* handed;  // SumHandover::words()
 };
 
 /// The sums of the chunks as the fixed tree.
@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
   extern __shared__ __align__(128) uint4 ring[];
   __shared__ __align__(8) uint64_t barriers[kWarps * kMostStages];
   __shared__ float partial[kSides][kWarps][kTiles * kSums];
+  __shared__ uint32_t message[kNorms ? 1 : kWarps];  // of what is sent to the peers
   const WeightShares& shares = product.weights;
   const int warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0), lane = threadIdx.x % 32;
   const int chunk = warp & (shares.chunks - 1), of_block = warp >> shares.chunk_bits;
@@ -109,6 +110,7 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
     __syncthreads();
   } else {
     weights.fill_ring();
+    if (epilogue.push.count > 0 && threadIdx.x % 32 == 0) message[warp] = message_of(epilogue.push);
     wait_for_predecessor();
     launch_dependents();  // before the wait it was slower
   }
@@ -208,7 +210,8 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
           const int64_t of = epilogue.pairs ? unit : int64_t{unit} * kTiles + tile;
           epilogue.put(
               place.row, of, epilogue.pairs ? tile : 0, place.lane, total, gate,
-              kFewRegisters && first == 0 ? standing[slot][tile] : epilogue.standing(place.row, of, place.lane));
+              kFewRegisters && first == 0 ? standing[slot][tile] : epilogue.standing(place.row, of, place.lane),
+              kNorms ? 0 : message[warp]);
         }
       }
     }
@@ -270,7 +273,7 @@ size_t plan_ring(Product& product, const NormedRows& rows, const cudaDeviceProp&
 
 /// `groups` of kMaxRowTile rows side by side.
 template <int kTiles, int kRowTiles, class Rows = OperandRows>
-void run(Product product, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, cudaStream_t cuda,
+void run(Product product, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, LaunchTo cuda,
          const Rows& rows = {}) {
   constexpr int kWarps = kWarpsOf<Rows>;
   WeightShares& shares = product.weights;
@@ -285,7 +288,7 @@ void run(Product product, const Epilogue& epilogue, int groups, const cudaDevice
          cuda, product, epilogue, rows);
 }
 
-Product product_of(const CudaWeight& w, const HandedSums& handed) {
+Product product_of(const CudaWeight& w, uint4* handed) {
   return {.weights = {.w = w.memory.as<const uint4>(),
                       .tiles = int(w.tiles()),
                       .chunks = w.k_chunks,
@@ -335,12 +338,11 @@ void prepare_gemm_bf16(const cudaDeviceProp& device) {
   prepare_gemm_wide(device);
 }
 
-HandedSums SumHandover::next(const cudaDeviceProp& device, cudaStream_t stream) {
+uint4* SumHandover::words(const cudaDeviceProp& device, cudaStream_t stream) {
   constexpr size_t kMostSums = 2 * 4 * 32;  // of a warp that hands them over
   if (words_.bytes() == 0)
     words_ = DeviceMemory(size_t(16 * device.multiProcessorCount) * kMostSums / 2 * sizeof(uint4), stream);
-  if (++number_ == 0) ++number_;  // what no launch has written has number 0
-  return {.words = words_.as<uint4>(), .number = number_};
+  return words_.as<uint4>();
 }
 
 bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp& device) {
@@ -357,7 +359,7 @@ bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp
 }
 
 void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
-                    const cudaDeviceProp& device, cudaStream_t cuda) {
+                    const cudaDeviceProp& device, LaunchTo cuda) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const NormedRows rows{.x = norm.residual.f32_row(0),
                         .stride = norm.residual.stride,
@@ -367,7 +369,7 @@ void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y
                         .is_layer = norm.kind == NormKind::layer,
                         .cols = norm.residual.cols,
                         .rows = norm.residual.rows};
-  Product product = product_of(w, handover.next(device, cuda));
+  Product product = product_of(w, handover.words(device, cuda.stream));
   product.rows = rows.rows;
   const Epilogue ends = epilogue(args, y);
   if (w.pair_panels)
@@ -376,7 +378,7 @@ void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y
     run<1, 1>(product, ends, 1, device, cuda, rows);
 }
 
-void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream) {
+void pack_operand(const MatView& x, const Operand& operand, LaunchTo stream) {
   if (operand.is_plain()) return pack_plain(x, operand, stream);
   const int64_t words = operand.all_steps() * operand.row_tiles(0) * 32;
   launch(pack_operand_kernel, dim3(unsigned((words + 255) / 256), unsigned(operand.groups())), dim3(256), 0, stream,
@@ -384,11 +386,11 @@ void pack_operand(const MatView& x, const Operand& operand, cudaStream_t stream)
 }
 
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
-               const cudaDeviceProp& device, cudaStream_t cuda) {
+               const cudaDeviceProp& device, LaunchTo cuda) {
   if (x.is_wide()) return gemm_wide(args, x, y, cuda);
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const int groups = x.groups(), full = args.x.rows / kMaxRowTile;
-  Product product = product_of(w, handover.next(device, cuda));
+  Product product = product_of(w, handover.words(device, cuda.stream));
   product.x = reinterpret_cast<const uint2*>(x.group(0));
   product.rows = full * kMaxRowTile;
   const Epilogue ends = epilogue(args, y);

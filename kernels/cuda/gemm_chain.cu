@@ -24,6 +24,7 @@ __global__ void __launch_bounds__(kOutputs)
   const int lane = int(column % 16), tiles = epilogue.tiles_per_unit();
   const int row_begin = blockIdx.y * kRows, chunks = order.chunks;
   const int64_t longest_chunk = (order.k + chunks - 1) / chunks;
+  const uint32_t message = epilogue.push.count > 0 ? message_of(epilogue.push) : 0;
   float gate[kRows];
   for (int tile = 0; tile < tiles; ++tile) {
     const W* weights = w + (unit < units ? (unit * tiles + tile) * 16 + lane : 0);
@@ -56,12 +57,13 @@ __global__ void __launch_bounds__(kOutputs)
     if (unit >= units) continue;
     for (int r = 0; r < kRows; ++r)
       if (row_begin + r < rows)
-        epilogue.put(row_begin + r, unit, tile, lane, sum[r], gate[r], epilogue.standing(row_begin + r, unit, lane));
+        epilogue.put(row_begin + r, unit, tile, lane, sum[r], gate[r], epilogue.standing(row_begin + r, unit, lane),
+                     message);
   }
 }
 
 template <class W>
-void run(const GemmArgs& args, cudaStream_t stream) {
+void run(const GemmArgs& args, LaunchTo stream) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const int64_t units = w.tiles() / (w.pair_panels ? 2 : 1);
   launch(gemm_chain_kernel<W>,
@@ -72,7 +74,7 @@ void run(const GemmArgs& args, cudaStream_t stream) {
 
 }  // namespace
 
-void gemm_chain(const GemmArgs& args, cudaStream_t stream) {
+void gemm_chain(const GemmArgs& args, LaunchTo stream) {
   if (args.w->dtype == DType::f32) run<float>(args, stream);
   if (args.w->dtype == DType::f16) run<__half>(args, stream);
 }

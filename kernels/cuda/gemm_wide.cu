@@ -364,7 +364,7 @@ void prepare_gemm_wide(const cudaDeviceProp& device) {
           "cudaFuncSetAttribute");
 }
 
-void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, cudaStream_t stream) {
+void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo stream) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const Wide wide{.w = w.memory.as<const uint4>(), .num_tiles = w.tiles(), .x = x};
   const int cluster = x.groups() < kCluster ? 1 : kCluster;

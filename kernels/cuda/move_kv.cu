@@ -19,7 +19,7 @@ __global__ void move_kernel(const SlotMove* moves, int num_moves, T* pages, int 
 }
 
 template <class T>
-void move(const KvView& kv, std::span<const SlotMove> moves, cudaStream_t stream) {
+void move(const KvView& kv, std::span<const SlotMove> moves, LaunchTo stream) {
   const auto run = [&](void* pages, int dim) {
     launch(move_kernel<T>, dim3(unsigned((kv.num_kv_heads * dim + 255) / 256)), dim3(256), 0, stream, moves.data(),
            int(moves.size()), static_cast<T*>(pages), kv.num_kv_heads, kv.block_size, dim);
@@ -30,7 +30,7 @@ void move(const KvView& kv, std::span<const SlotMove> moves, cudaStream_t stream
 
 }  // namespace
 
-void move_kv(const KvView& kv, std::span<const SlotMove> moves, cudaStream_t stream) {
+void move_kv(const KvView& kv, std::span<const SlotMove> moves, LaunchTo stream) {
   if (dtype_bytes(kv.dtype) == 4) move<uint32_t>(kv, moves, stream);
   if (dtype_bytes(kv.dtype) == 2) move<uint16_t>(kv, moves, stream);
 }

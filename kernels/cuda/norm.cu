@@ -55,15 +55,15 @@ struct Columns {
   }
   /// To and from the peers: row `row` of contiguous rows of whole fours.
   template <int kRanks>
-  __device__ __forceinline__ void push(const NormWork& work, const PeerSum& sum, int row) const {
+  __device__ __forceinline__ void push(const NormWork& work, const PushGroup& group, uint32_t message, int row) const {
     each(work.cols, [&](int i, int c) {
       const int64_t pair = (int64_t{row} * work.cols + c) / 2;
-      push_pair<kRanks>(sum.group, sum.message, pair, {value[i].x, value[i].y});
-      push_pair<kRanks>(sum.group, sum.message, pair + 1, {value[i].z, value[i].w});
+      push_pair<kRanks>(group, message, pair, {value[i].x, value[i].y});
+      push_pair<kRanks>(group, message, pair + 1, {value[i].z, value[i].w});
     });
   }
   template <int kRanks>
-  __device__ __forceinline__ void add_peers(const NormWork& work, const PeerSum& sum, int row) {
+  __device__ __forceinline__ void add_peers(const NormWork& work, const PushGroup& group, uint32_t message, int row) {
     int64_t pair[2 * kFours];
     float2 x[2 * kFours];
 #pragma unroll
@@ -77,7 +77,7 @@ struct Columns {
       x[2 * i] = {value[i].x, value[i].y};
       x[2 * i + 1] = {value[i].z, value[i].w};
     }
-    sum_pairs<kRanks>(sum.group, sum.message, pair, x);
+    sum_pairs<kRanks>(group, message, pair, x);
 #pragma unroll
     for (int i = 0; i < kFours; ++i) value[i] = {x[2 * i].x, x[2 * i].y, x[2 * i + 1].x, x[2 * i + 1].y};
   }
@@ -146,18 +146,20 @@ __global__ void __launch_bounds__(kWarps * 32) norm_kernel(NormWork work, Sum su
   using Row = Columns<kWarps * 32, kFours>;
   __shared__ float shared[kWarps];
   const Row weight(work, work.weight);  // constant, as packed weights are
+  uint32_t message = 0;
+  if constexpr (kRanks > 1) message = message_of(sum);
   wait_for_predecessor();
   const int row_index = int(blockIdx.x);
   float* const row = work.residual + row_index * work.residual_stride;
   Row delta(work, work.delta ? work.delta + row_index * work.delta_stride : nullptr);
   if constexpr (kRanks > 1) {
-    if (!work.is_handed_over) delta.template push<kRanks>(work, sum, row_index);
+    if (!work.is_handed_over) delta.template push<kRanks>(work, sum.group, message, row_index);
   }
   Row x(work, row);
   launch_dependents();  // not before: the next product's weights would take the memory from these rows
   if (work.delta) {
     const Row bias(work, work.delta_bias);
-    if constexpr (kRanks > 1) delta.template add_peers<kRanks>(work, sum, row_index);
+    if constexpr (kRanks > 1) delta.template add_peers<kRanks>(work, sum.group, message, row_index);
     Row::each(work.cols, [&](int i, int c) {
       x.value[i] = x.value[i] + (work.delta_bias ? delta.value[i] + bias.value[i] : delta.value[i]);
       store_four(work, row, c, x.value[i]);
@@ -190,7 +192,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksOfSm<kWarps>) norm_many_ke
 }
 
 template <int kWarps, int kFours, int kRanks, class Sum>
-void run(const NormWork& work, const Sum& sum, int rows, int num_sms, cudaStream_t stream) {
+void run(const NormWork& work, const Sum& sum, int rows, int num_sms, LaunchTo stream) {
   if constexpr (kRanks == 1 && kFours == 2) {
     if (rows >= kManyRows && !work.delta)
       return launch(norm_many_kernel<kWarps, kFours>, dim3(unsigned(kBlocksOfSm<kWarps> * num_sms)), dim3(kWarps * 32),
@@ -200,7 +202,7 @@ void run(const NormWork& work, const Sum& sum, int rows, int num_sms, cudaStream
 }
 /// The same threads, and so the same bits, with and without a sum.
 template <int kRanks, class Sum>
-void run(const NormWork& work, const Sum& sum, int rows, int num_sms, cudaStream_t stream) {
+void run(const NormWork& work, const Sum& sum, int rows, int num_sms, LaunchTo stream) {
   switch (work.cols <= 8192 ? norm_threads(work.cols) : 0) {
     case 256: return run<8, 2, kRanks>(work, sum, rows, num_sms, stream);
     case 512: return run<16, 2, kRanks>(work, sum, rows, num_sms, stream);
@@ -235,7 +237,7 @@ NormWork norm_work(const NormArgs& args, const Operand& operand, bool is_handed_
 }  // namespace
 
 void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, const cudaDeviceProp& device,
-          cudaStream_t stream) {
+          LaunchTo stream) {
   const NormWork work = norm_work(args, operand, is_handed_over);
   const int rows = args.residual.rows, num_sms = device.multiProcessorCount;
   if (!args.sum) return run<1>(work, NoSum{}, rows, num_sms, stream);

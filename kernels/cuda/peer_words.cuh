@@ -29,6 +29,12 @@ __device__ __forceinline__ bool is_given_up(const int* flag) {
   return value != 0;
 }
 
+/// The number of a sum's message, or of its words (PeerSum, PushWords).
+template <class Sum>
+__device__ __forceinline__ uint32_t message_of(const Sum& sum) {
+  return sum.base ? __ldcg(sum.base) + sum.message : sum.message;
+}
+
 /// Pairs of `rank`'s message in the room of `of`.
 __host__ __device__ __forceinline__ uint4* pairs_of(const PushGroup& group, int of, uint32_t message, int rank) {
   return group.room[of] + (int64_t{message % 2} * group.size + rank) * (kPushFloats / 2);

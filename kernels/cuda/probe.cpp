@@ -223,4 +223,17 @@ CudaLinkRate measure_cuda_link(int from, int to) {
   return {.bytes_s = rate(double(kBytes), large), .latency_s = small / kSmallCopies};
 }
 
+size_t cuda_free_bytes(int device) {
+  check_cuda_device(device);
+  check(cudaSetDevice(device), "cudaSetDevice");
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
+}
+
+int num_cuda_devices() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
 }  // namespace paceline

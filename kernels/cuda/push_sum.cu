@@ -90,11 +90,13 @@ PushRoom::PushRoom(int ranks, cudaStream_t stream)
 }
 
 PushWords words_of(const PeerSum& sum) {
-  PushWords words{.message = sum.message};
+  const auto words_of_peer = [&](int peer, uint32_t message) {
+    return reinterpret_cast<uint2*>(pairs_of(sum.group, peer, message, sum.group.rank));
+  };
+  PushWords words{.message = sum.message, .base = sum.base};
   for (int peer = 0; peer < sum.group.size; ++peer)
-    if (peer != sum.group.rank)
-      words.to[size_t(words.count++)] =
-          reinterpret_cast<uint2*>(pairs_of(sum.group, peer, sum.message, sum.group.rank));
+    if (peer != sum.group.rank) words.to[size_t(words.count++)] = words_of_peer(peer, 0);
+  words.odd = words_of_peer(sum.group.rank, 1) - words_of_peer(sum.group.rank, 0);
   return words;
 }
 

@@ -57,15 +57,18 @@ void push_columns(const MatView& part, const MatView& out, int root, uint32_t ga
 struct PeerSum {
   cuda::PushGroup group;
   uint32_t message = 0;
+  const uint32_t* base = nullptr;  // device memory; set: `message` counts from what stands there
 };
 
 namespace cuda {
 
 /// This rank's part of a sum, in the rooms of all peers: a value and the message's number for each float.
 struct PushWords {
-  std::array<uint2*, kMostPushers - 1> to{};
-  int count = 0;  // peers; 0: nothing is sent
-  uint32_t message = 0;
+  std::array<uint2*, kMostPushers - 1> to{};  // of even messages
+  int64_t odd = 0;                            // from there to those of odd ones
+  int count = 0;                              // peers; 0: nothing is sent
+  uint32_t message = 0;                       // as in PeerSum
+  const uint32_t* base = nullptr;
 };
 PushWords words_of(const PeerSum& sum);
 

@@ -125,7 +125,7 @@ bool in_fours(const Rotation& rotation, const Storing& storing) {
 }
 
 template <class T>
-void run(const Rotation& rotation, const Storing& storing, int rows, cudaStream_t stream) {
+void run(const Rotation& rotation, const Storing& storing, int rows, LaunchTo stream) {
   const int items = rotation.num_heads * rotation.half + storing.k_items() + storing.v_items();
   const auto launch_for = [&](auto kernel, int together) {
     const int threads = items / together;
@@ -137,7 +137,7 @@ void run(const Rotation& rotation, const Storing& storing, int rows, cudaStream_
   else
     launch_for(rope_store_kernel<T, 1>, 1);
 }
-void run(const Rotation& rotation, const Storing& storing, DType dtype, int rows, cudaStream_t stream) {
+void run(const Rotation& rotation, const Storing& storing, DType dtype, int rows, LaunchTo stream) {
   if (dtype == DType::f32) run<float>(rotation, storing, rows, stream);
   if (dtype == DType::f16) run<__half>(rotation, storing, rows, stream);
   if (dtype == DType::bf16) run<__nv_bfloat16>(rotation, storing, rows, stream);
@@ -173,20 +173,20 @@ Storing storing_of(const StoreKvArgs& args) {
 }  // namespace
 
 void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
-                  cudaStream_t stream) {
+                  LaunchTo stream) {
   launch(rope_factors_kernel, dim3(unsigned((int64_t{count} * half + 255) / 256)), dim3(256), 0, stream, inv_freq, half,
          attention_factor, count, factors);
 }
 
-void rope(const RopeArgs& args, const float2* factors, cudaStream_t stream) {
+void rope(const RopeArgs& args, const float2* factors, LaunchTo stream) {
   run(rotation_of(args, factors), {}, DType::f32, int(args.position.size()), stream);
 }
 
-void store_kv(const StoreKvArgs& args, cudaStream_t stream) {
+void store_kv(const StoreKvArgs& args, LaunchTo stream) {
   run({}, storing_of(args), args.kv.dtype, int(args.slot.size()), stream);
 }
 
-void rope_store(const RopeArgs& args, const float2* factors, const StoreKvArgs& store, cudaStream_t stream) {
+void rope_store(const RopeArgs& args, const float2* factors, const StoreKvArgs& store, LaunchTo stream) {
   Rotation rotation = rotation_of(args, factors);
   Storing storing = storing_of(store);
   rotation.first_k = args.num_heads - storing.num_heads;

@@ -49,6 +49,8 @@ class StagingRing {
 /// is. `to` is not read by kernels before; 16-byte aligned. bytes <= kMostPutBytes, rounded up to 16.
 inline constexpr size_t kMostPutBytes = 3840;
 void put_bytes(void* to, const void* host, size_t bytes, cudaStream_t stream);
+/// The same for kMostPutBytes that kernels before may read, as entry `index` of a list.
+void put_over(void* to, const void* host, LaunchList& list, size_t index);
 
 /// Host memory that kernels write.
 class HostMemory {

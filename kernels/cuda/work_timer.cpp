@@ -21,7 +21,7 @@ void WorkTimer::give_back(Mark mark) {
 }
 
 void WorkTimer::begin(WorkKind kind, cudaStream_t stream) {
-  is_cut_ = false;
+  is_waiting_ = false;
   if (std::exchange(is_over_, false)) {
     if (open_.kind == kind) return;
     open_.end = record(stream);
@@ -29,18 +29,19 @@ void WorkTimer::begin(WorkKind kind, cudaStream_t stream) {
     open_ = {.kind = kind, .begin = std::move(open_.end), .end = nullptr};
     return;
   }
-  open_ = {.kind = kind, .begin = record(stream), .end = nullptr};
+  open_ = {.kind = kind, .begin = nullptr, .end = nullptr};
+  is_waiting_ = true;
 }
 
 void WorkTimer::pause(cudaStream_t stream) {
   if (!open_.begin) return;
-  is_cut_ = !std::exchange(is_over_, false);
+  is_waiting_ = !std::exchange(is_over_, false);
   open_.end = record(stream);
   ended_.push_back(std::exchange(open_, {.kind = open_.kind, .begin = nullptr, .end = nullptr}));
 }
 
-void WorkTimer::resume(cudaStream_t stream) {
-  is_cut_ = false;
+void WorkTimer::go_on(cudaStream_t stream) {
+  is_waiting_ = false;
   open_.begin = record(stream);
 }
 

@@ -16,18 +16,21 @@ namespace paceline::cuda {
 /// Used on the thread of its backend, with the backend's device current. Not while the stream is captured.
 class WorkTimer {
  public:
-  /// Throws Error(device), as do the others.
+  /// The piece begins with the next launch; where the one before it was not cut, with its end. Throws Error(device), as
+  /// do the others.
   void begin(WorkKind kind, cudaStream_t stream);
   /// Nothing without a piece that has begun.
   void end() {
-    is_cut_ = false;
+    is_waiting_ = false;
     is_over_ = open_.begin != nullptr;
   }
   /// Before the host waits for the stream, or for something to give it: the piece ends here. One that is not over goes
-  /// on with resume(), before the next launch.
+  /// on with the next launch.
   void pause(cudaStream_t stream);
-  bool is_cut() const { return is_cut_; }
-  void resume(cudaStream_t stream);
+  /// Before each launch.
+  void resume(cudaStream_t stream) {
+    if (is_waiting_) go_on(stream);
+  }
   /// Adds the seconds of pieces that the device has ended; of those that are over, all before the last pause().
   void collect(WorkLedger& ledger);
 
@@ -38,11 +41,13 @@ class WorkTimer {
     Mark begin, end;
   };
   Mark record(cudaStream_t stream);
+  void go_on(cudaStream_t stream);
   void give_back(Mark mark);
 
-  Piece open_;               // the last one, without an end; begin is null: none
-  bool is_over_ = false;     // it is, and goes on if the next one is of its kind
-  bool is_cut_ = false;      // a piece that is not over has paused; open_ says its kind only
+  Piece open_;            // the last one, without an end; begin is null: none
+  bool is_over_ = false;  // it is, and goes on if the next one is of its kind
+  bool is_waiting_ =
+      false;  // for the next launch, as a piece that is not over has begun or paused; open_ says its kind
   std::deque<Piece> ended_;  // for the stream, in its order
   std::vector<Mark> spare_;  // read, to be used again
 };

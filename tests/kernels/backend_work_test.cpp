@@ -138,10 +138,7 @@ TEST_P(BackendWork, LeavesWaitsForOtherRanksOut) {
   const double waited = seconds_since(start);
   backend().end_work(waited);
   const double counted = work(WorkKind::decide).seconds - before;
-  if (GetParam().device == "cpu")
-    EXPECT_LT(counted, 0.5 * waited);
-  else
-    EXPECT_GT(counted, 0.5 * waited) << "a device with a clock of its own counts from mark to mark";
+  EXPECT_LT(counted, 0.5 * waited);  // a device with a clock of its own had nothing to do yet
 }
 
 TEST_P(BackendWork, CountsWhatAttentionReadsAndComputes) {

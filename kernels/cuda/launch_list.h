@@ -1,0 +1,45 @@
+#pragma once
+// Kernels that are given out and not launched yet, with copies of their arguments.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/device.h"
+
+namespace paceline::cuda {
+
+class LaunchList {
+ public:
+  struct Entry {
+    KernelCall call;                               // without arguments
+    size_t first_byte = 0, num_bytes = 0;          // of `bytes`: the arguments, each at a multiple of kAlign
+    size_t first_argument = 0, num_arguments = 0;  // of `at`
+  };
+
+  size_t size() const { return entries_.size(); }
+  /// Copies the arguments.
+  void add(const KernelCall& call) { add(call, entries_.size()); }
+  /// Ahead of entry `index`.
+  void add(const KernelCall& call, size_t index);
+  void clear();
+
+  /// Entry `index` as a call; valid until the list changes.
+  KernelCall call(size_t index);
+  /// Whether both launch the same kernels with blocks of the same shape; grids and arguments may differ.
+  bool has_kernels_of(const LaunchList& other) const;
+  /// REQUIRES has_kernels_of(other). Whether entry `index` of both differs in its grid or arguments.
+  bool differs_at(size_t index, const LaunchList& other) const;
+  /// Of what has_kernels_of compares.
+  uint64_t hash_of_kernels() const;
+
+ private:
+  static constexpr size_t kAlign = 64;
+
+  std::vector<Entry> entries_;
+  std::vector<std::byte> bytes_;
+  std::vector<size_t> at_;       // where each argument lies in bytes_
+  std::vector<void*> argument_;  // of the call that was asked for last
+};
+
+}  // namespace paceline::cuda

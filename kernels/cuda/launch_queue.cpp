@@ -1,0 +1,88 @@
+#include "kernels/cuda/launch_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace paceline::cuda {
+
+LaunchQueue::LaunchQueue(bool makes_graphs, std::function<void()> wait, std::function<void()> before_sending)
+    : ring_(stream_.stream, std::move(wait)), makes_graphs_(makes_graphs), before_sending_(std::move(before_sending)) {}
+
+LaunchTo LaunchQueue::to() {
+  if (!is_listing_) return now();
+  if (num_sent_ == 0 && list_.size() >= kFirstList) send_list();
+  return {stream_.stream, &list_};
+}
+
+cudaStream_t LaunchQueue::now() {
+  before_sending_();
+  return sent();
+}
+
+cudaStream_t LaunchQueue::sent() {
+  if (is_listing_)
+    send_list();
+  else
+    ring_.flush();
+  return stream_.stream;
+}
+
+void LaunchQueue::send_list() {
+  if (list_.size() == 0) return;
+  before_sending_();
+  size_t index = 0;
+  for (; put_ < used_; put_ += kMostPutBytes)
+    put_over(pass_memory_.as<char>() + put_, pass_bytes_.data() + put_, list_, index++);
+  put_ = used_;
+  graphs_.launch(key_ + num_sent_++, list_, stream_.stream);
+  list_.clear();
+}
+
+void LaunchQueue::reserve(size_t bytes, size_t pieces) {
+  if (is_listing_ && used_ + 2 * bytes + pieces * kFewestBytes > kPassBytes) end_pass();
+  if (!is_listing_) ring_.reserve(bytes, pieces);
+}
+
+void* LaunchQueue::stage(const void* host, size_t bytes) {
+  const size_t taken = std::bit_ceil(std::max(bytes, kFewestBytes));
+  if (is_listing_ && used_ + taken > kPassBytes) end_pass();
+  if (!is_listing_) return ring_.stage(host, bytes);
+  for (const Piece& piece : pieces_)
+    if (piece.host == host && piece.bytes == bytes && std::memcmp(pass_bytes_.data() + piece.at, host, bytes) == 0)
+      return pass_memory_.as<char>() + piece.at;
+  const size_t at = std::exchange(used_, used_ + taken);
+  if (bytes > 0) std::memcpy(pass_bytes_.data() + at, host, bytes);
+  pieces_.push_back({.host = host, .bytes = bytes, .at = at});
+  return pass_memory_.as<char>() + at;
+}
+
+void LaunchQueue::run_pass(uint64_t key, const std::function<void()>& body) {
+  if (!makes_graphs_ || is_listing_) return body();
+  ring_.flush();
+  if (pass_bytes_.empty()) {
+    pass_bytes_.resize(kPassBytes + kMostPutBytes);  // what is sent at once may begin at the end
+    pass_memory_ = DeviceMemory(pass_bytes_.size(), stream_.stream);
+  }
+  is_listing_ = true;
+  key_ = key;
+  num_sent_ = used_ = put_ = 0;
+  pieces_.clear();
+  try {
+    body();
+  } catch (...) {
+    list_.clear();
+    is_listing_ = false;
+    throw;
+  }
+  end_pass();
+}
+
+void LaunchQueue::end_pass() {
+  if (!is_listing_) return;
+  send_list();
+  is_listing_ = false;
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,72 @@
+#pragma once
+// What a backend sends to its device: kernels and the small data that they read, in the order in which they are given
+// out, one by one or as graphs.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/pass_graphs.h"
+#include "kernels/cuda/staging.h"
+#include "kernels/cuda/stream.h"
+
+namespace paceline::cuda {
+
+/// Used on the thread of one backend, with its device current.
+class LaunchQueue {
+ public:
+  /// wait: until all work of the stream has ended, or throws; the queue may be used in it. before_sending: called
+  /// before anything goes to the stream.
+  LaunchQueue(bool makes_graphs, std::function<void()> wait, std::function<void()> before_sending);
+
+  /// For a kernel: what is staged by now goes ahead of it.
+  LaunchTo to();
+  /// For anything else that goes to the stream: behind all that was given out.
+  cudaStream_t now();
+  /// For waits: all that was given out has been sent.
+  cudaStream_t sent();
+  /// For queries: nothing is sent.
+  cudaStream_t stream() const { return stream_.stream; }
+
+  /// Device memory that holds the bytes for the kernels that are given out next: until the ring comes round, within a
+  /// pass until its end.
+  void* stage(const void* host, size_t bytes);
+  /// The next calls may stage `bytes` in `pieces` pieces without overwriting one another.
+  void reserve(size_t bytes, size_t pieces);
+
+  /// body() gives out a pass: kernels that the queue notes and sends in two lists (PassGraphs::launch), the first when
+  /// it is long enough to keep the device busy while the rest is given out. What is staged meanwhile lies where it lay
+  /// in other passes, as far as the sizes, rounded up to powers of two, are the same. Passes do not nest.
+  void run_pass(uint64_t key, const std::function<void()>& body);
+  bool is_in_pass() const { return is_listing_; }
+
+ private:
+  static constexpr size_t kFirstList = 12;                  // kernels
+  static constexpr size_t kPassBytes = 16 * kMostPutBytes;  // staged in a pass, at most
+  static constexpr size_t kFewestBytes = 64;                // that a piece takes
+  struct Piece {
+    const void* host;
+    size_t bytes, at;
+  };
+
+  void send_list();
+  void end_pass();
+
+  OwnStream stream_;
+  StagingRing ring_;
+  const bool makes_graphs_;
+  const std::function<void()> before_sending_;
+  PassGraphs graphs_;
+
+  bool is_listing_ = false;
+  uint64_t key_ = 0;
+  size_t num_sent_ = 0;  // lists of this pass
+  LaunchList list_;
+  DeviceMemory pass_memory_;
+  std::vector<std::byte> pass_bytes_;  // what is, or will be, in pass_memory_
+  std::vector<Piece> pieces_;
+  size_t used_ = 0, put_ = 0;  // of pass_bytes_: staged; in a list
+};
+
+}  // namespace paceline::cuda

@@ -1,0 +1,121 @@
+#include "kernels/cuda/pass_graphs.h"
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+
+namespace paceline::cuda {
+namespace {
+
+#if CUDART_VERSION >= 12030  // older toolkits lose what lets a kernel start early when they capture
+constexpr bool kHasGraphs = true;
+
+/// The node that the last launch into a stream under capture has added.
+cudaGraphNode_t last_node(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* nodes = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  size_t count = 0;
+#if CUDART_VERSION >= 13000
+  check(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, &edges, &count),
+        "cudaStreamGetCaptureInfo");
+#else
+  check(cudaStreamGetCaptureInfo_v3(stream, &status, nullptr, nullptr, &nodes, &edges, &count),
+        "cudaStreamGetCaptureInfo");
+#endif
+  return count == 1 ? nodes[0] : nullptr;
+}
+#else
+constexpr bool kHasGraphs = false;
+cudaGraphNode_t last_node(cudaStream_t) { return nullptr; }
+#endif
+
+struct FreeGraph {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+struct FreeExec {
+  void operator()(cudaGraphExec_t exec) const { cudaGraphExecDestroy(exec); }
+};
+using OwnGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, FreeGraph>;
+using OwnExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, FreeExec>;
+
+void launch_all(LaunchList& list, cudaStream_t stream) {
+  for (size_t i = 0; i < list.size(); ++i) launch_call(stream, list.call(i));
+}
+
+}  // namespace
+
+struct PassGraphs::Graph {
+  uint64_t key, hash;
+  LaunchList list;  // as set in exec; empty: seen once
+  OwnGraph graph;
+  OwnExec exec;
+  std::vector<cudaGraphNode_t> node;  // of each of the list's
+
+  /// `from` becomes the graph's list. stream: for capture, nothing is launched.
+  void make(LaunchList& from, cudaStream_t stream) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    const auto end = [&] {
+      cudaGraph_t made = nullptr;
+      const cudaError_t ended = cudaStreamEndCapture(stream, &made);
+      graph.reset(made);
+      return ended;
+    };
+    node.clear();
+    try {
+      for (size_t i = 0; i < from.size(); ++i) {
+        launch_call(stream, from.call(i));
+        node.push_back(last_node(stream));
+      }
+    } catch (...) {
+      static_cast<void>(end());
+      throw;
+    }
+    check(end(), "cudaStreamEndCapture");
+    cudaGraphExec_t made = nullptr;
+    check(cudaGraphInstantiate(&made, graph.get(), 0), "cudaGraphInstantiate");
+    exec.reset(made);
+    list = from;
+  }
+
+  /// REQUIRES the kernels of `from`, which becomes the graph's list.
+  void set(LaunchList& from) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (!from.differs_at(i, list)) continue;
+      const KernelCall call = from.call(i);
+      cudaKernelNodeParams params{};
+      params.func = const_cast<void*>(call.function);
+      params.gridDim = call.grid;
+      params.blockDim = call.block;
+      params.sharedMemBytes = unsigned(call.shared_bytes);
+      params.kernelParams = const_cast<void**>(call.argument);
+      check(cudaGraphExecKernelNodeSetParams(exec.get(), node[i], &params), "cudaGraphExecKernelNodeSetParams");
+    }
+    std::swap(list, from);
+  }
+};
+
+PassGraphs::PassGraphs() = default;
+PassGraphs::~PassGraphs() = default;
+
+void PassGraphs::launch(uint64_t key, LaunchList& list, cudaStream_t stream) {
+  if (!kHasGraphs || list.size() < 2) return launch_all(list, stream);
+  const uint64_t hash = list.hash_of_kernels();
+  const auto found =
+      std::ranges::find_if(graphs_, [&](const Graph& graph) { return graph.key == key && graph.hash == hash; });
+  if (found == graphs_.end()) {
+    if (graphs_.size() == kMostGraphs) graphs_.pop_back();
+    graphs_.push_front({.key = key, .hash = hash, .list = {}, .graph = nullptr, .exec = nullptr, .node = {}});
+    return launch_all(list, stream);
+  }
+  graphs_.splice(graphs_.begin(), graphs_, found);
+  Graph& graph = graphs_.front();
+  if (!graph.exec || !graph.list.has_kernels_of(list)) {
+    launch_all(list, stream);
+    return graph.make(list, capture_.stream);  // while the device works
+  }
+  graph.set(list);
+  check(cudaGraphLaunch(graph.exec.get(), stream), "cudaGraphLaunch");
+}
+
+}  // namespace paceline::cuda

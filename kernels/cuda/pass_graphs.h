@@ -1,0 +1,35 @@
+#pragma once
+// Lists of kernels as CUDA graphs. In a graph a kernel follows its predecessor half a microsecond sooner than in a
+// stream, and the host launches all of them in two microseconds (docs/performance.md).
+
+#include <cstdint>
+#include <list>
+
+#include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/stream.h"
+
+namespace paceline::cuda {
+
+/// Used on the thread of one backend, with its device current.
+class PassGraphs {
+ public:
+  PassGraphs();
+  ~PassGraphs();
+  PassGraphs(const PassGraphs&) = delete;
+
+  /// Launches what the list holds, in its order and in stream order, one kernel after another; as a graph from the
+  /// third time on that the same kernels come under the same key, when arguments and grids that have changed since
+  /// are set in it. (The second time shows that they come again, and makes the graph.) The first kernel of a graph
+  /// starts when all before it has ended. key: tells lists apart that would otherwise take one graph in turns and set
+  /// most of its arguments each time.
+  void launch(uint64_t key, LaunchList& list, cudaStream_t stream);
+
+ private:
+  struct Graph;
+  static constexpr size_t kMostGraphs = 128;
+
+  OwnStream capture_;
+  std::list<Graph> graphs_;  // the last one used first
+};
+
+}  // namespace paceline::cuda
