@@ -80,8 +80,9 @@ class Backend {
   virtual uint64_t num_draws() const { return 0; }
   virtual void await_draws(uint64_t /*calls*/) {}
 
-  /// body(): a pass, ops of this backend from this thread. A device may begin it, and carry it out faster, as a whole
-  /// that it remembers. key: passes of one key differ in little more than what lies in memory and in their spans.
+  /// body(): a pass, ops and copies of this backend from this thread. A device may remember it and carry it out faster
+  /// when its like comes again. key: passes of one key give out the same ops, with other spans, addresses or lengths;
+  /// what does not hold costs time only. Throws what body() throws.
   virtual void run(uint64_t /*key*/, const std::function<void()>& body) { body(); }
 
   virtual Traffic traffic() const = 0;

@@ -196,9 +196,9 @@ class NcclComm final : public Communicator {
     const size_t count = begin("all_reduce", x);
     if (pushers_ && int64_t(count) <= cuda::kPushFloats) return pushers_->sum(x, int64_t(count), stream());
     float* const parts = room(count * size_t(size()));
-    check(opened_->run([&] { return ncclAllGather(x.data, parts, count, ncclFloat32, comm_, stream()); }),
-          "ncclAllGather");
-    cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), stream());
+    const cudaStream_t to = stream();
+    check(opened_->run([&] { return ncclAllGather(x.data, parts, count, ncclFloat32, comm_, to); }), "ncclAllGather");
+    cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), to);
   }
 
   const PeerSum* next_sum(const MatView& x) override {
@@ -215,12 +215,13 @@ class NcclComm final : public Communicator {
     if (pushers_ && int64_t(count) <= cuda::kPushColumns) return pushers_->gather(part, out, root, stream());
     const bool gathers = rank() == root;
     float* const parts = gathers ? room(count * size_t(size())) : nullptr;
+    const cudaStream_t to = stream();
     check(opened_->run([&] {
       ncclResult_t status = ncclGroupStart();
       const auto add = [&](ncclResult_t added) { status = status == ncclSuccess ? added : status; };
-      if (!gathers) add(ncclSend(part.data, count, ncclFloat32, root, comm_, stream()));
+      if (!gathers) add(ncclSend(part.data, count, ncclFloat32, root, comm_, to));
       for (int peer = 0; gathers && peer < size(); ++peer)
-        if (peer != root) add(ncclRecv(parts + count * size_t(peer), count, ncclFloat32, peer, comm_, stream()));
+        if (peer != root) add(ncclRecv(parts + count * size_t(peer), count, ncclFloat32, peer, comm_, to));
       const ncclResult_t ended = ncclGroupEnd();
       add(ended);
       return status;
@@ -230,17 +231,19 @@ class NcclComm final : public Communicator {
     for (int peer = 0; gathers && peer < size(); ++peer)
       cuda::check(cudaMemcpy2DAsync(out.f32_row(0) + int64_t{peer} * part.cols, size_t(out.stride) * sizeof(float),
                                     peer == root ? part.f32_row(0) : parts + count * size_t(peer), row_bytes, row_bytes,
-                                    size_t(part.rows), cudaMemcpyDeviceToDevice, stream()),
+                                    size_t(part.rows), cudaMemcpyDeviceToDevice, to),
                   "cudaMemcpy2DAsync");
   }
 
   void send(const MatView& x, int peer) override {
     const size_t count = begin("send", x);
-    check(opened_->run([&] { return ncclSend(x.data, count, ncclFloat32, peer, comm_, stream()); }), "ncclSend");
+    const cudaStream_t to = stream();
+    check(opened_->run([&] { return ncclSend(x.data, count, ncclFloat32, peer, comm_, to); }), "ncclSend");
   }
   void recv(const MatView& x, int peer) override {
     const size_t count = begin("recv", x);
-    check(opened_->run([&] { return ncclRecv(x.data, count, ncclFloat32, peer, comm_, stream()); }), "ncclRecv");
+    const cudaStream_t to = stream();
+    check(opened_->run([&] { return ncclRecv(x.data, count, ncclFloat32, peer, comm_, to); }), "ncclRecv");
   }
 
   void broadcast(std::vector<std::byte>& message, int root) override { control_->broadcast(message, root); }
@@ -288,7 +291,7 @@ class NcclComm final : public Communicator {
     bytes_ += count * sizeof(float);
     return count;
   }
-  /// Behind all that the backend has given out.
+  /// Behind all that the backend has given out, which is sent by then; not for calls under opened_'s lock.
   cudaStream_t stream() const { return cuda_stream(backend_).stream; }
   float* room(size_t floats) {
     if (parts_.bytes() < floats * sizeof(float)) {

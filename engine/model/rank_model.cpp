@@ -321,7 +321,8 @@ MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& no
   const int q_cols = weights_.num_heads * head_dim;
   const int kv_cols = weights_.num_kv_heads * head_dim;
   const MatView qkv = qkv_.row_range(0, norm.residual.rows);
-  backend_.norm_gemm(norm, {.x = norm.out, .w = layer.qkv.get(), .bias = qkv_bias, .y = qkv});
+  backend_.norm_gemm(norm,
+                     {.x = norm.out, .w = layer.qkv.get(), .bias = qkv_bias, .y = qkv, .attention_follows = true});
   const MatView attended = attended_.row_range(0, qkv.rows);
   backend_.rope_attention(
       {.x = qkv.col_range(0, q_cols + kv_cols),

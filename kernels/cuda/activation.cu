@@ -15,8 +15,8 @@ __global__ void activation_kernel(float* x, int64_t stride, int cols, Activation
 
 }  // namespace
 
-void activation(const ActivationArgs& args, LaunchTo stream) {
-  launch(activation_kernel, dim3(unsigned((args.x.cols + 255) / 256), unsigned(args.x.rows)), dim3(256), 0, stream,
+void activation(const ActivationArgs& args, LaunchTo queue) {
+  launch(activation_kernel, dim3(unsigned((args.x.cols + 255) / 256), unsigned(args.x.rows)), dim3(256), 0, queue,
          args.x.f32_row(0), args.x.stride, int(args.x.cols), args.activation);
 }
 

@@ -266,15 +266,15 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
 }
 
 template <int kSteps>
-void run_chunks(AttentionWork work, LaunchTo stream) {
+void run_chunks(AttentionWork work, LaunchTo queue) {
   work.q_aligned = work.k_dim % kSteps == 0 && work.q_stride % kSteps == 0 &&
                    reinterpret_cast<uintptr_t>(work.q) % (kSteps * sizeof(float)) == 0;
   launch(attention_chunk_kernel<kSteps>,
          dim3(unsigned(work.plan.num_tiles), unsigned(work.num_kv_heads), unsigned(work.plan.num_chunks)),
-         dim3(kThreads), 0, stream, work);
+         dim3(kThreads), 0, queue, work);
 }
 
-void merge(const AttentionWork& work, LaunchTo stream) {
+void merge(const AttentionWork& work, LaunchTo queue) {
   // whole words of the unrolled loops: the compiler may read more steps than it needs
   const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
   // blocks of the next product begin beside these: of more rows their weights come in time, of one or two they would
@@ -282,7 +282,7 @@ void merge(const AttentionWork& work, LaunchTo stream) {
   const LaunchOptions options{.beside_large =
                                   work.plan.num_rows > kMostNormedRows && work.plan.num_rows <= kMaxRowTile};
   launch_with(options, attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)),
-              dim3(kMergeThreads), chunks * sizeof(MergeStep), stream, work);
+              dim3(kMergeThreads), chunks * sizeof(MergeStep), queue, work);
 }
 
 }  // namespace
@@ -292,7 +292,7 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
 }
 
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
-               const Operand& operand, void* workspace, LaunchTo stream) {
+               const Operand& operand, void* workspace, LaunchTo queue) {
   const KvView& kv = args.kv;
   const AttentionWork work{.q = args.q.f32_row(0),
                            .q_stride = args.q.stride,
@@ -317,12 +317,12 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
                            .q_aligned = lies_in_fours(args.q.f32_row(0), args.q.stride),
                            .fresh = fresh};
   if (attention_line_tile(kv) == kMmaLines)
-    attention_is_few(plan) ? attention_few(work, maps, stream) : attention_many(work, maps, stream);
+    attention_is_few(plan) ? attention_few(work, maps, queue) : attention_many(work, maps, queue);
   else if (kv.k_dim <= 128 && kv.v_dim <= 128)
-    run_chunks<4>(work, stream);
+    run_chunks<4>(work, queue);
   else
-    run_chunks<8>(work, stream);
-  if (!plan.whole) merge(work, stream);
+    run_chunks<8>(work, queue);
+  if (!plan.whole) merge(work, queue);
 }
 
 void prepare_attention(const cudaDeviceProp& device) {

@@ -94,6 +94,6 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
 /// plan.num_rows times attention_row_bytes, none for whole lines. operand: null, or what is written in place of
 /// args.out. fresh: as far as turns_queries, takes_fresh_rows. maps: args.kv's where copies_boxes, else anything.
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
-               const Operand& operand, void* workspace, LaunchTo stream);
+               const Operand& operand, void* workspace, LaunchTo queue);
 
 }  // namespace paceline::cuda

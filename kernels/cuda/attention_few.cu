@@ -311,13 +311,13 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
 }
 
 template <int kDims, bool kWhole>
-void run(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
+void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
   const AttentionPlan& plan = work.plan;
   const int groups = (plan.most_lines + kGroupLines - 1) / kGroupLines;
   launch(attention_few_kernel<kDims, kWhole>,
          dim3(unsigned(work.num_kv_heads), unsigned(plan.num_tiles), kWhole ? 1u : unsigned(plan.num_chunks)),
          dim3(unsigned(groups * kThreads + kFetchingThreads<kWhole>)),
-         shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), stream, work, maps);
+         shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), queue, work, maps);
 }
 
 /// The most stages up to `wanted` for which a block finds room; 0: none of these numbers.
@@ -353,11 +353,11 @@ void prepare_attention_few(const cudaDeviceProp& device) {
   prepare<64, false>(device), prepare<64, true>(device), prepare<128, false>(device), prepare<128, true>(device);
 }
 
-void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
+void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
   if (work.plan.whole)
-    work.k_dim <= 64 ? run<64, true>(work, maps, stream) : run<128, true>(work, maps, stream);
+    work.k_dim <= 64 ? run<64, true>(work, maps, queue) : run<128, true>(work, maps, queue);
   else
-    work.k_dim <= 64 ? run<64, false>(work, maps, stream) : run<128, false>(work, maps, stream);
+    work.k_dim <= 64 ? run<64, false>(work, maps, queue) : run<128, false>(work, maps, queue);
 }
 
 }  // namespace paceline::cuda

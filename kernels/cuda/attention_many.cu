@@ -184,9 +184,9 @@ template <int kDims>
 constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * kStages;
 
 template <int kDims>
-void run(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
+void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
   launch(attention_many_kernel<kDims>, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(kThreads),
-         kSharedBytes<kDims>, stream, work, maps);
+         kSharedBytes<kDims>, queue, work, maps);
 }
 
 }  // namespace
@@ -197,8 +197,8 @@ void prepare_attention_many() {
         "cudaFuncSetAttribute");
 }
 
-void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo stream) {
-  work.k_dim <= 64 ? run<64>(work, maps, stream) : run<128>(work, maps, stream);
+void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
+  work.k_dim <= 64 ? run<64>(work, maps, queue) : run<128>(work, maps, queue);
 }
 
 }  // namespace paceline::cuda

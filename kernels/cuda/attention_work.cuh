@@ -74,8 +74,8 @@ __device__ __forceinline__ float factor_of(float sum) { return 1.0f / sum; }
 
 /// Rows in lines (LineTile) and bfloat16 pages by tensor cores: any, for blocks that take one chunk, and up to
 /// kFewLines for those that take all; many, for the latter. Only the first takes fresh rows.
-void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo stream);
-void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo stream);
+void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
+void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
 void prepare_attention_few(const cudaDeviceProp& device);
 void prepare_attention_many();
 

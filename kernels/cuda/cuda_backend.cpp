@@ -49,16 +49,16 @@ class CudaBackend final : public Backend {
     cuda::prepare_gemm_bf16(properties_);
     cuda::prepare_attention(properties_);
     cuda::prepare_draw();
-    if (options.numerics == Numerics::fast) blas_ = std::make_unique<cuda::Blas>(now());
+    if (options.numerics == Numerics::fast) blas_ = std::make_unique<cuda::Blas>(queue_.now());
   }
   ~CudaBackend() override { cudaStreamSynchronize(queue_.stream()); }
 
   std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
-  CudaStream shared_stream() { return {.device = device_, .stream = now()}; }
+  CudaStream shared_stream() { return {.device = device_, .stream = queue_.now()}; }
 
   void* alloc(size_t bytes) override {
     use();
-    DeviceMemory memory(bytes, now());
+    DeviceMemory memory(bytes, queue_.now());
     void* const data = memory.as<void>();
     buffer_bytes_ += memory.bytes();
     buffers_.emplace(data, std::move(memory));
@@ -82,7 +82,7 @@ class CudaBackend final : public Backend {
     use();
     queue_.run_pass(key, [&] {
       sums_from_.reset();
-      next_operand_ = 0;
+      if (!ready_of_) next_operand_ = 0;  // where it lay in other passes
       body();
     });
   }
@@ -96,25 +96,25 @@ class CudaBackend final : public Backend {
     use();
     GatherRowsArgs staged = args;
     staged.row = stage(args.row);
-    cuda::gather_rows(staged, stream());
+    cuda::gather_rows(staged, queue_.to());
   }
   void embed(const EmbedArgs& args) override {
     use();
     EmbedArgs staged = args;
     staged.token = stage(args.token);
-    cuda::embed(staged, stream());
+    cuda::embed(staged, queue_.to());
   }
   void rope(const RopeArgs& args) override;
   void activation(const ActivationArgs& args) override {
     use();
-    cuda::activation(args, stream());
+    cuda::activation(args, queue_.to());
   }
   void store_kv(const StoreKvArgs& args) override {
     use();
     storage_index(args.kv.dtype);
     StoreKvArgs staged = args;
     staged.slot = stage(args.slot);
-    cuda::store_kv(staged, stream());
+    cuda::store_kv(staged, queue_.to());
     keys_stay_ = false;
   }
   void move_kv(const KvView& kv, std::span<const SlotMove> moves) override {
@@ -122,7 +122,7 @@ class CudaBackend final : public Backend {
     keys_stay_ = false;
     if (moves.empty()) return;
     const std::span<const SlotMove> staged = stage(moves);
-    cuda::move_kv(kv, staged, stream());
+    cuda::move_kv(kv, staged, queue_.to());
   }
   void* alloc_host(size_t bytes) override {
     use();
@@ -169,20 +169,17 @@ class CudaBackend final : public Backend {
   double wait_seconds() const override { return 0.0; }
 
  private:
-  /// For a kernel; for anything else.
-  cuda::LaunchTo stream() { return queue_.to(); }
-  cudaStream_t now() { return queue_.now(); }
   void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
   void copy_block(void* to, const void* from, size_t bytes) override {
     use();
     keys_stay_ = false;
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, now()), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue_.now()), "cudaMemcpyAsync");
   }
   void copy(void* to, const void* from, size_t bytes) {
     use();
     if (bytes == 0) return;
     if (peers_.failed) sync();  // a copy to pageable memory waits without looking at the peers
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, now()), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue_.now()), "cudaMemcpyAsync");
     sync();
   }
   template <class T>
@@ -194,7 +191,7 @@ class CudaBackend final : public Backend {
     if (memory.bytes() < bytes) {
       sync();
       memory = DeviceMemory();
-      memory = DeviceMemory(bytes + bytes / 4, now());  // contexts grow a little at every step
+      memory = DeviceMemory(bytes + bytes / 4, queue_.now());  // contexts grow a little at every step
     }
     return memory.as<void>();
   }
@@ -281,9 +278,9 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   weight->pair_panels = spec.pair_panels;
   const int64_t tile_values =
       spec.dtype == DType::bf16 ? weight->order().tile_values() : weight->k * int64_t{cuda::kTile};
-  weight->memory = DeviceMemory(size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype), now());
+  weight->memory = DeviceMemory(size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype), queue_.now());
   if (const size_t copy_bytes = blas_ ? row_copy_bytes(weight->n, weight->k, spec) : 0; copy_bytes > 0)
-    weight->row_copy = DeviceMemory(copy_bytes, now());
+    weight->row_copy = DeviceMemory(copy_bytes, queue_.now());
   weight->bytes = weight->memory.bytes() + weight->row_copy.bytes();
   weight->bytes_alive = weight_bytes_;
   *weight_bytes_ += weight->bytes;
@@ -301,9 +298,9 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
       void* to = workspace(piece, size_t(count) * row_bytes);
       const size_t stride_bytes = size_t(from.row_stride) * dtype_bytes(from.dtype);
       check(cudaMemcpy2DAsync(to, row_bytes, static_cast<const char*>(from.data) + size_t(begin) * stride_bytes,
-                              stride_bytes, row_bytes, size_t(count), cudaMemcpyDefault, now()),
+                              stride_bytes, row_bytes, size_t(count), cudaMemcpyDefault, queue_.now()),
             "cudaMemcpy2DAsync");
-      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, now());
+      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, queue_.now());
       sync();  // the piece is used again; and kernels may read packed weights before their predecessors end
       first_row += count;
     }
@@ -343,7 +340,7 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
   PeerSum sum;
   NormArgs counted = args;
   counted.sum = count(args.sum, sum);
-  cuda::norm(counted, operand, args.sum && args.sum->message == handed_over_, properties_, stream());
+  cuda::norm(counted, operand, args.sum && args.sum->message == handed_over_, properties_, queue_.to());
   keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
 }
 
@@ -374,11 +371,11 @@ void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
   if (norm) {
     ready_of_ = nullptr;
     keys_stay_ = true;
-    handed_over_ = args.sum ? args.sum->message : 0;
-    cuda::norm_gemm_bf16(*norm, counted, operand_for(args.reader, args.y), handover_, properties_, stream());
+    handed_over_ = 0;
+    cuda::norm_gemm_bf16(*norm, args, operand_for(args.reader, args.y), handover_, properties_, queue_.to());
   } else if (w.dtype == DType::bf16) {
     cuda::Operand x = ready_;
-    if (ready_of_ != args.x.data) cuda::pack_operand(args.x, x = make_operand(w, args.x.rows), stream());
+    if (ready_of_ != args.x.data) cuda::pack_operand(args.x, x = make_operand(w, args.x.rows), queue_.to());
     PACELINE_CHECK(x.rows == args.x.rows && x.order.k == w.k && x.order.chunks == w.k_chunks,
                    "operand of {} rows of {} in {} chunks, wanted {}, {}, {}", x.rows, x.order.k, x.order.chunks,
                    args.x.rows, w.k, w.k_chunks);
@@ -387,10 +384,10 @@ void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
     if (x.is_plain())
       multiply_by_blas(args, x);
     else
-      cuda::gemm_bf16(counted, x, operand_for(args.reader, args.y), handover_, properties_, stream());
+      cuda::gemm_bf16(counted, x, operand_for(args.reader, args.y), handover_, properties_, queue_.to());
   } else {
     handed_over_ = args.sum ? args.sum->message : 0;
-    cuda::gemm_chain(counted, stream());
+    cuda::gemm_chain(counted, queue_.to());
   }
   traffic_.weight_bytes += w.memory.bytes();
   traffic_.flops += uint64_t(2) * uint64_t(args.x.rows) * uint64_t(w.n) * uint64_t(w.k);
@@ -407,8 +404,11 @@ void CudaBackend::multiply_by_blas(const GemmArgs& args, const cuda::Operand& x)
                             .y = args.y.data,
                             .y_stride = args.y.stride,
                             .add = args.add};
-  now();  // the library's launches are not listed
-  if (!args.glu) return blas_->multiply(product);
+  const auto multiply = [&] {
+    queue_.now();  // the library's launches are not listed
+    blas_->multiply(product);
+  };
+  if (!args.glu) return multiply();
 
   const cuda::Operand y = operand_for(args.reader, args.y);
   const size_t row_bytes = size_t(w.n) * sizeof(__nv_bfloat16);
@@ -425,7 +425,7 @@ void CudaBackend::multiply_by_blas(const GemmArgs& args, const cuda::Operand& x)
   for (int first = 0; first < args.x.rows; first += slice_rows) {
     product.rows = std::min(slice_rows, args.x.rows - first);
     product.x = x.values + int64_t{first} * w.k;
-    blas_->multiply(product);
+    multiply();
     cuda::gate_rows({.product = both,
                      .bias = args.bias,
                      .activation = args.activation,
@@ -435,7 +435,7 @@ void CudaBackend::multiply_by_blas(const GemmArgs& args, const cuda::Operand& x)
                      .y = args.y.f32_row(0),
                      .y_stride = args.y.stride,
                      .operand = y},
-                    stream());
+                    queue_.to());
   }
 }
 
@@ -451,7 +451,7 @@ const float2* CudaBackend::rope_factors(const RopeArgs& args) {
   workspace(table.factors, size_t(table.positions) * table.inv_freq.size() * sizeof(float2));
   const std::span<const double> inv_freq = stage(args.inv_freq);
   cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, table.positions,
-                     table.factors.as<float2>(), stream());
+                     table.factors.as<float2>(), queue_.to());
   return table.factors.as<float2>();
 }
 
@@ -461,7 +461,7 @@ void CudaBackend::rope(const RopeArgs& args) {
   if (!factors) return;
   RopeArgs staged = args;
   staged.position = stage(args.position);
-  cuda::rope(staged, factors, stream());
+  cuda::rope(staged, factors, queue_.to());
 }
 
 void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& store, const AttentionArgs& args) {
@@ -488,9 +488,9 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
     rope.position = stage(rope_args.position);
     staged.slot = stage(store.slot);
     if (factors)
-      cuda::rope_store(rope, factors, staged, stream());
+      cuda::rope_store(rope, factors, staged, queue_.to());
     else
-      cuda::store_kv(staged, stream());
+      cuda::store_kv(staged, queue_.to());
     return fresh;
   });
   keys_stay_ = false;
@@ -534,7 +534,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     plan.num_tiles = int32_t(tiles.size());
     void* memory = plan.whole ? nullptr : workspace(scratch_, size_t(plan.num_rows) * row_bytes);
     if (plan.first_row == 0) fresh = before(plan);
-    cuda::attention(args, plan, fresh, maps, out, memory, stream());
+    cuda::attention(args, plan, fresh, maps, out, memory, queue_.to());
   }
 }
 
@@ -550,7 +550,7 @@ void CudaBackend::draw(const MatView& logits, int32_t vocab_size, std::span<cons
   const cuda::DrawResults::Call call = draws_.next(rows.size(), std::move(reader));
   for (size_t begin = 0; begin < rows.size(); begin += most_rows) {
     const auto some = stage(rows.subspan(begin, std::min(most_rows, rows.size() - begin)));
-    cuda::draw(logits, vocab_size, some, probs, scratch, call.mark, call.result + begin, stream());
+    cuda::draw(logits, vocab_size, some, probs, scratch, call.mark, call.result + begin, queue_.to());
   }
 }
 

@@ -266,8 +266,8 @@ void prepare_draw() {
 }
 
 void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const MatView& probs, float* scratch,
-          uint32_t call, DrawResult* result, LaunchTo stream) {
-  launch(draw_kernel, dim3(unsigned(row.size())), dim3(kThreads), sizeof(Shared), stream,
+          uint32_t call, DrawResult* result, LaunchTo queue) {
+  launch(draw_kernel, dim3(unsigned(row.size())), dim3(kThreads), sizeof(Shared), queue,
          static_cast<const float*>(logits.f32_row(0)), logits.stride, vocab_size, row.data(), probs.f32_row(0),
          probs.stride, scratch, call, result);
 }

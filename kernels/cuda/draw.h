@@ -47,6 +47,6 @@ inline bool needs_scratch(const DrawRow& row) { return !row.params.greedy() && r
 /// row: staged; a row without `probs` that needs_scratch() takes row i of scratch, [rows][vocab_size]. result: [rows],
 /// in memory that the host sees; a row's is there once `call` stands in it, which is another one at every call.
 void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const MatView& probs, float* scratch,
-          uint32_t call, DrawResult* result, LaunchTo stream);
+          uint32_t call, DrawResult* result, LaunchTo queue);
 
 }  // namespace paceline::cuda

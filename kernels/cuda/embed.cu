@@ -17,19 +17,19 @@ __global__ void embed_kernel(const W* table, WeightPlace place, int64_t num_rows
 }
 
 template <class W>
-void run(const EmbedArgs& args, const CudaWeight& table, LaunchTo stream) {
-  launch(embed_kernel<W>, dim3(unsigned(args.token.size())), dim3(256), 0, stream,
+void run(const EmbedArgs& args, const CudaWeight& table, LaunchTo queue) {
+  launch(embed_kernel<W>, dim3(unsigned(args.token.size())), dim3(256), 0, queue,
          static_cast<const W*>(table.memory.as<W>()), WeightPlace{table.order(), table.tiles() * kTile}, table.n,
          args.row_begin, args.token.data(), args.cells, args.out.f32_row(0), args.out.stride);
 }
 
 }  // namespace
 
-void embed(const EmbedArgs& args, LaunchTo stream) {
+void embed(const EmbedArgs& args, LaunchTo queue) {
   const auto& table = static_cast<const CudaWeight&>(*args.table);
-  if (table.dtype == DType::f32) run<float>(args, table, stream);
-  if (table.dtype == DType::f16) run<__half>(args, table, stream);
-  if (table.dtype == DType::bf16) run<__nv_bfloat16>(args, table, stream);
+  if (table.dtype == DType::f32) run<float>(args, table, queue);
+  if (table.dtype == DType::f16) run<__half>(args, table, queue);
+  if (table.dtype == DType::bf16) run<__nv_bfloat16>(args, table, queue);
 }
 
 }  // namespace paceline::cuda

@@ -14,8 +14,8 @@ __global__ void gather_rows_kernel(const float* from, int64_t from_stride, const
 
 }  // namespace
 
-void gather_rows(const GatherRowsArgs& args, LaunchTo stream) {
-  launch(gather_rows_kernel, dim3(unsigned(args.row.size())), dim3(256), 0, stream,
+void gather_rows(const GatherRowsArgs& args, LaunchTo queue) {
+  launch(gather_rows_kernel, dim3(unsigned(args.row.size())), dim3(256), 0, queue,
          static_cast<const float*>(args.from.f32_row(0)), args.from.stride, args.row.data(), args.to.f32_row(0),
          args.to.stride, int(args.from.cols));
 }

@@ -40,31 +40,32 @@ class SumHandover {
 };
 
 /// x [rows, k] f32 to the operand.
-void pack_operand(const MatView& x, const Operand& operand, LaunchTo stream);
+void pack_operand(const MatView& x, const Operand& operand, LaunchTo queue);
 /// Once for the current device, before its first gemm_bf16.
 void prepare_gemm_bf16(const cudaDeviceProp& device);
 /// x: args.x as operand, not plain. y: null, or what is written in place of args.y. Streams each weight once for up to
 /// kMaxRowTile rows.
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
-               const cudaDeviceProp& device, LaunchTo stream);
+               const cudaDeviceProp& device, LaunchTo queue);
 /// Rows and columns of rows that a product norms itself, at most.
 inline constexpr int kMostNormedRows = 2, kMostNormedCols = 4096;
-/// Whether norm_gemm_bf16 takes them: few rows that nothing is added to, on a device with room for them.
+/// Whether norm_gemm_bf16 takes them: few rows that nothing is added to and that go to no peers, on a device with room
+/// for them.
 bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp& device);
 /// gemm_bf16 over the rows that `norm` gives, in one kernel; norm.out and args.x stay unwritten.
 void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
-                    const cudaDeviceProp& device, LaunchTo stream);
+                    const cudaDeviceProp& device, LaunchTo queue);
 /// Whether that hands args.y to the peers of args.sum: rows in the order for few do.
 inline bool hands_over(const GemmArgs& args, const Operand& x) { return args.sum && !x.is_wide() && !x.is_plain(); }
 /// The same for an operand in the order for many rows; it reads a weight once for kWideRows rows. The same bits.
-void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo stream);
+void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo queue);
 void prepare_gemm_wide(const cudaDeviceProp& device);
 /// Of operands of `rows` rows that gemm_bf16 multiplies.
 RowLayout strict_layout(const cudaDeviceProp& device, int rows);
 /// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer), unless it norms.
 inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
 /// Float32 and float16 weights: fma chains in float32, the very bits of the CPU. Hands args.y over.
-void gemm_chain(const GemmArgs& args, LaunchTo stream);
+void gemm_chain(const GemmArgs& args, LaunchTo queue);
 
 /// rows: [num_rows][stride] of `source` on the device, outputs first_row … of the matrix (with pair_panels: of part
 /// `part`), into w and its row copy.
@@ -72,6 +73,6 @@ void pack_rows(const void* rows, DType source, int64_t num_rows, int64_t stride,
                const CudaWeight& w, cudaStream_t stream);
 
 /// Contract: Backend::embed; token: device memory.
-void embed(const EmbedArgs& args, LaunchTo stream);
+void embed(const EmbedArgs& args, LaunchTo queue);
 
 }  // namespace paceline::cuda

@@ -271,21 +271,44 @@ size_t plan_ring(Product& product, const NormedRows& rows, const cudaDeviceProp&
   return size_t(kWarpsOf<NormedRows>) * size_t(product.ring_stages) * kStageBytes + row_bytes;
 }
 
+/// Blocks for `units`, most_blocks at most. Where fewer take no more turns, blocks of the norm before, or of the kernel
+/// behind, find room beside them; with many turns that costs more than it gives. Attention gets room for the price of
+/// a turn, too: its blocks fetch old keys before the product has ended.
+int blocks_for(int units, int block_teams, int most_blocks, bool may_cut, bool attention_follows) {
+  const auto fewest = [&](int turns) { return ceil_div(ceil_div(units, turns), block_teams); };
+  constexpr int kMostTurns = 4;
+  const int teams = most_blocks * block_teams, turns = ceil_div(units, teams);
+  if (attention_follows && turns <= 2 && fewest(2) <= most_blocks * 3 / 4)
+    return fewest(1) <= most_blocks * 3 / 4 ? fewest(1) : fewest(2);
+  if (turns == 1) return fewest(1);
+  const bool cuts = may_cut && 2 * (units - (turns - 1) * teams) <= teams;
+  return !cuts && turns <= kMostTurns && fewest(turns) <= most_blocks * 9 / 10 ? fewest(turns) : most_blocks;
+}
+
+struct Where {
+  const cudaDeviceProp& device;
+  LaunchTo queue;
+  bool attention_follows = false;
+};
+
 /// `groups` of kMaxRowTile rows side by side.
 template <int kTiles, int kRowTiles, class Rows = OperandRows>
-void run(Product product, const Epilogue& epilogue, int groups, const cudaDeviceProp& device, LaunchTo cuda,
-         const Rows& rows = {}) {
+void run(Product product, const Epilogue& epilogue, int groups, const Where& where, const Rows& rows = {}) {
+  const cudaDeviceProp& device = where.device;
   constexpr int kWarps = kWarpsOf<Rows>;
+  constexpr bool kMayCut = kHandsSums<kRowTiles>, kMayBeFewer = std::is_same_v<Rows, OperandRows> && kRowTiles < 4;
   WeightShares& shares = product.weights;
   const int most_blocks = (groups > 1 ? 8 : 16) / kWarps * device.multiProcessorCount;
   const int block_teams = kWarps / shares.chunks, units = ceil_div(shares.tiles, kTiles);
-  const int blocks = std::min(most_blocks, ceil_div(units, block_teams));
+  const int blocks = kMayBeFewer && groups == 1
+                         ? blocks_for(units, block_teams, most_blocks, kMayCut, where.attention_follows)
+                         : std::min(most_blocks, ceil_div(units, block_teams));
   shares.units = UnitShares::of(units, ceil_div(shares.steps, steps_of_stage(kTiles)), blocks * block_teams,
-                                kHandsSums<kRowTiles> && groups == 1);
+                                kMayCut && groups == 1);
   product.is_paced = blocks * groups * kWarps > device.multiProcessorCount * 8;
   const size_t bytes = plan_ring<kTiles, kRowTiles>(product, rows, device);
   launch(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes,
-         cuda, product, epilogue, rows);
+         where.queue, product, epilogue, rows);
 }
 
 Product product_of(const CudaWeight& w, uint4* handed) {
@@ -348,6 +371,7 @@ uint4* SumHandover::words(const cudaDeviceProp& device, cudaStream_t stream) {
 bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp& device) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const MatView &x = norm.residual, &y = args.y;
+  if (args.sum) return false;
   const auto begins_within = [](const MatView& a, const MatView& b) {
     return a.f32_row(0) >= b.f32_row(0) && a.f32_row(0) < b.f32_row(b.rows);
   };
@@ -359,7 +383,7 @@ bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp
 }
 
 void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
-                    const cudaDeviceProp& device, LaunchTo cuda) {
+                    const cudaDeviceProp& device, LaunchTo queue) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const NormedRows rows{.x = norm.residual.f32_row(0),
                         .stride = norm.residual.stride,
@@ -369,46 +393,46 @@ void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y
                         .is_layer = norm.kind == NormKind::layer,
                         .cols = norm.residual.cols,
                         .rows = norm.residual.rows};
-  Product product = product_of(w, handover.words(device, cuda.stream));
+  Product product = product_of(w, handover.words(device, queue.stream));
   product.rows = rows.rows;
   const Epilogue ends = epilogue(args, y);
   if (w.pair_panels)
-    run<2, 1>(product, ends, 1, device, cuda, rows);
+    run<2, 1>(product, ends, 1, {device, queue}, rows);
   else
-    run<1, 1>(product, ends, 1, device, cuda, rows);
+    run<1, 1>(product, ends, 1, {device, queue}, rows);
 }
 
-void pack_operand(const MatView& x, const Operand& operand, LaunchTo stream) {
-  if (operand.is_plain()) return pack_plain(x, operand, stream);
+void pack_operand(const MatView& x, const Operand& operand, LaunchTo queue) {
+  if (operand.is_plain()) return pack_plain(x, operand, queue);
   const int64_t words = operand.all_steps() * operand.row_tiles(0) * 32;
-  launch(pack_operand_kernel, dim3(unsigned((words + 255) / 256), unsigned(operand.groups())), dim3(256), 0, stream,
+  launch(pack_operand_kernel, dim3(unsigned((words + 255) / 256), unsigned(operand.groups())), dim3(256), 0, queue,
          static_cast<const float*>(x.f32_row(0)), x.stride, operand);
 }
 
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
-               const cudaDeviceProp& device, LaunchTo cuda) {
-  if (x.is_wide()) return gemm_wide(args, x, y, cuda);
+               const cudaDeviceProp& device, LaunchTo queue) {
+  if (x.is_wide()) return gemm_wide(args, x, y, queue);
   const auto& w = static_cast<const CudaWeight&>(*args.w);
+  const Where where{device, queue, args.attention_follows};
   const int groups = x.groups(), full = args.x.rows / kMaxRowTile;
-  Product product = product_of(w, handover.words(device, cuda.stream));
+  Product product = product_of(w, handover.words(device, queue.stream));
   product.x = reinterpret_cast<const uint2*>(x.group(0));
   product.rows = full * kMaxRowTile;
   const Epilogue ends = epilogue(args, y);
-  if (full > 0) run<2, kMaxRowTile / 8>(product, ends, full, device, cuda);
+  if (full > 0) run<2, kMaxRowTile / 8>(product, ends, full, where);
   if (full == groups) return;
   product.x = reinterpret_cast<const uint2*>(x.group(full));
   product.row_begin = product.rows;
   product.rows = args.x.rows;
   switch (x.row_tiles(full)) {
-    case 1:
-      return w.pair_panels ? run<2, 1>(product, ends, 1, device, cuda) : run<1, 1>(product, ends, 1, device, cuda);
+    case 1: return w.pair_panels ? run<2, 1>(product, ends, 1, where) : run<1, 1>(product, ends, 1, where);
     case 2:
-      if (has_a_tile_a_team_at_most(w, device)) return run<1, 2>(product, ends, 1, device, cuda);
-      return run<2, 2>(product, ends, 1, device, cuda);
+      if (has_a_tile_a_team_at_most(w, device)) return run<1, 2>(product, ends, 1, where);
+      return run<2, 2>(product, ends, 1, where);
     case 3:
-      if (has_a_tile_a_team_at_most(w, device)) return run<1, 3>(product, ends, 1, device, cuda);
-      return run<2, 3>(product, ends, 1, device, cuda);
-    default: return run<2, 4>(product, ends, 1, device, cuda);
+      if (has_a_tile_a_team_at_most(w, device)) return run<1, 3>(product, ends, 1, where);
+      return run<2, 3>(product, ends, 1, where);
+    default: return run<2, 4>(product, ends, 1, where);
   }
 }
 

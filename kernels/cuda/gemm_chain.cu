@@ -63,20 +63,20 @@ __global__ void __launch_bounds__(kOutputs)
 }
 
 template <class W>
-void run(const GemmArgs& args, LaunchTo stream) {
+void run(const GemmArgs& args, LaunchTo queue) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const int64_t units = w.tiles() / (w.pair_panels ? 2 : 1);
   launch(gemm_chain_kernel<W>,
          dim3(unsigned((units * 16 + kOutputs - 1) / kOutputs), unsigned((args.x.rows + kRows - 1) / kRows)),
-         dim3(kOutputs), 0, stream, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.order(),
+         dim3(kOutputs), 0, queue, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.order(),
          static_cast<const float*>(args.x.f32_row(0)), args.x.stride, int(args.x.rows), units, epilogue(args, {}));
 }
 
 }  // namespace
 
-void gemm_chain(const GemmArgs& args, LaunchTo stream) {
-  if (args.w->dtype == DType::f32) run<float>(args, stream);
-  if (args.w->dtype == DType::f16) run<__half>(args, stream);
+void gemm_chain(const GemmArgs& args, LaunchTo queue) {
+  if (args.w->dtype == DType::f32) run<float>(args, queue);
+  if (args.w->dtype == DType::f16) run<__half>(args, queue);
 }
 
 }  // namespace paceline::cuda

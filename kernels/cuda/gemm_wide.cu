@@ -364,14 +364,14 @@ void prepare_gemm_wide(const cudaDeviceProp& device) {
           "cudaFuncSetAttribute");
 }
 
-void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo stream) {
+void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo queue) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const Wide wide{.w = w.memory.as<const uint4>(), .num_tiles = w.tiles(), .x = x};
   const int cluster = x.groups() < kCluster ? 1 : kCluster;
   launch_with(
       {.cluster = dim3(unsigned(cluster))}, gemm_wide_kernel,
       dim3(unsigned((x.groups() + cluster - 1) / cluster * cluster), unsigned((wide.num_tiles + kWarps - 1) / kWarps)),
-      dim3((kWarps + 1) * 32), sizeof(Shared), stream, wide, epilogue(args, y));
+      dim3((kWarps + 1) * 32), sizeof(Shared), queue, wide, epilogue(args, y));
 }
 
 }  // namespace paceline::cuda

@@ -64,8 +64,9 @@ uint64_t LaunchList::hash_of_kernels() const {
   const auto add = [&hash](uint64_t value) { hash = (hash ^ value) * 0x100000001b3ull; };
   for (const Entry& entry : entries_) {
     add(reinterpret_cast<uintptr_t>(entry.call.function));
-    add(entry.call.block.x);
+    for (const dim3& of : {entry.call.block, entry.call.options.cluster}) add(of.x), add(of.y), add(of.z);
     add(entry.call.shared_bytes);
+    add(entry.call.options.beside_large);
   }
   return hash;
 }

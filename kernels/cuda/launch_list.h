@@ -2,7 +2,6 @@
 // Kernels that are given out and not launched yet, with copies of their arguments.
 
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "kernels/cuda/device.h"

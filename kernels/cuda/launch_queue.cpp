@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace paceline::cuda {
@@ -30,59 +31,72 @@ cudaStream_t LaunchQueue::sent() {
 }
 
 void LaunchQueue::send_list() {
-  if (list_.size() == 0) return;
+  if (list_.size() == 0 && put_ == used_) return;
   before_sending_();
-  size_t index = 0;
-  for (; put_ < used_; put_ += kMostPutBytes)
+  struct Clear {
+    LaunchList& list;
+    ~Clear() { list.clear(); }  // what failed to go is not sent again
+  } const clear{list_};
+  for (size_t index = 0; put_ < used_; put_ += kMostPutBytes)
     put_over(pass_memory_.as<char>() + put_, pass_bytes_.data() + put_, list_, index++);
   put_ = used_;
-  graphs_.launch(key_ + num_sent_++, list_, stream_.stream);
-  list_.clear();
+  if (num_sent_ < kLists)
+    graphs_.launch(key_ + num_sent_, list_, stream_.stream);
+  else
+    launch_all(list_, stream_.stream);
+  ++num_sent_;
 }
 
 void LaunchQueue::reserve(size_t bytes, size_t pieces) {
-  if (is_listing_ && used_ + 2 * bytes + pieces * kFewestBytes > kPassBytes) end_pass();
+  reserved_ = {.bytes = bytes, .pieces = pieces};
   if (!is_listing_) ring_.reserve(bytes, pieces);
 }
 
 void* LaunchQueue::stage(const void* host, size_t bytes) {
-  const size_t taken = std::bit_ceil(std::max(bytes, kFewestBytes));
-  if (is_listing_ && used_ + taken > kPassBytes) end_pass();
   if (!is_listing_) return ring_.stage(host, bytes);
   for (const Piece& piece : pieces_)
     if (piece.host == host && piece.bytes == bytes && std::memcmp(pass_bytes_.data() + piece.at, host, bytes) == 0)
       return pass_memory_.as<char>() + piece.at;
+  const size_t taken = std::bit_ceil(std::max(bytes, kFewestBytes));
+  if (used_ + taken > kPassBytes) {
+    end_pass();
+    ring_.reserve(reserved_.bytes, reserved_.pieces);
+    return ring_.stage(host, bytes);
+  }
   const size_t at = std::exchange(used_, used_ + taken);
   if (bytes > 0) std::memcpy(pass_bytes_.data() + at, host, bytes);
-  pieces_.push_back({.host = host, .bytes = bytes, .at = at});
+  if (bytes > 0) pieces_.push_back({.host = host, .bytes = bytes, .at = at});
   return pass_memory_.as<char>() + at;
 }
 
 void LaunchQueue::run_pass(uint64_t key, const std::function<void()>& body) {
   if (!makes_graphs_ || is_listing_) return body();
-  ring_.flush();
+  now();
   if (pass_bytes_.empty()) {
-    pass_bytes_.resize(kPassBytes + kMostPutBytes);  // what is sent at once may begin at the end
-    pass_memory_ = DeviceMemory(pass_bytes_.size(), stream_.stream);
+    constexpr size_t kBytes = kPassBytes + kMostPutBytes;  // what is sent at once may begin at the end
+    pass_memory_ = DeviceMemory(kBytes, stream_.stream);
+    pass_bytes_.resize(kBytes);
   }
   is_listing_ = true;
   key_ = key;
   num_sent_ = used_ = put_ = 0;
   pieces_.clear();
-  try {
-    body();
-  } catch (...) {
-    list_.clear();
-    is_listing_ = false;
-    throw;
-  }
-  end_pass();
+  reserved_ = {};
+  std::exception_ptr failure;
+  const auto guard = [&](auto&& call) {
+    try {
+      call();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  guard(body);
+  guard([this] { end_pass(); });  // what was given out goes, as it would outside of a pass
+  if (failure) std::rethrow_exception(failure);
 }
 
 void LaunchQueue::end_pass() {
-  if (!is_listing_) return;
-  send_list();
-  is_listing_ = false;
+  if (std::exchange(is_listing_, false)) send_list();
 }
 
 }  // namespace paceline::cuda

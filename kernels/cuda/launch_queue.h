@@ -17,7 +17,7 @@ namespace paceline::cuda {
 class LaunchQueue {
  public:
   /// wait: until all work of the stream has ended, or throws; the queue may be used in it. before_sending: called
-  /// before anything goes to the stream.
+  /// before kernels, or what now() is for, go to the stream.
   LaunchQueue(bool makes_graphs, std::function<void()> wait, std::function<void()> before_sending);
 
   /// For a kernel: what is staged by now goes ahead of it.
@@ -35,14 +35,17 @@ class LaunchQueue {
   /// The next calls may stage `bytes` in `pieces` pieces without overwriting one another.
   void reserve(size_t bytes, size_t pieces);
 
-  /// body() gives out a pass: kernels that the queue notes and sends in two lists (PassGraphs::launch), the first when
-  /// it is long enough to keep the device busy while the rest is given out. What is staged meanwhile lies where it lay
-  /// in other passes, as far as the sizes, rounded up to powers of two, are the same. Passes do not nest.
+  /// body() gives out a pass: kernels that the queue notes and sends as lists (PassGraphs::launch): the first when it
+  /// is long enough to keep the device busy while the rest is given out, one before whatever else goes to the stream,
+  /// one at the end. What is staged meanwhile lies where it lay in other passes, as far as the sizes, rounded up to
+  /// powers of two, are the same; a pass that stages more than there is room for goes on kernel by kernel. Throws what
+  /// body() throws; what it had given out by then is sent. A pass within a pass is a part of it.
   void run_pass(uint64_t key, const std::function<void()>& body);
   bool is_in_pass() const { return is_listing_; }
 
  private:
   static constexpr size_t kFirstList = 12;                  // kernels
+  static constexpr size_t kLists = 2;                       // of a pass, that may become graphs
   static constexpr size_t kPassBytes = 16 * kMostPutBytes;  // staged in a pass, at most
   static constexpr size_t kFewestBytes = 64;                // that a piece takes
   struct Piece {
@@ -66,6 +69,9 @@ class LaunchQueue {
   DeviceMemory pass_memory_;
   std::vector<std::byte> pass_bytes_;  // what is, or will be, in pass_memory_
   std::vector<Piece> pieces_;
+  struct {
+    size_t bytes = 0, pieces = 0;
+  } reserved_;                 // by the last reserve()
   size_t used_ = 0, put_ = 0;  // of pass_bytes_: staged; in a list
 };
 

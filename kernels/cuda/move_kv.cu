@@ -19,9 +19,9 @@ __global__ void move_kernel(const SlotMove* moves, int num_moves, T* pages, int 
 }
 
 template <class T>
-void move(const KvView& kv, std::span<const SlotMove> moves, LaunchTo stream) {
+void move(const KvView& kv, std::span<const SlotMove> moves, LaunchTo queue) {
   const auto run = [&](void* pages, int dim) {
-    launch(move_kernel<T>, dim3(unsigned((kv.num_kv_heads * dim + 255) / 256)), dim3(256), 0, stream, moves.data(),
+    launch(move_kernel<T>, dim3(unsigned((kv.num_kv_heads * dim + 255) / 256)), dim3(256), 0, queue, moves.data(),
            int(moves.size()), static_cast<T*>(pages), kv.num_kv_heads, kv.block_size, dim);
   };
   run(kv.k, kv.k_dim);
@@ -30,9 +30,9 @@ void move(const KvView& kv, std::span<const SlotMove> moves, LaunchTo stream) {
 
 }  // namespace
 
-void move_kv(const KvView& kv, std::span<const SlotMove> moves, LaunchTo stream) {
-  if (dtype_bytes(kv.dtype) == 4) move<uint32_t>(kv, moves, stream);
-  if (dtype_bytes(kv.dtype) == 2) move<uint16_t>(kv, moves, stream);
+void move_kv(const KvView& kv, std::span<const SlotMove> moves, LaunchTo queue) {
+  if (dtype_bytes(kv.dtype) == 4) move<uint32_t>(kv, moves, queue);
+  if (dtype_bytes(kv.dtype) == 2) move<uint16_t>(kv, moves, queue);
 }
 
 }  // namespace paceline::cuda

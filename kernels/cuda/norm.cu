@@ -192,23 +192,23 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksOfSm<kWarps>) norm_many_ke
 }
 
 template <int kWarps, int kFours, int kRanks, class Sum>
-void run(const NormWork& work, const Sum& sum, int rows, int num_sms, LaunchTo stream) {
+void run(const NormWork& work, const Sum& sum, int rows, int num_sms, LaunchTo queue) {
   if constexpr (kRanks == 1 && kFours == 2) {
     if (rows >= kManyRows && !work.delta)
       return launch(norm_many_kernel<kWarps, kFours>, dim3(unsigned(kBlocksOfSm<kWarps> * num_sms)), dim3(kWarps * 32),
-                    0, stream, work, rows);
+                    0, queue, work, rows);
   }
-  launch(norm_kernel<kWarps, kFours, kRanks, Sum>, dim3(unsigned(rows)), dim3(kWarps * 32), 0, stream, work, sum);
+  launch(norm_kernel<kWarps, kFours, kRanks, Sum>, dim3(unsigned(rows)), dim3(kWarps * 32), 0, queue, work, sum);
 }
 /// The same threads, and so the same bits, with and without a sum.
 template <int kRanks, class Sum>
-void run(const NormWork& work, const Sum& sum, int rows, int num_sms, LaunchTo stream) {
+void run(const NormWork& work, const Sum& sum, int rows, int num_sms, LaunchTo queue) {
   switch (work.cols <= 8192 ? norm_threads(work.cols) : 0) {
-    case 256: return run<8, 2, kRanks>(work, sum, rows, num_sms, stream);
-    case 512: return run<16, 2, kRanks>(work, sum, rows, num_sms, stream);
-    case 1024: return run<32, 2, kRanks>(work, sum, rows, num_sms, stream);
+    case 256: return run<8, 2, kRanks>(work, sum, rows, num_sms, queue);
+    case 512: return run<16, 2, kRanks>(work, sum, rows, num_sms, queue);
+    case 1024: return run<32, 2, kRanks>(work, sum, rows, num_sms, queue);
   }
-  if constexpr (kRanks == 1) run<32, 8, kRanks>(work, sum, rows, num_sms, stream);
+  if constexpr (kRanks == 1) run<32, 8, kRanks>(work, sum, rows, num_sms, queue);
 }
 static_assert(kMaxSummedCols == 8192);
 
@@ -237,11 +237,11 @@ NormWork norm_work(const NormArgs& args, const Operand& operand, bool is_handed_
 }  // namespace
 
 void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, const cudaDeviceProp& device,
-          LaunchTo stream) {
+          LaunchTo queue) {
   const NormWork work = norm_work(args, operand, is_handed_over);
   const int rows = args.residual.rows, num_sms = device.multiProcessorCount;
-  if (!args.sum) return run<1>(work, NoSum{}, rows, num_sms, stream);
-  with_ranks(args.sum->group.size, [&](auto ranks) { run<ranks>(work, *args.sum, rows, num_sms, stream); });
+  if (!args.sum) return run<1>(work, NoSum{}, rows, num_sms, queue);
+  with_ranks(args.sum->group.size, [&](auto ranks) { run<ranks>(work, *args.sum, rows, num_sms, queue); });
 }
 
 }  // namespace paceline::cuda

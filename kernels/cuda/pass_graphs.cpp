@@ -4,11 +4,13 @@
 #include <memory>
 #include <type_traits>
 
+#include "kernels/error.h"
+
 namespace paceline::cuda {
 namespace {
 
-#if CUDART_VERSION >= 12030  // older toolkits lose what lets a kernel start early when they capture
-constexpr bool kHasGraphs = true;
+/// First driver that lets a kernel of a graph start early.
+constexpr int kOldestDriver = 12030;
 
 /// The node that the last launch into a stream under capture has added.
 cudaGraphNode_t last_node(cudaStream_t stream) {
@@ -25,10 +27,6 @@ cudaGraphNode_t last_node(cudaStream_t stream) {
 #endif
   return count == 1 ? nodes[0] : nullptr;
 }
-#else
-constexpr bool kHasGraphs = false;
-cudaGraphNode_t last_node(cudaStream_t) { return nullptr; }
-#endif
 
 struct FreeGraph {
   void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
@@ -39,21 +37,23 @@ struct FreeExec {
 using OwnGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, FreeGraph>;
 using OwnExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, FreeExec>;
 
+}  // namespace
+
 void launch_all(LaunchList& list, cudaStream_t stream) {
   for (size_t i = 0; i < list.size(); ++i) launch_call(stream, list.call(i));
 }
 
-}  // namespace
-
 struct PassGraphs::Graph {
   uint64_t key, hash;
-  LaunchList list;  // as set in exec; empty: seen once
+  LaunchList list;  // as set in exec
   OwnGraph graph;
-  OwnExec exec;
+  OwnExec exec;                       // null: not made yet, or what is set in it is not known
   std::vector<cudaGraphNode_t> node;  // of each of the list's
 
   /// `from` becomes the graph's list. stream: for capture, nothing is launched.
   void make(LaunchList& from, cudaStream_t stream) {
+    exec.reset();
+    node.clear();
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     const auto end = [&] {
       cudaGraph_t made = nullptr;
@@ -61,7 +61,6 @@ struct PassGraphs::Graph {
       graph.reset(made);
       return ended;
     };
-    node.clear();
     try {
       for (size_t i = 0; i < from.size(); ++i) {
         launch_call(stream, from.call(i));
@@ -95,11 +94,14 @@ struct PassGraphs::Graph {
   }
 };
 
-PassGraphs::PassGraphs() = default;
+PassGraphs::PassGraphs() {
+  int driver = 0;
+  is_usable_ = cudaDriverGetVersion(&driver) == cudaSuccess && driver >= kOldestDriver;
+}
 PassGraphs::~PassGraphs() = default;
 
 void PassGraphs::launch(uint64_t key, LaunchList& list, cudaStream_t stream) {
-  if (!kHasGraphs || list.size() < 2) return launch_all(list, stream);
+  if (!is_usable_ || list.size() < 2) return launch_all(list, stream);
   const uint64_t hash = list.hash_of_kernels();
   const auto found =
       std::ranges::find_if(graphs_, [&](const Graph& graph) { return graph.key == key && graph.hash == hash; });
@@ -110,12 +112,24 @@ void PassGraphs::launch(uint64_t key, LaunchList& list, cudaStream_t stream) {
   }
   graphs_.splice(graphs_.begin(), graphs_, found);
   Graph& graph = graphs_.front();
-  if (!graph.exec || !graph.list.has_kernels_of(list)) {
-    launch_all(list, stream);
-    return graph.make(list, capture_.stream);  // while the device works
+  try {
+    if (graph.exec && graph.list.has_kernels_of(list)) {
+      graph.set(list);
+      check(cudaGraphLaunch(graph.exec.get(), stream), "cudaGraphLaunch");
+      return;
+    }
+  } catch (const Error&) {
+    graph.exec.reset();
+    throw;
   }
-  graph.set(list);
-  check(cudaGraphLaunch(graph.exec.get(), stream), "cudaGraphLaunch");
+  launch_all(list, stream);
+  try {
+    graph.make(list, capture_.stream);  // while the device works
+  } catch (const Error&) {              // no memory for it, say: it would only have been faster
+    cudaGetLastError();
+    graphs_.clear();
+    is_usable_ = false;
+  }
 }
 
 }  // namespace paceline::cuda

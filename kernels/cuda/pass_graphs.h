@@ -10,6 +10,9 @@
 
 namespace paceline::cuda {
 
+/// One after another.
+void launch_all(LaunchList& list, cudaStream_t stream);
+
 /// Used on the thread of one backend, with its device current.
 class PassGraphs {
  public:
@@ -19,15 +22,16 @@ class PassGraphs {
 
   /// Launches what the list holds, in its order and in stream order, one kernel after another; as a graph from the
   /// third time on that the same kernels come under the same key, when arguments and grids that have changed since
-  /// are set in it. (The second time shows that they come again, and makes the graph.) The first kernel of a graph
-  /// starts when all before it has ended. key: tells lists apart that would otherwise take one graph in turns and set
-  /// most of its arguments each time.
+  /// are set in it. (The second time shows that they come again, and makes the graph; where none can be made, there is
+  /// no other.) The first kernel of a graph starts when all before it has ended. key: tells lists apart that would
+  /// otherwise take one graph in turns and set most of its arguments each time.
   void launch(uint64_t key, LaunchList& list, cudaStream_t stream);
 
  private:
   struct Graph;
   static constexpr size_t kMostGraphs = 128;
 
+  bool is_usable_;
   OwnStream capture_;
   std::list<Graph> graphs_;  // the last one used first
 };

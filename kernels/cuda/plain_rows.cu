@@ -62,13 +62,13 @@ unsigned blocks_of(int64_t threads) { return unsigned((threads + kThreads - 1) /
 
 }  // namespace
 
-void pack_plain(const MatView& x, const Operand& operand, LaunchTo stream) {
-  launch(pack_plain_kernel, dim3(unsigned(operand.rows), blocks_of(operand.order.k / 2)), dim3(kThreads), 0, stream,
+void pack_plain(const MatView& x, const Operand& operand, LaunchTo queue) {
+  launch(pack_plain_kernel, dim3(unsigned(operand.rows), blocks_of(operand.order.k / 2)), dim3(kThreads), 0, queue,
          static_cast<const float*>(x.f32_row(0)), x.stride, operand);
 }
 
-void gate_rows(const GatedRows& work, LaunchTo stream) {
-  launch(gate_rows_kernel, dim3(unsigned(work.num_rows), blocks_of(work.width / kTogether)), dim3(kThreads), 0, stream,
+void gate_rows(const GatedRows& work, LaunchTo queue) {
+  launch(gate_rows_kernel, dim3(unsigned(work.num_rows), blocks_of(work.width / kTogether)), dim3(kThreads), 0, queue,
          work);
 }
 

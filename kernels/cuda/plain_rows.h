@@ -8,7 +8,7 @@
 namespace paceline::cuda {
 
 /// x [rows, k] f32 to a plain operand. REQUIRES an even k.
-void pack_plain(const MatView& x, const Operand& operand, LaunchTo stream);
+void pack_plain(const MatView& x, const Operand& operand, LaunchTo queue);
 
 /// y = act(gate + bias) * (up + bias), for rows [first_row, first_row + num_rows) of the pass.
 struct GatedRows {
@@ -22,6 +22,6 @@ struct GatedRows {
   int64_t y_stride = 0;
   Operand operand;  // written in place of y where it has values
 };
-void gate_rows(const GatedRows& work, LaunchTo stream);
+void gate_rows(const GatedRows& work, LaunchTo queue);
 
 }  // namespace paceline::cuda

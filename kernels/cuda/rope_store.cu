@@ -125,11 +125,11 @@ bool in_fours(const Rotation& rotation, const Storing& storing) {
 }
 
 template <class T>
-void run(const Rotation& rotation, const Storing& storing, int rows, LaunchTo stream) {
+void run(const Rotation& rotation, const Storing& storing, int rows, LaunchTo queue) {
   const int items = rotation.num_heads * rotation.half + storing.k_items() + storing.v_items();
   const auto launch_for = [&](auto kernel, int together) {
     const int threads = items / together;
-    launch(kernel, dim3(unsigned(rows), unsigned((threads + kThreads - 1) / kThreads)), dim3(kThreads), 0, stream,
+    launch(kernel, dim3(unsigned(rows), unsigned((threads + kThreads - 1) / kThreads)), dim3(kThreads), 0, queue,
            rotation, storing);
   };
   if (in_fours(rotation, storing))
@@ -137,10 +137,10 @@ void run(const Rotation& rotation, const Storing& storing, int rows, LaunchTo st
   else
     launch_for(rope_store_kernel<T, 1>, 1);
 }
-void run(const Rotation& rotation, const Storing& storing, DType dtype, int rows, LaunchTo stream) {
-  if (dtype == DType::f32) run<float>(rotation, storing, rows, stream);
-  if (dtype == DType::f16) run<__half>(rotation, storing, rows, stream);
-  if (dtype == DType::bf16) run<__nv_bfloat16>(rotation, storing, rows, stream);
+void run(const Rotation& rotation, const Storing& storing, DType dtype, int rows, LaunchTo queue) {
+  if (dtype == DType::f32) run<float>(rotation, storing, rows, queue);
+  if (dtype == DType::f16) run<__half>(rotation, storing, rows, queue);
+  if (dtype == DType::bf16) run<__nv_bfloat16>(rotation, storing, rows, queue);
 }
 
 Rotation rotation_of(const RopeArgs& args, const float2* factors) {
@@ -173,25 +173,25 @@ Storing storing_of(const StoreKvArgs& args) {
 }  // namespace
 
 void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
-                  LaunchTo stream) {
-  launch(rope_factors_kernel, dim3(unsigned((int64_t{count} * half + 255) / 256)), dim3(256), 0, stream, inv_freq, half,
+                  LaunchTo queue) {
+  launch(rope_factors_kernel, dim3(unsigned((int64_t{count} * half + 255) / 256)), dim3(256), 0, queue, inv_freq, half,
          attention_factor, count, factors);
 }
 
-void rope(const RopeArgs& args, const float2* factors, LaunchTo stream) {
-  run(rotation_of(args, factors), {}, DType::f32, int(args.position.size()), stream);
+void rope(const RopeArgs& args, const float2* factors, LaunchTo queue) {
+  run(rotation_of(args, factors), {}, DType::f32, int(args.position.size()), queue);
 }
 
-void store_kv(const StoreKvArgs& args, LaunchTo stream) {
-  run({}, storing_of(args), args.kv.dtype, int(args.slot.size()), stream);
+void store_kv(const StoreKvArgs& args, LaunchTo queue) {
+  run({}, storing_of(args), args.kv.dtype, int(args.slot.size()), queue);
 }
 
-void rope_store(const RopeArgs& args, const float2* factors, const StoreKvArgs& store, LaunchTo stream) {
+void rope_store(const RopeArgs& args, const float2* factors, const StoreKvArgs& store, LaunchTo queue) {
   Rotation rotation = rotation_of(args, factors);
   Storing storing = storing_of(store);
   rotation.first_k = args.num_heads - storing.num_heads;
   storing.rotated = rotation.half * 2;
-  run(rotation, storing, store.kv.dtype, int(store.slot.size()), stream);
+  run(rotation, storing, store.kv.dtype, int(store.slot.size()), queue);
 }
 
 }  // namespace paceline::cuda

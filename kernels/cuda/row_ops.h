@@ -17,17 +17,17 @@ inline bool lies_in_fours(const float* rows, int64_t stride) {
 /// operand: null, or what is written in place of args.out. is_handed_over: the product that made args.delta has sent it
 /// to the peers of args.sum.
 void norm(const NormArgs& args, const Operand& operand, bool is_handed_over, const cudaDeviceProp& device,
-          LaunchTo stream);
-void gather_rows(const GatherRowsArgs& args, LaunchTo stream);
+          LaunchTo queue);
+void gather_rows(const GatherRowsArgs& args, LaunchTo queue);
 /// factors: [max position + 1][rotary_dim / 2] of {cos, sin}, made by rope_factors; inv_freq is not looked at.
-void rope(const RopeArgs& args, const float2* factors, LaunchTo stream);
+void rope(const RopeArgs& args, const float2* factors, LaunchTo queue);
 /// Both in one pass: the last heads of rope.x are those of store.k; they are rotated on their way into the pages.
-void rope_store(const RopeArgs& rope, const float2* factors, const StoreKvArgs& store, LaunchTo stream);
+void rope_store(const RopeArgs& rope, const float2* factors, const StoreKvArgs& store, LaunchTo queue);
 /// Positions [0, count) of the table; inv_freq: [half] in device memory.
 void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
-                  LaunchTo stream);
-void activation(const ActivationArgs& args, LaunchTo stream);
-void store_kv(const StoreKvArgs& args, LaunchTo stream);
-void move_kv(const KvView& kv, std::span<const SlotMove> moves, LaunchTo stream);
+                  LaunchTo queue);
+void activation(const ActivationArgs& args, LaunchTo queue);
+void store_kv(const StoreKvArgs& args, LaunchTo queue);
+void move_kv(const KvView& kv, std::span<const SlotMove> moves, LaunchTo queue);
 
 }  // namespace paceline::cuda

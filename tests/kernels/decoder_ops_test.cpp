@@ -40,14 +40,17 @@ const DecoderCase kCases[] = {
     {"wide rows", 2304, 6, 2, 96, 256, {{40, 5}}, 0, NormKind::rms, false, RopeLayout::interleaved, 32},
     {"no rope", 256, 8, 2, 32, 512, {{300, 2}}, 0, NormKind::rms, true, {}, 0},
     {"forty rows", 256, 4, 2, 64, 512, {{20, 40}}},
+    {"more pages than a pass remembers", 64, 1, 1, 64, 64, {{132'000, 1}}},
     {"many sequences", 256, 4, 4, 64, 512, many_sequences()},
     {"many sequences of wide heads", 256, 4, 2, 128, 384, many_sequences()},
 };
 
 TEST_P(DecoderOps, HaveTheSameBitsInARow) {
   constexpr int kEachAlone = 0, kFirstPass = 2, kRounds = 6;
+  const int num_rounds = GetParam().device == "cpu" ? kFirstPass + 1 : kRounds;  // CPUs remember nothing
   constexpr int kLayers = 3, kBlockSize = 16, kVocab = 200;
   for (const DecoderCase& c : kCases) {
+    if (GetParam().device == "cpu" && c.cached_and_new[0].first > 10'000) continue;  // takes long for nothing
     const int q_cols = c.heads * c.dim, kv_cols = c.kv_heads * c.dim, qkv_cols = q_cols + 2 * kv_cols;
     const int rotary = c.rotary_dim < 0 ? c.dim : c.rotary_dim;
     const PagedBatch batch(c.cached_and_new, kBlockSize, c.num_unused);
@@ -82,7 +85,7 @@ TEST_P(DecoderOps, HaveTheSameBitsInARow) {
 
     std::vector<float> got[kRounds][2];
     std::vector<std::vector<char>> pages[kRounds];
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < num_rounds; ++round) {
       const auto end_op = [&] {
         if (round == kEachAlone) backend().sync();
       };
@@ -152,7 +155,7 @@ TEST_P(DecoderOps, HaveTheSameBitsInARow) {
       for (const auto& layer : kv) pages[round].push_back(layer->bytes());
       normed.read(), qkv.read(), attended.read(), hidden.read();
     }
-    for (int round = 1; round < kRounds; ++round) {
+    for (int round = 1; round < num_rounds; ++round) {
       EXPECT_TRUE(same_bits(got[0][0], got[round][0])) << c.name << ", round " << round << ": logits";
       EXPECT_TRUE(same_bits(got[0][1], got[round][1])) << c.name << ", round " << round << ": residual";
       EXPECT_TRUE(pages[0] == pages[round]) << c.name << ", round " << round << ": pages";

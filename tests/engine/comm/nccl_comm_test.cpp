@@ -102,7 +102,8 @@ TEST_F(NcclComm, SumsWithinNorms) {
   }
 }
 
-// The product that makes a part hands it over itself; the bits are those of a product, a sum and a norm.
+// The product that makes a part hands it over itself, in a pass or not; the bits are those of a product, a sum and a
+// norm.
 TEST_F(NcclComm, ProductsHandTheirPartsOver) {
   RankTeam team(options(2, 1));
   for (const auto& [num_rows, num_cols] : {std::pair{1, 64}, {6, 2048}, {17, 1024}, {40, 512}, {100, 512}, {8, 8192}}) {
@@ -113,22 +114,32 @@ TEST_F(NcclComm, ProductsHandTheirPartsOver) {
       const Weight w = rank.backend->pack(std::vector{HostWeight{values.data(), DType::f32, cols, kInputs, kInputs}},
                                           {.k_chunks = 4});
       Rows norm_weight(*rank.backend, 1, cols, 0.5f);
-      for (int message = 0; message < 5; ++message) {
+      enum class Way { apart, together, in_pass };
+      for (int message = 0; message < 9; ++message) {
         Rows x(*rank.backend, rows, kInputs, float(rank.shard) + float(message)), y(x.backend, rows, cols, 0);
-        const auto normed = [&](bool apart) {
+        const auto normed = [&](Way way) {
           Rows residual(*rank.backend, rows, cols, 0.25f), out(residual.backend, rows, cols, 0);
-          const PeerSum* const sum = apart ? nullptr : rank.shards->next_sum(y.view);
-          EXPECT_TRUE(apart || sum);
-          rank.backend->gemm({.x = x.view, .w = w.get(), .y = y.view, .sum = sum});
-          if (apart) rank.shards->all_reduce(y.view);
-          rank.backend->norm({.residual = residual.view,
-                              .delta = y.view,
-                              .sum = sum,
-                              .weight = norm_weight.view.f32_row(0),
-                              .out = out.view});
+          const auto give_out = [&] {
+            const bool apart = way == Way::apart;
+            const PeerSum* const sum = apart ? nullptr : rank.shards->next_sum(y.view);
+            EXPECT_TRUE(apart || sum);
+            rank.backend->gemm({.x = x.view, .w = w.get(), .y = y.view, .sum = sum});
+            if (apart) rank.shards->all_reduce(y.view);
+            rank.backend->norm({.residual = residual.view,
+                                .delta = y.view,
+                                .sum = sum,
+                                .weight = norm_weight.view.f32_row(0),
+                                .out = out.view});
+          };
+          if (way == Way::in_pass)  // two sums, the second of which must find the residual of the first
+            rank.backend->run(uint64_t(rows), [&] { give_out(), give_out(); });
+          else
+            give_out(), give_out();
           return out.read();
         };
-        EXPECT_EQ(normed(false), normed(true)) << "rank " << rank.index << " " << rows << " x " << cols;
+        const std::vector<float> apart = normed(Way::apart);
+        EXPECT_EQ(normed(Way::together), apart) << "rank " << rank.index << " " << rows << " x " << cols;
+        EXPECT_EQ(normed(Way::in_pass), apart) << "rank " << rank.index << " " << rows << " x " << cols;
       }
     });
   }
