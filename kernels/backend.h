@@ -116,7 +116,7 @@ enum class Numerics : uint8_t { strict, fast };
 enum class Isa : uint8_t { scalar, avx2, avx512, avx512_bf16 };
 inline constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
-/// What a device that works together with others looks at while it waits.
+/// What the host looks at while it waits for a device, which may work together with others.
 struct PeerWatch {
   const std::atomic<bool>* failed = nullptr;  // set: give up. null: no peers
   double timeout_s = 60.0;                    // longest wait

@@ -76,7 +76,7 @@ struct GemmArgs {
   Activation activation = Activation::silu;
   const PackedWeight* reader = nullptr;  // set: only the next gemm with this weight reads y, which may stay unwritten
   const PeerSum* sum = nullptr;          // set: y is this rank's part of that sum, for a norm (Communicator::next_sum)
-  bool attention_follows = false;        // over y: a device may leave it room beside this product
+  bool attention_follows = false;        // the next op is attention over y, for which a device may leave room
 };
 
 /// residual += delta (+ delta_bias) when delta is given; then out = norm(residual) * weight (+ bias).

@@ -9,7 +9,7 @@ namespace paceline {
 CommStats comm_stats(const Rank& rank);
 
 /// The ops of `rank` while this lives are a piece of work of `kind`, less what the host waits for other ranks in their
-/// groups meanwhile. On the rank's thread; scopes do not nest, and lie outside of what a device records and replays.
+/// groups meanwhile. On the rank's thread; scopes do not nest.
 class WorkScope {
  public:
   WorkScope(Rank& rank, WorkKind kind);

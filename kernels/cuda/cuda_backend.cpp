@@ -54,6 +54,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override { cudaStreamSynchronize(queue_.stream()); }
 
   std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
+  uint64_t num_graphs_launched() const { return queue_.num_graphs_launched(); }
   CudaStream shared_stream() { return {.device = device_, .stream = queue_.now()}; }
 
   void* alloc(size_t bytes) override {
@@ -157,6 +158,7 @@ class CudaBackend final : public Backend {
   void end_work(double) override {
     use();
     ledger_.end(traffic_);
+    if (queue_.is_in_pass()) queue_.sent();  // the piece's kernels
     timer_.end();
   }
   void pause_work() override { paused_stream(); }
@@ -197,7 +199,7 @@ class CudaBackend final : public Backend {
   }
   /// `sum` as kernels get it, in `counted`: those of a pass count from a number that the device reads, so that their
   /// arguments are the same each time. Null of null.
-  const PeerSum* count(const PeerSum* sum, PeerSum& counted) {
+  const PeerSum* counted_in_pass(const PeerSum* sum, PeerSum& counted) {
     if (!sum || !queue_.is_in_pass()) return sum;
     if (!sums_from_) sums_from_ = sum->message;
     counted = {
@@ -339,7 +341,7 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
                  "a sum over ranks of rows of {} values, {} apart", args.delta.cols, args.delta.stride);
   PeerSum sum;
   NormArgs counted = args;
-  counted.sum = count(args.sum, sum);
+  counted.sum = counted_in_pass(args.sum, sum);
   cuda::norm(counted, operand, args.sum && args.sum->message == handed_over_, properties_, queue_.to());
   keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
 }
@@ -362,12 +364,12 @@ void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
   PACELINE_CHECK(!args.sum || !(args.add || args.glu || args.reader || args.y.stride != args.y.cols),
                  "a sum over ranks with add {}, glu {}, reader {}, rows of {} values {} apart", args.add, args.glu,
                  args.reader != nullptr, args.y.cols, args.y.stride);
-  PACELINE_CHECK(!norm || (norm->residual.rows == args.x.rows && norm->residual.cols == w.k),
+  PACELINE_CHECK(!norm || (!args.sum && norm->residual.rows == args.x.rows && norm->residual.cols == w.k),
                  "a norm of [{}, {}] for x [{}, {}]", norm->residual.rows, norm->residual.cols, args.x.rows, w.k);
   if (args.x.rows == 0 || w.n == 0) return;
   PeerSum sum;
   GemmArgs counted = args;
-  counted.sum = count(args.sum, sum);
+  counted.sum = counted_in_pass(args.sum, sum);
   if (norm) {
     ready_of_ = nullptr;
     keys_stay_ = true;
@@ -583,6 +585,11 @@ void CudaBackend::accept(const AcceptArgs& args) {
 std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& options) {
   check_cuda_device(device);
   return std::make_unique<CudaBackend>(device, options);
+}
+
+uint64_t cuda_graphs_launched(const Backend& backend) {
+  const auto* const cuda = dynamic_cast<const CudaBackend*>(&backend);
+  return cuda ? cuda->num_graphs_launched() : 0;
 }
 
 CudaStream cuda_stream(Backend& backend) {

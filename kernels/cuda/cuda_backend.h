@@ -20,6 +20,9 @@ struct CudaStream {
 /// Of a CUDA backend; null of any other.
 CudaStream cuda_stream(Backend& backend);
 
+/// Graphs that a CUDA backend has launched for its passes; 0 of any other.
+uint64_t cuda_graphs_launched(const Backend& backend);
+
 /// Visible CUDA devices; 0 without CUDA.
 int num_cuda_devices();
 

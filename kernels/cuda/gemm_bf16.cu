@@ -1,10 +1,10 @@
-// The weight-streaming GEMM: persistent blocks, 16 warps an SM. A warp owns one of the strict chunks and streams that
-// chunk of its team's tiles through a ring in shared memory, which its lane 0 keeps filled by bulk copies across tiles
-// (weight_stream.cuh); the first copies go out before the predecessor ends, for weights are constant. The eight (or
-// k_chunks) sums of a tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on its M
-// side, so the number of rows changes N tiles only, and an output's arithmetic not at all. From 9 rows on a warp takes
-// two tiles at a time, since rows, which lie in the L2, are read again for each, up to 24 rows where there are enough;
-// of a gated product always, gates and ups.
+// The weight-streaming GEMM: persistent blocks, up to 16 warps an SM. A warp owns one of the strict chunks and streams
+// that chunk of its team's tiles through a ring in shared memory, which its lane 0 keeps filled by bulk copies across
+// tiles (weight_stream.cuh); the first copies go out before the predecessor ends, for weights are constant. The eight
+// (or k_chunks) sums of a tile meet in shared memory and are added as the fixed tree. mma.m16n8k16 has the weights on
+// its M side, so the number of rows changes N tiles only, and an output's arithmetic not at all. From 9 rows on a warp
+// takes two tiles at a time, since rows, which lie in the L2, are read again for each, up to 24 rows where there are
+// enough; of a gated product always, gates and ups.
 //
 // Tiles that are left over when there are not enough for another turn would leave half of the device without work.
 // Where that fits, two teams share such a tile: one begins it, before all else, and hands its sums to the other, which
@@ -254,8 +254,6 @@ void allow_shared(size_t bytes) {
         "cudaFuncSetAttribute");
 }
 
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
 /// The stages of a launch's rings, and what its blocks take of dynamic shared memory; devices without bulk copies have
 /// no rings.
 template <int kTiles, int kRowTiles>
@@ -271,20 +269,7 @@ size_t plan_ring(Product& product, const NormedRows& rows, const cudaDeviceProp&
   return size_t(kWarpsOf<NormedRows>) * size_t(product.ring_stages) * kStageBytes + row_bytes;
 }
 
-/// Blocks for `units`, most_blocks at most. Where fewer take no more turns, blocks of the norm before, or of the kernel
-/// behind, find room beside them; with many turns that costs more than it gives. Attention gets room for the price of
-/// a turn, too: its blocks fetch old keys before the product has ended.
-int blocks_for(int units, int block_teams, int most_blocks, bool may_cut, bool attention_follows) {
-  const auto fewest = [&](int turns) { return ceil_div(ceil_div(units, turns), block_teams); };
-  constexpr int kMostTurns = 4;
-  const int teams = most_blocks * block_teams, turns = ceil_div(units, teams);
-  if (attention_follows && turns <= 2 && fewest(2) <= most_blocks * 3 / 4)
-    return fewest(1) <= most_blocks * 3 / 4 ? fewest(1) : fewest(2);
-  if (turns == 1) return fewest(1);
-  const bool cuts = may_cut && 2 * (units - (turns - 1) * teams) <= teams;
-  return !cuts && turns <= kMostTurns && fewest(turns) <= most_blocks * 9 / 10 ? fewest(turns) : most_blocks;
-}
-
+/// Where and how a product is launched.
 struct Where {
   const cudaDeviceProp& device;
   LaunchTo queue;
@@ -296,15 +281,16 @@ template <int kTiles, int kRowTiles, class Rows = OperandRows>
 void run(Product product, const Epilogue& epilogue, int groups, const Where& where, const Rows& rows = {}) {
   const cudaDeviceProp& device = where.device;
   constexpr int kWarps = kWarpsOf<Rows>;
-  constexpr bool kMayCut = kHandsSums<kRowTiles>, kMayBeFewer = std::is_same_v<Rows, OperandRows> && kRowTiles < 4;
   WeightShares& shares = product.weights;
   const int most_blocks = (groups > 1 ? 8 : 16) / kWarps * device.multiProcessorCount;
   const int block_teams = kWarps / shares.chunks, units = ceil_div(shares.tiles, kTiles);
-  const int blocks = kMayBeFewer && groups == 1
-                         ? blocks_for(units, block_teams, most_blocks, kMayCut, where.attention_follows)
+  const int unit_stages = ceil_div(shares.steps, steps_of_stage(kTiles));
+  const bool may_cut = kHandsSums<kRowTiles> && groups == 1;
+  const BlockLimits limits{.most_blocks = most_blocks, .block_teams = block_teams, .may_cut = may_cut};
+  const int blocks = std::is_same_v<Rows, OperandRows> && kRowTiles < 4 && groups == 1
+                         ? blocks_with_room(units, unit_stages, limits, where.attention_follows)
                          : std::min(most_blocks, ceil_div(units, block_teams));
-  shares.units = UnitShares::of(units, ceil_div(shares.steps, steps_of_stage(kTiles)), blocks * block_teams,
-                                kMayCut && groups == 1);
+  shares.units = UnitShares::of(units, unit_stages, blocks * block_teams, may_cut);
   product.is_paced = blocks * groups * kWarps > device.multiProcessorCount * 8;
   const size_t bytes = plan_ring<kTiles, kRowTiles>(product, rows, device);
   launch(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes,

@@ -23,7 +23,8 @@ class LaunchList {
   void add(const KernelCall& call, size_t index);
   void clear();
 
-  /// Entry `index` as a call; valid until the list changes.
+  /// Entry `index` as launch_call() takes it, without the arguments' sizes; valid until the next call of it or the list
+  /// changes.
   KernelCall call(size_t index);
   /// Whether both launch the same kernels with blocks of the same shape; grids and arguments may differ.
   bool has_kernels_of(const LaunchList& other) const;

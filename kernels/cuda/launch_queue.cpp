@@ -71,7 +71,7 @@ void* LaunchQueue::stage(const void* host, size_t bytes) {
 
 void LaunchQueue::run_pass(uint64_t key, const std::function<void()>& body) {
   if (!makes_graphs_ || is_listing_) return body();
-  now();
+  sent();
   if (pass_bytes_.empty()) {
     constexpr size_t kBytes = kPassBytes + kMostPutBytes;  // what is sent at once may begin at the end
     pass_memory_ = DeviceMemory(kBytes, stream_.stream);

@@ -42,6 +42,7 @@ class LaunchQueue {
   /// body() throws; what it had given out by then is sent. A pass within a pass is a part of it.
   void run_pass(uint64_t key, const std::function<void()>& body);
   bool is_in_pass() const { return is_listing_; }
+  uint64_t num_graphs_launched() const { return graphs_.num_launches(); }
 
  private:
   static constexpr size_t kFirstList = 12;                  // kernels

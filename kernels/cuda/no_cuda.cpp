@@ -18,6 +18,8 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions&) { 
 size_t cuda_free_bytes(int device) { fail_without_cuda(device); }
 
 CudaStream cuda_stream(Backend&) { return {}; }
+uint64_t cuda_graphs_launched(const Backend&) { return 0; }
+
 int num_cuda_devices() { return 0; }
 
 DriverStatus driver_status() { return {}; }

@@ -77,8 +77,8 @@ struct PassGraphs::Graph {
     list = from;
   }
 
-  /// REQUIRES the kernels of `from`, which becomes the graph's list.
-  void set(LaunchList& from) {
+  /// REQUIRES the kernels of `from`, which becomes the graph's list. False: it cannot be set, and exec is void.
+  bool set(LaunchList& from) {
     for (size_t i = 0; i < from.size(); ++i) {
       if (!from.differs_at(i, list)) continue;
       const KernelCall call = from.call(i);
@@ -88,20 +88,21 @@ struct PassGraphs::Graph {
       params.blockDim = call.block;
       params.sharedMemBytes = unsigned(call.shared_bytes);
       params.kernelParams = const_cast<void**>(call.argument);
-      check(cudaGraphExecKernelNodeSetParams(exec.get(), node[i], &params), "cudaGraphExecKernelNodeSetParams");
+      if (cudaGraphExecKernelNodeSetParams(exec.get(), node[i], &params) != cudaSuccess) return false;
     }
     std::swap(list, from);
+    return true;
   }
 };
 
 PassGraphs::PassGraphs() {
   int driver = 0;
-  is_usable_ = cudaDriverGetVersion(&driver) == cudaSuccess && driver >= kOldestDriver;
+  makes_more_ = cudaDriverGetVersion(&driver) == cudaSuccess && driver >= kOldestDriver;
 }
 PassGraphs::~PassGraphs() = default;
 
 void PassGraphs::launch(uint64_t key, LaunchList& list, cudaStream_t stream) {
-  if (!is_usable_ || list.size() < 2) return launch_all(list, stream);
+  if (list.size() < 2) return launch_all(list, stream);
   const uint64_t hash = list.hash_of_kernels();
   const auto found =
       std::ranges::find_if(graphs_, [&](const Graph& graph) { return graph.key == key && graph.hash == hash; });
@@ -112,23 +113,23 @@ void PassGraphs::launch(uint64_t key, LaunchList& list, cudaStream_t stream) {
   }
   graphs_.splice(graphs_.begin(), graphs_, found);
   Graph& graph = graphs_.front();
-  try {
-    if (graph.exec && graph.list.has_kernels_of(list)) {
-      graph.set(list);
-      check(cudaGraphLaunch(graph.exec.get(), stream), "cudaGraphLaunch");
-      return;
+  if (graph.exec && graph.list.has_kernels_of(list)) {
+    if (graph.set(list)) {
+      ++num_launches_;
+      return check(cudaGraphLaunch(graph.exec.get(), stream), "cudaGraphLaunch");
     }
-  } catch (const Error&) {
+    cudaGetLastError();
     graph.exec.reset();
-    throw;
+    return launch_all(list, stream);
   }
   launch_all(list, stream);
+  if (!makes_more_) return;
   try {
     graph.make(list, capture_.stream);  // while the device works
   } catch (const Error&) {              // no memory for it, say: it would only have been faster
     cudaGetLastError();
-    graphs_.clear();
-    is_usable_ = false;
+    graphs_.pop_front();
+    makes_more_ = false;
   }
 }
 

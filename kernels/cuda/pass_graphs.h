@@ -22,16 +22,19 @@ class PassGraphs {
 
   /// Launches what the list holds, in its order and in stream order, one kernel after another; as a graph from the
   /// third time on that the same kernels come under the same key, when arguments and grids that have changed since
-  /// are set in it. (The second time shows that they come again, and makes the graph; where none can be made, there is
-  /// no other.) The first kernel of a graph starts when all before it has ended. key: tells lists apart that would
-  /// otherwise take one graph in turns and set most of its arguments each time.
+  /// are set in it. (The second time shows that they come again, and makes the graph; the first that cannot be made is
+  /// the last that is tried.) The first kernel of a graph starts when all before it has ended. key: tells lists apart
+  /// that would otherwise take one graph in turns and set most of its arguments each time.
   void launch(uint64_t key, LaunchList& list, cudaStream_t stream);
+  /// Graphs launched so far.
+  uint64_t num_launches() const { return num_launches_; }
 
  private:
   struct Graph;
   static constexpr size_t kMostGraphs = 128;
 
-  bool is_usable_;
+  bool makes_more_;
+  uint64_t num_launches_ = 0;
   OwnStream capture_;
   std::list<Graph> graphs_;  // the last one used first
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The host's waits for a device's work: they end when a peer is gone, too.
+// The host's waits for a device's work: they end when a peer is gone, too, and when the device hangs.
 
 #include <atomic>
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace paceline::cuda {
 
-/// Until done(), or until all work of `stream` has ended. Throws Error(device) with the driver's words; with peers
-/// Error(comm) when one of them has failed, or after peers.timeout_s.
+/// Until done(), or until all work of `stream` has ended. Throws Error(device) with the driver's words, and after
+/// peers.timeout_s; with peers, Error(comm) then and when one of them has failed.
 template <class Done>
 void wait_for_work(cudaStream_t stream, int device, const PeerWatch& peers, Done&& done) {
   constexpr int kLooksBetween = 256;  // at the stream and the peers
@@ -22,17 +22,15 @@ void wait_for_work(cudaStream_t stream, int device, const PeerWatch& peers, Done
     const cudaError_t status = cudaStreamQuery(stream);
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
-    if (!peers.failed) continue;
-    if (peers.failed->load(std::memory_order_acquire))
+    if (peers.failed && peers.failed->load(std::memory_order_acquire))
       fail(ExitCode::comm, "device cuda:{}: given up, as another rank failed", device);
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > peers.timeout_s)
-      fail(ExitCode::comm, "device cuda:{}: its work did not end within {} s; a rank is dead or hangs", device,
-           peers.timeout_s);
+      fail(peers.failed ? ExitCode::comm : ExitCode::device, "device cuda:{}: its work did not end within {} s; {}",
+           device, peers.timeout_s, peers.failed ? "a rank is dead or hangs" : "it hangs");
   }
 }
 
 inline void wait_for_work(cudaStream_t stream, int device, const PeerWatch& peers) {
-  if (!peers.failed) return check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   wait_for_work(stream, device, peers, [] { return false; });
 }
 

@@ -24,6 +24,28 @@ struct UnitShares {
   }
 };
 
+PACELINE_MATH constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/// What a launch may have.
+struct BlockLimits {
+  int most_blocks;  // as many as run at once
+  int block_teams;
+  bool may_cut;  // as in UnitShares::of
+};
+/// Blocks for a product of few turns: as few as most_blocks would take turns in, if that saves a tenth, so that blocks
+/// of the norm before it do not hold up its own, and those of the next kernel find room beside them. With many turns
+/// that costs more than it gives. attention_follows: whole turns even where cut units would need less than one more, as
+/// attention fetches old keys in the room that this leaves.
+inline int blocks_with_room(int units, int unit_stages, const BlockLimits& limits, bool attention_follows) {
+  constexpr int kMostTurns = 4;
+  const int teams = limits.most_blocks * limits.block_teams, turns = ceil_div(units, teams);
+  const int fewest = ceil_div(ceil_div(units, turns), limits.block_teams);
+  if (turns == 1) return fewest;
+  const bool cuts = UnitShares::of(units, unit_stages, teams, limits.may_cut).cuts;
+  const bool may_be_whole = !cuts || (attention_follows && turns == 2);
+  return may_be_whole && turns <= kMostTurns && fewest <= limits.most_blocks * 9 / 10 ? fewest : limits.most_blocks;
+}
+
 /// A team's stages in the order in which it takes them. Teams take units in turn. Of those that are left over when
 /// there are not enough for another turn each may be cut in two: the team that has the first half takes it before all
 /// else, the one that has the second half, team number + over, after all else, so that nobody waits for sums.

@@ -44,10 +44,9 @@ class WorkTimer {
   void go_on(cudaStream_t stream);
   void give_back(Mark mark);
 
-  Piece open_;            // the last one, without an end; begin is null: none
-  bool is_over_ = false;  // it is, and goes on if the next one is of its kind
-  bool is_waiting_ =
-      false;  // for the next launch, as a piece that is not over has begun or paused; open_ says its kind
+  Piece open_;               // the last one, without an end; begin is null: none
+  bool is_over_ = false;     // it is, and goes on if the next one is of its kind
+  bool is_waiting_ = false;  // a piece that is not over waits for its next launch; open_ says its kind
   std::deque<Piece> ended_;  // for the stream, in its order
   std::vector<Mark> spare_;  // read, to be used again
 };

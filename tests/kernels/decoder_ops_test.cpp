@@ -108,7 +108,9 @@ TEST_P(DecoderOps, HaveTheSameBitsInARow) {
       const auto give_out = [&] {
         for (int i = 0; i < kLayers; ++i) {
           const Layer& layer = layers[size_t(i)];
-          backend().norm_gemm(norm, {.x = normed.view(), .w = layer.qkv.get(), .bias = any_bias, .y = qkv.view()});
+          backend().norm_gemm(
+              norm,
+              {.x = normed.view(), .w = layer.qkv.get(), .bias = any_bias, .y = qkv.view(), .attention_follows = true});
           end_op();
           backend().rope_attention({.x = qkv.view().col_range(0, q_cols + kv_cols),
                                     .num_heads = c.heads + c.kv_heads,
@@ -166,6 +168,34 @@ TEST_P(DecoderOps, HaveTheSameBitsInARow) {
         break;
       }
   }
+}
+
+// As many tiles as queries, keys and values of an 8B model have: more than a GPU's teams of warps, fewer than two
+// turns.
+TEST_P(DecoderOps, RoomForAttentionLeavesTheBits) {
+  constexpr int kInputs = 128, kOutputs = 6144, kMostRows = 24;
+  const StoredMatrix w(kOutputs, kInputs, DType::bf16, 1);
+  const HostWeight part = w.host();
+  const Weight packed = backend().pack({&part, 1}, {});
+  GuardedRows x(backend(), kMostRows, kInputs, random_values(kMostRows * kInputs, 2));
+  const auto product_of = [&](int first, int rows, bool attention_follows) {
+    GuardedRows y(backend(), rows, kOutputs);
+    backend().gemm({.x = x.view().row_range(first, rows),
+                    .w = packed.get(),
+                    .y = y.view(),
+                    .attention_follows = attention_follows});
+    return y.read();
+  };
+  std::vector<float> alone;  // row by row
+  for (int row = 0; row < kMostRows; ++row) {
+    const std::vector<float> y = product_of(row, 1, false);
+    alone.insert(alone.end(), y.begin(), y.end());
+  }
+  for (const int rows : {1, 3, 6, 8, 9, 16, 17, kMostRows})
+    for (const bool attention_follows : {false, true})
+      EXPECT_EQ(product_of(0, rows, attention_follows),
+                std::vector<float>(alone.begin(), alone.begin() + rows * kOutputs))
+          << rows << " rows, " << attention_follows;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DecoderOps, testing::ValuesIn(kDevices), device_name);

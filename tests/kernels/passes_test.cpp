@@ -1,6 +1,8 @@
 // Passes: what a device remembers of them changes nothing that ops, copies and errors do.
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/kernels/backend_ops.h"
 
@@ -17,6 +19,10 @@ class Passes : public BackendOps {
     GuardedRows in(backend(), 2, kCols, x), out(backend(), 2, kCols);
     backend().gemm({.x = in.view(), .w = weight().get(), .y = out.view()});
     return out.read();
+  }
+  double seconds() {
+    backend().sync();
+    return backend().work(WorkKind::draft).seconds;
   }
   const Weight& weight() {
     if (!weight_) {
@@ -55,6 +61,56 @@ TEST_P(Passes, KeepCopiesInTheirPlace) {
   }
   backend().free(x);
   backend().free(y);
+}
+
+TEST_P(Passes, AreRememberedByDevicesThatCan) {
+  for (const bool graphs : {true, false}) {
+    const auto device = make_backend(GetParam().device, {.isa = GetParam().isa, .graphs = graphs});
+    const StoredMatrix w(kCols, kCols, DType::bf16, 1);
+    const HostWeight part = w.host();
+    const Weight packed = device->pack({&part, 1}, {});
+    for (int time = 0; time < kTimes; ++time) {
+      const std::vector<float> x = random_values(2 * kCols, uint32_t(time));
+      GuardedRows in(*device, 2, kCols, x), once(*device, 2, kCols), twice(*device, 2, kCols);
+      device->run(6, [&] {
+        device->gemm({.x = in.view(), .w = packed.get(), .y = once.view()});
+        device->gemm({.x = once.view(), .w = packed.get(), .y = twice.view()});
+      });
+      EXPECT_EQ(twice.read(), product_of(product_of(x))) << time;
+    }
+    const bool remembers = GetParam().device != "cpu" && graphs;
+    EXPECT_EQ(cuda_graphs_launched(*device), remembers ? uint64_t(kTimes - 2) : 0u);
+  }
+}
+
+TEST_P(Passes, ArePiecesOfWorkFromTheirFirstLaunchOn) {
+  const std::vector<float> x = random_values(2 * kCols, 1);
+  GuardedRows in(backend(), 2, kCols, x), out(backend(), 2, kCols);
+  const auto multiply = [&] {
+    for (int i = 0; i < 3; ++i) backend().gemm({.x = in.view(), .w = weight().get(), .y = out.view()});
+  };
+  multiply();
+  for (int time = 0; time < kTimes; ++time) {
+    const double before = seconds();
+    backend().begin_work(WorkKind::draft);
+    backend().run(5, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      multiply();
+    });
+    backend().end_work(0.0);
+    const double counted = seconds() - before;
+    EXPECT_GT(counted, 0.0);
+    if (GetParam().device != "cpu") {
+      EXPECT_LT(counted, 0.01) << "a device with a clock of its own had nothing to do";
+    }
+  }
+  const double before = seconds();
+  backend().run(4, [&] {
+    backend().begin_work(WorkKind::draft);
+    multiply();
+    backend().end_work(0.0);
+  });
+  EXPECT_GT(seconds(), before) << "a piece within a pass";
 }
 
 TEST_P(Passes, LeaveWhatWasGivenOutBeforeAnError) {

@@ -114,13 +114,13 @@ TEST_F(NcclComm, ProductsHandTheirPartsOver) {
       const Weight w = rank.backend->pack(std::vector{HostWeight{values.data(), DType::f32, cols, kInputs, kInputs}},
                                           {.k_chunks = 4});
       Rows norm_weight(*rank.backend, 1, cols, 0.5f);
-      enum class Way { apart, together, in_pass };
+      enum class Way { apart, together, in_pass, apart_in_pass };
       for (int message = 0; message < 9; ++message) {
         Rows x(*rank.backend, rows, kInputs, float(rank.shard) + float(message)), y(x.backend, rows, cols, 0);
         const auto normed = [&](Way way) {
           Rows residual(*rank.backend, rows, cols, 0.25f), out(residual.backend, rows, cols, 0);
           const auto give_out = [&] {
-            const bool apart = way == Way::apart;
+            const bool apart = way == Way::apart || way == Way::apart_in_pass;
             const PeerSum* const sum = apart ? nullptr : rank.shards->next_sum(y.view);
             EXPECT_TRUE(apart || sum);
             rank.backend->gemm({.x = x.view, .w = w.get(), .y = y.view, .sum = sum});
@@ -131,14 +131,16 @@ TEST_F(NcclComm, ProductsHandTheirPartsOver) {
                                 .weight = norm_weight.view.f32_row(0),
                                 .out = out.view});
           };
-          if (way == Way::in_pass)  // two sums, the second of which must find the residual of the first
-            rank.backend->run(uint64_t(rows), [&] { give_out(), give_out(); });
+          if (way == Way::in_pass ||
+              way == Way::apart_in_pass)  // two sums, the second of which must find the residual of the first
+            rank.backend->run(uint64_t(way) * 1000 + uint64_t(rows), [&] { give_out(), give_out(); });
           else
             give_out(), give_out();
           return out.read();
         };
         const std::vector<float> apart = normed(Way::apart);
         EXPECT_EQ(normed(Way::together), apart) << "rank " << rank.index << " " << rows << " x " << cols;
+        EXPECT_EQ(normed(Way::apart_in_pass), apart) << "rank " << rank.index << " " << rows << " x " << cols;
         EXPECT_EQ(normed(Way::in_pass), apart) << "rank " << rank.index << " " << rows << " x " << cols;
       }
     });

@@ -74,5 +74,37 @@ TEST(UnitShares, HalvesLevelTheLoad) {
   EXPECT_FALSE(UnitShares::of(264 + 200, 4, 264, true).cuts) << "too many halves";
 }
 
+TEST(UnitShares, FewerBlocksTakeNoMoreTurns) {
+  for (const int block_teams : {1, 2, 8})
+    for (const bool may_cut : {false, true})
+      for (const bool attention_follows : {false, true})
+        for (int units = 1; units <= 6 * 264 * block_teams; units += 1 + units / 50) {
+          const BlockLimits limits{.most_blocks = 264, .block_teams = block_teams, .may_cut = may_cut};
+          constexpr int kStages = 4;
+          const int blocks = blocks_with_room(units, kStages, limits, attention_follows);
+          const auto longest = [&](int of_blocks) {
+            const Walked walked(UnitShares::of(units, kStages, of_blocks * block_teams, may_cut), units);
+            for (const Taken& taken : walked.unit) EXPECT_EQ(int(taken.stage.size()), kStages) << units << " units";
+            return *std::max_element(walked.stages_of_team.begin(), walked.stages_of_team.end());
+          };
+          ASSERT_GE(blocks, 1);
+          ASSERT_LE(blocks, 264);
+          const int most = longest(264);
+          // beside attention half a unit more: a whole one in place of a cut one
+          ASSERT_LE(longest(blocks), attention_follows && may_cut && most < 2 * kStages ? 2 * kStages : most)
+              << units << " units, " << blocks << " blocks of " << block_teams;
+        }
+}
+
+TEST(UnitShares, BlocksOfAnEightBModel) {
+  const BlockLimits cuts{.most_blocks = 264, .block_teams = 1, .may_cut = true}, whole{264, 1, false};
+  EXPECT_EQ(blocks_with_room(384, 16, cuts, true), 192) << "QKV of six rows: room for attention";
+  EXPECT_EQ(blocks_with_room(384, 16, cuts, false), 264);
+  EXPECT_EQ(blocks_with_room(256, 16, cuts, true), 256) << "one turn stays one";
+  EXPECT_EQ(blocks_with_room(896, 32, cuts, false), 264) << "gates and ups of six rows: cut units are shorter";
+  EXPECT_EQ(blocks_with_room(896, 32, whole, false), 224) << "of 17 rows: four turns either way";
+  EXPECT_EQ(blocks_with_room(8016, 32, whole, false), 264) << "many turns";
+}
+
 }  // namespace
 }  // namespace paceline::cuda
