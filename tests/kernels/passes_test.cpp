@@ -69,13 +69,14 @@ TEST_P(Passes, AreRememberedByDevicesThatCan) {
     const StoredMatrix w(kCols, kCols, DType::bf16, 1);
     const HostWeight part = w.host();
     const Weight packed = device->pack({&part, 1}, {});
-    for (int time = 0; time < kTimes; ++time) {
+    for (int time = -1; time < kTimes; ++time) {
       const std::vector<float> x = random_values(2 * kCols, uint32_t(time));
       GuardedRows in(*device, 2, kCols, x), once(*device, 2, kCols), twice(*device, 2, kCols);
-      device->run(6, [&] {
+      const auto give_out = [&] {
         device->gemm({.x = in.view(), .w = packed.get(), .y = once.view()});
         device->gemm({.x = once.view(), .w = packed.get(), .y = twice.view()});
-      });
+      };
+      time < 0 ? give_out() : device->run(6, give_out);  // memory that the device takes at first would cut the pass
       EXPECT_EQ(twice.read(), product_of(product_of(x))) << time;
     }
     const bool remembers = GetParam().device != "cpu" && graphs;
