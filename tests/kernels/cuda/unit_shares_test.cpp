@@ -78,7 +78,7 @@ TEST(UnitShares, FewerBlocksTakeNoMoreTurns) {
   for (const int block_teams : {1, 2, 8})
     for (const bool may_cut : {false, true})
       for (const bool attention_follows : {false, true})
-        for (int units = 1; units <= 6 * 264 * block_teams; units += 1 + units / 50) {
+        for (int units = 1; units <= 6 * 264 * block_teams; units += 1 + units / 20) {
           const BlockLimits limits{.most_blocks = 264, .block_teams = block_teams, .may_cut = may_cut};
           constexpr int kStages = 4;
           const int blocks = blocks_with_room(units, kStages, limits, attention_follows);
