@@ -16,11 +16,7 @@ bool has_kernel_of(const KernelCall& a, const KernelCall& b) {
 }  // namespace
 
 void LaunchList::add(const KernelCall& call, size_t index) {
-  Entry entry{.call = call,
-              .first_byte = bytes_.size(),
-              .num_bytes = 0,
-              .first_argument = at_.size(),
-              .num_arguments = call.num_arguments};
+  Entry entry{.call = call, .first_byte = bytes_.size(), .num_bytes = 0, .first_argument = at_.size()};
   entry.call.argument = nullptr;
   entry.call.argument_bytes = nullptr;
   for (size_t i = 0; i < call.num_arguments; ++i) {
@@ -42,7 +38,8 @@ void LaunchList::clear() {
 KernelCall LaunchList::call(size_t index) {
   const Entry& entry = entries_[index];
   argument_.clear();
-  for (size_t i = 0; i < entry.num_arguments; ++i) argument_.push_back(bytes_.data() + at_[entry.first_argument + i]);
+  for (size_t i = 0; i < entry.call.num_arguments; ++i)
+    argument_.push_back(bytes_.data() + at_[entry.first_argument + i]);
   KernelCall call = entry.call;
   call.argument = argument_.data();
   return call;

@@ -10,12 +10,6 @@ namespace paceline::cuda {
 
 class LaunchList {
  public:
-  struct Entry {
-    KernelCall call;                               // without arguments
-    size_t first_byte = 0, num_bytes = 0;          // of `bytes`: the arguments, each at a multiple of kAlign
-    size_t first_argument = 0, num_arguments = 0;  // of `at`
-  };
-
   size_t size() const { return entries_.size(); }
   /// Copies the arguments.
   void add(const KernelCall& call) { add(call, entries_.size()); }
@@ -35,6 +29,11 @@ class LaunchList {
 
  private:
   static constexpr size_t kAlign = 64;
+  struct Entry {
+    KernelCall call;                       // its arguments lie here:
+    size_t first_byte = 0, num_bytes = 0;  // in bytes_, each at a multiple of kAlign
+    size_t first_argument = 0;             // in at_
+  };
 
   std::vector<Entry> entries_;
   std::vector<std::byte> bytes_;
