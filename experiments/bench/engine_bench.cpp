@@ -10,11 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "experiments/ceilings.h"
-#include "experiments/dataset.h"
-#include "experiments/engine_load.h"
-#include "experiments/repetition.h"
-#include "experiments/requests.h"
+#include "experiments/run/ceilings.h"
+#include "experiments/run/dataset.h"
+#include "experiments/run/engine_load.h"
+#include "experiments/run/repetition.h"
+#include "experiments/run/requests.h"
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
 

@@ -1,4 +1,4 @@
-#include "experiments/dataset.h"
+#include "experiments/run/dataset.h"
 
 #include <algorithm>
 #include <filesystem>

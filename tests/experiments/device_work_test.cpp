@@ -1,8 +1,8 @@
-#include "experiments/device_work.h"
+#include "experiments/results/device_work.h"
 
 #include <gtest/gtest.h>
 
-#include "experiments/summary.h"
+#include "experiments/analysis/summary.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline {

@@ -1,4 +1,4 @@
-#include "experiments/devices.h"
+#include "experiments/run/devices.h"
 
 #include <gtest/gtest.h>
 

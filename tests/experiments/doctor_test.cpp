@@ -1,4 +1,4 @@
-#include "experiments/doctor.h"
+#include "experiments/doctor/doctor.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 // What is known of a load before a weight is read.
 
-#include "experiments/engine_load.h"
+#include "experiments/run/engine_load.h"
 
 #include <gtest/gtest.h>
 

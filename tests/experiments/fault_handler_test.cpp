@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/util/mapped_file.h"
-#include "experiments/commands.h"
+#include "experiments/commands/commands.h"
 #include "tests/support/checkpoint_writer.h"
 
 namespace paceline {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/certificate.h"
-#include "experiments/target_logits.h"
+#include "experiments/analysis/certificate.h"
+#include "experiments/run/target_logits.h"
 #include "tests/support/engine_rig.h"
 
 namespace paceline {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/report_html.h"
-#include "experiments/report_text.h"
-#include "experiments/summary_verdict.h"
+#include "experiments/analysis/summary_verdict.h"
+#include "experiments/report/html.h"
+#include "experiments/report/text.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline {

@@ -1,4 +1,4 @@
-#include "experiments/hypothesis.h"
+#include "experiments/analysis/hypothesis.h"
 
 #include <array>
 #include <random>

@@ -1,12 +1,12 @@
-#include "experiments/jsonc.h"
+#include "experiments/config/jsonc.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "experiments/config_yaml.h"
-#include "experiments/expression.h"
-#include "experiments/suggest.h"
+#include "experiments/config/expression.h"
+#include "experiments/config/suggest.h"
+#include "experiments/config/yaml.h"
 
 namespace paceline {
 namespace {

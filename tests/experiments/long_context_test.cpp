@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/engine_load.h"
-#include "experiments/repetition.h"
+#include "experiments/run/engine_load.h"
+#include "experiments/run/repetition.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"

@@ -1,4 +1,4 @@
-#include "experiments/progress.h"
+#include "experiments/ui/progress.h"
 
 #include <string>
 #include <thread>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/logger.h>
 
-#include "experiments/progress_log.h"
+#include "experiments/ui/progress_log.h"
 #include "kernels/error.h"
 
 namespace paceline {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/published_rows.h"
-#include "experiments/report_html.h"
-#include "experiments/report_text.h"
-#include "experiments/svg_chart.h"
+#include "experiments/analysis/published_rows.h"
+#include "experiments/report/html.h"
+#include "experiments/report/svg_chart.h"
+#include "experiments/report/text.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline {

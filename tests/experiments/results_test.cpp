@@ -1,4 +1,4 @@
-#include "experiments/results.h"
+#include "experiments/results/results.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,14 +13,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/certificate.h"
-#include "experiments/environment.h"
-#include "experiments/report_text.h"
-#include "experiments/results_baseline.h"
-#include "experiments/results_files.h"
-#include "experiments/results_store.h"
-#include "experiments/summary.h"
-#include "experiments/summary_verdict.h"
+#include "experiments/analysis/certificate.h"
+#include "experiments/analysis/summary.h"
+#include "experiments/analysis/summary_verdict.h"
+#include "experiments/report/text.h"
+#include "experiments/results/baseline.h"
+#include "experiments/results/environment.h"
+#include "experiments/results/files.h"
+#include "experiments/results/store.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
 #include "tests/experiments/synthetic_run.h"

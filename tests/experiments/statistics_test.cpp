@@ -1,4 +1,4 @@
-#include "experiments/statistics.h"
+#include "experiments/analysis/statistics.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "experiments/sweep.h"
+#include "experiments/run/sweep.h"
 
 #include <algorithm>
 #include <set>

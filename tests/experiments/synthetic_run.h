@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/results.h"
+#include "experiments/results/results.h"
 
 namespace paceline::test {
 

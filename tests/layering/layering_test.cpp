@@ -182,7 +182,7 @@ TEST(Layering, PlantedEdgesAreFound) {
       {{"engine/scheduler.h", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
       {{"engine/engine.cpp", "#include \"speculative/factory.h\"\n"}, "includes speculative/factory.h"},
       {{"speculative/x.cpp", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
-      {{"speculative/x.cpp", "#include \"experiments/config.h\"\n"}, "includes experiments/config.h"},
+      {{"speculative/x.cpp", "#include \"experiments/config/config.h\"\n"}, "includes experiments/config/config.h"},
       {{"engine/comm/x.cpp", "#include \"rank_team.h\"\n"}, "rank_team.h, which is in no row"},
       {{"experiments/x.cpp", "#include \"tests/support/fake_model.h\"\n"}, "which is in no row"},
       {{"engine/helpers.h", ""}, "engine/helpers.h: no row"},

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/hypothesis.h"
+#include "experiments/analysis/hypothesis.h"
 #include "kernels/math/race.h"
 
 namespace paceline::math {

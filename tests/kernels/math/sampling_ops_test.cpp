@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/hypothesis.h"
+#include "experiments/analysis/hypothesis.h"
 #include "kernels/cpu/accept.h"
 #include "kernels/cpu/sample.h"
 #include "kernels/math/accept.h"

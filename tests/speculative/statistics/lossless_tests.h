@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "experiments/hypothesis.h"
+#include "experiments/analysis/hypothesis.h"
 #include "tests/speculative/statistics/step.h"
 
 namespace paceline {

@@ -1,0 +1,67 @@
+#pragma once
+// Which cell a cell's tokens are compared with, and where they part.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+/// A request of one repetition whose tokens are not those of the reference: the first of them.
+struct Parting {
+  size_t repetition = 0;
+  const RequestRecord* request = nullptr;
+  const RequestRecord* reference = nullptr;
+  size_t position = 0;  // of the output
+
+  static constexpr int32_t kEnded = -1;
+  int32_t token() const { return token_of(*request); }
+  int32_t reference_token() const { return token_of(*reference); }
+
+ private:
+  int32_t token_of(const RequestRecord& record) const {
+    return position < record.output.size() ? record.output[position] : kEnded;
+  }
+};
+
+/// "repetition 0, request a: output token 5 is 7, expected 8"
+std::string described(const Parting& parting);
+
+/// Pointers are into both cells.
+struct Comparison {
+  std::vector<Parting> partings;               // by repetition, then in the order of the records
+  std::vector<const RequestRecord*> agreeing;  // of the first repetition
+  int64_t tokens = 0;                          // in all, the longer output of each request
+  int64_t tokens_until_parting = 0;            // the first ones that differ included
+  std::string complaint;                       // requests that the other one has not; empty: none
+};
+
+/// Every repetition of `cell` against the first one of `reference`, request by request (dataset index and id).
+Comparison compare_outputs(const CellResult& cell, const CellResult& reference);
+
+/// Who is compared with whom: cells of one model and one kind of numerics. A cell is usable when it is done and has a
+/// repetition.
+class References {
+ public:
+  explicit References(const RunResult& run);
+
+  /// The first usable cell without speculation of the cell's placement, where that is another one; else the first of
+  /// all, which may be the cell itself. Null where there is none. Once `cell` and what this returns are done, cells
+  /// behind both in plan order change nothing.
+  const CellResult* of(const CellResult& cell) const;
+
+  static bool usable(const CellResult& cell);
+
+ private:
+  using Kind = std::pair<std::string, bool>;  // model, fast numerics
+  static Kind kind_of(const CellResult& cell);
+
+  std::map<Kind, const CellResult*> firsts_;
+  std::map<std::tuple<Kind, int, int>, const CellResult*> by_placement_;  // tp, pp
+};
+
+}  // namespace paceline

@@ -1,0 +1,55 @@
+#include "experiments/analysis/published_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "experiments/analysis/summary_verdict.h"
+#include "experiments/report/text.h"
+
+namespace paceline {
+namespace {
+
+std::string why(const CellSummary& s, const CellSummary& over) {
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  const std::optional<double>&tokens = s.tokens_per_target_forward, &tokens_over = over.tokens_per_target_forward;
+  if (tokens && tokens_over && std::abs(*tokens / *tokens_over - 1) > 0.01)
+    add(fmt::format("{:.2f} tokens a pass against {:.2f}", *tokens, *tokens_over));
+  if (s.step_ms && over.step_ms) add(fmt::format("a pass takes {:.2f} ms against {:.2f}", *s.step_ms, *over.step_ms));
+  if (const std::string phase = costliest_phase(s); !phase.empty()) add(phase);
+  constexpr double kIdle = 0.9;
+  const std::vector<double>& busy = s.devices.busy;
+  if (busy.size() > 1 && *std::min_element(busy.begin(), busy.end()) < kIdle)
+    add(fmt::format("devices are busy {}", busy_text(busy)));
+  return text;
+}
+
+}  // namespace
+
+std::vector<PublishedRow> published_rows(const RunResult& run, const RunSummary& summary) {
+  std::vector<PublishedRow> rows;
+  for (const CellSummary& s : summary.cells) {
+    const CellResult& cell = run.cells[s.cell];
+    if (!cell.published) continue;
+    PublishedRow row{.label = cell.axes.variant,
+                     .over = cell.published->over,
+                     .output_tok_s = s.output_tok_s,
+                     .tpot_ms = s.tpot_ms.p50,
+                     .measured = {},
+                     .published = cell.published->speedup,
+                     .why = cell.status == CellStatus::done ? "" : cell.reason};
+    const auto over = std::find_if(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& other) {
+      return run.cells[other.cell].axes.variant == row.over;
+    });
+    if (over != summary.cells.end() && s.output_tok_s && over->output_tok_s && *over->output_tok_s > 0) {
+      row.measured = *s.output_tok_s / *over->output_tok_s;
+      row.why = why(s, *over);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace paceline

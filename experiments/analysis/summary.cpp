@@ -1,0 +1,258 @@
+#include "experiments/analysis/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace paceline {
+
+namespace {
+
+std::optional<double> ratio(int64_t numerator, int64_t denominator) {
+  if (denominator == 0) return std::nullopt;
+  return static_cast<double>(numerator) / static_cast<double>(denominator);
+}
+
+int64_t output_tokens_of(const RepetitionResult& r) {
+  int64_t tokens = 0;
+  for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
+  return tokens;
+}
+
+/// TPOT of the requests that have one.
+std::vector<double> tpot_of(const RepetitionResult& r) {
+  std::vector<double> tpot;
+  for (const RequestRecord& q : r.requests) {
+    if (q.output.size() >= 2) tpot.push_back((q.e2e_ms - q.ttft_ms) / static_cast<double>(q.output.size() - 1));
+  }
+  return tpot;
+}
+
+std::vector<double> mean_tpot_per_repetition(const CellResult& cell) {
+  std::vector<double> means;
+  for (const RepetitionResult& r : cell.repetitions) {
+    means.push_back(mean(tpot_of(r)).value_or(std::numeric_limits<double>::quiet_NaN()));
+  }
+  return means;
+}
+
+std::set<std::pair<int64_t, std::string>> request_set(const RepetitionResult& r) {
+  std::set<std::pair<int64_t, std::string>> keys;
+  for (const RequestRecord& q : r.requests) keys.emplace(q.dataset_index, q.id);
+  return keys;
+}
+
+bool same_requests(const CellResult& a, const CellResult& b) {
+  const size_t pairs = std::min(a.repetitions.size(), b.repetitions.size());
+  for (size_t i = 0; i < pairs; ++i) {
+    if (request_set(a.repetitions[i]) != request_set(b.repetitions[i])) return false;
+  }
+  return pairs > 0;
+}
+
+void count_acceptance(const RequestRecord& q, std::vector<std::vector<int64_t>>& histogram) {
+  for (size_t i = 0; i < std::min(q.drafted.size(), q.accepted.size()); ++i) {
+    if (q.drafted[i] < 0 || q.accepted[i] < 0 || q.accepted[i] > q.drafted[i]) continue;
+    const auto drafted = static_cast<size_t>(q.drafted[i]);
+    if (histogram.size() <= drafted) histogram.resize(drafted + 1);
+    histogram[drafted].resize(drafted + 1);
+    ++histogram[drafted][static_cast<size_t>(q.accepted[i])];
+  }
+}
+
+void add_phases(const CellResult& cell, CellSummary& out) {
+  PhaseTimes sum;
+  for (const RepetitionResult& r : cell.repetitions) {
+    sum.draft_ms += r.phases.draft_ms;
+    sum.verify_ms += r.phases.verify_ms;
+    sum.sample_ms += r.phases.sample_ms;
+    sum.schedule_ms += r.phases.schedule_ms;
+    sum.communicate_ms += r.phases.communicate_ms;
+    sum.bubble_ms += r.phases.bubble_ms;
+    sum.other_ms += r.phases.other_ms;
+  }
+  const double total = sum.total_ms();
+  if (total > 0) out.busy = (sum.draft_ms + sum.verify_ms + sum.sample_ms) / total;
+  if (out.counters.target_forwards == 0) return;
+  const double steps = static_cast<double>(out.counters.target_forwards);
+  out.phase_ms_per_step = {.draft_ms = sum.draft_ms / steps,
+                           .verify_ms = sum.verify_ms / steps,
+                           .sample_ms = sum.sample_ms / steps,
+                           .schedule_ms = sum.schedule_ms / steps,
+                           .communicate_ms = sum.communicate_ms / steps,
+                           .bubble_ms = sum.bubble_ms / steps,
+                           .other_ms = sum.other_ms / steps};
+  out.step_ms = total / steps;
+}
+
+void add_devices(const CellResult& cell, CellSummary& out) {
+  std::vector<RankWork> ranks;
+  double wall_s = 0;
+  for (const RepetitionResult& r : cell.repetitions) {
+    if (r.ranks.empty() || (!ranks.empty() && r.ranks.size() != ranks.size())) return;  // not measured throughout
+    ranks.resize(r.ranks.size());
+    for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank] += r.ranks[rank];
+    wall_s += r.wall_s;
+  }
+  const int deciding_rank = (cell.axes.pp - 1) * cell.axes.tp;
+  out.devices = summarize_devices(ranks, deciding_rank, wall_s, out.counters.target_forwards, cell.ceilings);
+}
+
+void add_acceptance(CellSummary& out) {
+  const RunCounters& c = out.counters;
+  if (const auto accepted_per_draft = ratio(c.accepted, c.drafts)) out.mean_acceptance_length = 1 + *accepted_per_draft;
+  out.draft_acceptance_rate = ratio(c.accepted, c.drafted);
+  out.draft_coverage = ratio(c.drafts, c.verify_steps);
+  out.tokens_per_target_forward = ratio(out.output_tokens, c.steps);
+  out.sequences_per_forward = ratio(c.steps, c.target_forwards);
+  if (c.drafts == 0) return;
+  int64_t before = c.drafts;
+  for (int64_t accepted : c.accepted_by_position) {
+    out.acceptance_per_position.push_back(*ratio(accepted, c.drafts));
+    out.acceptance_per_position_conditional.push_back(
+        ratio(accepted, before).value_or(std::numeric_limits<double>::quiet_NaN()));
+    before = accepted;
+  }
+}
+
+std::string why_not_rankable(const CellResult& cell) {
+  if (cell.status != CellStatus::done) return to_string(cell.status);
+  if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
+  if (cell.forced) return "forced acceptance";
+  if (cell.lossy) return "lossy rule";
+  if (cell.random_weights && cell.axes.proposer != "none") return "random weights";
+  if (cell.oversubscribed) return "oversubscribed";
+  return "";
+}
+
+void compare_with_baseline(const CellResult& cell, const CellResult& baseline, const CellSummary& base,
+                           CellSummary& out) {
+  if (!same_requests(cell, baseline)) {
+    if (out.not_rankable.empty()) out.not_rankable = "other requests than the baseline's";
+    out.rankable = false;
+    return;
+  }
+  out.speedup = paired_ratio(out.output_tok_s_per_repetition, base.output_tok_s_per_repetition);
+  out.decode_speedup = paired_ratio(mean_tpot_per_repetition(baseline), mean_tpot_per_repetition(cell));
+  if (&cell == &baseline) {
+    out.outcome = Outcome::baseline;
+    return;
+  }
+  if (out.tokens_per_target_forward && base.step_ms.value_or(0) > 0) {
+    out.speedup_bound = *out.tokens_per_target_forward / (1 + out.phase_ms_per_step.draft_ms / *base.step_ms);
+  }
+  if (!out.speedup) return;
+  out.outcome = Outcome::inconclusive;
+  if (out.speedup->low && *out.speedup->low > 1) out.outcome = Outcome::faster;
+  if (out.speedup->high && *out.speedup->high < 1) out.outcome = Outcome::slower;
+}
+
+}  // namespace
+
+const char* to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::none: return "none";
+    case Outcome::baseline: return "baseline";
+    case Outcome::faster: return "faster";
+    case Outcome::slower: return "slower";
+    case Outcome::inconclusive: return "inconclusive";
+  }
+  return "none";
+}
+
+std::vector<std::string> devices_used(const RunResult& run) {
+  std::vector<std::string> used;
+  for (const CellResult& cell : run.cells) {
+    const auto devices = cell.effective.find("devices");
+    if (!cell.effective.is_object() || devices == cell.effective.end() || !devices->is_array()) continue;
+    for (const auto& device : *devices)
+      if (device.is_string() && std::find(used.begin(), used.end(), device.get<std::string>()) == used.end())
+        used.push_back(device.get<std::string>());
+  }
+  return used;
+}
+
+std::string proposer_label(const CellAxes& axes) {
+  return axes.variant.empty() ? axes.proposer : fmt::format("{}, {}", axes.proposer, axes.variant);
+}
+
+std::string axes_label(const CellAxes& axes) {
+  std::string label = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, proposer_label(axes));
+  if (axes.num_speculative_tokens) label += fmt::format(" k={}", *axes.num_speculative_tokens);
+  return label + fmt::format(" c={}", axes.concurrency);
+}
+
+CellSummary summarize_cell(const CellResult& cell) {
+  CellSummary out;
+  out.not_rankable = why_not_rankable(cell);
+  out.rankable = out.not_rankable.empty();
+  if (cell.status != CellStatus::done) return out;
+  out.repetitions = static_cast<int>(cell.repetitions.size());
+  out.counters = pooled_counters(cell);
+  std::vector<double> ttft, e2e, tpot, itl;
+  std::set<std::string> hashes;
+  int64_t degenerate = 0;
+  for (const RepetitionResult& r : cell.repetitions) {
+    const int64_t tokens = output_tokens_of(r);
+    out.output_tokens += tokens;
+    out.num_requests += static_cast<int64_t>(r.requests.size());
+    out.output_tok_s_per_repetition.push_back(r.wall_s > 0 ? static_cast<double>(tokens) / r.wall_s
+                                                           : std::numeric_limits<double>::quiet_NaN());
+    if (const std::string hash = output_hash(r); hashes.insert(hash).second) out.output_hashes.push_back(hash);
+    for (const RequestRecord& q : r.requests) {
+      ttft.push_back(q.ttft_ms);
+      e2e.push_back(q.e2e_ms);
+      itl.insert(itl.end(), q.itl_ms.begin(), q.itl_ms.end());
+      degenerate += q.degenerate ? 1 : 0;
+      count_acceptance(q, out.acceptance_histogram);
+    }
+    const std::vector<double> more = tpot_of(r);
+    tpot.insert(tpot.end(), more.begin(), more.end());
+  }
+  double wall_s = 0;
+  for (const RepetitionResult& r : cell.repetitions) wall_s += r.wall_s;
+  if (wall_s > 0)
+    out.requests_per_device_minute =
+        60.0 * static_cast<double>(out.num_requests) / wall_s / (cell.axes.tp * cell.axes.pp);
+  out.output_tok_s = geometric_mean(out.output_tok_s_per_repetition);
+  out.ttft_ms = percentiles(ttft);
+  out.e2e_ms = percentiles(e2e);
+  out.tpot_ms = percentiles(tpot);
+  out.itl_ms = percentiles(itl);
+  out.degenerate_share = ratio(degenerate, out.num_requests);
+  add_acceptance(out);
+  if (cell.axes.proposer == "none") out.draft_coverage.reset();  // no proposer, nothing to cover
+  add_phases(cell, out);
+  add_devices(cell, out);
+  return out;
+}
+
+RunSummary summarize(const RunResult& run) {
+  RunSummary summary;
+  std::unordered_map<std::string, size_t> index_of;
+  for (size_t i = 0; i < run.cells.size(); ++i) {
+    const CellResult& cell = run.cells[i];
+    index_of.emplace(cell.id, i);
+    summary.cells.push_back(summarize_cell(cell));
+    summary.cells.back().cell = i;
+    summary.done += cell.status == CellStatus::done ? 1 : 0;
+    summary.failed += cell.status == CellStatus::failed ? 1 : 0;
+    summary.skipped += cell.status == CellStatus::skipped ? 1 : 0;
+  }
+  for (size_t i = 0; i < run.cells.size(); ++i) {
+    const CellResult& cell = run.cells[i];
+    const auto baseline = index_of.find(cell.baseline_id);
+    if (cell.status != CellStatus::done || baseline == index_of.end()) continue;
+    const size_t b = baseline->second;
+    if (run.cells[b].status != CellStatus::done) continue;
+    compare_with_baseline(cell, run.cells[b], summary.cells[b], summary.cells[i]);
+  }
+  return summary;
+}
+
+}  // namespace paceline

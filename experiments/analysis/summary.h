@@ -1,0 +1,100 @@
+#pragma once
+// From records to metrics. Every metric is defined here once; docs/metrics.md and results/README.md repeat the words.
+//
+// Counts are pooled over the repetitions of a cell; ratios to the baseline are paired by repetition.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/analysis/statistics.h"
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+enum class Outcome {
+  none,          // not done, or nothing to compare with
+  baseline,      // is the baseline
+  faster,        // the 95 % interval of speedup lies above 1
+  slower,        // ... below 1
+  inconclusive,  // it holds 1, or there is no interval (one repetition)
+};
+const char* to_string(Outcome outcome);
+
+struct CellSummary {
+  size_t cell = 0;  // index into RunResult::cells
+  int repetitions = 0;
+  int64_t num_requests = 0;   // over all repetitions
+  int64_t output_tokens = 0;  // over all repetitions
+
+  /// Geometric mean over repetitions of (output tokens / wall_s), prefill included: then speedup is the exact ratio.
+  std::optional<double> output_tok_s;
+  std::vector<double> output_tok_s_per_repetition;
+  /// Finished requests per minute and rank: what a device gets done.
+  std::optional<double> requests_per_device_minute;
+  /// output_tok_s over that of the baseline cell, the same requests; see paired_ratio.
+  std::optional<RatioInterval> speedup;
+  /// (mean TPOT of the baseline) / (mean TPOT of the cell).
+  std::optional<RatioInterval> decode_speedup;
+  /// Upper bound of speedup: tokens_per_target_forward / (1 + draft time per pass / the baseline's step_ms). It takes a
+  /// pass over k + 1 rows to cost no more than one over a single row, and only drafting to be added.
+  std::optional<double> speedup_bound;
+
+  /// 1 + accepted / drafts: tokens a verify step that had drafts gives, bonus included, in [1, k+1].
+  std::optional<double> mean_acceptance_length;
+  std::optional<double> draft_acceptance_rate;  // accepted / drafted, 0..1
+  std::vector<double> acceptance_per_position;  // [k] steps with more than i accepted / drafts: unconditional
+  std::vector<double> acceptance_per_position_conditional;  // [k] position i over position i-1; NaN where that is 0
+  std::optional<double> draft_coverage;                     // drafts / verify_steps; no value for "none"
+  std::optional<double> tokens_per_target_forward;         // output tokens / steps: per sequence, 1 without speculation
+  std::optional<double> sequences_per_forward;             // steps / target_forwards: the batch size in effect
+  std::vector<std::vector<int64_t>> acceptance_histogram;  // [drafted][accepted] verify steps; row 0: without drafts
+
+  Percentiles ttft_ms, e2e_ms;
+  Percentiles tpot_ms;                     // (e2e - ttft) / (output tokens - 1), requests with at least two tokens
+  Percentiles itl_ms;                      // gaps between emissions, not tokens
+  std::optional<double> degenerate_share;  // requests whose output ends in a repetition
+
+  PhaseTimes phase_ms_per_step;   // per target pass
+  std::optional<double> step_ms;  // all phases together, per target pass
+  std::optional<double> busy;     // (draft + verify + sample) / all phases, on the deciding rank
+  DeviceSummary devices;
+  RunCounters counters;                    // pooled
+  std::vector<std::string> output_hashes;  // different ones over the repetitions; strict gives exactly one
+
+  bool rankable = false;     // done, lossless, not oversubscribed, certificate not failed
+  std::string not_rankable;  // why not
+  Outcome outcome = Outcome::none;
+};
+
+struct RunSummary {
+  std::vector<CellSummary> cells;  // one for each of RunResult::cells, same order
+  int done = 0, failed = 0, skipped = 0;
+};
+
+/// Metrics of one cell, without those that need a baseline.
+CellSummary summarize_cell(const CellResult& cell);
+
+/// Metrics of all cells; speedups refer to CellResult::baseline_id.
+RunSummary summarize(const RunResult& run);
+
+/// What is wrong with the records of a finished cell, one line each: a request that did not finish, counts that
+/// contradict each other, a time that is not finite. Empty metrics are not success; the runner fails such a cell.
+std::vector<std::string> record_problems(const CellResult& cell);
+
+/// summary.json and summary.csv (schema: results/README.md).
+nlohmann::json summary_to_json(const RunResult& run, const RunSummary& summary);
+std::string summary_to_csv(const RunResult& run, const RunSummary& summary);
+
+/// The devices on which cells ran, in order of first appearance: "cpu", "cuda:1".
+std::vector<std::string> devices_used(const RunResult& run);
+
+/// "ngram", or "none, batching=static" for a cell that differs in more than the axes.
+std::string proposer_label(const CellAxes& axes);
+
+/// "tp2 pp1 ngram k=5 c=1"
+std::string axes_label(const CellAxes& axes);
+
+}  // namespace paceline

@@ -1,0 +1,185 @@
+// summary.json and summary.csv. Field names are a contract: results/README.md.
+
+#include <fmt/format.h>
+
+#include "experiments/analysis/published_rows.h"
+#include "experiments/analysis/summary.h"
+#include "experiments/analysis/summary_verdict.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+json list(const std::vector<double>& values) {
+  json out = json::array();
+  for (double v : values) out.push_back(json_number(v));
+  return out;
+}
+
+json to_json(const Percentiles& p) {
+  return {{"p50", json_number(p.p50)},
+          {"p90", json_number(p.p90)},
+          {"p99", json_number(p.p99)},
+          {"mean", json_number(p.mean)},
+          {"count", p.count}};
+}
+
+json ratio_value(const std::optional<RatioInterval>& r) { return r ? json_number(r->ratio) : json(nullptr); }
+
+json ratio_interval(const std::optional<RatioInterval>& r) {
+  if (!r || !r->low || !r->high) return nullptr;
+  return json::array({json_number(r->low), json_number(r->high)});
+}
+
+json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
+  json out = cell_to_json(cell);
+  for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks"}) out.erase(key);
+  const PhaseTimes& p = s.phase_ms_per_step;
+  const bool timed = s.step_ms.has_value();
+  const auto phase = [&](double ms) { return timed ? json_number(ms) : json(nullptr); };
+  out.update({{"label", axes_label(cell.axes)},
+              {"repetitions", s.repetitions},
+              {"num_requests", s.num_requests},
+              {"output_tokens", s.output_tokens},
+              {"output_tok_s", json_number(s.output_tok_s)},
+              {"output_tok_s_per_repetition", list(s.output_tok_s_per_repetition)},
+              {"requests_per_device_minute", json_number(s.requests_per_device_minute)},
+              {"speedup", ratio_value(s.speedup)},
+              {"speedup_ci95", ratio_interval(s.speedup)},
+              {"decode_speedup", ratio_value(s.decode_speedup)},
+              {"decode_speedup_ci95", ratio_interval(s.decode_speedup)},
+              {"speedup_bound", json_number(s.speedup_bound)},
+              {"outcome", to_string(s.outcome)},
+              {"rankable", s.rankable},
+              {"not_rankable_reason", s.rankable ? json(nullptr) : json(s.not_rankable)},
+              {"mean_acceptance_length", json_number(s.mean_acceptance_length)},
+              {"draft_acceptance_rate", json_number(s.draft_acceptance_rate)},
+              {"acceptance_per_position", list(s.acceptance_per_position)},
+              {"acceptance_per_position_conditional", list(s.acceptance_per_position_conditional)},
+              {"acceptance_histogram", s.acceptance_histogram},
+              {"draft_coverage", json_number(s.draft_coverage)},
+              {"tokens_per_target_forward", json_number(s.tokens_per_target_forward)},
+              {"sequences_per_forward", json_number(s.sequences_per_forward)},
+              {"ttft_ms", to_json(s.ttft_ms)},
+              {"tpot_ms", to_json(s.tpot_ms)},
+              {"itl_ms", to_json(s.itl_ms)},
+              {"e2e_ms", to_json(s.e2e_ms)},
+              {"degenerate_share", json_number(s.degenerate_share)},
+              {"step_ms", json_number(s.step_ms)},
+              {"phase_ms_per_step",
+               {{"draft", phase(p.draft_ms)},
+                {"verify", phase(p.verify_ms)},
+                {"sample", phase(p.sample_ms)},
+                {"schedule", phase(p.schedule_ms)},
+                {"communicate", phase(p.communicate_ms)},
+                {"bubble", phase(p.bubble_ms)},
+                {"other", phase(p.other_ms)}}},
+              {"busy", json_number(s.busy)},
+              {"device_busy", list(s.devices.busy)},
+              {"roofline", rooflines_to_json(s.devices)},
+              {"counters", counters_to_json(s.counters)},
+              {"output_hashes", s.output_hashes}});
+  return out;
+}
+
+std::string csv_quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string csv_number(const std::optional<double>& value) {
+  const json number = json_number(value);
+  return number.is_null() ? "" : number.dump();
+}
+
+}  // namespace
+
+json summary_to_json(const RunResult& run, const RunSummary& summary) {
+  json cells = json::array();
+  for (const CellSummary& s : summary.cells) cells.push_back(cell_summary_to_json(run.cells[s.cell], s));
+  json verdicts = json::array();
+  for (const VerdictSentence& v : make_verdict(run, summary)) {
+    verdicts.push_back({{"kind", to_string(v.kind)}, {"text", v.text}});
+  }
+  json published = json::array();
+  for (const PublishedRow& row : published_rows(run, summary))
+    published.push_back({{"label", row.label},
+                         {"over", row.over},
+                         {"measured", json_number(row.measured)},
+                         {"published", row.published},
+                         {"why", row.why}});
+  return {{"schema", "paceline.summary"},
+          {"schema_version", 1},
+          {"name", run.info.name},
+          {"id", run.info.id},
+          {"profile", run.info.profile.empty() ? json(nullptr) : json(run.info.profile)},
+          {"status", run.info.status},
+          {"numerics", run.info.numerics},
+          {"config_hash", run.info.config_hash},
+          {"argv", run.info.argv},
+          {"started_at", run.info.started_at},
+          {"devices", devices_used(run)},
+          {"cuda_visible_devices", run.environment.is_object() && run.environment.contains("cuda_visible_devices")
+                                       ? run.environment["cuda_visible_devices"]
+                                       : json(nullptr)},
+          {"wall_s", json_number(run.wall_s)},
+          {"num_cells", run.cells.size()},
+          {"num_done", summary.done},
+          {"num_failed", summary.failed},
+          {"num_skipped", summary.skipped},
+          {"verdict", verdicts},
+          {"published", published},
+          {"cells", cells}};
+}
+
+std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
+  std::string out =
+      "id,status,tp,pp,proposer,num_speculative_tokens,concurrency,output_tok_s,requests_per_device_minute,speedup,"
+      "speedup_ci95_low,"
+      "speedup_ci95_high,decode_speedup,mean_acceptance_length,draft_acceptance_rate,draft_coverage,"
+      "tokens_per_target_forward,ttft_ms_p50,ttft_ms_p99,tpot_ms_p50,tpot_ms_p99,itl_ms_p50,itl_ms_p99,"
+      "degenerate_share,step_ms,busy,device_busy,verify_read_share,verify_matrix_share,verify_floor_share,"
+      "draft_floor_share,certificate,tokens_checked,numerics,flips,flips_explained,logit_noise,oversubscribed,outcome,"
+      "reason\n";
+  for (const CellSummary& s : summary.cells) {
+    const CellResult& cell = run.cells[s.cell];
+    const CellAxes& axes = cell.axes;
+    const auto ratio_of = [](const std::optional<RatioInterval>& r) {
+      return r ? csv_number(r->ratio) : std::string();
+    };
+    out +=
+        fmt::format("{},{},{},{},{},{},{},", csv_quoted(cell.id), to_string(cell.status), axes.tp, axes.pp,
+                    csv_quoted(proposer_label(axes)),
+                    axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "", axes.concurrency);
+    out += fmt::format("{},{},{},{},{},{},", csv_number(s.output_tok_s), csv_number(s.requests_per_device_minute),
+                       ratio_of(s.speedup), s.speedup ? csv_number(s.speedup->low) : "",
+                       s.speedup ? csv_number(s.speedup->high) : "", ratio_of(s.decode_speedup));
+    for (const auto& value : {s.mean_acceptance_length, s.draft_acceptance_rate, s.draft_coverage,
+                              s.tokens_per_target_forward, s.ttft_ms.p50, s.ttft_ms.p99, s.tpot_ms.p50, s.tpot_ms.p99,
+                              s.itl_ms.p50, s.itl_ms.p99, s.degenerate_share, s.step_ms, s.busy}) {
+      out += csv_number(value) + ",";
+    }
+    std::string busy;
+    for (const double share : s.devices.busy) busy += (busy.empty() ? "" : " ") + csv_number(share);
+    out += busy + ",";
+    for (const auto& value : {s.devices.verify.read_share, s.devices.verify.matrix_share, s.devices.verify.floor_share,
+                              s.devices.draft.floor_share}) {
+      out += csv_number(value) + ",";
+    }
+    const std::optional<FlipCount>& flips = cell.certificate.flips;
+    out += fmt::format("{},{},{},", to_string(cell.certificate.status), cell.certificate.tokens_checked,
+                       has_fast_numerics(cell) ? "fast" : "strict");
+    out += flips ? fmt::format("{},{},{},", flips->found, flips->explained, csv_number(flips->noise)) : ",,,";
+    out += fmt::format("{},{},{}\n", cell.oversubscribed, to_string(s.outcome), csv_quoted(cell.reason));
+  }
+  return out;
+}
+
+}  // namespace paceline

@@ -1,0 +1,38 @@
+#pragma once
+// The run's answer in sentences, most important first: what pays, what does not and why, what was proved, what to
+// distrust. Cells that are not rankable (CellSummary::rankable) are never named as better or worse than others.
+
+#include <string>
+#include <vector>
+
+#include "experiments/analysis/summary.h"
+
+namespace paceline {
+
+enum class VerdictKind {
+  best,         // fastest cell per concurrency and its gain
+  pays_not,     // a proposer that does not gain, and why
+  parallel,     // what TP and PP alone do
+  correctness,  // certificates
+  caution,      // failed cells, oversubscription, repetitions, degenerate text
+};
+const char* to_string(VerdictKind kind);
+
+struct VerdictSentence {
+  VerdictKind kind;
+  std::string text;  // plain text, no mark-up
+  bool bad = false;  // a certificate or cell failed
+};
+
+std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary& summary);
+
+/// The one phase besides verification that costs most of a step, with its share: "drafting takes 71 % of a step".
+std::string costliest_phase(const CellSummary& summary);
+
+/// "3 flips, 3 explained by noise of up to 0.0312 at 11 positions"
+std::string flips_text(const FlipCount& flips);
+
+/// "2.14× (95 % interval 2.09-2.19)"
+std::string interval_text(const RatioInterval& interval);
+
+}  // namespace paceline

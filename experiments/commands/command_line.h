@@ -1,0 +1,34 @@
+#pragma once
+// How the commands come to the command line: each file of this folder adds its own to the program.
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "experiments/config/load.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+/// What commands share beside their own options. It outlives the parsing, as do their options, which the callbacks own.
+struct CommandLine {
+  std::vector<std::string> argv;  // as typed, the program's name first
+  ExitCode code = ExitCode::ok;   // set by the callback of the command that ran
+};
+
+void add_run_commands(CLI::App& app, CommandLine& line);     // run, plan
+void add_regress_command(CLI::App& app, CommandLine& line);  // regress
+void add_doctor_command(CLI::App& app, CommandLine& line);   // doctor
+void add_model_commands(CLI::App& app, CommandLine& line);   // models, inflate, generate, tokenize, verify-model
+void add_explain_command(CLI::App& app, CommandLine& line);  // explain
+
+/// An option that may stand several times and takes one value each time: CLI11's own would let `--set a=1 file.json`
+/// take the file along.
+CLI::Option* add_repeatable(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                            const std::string& help);
+
+/// The experiment file and what changes it: --set, --profile, --axis, --only.
+void add_config_options(CLI::App& command, std::filesystem::path& config, ConfigOverrides& overrides);
+
+}  // namespace paceline

@@ -1,0 +1,37 @@
+#pragma once
+// What the commands of `runexp` share. Each writes data to stdout, everything else to stderr, and returns an exit code
+// or throws Error; main.cpp parses the command line and maps errors to codes.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "experiments/config/load.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+/// A command that runs an experiment.
+struct RunCommand {
+  std::filesystem::path config;
+  ConfigOverrides overrides;
+  std::filesystem::path results_root = "results";
+  std::string progress = "auto";  // auto | live | plain | quiet
+  std::vector<std::string> argv;
+};
+/// --results and --ui.
+void add_output_options(CLI::App& command, RunCommand& run);
+
+/// How often the user has asked to stop (SIGINT, SIGTERM, SIGHUP) since install_interrupt_handler().
+int num_interrupts();
+/// By the last signal: 130 after SIGINT, else 143.
+ExitCode interrupt_exit_code();
+void install_interrupt_handler();
+/// A mapped file that is cut while it is read then ends the program with one line that names it, and exit code 3.
+void install_fault_handler();
+
+}  // namespace paceline

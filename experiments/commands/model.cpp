@@ -1,0 +1,317 @@
+// runexp models, inflate, generate, tokenize, verify-model
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <system_error>
+#include <thread>
+
+#include "engine/model/inflated_checkpoint.h"
+#include "engine/model/save_checkpoint.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/detokenizer.h"
+#include "experiments/commands/command_line.h"
+#include "experiments/commands/verify_model.h"
+#include "experiments/config/schema.h"
+#include "experiments/config/suggest.h"
+#include "experiments/results/environment.h"
+#include "experiments/run/repetition.h"
+#include "kernels/cpu/cores.h"
+
+namespace paceline {
+namespace {
+
+/// A configuration of defaults, for commands without a file.
+ExperimentConfig default_config() {
+  ExperimentConfig config;
+  config.builtin_root = find_builtin_root(std::filesystem::current_path() / "config.json");
+  return config;
+}
+
+std::vector<std::string> builtin_models(const ExperimentConfig& config) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / "models", ignored)) {
+    if (entry.is_directory(ignored)) names.push_back("builtin:" + entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// A wrong name behind builtin: is a typo.
+void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name) {
+  if (name.empty()) fail(ExitCode::usage, "{}: found nothing, expected builtin:NAME or a folder", option);
+  if (!name.starts_with("builtin:")) return;
+  if (config.builtin_root.empty()) fail_without_builtin_root(name);
+  const std::vector<std::string> known = builtin_models(config);
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    fail(ExitCode::usage, "{}: \"{}\": no model of that name is built in{}: there are {}", option, name,
+         did_you_mean(name, known), fmt::join(known, ", "));
+}
+
+/// The file of a shape given by name or by file name.
+std::filesystem::path shape_file(const ExperimentConfig& config, const std::string& shape) {
+  if (!is_shape_name(shape)) return shape;
+  if (config.builtin_root.empty()) fail_without_builtin_root(shape);
+  std::vector<std::string> known;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / "shapes", ignored)) {
+    if (entry.path().extension() == ".json") known.push_back(entry.path().stem().string());
+  }
+  std::sort(known.begin(), known.end());
+  if (std::find(known.begin(), known.end(), shape) == known.end())
+    fail(ExitCode::usage, "SHAPE: \"{}\": no shape of that name is built in{}: there are {}", shape,
+         did_you_mean(shape, known), fmt::join(known, ", "));
+  return config.builtin_root / "shapes" / (shape + ".json");
+}
+
+constexpr std::array kTextFiles = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt",     "chat_template.jinja",   "generation_config.json"};
+
+std::string model_card(const InflatedModel& model, const ModelShape& shape, const std::string& parent) {
+  return fmt::format(
+      "# {0} inflated to {1}\n\n"
+      "The sizes of {1} ({2} layers x {3}, heads {4}/{5} x {6}, MLP {7}, vocabulary {8}) and the function of {0}: "
+      "what\n"
+      "it says is {0}'s text, what a step costs is {1}'s. Made for timing by `runexp inflate`; the random part has "
+      "seed "
+      "{9}.\n\n"
+      "{10}\n",
+      parent, shape.name, model.spec.num_layers, model.spec.hidden_size, model.spec.num_heads, model.spec.num_kv_heads,
+      model.spec.head_dim, model.spec.intermediate_size, model.spec.vocab_size, kInflateSeed,
+      model.exact ? "exact: every factor is a power of two; logits differ by rounding alone."
+                  : "inexact: factors that are no powers of two are rounded in the weights; tokens may differ from the "
+                    "parent's.");
+}
+
+void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
+  std::error_code error;
+  std::vector<std::filesystem::path> models;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (std::filesystem::exists(entry.path() / "config.json")) models.push_back(entry.path());
+  }
+  std::sort(models.begin(), models.end());
+  for (const auto& dir : models) {
+    try {
+      const ModelSpec spec = load_model_spec(dir);
+      fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n",
+                 prefix + dir.filename().string(), spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers,
+                 spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
+                 dtype_name(spec.checkpoint_dtype));
+    } catch (const Error& problem) {
+      fmt::print("{:<28} ✗ {}\n", prefix + dir.filename().string(), problem.what());
+    }
+  }
+}
+
+/// Checkpoints below configs/models and PACELINE_MODELS, with their sizes.
+ExitCode models_command() {
+  const ExperimentConfig config = default_config();
+  if (!config.builtin_root.empty())
+    print_models_below(config.builtin_root / "models", "builtin:");
+  else
+    fmt::print(stderr,
+               "found no folder configs/models in or above the current folder or the program: run it in the repository "
+               "to see the built-in models\n");
+  if (const char* folder = std::getenv("PACELINE_MODELS"))
+    print_models_below(folder, std::string(folder) + "/");
+  else
+    fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
+  return ExitCode::ok;
+}
+
+struct InflateCommand {
+  std::string parent;  // builtin:NAME or a folder
+  std::string shape;   // NAME of configs/shapes or a .json file
+  std::filesystem::path out;
+};
+
+/// Writes the checkpoint that engine.target.inflate would load, as a Hugging Face folder.
+ExitCode inflate_command(const InflateCommand& command) {
+  ExperimentConfig config = default_config();
+  check_model_name(config, "SMALL", command.parent);
+  config.engine.target.path = command.parent;
+  derive_paths(config);
+  const std::filesystem::path& parent = config.engine.target.directory;
+  const ModelShape shape = load_model_shape(shape_file(config, command.shape));
+  const InflatedModel model = inflate_model(parent, shape);
+  const InflatedCheckpoint source(Checkpoint::open(parent), model);
+  SaveOptions options{.config = model.config,
+                      .card = model_card(model, shape, std::filesystem::path(parent).filename().string()),
+                      .copies = {}};
+  for (const char* name : kTextFiles) {
+    if (std::filesystem::is_regular_file(parent / name)) options.copies.push_back(parent / name);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  save_checkpoint(source, command.out, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print("{}: {} as {}, {:.3f} G parameters, {}, written in {:.1f} s\n", command.out.string(), parent.string(),
+             shape.name, double(model.spec.num_parameters()) / 1e9, model.exact ? "exact" : "inexact", seconds);
+  return ExitCode::ok;
+}
+
+struct GenerateCommand {
+  std::string prompt;
+  std::string model = "builtin:target-7m";
+  std::string proposer = "ngram";
+  std::string draft = "builtin:draft-600k";
+  int num_speculative_tokens = 5;
+  int max_tokens = 96;
+  double temperature = 0;
+  uint64_t seed = 1;
+  int tp = 1;
+  int pp = 1;
+  bool raw = false;  // no chat template
+};
+
+ExitCode generate_command(const GenerateCommand& command) {
+  ExperimentConfig config = default_config();
+  const std::vector<std::string> proposers = {"none", "ngram", "draft"};
+  if (std::find(proposers.begin(), proposers.end(), command.proposer) == proposers.end())
+    fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use none, ngram or draft", command.proposer,
+         did_you_mean(command.proposer, proposers));
+  check_model_name(config, "--model", command.model);
+  if (command.proposer == "draft") check_model_name(config, "--draft", command.draft);
+  config.engine.target.path = command.model;
+  config.engine.parallel.tp = command.tp;
+  config.engine.parallel.pp = command.pp;
+  config.engine.scheduler.max_num_seqs = 1;
+  config.speculation.proposer = command.proposer;
+  config.speculation.num_speculative_tokens = command.proposer == "none" ? 0 : command.num_speculative_tokens;
+  config.speculation.draft.path = command.draft;
+  config.sampling.temperature = command.temperature;
+  config.sampling.seed = int64_t(command.seed);
+  config.sampling.max_tokens = command.max_tokens;
+  derive_paths(config);
+  const int ranks = command.tp * command.pp;
+  EngineLoad load(config, {.threads_per_rank = std::max(1, usable_cores() / ranks),
+                           .max_draft_len = config.speculation.num_speculative_tokens,
+                           .max_concurrency = 1});
+  const bool chat = !command.raw && ChatTemplate::exists(config.engine.target.directory);
+  Prompt prompt{.id = "prompt", .category = {}, .index = 0, .messages = {}, .text = {}};
+  if (chat)
+    prompt.messages = {{"user", command.prompt}};
+  else
+    prompt.text = command.prompt;
+  const auto encoded =
+      encode_prompts({prompt}, *load.tokenizer(), config.engine.target.directory,
+                     chat ? ChatFormat::template_of_model : ChatFormat::raw_text, load.plan().max_model_len);
+  const auto engine = load.make_engine(config);
+  engine->submit(encoded.front().tokens, sampling_params(config.sampling));
+  StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
+  const auto start = std::chrono::steady_clock::now();
+  while (!engine->idle()) {
+    for (const Emitted& emitted : engine->step()) {
+      for (int32_t token : emitted.token) fmt::print("{}", decoder.push(token));
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("{}\n", decoder.flush());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const EngineCounters& counters = engine->counters();
+  fmt::print(stderr, "{} tokens in {:.2f} s ({:.0f} tok/s); {} passes of the target, {} of {} drafts accepted\n",
+             counters.emitted, seconds, double(counters.emitted) / seconds, counters.verdicts, counters.accepted,
+             counters.drafted);
+  return ExitCode::ok;
+}
+
+/// Token ids, one line a record of the file.
+ExitCode tokenize_command(const std::filesystem::path& tokenizer_path, const std::filesystem::path& file) {
+  const auto tokenizer = Tokenizer::load(tokenizer_path);
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    fail(ExitCode::model_file, "{}: is a folder, expected a text file", file.string());
+  errno = 0;
+  std::ifstream in(file);
+  if (!in) fail(ExitCode::model_file, "{}: cannot open: {}", file.string(), std::generic_category().message(errno));
+  for (std::string line; std::getline(in, line);) {
+    fmt::print("{}\n", fmt::join(tokenizer->encode(line), " "));
+  }
+  return ExitCode::ok;
+}
+
+ExitCode verify_model_command(VerifyModelOptions options) {
+  if (!std::filesystem::is_directory(options.model_dir))
+    fail(ExitCode::model_file, "{}: no such folder", options.model_dir.string());
+  options.threads_per_rank = std::max(1, usable_cores() / (options.tp * options.pp));
+  const VerifyModelReport report = verify_model(options);
+  fmt::print("{}", report.summary);
+  return report.passed ? ExitCode::ok : ExitCode::correctness;
+}
+
+void add_inflate_command(CLI::App& app, CommandLine& line) {
+  const auto inflate = std::make_shared<InflateCommand>();
+  CLI::App* command = app.add_subcommand(
+      "inflate", "write a small checkpoint in a big shape: the same text at the big model's cost, for timing");
+  command->add_option("small", inflate->parent, "checkpoint to start from: builtin:NAME or a folder")->required();
+  command->add_option("shape", inflate->shape, "NAME of configs/shapes, or a .json file like those")->required();
+  command->add_option("out", inflate->out, "folder to make; it must not exist")->required();
+  command->callback([inflate, &line] { line.code = inflate_command(*inflate); });
+}
+
+void add_generate_command(CLI::App& app, CommandLine& line) {
+  const auto generate = std::make_shared<GenerateCommand>();
+  CLI::App* command = app.add_subcommand("generate", "continue one prompt and print the text");
+  command->add_option("prompt", generate->prompt, "the user's message")->required();
+  command->add_option("--model", generate->model, "builtin:NAME or a folder")->capture_default_str();
+  command->add_option("--proposer", generate->proposer, "none, ngram or draft")->capture_default_str();
+  command->add_option("--draft", generate->draft, "draft model")->capture_default_str();
+  command->add_option("-k,--num-speculative-tokens", generate->num_speculative_tokens, "drafts per step")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64));
+  command->add_option("--max-tokens", generate->max_tokens)->capture_default_str()->check(CLI::Range(1, 1'000'000));
+  command->add_option("--temperature", generate->temperature)->capture_default_str()->check(CLI::Range(0.0, 10.0));
+  command->add_option("--seed", generate->seed)
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  command->add_option("--tp", generate->tp)->capture_default_str()->check(CLI::Range(1, 64));
+  command->add_option("--pp", generate->pp)->capture_default_str()->check(CLI::Range(1, 64));
+  command->add_flag("--raw", generate->raw, "no chat template");
+  command->callback([generate, &line] { line.code = generate_command(*generate); });
+}
+
+void add_tokenize_command(CLI::App& app, CommandLine& line) {
+  struct Tokenize {
+    std::filesystem::path tokenizer, file;
+  };
+  const auto tokenize = std::make_shared<Tokenize>();
+  CLI::App* command = app.add_subcommand("tokenize", "print token ids, one line a record");
+  command->add_option("--tokenizer", tokenize->tokenizer, "folder or tokenizer.json")->required();
+  command->add_option("--file", tokenize->file, "text, one record a line")->required();
+  command->callback([tokenize, &line] { line.code = tokenize_command(tokenize->tokenizer, tokenize->file); });
+}
+
+void add_verify_model_command(CLI::App& app, CommandLine& line) {
+  const auto verify = std::make_shared<VerifyModelOptions>();
+  CLI::App* command = app.add_subcommand("verify-model", "compare a checkpoint with the golden.json beside it");
+  command->add_option("dir", verify->model_dir, "checkpoint folder")->required();
+  command->add_option("--golden", verify->golden, "reference file, if not beside the checkpoint");
+  command->add_option("--tp", verify->tp)->capture_default_str()->check(CLI::Range(1, 64));
+  command->add_option("--pp", verify->pp)->capture_default_str()->check(CLI::Range(1, 64));
+  command->add_option("--dtype", verify->dtype, "weights in memory; goldens are computed in float32")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
+  command
+      ->add_option("--max-logit-error", verify->max_logit_error,
+                   "largest difference that passes; by default 1e-4, in 16-bit types 1/64 of the largest logit")
+      ->check(CLI::NonNegativeNumber);
+  command->callback([verify, &line] { line.code = verify_model_command(*verify); });
+}
+
+}  // namespace
+
+void add_model_commands(CLI::App& app, CommandLine& line) {
+  app.add_subcommand("models", "list the checkpoints that are at hand")->callback([&line] {
+    line.code = models_command();
+  });
+  add_inflate_command(app, line);
+  add_generate_command(app, line);
+  add_tokenize_command(app, line);
+  add_verify_model_command(app, line);
+}
+
+}  // namespace paceline

@@ -1,0 +1,155 @@
+#include "experiments/config/config.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "experiments/config/schema.h"
+#include "experiments/results/results.h"
+#include "experiments/run/devices.h"
+
+namespace paceline {
+
+namespace {
+
+constexpr std::string_view kBuiltin = "builtin:";
+
+void put(ConfigJson& root, const std::string& path, ConfigJson value) {
+  ConfigJson* at = &root;
+  size_t begin = 0;
+  for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+    at = &(*at)[path.substr(begin, dot - begin)];
+    begin = dot + 1;
+  }
+  (*at)[path.substr(begin)] = std::move(value);
+}
+
+std::filesystem::path model_directory(const ExperimentConfig& config, const std::string& path) {
+  if (!path.starts_with(kBuiltin)) return path;
+  if (config.builtin_root.empty()) return {};
+  return config.builtin_root / "models" / path.substr(kBuiltin.size());
+}
+
+std::filesystem::path shape_file(const ExperimentConfig& config, const std::optional<std::string>& shape) {
+  if (!shape) return {};
+  return is_shape_name(*shape) ? config.builtin_root / "shapes" / (*shape + ".json") : std::filesystem::path(*shape);
+}
+
+}  // namespace
+
+std::vector<std::string_view> names_of(Numerics) { return {"strict", "fast"}; }
+std::vector<std::string_view> names_of(BatchingMode) { return {"continuous", "static"}; }
+std::vector<std::string_view> names_of(LoadMode) { return {"closed", "offline"}; }
+std::vector<std::string_view> names_of(OnError) { return {"continue", "stop"}; }
+std::vector<std::string_view> names_of(MeasureLevel) { return {"engine"}; }
+
+ConfigJson config_to_json(const ExperimentConfig& config) {
+  ConfigJson root = ConfigJson::object();
+  for (const KeySpec& key : config_keys()) {
+    if (key.read) put(root, key.path, key.read(config));
+  }
+  return root;
+}
+
+ConfigJson config_identity(const ExperimentConfig& config) {
+  ConfigJson root = ConfigJson::object();
+  for (const KeySpec& key : config_keys()) {
+    if (key.read && key.in_identity && key_applies(key, config)) put(root, key.path, key.read(config));
+  }
+  return root;
+}
+
+std::string config_hash(const ConfigJson& json) { return fnv1a64_hex(json.dump()); }
+
+void derive_paths(ExperimentConfig& config) {
+  config.engine.target.directory = model_directory(config, config.engine.target.path);
+  config.engine.target.shape_file = shape_file(config, config.engine.target.inflate);
+  DraftConfig& draft = config.speculation.draft;
+  draft.directory = draft.self ? config.engine.target.directory : model_directory(config, draft.path);
+  draft.shape_file = draft.self ? config.engine.target.shape_file : shape_file(config, draft.inflate);
+  WorkloadConfig& workload = config.workload;
+  if (!workload.dataset.starts_with(kBuiltin)) {
+    workload.file = workload.dataset;
+  } else if (config.builtin_root.empty()) {
+    workload.file.clear();
+  } else {
+    workload.file = config.builtin_root / "workloads" / (workload.dataset.substr(kBuiltin.size()) + ".jsonl");
+  }
+}
+
+std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
+  const SpeculationConfig& speculation = config.speculation;
+  const SchedulerConfig& scheduler = config.engine.scheduler;
+  if (speculation.proposer == "ngram" && speculation.ngram.min > speculation.ngram.max) {
+    return ConfigConflict{"speculation.ngram.min",
+                          {"speculation.ngram.min", "speculation.ngram.max", "speculation.proposer"},
+                          fmt::format("speculation.ngram.min {} is larger than speculation.ngram.max {}",
+                                      speculation.ngram.min, speculation.ngram.max)};
+  }
+  if (speculation.proposer != "none" && speculation.rule == "greedy" && config.sampling.temperature > 0) {
+    return ConfigConflict{"speculation.verifier.rule",
+                          {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
+                          fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection "
+                                      "or coupled",
+                                      config.sampling.temperature)};
+  }
+  if (speculation.proposer != "none" && speculation.forced_acceptance_length &&
+      *speculation.forced_acceptance_length > speculation.num_speculative_tokens + 1) {
+    return ConfigConflict{
+        "speculation.forced_acceptance.acceptance_length",
+        {"speculation.forced_acceptance.acceptance_length", "speculation.num_speculative_tokens",
+         "speculation.proposer"},
+        fmt::format("acceptance_length {} cannot be reached with num_speculative_tokens {}: at most {}",
+                    *speculation.forced_acceptance_length, speculation.num_speculative_tokens,
+                    speculation.num_speculative_tokens + 1)};
+  }
+  const EngineConfig& engine = config.engine;
+  for (const int64_t device : engine.devices) {
+    if (std::count(engine.devices.begin(), engine.devices.end(), device) > 1)
+      return ConfigConflict{"engine.devices",
+                            {"engine.devices"},
+                            fmt::format("device {} is named twice in [{}]: a rank takes one alone, so name others",
+                                        device, fmt::join(engine.devices, ", "))};
+  }
+  if (engine.numerics == Numerics::fast && !on_cuda(engine)) {
+    return ConfigConflict{"engine.numerics",
+                          {"engine.numerics", "engine.backend"},
+                          "the CPU backend has strict numerics only, at no cost: use strict"};
+  }
+  if (config.sampling.from_model) {
+    return ConfigConflict{
+        "sampling.from_model",
+        {"sampling.from_model"},
+        "sampling values of the model's generation_config.json are never applied: write them under \"sampling\""};
+  }
+  if (engine.kv_cache.block_size % 16 != 0) {
+    return ConfigConflict{
+        "engine.kv_cache.block_size",
+        {"engine.kv_cache.block_size"},
+        fmt::format("block_size {} is no multiple of 16: use 16, 32, 48, ...", engine.kv_cache.block_size)};
+  }
+  if (scheduler.run_ahead && engine.parallel.pp > 1) {
+    return ConfigConflict{
+        "engine.scheduler.run_ahead",
+        {"engine.scheduler.run_ahead", "engine.parallel.pp"},
+        fmt::format(
+            "run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already",
+            engine.parallel.pp)};
+  }
+  if (scheduler.max_model_len && config.sampling.max_tokens >= *scheduler.max_model_len) {
+    return ConfigConflict{"sampling.max_tokens",
+                          {"sampling.max_tokens", "engine.scheduler.max_model_len"},
+                          fmt::format("sampling.max_tokens {} leaves no room for a prompt in max_model_len {}",
+                                      config.sampling.max_tokens, *scheduler.max_model_len)};
+  }
+  if (scheduler.batching == BatchingMode::static_turns && scheduler.static_batch_size > scheduler.max_num_seqs) {
+    return ConfigConflict{
+        "engine.scheduler.static_batch_size",
+        {"engine.scheduler.static_batch_size", "engine.scheduler.max_num_seqs", "engine.scheduler.batching"},
+        fmt::format("static_batch_size {} is larger than max_num_seqs {}", scheduler.static_batch_size,
+                    scheduler.max_num_seqs)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace paceline

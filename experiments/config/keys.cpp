@@ -1,0 +1,384 @@
+// The table of keys. One row a key: path, member, limits, help.
+
+#include <limits>
+#include <type_traits>
+
+#include "experiments/config/schema.h"
+
+namespace paceline {
+
+namespace {
+
+template <class T>
+struct Optional : std::false_type {
+  using Value = T;
+};
+template <class T>
+struct Optional<std::optional<T>> : std::true_type {
+  using Value = T;
+};
+
+struct Limits {
+  double min = std::numeric_limits<double>::lowest();
+  double max = std::numeric_limits<double>::max();
+  bool above_min = false;
+  std::string unit = {};
+  std::vector<std::pair<std::string, std::string>> choices = {};
+  std::string absent = {};
+  KeyScope scope = KeyScope::always;
+  bool is_path = false;
+  bool is_shape = false;
+};
+
+template <class Value>
+KeyType type_of() {
+  if constexpr (std::is_same_v<Value, bool>)
+    return KeyType::boolean;
+  else if constexpr (std::is_integral_v<Value>)
+    return KeyType::integer;
+  else if constexpr (std::is_floating_point_v<Value>)
+    return KeyType::number;
+  else if constexpr (std::is_enum_v<Value>)
+    return KeyType::choice;
+  else if constexpr (std::is_same_v<Value, std::vector<int64_t>>)
+    return KeyType::integer_list;
+  else if constexpr (std::is_same_v<Value, std::vector<std::string>>)
+    return KeyType::text_list;
+  else
+    return KeyType::text;
+}
+
+template <class Value>
+Value from_json(const ConfigJson& json) {
+  if constexpr (std::is_enum_v<Value>) {
+    const std::vector<std::string_view> names = names_of(Value{});
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == json.get_ref<const std::string&>()) return static_cast<Value>(i);
+    }
+    PACELINE_CHECK(false, "no enumerator is called {}", json.dump());
+  } else {
+    return json.get<Value>();
+  }
+}
+
+template <class Value>
+ConfigJson to_json_value(const Value& value) {
+  if constexpr (std::is_enum_v<Value>)
+    return std::string(names_of(Value{})[static_cast<size_t>(value)]);
+  else
+    return value;
+}
+
+/// A row for the member that `member(config)` refers to; the member's type gives the key's type.
+template <class Member>
+KeySpec key(std::string path, Member member, Limits limits, std::string help) {
+  using Field = std::remove_cvref_t<decltype(member(std::declval<ExperimentConfig&>()))>;
+  using Value = typename Optional<Field>::Value;
+  constexpr bool kOptional = Optional<Field>::value;
+  KeySpec row;
+  row.type = type_of<Value>();
+  if constexpr (std::is_enum_v<Value>) {
+    for (std::string_view name : names_of(Value{})) row.choices.emplace_back(name, name);
+  }
+  if (!limits.choices.empty()) {
+    row.choices = std::move(limits.choices);
+    row.type = KeyType::choice;
+  }
+  if (limits.is_path) row.type = KeyType::path;
+  if (limits.is_shape) row.type = KeyType::shape;
+  row.min = limits.min;
+  row.max = limits.max;
+  if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool>) {
+    row.min = std::max(row.min, static_cast<double>(std::numeric_limits<Value>::min()));
+    row.max = std::min(row.max, static_cast<double>(std::numeric_limits<Value>::max()));
+  }
+  row.above_min = limits.above_min;
+  row.unit = std::move(limits.unit);
+  row.absent = kOptional && limits.absent.empty() ? "null" : std::move(limits.absent);
+  row.scope = limits.scope;
+  row.help = std::move(help);
+  row.reload = path.starts_with("engine.");
+  row.in_identity = !path.starts_with("sweep.") && !path.starts_with("report.");
+  row.path = std::move(path);
+  row.assign = [member, absent = row.absent](ExperimentConfig& config, const ConfigJson& json) {
+    if constexpr (kOptional) {
+      if (json.is_null() || (json.is_string() && json.get_ref<const std::string&>() == absent)) {
+        member(config).reset();
+        return;
+      }
+    }
+    member(config) = from_json<Value>(json);
+  };
+  row.read = [member, absent = row.absent](const ExperimentConfig& config) -> ConfigJson {
+    if constexpr (kOptional) {
+      if (!member(config)) return absent == "null" ? ConfigJson(nullptr) : ConfigJson(absent);
+      return to_json_value(*member(config));
+    } else {
+      return to_json_value(member(config));
+    }
+  };
+  return row;
+}
+
+/// A row without a plain member.
+KeySpec special(std::string path, KeyType type, std::string help,
+                std::function<void(ExperimentConfig&, const ConfigJson&)> assign = nullptr,
+                std::function<ConfigJson(const ExperimentConfig&)> read = nullptr) {
+  KeySpec row;
+  row.path = std::move(path);
+  row.type = type;
+  row.help = std::move(help);
+  row.assign = std::move(assign);
+  row.read = std::move(read);
+  return row;
+}
+
+#define MEMBER(expression) \
+  [](auto& config) -> auto& { return config.expression; }
+
+std::vector<std::pair<std::string, std::string>> words(std::initializer_list<const char*> names) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const char* name : names) pairs.emplace_back(name, name);
+  return pairs;
+}
+
+const std::vector<std::pair<std::string, std::string>>& dtypes() {
+  static const std::vector<std::pair<std::string, std::string>> kDtypes = {
+      {"auto", "auto"},    {"float32", "float32"}, {"bfloat16", "bfloat16"}, {"float16", "float16"},
+      {"fp32", "float32"}, {"bf16", "bfloat16"},   {"fp16", "float16"},
+  };
+  return kDtypes;
+}
+
+void add_head(std::vector<KeySpec>& rows) {
+  rows.push_back(special("$schema", KeyType::outside, "JSON Schema of this format, for editors; not read."));
+  rows.push_back(special("schema_version", KeyType::outside, "Version of this format: 1."));
+  rows.push_back(special("extends", KeyType::outside,
+                         "File or list of files to start from, relative to this one; later ones win, this file last."));
+  rows.push_back(special("name", KeyType::outside, "Name of the experiment in results; by default the file's name."));
+  rows.back().read = [](const ExperimentConfig& config) -> ConfigJson { return config.name; };
+  rows.push_back(special("vars", KeyType::outside, "Values to write as ${name} in strings."));
+}
+
+void add_engine(std::vector<KeySpec>& rows) {
+  rows.push_back(key("engine.backend", MEMBER(engine.backend), {.choices = words({"auto", "cpu", "cuda"})},
+                     "Device kind; auto takes GPUs where the build and the machine have them."));
+  rows.push_back(key("engine.devices", MEMBER(engine.devices), {.min = 0},
+                     "Numbers of the CUDA devices of the ranks; by default 0, 1, and so on."));
+  rows.push_back(key("engine.target.path", MEMBER(engine.target.path), {.is_path = true},
+                     "Checkpoint folder of the target model, or builtin:NAME."));
+  rows.push_back(key("engine.target.dtype", MEMBER(engine.target.dtype), {.choices = dtypes()},
+                     "Type of the weights in memory; auto keeps the checkpoint's."));
+  rows.push_back(key("engine.target.weights", MEMBER(engine.target.weights), {.choices = words({"auto"})},
+                     "Storage of packed weights; auto keeps dtype."));
+  rows.push_back(key("engine.target.load_format", MEMBER(engine.target.load_format),
+                     {.choices = words({"safetensors", "dummy"})},
+                     "dummy: random weights, for a config.json or a shape (inflate) without a checkpoint."));
+  rows.push_back(key("engine.target.inflate", MEMBER(engine.target.inflate), {.is_shape = true},
+                     "Grow the checkpoint into this shape (configs/shapes) without changing what it computes."));
+  rows.push_back(key("engine.parallel.tp", MEMBER(engine.parallel.tp), {.min = 1, .max = 64, .unit = "ranks"},
+                     "Tensor-parallel size: every layer is split over this many ranks."));
+  rows.push_back(key("engine.parallel.pp", MEMBER(engine.parallel.pp), {.min = 1, .max = 64, .unit = "stages"},
+                     "Pipeline-parallel size: the layers are split into this many stages."));
+  rows.push_back(key("engine.parallel.threads_per_rank", MEMBER(engine.parallel.threads_per_rank),
+                     {.min = 1, .max = 1024, .unit = "threads", .absent = "auto"},
+                     "Threads of one CPU rank; auto divides the cores by the largest tp*pp of the sweep that fits."));
+  rows.push_back(key("engine.parallel.pp_microbatches", MEMBER(engine.parallel.pp_microbatches),
+                     {.min = 1, .max = 256, .absent = "auto"}, "Batches kept in flight; auto means pp."));
+  rows.push_back(key("engine.parallel.pad_vocab", MEMBER(engine.parallel.pad_vocab), {},
+                     "Pad a vocabulary that tp does not divide; false makes that an error."));
+  rows.push_back(key("engine.parallel.timeout_s", MEMBER(engine.parallel.timeout_s),
+                     {.min = 0, .max = 86400, .above_min = true, .unit = "s"},
+                     "Deadline of every wait between ranks."));
+  rows.push_back(key("engine.kv_cache.block_size", MEMBER(engine.kv_cache.block_size),
+                     {.min = 16, .max = 1024, .unit = "tokens"}, "Tokens of one KV page, a multiple of 16."));
+  rows.push_back(key("engine.kv_cache.memory_fraction", MEMBER(engine.kv_cache.memory_fraction),
+                     {.min = 0, .max = 1, .above_min = true},
+                     "Share of the memory left beside weights and workspace that the KV cache may take."));
+  rows.push_back(key("engine.kv_cache.swap_space_gib", MEMBER(engine.kv_cache.swap_space_gib),
+                     {.min = 0, .max = 65536, .unit = "GiB"},
+                     "Host memory of each rank for the KV of preempted sequences; without room it is computed again."));
+  rows.push_back(key("engine.kv_cache.prefix_caching", MEMBER(engine.kv_cache.prefix_caching), {},
+                     "Reuse the pages of equal prompt prefixes; off in benchmarks unless asked for."));
+  rows.push_back(key("engine.kv_cache.dtype", MEMBER(engine.kv_cache.dtype), {.choices = dtypes()},
+                     "Type of keys and values in the cache; auto is the target's type."));
+  rows.push_back(key("engine.scheduler.max_num_seqs", MEMBER(engine.scheduler.max_num_seqs),
+                     {.min = 1, .max = 65536, .unit = "sequences"}, "Sequences that run at the same time."));
+  rows.push_back(key("engine.scheduler.max_num_batched_tokens", MEMBER(engine.scheduler.max_num_batched_tokens),
+                     {.min = 1, .max = 1 << 20, .unit = "tokens"}, "Rows of one step; longer prompts are chunked."));
+  rows.push_back(key("engine.scheduler.max_model_len", MEMBER(engine.scheduler.max_model_len),
+                     {.min = 2, .max = 1 << 24, .unit = "tokens", .absent = "auto"},
+                     "Longest prompt plus output; auto takes the model's, cut to what the KV cache holds."));
+  rows.push_back(key("engine.scheduler.batching", MEMBER(engine.scheduler.batching), {},
+                     "continuous admits requests at every step; static runs padded turns of static_batch_size."));
+  rows.push_back(key("engine.scheduler.static_batch_size", MEMBER(engine.scheduler.static_batch_size),
+                     {.min = 1, .max = 65536, .unit = "requests", .scope = KeyScope::static_batching},
+                     "Requests of one turn of static batching."));
+  rows.push_back(key("engine.scheduler.run_ahead", MEMBER(engine.scheduler.run_ahead), {},
+                     "Launch step n+1 before step n is collected: for devices that run beside the host."));
+  rows.push_back(
+      key("engine.numerics", MEMBER(engine.numerics), {},
+          "strict: a row's bits do not depend on batch, threads or ranks; fast (GPUs): from 65 rows on cuBLASLt "
+          "multiplies, weights are held twice, and certificates allow flips within noise."));
+  rows.push_back(key("engine.cuda_graphs", MEMBER(engine.cuda_graphs), {},
+                     "On GPUs: launch passes of up to 64 rows as CUDA graphs, which changes their speed only."));
+}
+
+void add_speculation(std::vector<KeySpec>& rows) {
+  rows.push_back(key("speculation.proposer", MEMBER(speculation.proposer),
+                     {.choices = words({"none", "ngram", "draft"})},
+                     "Who drafts: nobody, lookup in the sequence's own text, or a small model."));
+  rows.push_back(key("speculation.num_speculative_tokens", MEMBER(speculation.num_speculative_tokens),
+                     {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::speculation},
+                     "Tokens drafted in one step (k); void for proposer none."));
+  rows.push_back(key("speculation.ngram.min", MEMBER(speculation.ngram.min),
+                     {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::ngram}, "Shortest suffix looked up."));
+  rows.push_back(key("speculation.ngram.max", MEMBER(speculation.ngram.max),
+                     {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::ngram}, "Longest suffix looked up."));
+  rows.push_back(
+      key("speculation.ngram.match", MEMBER(speculation.ngram.match),
+          {.choices = words({"first", "last", "most_frequent", "full_continuation"}), .scope = KeyScope::ngram},
+          "Which of several earlier occurrences is continued."));
+  rows.push_back(key("speculation.draft.path", MEMBER(speculation.draft.path),
+                     {.scope = KeyScope::draft_model, .is_path = true}, "Checkpoint folder of the draft model."));
+  rows.push_back(key("speculation.draft.tp", MEMBER(speculation.draft.tp),
+                     {.min = 1, .max = 64, .unit = "ranks", .absent = "target", .scope = KeyScope::draft_model},
+                     "Tensor-parallel size of the draft model: 1, or the target's."));
+  rows.push_back(key("speculation.draft.dtype", MEMBER(speculation.draft.dtype),
+                     {.choices = dtypes(), .scope = KeyScope::draft_model}, "Type of the draft's weights in memory."));
+  rows.push_back(key("speculation.draft.inflate", MEMBER(speculation.draft.inflate),
+                     {.scope = KeyScope::draft_model, .is_shape = true},
+                     "Grow the draft's checkpoint into this shape (configs/shapes)."));
+  rows.push_back(key("speculation.draft.self", MEMBER(speculation.draft.self), {.scope = KeyScope::draft},
+                     "The target drafts for itself: a check of the machinery that must accept every draft."));
+  rows.push_back(key("speculation.verifier.rule", MEMBER(speculation.rule),
+                     {.choices = words({"auto", "greedy", "rejection", "coupled"}), .scope = KeyScope::speculation},
+                     "How drafts are judged; auto is greedy at temperature 0, else rejection."));
+  rows.push_back(key("speculation.forced_acceptance.acceptance_length", MEMBER(speculation.forced_acceptance_length),
+                     {.min = 1, .max = 65, .unit = "tokens", .scope = KeyScope::speculation},
+                     "System studies only: mean tokens a step, from 1 to k+1, whatever the drafts; the output is not "
+                     "model text."));
+}
+
+void add_requests(std::vector<KeySpec>& rows) {
+  rows.push_back(key("sampling.temperature", MEMBER(sampling.temperature), {.min = 0, .max = 100}, "0 is greedy."));
+  rows.push_back(key("sampling.top_p", MEMBER(sampling.top_p), {.min = 0, .max = 1, .above_min = true},
+                     "Smallest set of tokens that holds this probability; 1 is off."));
+  rows.push_back(key("sampling.top_k", MEMBER(sampling.top_k), {.min = 0, .unit = "tokens"},
+                     "Only the most likely tokens; 0 is off."));
+  rows.push_back(key("sampling.min_p", MEMBER(sampling.min_p), {.min = 0, .max = 1},
+                     "Only tokens at least this likely relative to the likeliest; 0 is off."));
+  rows.push_back(key("sampling.seed", MEMBER(sampling.seed), {.min = 0}, "Seed of every request's own noise."));
+  rows.push_back(key("sampling.max_tokens", MEMBER(sampling.max_tokens), {.min = 1, .max = 1 << 24, .unit = "tokens"},
+                     "Longest output of a request."));
+  rows.push_back(key("sampling.ignore_eos", MEMBER(sampling.ignore_eos), {}, "Go on after the end-of-text token."));
+  rows.push_back(
+      key("sampling.stop_token_ids", MEMBER(sampling.stop_token_ids), {.min = 0}, "More tokens that end a request."));
+  rows.push_back(key("sampling.from_model", MEMBER(sampling.from_model), {},
+                     "Start from the model's generation_config.json; never done silently."));
+  rows.push_back(key("workload.dataset", MEMBER(workload.dataset), {.is_path = true},
+                     "builtin:NAME, or a .jsonl file of prompts."));
+  rows.push_back(key("workload.requests", MEMBER(workload.requests), {.min = 1, .max = 1e7, .unit = "requests"},
+                     "Requests of one repetition; a smaller data set is gone through again."));
+  rows.push_back(key("workload.order_seed", MEMBER(workload.order_seed), {.min = 0}, "Seed of the order of prompts."));
+  rows.push_back(key("workload.chat_template", MEMBER(workload.chat_template), {}, "Apply the model's chat template."));
+  rows.push_back(key("load.mode", MEMBER(load.mode), {},
+                     "closed keeps `concurrency` requests in flight; offline submits all of them at once."));
+  rows.push_back(key("load.concurrency", MEMBER(load.concurrency),
+                     {.min = 1, .max = 65536, .unit = "requests", .scope = KeyScope::closed_loop},
+                     "Requests in flight of a closed loop."));
+  rows.push_back(key("measure.warmup_requests", MEMBER(measure.warmup_requests),
+                     {.min = 0, .max = 1e6, .unit = "requests"},
+                     "Requests run before the first repetition and not counted."));
+  rows.push_back(key("measure.repetitions", MEMBER(measure.repetitions), {.min = 1, .max = 10000},
+                     "Times each cell is measured; fewer than 7 cannot carry a verdict."));
+  rows.push_back(key("measure.verify_lossless", MEMBER(measure.verify_lossless), {},
+                     "Compare every output with the baseline cell's."));
+  rows.push_back(key("measure.level", MEMBER(measure.level), {}, "Where the clock stands: engine is in this process."));
+  rows.push_back(key("measure.block_seed", MEMBER(measure.block_seed), {.min = 0},
+                     "Seed of the order in which the cells of one load take turns."));
+}
+
+template <class Value>
+KeySpec sweep_list(std::string path, KeyType type, std::vector<Value> SweepConfig::*member, std::string help) {
+  return special(
+      std::move(path), type, std::move(help),
+      [member](ExperimentConfig& config, const ConfigJson& json) {
+        config.sweep.*member = json.get<std::vector<Value>>();
+      },
+      [member](const ExperimentConfig& config) {
+        ConfigJson list = ConfigJson::array();
+        for (const Value& value : config.sweep.*member) list.push_back(value);
+        return list;
+      });
+}
+
+void add_sweep(std::vector<KeySpec>& rows) {
+  rows.push_back(special(
+      "sweep.axes", KeyType::axes,
+      "Values to cross: key or alias -> list, or a range \"1..8\", \"1..9+2\", \"1..16*2\".",
+      [](ExperimentConfig& config, const ConfigJson& json) {
+        config.sweep.axes.clear();
+        for (const auto& [path, values] : json.items()) {
+          config.sweep.axes.push_back({path, values.get<std::vector<ConfigJson>>()});
+        }
+      },
+      [](const ExperimentConfig& config) {
+        ConfigJson axes = ConfigJson::object();
+        for (const SweepAxis& axis : config.sweep.axes) axes[axis.path] = axis.values;
+        return axes;
+      }));
+  rows.push_back(sweep_list("sweep.zip", KeyType::groups, &SweepConfig::zip, "Groups of axes that advance together."));
+  rows.push_back(sweep_list("sweep.constraints", KeyType::constraints, &SweepConfig::constraints,
+                            "Expressions that a cell must meet, else it is listed as skipped."));
+  rows.push_back(sweep_list(
+      "sweep.include", KeyType::assignments, &SweepConfig::include,
+      "Cells beside the grid: key or alias -> value, a \"label\", and \"published\": what others measured, as "
+      "{over: a row's label, speedup: ratio}."));
+  rows.push_back(sweep_list("sweep.exclude", KeyType::patterns, &SweepConfig::exclude,
+                            "Cells to leave out: key or alias -> value or list of values."));
+  rows.push_back(special(
+      "sweep.baseline", KeyType::assignment,
+      "A cell is compared with the one that has these values and equals it elsewhere.",
+      [](ExperimentConfig& config, const ConfigJson& json) { config.sweep.baseline = json; },
+      [](const ExperimentConfig& config) { return config.sweep.baseline; }));
+  rows.push_back(
+      key("sweep.on_error", MEMBER(sweep.on_error), {}, "What a failed cell does to the rest of the sweep."));
+  rows.push_back(key("sweep.max_failures", MEMBER(sweep.max_failures), {.min = 1, .max = 100000, .unit = "cells"},
+                     "Failed cells after which the sweep stops."));
+  rows.push_back(key("sweep.cell_timeout_s", MEMBER(sweep.cell_timeout_s),
+                     {.min = 0, .max = 1e7, .above_min = true, .unit = "s"},
+                     "Time after which a cell counts as failed."));
+}
+
+void add_report(std::vector<KeySpec>& rows) {
+  rows.push_back(key("report.slo.ttft_ms", MEMBER(report.slo_ttft_ms), {.min = 0, .above_min = true, .unit = "ms"},
+                     "Time to first token that counts as good."));
+  rows.push_back(key("report.slo.tpot_ms", MEMBER(report.slo_tpot_ms), {.min = 0, .above_min = true, .unit = "ms"},
+                     "Time per output token that counts as good."));
+  rows.push_back(key("report.x", MEMBER(report.x), {}, "Axis on the abscissa of the charts."));
+  rows.push_back(key("report.facet", MEMBER(report.facet), {}, "Axes that split the charts."));
+  rows.push_back(special("profiles", KeyType::outside, "Name -> changes that --profile NAME lays over the file."));
+}
+
+#undef MEMBER
+
+std::vector<KeySpec> build_keys() {
+  std::vector<KeySpec> rows;
+  add_head(rows);
+  add_engine(rows);
+  add_speculation(rows);
+  add_requests(rows);
+  add_sweep(rows);
+  add_report(rows);
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<KeySpec>& config_keys() {
+  static const std::vector<KeySpec> kKeys = build_keys();
+  return kKeys;
+}
+
+}  // namespace paceline

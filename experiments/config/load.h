@@ -1,0 +1,66 @@
+#pragma once
+// From files and command line to an ExperimentConfig.
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/config/config.h"
+#include "experiments/config/expression.h"
+#include "experiments/config/tree.h"
+
+namespace paceline {
+
+/// What the command line adds; each entry as typed, without its option's name.
+struct ConfigOverrides {
+  std::vector<std::string> set;        // "speculation.ngram.max=5", "k=3"
+  std::string profile;                 // "quick"
+  std::vector<std::string> axis;       // "k=1..8", "proposer=none,ngram"
+  std::string only;                    // "tp==2 && k>3"; empty: every cell
+  std::filesystem::path builtin_root;  // configs/ folder behind builtin: names; empty: sought from the file upwards
+};
+
+/// A value written as `=expression`, evaluated for each cell.
+struct DeferredValue {
+  Expression expression;
+  Origin origin;
+};
+
+/// A loaded experiment. Immutable after load_config().
+struct LoadedConfig {
+  std::filesystem::path file;
+  ExperimentConfig config;                        // with the values outside of sweep.axes
+  std::map<std::string, DeferredValue> deferred;  // by key path
+  std::optional<Expression> only;
+  std::string profile;
+  std::vector<std::string> profiles;                       // names that --profile takes
+  std::vector<std::shared_ptr<const SourceText>> sources;  // every file read, inherited ones first
+  ConfigNode tree;                                         // merged, substituted: where each value was written
+  std::string hash;                                        // config_hash(config_to_json(config))
+
+  /// Where the value of a key path stands; the top of the file when it has its default.
+  Origin origin_of(std::string_view path) const;
+};
+
+/// Reads `file` (.json, .jsonc, .yaml, .yml) and everything it extends, applies profile, --set and --axis in this
+/// order, substitutes ${...}, checks every value and fills the structs. Throws ConfigError with all complaints (exit
+/// code 2). Does not look at models or data sets beyond the names behind builtin:.
+LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverrides& overrides = {});
+
+/// The configs/ folder (the one with models/ in it) nearest above `file`, else ./configs, else the one nearest above
+/// the program; empty when there is none.
+std::filesystem::path find_builtin_root(const std::filesystem::path& file);
+
+/// Throws Error(usage): `name` begins with builtin: and find_builtin_root() found nothing.
+[[noreturn]] void fail_without_builtin_root(const std::string& name);
+
+/// Sets every deferred key of `config` from its expression. `devices` is the value of that name.
+void evaluate_deferred(const LoadedConfig& loaded, int devices, ExperimentConfig& config);
+
+/// Names of expressions for `config`: key paths, aliases and `devices`. The references must outlive the result.
+ExpressionNames names_for(const ExperimentConfig& config, int devices);
+
+}  // namespace paceline

@@ -1,0 +1,62 @@
+#include "experiments/config/suggest.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace paceline {
+
+namespace {
+
+constexpr size_t kMaxCompared = 64;
+
+std::string fold(std::string_view word) {
+  std::string folded(word.substr(0, kMaxCompared));
+  for (char& c : folded) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return folded;
+}
+
+}  // namespace
+
+size_t edit_distance(std::string_view left, std::string_view right) {
+  left = left.substr(0, kMaxCompared);
+  right = right.substr(0, kMaxCompared);
+  std::vector<size_t> two_back(right.size() + 1), back(right.size() + 1), row(right.size() + 1);
+  for (size_t j = 0; j <= right.size(); ++j) back[j] = j;
+  for (size_t i = 1; i <= left.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= right.size(); ++j) {
+      const size_t change = left[i - 1] == right[j - 1] ? 0 : 1;
+      row[j] = std::min({back[j] + 1, row[j - 1] + 1, back[j - 1] + change});
+      if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
+        row[j] = std::min(row[j], two_back[j - 2] + 1);
+      }
+    }
+    std::swap(two_back, back);
+    std::swap(back, row);
+  }
+  return back[right.size()];
+}
+
+std::optional<std::string> nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string folded = fold(word);
+  std::optional<std::string> best;
+  size_t best_distance = std::max<size_t>(1, folded.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(folded, fold(candidate));
+    // A name of which every letter differs is no hint ("k" for "x").
+    if (distance < best_distance && distance < std::max(folded.size(), candidate.size())) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::optional<std::string> name = nearest_name(word, candidates);
+  return name ? fmt::format(" (did you mean \"{}\"?)", *name) : std::string();
+}
+
+}  // namespace paceline

@@ -1,0 +1,111 @@
+#include "experiments/config/yaml.h"
+
+#include <charconv>
+#include <cmath>
+#include <exception>
+#include <map>
+#include <string>
+
+#include <yaml-cpp/yaml.h>
+
+namespace paceline {
+
+namespace {
+
+class YamlReader {
+ public:
+  YamlReader(std::shared_ptr<const SourceText> source, Diagnostics& diagnostics)
+      : source_(std::move(source)), diagnostics_(diagnostics) {}
+
+  /// False when a bound was hit: the complaint is recorded and reading ends.
+  bool convert(const YAML::Node& yaml, ConfigNode& node, int depth) {
+    node.origin = at(yaml.Mark());
+    if (depth > kMaxConfigDepth) {
+      diagnostics_.add(node.origin, fmt::format("nested more than {} levels deep", kMaxConfigDepth));
+      return false;
+    }
+    if (++num_nodes_ > kMaxConfigNodes) {
+      diagnostics_.add(node.origin, fmt::format("more than {} values once aliases are copied", kMaxConfigNodes));
+      return false;
+    }
+    if (yaml.IsSequence()) {
+      node.kind = NodeKind::list;
+      for (const YAML::Node& item : yaml) {
+        node.items.emplace_back();
+        if (!convert(item, node.items.back(), depth + 1)) return false;
+      }
+    } else if (yaml.IsMap()) {
+      node.kind = NodeKind::object;
+      std::map<std::string, int> line_of;
+      for (const auto& entry : yaml) {
+        const Origin key_origin = at(entry.first.Mark());
+        if (!entry.first.IsScalar()) {
+          diagnostics_.add(key_origin, "a key must be a plain string");
+          continue;
+        }
+        ConfigMember member{entry.first.Scalar(), key_origin, {}};
+        if (!convert(entry.second, member.value, depth + 1)) return false;
+        const auto [first, is_new] = line_of.emplace(member.key, key_origin.line);
+        if (is_new) {
+          node.members.push_back(std::move(member));
+        } else {
+          diagnostics_.add(key_origin,
+                           fmt::format("duplicate key \"{}\" (first on line {})", member.key, first->second));
+        }
+      }
+    } else if (yaml.IsScalar()) {
+      scalar(yaml, node);
+    }
+    return true;
+  }
+
+ private:
+  Origin at(const YAML::Mark& mark) const { return {source_, mark.line + 1, mark.column + 1}; }
+
+  void scalar(const YAML::Node& yaml, ConfigNode& node) {
+    node.text = yaml.Scalar();
+    node.kind = NodeKind::string;
+    if (yaml.Tag() == "!") return;  // quoted
+    const std::string& text = node.text;
+    const char* const end = text.data() + text.size();
+    if (text == "true" || text == "false") {
+      node.kind = NodeKind::boolean;
+      node.boolean = text == "true";
+    } else if (text == "null" || text == "~" || text.empty()) {
+      node.kind = NodeKind::null;
+    } else if (const auto whole = std::from_chars(text.data(), end, node.integer);
+               whole.ec == std::errc() && whole.ptr == end) {
+      node.kind = NodeKind::integer;
+      node.number = static_cast<double>(node.integer);
+    } else if (const auto real = std::from_chars(text.data(), end, node.number);
+               real.ec == std::errc() && real.ptr == end && std::isfinite(node.number)) {
+      node.kind = NodeKind::number;
+    }
+  }
+
+  std::shared_ptr<const SourceText> source_;
+  Diagnostics& diagnostics_;
+  size_t num_nodes_ = 0;
+};
+
+}  // namespace
+
+ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& diagnostics) {
+  ConfigNode root;
+  root.origin = {source, 1, 1};
+  if (source->text.size() > kMaxConfigBytes) {
+    diagnostics.add(root.origin, fmt::format("the text is {} bytes long: at most {} are read", source->text.size(),
+                                             kMaxConfigBytes));
+    return root;
+  }
+  try {
+    YamlReader(source, diagnostics).convert(YAML::Load(source->text), root, 0);
+  } catch (const YAML::Exception& error) {
+    diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1}, error.msg);
+  } catch (const std::exception& error) {
+    diagnostics.add({source, 1, 1}, fmt::format("this is not YAML: {}", error.what()));
+  }
+  return root;
+}
+
+}  // namespace paceline

@@ -1,0 +1,268 @@
+#include "experiments/report/text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/analysis/published_rows.h"
+#include "experiments/analysis/summary_verdict.h"
+
+namespace paceline {
+
+namespace {
+
+constexpr size_t kVerdictLines = 3;
+constexpr int kMaxVerdictColumn = 60;
+
+using Row = std::vector<std::string>;
+
+const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s", "req/dev/min", "speedup",
+                     "AL", "accept", "coverage", "ttft p50", "tpot p50", "busy",  "degen.",      "verdict"};
+
+Row row_of(const CellResult& cell, const CellSummary& s) {
+  const CellAxes& axes = cell.axes;
+  return {std::to_string(axes.tp),
+          std::to_string(axes.pp),
+          proposer_label(axes),
+          axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
+          std::to_string(axes.concurrency),
+          number_text(s.output_tok_s, 1),
+          number_text(s.requests_per_device_minute, 0),
+          cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup),
+          number_text(s.mean_acceptance_length, 2),
+          number_text(s.draft_acceptance_rate, 2),
+          number_text(s.draft_coverage, 2),
+          s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
+          s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–",
+          busy_text(s.devices.busy),
+          number_text(s.degenerate_share, 2),
+          cell_verdict(cell, s)};
+}
+
+bool is_text_column(size_t column) { return column == 2 || column + 1 == kHeader.size(); }
+
+const Row kPublishedHeader = {"row", "over", "tok/s", "tpot p50", "measured", "published", "why"};
+bool is_published_text(size_t column) { return column < 2 || column + 1 == kPublishedHeader.size(); }
+
+/// With the header; empty where there are none.
+std::vector<Row> published_table(const RunResult& run, const RunSummary& summary) {
+  std::vector<Row> rows;
+  for (const PublishedRow& row : published_rows(run, summary)) {
+    if (rows.empty()) rows.push_back(kPublishedHeader);
+    rows.push_back({row.label, row.over, number_text(row.output_tok_s, 1),
+                    row.tpot_ms ? number_text(row.tpot_ms, 2) + " ms" : "–", ratio_text(row.measured),
+                    ratio_text(row.published), row.why});
+  }
+  return rows;
+}
+
+/// Lines of a table in columns, without their ends.
+template <class IsText>
+std::vector<std::string> aligned(const std::vector<Row>& rows, IsText&& is_text) {
+  std::vector<int> width(rows.empty() ? 0 : rows[0].size(), 0);
+  for (const Row& row : rows)
+    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
+  std::vector<std::string> lines;
+  for (const Row& row : rows) {
+    std::string line = " ";
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(static_cast<size_t>(width[c] - display_width(row[c])), ' ');
+      line += is_text(c) ? " " + row[c] + padding + " " : " " + padding + row[c] + " ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// First `columns` characters of UTF-8 text, with an ellipsis where something was cut.
+std::string shortened(const std::string& text, int columns) {
+  if (display_width(text) <= columns) return text;
+  std::string out;
+  int width = 0;
+  for (char c : text) {
+    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    if (starts && ++width >= columns) break;
+    out += c;
+  }
+  return out + "…";
+}
+
+const char* color_of(const CellResult& cell, const CellSummary& s) {
+  if (cell.status == CellStatus::failed || cell.certificate.status == CertificateStatus::fail) return "\x1b[31m";
+  if (!s.rankable) return "\x1b[2m";
+  if (s.outcome == Outcome::faster) return "\x1b[32m";
+  if (s.outcome == Outcome::slower) return "\x1b[33m";
+  return "";
+}
+
+std::string shell_quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("-_./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+/// Empty for strict runs.
+std::string flips_of_run(const RunResult& run) {
+  const std::optional<FlipCount> flips = pooled_flips(run);
+  return flips ? fmt::format("{}, {}", run.info.numerics, flips_text(*flips)) : "";
+}
+
+std::string markdown_cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+int display_width(const std::string& text) {
+  return static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string number_text(const std::optional<double>& value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "–";
+}
+
+std::string ratio_text(const std::optional<double>& ratio) { return ratio ? fmt::format("{:.2f}×", *ratio) : "–"; }
+
+std::string speedup_text(const std::optional<RatioInterval>& speedup) {
+  if (!speedup) return ratio_text({});
+  const std::string ratio = ratio_text(speedup->ratio);
+  if (!speedup->low || !speedup->high) return ratio;
+  return fmt::format("{} ±{:.2f}", ratio, (*speedup->high - *speedup->low) / 2);
+}
+
+std::string busy_text(const std::vector<double>& busy) {
+  constexpr size_t kMostListed = 4;
+  if (busy.empty()) return "–";
+  if (busy.size() > kMostListed) {
+    const auto [lowest, highest] = std::minmax_element(busy.begin(), busy.end());
+    return fmt::format("{:.2f}–{:.2f}", *lowest, *highest);
+  }
+  std::string out;
+  for (const double share : busy) out += fmt::format("{}{:.2f}", out.empty() ? "" : "/", share);
+  return out;
+}
+
+std::string gpus_text(const RunResult& run) {
+  std::vector<std::string> gpus;
+  if (!run.environment.is_object()) return "";
+  for (const std::string& device : devices_used(run)) {
+    if (!device.starts_with("cuda:")) continue;
+    std::string text = device;
+    for (const auto& known : run.environment.value("gpus", nlohmann::json::array()))
+      if (known.is_string() && known.get<std::string>().starts_with(device + " ")) text = known.get<std::string>();
+    gpus.push_back(text);
+  }
+  if (gpus.empty()) return "";
+  const auto visible = run.environment.find("cuda_visible_devices");
+  const bool chosen = visible != run.environment.end() && visible->is_string();
+  return fmt::format("{}{}", fmt::join(gpus, ", "),
+                     chosen ? fmt::format(" (CUDA_VISIBLE_DEVICES {})", visible->get<std::string>()) : "");
+}
+
+std::string reproduce_command(const RunInfo& info) {
+  std::string out;
+  for (const std::string& word : info.argv) out += (out.empty() ? "" : " ") + shell_quoted(word);
+  return out;
+}
+
+std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
+  if (cell.status != CellStatus::done) return fmt::format("{}: {}", to_string(cell.status), cell.reason);
+  std::string text;
+  switch (s.outcome) {
+    case Outcome::baseline: text = "baseline"; break;
+    case Outcome::faster: text = "faster"; break;
+    case Outcome::slower: text = "slower"; break;
+    case Outcome::inconclusive: text = "inconclusive"; break;
+    case Outcome::none: text = "no baseline"; break;
+  }
+  if (cell.certificate.status == CertificateStatus::fail) return "NOT LOSSLESS";
+  if (const auto& flips = cell.certificate.flips)
+    text += flips->found == 0 ? ", fast: no flips" : fmt::format(", fast: {} flips", flips->found);
+  else if (cell.certificate.status == CertificateStatus::pass)
+    text += ", lossless";
+  if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
+  if (cell.random_weights && s.rankable) text += ", random weights";
+  if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
+  if (s.outcome == Outcome::slower) {
+    if (const std::string phase = costliest_phase(s); !phase.empty()) text += ": " + phase;
+  }
+  return text;
+}
+
+std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color) {
+  std::vector<Row> rows = {kHeader};
+  for (const CellSummary& s : summary.cells) {
+    rows.push_back(row_of(run.cells[s.cell], s));
+    rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
+  }
+  std::string out;
+  const std::vector<std::string> lines = aligned(rows, is_text_column);
+  for (size_t r = 0; r < lines.size(); ++r) {
+    const char* paint = "";
+    if (color == TextColor::on)
+      paint = r == 0 ? "\x1b[1m" : color_of(run.cells[summary.cells[r - 1].cell], summary.cells[r - 1]);
+    out += *paint == '\0' ? lines[r] + "\n" : fmt::format("{}{}\x1b[0m\n", paint, lines[r]);
+  }
+  if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
+    out += "\n  Beside what others measured, each row over the one that it names:\n";
+    for (const std::string& line : aligned(published, is_published_text)) out += line + "\n";
+  }
+  out += "\n";
+  const std::vector<VerdictSentence> verdict = make_verdict(run, summary);
+  for (size_t i = 0; i < std::min(kVerdictLines, verdict.size()); ++i) out += "  " + verdict[i].text + "\n";
+  if (verdict.size() > kVerdictLines) {
+    out += fmt::format("  ({} more in the report)\n", verdict.size() - kVerdictLines);
+  }
+  out += fmt::format("\n  {} cells: {} done, {} failed, {} skipped in {:.1f} s\n", summary.cells.size(), summary.done,
+                     summary.failed, summary.skipped, run.wall_s);
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", gpus);
+  if (const std::string flips = flips_of_run(run); !flips.empty()) out += fmt::format("  numerics {}\n", flips);
+  if (!run.folder.empty()) {
+    out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n", run.folder);
+  }
+  return out;
+}
+
+std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
+  std::string out = fmt::format("# {}\n\n", run.info.name);
+  for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_cell(v.text) + "\n";
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_cell(gpus) + "\n";
+  if (const std::string flips = flips_of_run(run); !flips.empty())
+    out += fmt::format("\nNumerics: {}\n", markdown_cell(flips));
+  out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
+  const auto add_row = [&out](const Row& row) {
+    for (const std::string& text : row) out += "| " + markdown_cell(text) + " ";
+    out += "|\n";
+  };
+  const auto add_header = [&](const Row& row, auto&& is_text) {
+    add_row(row);
+    for (size_t c = 0; c < row.size(); ++c) out += is_text(c) ? "|---" : "|---:";
+    out += "|\n";
+  };
+  add_header(kHeader, is_text_column);
+  for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s));
+  out +=
+      "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
+      "share of steps with drafts. busy: share of the time in which each rank's device was at work. speedup: tok/s "
+      "over "
+      "the baseline cell, ± half the 95 % interval.\n";
+  if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
+    out += "\nBeside what others measured, each row over the one that it names:\n\n";
+    add_header(published[0], is_published_text);
+    for (size_t r = 1; r < published.size(); ++r) add_row(published[r]);
+  }
+  return out;
+}
+
+}  // namespace paceline

@@ -1,0 +1,122 @@
+#include "experiments/results/baseline.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "kernels/error.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kSchema = "paceline.baseline";
+constexpr int kVersion = 1;
+
+json exact_facts(const RepetitionResult& r) {
+  int64_t tokens = 0;
+  for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
+  return {{"output_hash", output_hash(r)},
+          {"requests", r.requests.size()},
+          {"output_tokens", tokens},
+          {"counters", counters_to_json(r.counters)}};
+}
+
+/// Of collect_environment(): what a reader of the baseline may want to know.
+json kept_environment(const json& environment) {
+  json kept = json::object();
+  for (const char* const key : {"cpu_model", "isa", "cores_available", "gpus", "gpu_driver", "compiler", "started_at"})
+    if (environment.contains(key)) kept[key] = environment[key];
+  return kept;
+}
+
+/// Compares leaf by leaf, so that a line names the one number that moved.
+void compare(const std::string& path, const json& baseline, const json& current, std::vector<std::string>& out) {
+  if (baseline.is_object() && current.is_object()) {
+    for (const auto& [key, value] : baseline.items()) {
+      const std::string name = path.empty() ? key : path + (path.find(": ") == std::string::npos ? ": " : ".") + key;
+      if (current.contains(key)) {
+        compare(name, value, current[key], out);
+      } else {
+        out.push_back(fmt::format("{}: is in the baseline, not in this run", name));
+      }
+    }
+    for (const auto& [key, value] : current.items()) {
+      if (!baseline.contains(key)) {
+        out.push_back(fmt::format("{}{}: is not in the baseline", path.empty() ? "" : path + ": ", key));
+      }
+    }
+    return;
+  }
+  if (baseline != current) out.push_back(fmt::format("{}: baseline {}, now {}", path, baseline.dump(), current.dump()));
+}
+
+}  // namespace
+
+json make_baseline(const RunResult& run) {
+  json cells = json::object();
+  for (const CellResult& cell : run.cells) {
+    if (cell.status != CellStatus::done || cell.repetitions.empty()) continue;
+    json facts = exact_facts(cell.repetitions.front());
+    bool agree = true;
+    for (const RepetitionResult& r : cell.repetitions) agree = agree && exact_facts(r) == facts;
+    facts["repetitions_agree"] = agree;
+    cells[cell.id] = std::move(facts);
+  }
+  return {{"schema", kSchema},
+          {"schema_version", kVersion},
+          {"name", run.info.name},
+          {"profile", run.info.profile},
+          {"environment", kept_environment(run.environment)},
+          {"cells", std::move(cells)}};
+}
+
+json read_baseline(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(ExitCode::store, "{}: baseline cannot be read: make it with --update-baseline", file.string());
+  std::ostringstream text;
+  text << in.rdbuf();
+  const json value = json::parse(text.str(), nullptr, false);
+  if (value.is_discarded() || !value.is_object() || value.value("schema", "") != kSchema || !value.contains("cells") ||
+      !value["cells"].is_object() || !value.contains("schema_version") ||
+      !value["schema_version"].is_number_integer()) {
+    fail(ExitCode::store, "{}: is no baseline: expected JSON with \"schema\": \"{}\" and \"cells\"", file.string(),
+         kSchema);
+  }
+  const int64_t version = value["schema_version"].get<int64_t>();
+  if (version > kVersion) {
+    fail(ExitCode::store, "{}: schema_version {} is newer than {}, the newest this program reads: use a newer program",
+         file.string(), version, kVersion);
+  }
+  return value;
+}
+
+std::string made_on(const json& baseline) {
+  const json environment = baseline.value("environment", json::object());
+  const auto text = [&](const char* key) {
+    const auto found = environment.find(key);
+    return found != environment.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  std::vector<std::string> parts;
+  if (!text("cpu_model").empty()) parts.push_back(text("cpu_model"));
+  const auto gpus = environment.find("gpus");
+  if (gpus != environment.end() && gpus->is_array())
+    for (const json& gpu : *gpus) {  // "cuda:0 NVIDIA H200 0000:1b:00.0": without number and place
+      const std::string all = gpu.is_string() ? gpu.get<std::string>() : "";
+      const size_t first = all.find(' '), last = all.rfind(' ');
+      if (first < last) parts.push_back(all.substr(first + 1, last - first - 1));
+    }
+  if (!text("gpu_driver").empty()) parts.push_back("driver " + text("gpu_driver"));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::string> baseline_differences(const json& baseline, const json& current) {
+  std::vector<std::string> out;
+  compare("", baseline.at("cells"), current.at("cells"), out);
+  return out;
+}
+
+}  // namespace paceline

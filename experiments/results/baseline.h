@@ -1,0 +1,33 @@
+#pragma once
+// The exact gate: token hashes and counters of a run against a committed baseline. In strict numerics they depend on no
+// machine, thread count or clock, so any difference is a change of behaviour; devices of another kind (CPUs, GPUs) have
+// bits, and so a baseline, of their own.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+/// Exact facts of every finished cell, as committed in results/baselines/: {"schema": "paceline.baseline",
+/// "schema_version", "name", "profile", "environment", "cells": {<id>: {"output_hash", "requests", "output_tokens",
+/// "counters"}}}. environment: what the run was made on, for readers; it is not compared.
+/// Taken from the first repetition; "repetitions_agree" tells whether the others are the same.
+nlohmann::json make_baseline(const RunResult& run);
+
+/// Reads one. Throws Error(store): missing or damaged file, another schema, a newer version (both versions named).
+nlohmann::json read_baseline(const std::filesystem::path& file);
+
+/// The hardware that a baseline was made on, "AMD EPYC, NVIDIA H200, driver 580.65.06, CUDA 13.0"; empty when it does
+/// not say.
+std::string made_on(const nlohmann::json& baseline);
+
+/// Every difference, one line each ("<cell>: counters.accepted: baseline 10, now 12"), cells that are missing or new
+/// included; empty when nothing changed. Both as made by make_baseline().
+std::vector<std::string> baseline_differences(const nlohmann::json& baseline, const nlohmann::json& current);
+
+}  // namespace paceline

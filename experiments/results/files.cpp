@@ -1,0 +1,118 @@
+#include "experiments/results/files.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "kernels/error.h"
+
+namespace paceline {
+
+namespace {
+
+[[noreturn]] void fail_call(const std::filesystem::path& file, const char* call, int error) {
+  const std::string reason = std::generic_category().message(error);
+  const char* fix = error == ENOSPC || error == EDQUOT                    ? "free space there"
+                    : error == EACCES || error == EPERM || error == EROFS ? "make the folder writable"
+                                                                          : "check the results folder";
+  fail(ExitCode::store, "{}: {} failed: {}: {}, or choose another one with --results", file.string(), call, reason,
+       fix);
+}
+
+/// Owns a file descriptor and, until keep(), the file behind it.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd_ < 0) fail_call(path_, "open", errno);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!kept_) ::unlink(path_.c_str());
+  }
+
+  void write(std::string_view content) {
+    while (!content.empty()) {
+      const ssize_t written = ::write(fd_, content.data(), content.size());
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        fail_call(path_, "write", errno);
+      }
+      content.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+
+  void sync_and_close() {
+    if (::fsync(fd_) != 0) fail_call(path_, "fsync", errno);
+    const int fd = fd_;
+    fd_ = -1;
+    if (::close(fd) != 0) fail_call(path_, "close", errno);
+  }
+
+  void keep() { kept_ = true; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  bool kept_ = false;
+};
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_call(folder, "open", errno);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  if (result != 0 && error != EINVAL) fail_call(folder, "fsync", error);  // EINVAL: a file system without folder fsync
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+void write_file_atomic(const std::filesystem::path& file, std::string_view content) {
+  const std::filesystem::path temporary = file.string() + fmt::format(".tmp{}", ::getpid());
+  TemporaryFile out(temporary);
+  out.write(content);
+  out.sync_and_close();
+  if (::rename(temporary.c_str(), file.c_str()) != 0) fail_call(file, "rename", errno);
+  out.keep();
+  sync_folder(folder_of(file));
+}
+
+bool make_new_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_of(folder), error);
+  if (error) fail_call(folder_of(folder), "mkdir", error.value());
+  if (::mkdir(folder.c_str(), 0755) != 0) {
+    if (errno == EEXIST) return false;
+    fail_call(folder, "mkdir", errno);
+  }
+  sync_folder(folder_of(folder));
+  return true;
+}
+
+void replace_symlink(const std::filesystem::path& link, const std::filesystem::path& target) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(link, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_symlink(status)) {
+    fail(ExitCode::store, "{}: exists and is no symbolic link: move it away", link.string());
+  }
+  const std::filesystem::path temporary = link.string() + fmt::format(".tmp{}", ::getpid());
+  ::unlink(temporary.c_str());
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) fail_call(temporary, "symlink", errno);
+  if (::rename(temporary.c_str(), link.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary.c_str());
+    fail_call(link, "rename", reason);
+  }
+}
+
+}  // namespace paceline

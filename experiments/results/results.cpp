@@ -1,0 +1,243 @@
+#include "experiments/results/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr uint64_t kFnvOffset = 0xcbf29ce484222325ULL;
+constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
+
+uint64_t fnv1a(uint64_t hash, const void* data, size_t size) {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * kFnvPrime;
+  return hash;
+}
+
+json phases_to_json(const PhaseTimes& phases) {
+  return {{"draft", json_number(phases.draft_ms)},
+          {"verify", json_number(phases.verify_ms)},
+          {"sample", json_number(phases.sample_ms)},
+          {"schedule", json_number(phases.schedule_ms)},
+          {"communicate", json_number(phases.communicate_ms)},
+          {"bubble", json_number(phases.bubble_ms)},
+          {"other", json_number(phases.other_ms)}};
+}
+
+json numbers(const std::vector<double>& values) {
+  json out = json::array();
+  for (double v : values) out.push_back(json_number(v));
+  return out;
+}
+
+json flips_to_json(const std::optional<FlipCount>& flips) {
+  if (!flips) return nullptr;
+  return {{"found", flips->found},
+          {"explained", flips->explained},
+          {"positions", flips->positions},
+          {"noise", json_number(flips->noise)}};
+}
+
+json logit_checks_to_json(const LogitEvidence& logits) {
+  json out = json::array();
+  for (const LogitCheck& check : logits.checks) {
+    const bool flip = check.token >= 0;
+    out.push_back({{"dataset_index", check.dataset_index},
+                   {"id", check.request},
+                   {"position", check.position},
+                   {"token", flip ? json(check.token) : json(nullptr)},
+                   {"reference_token", flip ? json(check.reference_token) : json(nullptr)},
+                   {"gap", json_number(check.gap)},
+                   {"noise", json_number(check.noise)},
+                   {"largest", json_number(check.largest)}});
+  }
+  return out;
+}
+
+void add_by_position(std::vector<int64_t>& sum, const std::vector<int64_t>& more) {
+  if (sum.size() < more.size()) sum.resize(more.size());
+  for (size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
+}
+
+}  // namespace
+
+const char* to_string(CellStatus status) {
+  switch (status) {
+    case CellStatus::done: return "done";
+    case CellStatus::failed: return "failed";
+    case CellStatus::skipped: return "skipped";
+  }
+  return "failed";
+}
+
+const char* to_string(CertificateStatus status) {
+  switch (status) {
+    case CertificateStatus::pass: return "pass";
+    case CertificateStatus::fail: return "fail";
+    case CertificateStatus::baseline: return "baseline";
+    case CertificateStatus::unverified: return "unverified";
+  }
+  return "unverified";
+}
+
+json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+json json_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
+
+json counters_to_json(const RunCounters& c) {
+  json counters{{"steps", c.steps},
+                {"verify_steps", c.verify_steps},
+                {"target_forwards", c.target_forwards},
+                {"drafts", c.drafts},
+                {"drafted", c.drafted},
+                {"accepted", c.accepted},
+                {"proposed_by_position", c.proposed_by_position},
+                {"accepted_by_position", c.accepted_by_position},
+                {"preemptions", c.preemptions},
+                {"prefix_hit_tokens", c.prefix_hit_tokens},
+                {"draft_catchup_tokens", c.draft_catchup_tokens},
+                {"kv_blocks_peak", c.kv_blocks_peak},
+                {"collectives", c.collectives}};
+  if (c.swapped_blocks > 0) counters["swapped_blocks"] = c.swapped_blocks;
+  return counters;
+}
+
+json cell_to_json(const CellResult& cell) {
+  json repetitions = json::array();
+  for (const RepetitionResult& r : cell.repetitions) {
+    int64_t tokens = 0;
+    for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
+    repetitions.push_back({{"wall_s", json_number(r.wall_s)},
+                           {"requests", r.requests.size()},
+                           {"output_tokens", tokens},
+                           {"output_hash", output_hash(r)},
+                           {"phase_ms", phases_to_json(r.phases)},
+                           {"counters", counters_to_json(r.counters)},
+                           {"ranks", ranks_to_json(r.ranks)}});
+  }
+  return {{"schema", "paceline.cell"},
+          {"schema_version", 1},
+          {"index", cell.index},
+          {"id", cell.id},
+          {"axes",
+           {{"tp", cell.axes.tp},
+            {"pp", cell.axes.pp},
+            {"proposer", cell.axes.proposer},
+            {"num_speculative_tokens",
+             cell.axes.num_speculative_tokens ? json(*cell.axes.num_speculative_tokens) : json(nullptr)},
+            {"concurrency", cell.axes.concurrency},
+            {"variant", cell.axes.variant}}},
+          {"model", cell.model},
+          {"baseline_id", cell.baseline_id.empty() ? json(nullptr) : json(cell.baseline_id)},
+          {"published",
+           cell.published ? json{{"over", cell.published->over}, {"speedup", cell.published->speedup}} : json(nullptr)},
+          {"status", to_string(cell.status)},
+          {"reason", cell.reason.empty() ? json(nullptr) : json(cell.reason)},
+          {"requested", cell.requested},
+          {"effective", cell.effective},
+          {"certificate",
+           {{"status", to_string(cell.certificate.status)},
+            {"method", cell.certificate.method},
+            {"tokens_checked", cell.certificate.tokens_checked},
+            {"mismatches", cell.certificate.mismatches},
+            {"flips", flips_to_json(cell.certificate.flips)},
+            {"detail", cell.certificate.detail}}},
+          {"logit_checks", logit_checks_to_json(cell.logits)},
+          {"oversubscribed", cell.oversubscribed},
+          {"forced", cell.forced},
+          {"lossy", cell.lossy},
+          {"random_weights", cell.random_weights},
+          {"load_s", json_number(cell.load_s)},
+          {"memory",
+           {{"weights_bytes", cell.memory.weights_bytes},
+            {"kv_bytes", cell.memory.kv_bytes},
+            {"workspace_bytes", cell.memory.workspace_bytes},
+            {"rss_peak_bytes", cell.memory.rss_peak_bytes}}},
+          {"ceilings", ceilings_to_json(cell.ceilings)},
+          {"repetitions", repetitions}};
+}
+
+bool has_fast_numerics(const CellResult& cell) {
+  return cell.effective.is_object() && cell.effective.value("numerics", "strict") == "fast";
+}
+
+json request_to_json(const RequestRecord& q, int repetition) {
+  return {{"repetition", repetition},
+          {"id", q.id},
+          {"dataset_index", q.dataset_index},
+          {"category", q.category},
+          {"prompt_tokens", q.prompt_tokens},
+          {"output", q.output},
+          {"ttft_ms", json_number(q.ttft_ms)},
+          {"e2e_ms", json_number(q.e2e_ms)},
+          {"itl_ms", numbers(q.itl_ms)},
+          {"tokens_per_emission", q.tokens_per_emission},
+          {"drafted", q.drafted},
+          {"accepted", q.accepted},
+          {"finish_reason", q.finish_reason},
+          {"degenerate", q.degenerate}};
+}
+
+RunCounters pooled_counters(const CellResult& cell) {
+  RunCounters sum;
+  for (const RepetitionResult& r : cell.repetitions) {
+    const RunCounters& c = r.counters;
+    sum.steps += c.steps;
+    sum.verify_steps += c.verify_steps;
+    sum.target_forwards += c.target_forwards;
+    sum.drafts += c.drafts;
+    sum.drafted += c.drafted;
+    sum.accepted += c.accepted;
+    add_by_position(sum.proposed_by_position, c.proposed_by_position);
+    add_by_position(sum.accepted_by_position, c.accepted_by_position);
+    sum.preemptions += c.preemptions;
+    sum.swapped_blocks += c.swapped_blocks;
+    sum.prefix_hit_tokens += c.prefix_hit_tokens;
+    sum.draft_catchup_tokens += c.draft_catchup_tokens;
+    sum.kv_blocks_peak = std::max(sum.kv_blocks_peak, c.kv_blocks_peak);
+    sum.collectives += c.collectives;
+  }
+  return sum;
+}
+
+std::optional<FlipCount> pooled_flips(const RunResult& run) {
+  std::optional<FlipCount> pooled;
+  for (const CellResult& cell : run.cells) {
+    if (cell.status != CellStatus::done || !cell.certificate.flips) continue;
+    const FlipCount& flips = *cell.certificate.flips;
+    if (!pooled) pooled.emplace();
+    pooled->found += flips.found;
+    pooled->explained += flips.explained;
+    pooled->positions += flips.positions;
+    const bool keep = pooled->noise && (std::isnan(*pooled->noise) || pooled->noise > flips.noise);
+    if (flips.noise && !keep) pooled->noise = flips.noise;
+  }
+  return pooled;
+}
+
+std::string fnv1a64_hex(std::string_view bytes) {
+  return fmt::format("{:016x}", fnv1a(kFnvOffset, bytes.data(), bytes.size()));
+}
+
+std::string output_hash(const RepetitionResult& repetition) {
+  std::vector<const RequestRecord*> order;
+  for (const RequestRecord& q : repetition.requests) order.push_back(&q);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return std::tie(a->dataset_index, a->id) < std::tie(b->dataset_index, b->id);
+  });
+  uint64_t hash = kFnvOffset;
+  for (const RequestRecord* q : order) {
+    const std::array<int64_t, 2> head = {q->dataset_index, static_cast<int64_t>(q->output.size())};
+    hash = fnv1a(hash, head.data(), sizeof(head));
+    hash = fnv1a(hash, q->output.data(), q->output.size() * sizeof(int32_t));
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace paceline

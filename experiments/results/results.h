@@ -1,0 +1,218 @@
+#pragma once
+// What a run leaves behind, as plain structs: the runner fills them, summary computes metrics from them, the results
+// store and the reports write them. No engine type appears here, so old and foreign results fit as well.
+//
+// Units: *_ms milliseconds, *_s seconds, *_bytes bytes; durations come from the monotonic clock. Rates are per second.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/results/device_work.h"
+
+namespace paceline {
+
+/// One finished request of one repetition.
+/// An *emission* is a moment at which the request received tokens: the pass that ends its prompt gives one token, every
+/// verify step gives accepted + 1. A *verify step* is a target pass after the prompt is complete, with drafts or
+/// without.
+struct RequestRecord {
+  std::string id;             // of the prompt
+  int64_t dataset_index = 0;  // Prompt::index; requests of two cells are the same when index and id are
+  std::string category;
+  int prompt_tokens = 0;
+  std::vector<int32_t> output;           // [num_output] token ids, the stop token included
+  double ttft_ms = 0;                    // submit -> first emission
+  double e2e_ms = 0;                     // submit -> last emission
+  std::vector<double> itl_ms;            // [num_emissions - 1] gaps between emissions
+  std::vector<int> tokens_per_emission;  // [num_emissions]; sums to num_output
+  std::vector<int> drafted;              // [num_verify_steps] draft tokens given to each verify step, 0 included
+  std::vector<int> accepted;             // [num_verify_steps] of those, accepted
+  std::string finish_reason;             // "stop", "length", "cancelled", "error"
+  bool degenerate = false;               // is_degenerate(output), statistics.h
+};
+
+/// Wall time of the deciding rank, split by phase; sums over a repetition. The phases do not overlap.
+struct PhaseTimes {
+  double draft_ms = 0;        // proposer
+  double verify_ms = 0;       // target forward passes, prefill included
+  double sample_ms = 0;       // verifier and sampling
+  double schedule_ms = 0;     // scheduler, batch building, commit, detokenising
+  double communicate_ms = 0;  // sums and messages between ranks
+  double bubble_ms = 0;       // waiting for another pipeline stage
+  double other_ms = 0;
+
+  double total_ms() const {
+    return draft_ms + verify_ms + sample_ms + schedule_ms + communicate_ms + bubble_ms + other_ms;
+  }
+};
+
+/// Exact counts of one repetition; in strict numerics they are the same on every machine.
+struct RunCounters {
+  int64_t steps = 0;            // (sequence, target pass) pairs that emitted: prompt ends and verify steps
+  int64_t verify_steps = 0;     // of these, after the prompt was complete
+  int64_t target_forwards = 0;  // batched passes of the target, chunked prefill included
+  int64_t drafts = 0;           // verify steps with at least one draft token
+  int64_t drafted = 0;
+  int64_t accepted = 0;
+  std::vector<int64_t> proposed_by_position;  // [k] verify steps with more than i drafts
+  std::vector<int64_t> accepted_by_position;  // [k] verify steps with more than i accepted
+  int64_t preemptions = 0;
+  int64_t swapped_blocks = 0;  // copied to host memory
+  int64_t prefix_hit_tokens = 0;
+  int64_t draft_catchup_tokens = 0;
+  int64_t kv_blocks_peak = 0;
+  int64_t collectives = 0;
+};
+
+struct RepetitionResult {
+  std::vector<RequestRecord> requests;
+  double wall_s = 0;  // first submit -> last emission
+  PhaseTimes phases;
+  RunCounters counters;
+  std::vector<RankWork> ranks;  // [tp * pp]; empty: not measured
+};
+
+/// The axes by which cells are told apart.
+struct CellAxes {
+  int tp = 1;
+  int pp = 1;
+  std::string proposer = "none";
+  std::optional<int> num_speculative_tokens;  // no value for "none"
+  int concurrency = 1;
+  std::string variant;  // what else tells the cell apart: a row's label, or other swept keys; empty: nothing
+
+  bool operator==(const CellAxes&) const = default;
+};
+
+/// What others measured for a row, to be read beside its own result.
+struct PublishedSpeedup {
+  std::string over;  // label of the row that it refers to
+  double speedup = 0;
+};
+
+enum class CellStatus { done, failed, skipped };
+enum class CertificateStatus { pass, fail, baseline, unverified };
+
+/// Fast numerics: requests whose tokens part from the reference's, and what recomputed logits say about them
+/// (experiments/analysis/flips.h).
+struct FlipCount {
+  int64_t found = 0;
+  int64_t explained = 0;        // by noise
+  int64_t positions = 0;        // at which logits were computed again
+  std::optional<double> noise;  // the largest there; none: not measured
+};
+
+/// What the run proved about a cell's tokens.
+struct CertificateResult {
+  CertificateStatus status = CertificateStatus::unverified;
+  std::string method;  // e.g. "token-exact against tp1_pp1_none_c1"
+  int64_t tokens_checked = 0;
+  int64_t mismatches = 0;          // requests with a difference; fast numerics: with one that noise does not explain
+  std::string detail;              // the first difference, or why nothing was checked
+  std::optional<FlipCount> flips;  // fast numerics only
+};
+
+/// The target's logits at one output position of a request, computed again in passes of many rows and in passes of few,
+/// which differ in fast numerics.
+struct LogitCheck {
+  int64_t dataset_index = 0;
+  std::string request;  // id
+  int64_t position = 0;
+  int32_t token = -1, reference_token = -1;  // a flip's; -1: the request agrees here
+  std::optional<double> gap;                 // of these two, the larger of both ways; none: says nothing about the flip
+  double noise = 0;                          // largest |difference| of a logit
+  double largest = 0;                        // |logit|
+};
+struct LogitEvidence {
+  std::string reference;  // id of the cell whose tokens it is about; empty: nothing was computed
+  std::vector<LogitCheck> checks;
+};
+
+/// Bytes of the whole cell, over all ranks.
+struct CellMemory {
+  int64_t weights_bytes = 0;
+  int64_t kv_bytes = 0;
+  int64_t workspace_bytes = 0;
+  int64_t rss_peak_bytes = 0;  // VmHWM of the process; 0 when unknown
+};
+
+struct CellResult {
+  int index = 0;   // order in the plan
+  std::string id;  // e.g. "tp2_pp1_ngram_k5_c1"; safe as a folder name
+  CellAxes axes;
+  std::string model;        // path, shape and kind of the target's weights: texts of one model are compared
+  std::string baseline_id;  // id of the cell that speedup refers to; its own id for a baseline; empty: none
+  std::optional<PublishedSpeedup> published;
+  CellStatus status = CellStatus::done;
+  std::string reason;        // for failed and skipped: one line
+  nlohmann::json requested;  // what the config asked for
+  nlohmann::json effective;  // what the engine says it ran
+  std::vector<RepetitionResult> repetitions;
+  CertificateResult certificate;
+  LogitEvidence logits;         // fast numerics only
+  bool oversubscribed = false;  // more threads than cores: measured, never ranked
+  bool forced = false;          // forced acceptance: the text is not the model's, never ranked
+  bool lossy = false;           // a rule that may change the output: never ranked
+  bool random_weights = false;  // no trained text: acceptance and tokens mean nothing; never ranked where it drafts
+  double load_s = 0;
+  CellMemory memory;
+  DeviceCeilings ceilings;
+};
+
+/// Facts about the run that the config does not hold.
+struct RunInfo {
+  std::string name;
+  std::string id;                  // <time>_<name>_<hash>; set by RunFolder
+  std::string profile;             // empty: none
+  std::string config_path;         // as the user typed it
+  std::vector<std::string> argv;   // the command that reproduces the run
+  std::string config_hash;         // fnv1a64_hex of the resolved config
+  std::string started_at;          // UTC, ISO 8601
+  std::string status = "running";  // running, done, failed_cells, interrupted
+  uint64_t seed = 0;
+  std::string numerics;  // strict, fast, or "fast and strict" where cells differ
+};
+
+struct RunResult {
+  RunInfo info;
+  nlohmann::json environment;      // experiments/results/environment.h
+  nlohmann::json config_resolved;  // the merged config
+  std::vector<CellResult> cells;   // in plan order, failed and skipped ones too
+  double wall_s = 0;
+  std::string folder;  // results folder, empty before it exists
+};
+
+/// What the engine says it ran; false where it says nothing.
+bool has_fast_numerics(const CellResult& cell);
+
+const char* to_string(CellStatus status);
+const char* to_string(CertificateStatus status);
+
+/// A number for JSON: null when it is not finite. JSON has no NaN, and a reader must not see a made-up value.
+nlohmann::json json_number(double value);
+nlohmann::json json_number(const std::optional<double>& value);
+
+/// The whole cell without its requests, as written to cells/<n>_<id>/cell.json (schema: results/README.md).
+nlohmann::json cell_to_json(const CellResult& cell);
+/// One line of requests.jsonl.
+nlohmann::json request_to_json(const RequestRecord& request, int repetition);
+nlohmann::json counters_to_json(const RunCounters& counters);
+
+/// Sum over the repetitions; kv_blocks_peak is the largest.
+RunCounters pooled_counters(const CellResult& cell);
+
+/// Of all finished cells in fast numerics: sums, and the largest noise. None: there is no such cell with a certificate.
+std::optional<FlipCount> pooled_flips(const RunResult& run);
+
+/// FNV-1a over bytes, 16 hex digits: an identity check, not a safeguard against forgery.
+std::string fnv1a64_hex(std::string_view bytes);
+/// Hash of all output tokens of one repetition, ordered by dataset index and id, so that batch order does not matter.
+std::string output_hash(const RepetitionResult& repetition);
+
+}  // namespace paceline

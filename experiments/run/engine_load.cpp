@@ -1,0 +1,330 @@
+#include "experiments/run/engine_load.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "engine/util/machine.h"
+#include "experiments/config/load.h"
+#include "experiments/run/devices.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "speculative/factory.h"
+#include "speculative/vocabulary.h"
+
+namespace paceline {
+namespace {
+
+Placement placement_of(const ExperimentConfig& config) {
+  return {.devices = rank_devices(config.engine), .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
+}
+
+/// Of all devices together, each counted as the fullest: ranks take equal shares.
+size_t device_memory_bytes(const ExperimentConfig& config, const Placement& placement) {
+  if (!on_cuda(config.engine)) return memory_limit_bytes();
+  size_t lowest = SIZE_MAX;
+  for (const std::string& device : placement.devices) lowest = std::min(lowest, cuda_free_bytes(cuda_index(device)));
+  return lowest * placement.devices.size();
+}
+
+bool wants_draft(const ExperimentConfig& config) { return config.speculation.proposer == "draft"; }
+
+RankSet draft_ranks(const ExperimentConfig& config) {
+  if (config.speculation.draft.self) return RankSet::all;  // shares the target's shards as they lie
+  return config.speculation.draft.tp.value_or(config.engine.parallel.tp) > 1 ? RankSet::last_stage : RankSet::deciding;
+}
+
+size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, DType dtype,
+                          Numerics numerics, std::vector<size_t>& per_rank) {
+  size_t total = 0;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
+    const auto place = model_rank(ranks, placement, rank);
+    if (!place) continue;
+    const size_t bytes = weight_bytes(spec, shard_plan(spec, *place, dtype), numerics);
+    per_rank[size_t(rank)] += bytes;
+    total += bytes;
+  }
+  return total;
+}
+
+/// Of one KV block.
+struct BlockBytes {
+  size_t total = 0;
+  size_t largest = 0;  // on the rank that holds the most
+};
+BlockBytes block_bytes_of(const ModelSpec& spec, const Placement& placement, RankSet ranks, int block_size,
+                          DType kv_dtype) {
+  BlockBytes bytes;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
+    const auto place = model_rank(ranks, placement, rank);
+    if (!place) continue;
+    const size_t here = kv_block_bytes_on(spec, *place, block_size, kv_dtype);
+    bytes.total += here;
+    bytes.largest = std::max(bytes.largest, here);
+  }
+  return bytes;
+}
+
+TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentConfig& config, DType dtype, RankSet ranks,
+                                       int max_model_len) {
+  return {.dtype = dtype,
+          .kv_dtype = plan.kv_dtype,
+          .num_blocks = int(plan.memory.num_blocks),
+          .num_host_blocks = int(plan.memory.num_host_blocks),
+          .block_size = config.engine.kv_cache.block_size,
+          .max_num_seqs = plan.max_num_seqs,
+          .max_num_rows = plan.max_num_rows,
+          .max_num_logit_rows = plan.max_num_logit_rows,
+          .max_model_len = max_model_len,
+          .ranks = ranks,
+          .order = ranks == RankSet::deciding ? StreamOrder::at_once : StreamOrder::in_order};
+}
+
+/// As sampling asks, forced acceptance aside.
+VerifyRule verify_rule(const ExperimentConfig& config) {
+  const bool greedy = config.sampling.temperature <= 1e-5;
+  return greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, greedy);
+}
+
+}  // namespace
+
+ModelSource target_source(const ExperimentConfig& config) {
+  const TargetConfig& target = config.engine.target;
+  return {
+      .directory = target.directory, .shape_file = target.shape_file, .random_weights = target.load_format == "dummy"};
+}
+
+ModelSource draft_source(const ExperimentConfig& config) {
+  if (config.speculation.draft.self) return target_source(config);
+  return {.directory = config.speculation.draft.directory, .shape_file = config.speculation.draft.shape_file};
+}
+
+std::string target_name(const ExperimentConfig& config) {
+  const TargetConfig& target = config.engine.target;
+  std::string name = target.path;
+  if (target.inflate) name += " as " + target.shape_file.stem().string();
+  if (target.load_format == "dummy") name += " with random weights";
+  return name;
+}
+
+DType parse_dtype(const std::string& name, DType automatic) {
+  if (name == "auto") return automatic;
+  if (name == "float32") return DType::f32;
+  if (name == "bfloat16") return DType::bf16;
+  if (name == "float16") return DType::f16;
+  fail(ExitCode::usage, "dtype: found \"{}\", expected auto, float32, bfloat16 or float16", name);
+}
+
+LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
+  LoadPlan plan;
+  const Placement placement = placement_of(config);
+  const auto& scheduler = config.engine.scheduler;
+  if (config.engine.target.directory.empty()) fail_without_builtin_root(config.engine.target.path);
+  plan.target = source_spec(target_source(config));
+  validate_parallel(plan.target, placement.tp, placement.pp);
+  plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
+  plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, plan.dtype);
+  plan.max_model_len = scheduler.max_model_len.value_or(int(longest_sequence(plan.target)));
+  if (plan.max_model_len > longest_sequence(plan.target)) {
+    fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions",
+         plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
+  }
+  if (!config.engine.parallel.pad_vocab && plan.target.vocab_size % placement.tp != 0) {
+    fail(ExitCode::usage,
+         "engine.parallel.pad_vocab: the vocabulary of {} is not divisible by tp {}; set pad_vocab to true (it adds {} "
+         "rows) or use another tp",
+         plan.target.vocab_size, placement.tp, placement.tp - plan.target.vocab_size % placement.tp);
+  }
+  plan.max_num_seqs =
+      scheduler.batching == BatchingMode::static_turns ? scheduler.static_batch_size : scheduler.max_num_seqs;
+  plan.max_num_logit_rows = plan.max_num_seqs * (limits.max_draft_len + 1);
+  plan.max_num_rows = std::max({scheduler.max_num_batched_tokens, plan.max_num_seqs * 8});
+  plan.max_num_logit_rows = std::min(plan.max_num_logit_rows, plan.max_num_rows);
+
+  std::vector<size_t>& per_rank = plan.weight_bytes_per_rank;
+  per_rank.assign(size_t(placement.num_ranks()), 0);
+  const int block_size = config.engine.kv_cache.block_size;
+  MemoryPlanInput memory{
+      .limit_bytes = limits.memory_bytes ? limits.memory_bytes : device_memory_bytes(config, placement),
+      .memory_fraction = config.engine.kv_cache.memory_fraction,
+      .block_size = block_size,
+      .max_num_seqs = plan.max_num_seqs,
+      .max_model_len = plan.max_model_len};
+  if (config.engine.kv_cache.prefix_caching)
+    memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
+  memory.weight_bytes =
+      total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, config.engine.numerics, per_rank);
+  const BlockBytes block = block_bytes_of(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
+  memory.target_block_bytes = block.total;
+  memory.swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30));
+  memory.swap_block_bytes = block.largest;
+  if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
+  memory.workspace_bytes =
+      size_t(placement.num_ranks()) *
+      workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
+                      placement.tp);
+  if (on_cuda(config.engine)) memory.workspace_bytes += size_t(placement.num_ranks()) * kCudaWorkspaceBytes;
+  if (wants_draft(config)) {
+    plan.draft_ranks = draft_ranks(config);
+    const int draft_tp = plan.draft_ranks == RankSet::deciding ? 1 : placement.tp;
+    if (config.speculation.draft.self) {
+      plan.draft = plan.target;
+      plan.draft_dtype = plan.dtype;
+    } else {
+      if (config.speculation.draft.directory.empty()) fail_without_builtin_root(config.speculation.draft.path);
+      plan.draft = source_spec(draft_source(config));
+      plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
+      validate_parallel(*plan.draft, draft_tp, 1);
+      memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype,
+                                                config.engine.numerics, per_rank);
+    }
+    memory.draft_block_bytes =
+        block_bytes_of(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype).total;
+    memory.workspace_bytes +=
+        size_t(draft_tp) *
+        workspace_bytes(*plan.draft,
+                        transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
+                        draft_tp);
+    if (draft_sampling(verify_rule(config)) == DraftSampling::own_noise)
+      memory.workspace_bytes += draft_probs_bytes({.max_num_seqs = plan.max_num_seqs,
+                                                   .max_draft_len = limits.max_draft_len,
+                                                   .target_vocab_size = plan.target.vocab_size});
+  }
+  if (!scheduler.max_model_len) {  // auto: the model's, cut to what the KV cache holds
+    memory.max_model_len = block_size;
+    const int64_t tokens = plan_memory(memory).blocks_that_fit * block_size;
+    plan.max_model_len = int(std::min<int64_t>(plan.max_model_len, tokens));
+    memory.max_model_len = plan.max_model_len;
+  }
+  plan.memory = plan_memory(memory);
+  return plan;
+}
+
+EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits) : limits_(limits) {
+  const auto start = std::chrono::steady_clock::now();
+  limits_.memory_bytes = device_memory_bytes(config, placement_of(config));  // drafts are planned against the same
+  plan_ = plan_load(config, limits_);
+  source_ = target_source(config);
+  team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),
+                                                 .threads_per_rank = limits.threads_per_rank,
+                                                 .timeout_s = config.engine.parallel.timeout_s,
+                                                 .numerics = config.engine.numerics,
+                                                 .graphs = config.engine.cuda_graphs});
+  weights_ = load_weights(*open_tensors(source_), plan_.target, *team_, RankSet::all, plan_.dtype);
+  target_ = make_transformer(plan_.target, weights_, *team_,
+                             transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
+  if (wants_draft(config)) draft_model(config);
+  load_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
+  const auto& draft = cell.speculation.draft;
+  const RankSet ranks = draft_ranks(cell);
+  const std::string key = fmt::format("{}|{}|{}|{}|{}", draft.self, draft.directory.string(), draft.shape_file.string(),
+                                      draft.dtype, int(ranks));
+  if (const auto it = drafts_.find(key); it != drafts_.end()) return it->second;
+  DraftModel loaded;
+  loaded.plan = plan_load(cell, limits_);
+  if (draft.self) {
+    loaded.weights = weights_;
+  } else {
+    compare_vocabularies(*tokenizer(), *Tokenizer::load(draft.directory));
+    loaded.weights =
+        load_weights(*open_tensors(draft_source(cell)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
+  }
+  // The draft's pages follow the target's block count, so that a sequence that fits the one fits the other.
+  LoadPlan sized = loaded.plan;
+  sized.memory.num_blocks = plan_.memory.num_blocks;
+  sized.memory.num_host_blocks = 0;  // it computes again
+  const int max_len = int(std::min<int64_t>(longest_sequence(*loaded.plan.draft), plan_.max_model_len));
+  TransformerOptions options = transformer_options(sized, cell, loaded.plan.draft_dtype, ranks, max_len);
+  options.work = WorkKind::draft;
+  loaded.model = make_transformer(*loaded.plan.draft, loaded.weights, *team_, options);
+  return drafts_.emplace(key, std::move(loaded)).first->second;
+}
+
+const ShardWeights* EngineLoad::draft_weights(const ExperimentConfig& cell) {
+  if (!wants_draft(cell)) return nullptr;
+  return (*draft_model(cell).weights)[size_t(team_->deciding_rank())].get();
+}
+
+std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {
+  if (!tokenizer_) tokenizer_ = Tokenizer::load(source_.directory);
+  return tokenizer_;
+}
+
+std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
+  const auto& scheduler = cell.engine.scheduler;
+  const bool is_static = scheduler.batching == BatchingMode::static_turns;
+  const BlockPoolOptions pool{
+      .num_blocks = int(plan_.memory.num_blocks),
+      .block_size = cell.engine.kv_cache.block_size,
+      .prefix_caching = cell.engine.kv_cache.prefix_caching ? PrefixCaching::on : PrefixCaching::off,
+      .hash_key = 0x9ac3115e0b2d71f5ull};
+  EngineOptions options;
+  options.pool = pool;
+  options.num_speculative_tokens = cell.speculation.num_speculative_tokens;
+  options.scheduler = {.max_num_seqs = plan_.max_num_seqs,
+                       .max_num_batched_tokens = scheduler.max_num_batched_tokens,
+                       .max_model_len = plan_.max_model_len,
+                       .batching = is_static ? Batching::static_padded : Batching::continuous,
+                       .num_host_blocks = int(plan_.memory.num_host_blocks)};
+  // A padded turn walks through the stages as one batch: that is what it is measured for.
+  if (scheduler.run_ahead) {
+    options.run_ahead = 1;
+    options.scheduler.max_steps_per_seq = 2;
+  }
+  if (!is_static)
+    options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
+
+  VerifyRule rule = verify_rule(cell);
+  if (cell.speculation.forced_acceptance_length) rule = VerifyRule::forced;
+  ProposerSetup setup;
+  setup.ngram = {.min_n = cell.speculation.ngram.min,
+                 .max_n = cell.speculation.ngram.max,
+                 .match = parse_ngram_match(cell.speculation.ngram.match)};
+  if (wants_draft(cell)) {
+    DraftModel& draft = draft_model(cell);
+    setup.draft_model = draft.model.get();
+    setup.draft = {.sampling = draft_sampling(rule),
+                   .pool = pool,
+                   .max_num_seqs = plan_.max_num_seqs,
+                   .max_num_rows = plan_.max_num_rows,
+                   .max_draft_len = std::max(1, cell.speculation.num_speculative_tokens),
+                   .vocab_size = std::min(draft.plan.draft->vocab_size, plan_.target.vocab_size),
+                   .target_vocab_size = plan_.target.vocab_size};
+  }
+  return std::make_unique<Engine>(
+      options, *target_, make_proposer(cell.speculation.proposer, setup),
+      std::make_unique<ChainVerifier>(VerifierOptions{rule, cell.speculation.forced_acceptance_length.value_or(0.0)}));
+}
+
+nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine& engine) const {
+  return {
+      {"backend", on_cuda(cell.engine) ? "cuda" : "cpu"},
+      {"device", team_->rank(team_->deciding_rank()).backend->describe()},
+      {"devices", team_->options().placement.devices},
+      {"tp", team_->options().placement.tp},
+      {"pp", team_->options().placement.pp},
+      {"threads_per_rank", team_->options().threads_per_rank},
+      {"oversubscribed", team_->oversubscribed()},
+      {"load_format", source_.random_weights ? "dummy" : "safetensors"},
+      {"shape", source_.shape_file.stem().string()},
+      {"weights", describe_source(source_)},
+      {"dtype", dtype_name(plan_.dtype)},
+      {"kv_dtype", dtype_name(plan_.kv_dtype)},
+      {"kv_blocks", plan_.memory.num_blocks},
+      {"host_kv_blocks", plan_.memory.num_host_blocks},
+      {"block_size", cell.engine.kv_cache.block_size},
+      {"prefix_caching", cell.engine.kv_cache.prefix_caching},
+      {"max_model_len", plan_.max_model_len},
+      {"max_num_seqs", plan_.max_num_seqs},
+      {"numerics", names_of(team_->options().numerics)[size_t(team_->options().numerics)]},
+      {"proposer", engine.proposer_name()},
+      {"num_speculative_tokens", engine.num_speculative_tokens()},
+      {"rule", engine.verifier().rule_name()},
+      {"run_ahead", cell.engine.scheduler.run_ahead},
+      {"lossless", engine.verifier().lossless()},
+  };
+}
+
+}  // namespace paceline

@@ -1,0 +1,97 @@
+#pragma once
+// From a configuration to a running engine: one load of target (and draft) serves all cells that share it.
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/cache/memory_plan.h"
+#include "engine/comm/rank_team.h"
+#include "engine/engine.h"
+#include "engine/model/model_source.h"
+#include "engine/model/transformer.h"
+#include "engine/text/tokenizer.h"
+#include "experiments/config/config.h"
+
+namespace paceline {
+
+/// What the cells of one load have in common at most: sizes of state and workspace.
+struct LoadLimits {
+  int threads_per_rank = 1;
+  int max_draft_len = 0;    // largest num_speculative_tokens
+  int max_concurrency = 1;  // largest number of sequences in flight that the load needs
+  size_t memory_bytes = 0;  // of all devices; 0: what they have now
+};
+
+/// Sizes of a load before anything is read but config.json: for `plan` and for the load itself.
+struct LoadPlan {
+  ModelSpec target;
+  std::optional<ModelSpec> draft;
+  DType dtype = DType::bf16;
+  DType draft_dtype = DType::bf16;
+  DType kv_dtype = DType::f32;
+  int max_model_len = 0;
+  int max_num_seqs = 0;
+  int max_num_rows = 0;
+  int max_num_logit_rows = 0;
+  RankSet draft_ranks = RankSet::deciding;
+  std::vector<size_t> weight_bytes_per_rank;  // target and draft
+  MemoryPlan memory;
+};
+
+/// What the target and the draft model are loaded from.
+ModelSource target_source(const ExperimentConfig& config);
+ModelSource draft_source(const ExperimentConfig& config);
+
+/// The target for a reader: its path, and "as SHAPE" or "with random weights" where that is so.
+std::string target_name(const ExperimentConfig& config);
+
+/// Throws Error(usage | model_file | device) when the configuration cannot run here.
+LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits);
+
+class EngineLoad {
+ public:
+  /// Loads the target and, when config.speculation asks for one, the draft model.
+  EngineLoad(const ExperimentConfig& config, const LoadLimits& limits);
+
+  /// A fresh engine (empty KV pool and prefix cache) for a cell of this load; one at a time.
+  std::unique_ptr<Engine> make_engine(const ExperimentConfig& cell);
+
+  /// The target's, loaded when first asked for: token ids alone need none.
+  std::shared_ptr<const Tokenizer> tokenizer();
+  RankTeam& team() { return *team_; }
+  Model& target() { return *target_; }
+  const SharedWeights& weights() const { return weights_; }
+  /// The deciding rank's part of the draft model of `cell`, the target's where it drafts for itself; null without one.
+  const ShardWeights* draft_weights(const ExperimentConfig& cell);
+  const LoadPlan& plan() const { return plan_; }
+  double load_seconds() const { return load_s_; }
+
+  /// What the engine of `cell` really runs, for the record: compared with what was asked.
+  nlohmann::json effective(const ExperimentConfig& cell, const Engine& engine) const;
+
+ private:
+  struct DraftModel {
+    LoadPlan plan;
+    SharedWeights weights;
+    std::unique_ptr<Model> model;
+  };
+  DraftModel& draft_model(const ExperimentConfig& cell);
+
+  LoadLimits limits_;
+  ModelSource source_;  // of the target
+  LoadPlan plan_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<RankTeam> team_;
+  SharedWeights weights_;
+  std::unique_ptr<Model> target_;
+  std::map<std::string, DraftModel> drafts_;  // by draft folder, shape, dtype and ranks
+  double load_s_ = 0.0;
+};
+
+/// float32, bfloat16, float16 or auto (the checkpoint's).
+DType parse_dtype(const std::string& name, DType automatic);
+
+}  // namespace paceline

@@ -1,0 +1,156 @@
+#include "experiments/run/repetition.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_map>
+
+#include "experiments/analysis/statistics.h"
+#include "experiments/run/measure_devices.h"
+
+namespace paceline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - start).count();
+}
+
+/// A request on its way: its record so far and the times that the record is made of.
+struct Live {
+  RequestRecord record;
+  Clock::time_point submitted, last_emission;
+};
+
+void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) {
+  RequestRecord& record = live.record;
+  const bool first = record.tokens_per_emission.empty();
+  if (first)
+    record.ttft_ms = ms_between(live.submitted, now);
+  else
+    record.itl_ms.push_back(ms_between(live.last_emission, now));
+  if (!first) {
+    record.drafted.push_back(emitted.num_drafted);
+    record.accepted.push_back(emitted.num_accepted);
+  }
+  live.last_emission = now;
+  record.e2e_ms = ms_between(live.submitted, now);
+  record.tokens_per_emission.push_back(int(emitted.token.size()));
+  record.output.insert(record.output.end(), emitted.token.begin(), emitted.token.end());
+  if (emitted.finish == FinishReason::none) return;
+  record.finish_reason = finish_reason_name(emitted.finish);
+  std::span<const int32_t> text(record.output);
+  if (emitted.finish == FinishReason::stop) text = text.first(text.size() - 1);
+  record.degenerate = is_degenerate(text);
+}
+
+RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requests) {
+  const EngineCounters& counters = engine.counters();
+  RunCounters out{.steps = counters.verdicts,
+                  .verify_steps = counters.verdicts - num_requests,
+                  .target_forwards = counters.steps,
+                  .drafts = counters.drafts,
+                  .drafted = counters.drafted,
+                  .accepted = counters.accepted};
+  for (int i = 0; i < kMaxDraftLen && counters.proposed_at[size_t(i)] > 0; ++i) {
+    out.proposed_by_position.push_back(counters.proposed_at[size_t(i)]);
+    out.accepted_by_position.push_back(counters.accepted_at[size_t(i)]);
+  }
+  out.preemptions = counters.preemptions;
+  out.swapped_blocks = counters.swapped_blocks;
+  out.prefix_hit_tokens = pool.prefix_hit_tokens();
+  out.draft_catchup_tokens = engine.proposer_stats().catchup_tokens;
+  out.kv_blocks_peak = pool.peak_used();
+  return out;
+}
+
+}  // namespace
+
+SamplingParams sampling_params(const SamplingConfig& config) {
+  SamplingParams params;
+  params.sampler = {.temperature = float(config.temperature),
+                    .top_k = config.top_k,
+                    .top_p = float(config.top_p),
+                    .min_p = float(config.min_p),
+                    .seed = uint64_t(config.seed)};
+  params.max_tokens = config.max_tokens;
+  params.ignore_eos = config.ignore_eos;
+  for (int64_t id : config.stop_token_ids) params.stop_token_ids.push_back(int32_t(id));
+  return params;
+}
+
+SamplingParams sampling_of_request(SamplingParams of_cell, size_t index) {
+  of_cell.sampler.seed += index;
+  return of_cell;
+}
+
+RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
+                                const RepetitionOptions& options) {
+  const std::unique_ptr<Engine> engine = load.make_engine(cell);
+  const size_t concurrency = options.concurrency > 0 ? size_t(options.concurrency) : prompts.size();
+  RepetitionResult result;
+  std::unordered_map<SeqId, Live> live;
+  size_t next = 0;
+  int64_t emitted_tokens = 0;
+  const uint64_t collectives_before = load.target().comm_stats().collectives;
+  const std::vector<RankWork> work_before = work_so_far(load.team());
+  const auto start = Clock::now();
+  const auto deadline =
+      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
+  auto last_report = start;
+  while (next < prompts.size() || !live.empty()) {
+    while (next < prompts.size() && live.size() < concurrency) {
+      const EncodedPrompt& prompt = prompts[next];
+      Live request;
+      request.submitted = Clock::now();
+      request.record = {.id = prompt.id,
+                        .dataset_index = prompt.dataset_index,
+                        .category = prompt.category,
+                        .prompt_tokens = int(prompt.tokens.size())};
+      const SeqId id = engine->submit(prompt.tokens, sampling_of_request(options.sampling, next));
+      live.emplace(id, std::move(request));
+      ++next;
+    }
+    const std::vector<Emitted> emitted = engine->step();
+    const auto now = Clock::now();
+    for (const Emitted& one : emitted) {
+      Live& request = live.at(one.seq);
+      record_emission(request, one, now);
+      emitted_tokens += int64_t(one.token.size());
+      if (one.finish != FinishReason::none) {
+        result.requests.push_back(std::move(request.record));
+        live.erase(one.seq);
+      }
+    }
+    if (options.stop_now && options.stop_now()) fail(ExitCode::interrupted, "stopped by the user");
+    if (now > deadline)
+      fail(ExitCode::device, "the pass took longer than {} s (sweep.cell_timeout_s): {} of {} requests done",
+           options.timeout_s, result.requests.size(), prompts.size());
+    if (options.on_progress && ms_between(last_report, now) > 100) {
+      last_report = now;
+      const EngineCounters& counters = engine->counters();
+      options.on_progress(double(result.requests.size()) / double(prompts.size()),
+                          double(emitted_tokens) * 1e3 / ms_between(start, now),
+                          counters.drafts > 0 ? 1.0 + double(counters.accepted) / double(counters.drafts) : 1.0);
+    }
+  }
+  const auto end = Clock::now();
+  result.wall_s = ms_between(start, end) / 1e3;
+  result.ranks = work_between(work_before, work_so_far(load.team()));
+  const PhaseSeconds& phases = engine->phases();
+  result.phases = {.draft_ms = phases.draft * 1e3,
+                   .verify_ms = phases.verify * 1e3,
+                   .sample_ms = phases.sample * 1e3,
+                   .schedule_ms = phases.schedule * 1e3,
+                   .communicate_ms = phases.communicate * 1e3,
+                   .bubble_ms = phases.bubble * 1e3};
+  result.phases.other_ms = std::max(0.0, result.wall_s * 1e3 - result.phases.total_ms());
+  result.counters = run_counters(*engine, engine->pool(), int64_t(result.requests.size()));
+  result.counters.collectives = int64_t(load.target().comm_stats().collectives - collectives_before);
+  std::sort(result.requests.begin(), result.requests.end(), [](const RequestRecord& a, const RequestRecord& b) {
+    return std::pair(a.dataset_index, a.id) < std::pair(b.dataset_index, b.id);
+  });
+  return result;
+}
+
+}  // namespace paceline

@@ -1,0 +1,31 @@
+#pragma once
+// One measured pass of a workload through an engine.
+
+#include <functional>
+#include <span>
+
+#include "experiments/results/results.h"
+#include "experiments/run/engine_load.h"
+#include "experiments/run/requests.h"
+
+namespace paceline {
+
+struct RepetitionOptions {
+  SamplingParams sampling;
+  int concurrency = 1;     // closed loop: so many requests in the engine at any time; 0: all at once
+  double timeout_s = 600;  // throws Error(device) when exceeded
+  std::function<void(double fraction, double tok_s, double acceptance_length)> on_progress;  // may be empty
+  std::function<bool()> stop_now;  // polled every step; true ends the pass with Error(interrupted)
+};
+
+/// Runs every prompt to its end on a fresh engine of `cell` and records it.
+RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
+                                const RepetitionOptions& options);
+
+/// The cell's sampling section, seeded for its first request.
+SamplingParams sampling_params(const SamplingConfig& config);
+
+/// That of the request that is submitted as number `index`: requests with equal prompts must not share their noise.
+SamplingParams sampling_of_request(SamplingParams of_cell, size_t index);
+
+}  // namespace paceline

@@ -1,0 +1,475 @@
+#include "experiments/run/runner.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "engine/util/machine.h"
+#include "experiments/analysis/certificate.h"
+#include "experiments/analysis/flips.h"
+#include "experiments/analysis/summary.h"
+#include "experiments/report/text.h"
+#include "experiments/results/environment.h"
+#include "experiments/results/store.h"
+#include "experiments/run/devices.h"
+#include "experiments/run/measure_devices.h"
+#include "experiments/run/repetition.h"
+#include "experiments/run/target_logits.h"
+#include "kernels/cpu/cores.h"
+#include "speculative/vocabulary.h"
+
+namespace paceline {
+namespace {
+
+/// The row's label, or the swept keys that are no axis of the tables: "batching=static".
+std::string variant_of(const Cell& cell) {
+  if (!cell.label.empty()) return cell.label;
+  std::string text;
+  for (const auto& [key, value] : cell.axes.items()) {
+    if (key.find('.') == std::string::npos || value.is_null()) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.substr(key.rfind('.') + 1),
+                        value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& cells) {
+  CellResult result;
+  result.index = index;
+  result.id = cell.id;
+  result.axes.tp = cell.config.engine.parallel.tp;
+  result.axes.pp = cell.config.engine.parallel.pp;
+  result.axes.proposer = cell.config.speculation.proposer;
+  if (result.axes.proposer != "none")
+    result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
+  result.axes.concurrency = cell.config.load.mode == LoadMode::offline ? 0 : cell.config.load.concurrency;
+  result.axes.variant = variant_of(cell);
+  result.requested = config_to_json(cell.config);
+  result.model = target_name(cell.config);
+  result.random_weights = cell.config.engine.target.load_format == "dummy";
+  result.forced = cell.config.speculation.forced_acceptance_length.has_value();
+  result.published = cell.published;
+  result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
+  if (cell.skip_reason) {
+    result.status = CellStatus::skipped;
+    result.reason = *cell.skip_reason;
+  }
+  return result;
+}
+
+/// The run under way: what the steps below share.
+struct Sweep {
+  const LoadedConfig& loaded;
+  Progress& progress;
+  const RunOptions& options;
+  std::vector<Cell> cells;
+  RunResult run;
+  std::unique_ptr<RunFolder> folder;
+  std::vector<Prompt> prompts;
+  std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
+      encoded;  // by model, format, max_model_len
+  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
+  int num_failures = 0;
+  bool stop = false;
+  bool told_to_wait = false;  // after the first interrupt
+
+  int interrupts() const { return options.interrupts ? options.interrupts() : 0; }
+  std::string reason_of_stop() const {
+    if (interrupts() > 0) return "not run: interrupted";
+    return fmt::format("not run: the sweep stopped after {} failure{}", num_failures, num_failures == 1 ? "" : "s");
+  }
+
+  /// Asked between steps: true ends the pass under way.
+  bool stop_now() {
+    if (interrupts() == 1 && !told_to_wait) {
+      told_to_wait = true;
+      progress.message("stopping after this pass; interrupt again to stop now\n");
+    }
+    return interrupts() >= 2;
+  }
+
+  void fail_cell(size_t cell, const std::string& reason) {
+    record_failure(cell, reason);
+    count_failure();
+  }
+
+  void record_failure(size_t cell, const std::string& reason) {
+    CellResult& result = run.cells[cell];
+    if (result.status == CellStatus::failed) return;
+    result.status = CellStatus::failed;
+    result.reason = reason;
+    progress.cell_finished({.label = result.id,
+                            .status = "failed",
+                            .reason = reason,
+                            .tok_s = {},
+                            .speedup = {},
+                            .acceptance_length = {},
+                            .acceptance_rate = {},
+                            .certificate = {}});
+    folder->write_cell(result);
+  }
+
+  void count_failure() {
+    const SweepConfig& sweep = loaded.config.sweep;
+    if (++num_failures >= sweep.max_failures || sweep.on_error == OnError::stop) stop = true;
+  }
+};
+
+RepetitionOptions repetition_options(Sweep& sweep, const ExperimentConfig& config) {
+  RepetitionOptions options{.sampling = sampling_params(config.sampling),
+                            .concurrency = config.load.mode == LoadMode::offline ? 0 : config.load.concurrency,
+                            .timeout_s = config.sweep.cell_timeout_s,
+                            .on_progress = {},
+                            .stop_now = [&sweep] { return sweep.stop_now(); }};
+  options.on_progress = [&sweep](double fraction, double tok_s, double acceptance_length) {
+    sweep.progress.update({.fraction = fraction, .tok_s = tok_s, .acceptance_length = acceptance_length});
+  };
+  return options;
+}
+
+void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, Sweep& sweep) {
+  RepetitionOptions options = repetition_options(sweep, cell.config);
+  options.on_progress = {};
+  const size_t count = std::min(prompts.size(), size_t(std::max(0, cell.config.measure.warmup_requests)));
+  if (count > 0) run_repetition(load, cell.config, prompts.first(count), options);
+}
+
+void finish_cell(Sweep& sweep, size_t index) {
+  CellResult& result = sweep.run.cells[index];
+  const std::vector<std::string> problems = record_problems(result);
+  if (!problems.empty()) {
+    sweep.fail_cell(index, "records: " + problems.front());
+    return;
+  }
+  const CellSummary summary = summarize_cell(result);
+  sweep.progress.cell_finished({.label = result.id,
+                                .status = "done",
+                                .reason = {},
+                                .tok_s = summary.output_tok_s,
+                                .speedup = {},
+                                .acceptance_length = summary.mean_acceptance_length,
+                                .acceptance_rate = summary.draft_acceptance_rate,
+                                .certificate = {}});
+}
+
+/// The sweep's prompts for one model, encoded once for all its loads.
+const std::vector<EncodedPrompt>& encode_for(Sweep& sweep, const ExperimentConfig& config, const Tokenizer& tokenizer,
+                                             int max_model_len) {
+  const ChatFormat format = config.workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
+  const std::filesystem::path& model = config.engine.target.directory;
+  const auto key = std::tuple(model, format, max_model_len);
+  const auto found = sweep.encoded.find(key);
+  return found != sweep.encoded.end()
+             ? found->second
+             : sweep.encoded.emplace(key, encode_prompts(sweep.prompts, tokenizer, model, format, max_model_len))
+                   .first->second;
+}
+
+/// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement and kind of
+/// numerics.
+DeviceCeilings ceilings_for(Sweep& sweep, EngineLoad& load, const ExperimentConfig& config) {
+  if (!on_cuda(config.engine)) return measure_ceilings(load, config);
+  const TeamOptions& team = load.team().options();
+  const auto key = std::pair(team.placement.devices, team.numerics);
+  const auto found = sweep.gpu_ceilings.find(key);
+  return found != sweep.gpu_ceilings.end()
+             ? found->second
+             : sweep.gpu_ceilings.emplace(key, measure_ceilings(load, config)).first->second;
+}
+
+/// "strict", "fast", or both where cells differ.
+std::string numerics_text(const std::vector<Cell>& cells) {
+  std::set<std::string_view> used;
+  for (const Cell& cell : cells) {
+    const Numerics numerics = cell.config.engine.numerics;
+    if (!cell.skip_reason) used.insert(names_of(numerics)[size_t(numerics)]);
+  }
+  return fmt::format("{}", fmt::join(used, " and "));
+}
+
+/// Cells in fast numerics that are to be compared and whose logits `load_cells` can check: of the cell and its
+/// reference, the one that ran last is among these.
+std::vector<size_t> cells_to_check(const Sweep& sweep, const std::vector<size_t>& load_cells) {
+  std::vector<size_t> cells;
+  if (!sweep.loaded.config.measure.verify_lossless) return cells;
+  const References references(sweep.run);
+  const auto is_here = [&](const CellResult& cell) {
+    return std::find(load_cells.begin(), load_cells.end(), size_t(cell.index)) != load_cells.end();
+  };
+  for (const CellResult& cell : sweep.run.cells) {
+    const CellResult* const reference = has_fast_numerics(cell) ? compared_with(references, cell) : nullptr;
+    if (reference && (is_here(cell) || is_here(*reference)) && cell.logits.reference != reference->id)
+      cells.push_back(size_t(cell.index));
+  }
+  return cells;
+}
+
+void check_flips_of(Sweep& sweep, size_t index, EngineLoad& load, std::span<const EncodedPrompt> prompts) {
+  CellResult& result = sweep.run.cells[index];
+  const ExperimentConfig& config = sweep.cells[index].config;
+  sweep.progress.phase(fmt::format("measuring the noise of {}", result.id));
+  ModelLogits logits(load.target(), {.block_size = config.engine.kv_cache.block_size,
+                                     .max_num_rows = load.plan().max_num_rows,
+                                     .max_num_logit_rows = load.plan().max_num_logit_rows});
+  const References references(sweep.run);
+  result.logits = check_flips(result, *references.of(result),
+                              {.prompts = prompts,
+                               .sampling = sampling_params(config.sampling),
+                               .stop_now = [&sweep] { return sweep.stop_now(); }},
+                              logits);
+}
+
+/// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
+void run_load(Sweep& sweep, const std::vector<size_t>& group) {
+  const Cell& first = sweep.cells[group.front()];
+  const auto with_draft = std::find_if(group.begin(), group.end(),
+                                       [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
+  const ExperimentConfig& load_config = sweep.cells[with_draft == group.end() ? group.front() : *with_draft].config;
+  sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", target_name(first.config),
+                                   first.config.engine.parallel.tp, first.config.engine.parallel.pp));
+  const LoadLimits limits = limits_of(sweep.cells, first.load_key);
+  std::unique_ptr<EngineLoad> load;
+  std::vector<EncodedPrompt> prompts;
+  const auto open = [&] {
+    load = std::make_unique<EngineLoad>(load_config, limits);
+    prompts = encode_for(sweep, first.config, *load->tokenizer(), load->plan().max_model_len);
+  };
+  try {
+    open();
+  } catch (const Error& error) {
+    // A draft model that does not load takes only the cells along that draft. One load is one failure.
+    std::vector<size_t> others;
+    for (size_t index : group) {
+      if (with_draft != group.end() && sweep.cells[index].config.speculation.proposer != "draft")
+        others.push_back(index);
+      else
+        sweep.record_failure(index, error.what());
+    }
+    if (others.empty())
+      sweep.count_failure();
+    else
+      run_load(sweep, others);
+    return;
+  }
+
+  // A device or communication error leaves the ranks unusable: the next cell gets fresh ones.
+  const auto guarded = [&](size_t index, const auto& body) {
+    try {
+      if (!load) open();
+      body();
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::interrupted) {
+        sweep.stop = true;
+        CellResult& result = sweep.run.cells[index];
+        result.status = CellStatus::failed;
+        result.reason = "interrupted";
+        return;
+      }
+      if (error.code() != ExitCode::usage) load.reset();
+      sweep.fail_cell(index, error.what());
+    }
+  };
+  for (size_t index : group) {
+    if (sweep.interrupts() >= 1) sweep.stop = true;
+    if (sweep.stop) break;
+    const Cell& cell = sweep.cells[index];
+    CellResult& result = sweep.run.cells[index];
+    guarded(index, [&] {
+      sweep.progress.phase(fmt::format("warming up {}", cell.id));
+      warm_up(*load, cell, prompts, sweep);
+      result.effective = load->effective(cell.config, *load->make_engine(cell.config));
+      result.oversubscribed = load->team().oversubscribed();
+      result.load_s = load->load_seconds();
+      result.ceilings = ceilings_for(sweep, *load, cell.config);
+      const MemoryPlan& memory = load->plan().memory;
+      result.memory = {.weights_bytes = int64_t(memory.weight_bytes),
+                       .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes),
+                       .workspace_bytes = int64_t(memory.workspace_bytes)};
+      const auto differences = effective_differences(cell, result.effective);
+      if (!differences.empty()) fail(ExitCode::usage, "the engine did not run what was asked: {}", differences.front());
+    });
+  }
+  const int repetitions = first.config.measure.repetitions;
+  std::mt19937_64 random(uint64_t(first.config.measure.block_seed));
+  for (int repetition = 0; repetition < repetitions && !sweep.stop; ++repetition) {
+    std::vector<size_t> order = group;
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+    for (size_t index : order) {
+      CellResult& result = sweep.run.cells[index];
+      if (sweep.stop || result.status == CellStatus::failed) continue;
+      const Cell& cell = sweep.cells[index];
+      guarded(index, [&] {
+        sweep.progress.repetition_started(cell.id, repetition, repetitions);
+        result.repetitions.push_back(
+            run_repetition(*load, cell.config, prompts, repetition_options(sweep, cell.config)));
+        sweep.progress.repetition_finished();
+      });
+      if (sweep.interrupts() >= 1) sweep.stop = true;
+    }
+  }
+  for (size_t index : group) {
+    CellResult& result = sweep.run.cells[index];
+    if (result.status != CellStatus::done) continue;
+    if (result.repetitions.empty()) {
+      result.status = CellStatus::skipped;
+      result.reason = sweep.reason_of_stop();
+      continue;
+    }
+    result.memory.rss_peak_bytes = int64_t(process_memory().peak_resident_bytes);
+    finish_cell(sweep, index);
+  }
+  for (const size_t index : cells_to_check(sweep, group))
+    guarded(index, [&] { check_flips_of(sweep, index, *load, prompts); });
+}
+
+/// What EngineLoad and encode_for() would complain about, without reading weights.
+void check_can_run(Sweep& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
+  const LoadPlan plan = plan_load(config, limits);
+  const auto tokenizer = Tokenizer::load(config.engine.target.directory);
+  if (config.speculation.proposer == "draft" && !config.speculation.draft.self)
+    compare_vocabularies(*tokenizer, *Tokenizer::load(config.speculation.draft.directory));
+  encode_for(sweep, config, *tokenizer, plan.max_model_len);
+}
+
+/// A sweep of which no cell can run is a mistake in the configuration, not a result: throws the first reason.
+void check_some_cell_can_run(Sweep& sweep, const std::vector<std::vector<size_t>>& groups) {
+  const std::vector<Cell>& cells = sweep.cells;
+  std::optional<Error> first;
+  for (const std::vector<size_t>& group : groups) {
+    std::set<std::string> tried;
+    for (size_t index : group) {
+      const ExperimentConfig& config = cells[index].config;
+      if (!tried.insert(config.speculation.proposer == "draft" ? "draft" : "other").second) continue;
+      try {
+        check_can_run(sweep, config, limits_of(cells, cells[index].load_key));
+        return;
+      } catch (const Error& error) {
+        if (!first) first = error;
+      }
+    }
+  }
+  if (first) throw *first;
+}
+
+}  // namespace
+
+LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key) {
+  LoadLimits limits;
+  const int automatic = auto_threads_per_rank(cells, usable_cores());
+  for (const Cell& cell : cells) {
+    if (cell.load_key != load_key || cell.skip_reason) continue;
+    limits.threads_per_rank = cell.config.engine.parallel.threads_per_rank.value_or(automatic);
+    limits.max_draft_len = std::max(limits.max_draft_len, cell.config.speculation.num_speculative_tokens);
+    limits.max_concurrency = std::max(limits.max_concurrency, cell.config.load.concurrency);
+  }
+  return limits;
+}
+
+std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective) {
+  std::vector<std::string> differences;
+  const auto compare = [&](const char* key, const nlohmann::json& asked) {
+    if (effective.at(key) != asked)
+      differences.push_back(fmt::format("{}: asked {}, got {}", key, asked.dump(), effective.at(key).dump()));
+  };
+  const ExperimentConfig& config = cell.config;
+  compare("numerics", names_of(config.engine.numerics)[size_t(config.engine.numerics)]);
+  compare("tp", config.engine.parallel.tp);
+  compare("pp", config.engine.parallel.pp);
+  compare("proposer", config.speculation.proposer);
+  compare("num_speculative_tokens",
+          config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
+  compare("load_format", config.engine.target.load_format);
+  compare("shape", config.engine.target.shape_file.stem().string());
+  compare("block_size", config.engine.kv_cache.block_size);
+  compare("prefix_caching", config.engine.kv_cache.prefix_caching);
+  if (config.engine.parallel.threads_per_rank) compare("threads_per_rank", *config.engine.parallel.threads_per_rank);
+  return differences;
+}
+
+RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Sweep sweep{.loaded = loaded,
+              .progress = progress,
+              .options = options,
+              .cells = expand(loaded, machine_context(loaded.config.engine)),
+              .run = {},
+              .folder = nullptr,
+              .prompts = {},
+              .encoded = {},
+              .gpu_ceilings = {}};
+  RunResult& run = sweep.run;
+  const WorkloadConfig& workload = loaded.config.workload;
+  if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
+  sweep.prompts = select_prompts(read_jsonl_dataset(workload.file), workload.requests, uint64_t(workload.order_seed));
+  run.info = {.name = loaded.config.name,
+              .id = {},
+              .profile = loaded.profile,
+              .config_path = loaded.file.string(),
+              .argv = options.argv,
+              .config_hash = loaded.hash,
+              .started_at = utc_now(),
+              .seed = uint64_t(loaded.config.sampling.seed),
+              .numerics = numerics_text(sweep.cells)};
+  run.environment = collect_environment();
+  run.config_resolved = config_to_json(loaded.config);
+  for (size_t i = 0; i < sweep.cells.size(); ++i)
+    run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
+  std::vector<std::vector<size_t>> groups;
+  int num_runnable = 0;
+  for (size_t i = 0; i < sweep.cells.size(); ++i) {
+    if (sweep.cells[i].skip_reason) continue;
+    ++num_runnable;
+    if (groups.empty() || sweep.cells[groups.back().front()].load_key != sweep.cells[i].load_key) groups.emplace_back();
+    groups.back().push_back(i);
+  }
+  check_some_cell_can_run(sweep, groups);
+  sweep.folder = std::make_unique<RunFolder>(options.results_root, run);
+  progress.begin(run.info.name, int(sweep.cells.size()), num_runnable * loaded.config.measure.repetitions);
+  for (const Cell& cell : sweep.cells) {
+    if (cell.skip_reason)
+      progress.cell_finished({.label = cell.id,
+                              .status = "skipped",
+                              .reason = *cell.skip_reason,
+                              .tok_s = {},
+                              .speedup = {},
+                              .acceptance_length = {},
+                              .acceptance_rate = {},
+                              .certificate = {}});
+  }
+  for (const auto& group : groups) {
+    if (sweep.stop) {
+      for (size_t index : group) {
+        run.cells[index].status = CellStatus::skipped;
+        run.cells[index].reason = sweep.reason_of_stop();
+      }
+      continue;
+    }
+    run_load(sweep, group);
+  }
+  progress.end();
+  if (loaded.config.measure.verify_lossless) certify(run);
+  run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+  RunOutcome outcome;
+  bool any_failed = false, any_wrong = false;
+  for (const CellResult& cell : run.cells) {
+    any_failed = any_failed || cell.status == CellStatus::failed;
+    any_wrong = any_wrong || cell.certificate.status == CertificateStatus::fail;
+  }
+  const bool interrupted = sweep.interrupts() > 0;
+  run.info.status = interrupted ? "interrupted" : any_failed ? "failed_cells" : "done";
+  for (const CellResult& cell : run.cells) sweep.folder->write_cell(cell);
+  sweep.folder->finish(run);
+  outcome.exit_code = interrupted  ? ExitCode::interrupted
+                      : any_wrong  ? ExitCode::correctness
+                      : any_failed ? ExitCode::failed_cells
+                                   : ExitCode::ok;
+  outcome.result = std::move(run);
+  return outcome;
+}
+
+}  // namespace paceline

@@ -1,0 +1,37 @@
+#pragma once
+// Runs an experiment: cells grouped by engine load, repetitions interleaved, certificates, results.
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/results/results.h"
+#include "experiments/run/engine_load.h"
+#include "experiments/run/sweep.h"
+#include "experiments/ui/progress.h"
+
+namespace paceline {
+
+struct RunOptions {
+  std::filesystem::path results_root = "results";
+  std::vector<std::string> argv;    // for the record
+  std::function<int()> interrupts;  // how often the user has asked to stop; 1: finish the pass, 2: stop now
+};
+
+struct RunOutcome {
+  RunResult result;
+  ExitCode exit_code = ExitCode::ok;
+};
+
+/// Never throws for a cell that fails: it is recorded and the sweep goes on (sweep.on_error, max_failures). Throws for
+/// what concerns the whole run: dataset, results store, nothing to run.
+RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options);
+
+/// Values that the engine echoes and the cell asked for, where they differ: "tp: asked 2, got 1". Empty: none.
+std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective);
+
+/// Threads, draft lengths and sequences that the cells of one load need.
+LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key);
+
+}  // namespace paceline
