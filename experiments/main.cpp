@@ -87,6 +87,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
   add_run_commands(app, line);
+  add_resume_command(app, line);
+  add_runs_commands(app, line);
   add_doctor_command(app, line);
   add_model_commands(app, line);
   add_regress_command(app, line);

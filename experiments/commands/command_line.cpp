@@ -22,4 +22,9 @@ void add_output_options(CLI::App& command, RunCommand& run) {
   command.add_option("--ui", run.progress, "auto, live, plain or quiet")->capture_default_str();
 }
 
+void add_process_option(CLI::App& command, RunCommand& run) {
+  command.add_flag("--in-process", run.in_process,
+                   "run in this process, for debuggers: what kills it then ends the sweep");
+}
+
 }  // namespace paceline

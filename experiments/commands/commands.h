@@ -22,9 +22,12 @@ struct RunCommand {
   std::filesystem::path results_root = "results";
   std::string progress = "auto";  // auto | live | plain | quiet
   std::vector<std::string> argv;
+  bool in_process = false;  // no process of its own: for debuggers
 };
 /// --results and --ui.
 void add_output_options(CLI::App& command, RunCommand& run);
+/// --in-process.
+void add_process_option(CLI::App& command, RunCommand& run);
 
 /// How often the user has asked to stop (SIGINT, SIGTERM, SIGHUP) since install_interrupt_handler().
 int num_interrupts();

@@ -1,40 +1,25 @@
 // runexp run, runexp plan
 
 #include <cstdio>
-#include <unistd.h>
-
-#include <spdlog/spdlog.h>
 
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
-#include "experiments/report/text.h"
-#include "experiments/results/environment.h"
+#include "experiments/commands/execute_run.h"
 #include "experiments/run/runner.h"
-#include "experiments/ui/progress_log.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
 namespace {
 
 ExitCode run_command(const RunCommand& command) {
-  const LoadedConfig loaded = load_config(command.config, command.overrides);
-  if (loaded.config.report.slo_ttft_ms || loaded.config.report.slo_tpot_ms)
-    spdlog::warn("report.slo is recorded, but no report uses it yet");
-  const std::unique_ptr<Progress> progress =
-      make_progress(parse_progress_mode(command.progress), standard_error_terminal());
-  auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));
-  spdlog::set_default_logger(logger);
-  install_interrupt_handler();
-  RunOutcome outcome = run_experiment(
-      loaded, *progress, {.results_root = command.results_root, .argv = command.argv, .interrupts = num_interrupts});
-  const RunSummary summary = summarize(outcome.result);
-  const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-  // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
-  std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off).c_str(), stdout);
-  std::fflush(stdout);
-  spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
-  spdlog::default_logger()->sinks().clear();
-  return outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
+  return in_a_process(command, [&](const SupervisedTask& task) {
+    if (task.resume) {  // another process of this very command was killed
+      ResumeOptions resume(*task.resume);
+      resume.failed = FailedCells::keep;
+      return resume_run(command, task, std::move(resume), {});
+    }
+    return execute_run(command, task, load_config(command.config, command.overrides), {});
+  });
 }
 
 /// Cells, skips with reasons, loads and memory per rank; nothing is loaded.
@@ -100,6 +85,7 @@ void add_run_commands(CLI::App& app, CommandLine& line) {
   CLI::App* run_app = app.add_subcommand("run", "run an experiment and write results/<time>_<name>_<hash>/");
   add_config_options(*run_app, run->config, run->overrides);
   add_output_options(*run_app, *run);
+  add_process_option(*run_app, *run);
   run_app->callback([run, &line] {
     run->argv = line.argv;
     line.code = run_command(*run);

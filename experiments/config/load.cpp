@@ -521,6 +521,21 @@ void evaluate_deferred(const LoadedConfig& loaded, int devices, ExperimentConfig
   for (const auto& [path, value] : loaded.deferred) evaluator.evaluate(path);
 }
 
+ConfigJson experiment_json(const LoadedConfig& loaded) {
+  ConfigJson root = config_to_json(loaded.config);
+  root["name"] = loaded.config.name;
+  for (const auto& [path, value] : loaded.deferred) {
+    ConfigJson* at = &root;
+    std::string_view rest = path;
+    for (size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+      at = &(*at)[std::string(rest.substr(0, dot))];
+      rest.remove_prefix(dot + 1);
+    }
+    (*at)[std::string(rest)] = "=" + value.expression.text();
+  }
+  return root;
+}
+
 LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverrides& overrides) {
   LoadedConfig loaded;
   loaded.file = file;

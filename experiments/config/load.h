@@ -57,6 +57,10 @@ std::filesystem::path find_builtin_root(const std::filesystem::path& file);
 /// Throws Error(usage): `name` begins with builtin: and find_builtin_root() found nothing.
 [[noreturn]] void fail_without_builtin_root(const std::string& name);
 
+/// The whole experiment as JSON that load_config() reads as the same sweep, without the files that it came from: what
+/// was written as `=expression` stands as such. `--only` is not in it.
+ConfigJson experiment_json(const LoadedConfig& loaded);
+
 /// Sets every deferred key of `config` from its expression. `devices` is the value of that name.
 void evaluate_deferred(const LoadedConfig& loaded, int devices, ExperimentConfig& config);
 

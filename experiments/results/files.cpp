@@ -7,6 +7,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "experiments/results/disk_faults.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -22,10 +23,31 @@ namespace {
        fix);
 }
 
+/// Before a call of the system: fails in its place where a test asks for it.
+void about_to(DiskCall call, const std::filesystem::path& file, const char* name) {
+  if (const DiskFault fault = count_disk_call(call); fault.error != 0) fail_call(file, name, fault.error);
+}
+
+void write_all(int fd, std::string_view content, const std::filesystem::path& file) {
+  const DiskFault fault = count_disk_call(DiskCall::write);
+  if (fault.after_half) content = content.substr(0, content.size() / 2);
+  if (fault.error != 0 && !fault.after_half) fail_call(file, "write", fault.error);
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_call(file, "write", errno);
+    }
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  if (fault.after_half) fail_call(file, "write", fault.error);
+}
+
 /// Owns a file descriptor and, until keep(), the file behind it.
 class TemporaryFile {
  public:
   explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {
+    about_to(DiskCall::open, path_, "open");
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd_ < 0) fail_call(path_, "open", errno);
   }
@@ -36,18 +58,10 @@ class TemporaryFile {
     if (!kept_) ::unlink(path_.c_str());
   }
 
-  void write(std::string_view content) {
-    while (!content.empty()) {
-      const ssize_t written = ::write(fd_, content.data(), content.size());
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        fail_call(path_, "write", errno);
-      }
-      content.remove_prefix(static_cast<size_t>(written));
-    }
-  }
+  void write(std::string_view content) { write_all(fd_, content, path_); }
 
   void sync_and_close() {
+    about_to(DiskCall::fsync, path_, "fsync");
     if (::fsync(fd_) != 0) fail_call(path_, "fsync", errno);
     const int fd = fd_;
     fd_ = -1;
@@ -63,6 +77,7 @@ class TemporaryFile {
 };
 
 void sync_folder(const std::filesystem::path& folder) {
+  about_to(DiskCall::fsync, folder, "fsync");
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail_call(folder, "open", errno);
   const int result = ::fsync(fd);
@@ -82,6 +97,7 @@ void write_file_atomic(const std::filesystem::path& file, std::string_view conte
   TemporaryFile out(temporary);
   out.write(content);
   out.sync_and_close();
+  about_to(DiskCall::rename, file, "rename");
   if (::rename(temporary.c_str(), file.c_str()) != 0) fail_call(file, "rename", errno);
   out.keep();
   sync_folder(folder_of(file));
@@ -91,6 +107,7 @@ bool make_new_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder_of(folder), error);
   if (error) fail_call(folder_of(folder), "mkdir", error.value());
+  about_to(DiskCall::mkdir, folder, "mkdir");
   if (::mkdir(folder.c_str(), 0755) != 0) {
     if (errno == EEXIST) return false;
     fail_call(folder, "mkdir", errno);
@@ -107,12 +124,42 @@ void replace_symlink(const std::filesystem::path& link, const std::filesystem::p
   }
   const std::filesystem::path temporary = link.string() + fmt::format(".tmp{}", ::getpid());
   ::unlink(temporary.c_str());
+  about_to(DiskCall::symlink, link, "symlink");
   if (::symlink(target.c_str(), temporary.c_str()) != 0) fail_call(temporary, "symlink", errno);
   if (::rename(temporary.c_str(), link.c_str()) != 0) {
     const int reason = errno;
     ::unlink(temporary.c_str());
     fail_call(link, "rename", reason);
   }
+}
+
+AppendOnlyFile::AppendOnlyFile(std::filesystem::path file, int64_t length) : file_(std::move(file)), size_(length) {
+  about_to(DiskCall::open, file_, "open");
+  fd_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_call(file_, "open", errno);
+  struct stat facts {};
+  if (::fstat(fd_, &facts) != 0) fail_call(file_, "fstat", errno);
+  if (facts.st_size < length)
+    fail(ExitCode::store, "{}: has {} bytes, {} were recorded: the file was changed from outside", file_.string(),
+         facts.st_size, length);
+  if (facts.st_size > length && ::ftruncate(fd_, length) != 0) fail_call(file_, "ftruncate", errno);
+  if (length == 0) sync_folder(folder_of(file_));
+}
+
+AppendOnlyFile::~AppendOnlyFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void AppendOnlyFile::append(std::string_view bytes, Durability durability) {
+  if (is_broken_) fail(ExitCode::store, "{}: an earlier write failed; nothing is written any more", file_.string());
+  is_broken_ = true;
+  write_all(fd_, bytes, file_);
+  if (durability == Durability::machine) {
+    about_to(DiskCall::fsync, file_, "fdatasync");
+    if (::fdatasync(fd_) != 0) fail_call(file_, "fdatasync", errno);
+  }
+  is_broken_ = false;
+  size_ += static_cast<int64_t>(bytes.size());
 }
 
 }  // namespace paceline

@@ -1,6 +1,7 @@
 #pragma once
 // Files that are whole or absent: what a crash, a full disk or a second reader may never see half-written.
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
@@ -13,6 +14,33 @@ void write_file_atomic(const std::filesystem::path& file, std::string_view conte
 
 /// Makes a folder that must not exist yet (parents are made as needed); false when it exists. Throws Error(store).
 bool make_new_folder(const std::filesystem::path& folder);
+
+/// What appended bytes are to survive: the end of the process, or of the machine as well.
+enum class Durability : uint8_t { process, machine };
+
+/// A file that only grows, and of which every acknowledged byte survives. One thread.
+class AppendOnlyFile {
+ public:
+  /// Opens `file`, made if absent (and its folder synced), cut to `length` bytes: what lies behind was never
+  /// acknowledged. Throws Error(store); also where the file is shorter than that.
+  AppendOnlyFile(std::filesystem::path file, int64_t length);
+  AppendOnlyFile(const AppendOnlyFile&) = delete;
+  AppendOnlyFile& operator=(const AppendOnlyFile&) = delete;
+  ~AppendOnlyFile();
+
+  /// Appends; unless `durability` says otherwise the bytes then survive a crash of the machine, too. Throws
+  /// Error(store) naming file, call and reason; from then on every call throws: a failed write may have left a part of
+  /// a line, and after a failed fsync the kernel may have dropped the pages.
+  void append(std::string_view bytes, Durability durability = Durability::machine);
+
+  int64_t size() const { return size_; }
+
+ private:
+  std::filesystem::path file_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+  bool is_broken_ = false;
+};
 
 /// Lets `link` point to `target` (relative to the link's folder), replacing an older link by rename. Throws
 /// Error(store), also when `link` exists and is no symbolic link: a user's folder is never removed.

@@ -45,22 +45,6 @@ json flips_to_json(const std::optional<FlipCount>& flips) {
           {"noise", json_number(flips->noise)}};
 }
 
-json logit_checks_to_json(const LogitEvidence& logits) {
-  json out = json::array();
-  for (const LogitCheck& check : logits.checks) {
-    const bool flip = check.token >= 0;
-    out.push_back({{"dataset_index", check.dataset_index},
-                   {"id", check.request},
-                   {"position", check.position},
-                   {"token", flip ? json(check.token) : json(nullptr)},
-                   {"reference_token", flip ? json(check.reference_token) : json(nullptr)},
-                   {"gap", json_number(check.gap)},
-                   {"noise", json_number(check.noise)},
-                   {"largest", json_number(check.largest)}});
-  }
-  return out;
-}
-
 void add_by_position(std::vector<int64_t>& sum, const std::vector<int64_t>& more) {
   if (sum.size() < more.size()) sum.resize(more.size());
   for (size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
@@ -90,6 +74,22 @@ const char* to_string(CertificateStatus status) {
 json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 json json_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
 
+json logit_checks_to_json(const LogitEvidence& logits) {
+  json out = json::array();
+  for (const LogitCheck& check : logits.checks) {
+    const bool flip = check.token >= 0;
+    out.push_back({{"dataset_index", check.dataset_index},
+                   {"id", check.request},
+                   {"position", check.position},
+                   {"token", flip ? json(check.token) : json(nullptr)},
+                   {"reference_token", flip ? json(check.reference_token) : json(nullptr)},
+                   {"gap", json_number(check.gap)},
+                   {"noise", json_number(check.noise)},
+                   {"largest", json_number(check.largest)}});
+  }
+  return out;
+}
+
 json counters_to_json(const RunCounters& c) {
   json counters{{"steps", c.steps},
                 {"verify_steps", c.verify_steps},
@@ -108,23 +108,22 @@ json counters_to_json(const RunCounters& c) {
   return counters;
 }
 
-json cell_to_json(const CellResult& cell) {
-  json repetitions = json::array();
-  for (const RepetitionResult& r : cell.repetitions) {
-    int64_t tokens = 0;
-    for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
-    repetitions.push_back({{"wall_s", json_number(r.wall_s)},
-                           {"requests", r.requests.size()},
-                           {"output_tokens", tokens},
-                           {"output_hash", output_hash(r)},
-                           {"phase_ms", phases_to_json(r.phases)},
-                           {"counters", counters_to_json(r.counters)},
-                           {"ranks", ranks_to_json(r.ranks)}});
-  }
-  return {{"schema", "paceline.cell"},
-          {"schema_version", 1},
-          {"index", cell.index},
+json repetition_to_json(const RepetitionResult& r) {
+  int64_t tokens = 0;
+  for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
+  return {{"wall_s", json_number(r.wall_s)},
+          {"requests", r.requests.size()},
+          {"output_tokens", tokens},
+          {"output_hash", output_hash(r)},
+          {"phase_ms", phases_to_json(r.phases)},
+          {"counters", counters_to_json(r.counters)},
+          {"ranks", ranks_to_json(r.ranks)}};
+}
+
+json cell_plan_to_json(const CellResult& cell) {
+  return {{"index", cell.index},
           {"id", cell.id},
+          {"identity", cell.identity},
           {"axes",
            {{"tp", cell.axes.tp},
             {"pp", cell.axes.pp},
@@ -137,30 +136,43 @@ json cell_to_json(const CellResult& cell) {
           {"baseline_id", cell.baseline_id.empty() ? json(nullptr) : json(cell.baseline_id)},
           {"published",
            cell.published ? json{{"over", cell.published->over}, {"speedup", cell.published->speedup}} : json(nullptr)},
-          {"status", to_string(cell.status)},
-          {"reason", cell.reason.empty() ? json(nullptr) : json(cell.reason)},
           {"requested", cell.requested},
-          {"effective", cell.effective},
-          {"certificate",
-           {{"status", to_string(cell.certificate.status)},
-            {"method", cell.certificate.method},
-            {"tokens_checked", cell.certificate.tokens_checked},
-            {"mismatches", cell.certificate.mismatches},
-            {"flips", flips_to_json(cell.certificate.flips)},
-            {"detail", cell.certificate.detail}}},
-          {"logit_checks", logit_checks_to_json(cell.logits)},
-          {"oversubscribed", cell.oversubscribed},
           {"forced", cell.forced},
           {"lossy", cell.lossy},
-          {"random_weights", cell.random_weights},
+          {"random_weights", cell.random_weights}};
+}
+
+json cell_load_to_json(const CellResult& cell) {
+  return {{"effective", cell.effective},
+          {"oversubscribed", cell.oversubscribed},
           {"load_s", json_number(cell.load_s)},
           {"memory",
            {{"weights_bytes", cell.memory.weights_bytes},
             {"kv_bytes", cell.memory.kv_bytes},
             {"workspace_bytes", cell.memory.workspace_bytes},
             {"rss_peak_bytes", cell.memory.rss_peak_bytes}}},
-          {"ceilings", ceilings_to_json(cell.ceilings)},
-          {"repetitions", repetitions}};
+          {"ceilings", ceilings_to_json(cell.ceilings)}};
+}
+
+json cell_to_json(const CellResult& cell) {
+  json repetitions = json::array();
+  for (const RepetitionResult& r : cell.repetitions) repetitions.push_back(repetition_to_json(r));
+  json out = {{"schema", "paceline.cell"},
+              {"schema_version", 1},
+              {"status", to_string(cell.status)},
+              {"reason", cell.reason.empty() ? json(nullptr) : json(cell.reason)},
+              {"certificate",
+               {{"status", to_string(cell.certificate.status)},
+                {"method", cell.certificate.method},
+                {"tokens_checked", cell.certificate.tokens_checked},
+                {"mismatches", cell.certificate.mismatches},
+                {"flips", flips_to_json(cell.certificate.flips)},
+                {"detail", cell.certificate.detail}}},
+              {"logit_checks", logit_checks_to_json(cell.logits)},
+              {"repetitions", repetitions}};
+  out.update(cell_plan_to_json(cell));
+  out.update(cell_load_to_json(cell));
+  return out;
 }
 
 bool has_fast_numerics(const CellResult& cell) {

@@ -145,6 +145,9 @@ struct CellMemory {
 struct CellResult {
   int index = 0;   // order in the plan
   std::string id;  // e.g. "tp2_pp1_ngram_k5_c1"; safe as a folder name
+  std::string
+      identity;        // hash of everything that decides the cell's numbers; the same cell of a grown sweep has it, too
+  std::string folder;  // name below cells/; kept when a grown sweep moves the cell
   CellAxes axes;
   std::string model;        // path, shape and kind of the target's weights: texts of one model are compared
   std::string baseline_id;  // id of the cell that speedup refers to; its own id for a baseline; empty: none
@@ -176,7 +179,11 @@ struct RunInfo {
   std::string started_at;          // UTC, ISO 8601
   std::string status = "running";  // running, done, failed_cells, interrupted
   uint64_t seed = 0;
-  std::string numerics;  // strict, fast, or "fast and strict" where cells differ
+  std::string numerics;      // strict, fast, or "fast and strict" where cells differ
+  std::string only;          // --only, empty: every cell
+  std::string builtin_root;  // folder behind builtin: names
+  nlohmann::json inputs =
+      nlohmann::json::object();  // fingerprints of the files that decide the numbers: path -> digest
 };
 
 struct RunResult {
@@ -200,6 +207,12 @@ nlohmann::json json_number(const std::optional<double>& value);
 
 /// The whole cell without its requests, as written to cells/<n>_<id>/cell.json (schema: results/README.md).
 nlohmann::json cell_to_json(const CellResult& cell);
+/// Its parts, as the journal keeps them (parse.h reads them back): what was planned, what was found when it was loaded,
+/// a repetition without its requests, the evidence of fast numerics.
+nlohmann::json cell_plan_to_json(const CellResult& cell);
+nlohmann::json cell_load_to_json(const CellResult& cell);
+nlohmann::json repetition_to_json(const RepetitionResult& repetition);
+nlohmann::json logit_checks_to_json(const LogitEvidence& logits);
 /// One line of requests.jsonl.
 nlohmann::json request_to_json(const RequestRecord& request, int repetition);
 nlohmann::json counters_to_json(const RunCounters& counters);

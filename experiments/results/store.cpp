@@ -1,13 +1,14 @@
 #include "experiments/results/store.h"
 
 #include <algorithm>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "experiments/analysis/summary.h"
 #include "experiments/report/html.h"
 #include "experiments/report/text.h"
-#include "experiments/results/files.h"
+#include "experiments/results/journal.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -24,7 +25,13 @@ std::string without_colons(std::string time) {
   return time;
 }
 
+std::string cell_folder(int number, const std::string& id) { return fmt::format("{:03}_{}", number, folder_name(id)); }
+
 std::string one_line(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"; }
+
+json failure_record(const CellResult& cell) {
+  return {{"event", "failed"}, {"cell", cell.identity}, {"reason", cell.reason}};
+}
 
 }  // namespace
 
@@ -41,7 +48,7 @@ std::string folder_name(const std::string& name) {
   return out.empty() ? "run" : out;
 }
 
-RunFolder::RunFolder(const std::filesystem::path& root, RunResult& run) : root_(root) {
+RunFolder::RunFolder(const std::filesystem::path& root, RunResult& run, const json& experiment) : root_(root) {
   const std::string first = fmt::format("{}_{}_{}", without_colons(run.info.started_at), folder_name(run.info.name),
                                         run.info.config_hash.substr(0, 4));
   std::string name = first;
@@ -52,27 +59,111 @@ RunFolder::RunFolder(const std::filesystem::path& root, RunResult& run) : root_(
   path_ = root_ / name;
   run.info.id = name;
   run.folder = path_.string();
-  write_manifest(run);
-  write_file_atomic(path_ / "config.resolved.json", dump_json(run.config_resolved));
+  for (CellResult& cell : run.cells) cell.folder = cell_folder(cell.index, cell.id);
+  lock_ = std::make_shared<RunLock>(path_);
   write_file_atomic(path_ / "environment.json", dump_json(run.environment));
+  write_file_atomic(path_ / "config.resolved.json", dump_json(run.config_resolved));
+  write_file_atomic(path_ / "experiment.json", dump_json(experiment));
+  journal_ = std::make_unique<AppendOnlyFile>(path_ / kJournalFile, 0);
+  record_plan(run);
+  write_manifest(run);  // from here on it is a run
 }
 
-void RunFolder::write_cell(const CellResult& cell) {
-  const std::filesystem::path folder = path_ / "cells" / fmt::format("{:03}_{}", cell.index, folder_name(cell.id));
-  make_new_folder(folder);
-  if (!cell.repetitions.empty()) {
-    std::string lines;
-    for (size_t r = 0; r < cell.repetitions.size(); ++r) {
-      for (const RequestRecord& request : cell.repetitions[r].requests) {
-        lines += one_line(request_to_json(request, static_cast<int>(r)));
-      }
-    }
-    write_file_atomic(folder / "requests.jsonl", lines);
+RunFolder::RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run, const json& experiment)
+    : root_(std::filesystem::path(recorded.run.folder).parent_path()),
+      path_(recorded.run.folder),
+      lock_(std::move(lock)) {
+  std::map<std::string, std::string> folders;
+  int next = 0;
+  for (size_t i = 0; i < recorded.run.cells.size(); ++i) {
+    const CellResult& cell = recorded.run.cells[i];
+    folders[cell.identity] = cell.folder;
+    request_bytes_[cell.identity] = recorded.cells[i].request_bytes;
+    next = std::max(next, cell.index + 1);
   }
-  write_file_atomic(folder / "cell.json", dump_json(cell_to_json(cell)));
+  // Numbers stay unique, as later cells get later ones.
+  next = std::max(next, static_cast<int>(folders.size()));
+  for (CellResult& cell : run.cells) {
+    const auto found = folders.find(cell.identity);
+    cell.folder = found != folders.end() ? found->second : cell_folder(next++, cell.id);
+  }
+  journal_ = std::make_unique<AppendOnlyFile>(path_ / kJournalFile, recorded.journal_bytes);
+  write_file_atomic(path_ / "config.resolved.json", dump_json(run.config_resolved));
+  write_file_atomic(path_ / "experiment.json", dump_json(experiment));
+  record_plan(run);
+  write_manifest(run);
+}
+
+void RunFolder::append(const json& record) { journal_->append(journal_line(record)); }
+
+void RunFolder::record_plan(const RunResult& run) {
+  std::string lines = journal_line({{"event", "opened"},
+                                    {"schema", kJournalSchema},
+                                    {"schema_version", kJournalVersion},
+                                    {"process", ::getpid()},
+                                    {"binary_hash", run.environment.value("binary_hash", "")},
+                                    {"cells", run.cells.size()}});
+  for (const CellResult& cell : run.cells)
+    lines += journal_line({{"event", "cell"},
+                           {"cell", cell.identity},
+                           {"folder", cell.folder},
+                           {"skip", cell.status == CellStatus::skipped ? json(cell.reason) : json(nullptr)},
+                           {"plan", cell_plan_to_json(cell)}});
+  journal_->append(lines);
+}
+
+void RunFolder::record_start(std::span<const CellResult* const> cells) {
+  json identities = json::array();
+  for (const CellResult* cell : cells) identities.push_back(cell->identity);
+  journal_->append(journal_line({{"event", "started"}, {"cells", identities}}), Durability::process);
+}
+
+void RunFolder::record_load(const CellResult& cell) {
+  append({{"event", "loaded"}, {"cell", cell.identity}, {"load", cell_load_to_json(cell)}});
+}
+
+void RunFolder::record_repetition(const CellResult& cell) {
+  const int repetition = static_cast<int>(cell.repetitions.size()) - 1;
+  const RepetitionResult& result = cell.repetitions.back();
+  std::string lines;
+  for (const RequestRecord& request : result.requests) lines += one_line(request_to_json(request, repetition));
+  make_new_folder(folder_of(cell));
+  int64_t& length = request_bytes_[cell.identity];
+  AppendOnlyFile requests(folder_of(cell) / kRequestsFile, length);
+  requests.append(lines);
+  append({{"event", "repetition"},
+          {"cell", cell.identity},
+          {"repetition", repetition},
+          {"from_byte", length},
+          {"to_byte", requests.size()},
+          {"crc32c", fmt::format("{:08x}", crc32c(lines))},
+          {"result", repetition_to_json(result)}});
+  length = requests.size();
+}
+
+void RunFolder::record_logits(const CellResult& cell) {
+  append({{"event", "logits"},
+          {"cell", cell.identity},
+          {"reference", cell.logits.reference},
+          {"checks", logit_checks_to_json(cell.logits)}});
+}
+
+void RunFolder::record_failure(const CellResult& cell) { append(failure_record(cell)); }
+
+void RunFolder::record_retry(const CellResult& cell) { append({{"event", "retry"}, {"cell", cell.identity}}); }
+
+void RunFolder::write_cell(const CellResult& cell) {
+  make_new_folder(folder_of(cell));
+  write_file_atomic(folder_of(cell) / "cell.json", dump_json(cell_to_json(cell)));
+}
+
+void record_failures(const RecordedRun& recorded, std::span<const CellResult* const> cells) {
+  AppendOnlyFile journal(std::filesystem::path(recorded.run.folder) / kJournalFile, recorded.journal_bytes);
+  for (const CellResult* cell : cells) journal.append(journal_line(failure_record(*cell)));
 }
 
 void RunFolder::finish(const RunResult& run) {
+  append({{"event", "finished"}, {"status", run.info.status}, {"wall_s", json_number(run.wall_s)}});
   const RunSummary summary = summarize(run);
   write_file_atomic(path_ / "summary.json", dump_json(summary_to_json(run, summary)));
   write_file_atomic(path_ / "summary.csv", summary_to_csv(run, summary));
@@ -85,7 +176,8 @@ void RunFolder::finish(const RunResult& run) {
 void RunFolder::write_manifest(const RunResult& run) const {
   json cells = json::array();
   for (const CellResult& cell : run.cells) {
-    cells.push_back({{"index", cell.index}, {"id", cell.id}, {"status", to_string(cell.status)}});
+    cells.push_back(
+        {{"index", cell.index}, {"id", cell.id}, {"identity", cell.identity}, {"status", to_string(cell.status)}});
   }
   const auto text_or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
   const RunInfo& info = run.info;
@@ -98,6 +190,9 @@ void RunFolder::write_manifest(const RunResult& run) const {
                                                         {"config_path", info.config_path},
                                                         {"config_hash", info.config_hash},
                                                         {"argv", info.argv},
+                                                        {"only", text_or_null(info.only)},
+                                                        {"builtin_root", info.builtin_root},
+                                                        {"inputs", info.inputs},
                                                         {"seed", info.seed},
                                                         {"numerics", info.numerics},
                                                         {"started_at", info.started_at},

@@ -2,23 +2,50 @@
 // The folder of one run: results/<time>_<name>_<hash>/ (layout and schema: results/README.md).
 
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/results/files.h"
+#include "experiments/results/read.h"
 #include "experiments/results/results.h"
+#include "experiments/results/run_lock.h"
 
 namespace paceline {
 
-/// Writes a run's files, each atomically, each as soon as its content is known: a killed run leaves whole cells.
-/// One thread. Every method throws Error(store) when the disk refuses; then no later write should be tried.
+/// Writes a run's files as soon as their content is known. What a method has recorded when it returns survives the end
+/// of the process and of the machine; read_record() finds it again. One thread, and one process at a time (RunLock).
+/// Every method throws Error(store) when the disk refuses; then no later write should be tried.
 class RunFolder {
  public:
   /// Makes <root>/<time>_<name>_<hash>; a run that began in the same second gets "-2", "-3" at the end. Sets
-  /// run.info.id and run.folder, and writes manifest.json, config.resolved.json and environment.json.
-  RunFolder(const std::filesystem::path& root, RunResult& run);
+  /// run.info.id, run.folder and the folders of its cells, and writes manifest.json, config.resolved.json,
+  /// environment.json, experiment.json (`experiment`: the whole sweep, loadable) and the plan of the cells.
+  RunFolder(const std::filesystem::path& root, RunResult& run, const nlohmann::json& experiment);
 
-  /// Writes cells/<NNN>_<id>/cell.json and, where there are repetitions, requests.jsonl.
+  /// Goes on with a recorded run whose cells are now those of `run` (cells that were recorded keep their folders, the
+  /// others get theirs). `lock` is that of the folder.
+  RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run,
+            const nlohmann::json& experiment);
+
+  /// Work on these cells begins (their load, or a pass of one): should the process end in it, the record tells where.
+  /// Any record about one of them ends it.
+  void record_start(std::span<const CellResult* const> cells);
+  /// What was found when the cell was loaded (cell_load_to_json).
+  void record_load(const CellResult& cell);
+  /// The cell's last repetition, with its requests.
+  void record_repetition(const CellResult& cell);
+  /// The evidence of fast numerics (CellResult::logits).
+  void record_logits(const CellResult& cell);
+  /// The cell failed, for CellResult::reason.
+  void record_failure(const CellResult& cell);
+  /// What was recorded of the cell's repetitions and failure does not count any more: it is tried again from nothing.
+  void record_retry(const CellResult& cell);
+
+  /// Writes cells/<NNN>_<id>/cell.json.
   void write_cell(const CellResult& cell);
 
   /// Writes summary.json, summary.csv, summary.md and report.html, then the manifest with the final status, and last
@@ -29,11 +56,20 @@ class RunFolder {
   std::filesystem::path report() const { return path_ / "report.html"; }
 
  private:
+  void append(const nlohmann::json& record);
+  void record_plan(const RunResult& run);
   void write_manifest(const RunResult& run) const;
+  std::filesystem::path folder_of(const CellResult& cell) const { return path_ / "cells" / cell.folder; }
 
   std::filesystem::path root_;
   std::filesystem::path path_;
+  std::shared_ptr<RunLock> lock_;
+  std::unique_ptr<AppendOnlyFile> journal_;
+  std::map<std::string, int64_t> request_bytes_;  // by identity: acknowledged length of the cell's requests.jsonl
 };
+
+/// Adds to the journal that these cells of a recorded run failed, for their reasons. The caller holds the lock.
+void record_failures(const RecordedRun& recorded, std::span<const CellResult* const> cells);
 
 /// JSON as text: two spaces, bytes that are no UTF-8 replaced (a file must always be readable JSON).
 std::string dump_json(const nlohmann::json& value);

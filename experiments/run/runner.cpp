@@ -41,6 +41,7 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   CellResult result;
   result.index = index;
   result.id = cell.id;
+  result.identity = cell.config_hash;
   result.axes.tp = cell.config.engine.parallel.tp;
   result.axes.pp = cell.config.engine.parallel.pp;
   result.axes.proposer = cell.config.speculation.proposer;
@@ -76,6 +77,7 @@ struct Sweep {
   int num_failures = 0;
   bool stop = false;
   bool told_to_wait = false;  // after the first interrupt
+  bool wants_new_process = false;
 
   int interrupts() const { return options.interrupts ? options.interrupts() : 0; }
   std::string reason_of_stop() const {
@@ -85,11 +87,17 @@ struct Sweep {
 
   /// Asked between steps: true ends the pass under way.
   bool stop_now() {
-    if (interrupts() == 1 && !told_to_wait) {
-      told_to_wait = true;
-      progress.message("stopping after this pass; interrupt again to stop now\n");
-    }
+    heed_interrupts();
     return interrupts() >= 2;
+  }
+
+  /// One interrupt ends the sweep after the pass under way.
+  void heed_interrupts() {
+    if (interrupts() == 0) return;
+    stop = true;
+    if (told_to_wait) return;
+    told_to_wait = true;
+    progress.message("stopping after this pass; interrupt again to stop now\n");
   }
 
   void fail_cell(size_t cell, const std::string& reason) {
@@ -110,6 +118,7 @@ struct Sweep {
                             .acceptance_length = {},
                             .acceptance_rate = {},
                             .certificate = {}});
+    folder->record_failure(result);
     folder->write_cell(result);
   }
 
@@ -221,10 +230,30 @@ void check_flips_of(Sweep& sweep, size_t index, EngineLoad& load, std::span<cons
                                .sampling = sampling_params(config.sampling),
                                .stop_now = [&sweep] { return sweep.stop_now(); }},
                               logits);
+  sweep.folder->record_logits(result);
 }
 
-/// All cells of one load: warm up each, then repetitions in random blocks, so that drift spreads evenly.
-void run_load(Sweep& sweep, const std::vector<size_t>& group) {
+/// Whether the cell lacks repetitions that it is to have.
+bool lacks_repetitions(const Sweep& sweep, size_t index) {
+  const CellResult& result = sweep.run.cells[index];
+  return result.status == CellStatus::done &&
+         int(result.repetitions.size()) < sweep.cells[index].config.measure.repetitions;
+}
+
+void record_start(Sweep& sweep, std::span<const size_t> cells) {
+  std::vector<const CellResult*> results;
+  for (const size_t index : cells) results.push_back(&sweep.run.cells[index]);
+  sweep.folder->record_start(results);
+}
+
+/// The cells of one load that lack repetitions: warm up each, then repetitions in random blocks, so that drift spreads
+/// evenly.
+void run_load(Sweep& sweep, const std::vector<size_t>& planned) {
+  std::vector<size_t> group;
+  std::copy_if(planned.begin(), planned.end(), std::back_inserter(group),
+               [&](size_t index) { return lacks_repetitions(sweep, index); });
+  if (group.empty()) return;
+  record_start(sweep, group);
   const Cell& first = sweep.cells[group.front()];
   const auto with_draft = std::find_if(group.begin(), group.end(),
                                        [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
@@ -262,6 +291,7 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
       if (!load) open();
       body();
     } catch (const Error& error) {
+      if (error.code() == ExitCode::store) throw;
       if (error.code() == ExitCode::interrupted) {
         sweep.stop = true;
         CellResult& result = sweep.run.cells[index];
@@ -271,15 +301,19 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
       }
       if (error.code() != ExitCode::usage) load.reset();
       sweep.fail_cell(index, error.what());
+      const bool on_gpu = on_cuda(sweep.cells[index].config.engine) && error.code() != ExitCode::usage;
+      if (on_gpu && sweep.options.after_device_error == AfterDeviceError::new_process && !sweep.stop)
+        sweep.wants_new_process = sweep.stop = true;
     }
   };
   for (size_t index : group) {
-    if (sweep.interrupts() >= 1) sweep.stop = true;
+    sweep.heed_interrupts();
     if (sweep.stop) break;
     const Cell& cell = sweep.cells[index];
     CellResult& result = sweep.run.cells[index];
     guarded(index, [&] {
       sweep.progress.phase(fmt::format("warming up {}", cell.id));
+      record_start(sweep, {&index, 1});
       warm_up(*load, cell, prompts, sweep);
       result.effective = load->effective(cell.config, *load->make_engine(cell.config));
       result.oversubscribed = load->team().oversubscribed();
@@ -291,6 +325,7 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
                        .workspace_bytes = int64_t(memory.workspace_bytes)};
       const auto differences = effective_differences(cell, result.effective);
       if (!differences.empty()) fail(ExitCode::usage, "the engine did not run what was asked: {}", differences.front());
+      sweep.folder->record_load(result);
     });
   }
   const int repetitions = first.config.measure.repetitions;
@@ -301,14 +336,17 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
     for (size_t index : order) {
       CellResult& result = sweep.run.cells[index];
       if (sweep.stop || result.status == CellStatus::failed) continue;
+      if (int(result.repetitions.size()) > repetition) continue;  // recorded already
       const Cell& cell = sweep.cells[index];
       guarded(index, [&] {
         sweep.progress.repetition_started(cell.id, repetition, repetitions);
+        record_start(sweep, {&index, 1});
         result.repetitions.push_back(
             run_repetition(*load, cell.config, prompts, repetition_options(sweep, cell.config)));
+        sweep.folder->record_repetition(result);
         sweep.progress.repetition_finished();
       });
-      if (sweep.interrupts() >= 1) sweep.stop = true;
+      sweep.heed_interrupts();
     }
   }
   for (size_t index : group) {
@@ -319,6 +357,7 @@ void run_load(Sweep& sweep, const std::vector<size_t>& group) {
       result.reason = sweep.reason_of_stop();
       continue;
     }
+    if (sweep.wants_new_process) continue;
     result.memory.rss_peak_bytes = int64_t(process_memory().peak_resident_bytes);
     finish_cell(sweep, index);
   }
@@ -413,22 +452,42 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .config_hash = loaded.hash,
               .started_at = utc_now(),
               .seed = uint64_t(loaded.config.sampling.seed),
-              .numerics = numerics_text(sweep.cells)};
+              .numerics = numerics_text(sweep.cells),
+              .only = loaded.only ? loaded.only->text() : std::string(),
+              .builtin_root = loaded.config.builtin_root.string(),
+              .inputs = inputs_of(sweep.cells)};
   run.environment = collect_environment();
   run.config_resolved = config_to_json(loaded.config);
   for (size_t i = 0; i < sweep.cells.size(); ++i)
     run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
   std::vector<std::vector<size_t>> groups;
-  int num_runnable = 0;
   for (size_t i = 0; i < sweep.cells.size(); ++i) {
     if (sweep.cells[i].skip_reason) continue;
-    ++num_runnable;
     if (groups.empty() || sweep.cells[groups.back().front()].load_key != sweep.cells[i].load_key) groups.emplace_back();
     groups.back().push_back(i);
   }
-  check_some_cell_can_run(sweep, groups);
-  sweep.folder = std::make_unique<RunFolder>(options.results_root, run);
-  progress.begin(run.info.name, int(sweep.cells.size()), num_runnable * loaded.config.measure.repetitions);
+  const ConfigJson experiment = experiment_json(loaded);
+  double wall_before_s = 0;
+  if (options.resume) {
+    const RecordedRun& recorded = options.resume->recorded;
+    check_can_resume(*options.resume, run);
+    const std::vector<size_t> retried = adopt_record(*options.resume, run);
+    sweep.folder = std::make_unique<RunFolder>(recorded, options.resume->lock, run, experiment);
+    for (const size_t index : retried) sweep.folder->record_retry(run.cells[index]);
+    sweep.num_failures = int(std::count_if(run.cells.begin(), run.cells.end(),
+                                           [](const CellResult& cell) { return cell.status == CellStatus::failed; }));
+    wall_before_s = recorded.run.wall_s;
+  } else {
+    check_some_cell_can_run(sweep, groups);
+    sweep.folder = std::make_unique<RunFolder>(options.results_root, run, experiment);
+  }
+  if (options.on_folder) options.on_folder(sweep.folder->path());
+  int num_repetitions = 0;
+  for (size_t i = 0; i < run.cells.size(); ++i) {
+    if (lacks_repetitions(sweep, i))
+      num_repetitions += sweep.cells[i].config.measure.repetitions - int(run.cells[i].repetitions.size());
+  }
+  progress.begin(run.info.name, int(sweep.cells.size()), num_repetitions);
   for (const Cell& cell : sweep.cells) {
     if (cell.skip_reason)
       progress.cell_finished({.label = cell.id,
@@ -443,6 +502,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   for (const auto& group : groups) {
     if (sweep.stop) {
       for (size_t index : group) {
+        if (!lacks_repetitions(sweep, index) || !run.cells[index].repetitions.empty()) continue;
         run.cells[index].status = CellStatus::skipped;
         run.cells[index].reason = sweep.reason_of_stop();
       }
@@ -451,8 +511,9 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     run_load(sweep, group);
   }
   progress.end();
+  if (sweep.wants_new_process) return {.result = std::move(run), .exit_code = ExitCode::ok, .wants_new_process = true};
   if (loaded.config.measure.verify_lossless) certify(run);
-  run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  run.wall_s = wall_before_s + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
   RunOutcome outcome;
   bool any_failed = false, any_wrong = false;

@@ -8,20 +8,31 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
+#include "experiments/run/resume.h"
 #include "experiments/run/sweep.h"
 #include "experiments/ui/progress.h"
 
 namespace paceline {
 
+/// A GPU that faulted stays unusable for the process that met the fault.
+enum class AfterDeviceError : uint8_t {
+  new_ranks,    // go on with fresh ranks
+  new_process,  // GPUs: stop with RunOutcome::wants_new_process, for a caller that then resumes in another process
+};
+
 struct RunOptions {
   std::filesystem::path results_root = "results";
-  std::vector<std::string> argv;    // for the record
-  std::function<int()> interrupts;  // how often the user has asked to stop; 1: finish the pass, 2: stop now
+  std::vector<std::string> argv;        // for the record
+  std::function<int()> interrupts;      // how often the user has asked to stop; 1: finish the pass, 2: stop now
+  std::optional<ResumeOptions> resume;  // go on with this run, in its folder
+  AfterDeviceError after_device_error = AfterDeviceError::new_ranks;
+  std::function<void(const std::filesystem::path& folder)> on_folder;  // told once results go there; may be empty
 };
 
 struct RunOutcome {
   RunResult result;
   ExitCode exit_code = ExitCode::ok;
+  bool wants_new_process = false;  // what is recorded is on disk, the rest is to be done by another process
 };
 
 /// Never throws for a cell that fails: it is recorded and the sweep goes on (sweep.on_error, max_failures). Throws for

@@ -23,6 +23,7 @@
 #include "experiments/results/store.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
+#include "tests/experiments/recorded_run.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
 
@@ -384,9 +385,9 @@ TEST(Verdict, AFailedCertificateComesFirst) {
 TEST(Store, WritesTheWholeFolderAndLatest) {
   const test::TempDir root;
   RunResult run = test::synthetic_run();
-  RunFolder folder(root.path(), run);
+  RunFolder folder(root.path(), run, json::object());
   EXPECT_TRUE(fs::exists(folder.path() / "manifest.json"));
-  for (const CellResult& cell : run.cells) folder.write_cell(cell);
+  test::record_all(folder, run);
   folder.finish(run);
   for (const char* file : {"manifest.json", "config.resolved.json", "environment.json", "summary.json", "summary.csv",
                            "summary.md", "report.html", "cells/001_tp1_pp1_ngram_k1_c1/cell.json"}) {
@@ -408,7 +409,7 @@ TEST(Store, WritesTheWholeFolderAndLatest) {
   }
   // A second run in the same second gets its own folder, and latest moves on.
   RunResult again = test::synthetic_run();
-  RunFolder second(root.path(), again);
+  RunFolder second(root.path(), again, json::object());
   EXPECT_NE(second.path(), folder.path());
   second.finish(again);
   EXPECT_EQ(fs::read_symlink(root.path() / "latest"), second.path().filename());
@@ -443,13 +444,13 @@ TEST(Store, RefusesImpossiblePlaces) {
   std::ofstream(root.path() / "file") << "x";
   RunResult run = test::synthetic_run();
   try {
-    RunFolder folder(root.path() / "file" / "results", run);
+    RunFolder folder(root.path() / "file" / "results", run, json::object());
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::store);
   }
   fs::create_directory(root.path() / "latest");  // a user's folder
-  RunFolder folder(root.path(), run);
+  RunFolder folder(root.path(), run, json::object());
   EXPECT_THROW(folder.finish(run), Error);
   EXPECT_TRUE(fs::is_directory(root.path() / "latest"));
 }

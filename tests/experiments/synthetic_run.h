@@ -66,6 +66,8 @@ inline CellResult synthetic_cell(int index, const CellAxes& axes, const Syntheti
   cell.id = fmt::format("tp{}_pp{}_{}{}_c{}", axes.tp, axes.pp, axes.proposer,
                         axes.num_speculative_tokens ? fmt::format("_k{}", *axes.num_speculative_tokens) : "",
                         axes.concurrency);
+  cell.identity = fnv1a64_hex(cell.id);
+  cell.requested = {{"measure", {{"repetitions", options.repetitions}}}};
   cell.baseline_id = fmt::format("tp{}_pp{}_none_c{}", axes.tp, axes.pp, axes.concurrency);
   const bool plain = axes.proposer == "none", draft = axes.proposer == "draft";
   const int k = axes.num_speculative_tokens.value_or(0);

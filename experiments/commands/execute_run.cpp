@@ -1,0 +1,59 @@
+#include "experiments/commands/execute_run.h"
+
+#include <cstdio>
+#include <unistd.h>
+
+#include <spdlog/spdlog.h>
+
+#include "experiments/report/text.h"
+#include "experiments/ui/progress_log.h"
+
+namespace paceline {
+
+ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work) {
+  if (!command.in_process) return run_supervised(work);
+  return work({.resume = {}, .tell_folder = [](const std::filesystem::path&) {}, .tell_wants_new_process = {}});
+}
+
+ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, const LoadedConfig& loaded,
+                     std::optional<ResumeOptions> resume) {
+  const std::unique_ptr<Progress> progress =
+      make_progress(parse_progress_mode(command.progress), standard_error_terminal());
+  auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));
+  spdlog::set_default_logger(logger);
+  install_interrupt_handler();
+  const bool is_supervised = bool(task.tell_wants_new_process);
+  RunOutcome outcome =
+      run_experiment(loaded, *progress,
+                     {.results_root = command.results_root,
+                      .argv = command.argv,
+                      .interrupts = num_interrupts,
+                      .resume = std::move(resume),
+                      .after_device_error = is_supervised ? AfterDeviceError::new_process : AfterDeviceError::new_ranks,
+                      .on_folder = task.tell_folder});
+  if (outcome.wants_new_process) {
+    task.tell_wants_new_process();
+    return outcome.exit_code;
+  }
+  const RunSummary summary = summarize(outcome.result);
+  const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+  // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
+  std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off).c_str(), stdout);
+  std::fflush(stdout);
+  spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
+  spdlog::default_logger()->sinks().clear();
+  return outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
+}
+
+ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, ResumeOptions resume,
+                    const std::vector<std::string>& axis) {
+  const RunInfo& info = resume.recorded.run.info;
+  const std::filesystem::path folder = resume.recorded.run.folder;
+  LoadedConfig loaded =
+      load_config(folder / "experiment.json",
+                  {.set = {}, .profile = {}, .axis = axis, .only = info.only, .builtin_root = info.builtin_root});
+  loaded.profile = info.profile;
+  return execute_run(command, task, loaded, std::move(resume));
+}
+
+}  // namespace paceline

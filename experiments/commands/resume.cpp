@@ -1,0 +1,73 @@
+// runexp resume
+
+#include <fmt/format.h>
+
+#include "experiments/commands/command_line.h"
+#include "experiments/commands/execute_run.h"
+
+namespace paceline {
+namespace {
+
+struct ResumeCommand {
+  RunCommand run;
+  std::string name = "last";
+  std::vector<std::string> axis;
+  bool keep_failed = false;
+  bool allow_mixed_build = false;
+};
+
+/// "tp1_pp1_none_c1 and 11 others have all their repetitions, …": where the run stands, before it goes on.
+std::string standing(const RunResult& run) {
+  int complete = 0, begun = 0, failed = 0, missing = 0;
+  for (const CellResult& cell : run.cells) {
+    const nlohmann::json measure = cell.requested.value("measure", nlohmann::json::object());
+    const auto planned = size_t(measure.value("repetitions", 0));
+    if (cell.status == CellStatus::failed)
+      ++failed;
+    else if (cell.repetitions.size() >= planned)
+      ++complete;
+    else if (!cell.repetitions.empty())
+      ++begun;
+    else
+      ++missing;
+  }
+  return fmt::format("{} of {} cells complete, {} begun, {} failed, {} not run", complete, run.cells.size(), begun,
+                     failed, missing);
+}
+
+ExitCode resume_command(const ResumeCommand& command) {
+  const std::filesystem::path folder = find_run(command.run.results_root, command.name);
+  return in_a_process(command.run, [&](const SupervisedTask& task) {
+    ResumeOptions resume(folder);
+    if (!task.resume) {  // else another process of this very command was killed
+      fmt::print(stderr, "resuming {}: {}\n", resume.recorded.run.info.id, standing(resume.recorded.run));
+      resume.failed = command.keep_failed ? FailedCells::keep : FailedCells::retry;
+    } else {
+      resume.failed = FailedCells::keep;
+    }
+    resume.mixed = command.allow_mixed_build ? MixedBuilds::allow : MixedBuilds::refuse;
+    return resume_run(command.run, task, std::move(resume), task.resume ? std::vector<std::string>() : command.axis);
+  });
+}
+
+}  // namespace
+
+void add_resume_command(CLI::App& app, CommandLine& line) {
+  const auto resume = std::make_shared<ResumeCommand>();
+  CLI::App* command = app.add_subcommand(
+      "resume", "go on with a run that was interrupted or killed: what is recorded is not run again");
+  command->add_option("run", resume->name, "last, last~N, @TAG, the beginning of an id, or a folder")
+      ->capture_default_str();
+  add_repeatable(*command, "--axis", resume->axis, "KEY=VALUES: replace or add an axis; cells that exist stay");
+  command->add_flag("--keep-failed", resume->keep_failed, "do not try failed cells again");
+  command->add_flag("--allow-mixed-build", resume->allow_mixed_build,
+                    "go on although the program is another build; the report says so");
+  add_output_options(*command, resume->run);
+  add_process_option(*command, resume->run);
+  command->callback([resume, &line] {
+    resume->run.argv = line.argv;
+    line.code = resume_command(*resume);
+  });
+}
+
+}  // namespace paceline

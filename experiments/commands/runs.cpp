@@ -1,0 +1,331 @@
+// runexp list, show, report, tag, note, rm: the runs of a results folder
+
+#include <algorithm>
+#include <cstdio>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "engine/util/json_io.h"
+#include "experiments/analysis/summary.h"
+#include "experiments/commands/command_line.h"
+#include "experiments/config/suggest.h"
+#include "experiments/report/html.h"
+#include "experiments/report/text.h"
+#include "experiments/results/files.h"
+#include "experiments/results/labels.h"
+#include "experiments/results/read.h"
+#include "experiments/results/run_lock.h"
+#include "experiments/results/store.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kRunHelp = "last, last~N, @TAG, the beginning of an id or of its hash, or a folder";
+
+/// A line of the list, from the files that are short: of runs with many requests the journal is not read.
+struct RunLine {
+  std::string id, name, status, git;
+  int done = 0, failed = 0, cells = 0;
+  std::optional<double> best_speedup;
+  RunLabels labels;
+};
+
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// A run that says it runs and that no process works on was killed.
+std::string status_of(const json& manifest, const std::filesystem::path& folder) {
+  const std::string status = text_of(manifest, "status");
+  return status == "running" && !RunLock::is_held(folder) ? "killed" : status;
+}
+
+RunLine line_of(const std::filesystem::path& folder) {
+  const json manifest = read_json_file(folder / "manifest.json", ExitCode::store);
+  RunLine line{.id = folder.filename().string(),
+               .name = text_of(manifest, "name"),
+               .status = status_of(manifest, folder),
+               .git = text_of(manifest, "git_commit").substr(0, 7),
+               .best_speedup = {},
+               .labels = read_labels(folder)};
+  for (const json& cell : manifest.value("cells", json::array())) {
+    ++line.cells;
+    line.done += text_of(cell, "status") == "done" ? 1 : 0;
+    line.failed += text_of(cell, "status") == "failed" ? 1 : 0;
+  }
+  std::error_code ignored;
+  const std::filesystem::path summary = folder / "summary.json";
+  if (line.status == "killed" || line.status == "running" || !std::filesystem::exists(summary, ignored)) {
+    line.done = 0;  // the manifest holds the plan: what was finished stands in the journal
+    return line;
+  }
+  const json cells = read_json_file(summary, ExitCode::store).value("cells", json::array());
+  for (const json& cell : cells) {
+    const json speedup = cell.value("speedup", json(nullptr));
+    const bool ranks = cell.value("rankable", false) && text_of(cell, "outcome") != "baseline";
+    if (ranks && speedup.is_number())
+      line.best_speedup = std::max(line.best_speedup.value_or(0.0), speedup.get<double>());
+  }
+  return line;
+}
+
+ExitCode list_command(const std::filesystem::path& root, bool as_json) {
+  std::vector<std::string> ids = list_runs(root);
+  std::reverse(ids.begin(), ids.end());
+  json out = json::array();
+  if (!as_json && ids.empty()) fmt::print("{}: no runs\n", root.string());
+  if (!as_json && !ids.empty())
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", "run", "when (UTC)", "status", "cells", "best", "git",
+               "name, tags, note");
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const RunLine line = line_of(root / ids[i]);
+    const std::string reference = i == 0 ? "last" : fmt::format("last~{}", i);
+    if (as_json) {
+      out.push_back({{"reference", reference},
+                     {"id", line.id},
+                     {"name", line.name},
+                     {"status", line.status},
+                     {"done", line.done},
+                     {"failed", line.failed},
+                     {"cells", line.cells},
+                     {"best_speedup", json_number(line.best_speedup)},
+                     {"git_commit", line.git},
+                     {"tags", line.labels.tags},
+                     {"note", line.labels.note}});
+      continue;
+    }
+    const bool is_over = line.status != "killed" && line.status != "running";
+    std::string said = line.name;
+    for (const std::string& tag : line.labels.tags) said += " @" + tag;
+    if (!line.labels.note.empty()) said += "  " + line.labels.note;
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", reference, line.id.substr(0, 17), line.status,
+               is_over ? fmt::format("{}/{}", line.done, line.cells) : fmt::format("?/{}", line.cells),
+               line.best_speedup ? fmt::format("{:.2f}×", *line.best_speedup) : "–", line.git, said);
+  }
+  if (as_json) fmt::print("{}", dump_json(out));
+  return ExitCode::ok;
+}
+
+std::string number_text(const std::optional<double>& value, const char* format_and_unit) {
+  return value ? fmt::format(fmt::runtime(format_and_unit), *value) : std::string("–");
+}
+
+/// One cell: what was asked, what ran, what came out.
+void print_cell(const RunResult& run, const RunSummary& summary, const std::string& id) {
+  std::vector<std::string> ids;
+  for (size_t i = 0; i < run.cells.size(); ++i) {
+    const CellResult& cell = run.cells[i];
+    ids.push_back(cell.id);
+    if (cell.id != id && !(cell.identity.starts_with(id) && id.size() >= 4)) continue;
+    const CellSummary& facts = summary.cells[i];
+    fmt::print("{}  {}{}\n", cell.id, to_string(cell.status), cell.reason.empty() ? "" : ": " + cell.reason);
+    fmt::print("  folder        {}\n", (std::filesystem::path(run.folder) / "cells" / cell.folder).string());
+    fmt::print("  identity      {}\n", cell.identity);
+    fmt::print("  baseline      {}\n", cell.baseline_id.empty() ? "none" : cell.baseline_id);
+    fmt::print("  certificate   {} ({}; {} tokens){}\n", to_string(cell.certificate.status), cell.certificate.method,
+               cell.certificate.tokens_checked, cell.certificate.detail.empty() ? "" : ": " + cell.certificate.detail);
+    fmt::print("  tok/s         {}", number_text(facts.output_tok_s, "{:.1f}"));
+    for (size_t r = 0; r < facts.output_tok_s_per_repetition.size(); ++r)
+      fmt::print("{}{:.1f}", r == 0 ? "   by repetition: " : ", ", facts.output_tok_s_per_repetition[r]);
+    fmt::print("\n  speedup       {}", facts.speedup ? fmt::format("{:.3f}×", facts.speedup->ratio) : "–");
+    if (facts.speedup && facts.speedup->low && facts.speedup->high)
+      fmt::print("   95 % {:.3f} to {:.3f}", *facts.speedup->low, *facts.speedup->high);
+    fmt::print("\n  acceptance    length {}, rate {}, coverage {}\n",
+               number_text(facts.mean_acceptance_length, "{:.2f}"), number_text(facts.draft_acceptance_rate, "{:.2f}"),
+               number_text(facts.draft_coverage, "{:.2f}"));
+    fmt::print("  ttft          p50 {}, p90 {}\n", number_text(facts.ttft_ms.p50, "{:.2f} ms"),
+               number_text(facts.ttft_ms.p90, "{:.2f} ms"));
+    fmt::print("  tpot          p50 {}, p90 {}\n", number_text(facts.tpot_ms.p50, "{:.3f} ms"),
+               number_text(facts.tpot_ms.p90, "{:.3f} ms"));
+    const PhaseTimes& phases = facts.phase_ms_per_step;
+    fmt::print(
+        "  step          {} = draft {:.3f}, verify {:.3f}, sample {:.3f}, schedule {:.3f}, communicate {:.3f}, "
+        "bubble {:.3f}, other {:.3f}\n",
+        number_text(facts.step_ms, "{:.3f} ms"), phases.draft_ms, phases.verify_ms, phases.sample_ms,
+        phases.schedule_ms, phases.communicate_ms, phases.bubble_ms, phases.other_ms);
+    fmt::print("  counters      {}\n", counters_to_json(facts.counters).dump());
+    fmt::print("  effective     {}\n", cell.effective.dump());
+    return;
+  }
+  fail(ExitCode::usage, "{}: no cell \"{}\"{}; cells: {}", run.info.id, id, did_you_mean(id, ids),
+       fmt::join(ids, ", "));
+}
+
+ExitCode show_command(const std::filesystem::path& root, const std::string& name, const std::string& cell) {
+  const std::filesystem::path folder = find_run(root, name);
+  RunResult run = read_run(folder);
+  const RunSummary summary = summarize(run);
+  if (!cell.empty()) {
+    print_cell(run, summary, cell);
+    return ExitCode::ok;
+  }
+  const RunLabels labels = read_labels(folder);
+  fmt::print("{}  {}", run.info.id, status_of(read_json_file(folder / "manifest.json", ExitCode::store), folder));
+  for (const std::string& tag : labels.tags) fmt::print("  @{}", tag);
+  fmt::print("\n");
+  if (!labels.note.empty()) fmt::print("{}\n", labels.note);
+  const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+  fmt::print("{}", end_of_run_text(run, summary, color ? TextColor::on : TextColor::off));
+  return ExitCode::ok;
+}
+
+ExitCode report_command(const std::filesystem::path& root, const std::string& name,
+                        const std::filesystem::path& output) {
+  const std::filesystem::path folder = find_run(root, name);
+  const RunResult run = read_run(folder);
+  const std::filesystem::path file = output.empty() ? folder / "report.html" : output;
+  write_file_atomic(file, report_html(run, summarize(run)));
+  fmt::print("{}\n", file.string());
+  return ExitCode::ok;
+}
+
+ExitCode tag_command(const std::filesystem::path& root, const std::string& name, const std::vector<std::string>& tags,
+                     bool take_away) {
+  const std::filesystem::path folder = find_run(root, name);
+  RunLabels labels = read_labels(folder);
+  for (const std::string& tag : tags) {
+    check_tag(tag);
+    const auto has = [&](const RunLabels& of) {
+      return std::find(of.tags.begin(), of.tags.end(), tag) != of.tags.end();
+    };
+    if (take_away) {
+      if (!has(labels))
+        fail(ExitCode::usage, "{}: has no tag \"{}\"{}", folder.filename().string(), tag,
+             did_you_mean(tag, labels.tags));
+      std::erase(labels.tags, tag);
+      continue;
+    }
+    for (const std::string& id : list_runs(root)) {
+      if (root / id != folder && has(read_labels(root / id)))
+        fail(ExitCode::usage, "tag \"{}\": {} has it; a tag names one run (runexp tag --remove {} {})", tag, id, id,
+             tag);
+    }
+    if (!has(labels)) labels.tags.push_back(tag);
+  }
+  write_labels(folder, labels);
+  fmt::print("{}: {}\n", folder.filename().string(),
+             labels.tags.empty() ? "no tags" : fmt::format("@{}", fmt::join(labels.tags, " @")));
+  return ExitCode::ok;
+}
+
+ExitCode note_command(const std::filesystem::path& root, const std::string& name, const std::string& text) {
+  const std::filesystem::path folder = find_run(root, name);
+  RunLabels labels = read_labels(folder);
+  if (text.find_first_of("\n\r\x1b") != std::string::npos)
+    fail(ExitCode::usage, "note: found a line break or an escape sequence, expected one line of text");
+  labels.note = text;
+  write_labels(folder, labels);
+  return ExitCode::ok;
+}
+
+struct RemoveCommand {
+  std::vector<std::string> runs;
+  std::optional<int> keep;
+  bool dry_run = false;
+};
+
+/// What cannot be made again by a command stays: a run that works, and a run with a tag unless it is named.
+ExitCode remove_command(const std::filesystem::path& root, const RemoveCommand& command) {
+  if (command.runs.empty() == !command.keep)
+    fail(ExitCode::usage, "rm: name the runs to remove, or say with --keep N how many of the newest stay");
+  std::vector<std::filesystem::path> folders;
+  for (const std::string& name : command.runs) folders.push_back(find_run(root, name));
+  if (command.keep) {
+    const std::vector<std::string> ids = list_runs(root);
+    const size_t stay = std::min(ids.size(), size_t(*command.keep));
+    for (size_t i = 0; i + stay < ids.size(); ++i) {
+      if (read_labels(root / ids[i]).tags.empty()) folders.push_back(root / ids[i]);
+    }
+  }
+  for (const std::filesystem::path& folder : folders) {
+    if (RunLock::is_held(folder)) {
+      if (command.keep) continue;
+      fail(ExitCode::usage, "{}: a process is working on it; stop that first", folder.string());
+    }
+    if (!command.dry_run) {
+      std::error_code error;
+      std::filesystem::remove(folder / "manifest.json", error);  // first: a folder half gone is no run
+      std::filesystem::remove_all(folder, error);
+      if (error) fail(ExitCode::store, "{}: cannot be removed: {}", folder.string(), error.message());
+    }
+    fmt::print("{} {}\n", command.dry_run ? "would remove" : "removed", folder.filename().string());
+  }
+  std::error_code ignored;
+  const std::filesystem::path latest = root / "latest";
+  if (std::filesystem::is_symlink(latest, ignored) && !std::filesystem::exists(latest, ignored)) {
+    const std::vector<std::string> left = list_runs(root);
+    if (left.empty())
+      std::filesystem::remove(latest, ignored);
+    else
+      replace_symlink(latest, left.back());
+  }
+  return ExitCode::ok;
+}
+
+/// Options that every one of these has.
+struct RunsOptions {
+  std::filesystem::path root = "results";
+  std::string name = "last";
+};
+
+std::shared_ptr<RunsOptions> add_root(CLI::App& command) {
+  auto options = std::make_shared<RunsOptions>();
+  command.add_option("--results", options->root, "folder for results")->capture_default_str();
+  return options;
+}
+
+}  // namespace
+
+void add_runs_commands(CLI::App& app, CommandLine& line) {
+  CLI::App* list = app.add_subcommand("list", "list the runs of a results folder, newest first");
+  const auto list_options = add_root(*list);
+  const auto as_json = std::make_shared<bool>(false);
+  list->add_flag("--json", *as_json, "print JSON");
+  list->callback([=, &line] { line.code = list_command(list_options->root, *as_json); });
+
+  CLI::App* show =
+      app.add_subcommand("show", "print the table and the verdict of a run, or all about one of its cells");
+  const auto show_options = add_root(*show);
+  const auto cell = std::make_shared<std::string>();
+  show->add_option("run", show_options->name, kRunHelp)->capture_default_str();
+  show->add_option("cell", *cell, "id of a cell, or the beginning of its identity");
+  show->callback([=, &line] { line.code = show_command(show_options->root, show_options->name, *cell); });
+
+  CLI::App* report = app.add_subcommand("report", "write report.html of a run anew");
+  const auto report_options = add_root(*report);
+  const auto output = std::make_shared<std::filesystem::path>();
+  report->add_option("run", report_options->name, kRunHelp)->capture_default_str();
+  report->add_option("-o,--output", *output, "file to write; by default report.html in the run's folder");
+  report->callback([=, &line] { line.code = report_command(report_options->root, report_options->name, *output); });
+
+  CLI::App* tag = app.add_subcommand("tag", "give a run a tag, by which @TAG finds it");
+  const auto tag_options = add_root(*tag);
+  const auto tags = std::make_shared<std::vector<std::string>>();
+  const auto take_away = std::make_shared<bool>(false);
+  tag->add_option("run", tag_options->name, kRunHelp)->required();
+  tag->add_option("tags", *tags, "letters, digits, '-', '_' and '.'")->required();
+  tag->add_flag("--remove", *take_away, "take the tags away");
+  tag->callback([=, &line] { line.code = tag_command(tag_options->root, tag_options->name, *tags, *take_away); });
+
+  CLI::App* note = app.add_subcommand("note", "keep a line of text with a run; an empty one removes it");
+  const auto note_options = add_root(*note);
+  const auto text = std::make_shared<std::string>();
+  note->add_option("run", note_options->name, kRunHelp)->required();
+  note->add_option("text", *text, "one line")->required();
+  note->callback([=, &line] { line.code = note_command(note_options->root, note_options->name, *text); });
+
+  CLI::App* remove = app.add_subcommand("rm", "remove runs, or all but the newest");
+  const auto remove_options = add_root(*remove);
+  const auto removed = std::make_shared<RemoveCommand>();
+  remove->add_option("runs", removed->runs, kRunHelp);
+  remove->add_option("--keep", removed->keep, "remove all but the newest N; runs with tags stay, too")
+      ->check(CLI::Range(0, 1'000'000));
+  remove->add_flag("--dry-run", removed->dry_run, "say what would be removed");
+  remove->callback([=, &line] { line.code = remove_command(remove_options->root, *removed); });
+}
+
+}  // namespace paceline

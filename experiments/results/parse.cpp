@@ -1,0 +1,157 @@
+#include "experiments/results/parse.h"
+
+#include <cmath>
+#include <limits>
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+/// The value of `key`, or `absent` where it is missing or null (a number that was not finite).
+template <class Value>
+Value get(const json& object, const char* key, Value absent = {}) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? absent : found->get<Value>();
+}
+
+std::optional<double> number(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return std::nullopt;
+  return found->get<double>();
+}
+
+/// A member that is an object; an empty one where an older version did not write it.
+const json& part(const json& object, const char* key) {
+  static const json kNone = json::object();
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? kNone : *found;
+}
+
+Work work_from_json(const json& object) {
+  return {.traffic = {.weight_bytes = get<uint64_t>(object, "weight_bytes"),
+                      .kv_bytes = get<uint64_t>(object, "kv_bytes"),
+                      .logit_bytes = get<uint64_t>(object, "logit_bytes"),
+                      .flops = get<uint64_t>(object, "flops"),
+                      .attention_flops = get<uint64_t>(object, "attention_flops")},
+          .seconds = get<double>(object, "seconds")};
+}
+
+RunCounters counters_from_json(const json& object) {
+  return {.steps = get<int64_t>(object, "steps"),
+          .verify_steps = get<int64_t>(object, "verify_steps"),
+          .target_forwards = get<int64_t>(object, "target_forwards"),
+          .drafts = get<int64_t>(object, "drafts"),
+          .drafted = get<int64_t>(object, "drafted"),
+          .accepted = get<int64_t>(object, "accepted"),
+          .proposed_by_position = get<std::vector<int64_t>>(object, "proposed_by_position"),
+          .accepted_by_position = get<std::vector<int64_t>>(object, "accepted_by_position"),
+          .preemptions = get<int64_t>(object, "preemptions"),
+          .swapped_blocks = get<int64_t>(object, "swapped_blocks"),
+          .prefix_hit_tokens = get<int64_t>(object, "prefix_hit_tokens"),
+          .draft_catchup_tokens = get<int64_t>(object, "draft_catchup_tokens"),
+          .kv_blocks_peak = get<int64_t>(object, "kv_blocks_peak"),
+          .collectives = get<int64_t>(object, "collectives")};
+}
+
+PhaseTimes phases_from_json(const json& object) {
+  return {.draft_ms = get<double>(object, "draft"),
+          .verify_ms = get<double>(object, "verify"),
+          .sample_ms = get<double>(object, "sample"),
+          .schedule_ms = get<double>(object, "schedule"),
+          .communicate_ms = get<double>(object, "communicate"),
+          .bubble_ms = get<double>(object, "bubble"),
+          .other_ms = get<double>(object, "other")};
+}
+
+}  // namespace
+
+RequestRecord request_from_json(const json& object) {
+  return {.id = object.at("id").get<std::string>(),
+          .dataset_index = object.at("dataset_index").get<int64_t>(),
+          .category = get<std::string>(object, "category"),
+          .prompt_tokens = get<int>(object, "prompt_tokens"),
+          .output = object.at("output").get<std::vector<int32_t>>(),
+          .ttft_ms = get<double>(object, "ttft_ms"),
+          .e2e_ms = get<double>(object, "e2e_ms"),
+          .itl_ms = get<std::vector<double>>(object, "itl_ms"),
+          .tokens_per_emission = get<std::vector<int>>(object, "tokens_per_emission"),
+          .drafted = get<std::vector<int>>(object, "drafted"),
+          .accepted = get<std::vector<int>>(object, "accepted"),
+          .finish_reason = get<std::string>(object, "finish_reason"),
+          .degenerate = get<bool>(object, "degenerate")};
+}
+
+RepetitionResult repetition_from_json(const json& object) {
+  RepetitionResult out;
+  out.wall_s = get<double>(object, "wall_s");
+  out.phases = phases_from_json(part(object, "phase_ms"));
+  out.counters = counters_from_json(part(object, "counters"));
+  for (const json& rank : part(object, "ranks"))
+    out.ranks.push_back({.verify = work_from_json(part(rank, "verify")),
+                         .draft = work_from_json(part(rank, "draft")),
+                         .sample = work_from_json(part(rank, "sample")),
+                         .comm_bytes = get<int64_t>(rank, "comm_bytes"),
+                         .comm_wait_s = get<double>(rank, "comm_wait_s")});
+  return out;
+}
+
+void read_cell_plan(const json& object, CellResult& cell) {
+  cell.index = object.at("index").get<int>();
+  cell.id = object.at("id").get<std::string>();
+  cell.identity = object.at("identity").get<std::string>();
+  const json& axes = object.at("axes");
+  cell.axes = {.tp = axes.at("tp").get<int>(),
+               .pp = axes.at("pp").get<int>(),
+               .proposer = axes.at("proposer").get<std::string>(),
+               .num_speculative_tokens = {},
+               .concurrency = axes.at("concurrency").get<int>(),
+               .variant = get<std::string>(axes, "variant")};
+  if (const json& k = axes.at("num_speculative_tokens"); !k.is_null()) cell.axes.num_speculative_tokens = k.get<int>();
+  cell.model = get<std::string>(object, "model");
+  cell.baseline_id = get<std::string>(object, "baseline_id");
+  cell.published.reset();
+  if (const json& published = part(object, "published"); !published.empty())
+    cell.published = {.over = get<std::string>(published, "over"), .speedup = get<double>(published, "speedup")};
+  cell.requested = object.at("requested");
+  cell.forced = get<bool>(object, "forced");
+  cell.lossy = get<bool>(object, "lossy");
+  cell.random_weights = get<bool>(object, "random_weights");
+}
+
+void read_cell_load(const json& object, CellResult& cell) {
+  cell.effective = object.at("effective");
+  cell.oversubscribed = get<bool>(object, "oversubscribed");
+  cell.load_s = get<double>(object, "load_s");
+  const json& memory = part(object, "memory");
+  cell.memory = {.weights_bytes = get<int64_t>(memory, "weights_bytes"),
+                 .kv_bytes = get<int64_t>(memory, "kv_bytes"),
+                 .workspace_bytes = get<int64_t>(memory, "workspace_bytes"),
+                 .rss_peak_bytes = get<int64_t>(memory, "rss_peak_bytes")};
+  const json& ceilings = part(object, "ceilings");
+  cell.ceilings = {.read_bytes_s = number(ceilings, "read_bytes_s"),
+                   .draft_read_bytes_s = number(ceilings, "draft_read_bytes_s"),
+                   .copy_bytes_s = number(ceilings, "copy_bytes_s"),
+                   .matrix_flops_s = number(ceilings, "matrix_flops_s"),
+                   .matrix = get<std::string>(ceilings, "matrix"),
+                   .link_bytes_s = number(ceilings, "link_bytes_s")};
+}
+
+std::vector<LogitCheck> logit_checks_from_json(const json& list) {
+  // A noise that is not finite is written as null: it explains nothing, so it must not come back as 0.
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<LogitCheck> out;
+  for (const json& check : list)
+    out.push_back({.dataset_index = check.at("dataset_index").get<int64_t>(),
+                   .request = check.at("id").get<std::string>(),
+                   .position = check.at("position").get<int64_t>(),
+                   .token = get<int32_t>(check, "token", -1),
+                   .reference_token = get<int32_t>(check, "reference_token", -1),
+                   .gap = number(check, "gap"),
+                   .noise = get<double>(check, "noise", kUnknown),
+                   .largest = get<double>(check, "largest", kUnknown)});
+  return out;
+}
+
+}  // namespace paceline

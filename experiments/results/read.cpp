@@ -1,0 +1,255 @@
+#include "experiments/results/read.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <spdlog/spdlog.h>
+
+#include "engine/util/json_io.h"
+#include "experiments/analysis/certificate.h"
+#include "experiments/results/journal.h"
+#include "experiments/results/parse.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kManifest = "manifest.json";
+constexpr int kManifestVersion = 1;
+
+std::string read_bytes(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(ExitCode::store, "{}: cannot be read", file.string());
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+
+json read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / kManifest;
+  std::error_code error;
+  if (!std::filesystem::exists(file, error))
+    fail(ExitCode::store, "{}: is not a run folder: it has no {}", folder.string(), kManifest);
+  json manifest = read_json_file(file, ExitCode::store);
+  const int version = manifest.value("schema_version", 0);
+  if (version > kManifestVersion)
+    fail(ExitCode::store, "{}: written as version {}, this program reads up to {}: use the newer one", file.string(),
+         version, kManifestVersion);
+  return manifest;
+}
+
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+RunInfo info_of(const json& manifest) {
+  RunInfo info{.name = text_of(manifest, "name"),
+               .id = text_of(manifest, "id"),
+               .profile = text_of(manifest, "profile"),
+               .config_path = text_of(manifest, "config_path"),
+               .argv = manifest.value("argv", std::vector<std::string>()),
+               .config_hash = text_of(manifest, "config_hash"),
+               .started_at = text_of(manifest, "started_at"),
+               .status = text_of(manifest, "status"),
+               .seed = manifest.value("seed", uint64_t{0}),
+               .numerics = text_of(manifest, "numerics"),
+               .only = text_of(manifest, "only"),
+               .builtin_root = text_of(manifest, "builtin_root")};
+  if (const auto inputs = manifest.find("inputs"); inputs != manifest.end() && inputs->is_object())
+    info.inputs = *inputs;
+  return info;
+}
+
+/// Where the requests of a repetition lie.
+struct Span {
+  int64_t from = 0, to = 0;
+  std::string crc;
+};
+
+/// A cell while the journal is replayed: the last word counts.
+struct Replay {
+  CellResult result;
+  RecordedCell recorded;
+  std::vector<Span> spans;  // [repetition]
+  std::string failure;
+  bool is_planned = false;  // in the last plan
+};
+
+/// The records one after the other.
+class Replayer {
+ public:
+  void apply(const json& record) {
+    const std::string event = record.at("event").get<std::string>();
+    if (event == "opened") {
+      const int version = record.at("schema_version").get<int>();
+      if (version > kJournalVersion)
+        fail(ExitCode::store, "version {}, this program reads up to {}: use the newer one", version, kJournalVersion);
+      for (auto& [identity, cell] : cells_) cell.is_planned = false;
+      count_crash();
+    } else if (event == "started") {
+      under_way_ = record.at("cells").get<std::vector<std::string>>();
+    } else if (event == "finished") {
+      under_way_.clear();
+      wall_s_ = record.at("wall_s").is_null() ? 0 : record.at("wall_s").get<double>();
+    } else if (event == "cell") {
+      plan(record);
+    } else {
+      const auto found = cells_.find(record.at("cell").get<std::string>());
+      if (found == cells_.end()) fail(ExitCode::store, "a {} of a cell that no plan names", event);
+      under_way_.clear();
+      apply_to(found->second, event, record);
+    }
+  }
+
+  /// The process that wrote the last records is gone: what it worked on ended it.
+  void count_crash() {
+    for (const std::string& identity : under_way_) ++cells_[identity].recorded.crashes;
+    under_way_.clear();
+  }
+
+  /// Cells of the last plan, in its order.
+  std::vector<Replay> take_cells() {
+    std::vector<Replay> out;
+    for (auto& [identity, cell] : cells_) {
+      if (cell.is_planned) out.push_back(std::move(cell));
+    }
+    std::sort(out.begin(), out.end(), [](const Replay& a, const Replay& b) { return a.result.index < b.result.index; });
+    return out;
+  }
+  double wall_s() const { return wall_s_; }
+
+ private:
+  void plan(const json& record) {
+    Replay& cell = cells_[record.at("cell").get<std::string>()];
+    read_cell_plan(record.at("plan"), cell.result);
+    cell.result.folder = record.at("folder").get<std::string>();
+    const json& skip = record.at("skip");
+    cell.recorded.was_planned_away = !skip.is_null();
+    cell.result.reason = skip.is_null() ? std::string() : skip.get<std::string>();
+    cell.is_planned = true;
+  }
+
+  static void apply_to(Replay& cell, const std::string& event, const json& record) {
+    if (event == "loaded") {
+      read_cell_load(record.at("load"), cell.result);
+    } else if (event == "repetition") {
+      cell.result.repetitions.push_back(repetition_from_json(record.at("result")));
+      cell.spans.push_back({.from = record.at("from_byte").get<int64_t>(),
+                            .to = record.at("to_byte").get<int64_t>(),
+                            .crc = record.at("crc32c").get<std::string>()});
+      cell.recorded.request_bytes = cell.spans.back().to;
+    } else if (event == "logits") {
+      cell.result.logits = {.reference = record.at("reference").get<std::string>(),
+                            .checks = logit_checks_from_json(record.at("checks"))};
+    } else if (event == "failed") {
+      cell.failure = record.at("reason").get<std::string>();
+    } else if (event == "retry") {
+      cell.result.repetitions.clear();
+      cell.result.logits = {};
+      cell.spans.clear();
+      cell.failure.clear();
+      cell.recorded.crashes = 0;
+    } else {
+      fail(ExitCode::store, "an unknown event \"{}\"", event);
+    }
+  }
+
+  std::map<std::string, Replay> cells_;  // by identity
+  std::vector<std::string> under_way_;   // what the writing process works on
+  double wall_s_ = 0;
+};
+
+void read_requests(const std::filesystem::path& folder, Replay& cell) {
+  if (cell.spans.empty()) return;
+  const std::filesystem::path file = folder / "cells" / cell.result.folder / kRequestsFile;
+  const std::string text = read_bytes(file);
+  for (size_t r = 0; r < cell.spans.size(); ++r) {
+    const Span& span = cell.spans[r];
+    const bool fits = span.from >= 0 && span.from <= span.to && span.to <= static_cast<int64_t>(text.size());
+    const std::string_view lines =
+        fits ? std::string_view(text).substr(static_cast<size_t>(span.from), static_cast<size_t>(span.to - span.from))
+             : std::string_view();
+    if (!fits || fmt::format("{:08x}", crc32c(lines)) != span.crc)
+      fail(ExitCode::store, "{}: bytes {} to {} (repetition {}) are not those that were recorded: the file was changed",
+           file.string(), span.from, span.to, r);
+    for (size_t at = 0; at < lines.size();) {
+      const size_t end = std::min(lines.find('\n', at), lines.size());
+      try {
+        cell.result.repetitions[r].requests.push_back(request_from_json(json::parse(lines.substr(at, end - at))));
+      } catch (const json::exception& error) {
+        fail(ExitCode::store, "{}: byte {}: {}", file.string(), span.from + int64_t(at), error.what());
+      }
+      at = end + 1;
+    }
+  }
+}
+
+void set_status(Replay& cell) {
+  CellResult& result = cell.result;
+  if (cell.recorded.was_planned_away) {
+    result.status = CellStatus::skipped;
+  } else if (!cell.failure.empty()) {
+    result.status = CellStatus::failed;
+    result.reason = cell.failure;
+  } else if (result.repetitions.empty()) {
+    result.status = CellStatus::skipped;
+    result.reason = "not run: the run ended before it";
+  } else {
+    result.status = CellStatus::done;
+  }
+}
+
+json read_optional(const std::filesystem::path& file) {
+  std::error_code error;
+  return std::filesystem::exists(file, error) ? read_json_file(file, ExitCode::store) : json(nullptr);
+}
+
+}  // namespace
+
+RecordedRun read_record(const std::filesystem::path& folder) {
+  RecordedRun recorded;
+  RunResult& run = recorded.run;
+  run.info = info_of(read_manifest(folder));
+  run.folder = folder.string();
+  const std::filesystem::path file = folder / kJournalFile;
+  const JournalContent content = parse_journal(read_bytes(file), file);
+  recorded.journal_bytes = content.whole_bytes;
+  recorded.torn_bytes = content.torn_bytes;
+  if (content.torn_bytes > 0)
+    spdlog::warn("{}: its last {} bytes are half a record, which counts as not written", file.string(),
+                 content.torn_bytes);
+  run.environment = read_optional(folder / "environment.json");
+  run.config_resolved = read_optional(folder / "config.resolved.json");
+  Replayer replayer;
+  for (size_t line = 0; line < content.records.size(); ++line) {
+    const auto complain = [&](const char* what) { fail(ExitCode::store, "{}:{}: {}", file.string(), line + 1, what); };
+    try {
+      replayer.apply(content.records[line]);
+    } catch (const json::exception& error) {
+      complain(error.what());
+    } catch (const Error& error) {
+      complain(error.what());
+    }
+  }
+  replayer.count_crash();
+  run.wall_s = replayer.wall_s();
+  for (Replay& cell : replayer.take_cells()) {
+    read_requests(folder, cell);
+    set_status(cell);
+    recorded.cells.push_back(cell.recorded);
+    run.cells.push_back(std::move(cell.result));
+  }
+  const json measure = run.config_resolved.is_object() ? run.config_resolved.value("measure", json::object()) : json();
+  if (measure.is_object() && measure.value("verify_lossless", true)) certify(run);
+  return recorded;
+}
+
+RunResult read_run(const std::filesystem::path& folder) { return read_record(folder).run; }
+
+}  // namespace paceline

@@ -1,0 +1,42 @@
+#pragma once
+// A run folder back into memory: what resume, show, compare and report work on. The journal and requests.jsonl are the
+// truth; what is written from them (cell.json, summary.*) is not read.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+/// What the journal says of a cell beside its results.
+struct RecordedCell {
+  int64_t request_bytes = 0;      // acknowledged length of its requests.jsonl
+  int crashes = 0;                // processes that ended while they worked on it, since the last retry
+  bool was_planned_away = false;  // the plan skips it
+};
+
+struct RecordedRun {
+  RunResult run;                    // every acknowledged repetition with its requests, in plan order; certified
+  std::vector<RecordedCell> cells;  // likewise
+  int64_t journal_bytes = 0;        // of whole records
+  int64_t torn_bytes = 0;           // behind them: a line that was cut while it was written
+};
+
+/// Reads `folder`. Cells that were not reached are skipped ones ("not run: …"). Throws Error(store): not a run folder,
+/// a damaged line of the journal (its number), a newer schema (both versions), requests without the recorded checksum.
+RecordedRun read_record(const std::filesystem::path& folder);
+
+/// The run of read_record().
+RunResult read_run(const std::filesystem::path& folder);
+
+/// The folder that `name` means below `root`: "last" or "latest", "last~2" (the third newest), "@tag", the first
+/// letters of an id or of the hash at its end (four at least), or a path to a folder. Throws Error(usage) when there is
+/// none or several; names what there is.
+std::filesystem::path find_run(const std::filesystem::path& root, const std::string& name);
+
+/// Ids of all run folders below `root`, oldest first. Folders without a manifest are no runs.
+std::vector<std::string> list_runs(const std::filesystem::path& root);
+
+}  // namespace paceline

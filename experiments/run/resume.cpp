@@ -1,0 +1,101 @@
+#include "experiments/run/resume.h"
+
+#include <map>
+#include <set>
+
+#include "experiments/results/fingerprint.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+std::string binary_of(const RunResult& run) {
+  return run.environment.is_object() ? run.environment.value("binary_hash", std::string()) : std::string();
+}
+
+}  // namespace
+
+json inputs_of(const std::vector<Cell>& cells) {
+  std::set<std::filesystem::path> paths;
+  for (const Cell& cell : cells) {
+    if (cell.skip_reason) continue;
+    const ExperimentConfig& config = cell.config;
+    paths.insert({config.engine.target.directory, config.engine.target.shape_file, config.workload.file});
+    if (config.speculation.proposer == "draft")
+      paths.insert({config.speculation.draft.directory, config.speculation.draft.shape_file});
+  }
+  return fingerprints({paths.begin(), paths.end()});
+}
+
+void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
+  const RunResult& recorded = resume.recorded.run;
+  std::vector<std::string> differences;
+  // Files that only new cells need do not concern what is recorded.
+  json now = json::object();
+  for (const auto& [file, value] : run.info.inputs.items()) {
+    if (recorded.info.inputs.contains(file)) now[file] = value;
+  }
+  json before = json::object();
+  for (const auto& [file, value] : recorded.info.inputs.items()) {
+    std::error_code error;
+    if (now.contains(file) || !std::filesystem::exists(file, error)) before[file] = value;
+  }
+  differences = fingerprint_differences(before, now);
+  if (resume.mixed == MixedBuilds::refuse && binary_of(recorded) != binary_of(run))
+    differences.push_back("the program: another build (--allow-mixed-build goes on, and the report says so)");
+  if (!differences.empty())
+    fail(ExitCode::usage, "{}: cannot go on, this is not what the run began with: {}", recorded.folder,
+         fmt::join(differences, "; "));
+}
+
+std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
+  const RunResult& recorded = resume.recorded.run;
+  std::map<std::string, const CellResult*> by_identity;
+  for (const CellResult& cell : recorded.cells) by_identity[cell.identity] = &cell;
+  std::vector<size_t> retried;
+  for (size_t i = 0; i < run.cells.size(); ++i) {
+    CellResult& cell = run.cells[i];
+    const auto found = by_identity.find(cell.identity);
+    if (found == by_identity.end() || cell.status == CellStatus::skipped) continue;
+    const CellResult& old = *found->second;
+    if (old.status == CellStatus::failed && resume.failed == FailedCells::retry) {
+      retried.push_back(i);
+      continue;
+    }
+    if (old.status == CellStatus::failed) {
+      cell.status = CellStatus::failed;
+      cell.reason = old.reason;
+    }
+    cell.repetitions = old.repetitions;
+    cell.effective = old.effective;
+    cell.oversubscribed = old.oversubscribed;
+    cell.load_s = old.load_s;
+    cell.memory = old.memory;
+    cell.ceilings = old.ceilings;
+    cell.logits = old.logits;
+  }
+  const std::string now = binary_of(run), before = binary_of(recorded);
+  json builds =
+      recorded.environment.is_object() ? recorded.environment.value("mixed_builds", json::array()) : json::array();
+  run.environment = recorded.environment;
+  if (now != before) {
+    if (builds.empty()) builds.push_back(before);
+    builds.push_back(now);
+    run.environment["mixed_builds"] = builds;
+  }
+  run.info.id = recorded.info.id;
+  run.info.started_at = recorded.info.started_at;
+  run.info.config_path = recorded.info.config_path;
+  run.info.argv = recorded.info.argv;
+  run.info.profile = recorded.info.profile;
+  run.folder = recorded.folder;
+  for (const auto& [file, value] : recorded.info.inputs.items()) {
+    if (!run.info.inputs.contains(file)) run.info.inputs[file] = value;
+  }
+  return retried;
+}
+
+}  // namespace paceline
