@@ -72,7 +72,12 @@ std::vector<std::string> list_runs(const std::filesystem::path& root) {
   for (const auto& entry : std::filesystem::directory_iterator(root, ignored)) {
     if (!entry.is_symlink(ignored) && is_run(entry.path())) ids.push_back(entry.path().filename().string());
   }
-  std::sort(ids.begin(), ids.end());  // ids begin with the time
+  // Ids begin with the second; of one second the file that is written first and once tells the order.
+  const auto age = [&](const std::string& id) {
+    return std::pair(id.substr(0, id.find('_')),
+                     std::filesystem::last_write_time(root / id / "environment.json", ignored));
+  };
+  std::sort(ids.begin(), ids.end(), [&](const std::string& a, const std::string& b) { return age(a) < age(b); });
   return ids;
 }
 

@@ -18,7 +18,7 @@
 
 namespace paceline {
 
-inline constexpr const char* kJournalFile = "journal.jsonl";
+inline constexpr const char* kJournalFile = "journal.log";
 inline constexpr const char* kRequestsFile = "requests.jsonl";
 inline constexpr const char* kJournalSchema = "paceline.journal";
 inline constexpr int kJournalVersion = 1;

@@ -63,7 +63,7 @@ TEST(Run, WritesACompleteResultsFolder) {
     if (entry.is_regular_file()) files.insert(entry.path().lexically_relative(latest).string());
   }
   EXPECT_EQ(files, (std::set<std::string>{
-                       "config.resolved.json", "environment.json", "experiment.json", "journal.jsonl", "lock",
+                       "config.resolved.json", "environment.json", "experiment.json", "journal.log", "lock",
                        "manifest.json", "summary.json", "summary.csv", "summary.md", "report.html",
                        "cells/000_tp1_pp1_none_c1/cell.json", "cells/000_tp1_pp1_none_c1/requests.jsonl",
                        "cells/001_tp1_pp1_ngram_k3_c1/cell.json", "cells/001_tp1_pp1_ngram_k3_c1/requests.jsonl"}));
@@ -104,8 +104,7 @@ TEST(Run, WritesACompleteResultsFolder) {
     EXPECT_EQ(records.size(), 2u);
     for (const std::string& record : records) EXPECT_TRUE(json::parse(record).is_object());
   }
-  for (const char* const file :
-       {"config.resolved.json", "environment.json", "experiment.json", "journal.jsonl", "lock", "manifest.json"})
+  for (const char* const file : {"config.resolved.json", "environment.json", "experiment.json", "manifest.json"})
     EXPECT_TRUE(json::parse(read_file(latest / file)).is_object()) << file;
   EXPECT_EQ(json::parse(read_file(latest / "manifest.json")).at("status"), "done");
 

@@ -1,0 +1,254 @@
+// A run that is killed, wherever and however often, goes on and gives what it would have given.
+
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+
+#include "experiments/results/journal.h"
+#include "tests/cli/runexp.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+/// Three cells, two repetitions.
+std::vector<std::string> run_args(const Workspace& workspace, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> args = {
+      "run",   workspace.config().string(), "--results", workspace.results().string(), "--ui", "plain",
+      "--set", "measure.repetitions=2",     "--axis",    "proposer=none,ngram,draft"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+ProcessResult run_with(const std::vector<std::string>& args, const std::vector<std::string>& environment = {}) {
+  return run_process(
+      runexp_argv(args),
+      {.folder = kSource, .environment = environment, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
+}
+
+ProcessResult resume(const Workspace& workspace, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> args = {"resume", "last", "--results", workspace.results().string(), "--ui", "plain"};
+  args.insert(args.end(), more.begin(), more.end());
+  return run_with(args);
+}
+
+/// The folder of the only run; empty when there is none.
+fs::path only_run(const Workspace& workspace) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(workspace.results(), none)) {
+    if (!entry.is_symlink() && fs::exists(entry.path() / "manifest.json")) return entry.path();
+  }
+  return {};
+}
+
+/// Repetitions that the journal acknowledges: their records as text.
+std::set<std::string> acknowledged(const fs::path& run) {
+  std::set<std::string> out;
+  if (run.empty()) return out;
+  for (const json& record : parse_journal(read_file(run / kJournalFile), run).records) {
+    if (record.at("event") == "repetition") out.insert(record.dump());
+  }
+  return out;
+}
+
+/// id -> hashes of the tokens of all repetitions.
+std::map<std::string, json> token_hashes(const Workspace& workspace) {
+  std::map<std::string, json> out;
+  for (const json& cell : workspace.cells()) out[cell.at("id")] = cell.at("output_hashes");
+  return out;
+}
+
+void expect_complete(const Workspace& workspace, const std::map<std::string, json>& expected) {
+  const json summary = workspace.summary();
+  EXPECT_EQ(summary.at("status"), "done");
+  for (const json& cell : summary.at("cells")) {
+    EXPECT_EQ(cell.at("status"), "done") << cell.at("id");
+    EXPECT_EQ(cell.at("repetitions"), 2) << cell.at("id");
+    EXPECT_NE(cell.at("certificate").at("status"), "fail");
+    EXPECT_NE(cell.at("certificate").at("status"), "unverified");
+  }
+  EXPECT_EQ(token_hashes(workspace), expected);
+}
+
+/// Number of kill points; a long run asks for more.
+int num_kill_points() {
+  const char* const asked = std::getenv("PACELINE_KILL_POINTS");
+  return asked ? std::atoi(asked) : time_factor() > 1 ? 6 : 50;
+}
+
+class Resume : public ::testing::Test {
+ protected:
+  /// What an undisturbed run gives.
+  static const std::map<std::string, json>& undisturbed() {
+    static const std::map<std::string, json> hashes = [] {
+      const Workspace workspace;
+      const ProcessResult result = run_with(run_args(workspace));
+      EXPECT_EQ(result.exit_code, 0) << described(result);
+      return token_hashes(workspace);
+    }();
+    return hashes;
+  }
+};
+
+TEST_F(Resume, LosesNothingWhereverItIsKilled) {
+  undisturbed();
+  std::mt19937 random(std::random_device{}());
+  const int points = num_kill_points();
+  int with_record = 0;
+  for (int point = 0; point < points; ++point) {
+    const Workspace workspace;
+    // Half of them by the disk calls of the process itself, so that every kind of call is hit; half by the clock.
+    std::string where;
+    if (point % 2 == 0) {
+      where = fmt::format("PACELINE_FAIL=any:kill:{}", 1 + random() % 90);
+      run_with(run_args(workspace, {"--in-process"}), {where});
+    } else {
+      const double after = double(random() % 1000) / 1000 * 0.7 * time_factor();
+      where = fmt::format("after {} s", after);
+      Process process(runexp_argv(run_args(workspace)),
+                      {.folder = kSource, .environment = {}, .timeout_s = 60, .streams = Streams::pipes});
+      process.wait(after);
+      process.send(SIGKILL);
+      process.finish();
+      for (int i = 0; i < 200 && !only_run(workspace).empty(); ++i) {  // its child dies with it, a moment later
+        if (run_with({"list", "--results", workspace.results().string()}).out.find("running") == std::string::npos)
+          break;
+      }
+    }
+    SCOPED_TRACE(where);
+    const std::set<std::string> before = acknowledged(only_run(workspace));
+    if (only_run(workspace).empty()) continue;
+    ++with_record;
+    const ProcessResult result = resume(workspace);
+    ASSERT_EQ(result.exit_code, 0) << described(result);
+    expect_complete(workspace, undisturbed());
+    const std::set<std::string> after = acknowledged(only_run(workspace));
+    for (const std::string& record : before) EXPECT_TRUE(after.contains(record)) << "lost: " << record;
+    EXPECT_EQ(after.size(), 6u);
+    if (HasFailure()) return;
+  }
+  fmt::print("{} kill points, {} after the run had a folder\n", points, with_record);
+  EXPECT_GT(with_record, points / 4);
+}
+
+TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
+  const std::vector<std::string> faults = {"write:ENOSPC:2", "write:ENOSPC:11", "write:short:5",   "write:short:14",
+                                           "fsync:EIO:3",    "fsync:EIO:17",    "rename:EDQUOT:4", "open:EROFS:6",
+                                           "mkdir:EACCES:2", "symlink:EIO:1"};
+  for (const std::string& fault : faults) {
+    const Workspace workspace;
+    SCOPED_TRACE(fault);
+    const ProcessResult broken = run_with(run_args(workspace), {"PACELINE_FAIL=" + fault});
+    ASSERT_EQ(broken.exit_code, 6) << described(broken);
+    EXPECT_TRUE(holds(broken.err, "--results")) << broken.err;
+    if (only_run(workspace).empty()) continue;
+    const std::set<std::string> before = acknowledged(only_run(workspace));
+    const ProcessResult result = resume(workspace);
+    ASSERT_EQ(result.exit_code, 0) << described(result);
+    expect_complete(workspace, undisturbed());
+    const std::set<std::string> after = acknowledged(only_run(workspace));
+    for (const std::string& record : before) EXPECT_TRUE(after.contains(record));
+  }
+}
+
+TEST_F(Resume, WhatKillsTheProcessIsTriedAgain) {
+  const Workspace workspace;
+  // The child after the next one has less to write: it gets by.
+  const ProcessResult result = run_with(run_args(workspace), {"PACELINE_FAIL=write:kill:19"});
+  SCOPED_TRACE(described(result));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(holds(result.err, "killed by signal 9")) << result.err;
+  EXPECT_TRUE(holds(result.err, "trying again (2 of 3)")) << result.err;
+  expect_complete(workspace, undisturbed());
+}
+
+TEST_F(Resume, ACellThatKillsThreeProcessesFailsAndTheSweepGoesOn) {
+  // Every process dies at its ninth write: within a cell, and at last within the report.
+  const Workspace workspace;
+  const ProcessResult result = run_with(run_args(workspace), {"PACELINE_FAIL=write:kill:9"});
+  SCOPED_TRACE(described(result));
+  EXPECT_TRUE(holds(result.err, "trying again (3 of 3)")) << result.err;
+  EXPECT_TRUE(holds(result.err, "failed: killed by signal 9")) << result.err;
+  EXPECT_TRUE(holds(result.err, "what was finished is kept")) << result.err;
+  EXPECT_EQ(result.exit_code, 4);
+  // The record holds the failure, which a report shows and a resumed run tries again.
+  EXPECT_EQ(resume(workspace, {"--keep-failed"}).exit_code, 1);
+  int failed = 0;
+  for (const json& cell : workspace.cells()) {
+    if (cell.at("status") != "failed") continue;
+    ++failed;
+    EXPECT_TRUE(holds(cell.at("reason"), "killed by signal 9")) << cell.at("reason");
+    EXPECT_TRUE(holds(cell.at("reason"), "3 times")) << cell.at("reason");
+  }
+  EXPECT_GT(failed, 0);
+  EXPECT_LT(failed, 3);
+  EXPECT_EQ(resume(workspace).exit_code, 0);
+  expect_complete(workspace, undisturbed());
+}
+
+TEST_F(Resume, AGrownSweepRunsNothingAgain) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  const std::set<std::string> before = acknowledged(only_run(workspace));
+  const ProcessResult result = resume(workspace, {"--axis", "k=3,5"});
+  SCOPED_TRACE(described(result));
+  ASSERT_EQ(result.exit_code, 0);
+  const std::set<std::string> after = acknowledged(only_run(workspace));
+  for (const std::string& record : before) EXPECT_TRUE(after.contains(record));
+  EXPECT_EQ(after.size(), before.size() + 4u) << "two new cells of two repetitions";
+  EXPECT_EQ(workspace.cells().size(), 5u);
+  for (const json& cell : workspace.cells()) EXPECT_EQ(cell.at("status"), "done");
+  // A run that is complete has nothing to do.
+  EXPECT_EQ(resume(workspace).exit_code, 0);
+  EXPECT_EQ(acknowledged(only_run(workspace)), after);
+}
+
+TEST_F(Resume, RefusesOtherInputs) {
+  const Workspace workspace;
+  const fs::path data = workspace.folder() / "prompts.jsonl";
+  fs::copy_file(kSource / "configs/workloads/reading_qa.jsonl", data);
+  ASSERT_EQ(run_with(run_args(workspace, {"--set", "workload.dataset=" + data.string()})).exit_code, 0);
+  std::string text = read_file(data);
+  text.insert(text.find('{') + 1, " ");
+  write_file(data, text);
+  const ProcessResult result = resume(workspace);
+  EXPECT_EQ(result.exit_code, 2) << described(result);
+  EXPECT_TRUE(holds(result.err, "prompts.jsonl: changed")) << result.err;
+}
+
+TEST_F(Resume, ARunningRunIsLeftAlone) {
+  const Workspace workspace;
+  Process process(runexp_argv(run_args(workspace, {"--set", "measure.repetitions=1000"})),
+                  {.folder = kSource, .environment = {}, .timeout_s = 60, .streams = Streams::pipes});
+  for (int i = 0; i < 500 && only_run(workspace).empty(); ++i) process.wait(0.02);
+  const ProcessResult result = resume(workspace);
+  EXPECT_EQ(result.exit_code, 6) << described(result);
+  EXPECT_TRUE(holds(result.err, "is working on this run")) << result.err;
+  EXPECT_TRUE(holds(run_with({"list", "--results", workspace.results().string()}).out, "running"));
+  process.send(SIGINT);
+  EXPECT_EQ(process.finish().exit_code, 130);
+}
+
+TEST_F(Resume, ATornLineIsLeftOutAndADamagedOneNamed) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  const fs::path journal = only_run(workspace) / kJournalFile;
+  const std::string text = read_file(journal);
+  write_file(journal, text + "0123abcd {\"event\":\"rep");
+  const ProcessResult torn = resume(workspace);
+  EXPECT_EQ(torn.exit_code, 0) << described(torn);
+  EXPECT_TRUE(holds(torn.err, "half a record")) << torn.err;
+  std::string damaged = text;
+  damaged[text.size() / 2] ^= 1;
+  write_file(journal, damaged);
+  const ProcessResult result = resume(workspace);
+  EXPECT_EQ(result.exit_code, 6) << described(result);
+  EXPECT_TRUE(holds(result.err, "journal.log:")) << result.err;
+}
+
+}  // namespace
+}  // namespace paceline::test

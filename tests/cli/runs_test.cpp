@@ -1,0 +1,122 @@
+// The runs of a results folder: list, show, report, tag, note, rm, and the names that find them.
+
+#include "experiments/results/read.h"
+#include "tests/cli/runexp.h"
+#include "tests/support/expect_error.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+/// Three runs of one cell; their ids end in different seconds.
+class Runs : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    workspace_ = new Workspace;
+    for (int i = 0; i < 3; ++i) {
+      const ProcessResult result =
+          runexp({workspace_->config().string(), "--results", root().string(), "--ui", "quiet", "--only",
+                  "proposer==\"none\"", "--set", fmt::format("sampling.seed={}", i)});
+      EXPECT_EQ(result.exit_code, 0) << described(result);
+    }
+  }
+  static void TearDownTestSuite() { delete workspace_; }
+  static fs::path root() { return workspace_->results(); }
+  static std::string id(size_t index) { return list_runs(root()).at(index); }
+  static ProcessResult with_root(std::vector<std::string> args) {
+    args.insert(args.end(), {"--results", root().string()});
+    return runexp(args);
+  }
+
+  static Workspace* workspace_;
+};
+Workspace* Runs::workspace_ = nullptr;
+
+TEST_F(Runs, NamesFindThem) {
+  ASSERT_EQ(list_runs(root()).size(), 3u);
+  EXPECT_EQ(find_run(root(), "last"), root() / id(2));
+  EXPECT_EQ(find_run(root(), "latest"), root() / id(2));
+  EXPECT_EQ(find_run(root(), "last~2"), root() / id(0));
+  EXPECT_EQ(find_run(root(), id(1)), root() / id(1));
+  const std::string hash = id(1).substr(id(1).rfind('_') + 1);
+  EXPECT_EQ(find_run(root(), hash), root() / id(1));
+  EXPECT_EQ(fs::canonical(find_run(root(), (root() / "latest").string())), fs::canonical(root() / id(2)));
+  expect_error(ExitCode::usage, {"last~3", "3 runs"}, [] { find_run(root(), "last~3"); });
+  expect_error(ExitCode::usage, {"last~x"}, [] { find_run(root(), "last~x"); });
+  expect_error(ExitCode::usage, {"fits 3 runs", "write more"}, [] { find_run(root(), "2026"); });
+  expect_error(ExitCode::usage, {"abcdefgh", "expected last"}, [] { find_run(root(), "abcdefgh"); });
+  expect_error(ExitCode::usage, {"holds no runs", "--results"}, [] { find_run(root() / "none", "last"); });
+  expect_error(ExitCode::usage, {"is not a run folder"}, [] { find_run(root(), root().string() + "/"); });
+}
+
+TEST_F(Runs, AreListedNewestFirst) {
+  const ProcessResult text = with_root({"list"});
+  ASSERT_EQ(text.exit_code, 0) << described(text);
+  const std::vector<std::string> lines = lines_of(text.out);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_TRUE(lines[1].starts_with("last "));
+  EXPECT_TRUE(holds(lines[1], id(2).substr(0, 17)));
+  EXPECT_TRUE(holds(lines[3], "last~2"));
+  const json list = json::parse(with_root({"list", "--json"}).out);
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0].at("id"), id(2));
+  EXPECT_EQ(list[0].at("status"), "done");
+  EXPECT_EQ(list[0].at("done"), 1);
+}
+
+TEST_F(Runs, AreShownWholeAndByCell) {
+  const ProcessResult run = with_root({"show", "last~1"});
+  ASSERT_EQ(run.exit_code, 0) << described(run);
+  EXPECT_TRUE(run.out.starts_with(id(1)));
+  EXPECT_TRUE(holds(run.out, "1 cells: 1 done") || holds(run.out, "1 cell: 1 done")) << run.out;
+  const ProcessResult cell = with_root({"show", "last", "tp1_pp1_none_c1"});
+  ASSERT_EQ(cell.exit_code, 0) << described(cell);
+  for (const char* const part : {"certificate", "counters", "effective", "identity", "tok/s"})
+    EXPECT_TRUE(holds(cell.out, part)) << part;
+  expect_failure(with_root({"show", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
+}
+
+TEST_F(Runs, ReportsAreWrittenAnew) {
+  const fs::path file = workspace_->folder() / "again.html";
+  ASSERT_EQ(with_root({"report", "last", "-o", file.string()}).exit_code, 0);
+  EXPECT_EQ(read_file(file), read_file(root() / id(2) / "report.html"));
+}
+
+TEST_F(Runs, TagsNameOneRun) {
+  ASSERT_EQ(with_root({"tag", "last~2", "before", "v1"}).exit_code, 0);
+  EXPECT_EQ(find_run(root(), "@before"), root() / id(0));
+  expect_failure(with_root({"tag", "last", "before"}), 2, {id(0), "a tag names one run"});
+  expect_failure(with_root({"tag", "last", "a b"}), 2, {"expected at most 60 letters"});
+  ASSERT_EQ(with_root({"note", "@v1", "the old scheduler"}).exit_code, 0);
+  EXPECT_TRUE(holds(with_root({"list"}).out, "@before @v1  the old scheduler"));
+  expect_failure(with_root({"note", "@v1", "two\nlines"}), 2, {"expected one line"});
+  ASSERT_EQ(with_root({"tag", "--remove", "@before", "before"}).exit_code, 0);
+  expect_failure(with_root({"show", "@before"}), 2, {"@before"});
+}
+
+TEST_F(Runs, AreRemovedButThoseWithATagStay) {
+  const Workspace other;
+  fs::copy(root(), other.results(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  const auto rm = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), "rm");
+    args.insert(args.end(), {"--results", other.results().string()});
+    return runexp(args);
+  };
+  const std::vector<std::string> ids = list_runs(other.results());
+  expect_failure(rm({}), 2, {"--keep N"});
+  ASSERT_EQ(runexp({"tag", ids[0], "kept", "--results", other.results().string()}).exit_code, 0);
+  EXPECT_TRUE(holds(rm({"--keep", "1", "--dry-run"}).out, "would remove " + ids[1]));
+  EXPECT_EQ(list_runs(other.results()).size(), 3u);
+  ASSERT_EQ(rm({"--keep", "1"}).exit_code, 0);
+  EXPECT_EQ(list_runs(other.results()), (std::vector<std::string>{ids[0], ids[2]}));
+  ASSERT_EQ(rm({"last"}).exit_code, 0);
+  EXPECT_EQ(fs::read_symlink(other.results() / "latest"), ids[0]) << "latest must not point to nothing";
+  ASSERT_EQ(rm({"@kept"}).exit_code, 0);
+  EXPECT_TRUE(list_runs(other.results()).empty());
+  EXPECT_FALSE(fs::is_symlink(other.results() / "latest"));
+}
+
+}  // namespace
+}  // namespace paceline::test

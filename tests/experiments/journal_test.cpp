@@ -1,0 +1,214 @@
+#include "experiments/results/journal.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "experiments/results/files.h"
+#include "experiments/results/read.h"
+#include "experiments/results/store.h"
+#include "tests/experiments/recorded_run.h"
+#include "tests/experiments/synthetic_run.h"
+#include "tests/support/checkpoint_writer.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void append(const fs::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary | std::ios::app) << text;
+}
+
+/// 40 records of different lengths.
+std::vector<std::string> forty_lines() {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 40; ++i)
+    lines.push_back(journal_line({{"number", i}, {"text", std::string(size_t(i) * 3, 'x')}}));
+  return lines;
+}
+
+TEST(Crc32c, IsCastagnolis) {
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);            // the check value of every catalogue of CRCs
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);  // RFC 3720, B.4
+  EXPECT_EQ(crc32c("56789", crc32c("1234")), crc32c("123456789"));
+}
+
+TEST(Journal, CutAtEveryByteGivesAPrefix) {
+  const std::vector<std::string> lines = forty_lines();
+  std::string text;
+  std::vector<size_t> ends = {0};
+  for (const std::string& line : lines) {
+    text += line;
+    ends.push_back(text.size());
+  }
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    const JournalContent content = parse_journal(std::string_view(text).substr(0, cut), "journal.log");
+    const size_t whole = size_t(std::upper_bound(ends.begin(), ends.end(), cut) - ends.begin()) - 1;
+    ASSERT_EQ(content.records.size(), whole) << "cut at byte " << cut;
+    ASSERT_EQ(content.whole_bytes, int64_t(ends[whole]));
+    ASSERT_EQ(content.torn_bytes, int64_t(cut - ends[whole]));
+    for (size_t i = 0; i < whole; ++i) ASSERT_EQ(content.records[i].at("number"), int(i));
+  }
+}
+
+TEST(Journal, DamageBeforeTheEndIsAnErrorWithItsLine) {
+  const std::vector<std::string> lines = forty_lines();
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  size_t at = 0, number = 0;
+  for (const std::string& line : lines) {
+    ++number;
+    if (number == lines.size()) break;  // the last one may be torn
+    for (const size_t offset : {size_t{0}, size_t{8}, line.size() / 2, line.size() - 2}) {
+      std::string damaged = text;
+      damaged[at + offset] ^= 1;
+      test::expect_error(ExitCode::store, {fmt::format("journal.log:{}:", number), "damaged"},
+                         [&] { parse_journal(damaged, "journal.log"); });
+    }
+    at += line.size();
+  }
+}
+
+TEST(AppendOnlyFile, CutsWhatWasNotAcknowledgedAndEndsAfterAFault) {
+  const test::TempDir dir;
+  const fs::path file = dir.path() / "a.jsonl";
+  {
+    AppendOnlyFile out(file, 0);
+    out.append("one\n");
+    EXPECT_EQ(out.size(), 4);
+  }
+  append(file, "half a li");
+  {
+    AppendOnlyFile out(file, 4);
+    out.append("two\n", Durability::process);
+  }
+  EXPECT_EQ(read(file), "one\ntwo\n");
+  test::expect_error(ExitCode::store, {"a.jsonl", "8 bytes", "100"}, [&] { AppendOnlyFile(file, 100); });
+}
+
+class RecordedFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    run_.config_resolved["measure"] = {{"verify_lossless", false}};
+    RunFolder folder(root_.path(), run_, json::object({{"name", "x"}}));
+    test::record_all(folder, run_);
+    folder.finish(run_);
+  }
+  fs::path folder() const { return run_.folder; }
+  fs::path journal() const { return folder() / "journal.log"; }
+
+  const test::TempDir root_;
+  RunResult run_ = test::synthetic_run();
+};
+
+TEST_F(RecordedFolder, ComesBackAsItWas) {
+  const RunResult again = read_run(folder());
+  EXPECT_EQ(again.info.id, run_.info.id);
+  EXPECT_EQ(again.info.argv, run_.info.argv);
+  EXPECT_EQ(again.info.status, "done");
+  EXPECT_EQ(again.environment, run_.environment);
+  EXPECT_EQ(again.wall_s, run_.wall_s);
+  ASSERT_EQ(again.cells.size(), run_.cells.size());
+  for (size_t i = 0; i < run_.cells.size(); ++i) {
+    CellResult expected = run_.cells[i];
+    expected.certificate = {};  // made anew where the configuration asks for it
+    CellResult found = again.cells[i];
+    found.certificate = {};
+    if (expected.status != CellStatus::done) {  // it was never loaded
+      expected.effective = found.effective = {};
+      expected.ceilings = found.ceilings = {};
+    }
+    EXPECT_EQ(cell_to_json(found), cell_to_json(expected)) << expected.id;
+    ASSERT_EQ(found.repetitions.size(), expected.repetitions.size());
+    for (size_t r = 0; r < expected.repetitions.size(); ++r) {
+      for (size_t q = 0; q < expected.repetitions[r].requests.size(); ++q)
+        EXPECT_EQ(request_to_json(found.repetitions[r].requests[q], 0),
+                  request_to_json(expected.repetitions[r].requests[q], 0));
+    }
+  }
+}
+
+TEST_F(RecordedFolder, CellsNotReachedAreSaidToBeSo) {
+  const JournalContent content = parse_journal(read(journal()), journal());
+  std::string text;
+  for (const json& record : content.records) {
+    if (record.at("event") == "cell" || record.at("event") == "opened") text += journal_line(record);
+  }
+  write_file_atomic(journal(), text);
+  for (const CellResult& cell : read_run(folder()).cells) {
+    EXPECT_EQ(cell.status, CellStatus::skipped);
+    EXPECT_FALSE(cell.reason.empty());
+  }
+}
+
+TEST_F(RecordedFolder, ARetryForgetsWhatWasBefore) {
+  const CellResult& cell = run_.cells[0];
+  append(journal(), journal_line({{"event", "retry"}, {"cell", cell.identity}}));
+  EXPECT_TRUE(read_run(folder()).cells[0].repetitions.empty());
+  EXPECT_EQ(read_run(folder()).cells[0].status, CellStatus::skipped);
+}
+
+TEST_F(RecordedFolder, ProcessesThatEndedWithinACellAreCounted) {
+  const std::string identity = run_.cells[0].identity;
+  const std::string started = journal_line({{"event", "started"}, {"cells", {identity}}});
+  const std::string opened =
+      journal_line({{"event", "opened"}, {"schema", "paceline.journal"}, {"schema_version", 1}, {"process", 1}});
+  std::string plan;
+  for (const json& record : parse_journal(read(journal()), journal()).records) {
+    if (record.at("event") == "cell") plan += journal_line(record);
+  }
+  EXPECT_EQ(read_record(folder()).cells[0].crashes, 0);
+  append(journal(), started);
+  EXPECT_EQ(read_record(folder()).cells[0].crashes, 1);
+  append(journal(), opened + plan + started);
+  EXPECT_EQ(read_record(folder()).cells[0].crashes, 2);
+  EXPECT_EQ(read_record(folder()).cells[1].crashes, 0);
+  append(journal(), journal_line({{"event", "failed"}, {"cell", identity}, {"reason", "killed"}}));
+  EXPECT_EQ(read_record(folder()).cells[0].crashes, 1) << "the last one ended in order";
+  EXPECT_EQ(read_run(folder()).cells[0].status, CellStatus::failed);
+  EXPECT_EQ(read_run(folder()).cells[0].reason, "killed");
+}
+
+TEST_F(RecordedFolder, ChangedRequestsAreNotTaken) {
+  const fs::path file = folder() / "cells" / run_.cells[0].folder / "requests.jsonl";
+  std::string text = read(file);
+  text[text.find("\"output\":[") + 10] ^= 1;
+  write_file_atomic(file, text);
+  test::expect_error(ExitCode::store, {"requests.jsonl", "repetition 0"}, [&] { read_run(folder()); });
+}
+
+TEST_F(RecordedFolder, NewerVersionsAreNamed) {
+  json manifest = json::parse(read(folder() / "manifest.json"));
+  manifest["schema_version"] = 2;
+  write_file_atomic(folder() / "manifest.json", dump_json(manifest));
+  test::expect_error(ExitCode::store, {"manifest.json", "version 2", "up to 1"}, [&] { read_run(folder()); });
+  manifest["schema_version"] = 1;
+  write_file_atomic(folder() / "manifest.json", dump_json(manifest));
+  append(journal(), journal_line({{"event", "opened"}, {"schema_version", 9}}));
+  test::expect_error(ExitCode::store, {"journal.log:", "version 9", "up to 1"}, [&] { read_run(folder()); });
+}
+
+TEST_F(RecordedFolder, OneProcessAtATime) {
+  EXPECT_FALSE(RunLock::is_held(folder()));
+  {
+    const RunLock lock(folder());
+    EXPECT_TRUE(RunLock::is_held(folder()));
+    test::expect_error(ExitCode::store, {fmt::format("process {}", ::getpid())}, [&] { RunLock second(folder()); });
+  }
+  EXPECT_FALSE(RunLock::is_held(folder()));
+}
+
+}  // namespace
+}  // namespace paceline
