@@ -19,7 +19,7 @@ void add_config_options(CLI::App& command, std::filesystem::path& config, Config
 
 void add_output_options(CLI::App& command, RunCommand& run) {
   command.add_option("--results", run.results_root, "folder for results")->capture_default_str();
-  command.add_option("--ui", run.progress, "auto, live, plain or quiet")->capture_default_str();
+  command.add_option("--ui", run.progress, "auto, live, plain, jsonl or quiet")->capture_default_str();
 }
 
 void add_process_option(CLI::App& command, RunCommand& run) {

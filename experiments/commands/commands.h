@@ -20,7 +20,7 @@ struct RunCommand {
   std::filesystem::path config;
   ConfigOverrides overrides;
   std::filesystem::path results_root = "results";
-  std::string progress = "auto";  // auto | live | plain | quiet
+  std::string progress = "auto";  // auto | live | plain | jsonl | quiet
   std::vector<std::string> argv;
   bool in_process = false;  // no process of its own: for debuggers
 };

@@ -17,8 +17,9 @@ ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(co
 
 ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, const LoadedConfig& loaded,
                      std::optional<ResumeOptions> resume) {
+  const ProgressMode mode = parse_progress_mode(command.progress);
   const std::unique_ptr<Progress> progress =
-      make_progress(parse_progress_mode(command.progress), standard_error_terminal());
+      make_progress(mode, mode == ProgressMode::jsonl ? standard_output_terminal() : standard_error_terminal());
   auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));
   spdlog::set_default_logger(logger);
   install_interrupt_handler();
@@ -35,6 +36,11 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
     task.tell_wants_new_process();
     return outcome.exit_code;
   }
+  const ExitCode code = outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
+  if (mode == ProgressMode::jsonl) {
+    progress->finished(outcome.result.info.status, outcome.result.folder, int(code));
+    return code;
+  }
   const RunSummary summary = summarize(outcome.result);
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
   // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
@@ -42,7 +48,7 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
   std::fflush(stdout);
   spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
   spdlog::default_logger()->sinks().clear();
-  return outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
+  return code;
 }
 
 ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, ResumeOptions resume,

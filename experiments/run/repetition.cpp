@@ -91,7 +91,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   RepetitionResult result;
   std::unordered_map<SeqId, Live> live;
   size_t next = 0;
-  int64_t emitted_tokens = 0;
+  int64_t emitted_tokens = 0, reported_tokens = 0;
   const uint64_t collectives_before = load.target().comm_stats().collectives;
   const std::vector<RankWork> work_before = work_so_far(load.team());
   const auto start = Clock::now();
@@ -127,11 +127,19 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
       fail(ExitCode::device, "the pass took longer than {} s (sweep.cell_timeout_s): {} of {} requests done",
            options.timeout_s, result.requests.size(), prompts.size());
     if (options.on_progress && ms_between(last_report, now) > 100) {
-      last_report = now;
       const EngineCounters& counters = engine->counters();
-      options.on_progress(double(result.requests.size()) / double(prompts.size()),
-                          double(emitted_tokens) * 1e3 / ms_between(start, now),
-                          counters.drafts > 0 ? 1.0 + double(counters.accepted) / double(counters.drafts) : 1.0);
+      std::vector<double> ttft_ms;
+      for (const RequestRecord& request : result.requests) ttft_ms.push_back(request.ttft_ms);
+      const BlockPool& pool = engine->pool();
+      options.on_progress(
+          {.fraction = double(result.requests.size()) / double(prompts.size()),
+           .tok_s = double(emitted_tokens) * 1e3 / ms_between(start, now),
+           .recent_tok_s = double(emitted_tokens - reported_tokens) * 1e3 / ms_between(last_report, now),
+           .acceptance_length = counters.drafts > 0 ? 1.0 + double(counters.accepted) / double(counters.drafts) : 1.0,
+           .ttft_ms = quantile(ttft_ms, 0.5),
+           .kv_share = 1.0 - double(pool.num_free()) / double(pool.num_blocks())});
+      last_report = now;
+      reported_tokens = emitted_tokens;
     }
   }
   const auto end = Clock::now();

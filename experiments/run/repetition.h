@@ -10,11 +10,21 @@
 
 namespace paceline {
 
+/// How far a repetition is.
+struct RepetitionProgress {
+  double fraction = 0;           // of its requests
+  double tok_s = 0;              // since its beginning
+  double recent_tok_s = 0;       // since the report before
+  double acceptance_length = 1;  // 1 + accepted / drafts
+  std::optional<double> ttft_ms;  // median of the finished requests
+  double kv_share = 0;           // of the KV blocks, in use
+};
+
 struct RepetitionOptions {
   SamplingParams sampling;
   int concurrency = 1;     // closed loop: so many requests in the engine at any time; 0: all at once
   double timeout_s = 600;  // throws Error(device) when exceeded
-  std::function<void(double fraction, double tok_s, double acceptance_length)> on_progress;  // may be empty
+  std::function<void(const RepetitionProgress&)> on_progress;  // ten times a second at most; may be empty
   std::function<bool()> stop_now;  // polled every step; true ends the pass with Error(interrupted)
 };
 

@@ -134,8 +134,14 @@ RepetitionOptions repetition_options(Sweep& sweep, const ExperimentConfig& confi
                             .timeout_s = config.sweep.cell_timeout_s,
                             .on_progress = {},
                             .stop_now = [&sweep] { return sweep.stop_now(); }};
-  options.on_progress = [&sweep](double fraction, double tok_s, double acceptance_length) {
-    sweep.progress.update({.fraction = fraction, .tok_s = tok_s, .acceptance_length = acceptance_length});
+  const bool drafts = config.speculation.proposer != "none";
+  options.on_progress = [&sweep, drafts](const RepetitionProgress& now) {
+    sweep.progress.update({.fraction = now.fraction,
+                           .tok_s = now.tok_s,
+                           .recent_tok_s = now.recent_tok_s,
+                           .acceptance_length = drafts ? std::optional(now.acceptance_length) : std::nullopt,
+                           .ttft_ms = now.ttft_ms,
+                           .kv_share = now.kv_share});
   };
   return options;
 }

@@ -15,10 +15,11 @@ enum class ProgressMode {
   automatic,  // live on a terminal, plain otherwise and with CI or NO_COLOR set or TERM=dumb
   live,       // a repainting region of two lines at the bottom, at most 8 times a second
   plain,      // one line a finished cell
+  jsonl,      // a JSON object for everything that happens, one a line, for programs
   quiet,      // messages only
 };
 
-/// Parses "auto", "live", "plain", "quiet". Throws Error(usage) that lists them.
+/// Parses "auto", "live", "plain", "jsonl", "quiet". Throws Error(usage) that lists them.
 ProgressMode parse_progress_mode(const std::string& text);
 
 /// Where the output goes. Tests replace it.
@@ -34,9 +35,12 @@ ProgressTerminal standard_error_terminal();
 
 /// A repetition in progress. Repetitions of several cells are interleaved; each is one unit of work.
 struct ProgressUpdate {
-  double fraction = 0;  // of this repetition, 0..1
-  std::optional<double> tok_s;
+  double fraction = 0;                 // of this repetition, 0..1
+  std::optional<double> tok_s;         // since the repetition began
+  std::optional<double> recent_tok_s;  // since the update before
   std::optional<double> acceptance_length;
+  std::optional<double> ttft_ms;   // median of the requests so far
+  std::optional<double> kv_share;  // of the KV blocks, in use
 };
 
 /// A cell that is over.
@@ -61,9 +65,14 @@ class Progress {
   virtual void cell_finished(const ProgressCell& cell) = 0;
   /// One or more whole lines, above the live region.
   virtual void message(const std::string& text) = 0;
+  /// The run is over; only for programs, people read the table.
+  virtual void finished(const std::string& status, const std::string& folder, int exit_code) = 0;
   /// Removes the live region; later messages still work. The destructor calls it.
   virtual void end() = 0;
 };
+
+/// The same in front of the process's standard output: where lines for programs go.
+ProgressTerminal standard_output_terminal();
 
 std::unique_ptr<Progress> make_progress(ProgressMode mode, ProgressTerminal terminal);
 

@@ -122,7 +122,7 @@ TEST(LiveProgress, LinesScrollAboveTheRegionWholeAndItGoesAway) {
   EXPECT_EQ(lines[0], "first line");
   EXPECT_EQ(lines[1], "second line");
   EXPECT_NE(lines[2].find("0/28 cells"), std::string::npos) << lines[2];
-  EXPECT_NE(lines[3].find("tp2 pp1 ngram k=5  rep 1/3  150.0 tok/s  AL 2.90"), std::string::npos) << lines[3];
+  EXPECT_NE(lines[3].find("tp2 pp1 ngram k=5  rep 1/3  ███████░  150 tok/s  AL 2.90"), std::string::npos) << lines[3];
   progress->end();
   progress->message("after");
   lines = fake.screen();
