@@ -6,7 +6,7 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
-#include "experiments/run/requests.h"
+#include "experiments/workload/requests.h"
 
 namespace paceline {
 

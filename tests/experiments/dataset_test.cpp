@@ -1,4 +1,4 @@
-#include "experiments/run/dataset.h"
+#include "experiments/workload/dataset.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/text/tokenizer.h"
-#include "experiments/run/dataset.h"
+#include "experiments/workload/dataset.h"
 
 namespace paceline {
 

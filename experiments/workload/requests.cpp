@@ -1,4 +1,4 @@
-#include "experiments/run/requests.h"
+#include "experiments/workload/requests.h"
 
 #include <optional>
 
