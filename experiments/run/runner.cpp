@@ -404,7 +404,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
   if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
-  sweep.prompts = select_prompts(read_jsonl_dataset(workload.file), workload.requests, uint64_t(workload.order_seed));
+  sweep.prompts = select_prompts(read_dataset(workload.file).prompts, workload.requests, uint64_t(workload.order_seed));
   run.info = {.name = loaded.config.name,
               .id = {},
               .profile = loaded.profile,

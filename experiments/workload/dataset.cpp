@@ -1,92 +1,68 @@
 #include "experiments/workload/dataset.h"
 
 #include <algorithm>
-#include <fstream>
-#include <unordered_map>
+#include <array>
+#include <set>
 
-#include <nlohmann/json.hpp>
-
-#include "kernels/error.h"
+#include "engine/util/mapped_file.h"
+#include "experiments/workload/records.h"
 
 namespace paceline {
-
-using nlohmann::json;
 
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kBuiltin = "builtin:";
 
-/// Where an error lies.
-struct Place {
-  std::string file;
-  int64_t line = 0;
-
-  template <class... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    paceline::fail(ExitCode::model_file, "{}:{}: {}", file, line, fmt::format(format, std::forward<Args>(args)...));
-  }
+/// A set that others publish, and where. `hint` is a part of its usual file names, in lower case.
+struct PublicHome {
+  DatasetFormat format;
+  const char* hint;
+  const char* where;
 };
 
-const std::string& string_field(const json& object, const char* key, const std::string& name, const Place& place) {
-  const auto it = object.find(key);
-  if (it == object.end()) place.fail("field \"{}\" is missing: expected a string", name);
-  if (!it->is_string()) place.fail("field \"{}\" is of type {}: expected a string", name, it->type_name());
-  return it->get_ref<const std::string&>();
+constexpr std::array<PublicHome, 6> kPublicHomes = {{
+    {DatasetFormat::spec_bench, "spec_bench",
+     "Spec-Bench: github.com/hemingkx/Spec-Bench, data/spec_bench/question.jsonl"},
+    {DatasetFormat::mt_bench, "mt_bench",
+     "MT-bench: github.com/lm-sys/FastChat, fastchat/llm_judge/data/mt_bench/question.jsonl"},
+    {DatasetFormat::humaneval, "humaneval",
+     "HumanEval: github.com/openai/human-eval, data/HumanEval.jsonl.gz, unpacked"},
+    {DatasetFormat::gsm8k, "gsm8k", "GSM8K: github.com/openai/grade-school-math, grade_school_math/data/test.jsonl"},
+    {DatasetFormat::squad, "squad", "SQuAD: rajpurkar.github.io/SQuAD-explorer, dev-v1.1.json or dev-v2.0.json"},
+    {DatasetFormat::sharegpt, "sharegpt",
+     "ShareGPT: huggingface.co/datasets/anon8231489123/ShareGPT_Vicuna_unfiltered, "
+     "ShareGPT_V3_unfiltered_cleaned_split.json"},
+}};
+
+[[noreturn]] void fail_missing(const std::filesystem::path& file, DatasetFormat format) {
+  std::string name = file.string();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::tolower(c)); });
+  for (const PublicHome& home : kPublicHomes) {
+    const bool meant =
+        format == DatasetFormat::automatic ? name.find(home.hint) != std::string::npos : format == home.format;
+    if (meant)
+      fail(ExitCode::model_file, "{}: dataset file not found: check workload.dataset, or get {}", file.string(),
+           home.where);
+  }
+  fail(ExitCode::model_file, "{}: dataset file not found: check workload.dataset", file.string());
 }
 
-std::vector<PromptMessage> read_messages(const json& list, const Place& place) {
-  if (!list.is_array()) place.fail("field \"messages\" is of type {}: expected an array", list.type_name());
-  if (list.empty()) place.fail("field \"messages\" is empty: expected at least one message");
-  std::vector<PromptMessage> messages;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::string name = fmt::format("messages[{}]", i);
-    if (!list[i].is_object()) place.fail("field \"{}\" is of type {}: expected an object", name, list[i].type_name());
-    messages.push_back({.role = string_field(list[i], "role", name + ".role", place),
-                        .content = string_field(list[i], "content", name + ".content", place)});
-    if (messages.back().role.empty())
-      place.fail("field \"{}.role\" is empty: expected user, assistant or system", name);
-  }
-  return messages;
+/// Bytes that begin files which must be unpacked first.
+void refuse_compressed(std::string_view text, const std::filesystem::path& file) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 4> kMagic = {
+      {{"\x1f\x8b", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"PK\x03\x04", "zip"}, {"PAR1", "Parquet"}}};
+  for (const auto& [magic, kind] : kMagic)
+    if (text.starts_with(magic))
+      fail(ExitCode::model_file, "{}: is a {} file: expected JSON Lines, JSON or CSV; unpack or convert it first",
+           file.string(), kind);
 }
 
-Prompt read_prompt(const json& row, const Place& place, const std::string& default_id) {
-  Prompt prompt;
-  const bool has_messages = row.contains("messages"), has_text = row.contains("prompt");
-  if (has_messages && has_text) place.fail("has both \"messages\" and \"prompt\": keep one");
-  if (!has_messages && !has_text) place.fail("field \"messages\" is missing: expected \"messages\" or \"prompt\"");
-  if (has_messages) {
-    prompt.messages = read_messages(row["messages"], place);
-  } else {
-    prompt.text = string_field(row, "prompt", "prompt", place);
-    if (prompt.text.empty()) place.fail("field \"prompt\" is empty: expected text");
-  }
-  prompt.id = default_id;
-  if (const auto id = row.find("id"); id != row.end()) {
-    if (id->is_number_integer()) {
-      prompt.id = id->dump();
-    } else {
-      prompt.id = string_field(row, "id", "id", place);
-    }
-  }
-  if (row.contains("category")) prompt.category = string_field(row, "category", "category", place);
-  return prompt;
-}
-
-/// Reads one line without its end; false at the end of the file. Throws on a line that is too long.
-bool read_line(std::istream& in, std::string& line, const Place& place) {
-  line.clear();
-  std::streambuf& buffer = *in.rdbuf();
-  int c = buffer.sbumpc();
-  if (c == std::char_traits<char>::eof()) return false;
-  for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer.sbumpc()) {
-    if (static_cast<int64_t>(line.size()) >= kMaxDatasetLineBytes) {
-      place.fail("the line is longer than {} bytes: one prompt a line is expected", kMaxDatasetLineBytes);
-    }
-    line.push_back(static_cast<char>(c));
-  }
-  if (!line.empty() && line.back() == '\r') line.pop_back();
-  return true;
+int64_t bytes_of(const Prompt& prompt) {
+  auto bytes = static_cast<int64_t>(prompt.text.size());
+  for (const PromptMessage& message : prompt.messages) bytes += static_cast<int64_t>(message.content.size());
+  return bytes;
 }
 
 /// Counter-based mixing (SplitMix64's finaliser), so that the order is the same with every standard library.
@@ -99,51 +75,35 @@ uint64_t mix(uint64_t x) {
 
 }  // namespace
 
-std::vector<Prompt> read_jsonl_dataset(const std::filesystem::path& file) {
+Dataset read_dataset(const std::filesystem::path& file, const DatasetOptions& options) {
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) {
-    fail(ExitCode::model_file, "{}: dataset file not found: check workload.dataset", file.string());
+  if (!std::filesystem::exists(file, error)) fail_missing(file, options.format);
+  if (std::filesystem::is_directory(file, error))
+    fail(ExitCode::model_file, "{}: is a folder: workload.dataset must name a file of prompts", file.string());
+  const MappedFile mapped(file);
+  mapped.advise_sequential();
+  const std::span<const std::byte> bytes = mapped.bytes();
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  refuse_compressed(text, file);
+  const DatasetFormat format = options.format == DatasetFormat::automatic ? detect_format(text, file) : options.format;
+  PromptCollector prompts(file, options);
+  switch (format) {
+    case DatasetFormat::squad: read_squad(text, prompts); break;
+    case DatasetFormat::sharegpt: read_sharegpt(text, prompts); break;
+    case DatasetFormat::csv: read_csv(text, prompts); break;
+    default: read_json_lines(text, format, prompts);
   }
-  if (std::filesystem::is_directory(file, error)) {
-    fail(ExitCode::model_file, "{}: is a folder: workload.dataset must name a .jsonl file", file.string());
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail(ExitCode::model_file, "{}: cannot be opened for reading", file.string());
-
-  std::vector<Prompt> prompts;
-  std::unordered_map<std::string, int64_t> line_of_id;
-  Place place{.file = file.string()};
-  std::string line;
-  while (++place.line, read_line(in, line, place)) {
-    std::string_view text = line;
-    if (place.line == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-    if (text.find_first_not_of(" \t") == std::string_view::npos) continue;
-    json row;
-    try {
-      row = json::parse(text);
-    } catch (const json::parse_error& e) {
-      place.fail("column {}: not valid JSON: expected one object a line", e.byte);
-    }
-    if (!row.is_object()) place.fail("is of type {}: expected one object a line", row.type_name());
-    if (prompts.empty() && row.contains("_header")) continue;
-    Prompt prompt = read_prompt(row, place, fmt::format("{}-{}", file.stem().string(), place.line));
-    prompt.index = static_cast<int64_t>(prompts.size());
-    const auto [known, is_new] = line_of_id.emplace(prompt.id, place.line);
-    if (!is_new) place.fail("field \"id\": \"{}\" was used in line {}: ids must differ", prompt.id, known->second);
-    prompts.push_back(std::move(prompt));
-  }
-  if (in.bad()) fail(ExitCode::model_file, "{}:{}: read error", file.string(), place.line);
-  if (prompts.empty())
-    fail(ExitCode::model_file, "{}: holds no prompt: expected one JSON object a line", file.string());
-  return prompts;
+  mapped.check_size();
+  return prompts.finish(format);
 }
 
 std::vector<Prompt> load_dataset(const std::string& name, const std::filesystem::path& builtin_folder) {
-  if (!name.starts_with(kBuiltin)) return read_jsonl_dataset(name);
+  if (!name.starts_with(kBuiltin)) return read_dataset(name).prompts;
   const std::string stem = name.substr(kBuiltin.size());
   const std::filesystem::path file = builtin_folder / (stem + ".jsonl");
   std::error_code error;
-  if (stem.find('/') == std::string::npos && std::filesystem::exists(file, error)) return read_jsonl_dataset(file);
+  if (stem.find('/') == std::string::npos && std::filesystem::exists(file, error)) return read_dataset(file).prompts;
   std::vector<std::string> known;
   for (const auto& entry : std::filesystem::directory_iterator(builtin_folder, error)) {
     if (entry.path().extension() == ".jsonl") known.push_back(std::string(kBuiltin) + entry.path().stem().string());
@@ -151,6 +111,27 @@ std::vector<Prompt> load_dataset(const std::string& name, const std::filesystem:
   std::sort(known.begin(), known.end());
   fail(ExitCode::model_file, "workload.dataset: \"{}\" is not built in: {} holds {}", name, builtin_folder.string(),
        known.empty() ? std::string("none") : fmt::format("{}", fmt::join(known, ", ")));
+}
+
+std::vector<Prompt> filter_prompts(std::vector<Prompt> prompts, const std::vector<std::string>& categories,
+                                   std::optional<int64_t> max_prompt_chars) {
+  std::set<std::string> known;
+  for (const Prompt& prompt : prompts) known.insert(prompt.category);
+  for (const std::string& category : categories) {
+    if (!known.contains(category))
+      fail(ExitCode::model_file, "workload.categories: the data set has no category \"{}\": it has {}", category,
+           fmt::join(known, ", "));
+  }
+  const size_t before = prompts.size();
+  std::erase_if(prompts, [&](const Prompt& prompt) {
+    const bool wanted =
+        categories.empty() || std::find(categories.begin(), categories.end(), prompt.category) != categories.end();
+    return !wanted || (max_prompt_chars && bytes_of(prompt) > *max_prompt_chars);
+  });
+  if (prompts.empty() && before > 0)
+    fail(ExitCode::model_file, "workload.max_prompt_chars {}: all prompts of the data set are longer",
+         max_prompt_chars.value_or(0));
+  return prompts;
 }
 
 std::vector<Prompt> select_prompts(const std::vector<Prompt>& prompts, int64_t num_requests, uint64_t order_seed) {
