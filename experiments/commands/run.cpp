@@ -18,8 +18,6 @@ namespace {
 
 ExitCode run_command(const RunCommand& command) {
   const LoadedConfig loaded = load_config(command.config, command.overrides);
-  if (loaded.config.report.slo_ttft_ms || loaded.config.report.slo_tpot_ms)
-    spdlog::warn("report.slo is recorded, but no report uses it yet");
   const std::unique_ptr<Progress> progress =
       make_progress(parse_progress_mode(command.progress), standard_error_terminal());
   auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));

@@ -114,6 +114,7 @@ json cell_to_json(const CellResult& cell) {
     int64_t tokens = 0;
     for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
     repetitions.push_back({{"wall_s", json_number(r.wall_s)},
+                           {"idle_s", json_number(r.idle_s)},
                            {"requests", r.requests.size()},
                            {"output_tokens", tokens},
                            {"output_hash", output_hash(r)},
@@ -137,6 +138,7 @@ json cell_to_json(const CellResult& cell) {
           {"baseline_id", cell.baseline_id.empty() ? json(nullptr) : json(cell.baseline_id)},
           {"published",
            cell.published ? json{{"over", cell.published->over}, {"speedup", cell.published->speedup}} : json(nullptr)},
+          {"load", cell.load},
           {"status", to_string(cell.status)},
           {"reason", cell.reason.empty() ? json(nullptr) : json(cell.reason)},
           {"requested", cell.requested},
@@ -168,20 +170,25 @@ bool has_fast_numerics(const CellResult& cell) {
 }
 
 json request_to_json(const RequestRecord& q, int repetition) {
-  return {{"repetition", repetition},
-          {"id", q.id},
-          {"dataset_index", q.dataset_index},
-          {"category", q.category},
-          {"prompt_tokens", q.prompt_tokens},
-          {"output", q.output},
-          {"ttft_ms", json_number(q.ttft_ms)},
-          {"e2e_ms", json_number(q.e2e_ms)},
-          {"itl_ms", numbers(q.itl_ms)},
-          {"tokens_per_emission", q.tokens_per_emission},
-          {"drafted", q.drafted},
-          {"accepted", q.accepted},
-          {"finish_reason", q.finish_reason},
-          {"degenerate", q.degenerate}};
+  json out{{"repetition", repetition},
+           {"id", q.id},
+           {"dataset_index", q.dataset_index},
+           {"category", q.category},
+           {"prompt_tokens", q.prompt_tokens},
+           {"output", q.output},
+           {"ttft_ms", json_number(q.ttft_ms)},
+           {"e2e_ms", json_number(q.e2e_ms)},
+           {"itl_ms", numbers(q.itl_ms)},
+           {"tokens_per_emission", q.tokens_per_emission},
+           {"drafted", q.drafted},
+           {"accepted", q.accepted},
+           {"finish_reason", q.finish_reason},
+           {"degenerate", q.degenerate}};
+  if (q.arrival_ms) {
+    out["arrival_ms"] = json_number(q.arrival_ms);
+    out["send_delay_ms"] = json_number(q.send_delay_ms);
+  }
+  return out;
 }
 
 RunCounters pooled_counters(const CellResult& cell) {
@@ -219,6 +226,14 @@ std::optional<FlipCount> pooled_flips(const RunResult& run) {
     if (flips.noise && !keep) pooled->noise = flips.noise;
   }
   return pooled;
+}
+
+json workload_to_json(const WorkloadFacts& workload) {
+  return {{"format", workload.format.empty() ? json(nullptr) : json(workload.format)},
+          {"prompts", workload.prompts},
+          {"filtered", workload.filtered},
+          {"bad_records", workload.bad_records},
+          {"first_bad_record", workload.first_bad.empty() ? json(nullptr) : json(workload.first_bad)}};
 }
 
 std::string fnv1a64_hex(std::string_view bytes) {

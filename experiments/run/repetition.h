@@ -6,19 +6,23 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
+#include "experiments/workload/arrivals.h"
 #include "experiments/workload/requests.h"
 
 namespace paceline {
 
 struct RepetitionOptions {
   SamplingParams sampling;
-  int concurrency = 1;     // closed loop: so many requests in the engine at any time; 0: all at once
-  double timeout_s = 600;  // throws Error(device) when exceeded
+  int concurrency = 1;            // closed loop: so many requests in the engine at any time; 0: all at once
+  std::vector<Arrival> arrivals;  // open loop: when each prompt is sent, whatever the engine does; else empty
+  double timeout_s = 600;         // throws Error(device) when exceeded
   std::function<void(double fraction, double tok_s, double acceptance_length)> on_progress;  // may be empty
   std::function<bool()> stop_now;  // polled every step; true ends the pass with Error(interrupted)
 };
 
-/// Runs every prompt to its end on a fresh engine of `cell` and records it.
+/// Runs every prompt to its end on a fresh engine of `cell` and records it. In an open loop times count from the moment
+/// at which a request was to be sent. The engine takes requests between steps: one that comes during a step is sent
+/// behind it, and that delay is in its record.
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
                                 const RepetitionOptions& options);
 

@@ -128,8 +128,8 @@ Columns columns_of(const CsvRecord& header, const Place& place) {
 Prompt read_record(const CsvRecord& record, const Columns& columns, const Place& place) {
   if (!record.problem.empty()) place.fail("{}", record.problem);
   if (record.fields.size() != columns.num_columns)
-    place.fail("has {} fields, the header has {}: put fields with commas in quotes", record.fields.size(),
-               columns.num_columns);
+    place.fail("has {} field{}, the header has {}: put fields with commas in quotes", record.fields.size(),
+               record.fields.size() == 1 ? "" : "s", columns.num_columns);
   Prompt prompt;
   prompt.text = record.fields[*columns.text];
   if (prompt.text.empty()) place.fail("field \"prompt\" is empty: expected text");

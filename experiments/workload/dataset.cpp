@@ -11,7 +11,6 @@ namespace paceline {
 
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kBuiltin = "builtin:";
 
 /// A set that others publish, and where. `hint` is a part of its usual file names, in lower case.

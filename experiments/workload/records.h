@@ -25,7 +25,8 @@ struct Place {
   }
 };
 
-inline constexpr int kMaxRecordDepth = 64;  // open arrays and objects of a JSON record
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // UTF-8
+inline constexpr int kMaxRecordDepth = 64;                          // open arrays and objects of a JSON record
 
 /// The lines of a text, without their ends ("\n" or "\r\n"). The text outlives the reader.
 class LineReader {

@@ -13,7 +13,11 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
   std::optional<ChatTemplate> chat;
   std::vector<EncodedPrompt> encoded;
   for (const Prompt& prompt : prompts) {
-    EncodedPrompt out{.id = prompt.id, .category = prompt.category, .dataset_index = prompt.index, .tokens = {}};
+    EncodedPrompt out{.id = prompt.id,
+                      .category = prompt.category,
+                      .dataset_index = prompt.index,
+                      .tokens = {},
+                      .max_tokens = prompt.max_tokens};
     if (prompt.is_chat() && format == ChatFormat::template_of_model) {
       if (!chat) chat = ChatTemplate::load(model_dir);
       nlohmann::ordered_json messages = nlohmann::ordered_json::array();
