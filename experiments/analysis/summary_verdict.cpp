@@ -311,9 +311,9 @@ std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary
   add_goodput(run, summary, out);
   if (out.empty()) out.push_back({VerdictKind::best, "No cell can be ranked; see the reasons in the table.", true});
   add_pays_not(view, out);
-  add_categories(run, summary, out);
   add_correctness(view, out);
   add_parallel(view, out);
+  add_categories(run, summary, out);
   add_cautions(view, out);
   std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
   return out;
