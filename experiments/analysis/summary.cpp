@@ -190,7 +190,7 @@ std::string proposer_label(const CellAxes& axes) {
 std::string axes_label(const CellAxes& axes) {
   std::string label = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, proposer_label(axes));
   if (axes.num_speculative_tokens) label += fmt::format(" k={}", *axes.num_speculative_tokens);
-  return label + fmt::format(" c={}", axes.concurrency);
+  return axes.concurrency > 0 ? label + fmt::format(" c={}", axes.concurrency) : label;  // 0: no closed loop
 }
 
 CellSummary summarize_cell(const CellResult& cell) {

@@ -30,10 +30,12 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
       out.tokens = tokenizer.encode(text);
     }
     if (int(out.tokens.size()) >= max_model_len) {
-      fail(ExitCode::usage,
-           "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it or raise "
-           "engine.scheduler.max_model_len",
-           prompt.id, out.tokens.size(), max_model_len, max_model_len - 1);
+      fail(
+          ExitCode::usage,
+          "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it, leave out long ones "
+          "(workload.max_prompt_chars) or raise "
+          "engine.scheduler.max_model_len",
+          prompt.id, out.tokens.size(), max_model_len, max_model_len - 1);
     }
     encoded.push_back(std::move(out));
   }

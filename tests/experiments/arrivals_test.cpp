@@ -100,7 +100,7 @@ TEST_F(ArrivalTrace, ReadsSecondsAndMilliseconds) {
   EXPECT_EQ(own[2].t_s, 1.5);
   EXPECT_FALSE(own[2].max_tokens);
   const std::vector<Arrival> mooncake = read(
-      "{\"timestamp\": 100, \"input_length\": 6755, \"output_length\": 500, \"hash_ids\": [0, 1]}\n"
+      "{\"timestamp\": 100, \"input_length\": 30, \"output_length\": 9, \"hash_ids\": [3, 8]}\n"
       "{\"timestamp\": 3100, \"input_length\": 10, \"output_length\": 2, \"hash_ids\": []}\n");
   ASSERT_EQ(mooncake.size(), 2u);
   EXPECT_DOUBLE_EQ(mooncake[1].t_s, 3.0);

@@ -2,6 +2,8 @@
 
 #include "experiments/analysis/open_loop.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/summary.h"
@@ -51,6 +53,16 @@ TEST(OpenLoop, QueuesThatGrowAreToldFromThoseThatDoNot) {
     EXPECT_EQ(summarize_open_loop(simulated(20, 1, seed))->saturated, true) << seed;
   }
   EXPECT_FALSE(summarize_open_loop(simulated(20, 1, 1, 11))->saturated) << "too few arrivals to judge";
+}
+
+/// An engine with room for all: the queue fills while the first requests run, and then stays.
+TEST(OpenLoop, FillingUpIsNoGrowth) {
+  CellResult cell = simulated(10, 0.001, 5);
+  for (RepetitionResult& r : cell.repetitions)
+    for (RequestRecord& q : r.requests) q.e2e_ms = 1500;
+  const OpenLoopSummary summary = *summarize_open_loop(cell);
+  EXPECT_EQ(summary.saturated, false);
+  EXPECT_LT(std::abs(*summary.queue_growth_per_s), 0.8);
 }
 
 TEST(OpenLoop, RatesDelaysAndRequestsInFlight) {
