@@ -127,7 +127,8 @@ bool is_open_loop(LoadMode mode) { return mode != LoadMode::closed && mode != Lo
 
 std::string load_text(const LoadConfig& load) {
   std::string text(names_of(load.mode)[size_t(load.mode)]);
-  if (load.mode == LoadMode::trace && load.trace) text += " " + std::filesystem::path(*load.trace).stem().string();
+  if (load.mode == LoadMode::trace && load.trace)
+    text += fmt::format(" {}", std::filesystem::path(*load.trace).stem().string());
   if ((load.mode == LoadMode::poisson || load.mode == LoadMode::gamma) && load.rate_per_s)
     text += fmt::format(" {:g}/s", *load.rate_per_s);
   if (load.mode == LoadMode::gamma) text += fmt::format(" burstiness {:g}", load.burstiness);
