@@ -112,6 +112,11 @@ void add_goodput(const RunResult& run, const RunSummary& summary, std::vector<Ve
       if (cell.axes.proposer == "none" && better(plain, s)) plain = &s;
     }
     if (!best) continue;
+    if (best->goodput->share == 0) {
+      out.push_back(
+          {VerdictKind::best, fmt::format("Goodput ({}), {}: no request meets it.", slo_text(run.slo), load)});
+      continue;
+    }
     const auto numbers = [&](const CellSummary& s) {
       return fmt::format("{:.0f} % of requests, {:.3g}/s", 100 * s.goodput->share, s.goodput->rate_per_s.value_or(0));
     };

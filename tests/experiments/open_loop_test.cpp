@@ -155,6 +155,9 @@ TEST(Goodput, StandsInAllSummaries) {
   EXPECT_NE(text.find("; without speculation "), std::string::npos) << text;
   const std::string csv = summary_to_csv(run, summary);
   EXPECT_NE(csv.find(",goodput_share,"), std::string::npos);
+  run.slo.ttft_ms = 0.001;
+  EXPECT_NE(summary_markdown(run, summarize(run)).find("Goodput (ttft ≤ 0.001 ms), poisson: no request meets it."),
+            std::string::npos);
 }
 
 TEST(Categories, HaveTheirOwnAcceptanceAndSpeedup) {
