@@ -28,7 +28,7 @@ int64_t output_tokens_of(const RepetitionResult& r) {
 std::vector<double> tpot_of(const RepetitionResult& r) {
   std::vector<double> tpot;
   for (const RequestRecord& q : r.requests) {
-    if (q.output.size() >= 2) tpot.push_back((q.e2e_ms - q.ttft_ms) / static_cast<double>(q.output.size() - 1));
+    if (const std::optional<double> of_request = tpot_ms(q)) tpot.push_back(*of_request);
   }
   return tpot;
 }
@@ -137,7 +137,7 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
     out.rankable = false;
     return;
   }
-  out.speedup = paired_ratio(out.output_tok_s_per_repetition, base.output_tok_s_per_repetition);
+  if (!out.open_loop) out.speedup = paired_ratio(out.output_tok_s_per_repetition, base.output_tok_s_per_repetition);
   out.decode_speedup = paired_ratio(mean_tpot_per_repetition(baseline), mean_tpot_per_repetition(cell));
   if (&cell == &baseline) {
     out.outcome = Outcome::baseline;
@@ -146,13 +146,19 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
   if (out.tokens_per_target_forward && base.step_ms.value_or(0) > 0) {
     out.speedup_bound = *out.tokens_per_target_forward / (1 + out.phase_ms_per_step.draft_ms / *base.step_ms);
   }
-  if (!out.speedup) return;
+  const std::optional<RatioInterval>& deciding = out.open_loop ? out.decode_speedup : out.speedup;
+  if (!deciding) return;
   out.outcome = Outcome::inconclusive;
-  if (out.speedup->low && *out.speedup->low > 1) out.outcome = Outcome::faster;
-  if (out.speedup->high && *out.speedup->high < 1) out.outcome = Outcome::slower;
+  if (deciding->low && *deciding->low > 1) out.outcome = Outcome::faster;
+  if (deciding->high && *deciding->high < 1) out.outcome = Outcome::slower;
 }
 
 }  // namespace
+
+std::optional<double> tpot_ms(const RequestRecord& request) {
+  if (request.output.size() < 2) return std::nullopt;
+  return (request.e2e_ms - request.ttft_ms) / static_cast<double>(request.output.size() - 1);
+}
 
 const char* to_string(Outcome outcome) {
   switch (outcome) {
@@ -184,7 +190,7 @@ std::string proposer_label(const CellAxes& axes) {
 std::string axes_label(const CellAxes& axes) {
   std::string label = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, proposer_label(axes));
   if (axes.num_speculative_tokens) label += fmt::format(" k={}", *axes.num_speculative_tokens);
-  return label + fmt::format(" c={}", axes.concurrency);
+  return axes.concurrency > 0 ? label + fmt::format(" c={}", axes.concurrency) : label;  // 0: no closed loop
 }
 
 CellSummary summarize_cell(const CellResult& cell) {
@@ -229,6 +235,7 @@ CellSummary summarize_cell(const CellResult& cell) {
   if (cell.axes.proposer == "none") out.draft_coverage.reset();  // no proposer, nothing to cover
   add_phases(cell, out);
   add_devices(cell, out);
+  out.open_loop = summarize_open_loop(cell);
   return out;
 }
 
@@ -240,6 +247,7 @@ RunSummary summarize(const RunResult& run) {
     index_of.emplace(cell.id, i);
     summary.cells.push_back(summarize_cell(cell));
     summary.cells.back().cell = i;
+    if (cell.status == CellStatus::done) summary.cells.back().goodput = goodput_of(cell, run.slo);
     summary.done += cell.status == CellStatus::done ? 1 : 0;
     summary.failed += cell.status == CellStatus::failed ? 1 : 0;
     summary.skipped += cell.status == CellStatus::skipped ? 1 : 0;
@@ -247,9 +255,11 @@ RunSummary summarize(const RunResult& run) {
   for (size_t i = 0; i < run.cells.size(); ++i) {
     const CellResult& cell = run.cells[i];
     const auto baseline = index_of.find(cell.baseline_id);
-    if (cell.status != CellStatus::done || baseline == index_of.end()) continue;
+    if (cell.status != CellStatus::done) continue;
+    const bool compared = baseline != index_of.end() && run.cells[baseline->second].status == CellStatus::done;
+    summary.cells[i].categories = summarize_categories(cell, compared ? &run.cells[baseline->second] : nullptr);
+    if (!compared) continue;
     const size_t b = baseline->second;
-    if (run.cells[b].status != CellStatus::done) continue;
     compare_with_baseline(cell, run.cells[b], summary.cells[b], summary.cells[i]);
   }
   return summary;

@@ -9,6 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/analysis/categories.h"
+#include "experiments/analysis/goodput.h"
+#include "experiments/analysis/open_loop.h"
 #include "experiments/analysis/statistics.h"
 #include "experiments/results/results.h"
 
@@ -17,7 +20,7 @@ namespace paceline {
 enum class Outcome {
   none,          // not done, or nothing to compare with
   baseline,      // is the baseline
-  faster,        // the 95 % interval of speedup lies above 1
+  faster,        // the 95 % interval of speedup lies above 1; of an open loop, that of decode_speedup
   slower,        // ... below 1
   inconclusive,  // it holds 1, or there is no interval (one repetition)
 };
@@ -34,7 +37,8 @@ struct CellSummary {
   std::vector<double> output_tok_s_per_repetition;
   /// Finished requests per minute and rank: what a device gets done.
   std::optional<double> requests_per_device_minute;
-  /// output_tok_s over that of the baseline cell, the same requests; see paired_ratio.
+  /// output_tok_s over that of the baseline cell, the same requests; see paired_ratio. None in an open loop, whose
+  /// rate is what was sent.
   std::optional<RatioInterval> speedup;
   /// (mean TPOT of the baseline) / (mean TPOT of the cell).
   std::optional<RatioInterval> decode_speedup;
@@ -56,6 +60,9 @@ struct CellSummary {
   Percentiles tpot_ms;                     // (e2e - ttft) / (output tokens - 1), requests with at least two tokens
   Percentiles itl_ms;                      // gaps between emissions, not tokens
   std::optional<double> degenerate_share;  // requests whose output ends in a repetition
+  std::optional<OpenLoopSummary> open_loop;
+  std::optional<Goodput> goodput;           // where report.slo is given
+  std::vector<CategorySummary> categories;  // empty with fewer than two
 
   PhaseTimes phase_ms_per_step;   // per target pass
   std::optional<double> step_ms;  // all phases together, per target pass
@@ -74,7 +81,10 @@ struct RunSummary {
   int done = 0, failed = 0, skipped = 0;
 };
 
-/// Metrics of one cell, without those that need a baseline.
+/// (e2e - ttft) / (output tokens - 1); none for fewer than two tokens.
+std::optional<double> tpot_ms(const RequestRecord& request);
+
+/// Metrics of one cell, without those that need a baseline or report.slo.
 CellSummary summarize_cell(const CellResult& cell);
 
 /// Metrics of all cells; speedups refer to CellResult::baseline_id.

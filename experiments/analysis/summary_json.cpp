@@ -33,6 +33,37 @@ json ratio_interval(const std::optional<RatioInterval>& r) {
   return json::array({json_number(r->low), json_number(r->high)});
 }
 
+json open_loop_to_json(const std::optional<OpenLoopSummary>& o) {
+  if (!o) return nullptr;
+  return {{"offered_rate_per_s", json_number(o->offered_rate_per_s)},
+          {"achieved_rate_per_s", json_number(o->achieved_rate_per_s)},
+          {"mean_in_flight", json_number(o->mean_in_flight)},
+          {"queue_growth_per_s", json_number(o->queue_growth_per_s)},
+          {"saturated", o->saturated ? json(*o->saturated) : json(nullptr)},
+          {"late_requests", o->late_requests},
+          {"send_delay_ms", to_json(o->send_delay_ms)}};
+}
+
+json goodput_to_json(const std::optional<Goodput>& g) {
+  if (!g) return nullptr;
+  return {{"share", json_number(g->share)}, {"rate_per_s", json_number(g->rate_per_s)}};
+}
+
+json categories_to_json(const std::vector<CategorySummary>& categories) {
+  json out = json::array();
+  for (const CategorySummary& c : categories) {
+    out.push_back({{"category", c.category},
+                   {"num_requests", c.num_requests},
+                   {"output_tokens", c.output_tokens},
+                   {"mean_acceptance_length", json_number(c.mean_acceptance_length)},
+                   {"tokens_per_target_forward", json_number(c.tokens_per_target_forward)},
+                   {"mean_tpot_ms", json_number(c.mean_tpot_ms)},
+                   {"decode_speedup", ratio_value(c.decode_speedup)},
+                   {"decode_speedup_ci95", ratio_interval(c.decode_speedup)}});
+  }
+  return out;
+}
+
 json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
   json out = cell_to_json(cell);
   for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks"}) out.erase(key);
@@ -67,6 +98,9 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
               {"itl_ms", to_json(s.itl_ms)},
               {"e2e_ms", to_json(s.e2e_ms)},
               {"degenerate_share", json_number(s.degenerate_share)},
+              {"open_loop", open_loop_to_json(s.open_loop)},
+              {"goodput", goodput_to_json(s.goodput)},
+              {"by_category", categories_to_json(s.categories)},
               {"step_ms", json_number(s.step_ms)},
               {"phase_ms_per_step",
                {{"draft", phase(p.draft_ms)},
@@ -129,6 +163,10 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"cuda_visible_devices", run.environment.is_object() && run.environment.contains("cuda_visible_devices")
                                        ? run.environment["cuda_visible_devices"]
                                        : json(nullptr)},
+          {"workload", workload_to_json(run.workload)},
+          {"slo", run.slo.empty()
+                      ? json(nullptr)
+                      : json{{"ttft_ms", json_number(run.slo.ttft_ms)}, {"tpot_ms", json_number(run.slo.tpot_ms)}}},
           {"wall_s", json_number(run.wall_s)},
           {"num_cells", run.cells.size()},
           {"num_done", summary.done},
@@ -147,7 +185,8 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
       "tokens_per_target_forward,ttft_ms_p50,ttft_ms_p99,tpot_ms_p50,tpot_ms_p99,itl_ms_p50,itl_ms_p99,"
       "degenerate_share,step_ms,busy,device_busy,verify_read_share,verify_matrix_share,verify_floor_share,"
       "draft_floor_share,certificate,tokens_checked,numerics,flips,flips_explained,logit_noise,oversubscribed,outcome,"
-      "reason\n";
+      "reason,load,offered_rate_per_s,achieved_rate_per_s,saturated,goodput_share,goodput_rate_per_s,ttft_ms_p90,"
+      "tpot_ms_p90\n";
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = run.cells[s.cell];
     const CellAxes& axes = cell.axes;
@@ -177,7 +216,14 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
     out += fmt::format("{},{},{},", to_string(cell.certificate.status), cell.certificate.tokens_checked,
                        has_fast_numerics(cell) ? "fast" : "strict");
     out += flips ? fmt::format("{},{},{},", flips->found, flips->explained, csv_number(flips->noise)) : ",,,";
-    out += fmt::format("{},{},{}\n", cell.oversubscribed, to_string(s.outcome), csv_quoted(cell.reason));
+    out += fmt::format("{},{},{},", cell.oversubscribed, to_string(s.outcome), csv_quoted(cell.reason));
+    out += csv_quoted(cell.load) + ",";
+    const OpenLoopSummary open_loop = s.open_loop.value_or(OpenLoopSummary{});
+    out += fmt::format("{},{},{},", csv_number(open_loop.offered_rate_per_s), csv_number(open_loop.achieved_rate_per_s),
+                       open_loop.saturated ? fmt::format("{}", *open_loop.saturated) : "");
+    out += fmt::format("{},{},", s.goodput ? csv_number(s.goodput->share) : "",
+                       s.goodput ? csv_number(s.goodput->rate_per_s) : "");
+    out += fmt::format("{},{}\n", csv_number(s.ttft_ms.p90), csv_number(s.tpot_ms.p90));
   }
   return out;
 }

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/open_loop_verdict.h"
+
 namespace paceline {
 
 namespace {
@@ -22,6 +24,8 @@ struct View {
   const RunSummary& summary;
 
   const CellResult& cell(const CellSummary& s) const { return run.cells[s.cell]; }
+  /// Open loops are compared by latency (open_loop_verdict.h).
+  static bool ranks_by_rate(const CellSummary& s) { return s.rankable && s.output_tok_s && !s.open_loop; }
   std::string label(const CellSummary& s) const {
     const CellAxes& axes = cell(s).axes;
     std::string text = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, proposer_label(axes));
@@ -31,7 +35,7 @@ struct View {
   std::vector<int> concurrencies() const {
     std::set<int> values;
     for (const CellSummary& s : summary.cells) {
-      if (s.rankable && s.output_tok_s) values.insert(cell(s).axes.concurrency);
+      if (ranks_by_rate(s)) values.insert(cell(s).axes.concurrency);
     }
     return {values.begin(), values.end()};
   }
@@ -60,7 +64,7 @@ std::string best_sentence(const View& view, int concurrency, bool name_concurren
   const CellSummary *best = nullptr, *best_plain = nullptr;
   for (const CellSummary& s : view.summary.cells) {
     const CellAxes& axes = view.cell(s).axes;
-    if (!s.rankable || !s.output_tok_s || axes.concurrency != concurrency) continue;
+    if (!View::ranks_by_rate(s) || axes.concurrency != concurrency) continue;
     best = faster_of(best, &s);
     if (axes.proposer == "none") best_plain = faster_of(best_plain, &s);
   }
@@ -69,7 +73,8 @@ std::string best_sentence(const View& view, int concurrency, bool name_concurren
   std::string text = fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.label(*best), *best->output_tok_s);
   if (best->outcome == Outcome::baseline || best->outcome == Outcome::none) {
     const bool others = std::any_of(view.summary.cells.begin(), view.summary.cells.end(), [&](const CellSummary& s) {
-      return s.rankable && view.cell(s).axes.concurrency == concurrency && view.cell(s).axes.proposer != "none";
+      return View::ranks_by_rate(s) && view.cell(s).axes.concurrency == concurrency &&
+             view.cell(s).axes.proposer != "none";
     });
     return text + (others ? "; no speculative cell is faster." : "; there is no speculative cell to compare with.");
   }
@@ -125,7 +130,7 @@ void add_parallel(const View& view, std::vector<VerdictSentence>& out) {
     std::vector<const CellSummary*> others;
     for (const CellSummary& s : view.summary.cells) {
       const CellAxes& axes = view.cell(s).axes;
-      if (!s.rankable || !s.output_tok_s || axes.proposer != "none" || axes.concurrency != concurrency) continue;
+      if (!View::ranks_by_rate(s) || axes.proposer != "none" || axes.concurrency != concurrency) continue;
       if (axes.tp * axes.pp == 1) {
         one = &s;
       } else {
@@ -209,6 +214,13 @@ void add_cautions(const View& view, std::vector<VerdictSentence>& out) {
     out.push_back({VerdictKind::caution,
                    fmt::format("{} of {} cells failed; the table says why.", summary.failed, summary.cells.size()),
                    true});
+  }
+  if (view.run.workload.bad_records > 0) {
+    const WorkloadFacts& workload = view.run.workload;
+    out.push_back(
+        {VerdictKind::caution,
+         fmt::format("{} bad {} left out of the data set (workload.skip_bad); the first: {}.", workload.bad_records,
+                     workload.bad_records == 1 ? "record was" : "records were", workload.first_bad)});
   }
   int oversubscribed = 0, forced = 0, random = 0, min_repetitions = 1 << 30;
   double most_degenerate = 0;
@@ -295,10 +307,13 @@ std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary
     std::string text = best_sentence(view, concurrency, concurrencies.size() > 1);
     if (!text.empty()) out.push_back({VerdictKind::best, std::move(text)});
   }
+  add_open_loops(run, summary, out);
+  add_goodput(run, summary, out);
   if (out.empty()) out.push_back({VerdictKind::best, "No cell can be ranked; see the reasons in the table.", true});
   add_pays_not(view, out);
   add_correctness(view, out);
   add_parallel(view, out);
+  add_categories(run, summary, out);
   add_cautions(view, out);
   std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
   return out;

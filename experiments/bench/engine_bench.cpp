@@ -11,10 +11,10 @@
 #include <cstdlib>
 
 #include "experiments/run/ceilings.h"
-#include "experiments/run/dataset.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/repetition.h"
-#include "experiments/run/requests.h"
+#include "experiments/workload/dataset.h"
+#include "experiments/workload/requests.h"
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
 

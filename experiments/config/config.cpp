@@ -35,11 +35,38 @@ std::filesystem::path shape_file(const ExperimentConfig& config, const std::opti
   return is_shape_name(*shape) ? config.builtin_root / "shapes" / (*shape + ".json") : std::filesystem::path(*shape);
 }
 
+/// An open loop that lacks what it needs, or cannot end in time.
+std::optional<ConfigConflict> find_load_conflict(const ExperimentConfig& config) {
+  const LoadConfig& load = config.load;
+  const std::string_view mode = names_of(load.mode)[size_t(load.mode)];
+  if (load.mode == LoadMode::trace && !load.trace) {
+    return ConfigConflict{
+        "load.mode", {"load.mode", "load.trace"}, "load.mode \"trace\" needs load.trace, a file of arrival times"};
+  }
+  if (load.mode != LoadMode::poisson && load.mode != LoadMode::gamma) return std::nullopt;
+  if (!load.rate_per_s) {
+    return ConfigConflict{
+        "load.mode",
+        {"load.mode", "load.rate_per_s"},
+        fmt::format("load.mode \"{}\" needs load.rate_per_s, the mean number of requests a second", mode)};
+  }
+  const double arrivals_s = config.workload.requests / *load.rate_per_s;
+  if (arrivals_s > config.sweep.cell_timeout_s) {
+    return ConfigConflict{
+        "load.rate_per_s",
+        {"load.rate_per_s", "workload.requests", "load.mode"},
+        fmt::format("{} requests at {} a second arrive over {:.0f} s, sweep.cell_timeout_s is {}: fewer requests, a "
+                    "higher rate or a longer timeout",
+                    config.workload.requests, *load.rate_per_s, arrivals_s, config.sweep.cell_timeout_s)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::string_view> names_of(Numerics) { return {"strict", "fast"}; }
 std::vector<std::string_view> names_of(BatchingMode) { return {"continuous", "static"}; }
-std::vector<std::string_view> names_of(LoadMode) { return {"closed", "offline"}; }
+std::vector<std::string_view> names_of(LoadMode) { return {"closed", "offline", "poisson", "gamma", "trace"}; }
 std::vector<std::string_view> names_of(OnError) { return {"continue", "stop"}; }
 std::vector<std::string_view> names_of(MeasureLevel) { return {"engine"}; }
 
@@ -103,6 +130,7 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
                     *speculation.forced_acceptance_length, speculation.num_speculative_tokens,
                     speculation.num_speculative_tokens + 1)};
   }
+  if (std::optional<ConfigConflict> conflict = find_load_conflict(config)) return conflict;
   const EngineConfig& engine = config.engine;
   for (const int64_t device : engine.devices) {
     if (std::count(engine.devices.begin(), engine.devices.end(), device) > 1)

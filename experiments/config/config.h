@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/workload/dataset_format.h"
 #include "kernels/backend.h"
 
 namespace paceline {
@@ -19,7 +20,7 @@ namespace paceline {
 using ConfigJson = nlohmann::ordered_json;
 
 enum class BatchingMode : uint8_t { continuous, static_turns };
-enum class LoadMode : uint8_t { closed, offline };
+enum class LoadMode : uint8_t { closed, offline, poisson, gamma, trace };
 enum class OnError : uint8_t { proceed, stop };
 enum class MeasureLevel : uint8_t { engine };
 
@@ -115,7 +116,11 @@ struct SamplingConfig {
 };
 
 struct WorkloadConfig {
-  std::string dataset = "builtin:reading_qa";  // builtin:NAME, or a .jsonl file (absolute once loaded)
+  std::string dataset = "builtin:reading_qa";  // builtin:NAME, or a file (absolute once loaded)
+  DatasetFormat format = DatasetFormat::automatic;
+  bool skip_bad = false;
+  std::vector<std::string> categories;  // empty: all
+  std::optional<int64_t> max_prompt_chars;
   int requests = 64;
   int64_t order_seed = 7;
   bool chat_template = true;
@@ -124,7 +129,11 @@ struct WorkloadConfig {
 
 struct LoadConfig {
   LoadMode mode = LoadMode::closed;
-  int concurrency = 1;  // void when offline: everything is submitted at once
+  int concurrency = 1;               // of a closed loop
+  std::optional<double> rate_per_s;  // poisson, gamma: mean arrival rate, requests/s
+  double burstiness = 1;             // gamma: shape of the gaps; their coefficient of variation is 1 / sqrt(burstiness)
+  int64_t arrival_seed = 1;          // poisson, gamma
+  std::optional<std::string> trace;  // trace: a file (absolute once loaded)
 };
 
 struct MeasureConfig {

@@ -277,16 +277,38 @@ void add_requests(std::vector<KeySpec>& rows) {
   rows.push_back(key("sampling.from_model", MEMBER(sampling.from_model), {},
                      "Start from the model's generation_config.json; never done silently."));
   rows.push_back(key("workload.dataset", MEMBER(workload.dataset), {.is_path = true},
-                     "builtin:NAME, or a .jsonl file of prompts."));
+                     "builtin:NAME, or a file of prompts (configs/workloads/README.md)."));
+  rows.push_back(
+      key("workload.format", MEMBER(workload.format), {}, "Form of the file; auto tells it from the content."));
+  rows.push_back(key("workload.skip_bad", MEMBER(workload.skip_bad), {},
+                     "Leave out records that cannot be read, and count them; false makes the first one an error."));
+  rows.push_back(key("workload.categories", MEMBER(workload.categories), {},
+                     "Take prompts of these categories only; by default all."));
+  rows.push_back(key("workload.max_prompt_chars", MEMBER(workload.max_prompt_chars), {.min = 1, .unit = "bytes"},
+                     "Leave out longer prompts, for models with a short context; the template's text is not counted."));
   rows.push_back(key("workload.requests", MEMBER(workload.requests), {.min = 1, .max = 1e7, .unit = "requests"},
                      "Requests of one repetition; a smaller data set is gone through again."));
   rows.push_back(key("workload.order_seed", MEMBER(workload.order_seed), {.min = 0}, "Seed of the order of prompts."));
   rows.push_back(key("workload.chat_template", MEMBER(workload.chat_template), {}, "Apply the model's chat template."));
   rows.push_back(key("load.mode", MEMBER(load.mode), {},
-                     "closed keeps `concurrency` requests in flight; offline submits all of them at once."));
+                     "closed keeps `concurrency` requests in flight; offline submits all of them at once; poisson, "
+                     "gamma and trace send each at its own time, whatever the engine does (open loop)."));
   rows.push_back(key("load.concurrency", MEMBER(load.concurrency),
                      {.min = 1, .max = 65536, .unit = "requests", .scope = KeyScope::closed_loop},
                      "Requests in flight of a closed loop."));
+  rows.push_back(
+      key("load.rate_per_s", MEMBER(load.rate_per_s),
+          {.min = 0, .max = 1e6, .above_min = true, .unit = "requests/s", .scope = KeyScope::random_arrivals},
+          "Mean arrival rate of poisson and gamma."));
+  rows.push_back(key("load.burstiness", MEMBER(load.burstiness),
+                     {.min = 0.01, .max = 1e4, .scope = KeyScope::gamma_arrivals},
+                     "Shape of gamma's gaps: 1 is poisson, below 1 requests come in bursts, above 1 more evenly; the "
+                     "coefficient of variation is 1/sqrt(burstiness)."));
+  rows.push_back(
+      key("load.arrival_seed", MEMBER(load.arrival_seed), {.min = 0, .scope = KeyScope::random_arrivals},
+          "Seed of the arrival times; with the repetition's number it decides them, the same in all cells."));
+  rows.push_back(key("load.trace", MEMBER(load.trace), {.scope = KeyScope::trace_arrivals, .is_path = true},
+                     "JSON Lines file of arrival times: {\"t_s\", \"output_tokens\"?} (configs/workloads/README.md)."));
   rows.push_back(key("measure.warmup_requests", MEMBER(measure.warmup_requests),
                      {.min = 0, .max = 1e6, .unit = "requests"},
                      "Requests run before the first repetition and not counted."));

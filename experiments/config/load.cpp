@@ -316,6 +316,10 @@ void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesy
   const bool is_shape = key.type == KeyType::shape;
   if (node.kind != NodeKind::string || (is_shape ? !is_shape_name(node.text) : !node.text.starts_with("builtin:")))
     return;
+  if (key.path == "load.trace") {
+    out.add(node.origin, fmt::format("\"{}\": no trace is built in: write the path of a file", node.text));
+    return;
+  }
   const bool is_data = key.path == "workload.dataset";
   const std::string name = is_shape ? node.text : node.text.substr(8);
   const char* const folder = is_shape ? "shapes" : is_data ? "workloads" : "models";

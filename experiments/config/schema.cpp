@@ -222,6 +222,9 @@ bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
     case KeyScope::draft_model: return speculation.proposer == "draft" && !speculation.draft.self;
     case KeyScope::static_batching: return config.engine.scheduler.batching == BatchingMode::static_turns;
     case KeyScope::closed_loop: return config.load.mode == LoadMode::closed;
+    case KeyScope::random_arrivals: return config.load.mode == LoadMode::poisson || config.load.mode == LoadMode::gamma;
+    case KeyScope::gamma_arrivals: return config.load.mode == LoadMode::gamma;
+    case KeyScope::trace_arrivals: return config.load.mode == LoadMode::trace;
   }
   return true;
 }

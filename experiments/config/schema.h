@@ -35,7 +35,18 @@ enum class KeyType : uint8_t {
 };
 
 /// When a key has any effect; where it has none, it does not tell cells apart.
-enum class KeyScope : uint8_t { always, speculation, ngram, draft, draft_model, static_batching, closed_loop };
+enum class KeyScope : uint8_t {
+  always,
+  speculation,
+  ngram,
+  draft,
+  draft_model,
+  static_batching,
+  closed_loop,
+  random_arrivals,
+  gamma_arrivals,
+  trace_arrivals
+};
 
 struct KeySpec {
   std::string path;  // "engine.parallel.tp"

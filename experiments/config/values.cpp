@@ -167,13 +167,18 @@ std::optional<std::vector<ConfigNode>> expand_range(const ConfigNode& node) {
   return values;
 }
 
+/// All cells run the same requests: without that there is nothing to compare.
+bool is_of_whole_run(const KeySpec& key) {
+  return key.path.starts_with("workload.") && key.path != "workload.chat_template";
+}
+
 /// The key meant by a name inside sweep, when cells can set it.
 const KeySpec* sweepable(const std::string& name, const Origin& origin, std::string_view where, Diagnostics& out) {
   const KeySpec* key = find_key_or_alias(name);
   if (!key) {
     out.add(origin,
             fmt::format("unknown key \"{}\" in \"{}\"{}", name, where, did_you_mean(name, key_names_for_hints())));
-  } else if (!key->in_identity || !is_scalar_type(key->type)) {
+  } else if (!key->in_identity || !is_scalar_type(key->type) || is_of_whole_run(*key)) {
     out.add(origin, fmt::format("\"{}\" in \"{}\" cannot differ between cells", name, where));
     return nullptr;
   }

@@ -19,30 +19,76 @@ constexpr int kMaxVerdictColumn = 60;
 
 using Row = std::vector<std::string>;
 
-const Row kHeader = {"tp", "pp",     "proposer", "k",        "c",        "tok/s", "req/dev/min", "speedup",
-                     "AL", "accept", "coverage", "ttft p50", "tpot p50", "busy",  "degen.",      "verdict"};
+/// Columns that a run has only where it measured what they show; they stand before the verdict.
+struct ExtraColumns {
+  bool open_loop = false;  // rates and, in place of the speedup in tok/s, that of decoding
+  bool goodput = false;
+};
 
-Row row_of(const CellResult& cell, const CellSummary& s) {
-  const CellAxes& axes = cell.axes;
-  return {std::to_string(axes.tp),
-          std::to_string(axes.pp),
-          proposer_label(axes),
-          axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
-          std::to_string(axes.concurrency),
-          number_text(s.output_tok_s, 1),
-          number_text(s.requests_per_device_minute, 0),
-          cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup),
-          number_text(s.mean_acceptance_length, 2),
-          number_text(s.draft_acceptance_rate, 2),
-          number_text(s.draft_coverage, 2),
-          s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
-          s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–",
-          busy_text(s.devices.busy),
-          number_text(s.degenerate_share, 2),
-          cell_verdict(cell, s)};
+ExtraColumns extra_columns(const RunSummary& summary) {
+  ExtraColumns extra;
+  for (const CellSummary& s : summary.cells) {
+    extra.open_loop |= s.open_loop.has_value();
+    extra.goodput |= s.goodput.has_value();
+  }
+  return extra;
 }
 
-bool is_text_column(size_t column) { return column == 2 || column + 1 == kHeader.size(); }
+Row header_of(const ExtraColumns& extra) {
+  Row row = {"tp", "pp",     "proposer", "k",        "c",        "tok/s", "req/dev/min", "speedup",
+             "AL", "accept", "coverage", "ttft p50", "tpot p50", "busy",  "degen."};
+  if (extra.open_loop) row.insert(row.end(), {"req/s of offered", "decode", "ttft p90"});
+  if (extra.goodput) row.push_back("goodput");
+  row.push_back("verdict");
+  return row;
+}
+
+Row row_of(const CellResult& cell, const CellSummary& s, const ExtraColumns& extra) {
+  const CellAxes& axes = cell.axes;
+  Row row = {std::to_string(axes.tp),
+             std::to_string(axes.pp),
+             proposer_label(axes),
+             axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
+             cell.load == "closed" ? std::to_string(axes.concurrency) : "–",
+             number_text(s.output_tok_s, 1),
+             number_text(s.requests_per_device_minute, 0),
+             cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup),
+             number_text(s.mean_acceptance_length, 2),
+             number_text(s.draft_acceptance_rate, 2),
+             number_text(s.draft_coverage, 2),
+             s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
+             s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–",
+             busy_text(s.devices.busy),
+             number_text(s.degenerate_share, 2)};
+  if (extra.open_loop) {
+    const OpenLoopSummary open_loop = s.open_loop.value_or(OpenLoopSummary{});
+    row.push_back(s.open_loop ? fmt::format("{} of {}", number_text(open_loop.achieved_rate_per_s, 2),
+                                            number_text(open_loop.offered_rate_per_s, 2))
+                              : "–");
+    row.push_back(cell.baseline_id == cell.id && s.decode_speedup ? "1.00×" : speedup_text(s.decode_speedup));
+    row.push_back(s.ttft_ms.p90 ? number_text(s.ttft_ms.p90, 1) + " ms" : "–");
+  }
+  if (extra.goodput) row.push_back(s.goodput ? fmt::format("{:.0f} %", 100 * s.goodput->share) : "–");
+  row.push_back(cell_verdict(cell, s));
+  return row;
+}
+
+/// What load the run put on the engine, for the reader of its latencies; one line a kind.
+std::vector<std::string> loads_text(const RunResult& run) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](const std::string& line) {
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  };
+  for (const CellResult& cell : run.cells) {
+    if (cell.load == "closed")
+      add("closed loop: a request is sent when another ends, so little waiting is in ttft");
+    else if (cell.load == "offline")
+      add("offline: all requests at once, so ttft is mostly waiting");
+    else
+      add(fmt::format("open loop, {}: times count from when a request was to be sent", cell.load));
+  }
+  return lines;
+}
 
 const Row kPublishedHeader = {"row", "over", "tok/s", "tpot p50", "measured", "published", "why"};
 bool is_published_text(size_t column) { return column < 2 || column + 1 == kPublishedHeader.size(); }
@@ -181,8 +227,8 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   std::string text;
   switch (s.outcome) {
     case Outcome::baseline: text = "baseline"; break;
-    case Outcome::faster: text = "faster"; break;
-    case Outcome::slower: text = "slower"; break;
+    case Outcome::faster: text = s.open_loop ? "decodes faster" : "faster"; break;
+    case Outcome::slower: text = s.open_loop ? "decodes slower" : "slower"; break;
     case Outcome::inconclusive: text = "inconclusive"; break;
     case Outcome::none: text = "no baseline"; break;
   }
@@ -192,6 +238,7 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   else if (cell.certificate.status == CertificateStatus::pass)
     text += ", lossless";
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
+  if (s.open_loop && s.open_loop->saturated.value_or(false)) text += ", saturated";
   if (cell.random_weights && s.rankable) text += ", random weights";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
   if (s.outcome == Outcome::slower) {
@@ -201,9 +248,11 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
 }
 
 std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color) {
-  std::vector<Row> rows = {kHeader};
+  const ExtraColumns extra = extra_columns(summary);
+  std::vector<Row> rows = {header_of(extra)};
+  const auto is_text_column = [last = rows[0].size() - 1](size_t column) { return column == 2 || column == last; };
   for (const CellSummary& s : summary.cells) {
-    rows.push_back(row_of(run.cells[s.cell], s));
+    rows.push_back(row_of(run.cells[s.cell], s, extra));
     rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
   }
   std::string out;
@@ -226,6 +275,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   }
   out += fmt::format("\n  {} cells: {} done, {} failed, {} skipped in {:.1f} s\n", summary.cells.size(), summary.done,
                      summary.failed, summary.skipped, run.wall_s);
+  for (const std::string& load : loads_text(run)) out += fmt::format("  load    {}\n", load);
   if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", gpus);
   if (const std::string flips = flips_of_run(run); !flips.empty()) out += fmt::format("  numerics {}\n", flips);
   if (!run.folder.empty()) {
@@ -250,13 +300,16 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
     for (size_t c = 0; c < row.size(); ++c) out += is_text(c) ? "|---" : "|---:";
     out += "|\n";
   };
-  add_header(kHeader, is_text_column);
-  for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s));
+  const ExtraColumns extra = extra_columns(summary);
+  const Row header = header_of(extra);
+  add_header(header, [last = header.size() - 1](size_t column) { return column == 2 || column == last; });
+  for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s, extra));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
       "share of steps with drafts. busy: share of the time in which each rank's device was at work. speedup: tok/s "
       "over "
       "the baseline cell, ± half the 95 % interval.\n";
+  for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_cell(load));
   if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
     out += "\nBeside what others measured, each row over the one that it names:\n\n";
     add_header(published[0], is_published_text);

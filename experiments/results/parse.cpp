@@ -75,6 +75,8 @@ RequestRecord request_from_json(const json& object) {
           .output = object.at("output").get<std::vector<int32_t>>(),
           .ttft_ms = get<double>(object, "ttft_ms"),
           .e2e_ms = get<double>(object, "e2e_ms"),
+          .arrival_ms = number(object, "arrival_ms"),
+          .send_delay_ms = get<double>(object, "send_delay_ms"),
           .itl_ms = get<std::vector<double>>(object, "itl_ms"),
           .tokens_per_emission = get<std::vector<int>>(object, "tokens_per_emission"),
           .drafted = get<std::vector<int>>(object, "drafted"),
@@ -86,6 +88,7 @@ RequestRecord request_from_json(const json& object) {
 RepetitionResult repetition_from_json(const json& object) {
   RepetitionResult out;
   out.wall_s = get<double>(object, "wall_s");
+  out.idle_s = get<double>(object, "idle_s");
   out.phases = phases_from_json(part(object, "phase_ms"));
   out.counters = counters_from_json(part(object, "counters"));
   for (const json& rank : part(object, "ranks"))
@@ -95,6 +98,14 @@ RepetitionResult repetition_from_json(const json& object) {
                          .comm_bytes = get<int64_t>(rank, "comm_bytes"),
                          .comm_wait_s = get<double>(rank, "comm_wait_s")});
   return out;
+}
+
+WorkloadFacts workload_from_json(const json& object) {
+  return {.format = get<std::string>(object, "format"),
+          .prompts = get<int64_t>(object, "prompts"),
+          .filtered = get<int64_t>(object, "filtered"),
+          .bad_records = get<int64_t>(object, "bad_records"),
+          .first_bad = get<std::string>(object, "first_bad_record")};
 }
 
 void read_cell_plan(const json& object, CellResult& cell) {
@@ -114,6 +125,7 @@ void read_cell_plan(const json& object, CellResult& cell) {
   cell.published.reset();
   if (const json& published = part(object, "published"); !published.empty())
     cell.published = {.over = get<std::string>(published, "over"), .speedup = get<double>(published, "speedup")};
+  cell.load = get<std::string>(object, "load", "closed");
   cell.requested = object.at("requested");
   cell.forced = get<bool>(object, "forced");
   cell.lossy = get<bool>(object, "lossy");

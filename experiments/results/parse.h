@@ -14,6 +14,9 @@ RequestRecord request_from_json(const nlohmann::json& json);
 /// Without its requests.
 RepetitionResult repetition_from_json(const nlohmann::json& json);
 
+/// What workload_to_json() wrote.
+WorkloadFacts workload_from_json(const nlohmann::json& json);
+
 /// Fill what cell_plan_to_json(), cell_load_to_json() and logit_checks_to_json() wrote.
 void read_cell_plan(const nlohmann::json& json, CellResult& cell);
 void read_cell_load(const nlohmann::json& json, CellResult& cell);

@@ -66,6 +66,16 @@ RunInfo info_of(const json& manifest) {
   return info;
 }
 
+/// report.slo of a resolved configuration.
+ServiceLevel service_level(const json& config) {
+  ServiceLevel level;
+  const json none = json::object();
+  const json slo = config.is_object() ? config.value("report", none).value("slo", none) : none;
+  if (const auto ttft = slo.find("ttft_ms"); ttft != slo.end() && ttft->is_number()) level.ttft_ms = *ttft;
+  if (const auto tpot = slo.find("tpot_ms"); tpot != slo.end() && tpot->is_number()) level.tpot_ms = *tpot;
+  return level;
+}
+
 /// Where the requests of a repetition lie.
 struct Span {
   int64_t from = 0, to = 0;
@@ -215,7 +225,9 @@ json read_optional(const std::filesystem::path& file) {
 RecordedRun read_record(const std::filesystem::path& folder) {
   RecordedRun recorded;
   RunResult& run = recorded.run;
-  run.info = info_of(read_manifest(folder));
+  const json manifest = read_manifest(folder);
+  run.info = info_of(manifest);
+  run.workload = workload_from_json(manifest.value("workload", json::object()));
   run.folder = folder.string();
   const std::filesystem::path file = folder / kJournalFile;
   const JournalContent content = parse_journal(read_bytes(file), file);
@@ -226,6 +238,7 @@ RecordedRun read_record(const std::filesystem::path& folder) {
                  content.torn_bytes);
   run.environment = read_optional(folder / "environment.json");
   run.config_resolved = read_optional(folder / "config.resolved.json");
+  run.slo = service_level(run.config_resolved);
   Replayer replayer;
   for (size_t line = 0; line < content.records.size(); ++line) {
     const auto complain = [&](const char* what) { fail(ExitCode::store, "{}:{}: {}", file.string(), line + 1, what); };

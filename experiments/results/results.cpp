@@ -112,6 +112,7 @@ json repetition_to_json(const RepetitionResult& r) {
   int64_t tokens = 0;
   for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
   return {{"wall_s", json_number(r.wall_s)},
+          {"idle_s", json_number(r.idle_s)},
           {"requests", r.requests.size()},
           {"output_tokens", tokens},
           {"output_hash", output_hash(r)},
@@ -136,6 +137,7 @@ json cell_plan_to_json(const CellResult& cell) {
           {"baseline_id", cell.baseline_id.empty() ? json(nullptr) : json(cell.baseline_id)},
           {"published",
            cell.published ? json{{"over", cell.published->over}, {"speedup", cell.published->speedup}} : json(nullptr)},
+          {"load", cell.load},
           {"requested", cell.requested},
           {"forced", cell.forced},
           {"lossy", cell.lossy},
@@ -180,20 +182,25 @@ bool has_fast_numerics(const CellResult& cell) {
 }
 
 json request_to_json(const RequestRecord& q, int repetition) {
-  return {{"repetition", repetition},
-          {"id", q.id},
-          {"dataset_index", q.dataset_index},
-          {"category", q.category},
-          {"prompt_tokens", q.prompt_tokens},
-          {"output", q.output},
-          {"ttft_ms", json_number(q.ttft_ms)},
-          {"e2e_ms", json_number(q.e2e_ms)},
-          {"itl_ms", numbers(q.itl_ms)},
-          {"tokens_per_emission", q.tokens_per_emission},
-          {"drafted", q.drafted},
-          {"accepted", q.accepted},
-          {"finish_reason", q.finish_reason},
-          {"degenerate", q.degenerate}};
+  json out{{"repetition", repetition},
+           {"id", q.id},
+           {"dataset_index", q.dataset_index},
+           {"category", q.category},
+           {"prompt_tokens", q.prompt_tokens},
+           {"output", q.output},
+           {"ttft_ms", json_number(q.ttft_ms)},
+           {"e2e_ms", json_number(q.e2e_ms)},
+           {"itl_ms", numbers(q.itl_ms)},
+           {"tokens_per_emission", q.tokens_per_emission},
+           {"drafted", q.drafted},
+           {"accepted", q.accepted},
+           {"finish_reason", q.finish_reason},
+           {"degenerate", q.degenerate}};
+  if (q.arrival_ms) {
+    out["arrival_ms"] = json_number(q.arrival_ms);
+    out["send_delay_ms"] = json_number(q.send_delay_ms);
+  }
+  return out;
 }
 
 RunCounters pooled_counters(const CellResult& cell) {
@@ -231,6 +238,14 @@ std::optional<FlipCount> pooled_flips(const RunResult& run) {
     if (flips.noise && !keep) pooled->noise = flips.noise;
   }
   return pooled;
+}
+
+json workload_to_json(const WorkloadFacts& workload) {
+  return {{"format", workload.format.empty() ? json(nullptr) : json(workload.format)},
+          {"prompts", workload.prompts},
+          {"filtered", workload.filtered},
+          {"bad_records", workload.bad_records},
+          {"first_bad_record", workload.first_bad.empty() ? json(nullptr) : json(workload.first_bad)}};
 }
 
 std::string fnv1a64_hex(std::string_view bytes) {

@@ -27,8 +27,10 @@ struct RequestRecord {
   std::string category;
   int prompt_tokens = 0;
   std::vector<int32_t> output;           // [num_output] token ids, the stop token included
-  double ttft_ms = 0;                    // submit -> first emission
-  double e2e_ms = 0;                     // submit -> last emission
+  double ttft_ms = 0;                    // submit, in an open loop the intended time of it -> first emission
+  double e2e_ms = 0;                     // likewise -> last emission
+  std::optional<double> arrival_ms;      // open loop: intended time, since the repetition's first
+  double send_delay_ms = 0;              // open loop: how much later the engine took it; ttft and e2e hold it
   std::vector<double> itl_ms;            // [num_emissions - 1] gaps between emissions
   std::vector<int> tokens_per_emission;  // [num_emissions]; sums to num_output
   std::vector<int> drafted;              // [num_verify_steps] draft tokens given to each verify step, 0 included
@@ -73,6 +75,7 @@ struct RunCounters {
 struct RepetitionResult {
   std::vector<RequestRecord> requests;
   double wall_s = 0;  // first submit -> last emission
+  double idle_s = 0;  // of these, without a request in the engine (open loop); in no phase
   PhaseTimes phases;
   RunCounters counters;
   std::vector<RankWork> ranks;  // [tp * pp]; empty: not measured
@@ -149,8 +152,9 @@ struct CellResult {
       identity;        // hash of everything that decides the cell's numbers; the same cell of a grown sweep has it, too
   std::string folder;  // name below cells/; kept when a grown sweep moves the cell
   CellAxes axes;
-  std::string model;        // path, shape and kind of the target's weights: texts of one model are compared
-  std::string baseline_id;  // id of the cell that speedup refers to; its own id for a baseline; empty: none
+  std::string model;            // path, shape and kind of the target's weights: texts of one model are compared
+  std::string baseline_id;      // id of the cell that speedup refers to; its own id for a baseline; empty: none
+  std::string load = "closed";  // "closed", "offline", or of an open loop "poisson 4/s", "trace monday", ...
   std::optional<PublishedSpeedup> published;
   CellStatus status = CellStatus::done;
   std::string reason;        // for failed and skipped: one line
@@ -186,8 +190,26 @@ struct RunInfo {
       nlohmann::json::object();  // fingerprints of the files that decide the numbers: path -> digest
 };
 
+/// What the run read its prompts from.
+struct WorkloadFacts {
+  std::string format;       // of the file: "paceline", "spec_bench", ...; empty: not known
+  int64_t prompts = 0;      // that the requests were taken from
+  int64_t filtered = 0;     // left out by workload.categories and workload.max_prompt_chars
+  int64_t bad_records = 0;  // left out by workload.skip_bad
+  std::string first_bad;    // what was wrong with the first of them, with file and line
+};
+
+/// Latencies that count as good (report.slo); empty: not asked for.
+struct ServiceLevel {
+  std::optional<double> ttft_ms, tpot_ms;
+
+  bool empty() const { return !ttft_ms && !tpot_ms; }
+};
+
 struct RunResult {
   RunInfo info;
+  ServiceLevel slo;
+  WorkloadFacts workload;
   nlohmann::json environment;      // experiments/results/environment.h
   nlohmann::json config_resolved;  // the merged config
   std::vector<CellResult> cells;   // in plan order, failed and skipped ones too
@@ -216,6 +238,7 @@ nlohmann::json logit_checks_to_json(const LogitEvidence& logits);
 /// One line of requests.jsonl.
 nlohmann::json request_to_json(const RequestRecord& request, int repetition);
 nlohmann::json counters_to_json(const RunCounters& counters);
+nlohmann::json workload_to_json(const WorkloadFacts& workload);
 
 /// Sum over the repetitions; kv_blocks_peak is the largest.
 RunCounters pooled_counters(const CellResult& cell);

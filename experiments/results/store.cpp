@@ -193,6 +193,7 @@ void RunFolder::write_manifest(const RunResult& run) const {
                                                         {"only", text_or_null(info.only)},
                                                         {"builtin_root", info.builtin_root},
                                                         {"inputs", info.inputs},
+                                                        {"workload", workload_to_json(run.workload)},
                                                         {"seed", info.seed},
                                                         {"numerics", info.numerics},
                                                         {"started_at", info.started_at},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <unordered_map>
 
 #include "experiments/analysis/statistics.h"
@@ -16,10 +17,14 @@ double ms_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double, std::milli>(end - start).count();
 }
 
+Clock::duration duration_of(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
 /// A request on its way: its record so far and the times that the record is made of.
 struct Live {
   RequestRecord record;
-  Clock::time_point submitted, last_emission;
+  Clock::time_point submitted, last_emission;  // submitted: in an open loop, when it should have been
 };
 
 void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) {
@@ -64,6 +69,55 @@ RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requ
   return out;
 }
 
+/// When the requests of a pass are sent.
+class Schedule {
+ public:
+  Schedule(const RepetitionOptions& options, size_t num_prompts, Clock::time_point start)
+      : arrivals_(options.arrivals),
+        concurrency_(options.concurrency > 0 ? size_t(options.concurrency) : num_prompts),
+        start_(start) {
+    PACELINE_CHECK(arrivals_.empty() || arrivals_.size() >= num_prompts, "{} arrivals for {} prompts", arrivals_.size(),
+                   num_prompts);
+  }
+
+  bool open_loop() const { return !arrivals_.empty(); }
+  Clock::time_point intended(size_t request) const { return start_ + duration_of(arrivals_[request].t_s); }
+  std::optional<int> max_tokens(size_t request) const {
+    return open_loop() ? arrivals_[request].max_tokens : std::nullopt;
+  }
+  bool is_due(size_t request, size_t in_flight, Clock::time_point now) const {
+    return open_loop() ? intended(request) <= now : in_flight < concurrency_;
+  }
+
+ private:
+  const std::vector<Arrival>& arrivals_;
+  size_t concurrency_;
+  Clock::time_point start_;
+};
+
+/// Sleeps until the engine gets its next request, in slices, so that the user can stop it. Gives the seconds slept.
+double sleep_until(Clock::time_point when, Clock::time_point deadline, const RepetitionOptions& options) {
+  constexpr auto kSlice = std::chrono::milliseconds(20);
+  const auto begin = Clock::now();
+  auto now = begin;
+  while (now < when && now <= deadline) {
+    if (options.stop_now && options.stop_now()) fail(ExitCode::interrupted, "stopped by the user");
+    std::this_thread::sleep_until(std::min(when, now + kSlice));
+    now = Clock::now();
+  }
+  return ms_between(begin, now) / 1e3;
+}
+
+/// The cell's parameters for a prompt that may have its own limit, and may be one of a trace that has.
+SamplingParams sampling_of_prompt(const SamplingParams& of_cell, size_t index, std::optional<int> prompt_limit,
+                                  std::optional<int> trace_limit) {
+  SamplingParams params = sampling_of_request(of_cell, index);
+  for (const std::optional<int> limit : {prompt_limit, trace_limit}) {
+    if (limit) params.max_tokens = std::min(params.max_tokens, *limit);
+  }
+  return params;
+}
+
 }  // namespace
 
 SamplingParams sampling_params(const SamplingConfig& config) {
@@ -87,7 +141,6 @@ SamplingParams sampling_of_request(SamplingParams of_cell, size_t index) {
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
                                 const RepetitionOptions& options) {
   const std::unique_ptr<Engine> engine = load.make_engine(cell);
-  const size_t concurrency = options.concurrency > 0 ? size_t(options.concurrency) : prompts.size();
   RepetitionResult result;
   std::unordered_map<SeqId, Live> live;
   size_t next = 0;
@@ -95,23 +148,30 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   const uint64_t collectives_before = load.target().comm_stats().collectives;
   const std::vector<RankWork> work_before = work_so_far(load.team());
   const auto start = Clock::now();
-  const auto deadline =
-      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
+  const auto deadline = start + duration_of(options.timeout_s);
+  const Schedule schedule(options, prompts.size(), start);
   auto last_report = start;
   while (next < prompts.size() || !live.empty()) {
-    while (next < prompts.size() && live.size() < concurrency) {
+    if (schedule.open_loop() && live.empty()) result.idle_s += sleep_until(schedule.intended(next), deadline, options);
+    while (next < prompts.size() && schedule.is_due(next, live.size(), Clock::now())) {
       const EncodedPrompt& prompt = prompts[next];
       Live request;
-      request.submitted = Clock::now();
+      const auto sent = Clock::now();
+      request.submitted = schedule.open_loop() ? schedule.intended(next) : sent;
       request.record = {.id = prompt.id,
                         .dataset_index = prompt.dataset_index,
                         .category = prompt.category,
                         .prompt_tokens = int(prompt.tokens.size())};
-      const SeqId id = engine->submit(prompt.tokens, sampling_of_request(options.sampling, next));
+      if (schedule.open_loop()) {
+        request.record.arrival_ms = ms_between(start, request.submitted);
+        request.record.send_delay_ms = ms_between(request.submitted, sent);
+      }
+      const SeqId id = engine->submit(
+          prompt.tokens, sampling_of_prompt(options.sampling, next, prompt.max_tokens, schedule.max_tokens(next)));
       live.emplace(id, std::move(request));
       ++next;
     }
-    const std::vector<Emitted> emitted = engine->step();
+    const std::vector<Emitted> emitted = live.empty() ? std::vector<Emitted>() : engine->step();
     const auto now = Clock::now();
     for (const Emitted& one : emitted) {
       Live& request = live.at(one.seq);
@@ -152,7 +212,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
                    .schedule_ms = phases.schedule * 1e3,
                    .communicate_ms = phases.communicate * 1e3,
                    .bubble_ms = phases.bubble * 1e3};
-  result.phases.other_ms = std::max(0.0, result.wall_s * 1e3 - result.phases.total_ms());
+  result.phases.other_ms = std::max(0.0, (result.wall_s - result.idle_s) * 1e3 - result.phases.total_ms());
   result.counters = run_counters(*engine, engine->pool(), int64_t(result.requests.size()));
   result.counters.collectives = int64_t(load.target().comm_stats().collectives - collectives_before);
   std::sort(result.requests.begin(), result.requests.end(), [](const RequestRecord& a, const RequestRecord& b) {

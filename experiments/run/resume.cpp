@@ -23,7 +23,8 @@ json inputs_of(const std::vector<Cell>& cells) {
   for (const Cell& cell : cells) {
     if (cell.skip_reason) continue;
     const ExperimentConfig& config = cell.config;
-    paths.insert({config.engine.target.directory, config.engine.target.shape_file, config.workload.file});
+    paths.insert({config.engine.target.directory, config.engine.target.shape_file, config.workload.file,
+                  config.load.trace.value_or(std::string())});
     if (config.speculation.proposer == "draft")
       paths.insert({config.speculation.draft.directory, config.speculation.draft.shape_file});
   }

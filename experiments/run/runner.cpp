@@ -19,6 +19,8 @@
 #include "experiments/run/measure_devices.h"
 #include "experiments/run/repetition.h"
 #include "experiments/run/target_logits.h"
+#include "experiments/workload/arrivals.h"
+#include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
 #include "speculative/vocabulary.h"
 
@@ -28,9 +30,10 @@ namespace {
 /// The row's label, or the swept keys that are no axis of the tables: "batching=static".
 std::string variant_of(const Cell& cell) {
   if (!cell.label.empty()) return cell.label;
-  std::string text;
+  const bool open_loop = is_open_loop(cell.config.load.mode);
+  std::string text = open_loop ? load_text(cell.config.load) : "";
   for (const auto& [key, value] : cell.axes.items()) {
-    if (key.find('.') == std::string::npos || value.is_null()) continue;
+    if (key.find('.') == std::string::npos || value.is_null() || (open_loop && key.starts_with("load."))) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.substr(key.rfind('.') + 1),
                         value.is_string() ? value.get<std::string>() : value.dump());
   }
@@ -47,10 +50,11 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.axes.proposer = cell.config.speculation.proposer;
   if (result.axes.proposer != "none")
     result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
-  result.axes.concurrency = cell.config.load.mode == LoadMode::offline ? 0 : cell.config.load.concurrency;
+  result.axes.concurrency = cell.config.load.mode == LoadMode::closed ? cell.config.load.concurrency : 0;
   result.axes.variant = variant_of(cell);
   result.requested = config_to_json(cell.config);
   result.model = target_name(cell.config);
+  result.load = load_text(cell.config.load);
   result.random_weights = cell.config.engine.target.load_format == "dummy";
   result.forced = cell.config.speculation.forced_acceptance_length.has_value();
   result.published = cell.published;
@@ -71,6 +75,7 @@ struct Sweep {
   RunResult run;
   std::unique_ptr<RunFolder> folder;
   std::vector<Prompt> prompts;
+  ArrivalPlan arrivals;
   std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
       encoded;  // by model, format, max_model_len
   std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
@@ -130,7 +135,8 @@ struct Sweep {
 
 RepetitionOptions repetition_options(Sweep& sweep, const ExperimentConfig& config) {
   RepetitionOptions options{.sampling = sampling_params(config.sampling),
-                            .concurrency = config.load.mode == LoadMode::offline ? 0 : config.load.concurrency,
+                            .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
+                            .arrivals = {},
                             .timeout_s = config.sweep.cell_timeout_s,
                             .on_progress = {},
                             .stop_now = [&sweep] { return sweep.stop_now(); }};
@@ -150,6 +156,7 @@ void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> 
   RepetitionOptions options = repetition_options(sweep, cell.config);
   options.on_progress = {};
   const size_t count = std::min(prompts.size(), size_t(std::max(0, cell.config.measure.warmup_requests)));
+  // Without arrivals an open loop warms up with all of these at once.
   if (count > 0) run_repetition(load, cell.config, prompts.first(count), options);
 }
 
@@ -347,8 +354,9 @@ void run_load(Sweep& sweep, const std::vector<size_t>& planned) {
       guarded(index, [&] {
         sweep.progress.repetition_started(cell.id, repetition, repetitions);
         record_start(sweep, {&index, 1});
-        result.repetitions.push_back(
-            run_repetition(*load, cell.config, prompts, repetition_options(sweep, cell.config)));
+        RepetitionOptions pass = repetition_options(sweep, cell.config);
+        pass.arrivals = sweep.arrivals.arrivals(cell.config.load, int64_t(prompts.size()), repetition);
+        result.repetitions.push_back(run_repetition(*load, cell.config, prompts, pass));
         sweep.folder->record_repetition(result);
         sweep.progress.repetition_finished();
       });
@@ -444,12 +452,17 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .run = {},
               .folder = nullptr,
               .prompts = {},
+              .arrivals = {},
               .encoded = {},
               .gpu_ceilings = {}};
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
   if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
-  sweep.prompts = select_prompts(read_jsonl_dataset(workload.file), workload.requests, uint64_t(workload.order_seed));
+  for (const Cell& cell : sweep.cells)
+    if (!cell.skip_reason) sweep.arrivals.prepare(cell.config.load, workload.requests);
+  WorkloadPrompts prompts = read_workload(workload);
+  sweep.prompts = std::move(prompts.requests);
+  run.workload = std::move(prompts.facts);
   run.info = {.name = loaded.config.name,
               .id = {},
               .profile = loaded.profile,
@@ -462,6 +475,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .only = loaded.only ? loaded.only->text() : std::string(),
               .builtin_root = loaded.config.builtin_root.string(),
               .inputs = inputs_of(sweep.cells)};
+  run.slo = {.ttft_ms = loaded.config.report.slo_ttft_ms, .tpot_ms = loaded.config.report.slo_tpot_ms};
   run.environment = collect_environment();
   run.config_resolved = config_to_json(loaded.config);
   for (size_t i = 0; i < sweep.cells.size(); ++i)

@@ -270,7 +270,9 @@ class Expander {
                    {"concurrency", config.load.concurrency}};
       cell.id = fmt::format("tp{}_pp{}_{}", config.engine.parallel.tp, config.engine.parallel.pp, speculation.proposer);
       if (speculation.proposer != "none") cell.id += fmt::format("_k{}", speculation.num_speculative_tokens);
-      cell.id += config.load.mode == LoadMode::offline ? "_offline" : fmt::format("_c{}", config.load.concurrency);
+      cell.id += config.load.mode == LoadMode::closed
+                     ? fmt::format("_c{}", config.load.concurrency)
+                     : fmt::format("_{}", names_of(config.load.mode)[size_t(config.load.mode)]);
       for (const KeySpec* key : varied_) {
         if (is_named(*key)) continue;
         const bool applies = key_applies(*key, config);

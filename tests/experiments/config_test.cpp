@@ -106,7 +106,26 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
       {"{\"sweep\": {\"zip\": [[\"tp\", \"pp\"]], \"axes\": {\"tp\": [1, 2], \"pp\": [1]}}}",
        "1:19: zipped axes have equal lengths: \"engine.parallel.tp\" has 2 values, \"engine.parallel.pp\" has 1"},
       {"{\"sweep\": {\"on_error\": \"halt\"}}", "1:24: \"sweep.on_error\" is \"halt\": expected continue | stop"},
-      {"{\"load\": {\"mode\": \"poisson\"}}", "1:19: \"load.mode\" is \"poisson\": expected closed | offline"},
+      {"{\"load\": {\"mode\": \"poison\"}}",
+       "1:19: \"load.mode\" is \"poison\": expected closed | offline | poisson | gamma | trace (did you mean "
+       "\"poisson\"?)"},
+      {"{\"load\": {\"mode\": \"poisson\"}}",
+       "1:19: load.mode \"poisson\" needs load.rate_per_s, the mean number of requests a second"},
+      {"{\"load\": {\"mode\": \"trace\"}}", "1:19: load.mode \"trace\" needs load.trace, a file of arrival times"},
+      {"{\"load\": {\"mode\": \"trace\", \"trace\": \"builtin:x\"}}",
+       "1:37: \"builtin:x\": no trace is built in: write the path of a file"},
+      {"{\"load\": {\"mode\": \"gamma\", \"rate_per_s\": 0}}",
+       "1:42: \"load.rate_per_s\" is 0: expected a number above 0, at most 1000000 (requests/s), or null"},
+      {"{\"load\": {\"mode\": \"gamma\", \"rate_per_s\": 0.1}}",
+       "1:42: 64 requests at 0.1 a second arrive over 640 s, sweep.cell_timeout_s is 600: fewer requests, a higher "
+       "rate "
+       "or a longer timeout"},
+      {"{\"workload\": {\"format\": \"specbench\"}}",
+       "1:25: \"workload.format\" is \"specbench\": expected auto | paceline | spec_bench | mt_bench | humaneval | "
+       "gsm8k "
+       "| squad | sharegpt | jsonl | csv (did you mean \"spec_bench\"?)"},
+      {"{\"sweep\": {\"axes\": {\"workload.requests\": [1, 2]}}}",
+       "1:21: \"workload.requests\" in \"sweep.axes\" cannot differ between cells"},
       {"{\"schema_version\": 2}", "1:20: \"schema_version\" is 2: this program reads version 1"},
       {"{\"name\": \"a/b\"}", "1:10: \"name\" is \"a/b\": expected letters, digits, '_', '-' and '.'"},
       {"{\"extends\": \"nowhere.json\"}", "1:13: there is no file nowhere.json"},

@@ -1,4 +1,4 @@
-#include "experiments/run/dataset.h"
+#include "experiments/workload/dataset.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -18,6 +18,10 @@ namespace fs = std::filesystem;
 
 const fs::path kWorkloads = source_dir() / "configs/workloads";
 
+std::vector<Prompt> read_own_form(const fs::path& file) {
+  return read_dataset(file, {.format = DatasetFormat::paceline}).prompts;
+}
+
 class DatasetTest : public ::testing::Test {
  protected:
   fs::path write(const std::string& content) {
@@ -29,7 +33,7 @@ class DatasetTest : public ::testing::Test {
   /// The message of the error that reading `content` gives; "" when there is none.
   std::string error_of(const std::string& content) {
     try {
-      read_jsonl_dataset(write(content));
+      read_own_form(write(content));
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::model_file);
       EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos);
@@ -42,7 +46,7 @@ class DatasetTest : public ::testing::Test {
 };
 
 TEST_F(DatasetTest, ReadsMessagesAndPlainPromptsWithBomAndCrlf) {
-  const auto prompts = read_jsonl_dataset(
+  const auto prompts = read_own_form(
       write("\xEF\xBB\xBF{\"_header\": {\"license\": \"none\"}}\r\n"
             "{\"id\": \"a\", \"category\": \"qa\", \"messages\": [{\"role\": \"user\", \"content\": \"Grüße\"}]}\r\n"
             "\r\n"
@@ -59,7 +63,7 @@ TEST_F(DatasetTest, ReadsMessagesAndPlainPromptsWithBomAndCrlf) {
 }
 
 TEST_F(DatasetTest, ByteOrderMarkBeforeABlankLine) {
-  EXPECT_EQ(read_jsonl_dataset(write("\xEF\xBB\xBF\r\n{\"prompt\": \"x\"}\n")).size(), 1u);
+  EXPECT_EQ(read_own_form(write("\xEF\xBB\xBF\r\n{\"prompt\": \"x\"}\n")).size(), 1u);
 }
 
 TEST_F(DatasetTest, ErrorsNameFileLineAndField) {
@@ -87,8 +91,8 @@ TEST_F(DatasetTest, ErrorsNameFileLineAndField) {
 TEST_F(DatasetTest, RefusesAHugeLineMissingFilesAndFolders) {
   const std::string line = error_of("{\"prompt\": \"x\"}\n" + std::string(size_t{kMaxDatasetLineBytes} + 10, 'x'));
   EXPECT_NE(line.find("mine.jsonl:2: the line is longer"), std::string::npos) << line;
-  EXPECT_THROW(read_jsonl_dataset(folder_ / "absent.jsonl"), Error);
-  EXPECT_THROW(read_jsonl_dataset(folder_.path()), Error);
+  EXPECT_THROW(read_own_form(folder_ / "absent.jsonl"), Error);
+  EXPECT_THROW(read_own_form(folder_.path()), Error);
 }
 
 TEST(BuiltinDataset, ReadingQa) {

@@ -2,11 +2,12 @@
 // Prompts as the engine takes them: rendered through the chat template and encoded, once per run.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/text/tokenizer.h"
-#include "experiments/run/dataset.h"
+#include "experiments/workload/dataset.h"
 
 namespace paceline {
 
@@ -15,6 +16,7 @@ struct EncodedPrompt {
   std::string category;
   int64_t dataset_index = 0;
   std::vector<int32_t> tokens;
+  std::optional<int> max_tokens;  // Prompt::max_tokens
 };
 
 enum class ChatFormat : uint8_t { template_of_model, raw_text };

@@ -1,4 +1,4 @@
-#include "experiments/run/requests.h"
+#include "experiments/workload/requests.h"
 
 #include <optional>
 
@@ -13,7 +13,11 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
   std::optional<ChatTemplate> chat;
   std::vector<EncodedPrompt> encoded;
   for (const Prompt& prompt : prompts) {
-    EncodedPrompt out{.id = prompt.id, .category = prompt.category, .dataset_index = prompt.index, .tokens = {}};
+    EncodedPrompt out{.id = prompt.id,
+                      .category = prompt.category,
+                      .dataset_index = prompt.index,
+                      .tokens = {},
+                      .max_tokens = prompt.max_tokens};
     if (prompt.is_chat() && format == ChatFormat::template_of_model) {
       if (!chat) chat = ChatTemplate::load(model_dir);
       nlohmann::ordered_json messages = nlohmann::ordered_json::array();
@@ -26,10 +30,12 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
       out.tokens = tokenizer.encode(text);
     }
     if (int(out.tokens.size()) >= max_model_len) {
-      fail(ExitCode::usage,
-           "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it or raise "
-           "engine.scheduler.max_model_len",
-           prompt.id, out.tokens.size(), max_model_len, max_model_len - 1);
+      fail(
+          ExitCode::usage,
+          "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it, leave out long ones "
+          "(workload.max_prompt_chars) or raise "
+          "engine.scheduler.max_model_len",
+          prompt.id, out.tokens.size(), max_model_len, max_model_len - 1);
     }
     encoded.push_back(std::move(out));
   }

@@ -1,0 +1,23 @@
+#pragma once
+// Requests that meet report.slo.
+
+#include <optional>
+#include <string>
+
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+struct Goodput {
+  double share = 0;                  // requests that meet every limit that is given / all requests
+  std::optional<double> rate_per_s;  // requests that do, over the wall time of all repetitions
+};
+
+/// Over all repetitions. A request with a single token has no TPOT and is judged by its TTFT. None: no limit is given,
+/// or there is no request.
+std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& slo);
+
+/// "ttft ≤ 200 ms, tpot ≤ 20 ms"
+std::string slo_text(const ServiceLevel& slo);
+
+}  // namespace paceline

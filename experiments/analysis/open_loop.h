@@ -1,0 +1,35 @@
+#pragma once
+// What an open loop says about an engine: did it keep up with what was sent?
+
+#include <optional>
+
+#include "experiments/analysis/statistics.h"
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+struct OpenLoopSummary {
+  std::optional<double> offered_rate_per_s;   // (arrivals - 1) / time from the first to the last, over all repetitions
+  std::optional<double> achieved_rate_per_s;  // finished requests / wall time: below the offered one by the last
+                                              // requests' time even where the engine keeps up
+  std::optional<double> mean_in_flight;       // sum of e2e / wall time (Little's law)
+  /// Least-squares slope of the number of requests in flight, as each arrival of the last two thirds finds it, over
+  /// time; mean over repetitions. The first third is left out: there the queue fills whatever the rate.
+  std::optional<double> queue_growth_per_s;
+  /// True where the queue grows by at least a tenth of the offered rate and by three requests or more over the last two
+  /// thirds: latencies then depend on how long the run was. None: fewer than kMinArrivalsToJudge in a repetition.
+  std::optional<bool> saturated;
+  int64_t late_requests = 0;  // sent more than kLateMs after their time
+  Percentiles send_delay_ms;
+};
+
+inline constexpr int kMinArrivalsToJudge = 12;
+inline constexpr double kLateMs = 1;
+
+/// True when the cell's requests had arrival times.
+bool is_open_loop(const CellResult& cell);
+
+/// None for a cell that is no open loop.
+std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell);
+
+}  // namespace paceline

@@ -1,0 +1,130 @@
+#include "experiments/workload/records.h"
+
+#include <algorithm>
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int kMaxOutputTokens = 1 << 24;
+
+/// Deepest nesting of arrays and objects; brackets inside strings do not count.
+int nesting_of(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+}  // namespace
+
+std::optional<std::string_view> LineReader::next() {
+  if (at_ >= text_.size()) return std::nullopt;
+  const size_t end = std::min(text_.find('\n', at_), text_.size());
+  std::string_view line = text_.substr(at_, end - at_);
+  at_ = end + 1;
+  ++line_;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+json parse_record(std::string_view text, const Place& place) {
+  if (static_cast<int64_t>(text.size()) > kMaxDatasetLineBytes)
+    place.fail("the line is longer than {} bytes: one record a line is expected", kMaxDatasetLineBytes);
+  if (const int depth = nesting_of(text); depth > kMaxRecordDepth)
+    place.fail("nested {} deep: at most {} are read", depth, kMaxRecordDepth);
+  json row;
+  try {
+    row = json::parse(text);
+  } catch (const json::parse_error& e) {
+    const size_t byte = std::clamp<size_t>(e.byte, 1, text.size() + 1);
+    const std::string_view before = text.substr(0, byte - 1);
+    const size_t line_begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+    Place at = place;
+    at.line += std::count(before.begin(), before.end(), '\n');
+    at.fail("column {}: not valid JSON: expected one object a line", byte - line_begin);
+  }
+  if (!row.is_object()) place.fail("is of type {}: expected one object a line", row.type_name());
+  return row;
+}
+
+const std::string& string_field(const json& object, const char* key, const std::string& name, const Place& place) {
+  const auto it = object.find(key);
+  if (it == object.end()) place.fail("field \"{}\" is missing: expected a string", name);
+  if (!it->is_string()) place.fail("field \"{}\" is of type {}: expected a string", name, it->type_name());
+  return it->get_ref<const std::string&>();
+}
+
+const std::string& filled_field(const json& object, const char* key, const std::string& name, const Place& place) {
+  const std::string& text = string_field(object, key, name, place);
+  if (text.empty()) place.fail("field \"{}\" is empty: expected text", name);
+  return text;
+}
+
+const json& array_field(const json& object, const char* key, const std::string& name, const Place& place) {
+  const auto it = object.find(key);
+  if (it == object.end()) place.fail("field \"{}\" is missing: expected an array", name);
+  if (!it->is_array()) place.fail("field \"{}\" is of type {}: expected an array", name, it->type_name());
+  if (it->empty()) place.fail("field \"{}\" is empty: expected at least one element", name);
+  return *it;
+}
+
+std::optional<std::string> id_field(const json& object, const char* key, const Place& place) {
+  const auto it = object.find(key);
+  if (it == object.end()) return std::nullopt;
+  if (it->is_number_integer()) return it->dump();
+  return string_field(object, key, key, place);
+}
+
+int checked_max_tokens(const json& value, const Place& place) {
+  const bool fits = value.is_number_integer() && value >= 1 && value <= kMaxOutputTokens;
+  if (!fits)
+    place.fail("field \"max_tokens\" is {}: expected an integer from 1 to {}",
+               value.is_number() ? value.dump() : std::string("of type ") + value.type_name(), kMaxOutputTokens);
+  return value.get<int>();
+}
+
+PromptCollector::PromptCollector(const std::filesystem::path& file, const DatasetOptions& options)
+    : file_(file), options_(options) {}
+
+void PromptCollector::take(Prompt prompt, const Place& place) {
+  if (prompt.id.empty()) prompt.id = fmt::format("{}-{}", file_.stem().string(), place.line);
+  const auto [known, is_new] = line_of_id_.emplace(prompt.id, place.line);
+  if (!is_new) place.fail("field \"id\": \"{}\" was used in line {}: ids must differ", prompt.id, known->second);
+  prompt.index = static_cast<int64_t>(dataset_.prompts.size());
+  dataset_.prompts.push_back(std::move(prompt));
+}
+
+void PromptCollector::refuse(const Error& error) {
+  if (options_.bad_records == BadRecords::refuse || error.code() != ExitCode::model_file) throw error;
+  if (dataset_.num_bad++ == 0) dataset_.first_bad = error.what();
+}
+
+Dataset PromptCollector::finish(DatasetFormat format) {
+  dataset_.format = format;
+  if (dataset_.prompts.empty() && dataset_.num_bad > 0)
+    fail(ExitCode::model_file, "{}: all {} records are bad as {}; the first: {}", file_.string(), dataset_.num_bad,
+         name_of(format), dataset_.first_bad);
+  if (dataset_.prompts.empty())
+    fail(ExitCode::model_file, "{}: holds no prompt: expected at least one record of format {}", file_.string(),
+         name_of(format));
+  return std::move(dataset_);
+}
+
+}  // namespace paceline

@@ -1,0 +1,191 @@
+// Whether an engine kept up, goodput and categories, on simulated queues and made-up records.
+
+#include "experiments/analysis/open_loop.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "experiments/analysis/summary.h"
+#include "experiments/analysis/summary_verdict.h"
+#include "experiments/report/text.h"
+#include "experiments/workload/arrivals.h"
+
+namespace paceline {
+namespace {
+
+/// Poisson arrivals to a server that takes `service_s` for each request, one after the other.
+CellResult simulated(double rate_per_s, double service_s, uint64_t seed, int requests = 60, int repetitions = 7) {
+  CellResult cell{.id = "cell", .load = "poisson"};
+  for (int r = 0; r < repetitions; ++r) {
+    RepetitionResult repetition;
+    double free_at = 0;
+    int index = 0;
+    for (const Arrival& arrival : draw_arrivals({.rate_per_s = rate_per_s, .seed = seed}, requests, uint32_t(r))) {
+      const double start = std::max(arrival.t_s, free_at);
+      free_at = start + service_s;
+      RequestRecord q{.id = std::to_string(index), .dataset_index = index};
+      q.output = {1, 2, 3};
+      q.tokens_per_emission = {1, 2};
+      q.itl_ms = {service_s * 500};
+      q.drafted = q.accepted = {1};
+      q.arrival_ms = arrival.t_s * 1e3;
+      q.send_delay_ms = index % 4 == 0 ? 3.0 : 0.5;
+      q.ttft_ms = (start - arrival.t_s + service_s / 2) * 1e3;
+      q.e2e_ms = (free_at - arrival.t_s) * 1e3;
+      q.category = index % 2 ? "odd" : "even";
+      q.finish_reason = "length";
+      repetition.requests.push_back(std::move(q));
+      ++index;
+    }
+    repetition.wall_s = free_at;
+    cell.repetitions.push_back(std::move(repetition));
+  }
+  cell.baseline_id = "cell";
+  cell.certificate.status = CertificateStatus::baseline;
+  return cell;
+}
+
+TEST(OpenLoop, QueuesThatGrowAreToldFromThoseThatDoNot) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(summarize_open_loop(simulated(0.7, 1, seed))->saturated, false) << seed;
+    EXPECT_EQ(summarize_open_loop(simulated(1.5, 1, seed))->saturated, true) << seed;
+    EXPECT_EQ(summarize_open_loop(simulated(20, 1, seed))->saturated, true) << seed;
+  }
+  EXPECT_FALSE(summarize_open_loop(simulated(20, 1, 1, 11))->saturated) << "too few arrivals to judge";
+}
+
+/// An engine with room for all: the queue fills while the first requests run, and then stays.
+TEST(OpenLoop, FillingUpIsNoGrowth) {
+  CellResult cell = simulated(10, 0.001, 5);
+  for (RepetitionResult& r : cell.repetitions)
+    for (RequestRecord& q : r.requests) q.e2e_ms = 1500;
+  const OpenLoopSummary summary = *summarize_open_loop(cell);
+  EXPECT_EQ(summary.saturated, false);
+  EXPECT_LT(std::abs(*summary.queue_growth_per_s), 0.8);
+}
+
+TEST(OpenLoop, RatesDelaysAndRequestsInFlight) {
+  const CellResult cell = simulated(0.5, 1, 4, 400);
+  const OpenLoopSummary summary = *summarize_open_loop(cell);
+  EXPECT_NEAR(*summary.offered_rate_per_s, 0.5, 0.05);
+  EXPECT_NEAR(*summary.achieved_rate_per_s, *summary.offered_rate_per_s, 0.01);
+  // M/D/1 at load 0.5: in flight 0.5 + 0.25 / (2 (1 - 0.5)) = 0.75 (Pollaczek and Khinchine).
+  EXPECT_NEAR(*summary.mean_in_flight, 0.75, 0.08);
+  EXPECT_EQ(summary.late_requests, 7 * 100);
+  EXPECT_EQ(summary.send_delay_ms.p50, 0.5);
+  EXPECT_NEAR(*summarize_open_loop(simulated(20, 1, 1, 400))->achieved_rate_per_s, 1.0, 0.01);
+
+  CellResult closed = cell;
+  for (RepetitionResult& r : closed.repetitions)
+    for (RequestRecord& q : r.requests) q.arrival_ms.reset();
+  EXPECT_FALSE(summarize_open_loop(closed));
+}
+
+RunResult run_of(CellResult plain, CellResult speculative) {
+  plain.id = plain.baseline_id = speculative.baseline_id = "plain";
+  speculative.id = "ngram";
+  speculative.axes.proposer = "ngram";
+  speculative.axes.num_speculative_tokens = 3;
+  speculative.certificate.status = CertificateStatus::pass;
+  RunResult run;
+  run.cells = {std::move(plain), std::move(speculative)};
+  return run;
+}
+
+TEST(OpenLoop, CellsAreComparedByLatencyNotByTokensASecond) {
+  const RunResult run = run_of(simulated(0.5, 1, 2), simulated(0.5, 0.5, 2));
+  const RunSummary summary = summarize(run);
+  for (const CellSummary& s : summary.cells) EXPECT_FALSE(s.speedup);
+  EXPECT_EQ(summary.cells[1].outcome, Outcome::faster);
+  EXPECT_NEAR(summary.cells[1].decode_speedup->ratio, 2.0, 1e-6);
+  const std::string text = end_of_run_text(run, summary, TextColor::off);
+  for (const char* const piece :
+       {"Open loop, poisson: lowest latency with tp1 pp1 ngram k=3", "decoding is 2.00×", "Compare latencies",
+        "decodes faster, lossless", "req/s of offered", "open loop, poisson: times count from when"})
+    EXPECT_NE(text.find(piece), std::string::npos) << piece << "\n" << text;
+  for (const char* const piece : {"Fastest", "Saturated", "saturated", "closed loop", "goodput"})
+    EXPECT_EQ(text.find(piece), std::string::npos) << piece << "\n" << text;
+}
+
+TEST(OpenLoop, AnEngineThatDoesNotKeepUpIsNamed) {
+  const RunResult run = run_of(simulated(1.5, 1, 2), simulated(1.5, 0.5, 2));
+  const std::string text = summary_markdown(run, summarize(run));
+  for (const char* const piece : {"Saturated: tp1 pp1 none at poisson (offered 1.", "the baseline does not keep up",
+                                  "baseline, saturated", "lowest latency with tp1 pp1 ngram k=3"})
+    EXPECT_NE(text.find(piece), std::string::npos) << piece << "\n" << text;
+  const RunResult both = run_of(simulated(9, 1, 2), simulated(9, 0.5, 2));
+  EXPECT_NE(summary_markdown(both, summarize(both)).find("no cell keeps up"), std::string::npos);
+}
+
+TEST(Goodput, CountsRequestsThatMeetEveryLimit) {
+  CellResult cell;
+  RepetitionResult repetition{.wall_s = 2};
+  const auto add = [&](double ttft_ms, double e2e_ms, size_t tokens) {
+    RequestRecord q{.ttft_ms = ttft_ms, .e2e_ms = e2e_ms};
+    q.output.resize(tokens);
+    repetition.requests.push_back(q);
+  };
+  add(100, 140, 3);  // tpot 20: meets both, at the edge
+  add(100, 142, 3);  // tpot 21
+  add(101, 103, 3);  // ttft 101
+  add(90, 90, 1);    // no tpot
+  cell.repetitions.push_back(repetition);
+  EXPECT_FALSE(goodput_of(cell, {}));
+  const Goodput both = *goodput_of(cell, {.ttft_ms = 100, .tpot_ms = 20});
+  EXPECT_DOUBLE_EQ(both.share, 0.5);
+  EXPECT_DOUBLE_EQ(*both.rate_per_s, 1.0);
+  EXPECT_DOUBLE_EQ(goodput_of(cell, {.ttft_ms = 100, .tpot_ms = {}})->share, 0.75);
+  EXPECT_DOUBLE_EQ(goodput_of(cell, {.ttft_ms = {}, .tpot_ms = 20})->share, 0.75);
+  EXPECT_FALSE(goodput_of({}, {.ttft_ms = 100, .tpot_ms = {}}));
+  EXPECT_EQ(slo_text({.ttft_ms = 200, .tpot_ms = 2.5}), "ttft ≤ 200 ms, tpot ≤ 2.5 ms");
+}
+
+TEST(Goodput, StandsInAllSummaries) {
+  RunResult run = run_of(simulated(0.5, 1, 2), simulated(0.5, 0.5, 2));
+  run.slo = {.ttft_ms = 600, .tpot_ms = {}};
+  const RunSummary summary = summarize(run);
+  const nlohmann::json json = summary_to_json(run, summary);
+  EXPECT_EQ(json.at("slo"), (nlohmann::json{{"ttft_ms", 600.0}, {"tpot_ms", nullptr}}));
+  EXPECT_GT(json.at("cells")[1].at("goodput").at("share"), json.at("cells")[0].at("goodput").at("share"));
+  EXPECT_EQ(json.at("cells")[1].at("open_loop").at("saturated"), false);
+  EXPECT_EQ(json.at("cells")[1].at("load"), "poisson");
+  const std::string text = end_of_run_text(run, summary, TextColor::off);
+  EXPECT_NE(text.find("Goodput (ttft ≤ 600 ms), poisson: most with tp1 pp1 ngram k=3"), std::string::npos) << text;
+  EXPECT_NE(text.find("; without speculation "), std::string::npos) << text;
+  const std::string csv = summary_to_csv(run, summary);
+  EXPECT_NE(csv.find(",goodput_share,"), std::string::npos);
+  run.slo.ttft_ms = 0.001;
+  EXPECT_NE(summary_markdown(run, summarize(run)).find("Goodput (ttft ≤ 0.001 ms), poisson: no request meets it."),
+            std::string::npos);
+}
+
+TEST(Categories, HaveTheirOwnAcceptanceAndSpeedup) {
+  CellResult slow = simulated(0.5, 1, 2), fast = simulated(0.5, 1, 2);
+  for (RepetitionResult& r : fast.repetitions) {
+    for (RequestRecord& q : r.requests) {
+      if (q.category == "odd") q.e2e_ms = q.ttft_ms + (q.e2e_ms - q.ttft_ms) / 4;
+      if (q.category == "even") q.accepted = {0};
+    }
+  }
+  const auto categories = summarize_categories(fast, &slow);
+  ASSERT_EQ(categories.size(), 2u);
+  EXPECT_EQ(categories[0].category, "even");
+  EXPECT_EQ(categories[0].num_requests, 7 * 30);
+  EXPECT_NEAR(categories[0].decode_speedup->ratio, 1.0, 1e-9);
+  EXPECT_NEAR(categories[1].decode_speedup->ratio, 4.0, 1e-9);
+  EXPECT_EQ(categories[0].mean_acceptance_length, 1.0);
+  EXPECT_EQ(categories[1].mean_acceptance_length, 2.0);
+  EXPECT_EQ(categories[1].tokens_per_target_forward, 1.5);
+  const RunResult run = run_of(slow, fast);
+  const RunSummary summary = summarize(run);
+  EXPECT_EQ(summary_to_json(run, summary).at("cells")[1].at("by_category")[1].at("category"), "odd");
+  EXPECT_NE(summary_markdown(run, summary).find("By category, decoding with tp1 pp1 ngram k=3: odd 4.00×, even 1.00×."),
+            std::string::npos);
+  for (RepetitionResult& r : slow.repetitions)
+    for (RequestRecord& q : r.requests) q.category = "one";
+  EXPECT_TRUE(summarize_categories(slow, nullptr).empty());
+}
+
+}  // namespace
+}  // namespace paceline
