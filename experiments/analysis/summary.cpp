@@ -28,7 +28,7 @@ int64_t output_tokens_of(const RepetitionResult& r) {
 std::vector<double> tpot_of(const RepetitionResult& r) {
   std::vector<double> tpot;
   for (const RequestRecord& q : r.requests) {
-    if (q.output.size() >= 2) tpot.push_back((q.e2e_ms - q.ttft_ms) / static_cast<double>(q.output.size() - 1));
+    if (const auto one = tpot_ms(q)) tpot.push_back(*one);
   }
   return tpot;
 }
@@ -187,6 +187,11 @@ std::string axes_label(const CellAxes& axes) {
   return label + fmt::format(" c={}", axes.concurrency);
 }
 
+std::optional<double> tpot_ms(const RequestRecord& request) {
+  if (request.output.size() < 2) return std::nullopt;
+  return (request.e2e_ms - request.ttft_ms) / static_cast<double>(request.output.size() - 1);
+}
+
 CellSummary summarize_cell(const CellResult& cell) {
   CellSummary out;
   out.not_rankable = why_not_rankable(cell);
@@ -220,9 +225,12 @@ CellSummary summarize_cell(const CellResult& cell) {
     out.requests_per_device_minute =
         60.0 * static_cast<double>(out.num_requests) / wall_s / (cell.axes.tp * cell.axes.pp);
   out.output_tok_s = geometric_mean(out.output_tok_s_per_repetition);
+  out.output_tok_s_interval = geometric_mean_interval(out.output_tok_s_per_repetition);
+  if (out.output_tok_s) out.tok_s_per_device = *out.output_tok_s / (cell.axes.tp * cell.axes.pp);
   out.ttft_ms = percentiles(ttft);
   out.e2e_ms = percentiles(e2e);
   out.tpot_ms = percentiles(tpot);
+  if (out.tpot_ms.p50.value_or(0) > 0) out.tok_s_per_user = 1000 / *out.tpot_ms.p50;
   out.itl_ms = percentiles(itl);
   out.degenerate_share = ratio(degenerate, out.num_requests);
   add_acceptance(out);
