@@ -61,6 +61,26 @@ json logit_checks_to_json(const LogitEvidence& logits) {
   return out;
 }
 
+/// Columns, which are shorter than points.
+json timeline_to_json(const CellResult& cell) {
+  if (cell.repetitions.empty() || cell.repetitions.front().timeline.empty()) return nullptr;
+  json time = json::array(), requests = json::array(), kv_blocks = json::array(), tokens = json::array(),
+       bubble = json::array();
+  const auto microseconds = [](double ms) { return json_number(std::round(ms * 1e3) / 1e3); };
+  for (const TimelinePoint& point : cell.repetitions.front().timeline) {
+    time.push_back(microseconds(point.time_ms));
+    requests.push_back(point.requests);
+    kv_blocks.push_back(point.kv_blocks);
+    tokens.push_back(point.output_tokens);
+    bubble.push_back(microseconds(point.bubble_ms));
+  }
+  return {{"time_ms", time},
+          {"requests", requests},
+          {"kv_blocks", kv_blocks},
+          {"output_tokens", tokens},
+          {"bubble_ms", bubble}};
+}
+
 void add_by_position(std::vector<int64_t>& sum, const std::vector<int64_t>& more) {
   if (sum.size() < more.size()) sum.resize(more.size());
   for (size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
@@ -160,7 +180,8 @@ json cell_to_json(const CellResult& cell) {
             {"workspace_bytes", cell.memory.workspace_bytes},
             {"rss_peak_bytes", cell.memory.rss_peak_bytes}}},
           {"ceilings", ceilings_to_json(cell.ceilings)},
-          {"repetitions", repetitions}};
+          {"repetitions", repetitions},
+          {"timeline", timeline_to_json(cell)}};
 }
 
 bool has_fast_numerics(const CellResult& cell) {
@@ -182,6 +203,18 @@ json request_to_json(const RequestRecord& q, int repetition) {
           {"accepted", q.accepted},
           {"finish_reason", q.finish_reason},
           {"degenerate", q.degenerate}};
+}
+
+json samples_to_json(const RunResult& run) {
+  json models = json::array();
+  for (const SampleTexts& texts : run.sample_texts) {
+    json prompts = json::array(), tokens = json::array();
+    for (const SampleTexts::Prompt& p : texts.prompts)
+      prompts.push_back({{"dataset_index", p.dataset_index}, {"id", p.id}, {"text", p.text}});
+    for (const SampleTexts::Token& t : texts.tokens) tokens.push_back({{"id", t.id}, {"text", t.bytes}});
+    models.push_back({{"model", texts.model}, {"prompts", prompts}, {"tokens", tokens}});
+  }
+  return {{"schema", "paceline.samples"}, {"schema_version", 1}, {"models", models}};
 }
 
 RunCounters pooled_counters(const CellResult& cell) {

@@ -73,6 +73,7 @@ void RunFolder::write_cell(const CellResult& cell) {
 }
 
 void RunFolder::finish(const RunResult& run) {
+  if (!run.sample_texts.empty()) write_file_atomic(path_ / "samples.json", dump_json(samples_to_json(run)));
   const RunSummary summary = summarize(run);
   write_file_atomic(path_ / "summary.json", dump_json(summary_to_json(run, summary)));
   write_file_atomic(path_ / "summary.csv", summary_to_csv(run, summary));

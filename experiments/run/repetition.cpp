@@ -6,6 +6,7 @@
 
 #include "experiments/analysis/statistics.h"
 #include "experiments/run/measure_devices.h"
+#include "experiments/run/timeline.h"
 
 namespace paceline {
 namespace {
@@ -98,6 +99,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   const auto deadline =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
   auto last_report = start;
+  Timeline timeline;
   while (next < prompts.size() || !live.empty()) {
     while (next < prompts.size() && live.size() < concurrency) {
       const EncodedPrompt& prompt = prompts[next];
@@ -122,6 +124,12 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
         live.erase(one.seq);
       }
     }
+    const BlockPool& pool = engine->pool();
+    timeline.add({.time_ms = ms_between(start, now),
+                  .requests = int(live.size()),
+                  .kv_blocks = pool.num_blocks() - pool.num_free(),
+                  .output_tokens = emitted_tokens,
+                  .bubble_ms = engine->phases().bubble * 1e3});
     if (options.stop_now && options.stop_now()) fail(ExitCode::interrupted, "stopped by the user");
     if (now > deadline)
       fail(ExitCode::device, "the pass took longer than {} s (sweep.cell_timeout_s): {} of {} requests done",
@@ -145,6 +153,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
                    .communicate_ms = phases.communicate * 1e3,
                    .bubble_ms = phases.bubble * 1e3};
   result.phases.other_ms = std::max(0.0, result.wall_s * 1e3 - result.phases.total_ms());
+  result.timeline = timeline.take();
   result.counters = run_counters(*engine, engine->pool(), int64_t(result.requests.size()));
   result.counters.collectives = int64_t(load.target().comm_stats().collectives - collectives_before);
   std::sort(result.requests.begin(), result.requests.end(), [](const RequestRecord& a, const RequestRecord& b) {
