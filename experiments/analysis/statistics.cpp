@@ -30,6 +30,15 @@ std::optional<double> quantile_of_sorted(const std::vector<double>& sorted, doub
   return sorted[below] + (h - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
 }
 
+/// exp of the Student-t interval of the mean; no value for fewer than two.
+std::optional<Interval> exp_of_mean_interval(const std::vector<double>& logs) {
+  const auto sd = standard_deviation(logs);
+  if (!sd) return std::nullopt;
+  const double center = *mean(logs), n = static_cast<double>(logs.size());
+  const double half = student_t_quantile(0.975, static_cast<int>(logs.size()) - 1) * *sd / std::sqrt(n);
+  return Interval{.low = std::exp(center - half), .high = std::exp(center + half)};
+}
+
 }  // namespace
 
 std::optional<double> quantile(std::span<const double> sample, double q) {
@@ -60,6 +69,13 @@ std::optional<double> geometric_mean(std::span<const double> sample) {
   return std::exp(sum / static_cast<double>(sample.size()));
 }
 
+std::optional<Interval> geometric_mean_interval(std::span<const double> sample) {
+  if (!geometric_mean(sample)) return std::nullopt;
+  std::vector<double> logs;
+  for (double x : sample) logs.push_back(std::log(x));
+  return exp_of_mean_interval(logs);
+}
+
 Percentiles percentiles(std::span<const double> sample) {
   const std::vector<double> sorted = sorted_finite(sample);
   return {.p50 = quantile_of_sorted(sorted, 0.50),
@@ -85,10 +101,9 @@ std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std
   }
   const double center = *mean(logs);
   RatioInterval out{.ratio = std::exp(center), .low = {}, .high = {}, .pairs = static_cast<int>(pairs)};
-  if (const auto sd = standard_deviation(logs)) {
-    const double half = student_t_quantile(0.975, out.pairs - 1) * *sd / std::sqrt(static_cast<double>(pairs));
-    out.low = std::exp(center - half);
-    out.high = std::exp(center + half);
+  if (const auto interval = exp_of_mean_interval(logs)) {
+    out.low = interval->low;
+    out.high = interval->high;
   }
   return out;
 }

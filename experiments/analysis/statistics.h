@@ -22,6 +22,13 @@ std::optional<double> standard_deviation(std::span<const double> sample);
 /// exp(mean(log x)); no value unless every entry is positive and finite.
 std::optional<double> geometric_mean(std::span<const double> sample);
 
+struct Interval {
+  double low = 0, high = 0;
+};
+/// 95 % confidence interval of geometric_mean: exp(mean(log x) ± t(0.975, n-1)·sd(log x)/√n). No value for n < 2, nor
+/// where geometric_mean has none.
+std::optional<Interval> geometric_mean_interval(std::span<const double> sample);
+
 struct Percentiles {
   std::optional<double> p50, p90, p99, mean;
   int64_t count = 0;

@@ -226,9 +226,12 @@ CellSummary summarize_cell(const CellResult& cell) {
     out.requests_per_device_minute =
         60.0 * static_cast<double>(out.num_requests) / wall_s / (cell.axes.tp * cell.axes.pp);
   out.output_tok_s = geometric_mean(out.output_tok_s_per_repetition);
+  out.output_tok_s_interval = geometric_mean_interval(out.output_tok_s_per_repetition);
+  if (out.output_tok_s) out.tok_s_per_device = *out.output_tok_s / (cell.axes.tp * cell.axes.pp);
   out.ttft_ms = percentiles(ttft);
   out.e2e_ms = percentiles(e2e);
   out.tpot_ms = percentiles(tpot);
+  if (out.tpot_ms.p50.value_or(0) > 0) out.tok_s_per_user = 1000 / *out.tpot_ms.p50;
   out.itl_ms = percentiles(itl);
   out.degenerate_share = ratio(degenerate, out.num_requests);
   add_acceptance(out);

@@ -35,6 +35,9 @@ struct CellSummary {
   /// Geometric mean over repetitions of (output tokens / wall_s), prefill included: then speedup is the exact ratio.
   std::optional<double> output_tok_s;
   std::vector<double> output_tok_s_per_repetition;
+  std::optional<Interval> output_tok_s_interval;  // 95 %, over repetitions
+  std::optional<double> tok_s_per_device;         // output_tok_s / (tp · pp)
+  std::optional<double> tok_s_per_user;           // 1000 / median TPOT: the pace at which a request's tokens come
   /// Finished requests per minute and rank: what a device gets done.
   std::optional<double> requests_per_device_minute;
   /// output_tok_s over that of the baseline cell, the same requests; see paired_ratio. None in an open loop, whose

@@ -64,9 +64,14 @@ json categories_to_json(const std::vector<CategorySummary>& categories) {
   return out;
 }
 
+json interval_value(const std::optional<Interval>& interval) {
+  return interval ? json::array({json_number(interval->low), json_number(interval->high)}) : json(nullptr);
+}
+
 json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
   json out = cell_to_json(cell);
-  for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks"}) out.erase(key);
+  for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks", "timeline"})
+    out.erase(key);
   const PhaseTimes& p = s.phase_ms_per_step;
   const bool timed = s.step_ms.has_value();
   const auto phase = [&](double ms) { return timed ? json_number(ms) : json(nullptr); };
@@ -76,6 +81,9 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
               {"output_tokens", s.output_tokens},
               {"output_tok_s", json_number(s.output_tok_s)},
               {"output_tok_s_per_repetition", list(s.output_tok_s_per_repetition)},
+              {"output_tok_s_ci95", interval_value(s.output_tok_s_interval)},
+              {"tok_s_per_device", json_number(s.tok_s_per_device)},
+              {"tok_s_per_user", json_number(s.tok_s_per_user)},
               {"requests_per_device_minute", json_number(s.requests_per_device_minute)},
               {"speedup", ratio_value(s.speedup)},
               {"speedup_ci95", ratio_interval(s.speedup)},

@@ -62,6 +62,21 @@ std::optional<ConfigConflict> find_load_conflict(const ExperimentConfig& config)
   return std::nullopt;
 }
 
+/// The first name of report.x and report.facet that is no key.
+std::optional<ConfigConflict> find_unknown_chart_axis(const ReportConfig& report) {
+  const auto unknown = [](const char* key, const std::string& name) {
+    return ConfigConflict{key,
+                          {key},
+                          fmt::format("{} names \"{}\", which is no key: write one that the sweep varies, such as k, "
+                                      "concurrency or speculation.ngram.max",
+                                      key, name)};
+  };
+  if (!find_key_or_alias(report.x)) return unknown("report.x", report.x);
+  for (const std::string& name : report.facet)
+    if (!find_key_or_alias(name)) return unknown("report.facet", name);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::string_view> names_of(Numerics) { return {"strict", "fast"}; }
@@ -105,6 +120,7 @@ void derive_paths(ExperimentConfig& config) {
 }
 
 std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
+  if (auto conflict = find_unknown_chart_axis(config.report)) return conflict;
   const SpeculationConfig& speculation = config.speculation;
   const SchedulerConfig& scheduler = config.engine.scheduler;
   if (speculation.proposer == "ngram" && speculation.ngram.min > speculation.ngram.max) {

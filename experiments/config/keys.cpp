@@ -378,8 +378,10 @@ void add_report(std::vector<KeySpec>& rows) {
                      "Time to first token that counts as good."));
   rows.push_back(key("report.slo.tpot_ms", MEMBER(report.slo_tpot_ms), {.min = 0, .above_min = true, .unit = "ms"},
                      "Time per output token that counts as good."));
-  rows.push_back(key("report.x", MEMBER(report.x), {}, "Axis on the abscissa of the charts."));
-  rows.push_back(key("report.facet", MEMBER(report.facet), {}, "Axes that split the charts."));
+  rows.push_back(key("report.x", MEMBER(report.x), {}, "Key on the abscissa of the report's speedup charts."));
+  rows.push_back(
+      key("report.facet", MEMBER(report.facet), {},
+          "Keys that split the report's speedup charts; what else varies makes lines, and more charts above three."));
   rows.push_back(special("profiles", KeyType::outside, "Name -> changes that --profile NAME lays over the file."));
 }
 

@@ -1,7 +1,7 @@
 #include "experiments/report/html.h"
 
 #include <algorithm>
-#include <set>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -11,36 +11,6 @@
 #include "experiments/report/text.h"
 
 namespace paceline {
-
-namespace html {
-
-std::vector<std::string> Report::proposers() const {
-  std::vector<std::string> names;
-  for (const CellResult& c : run.cells) {
-    if (c.axes.proposer != "none" && std::find(names.begin(), names.end(), c.axes.proposer) == names.end()) {
-      names.push_back(c.axes.proposer);
-    }
-  }
-  return names;
-}
-
-int Report::color(const std::string& proposer) const {
-  if (proposer == "none") return kNumChartColors - 1;
-  const std::vector<std::string> names = proposers();
-  return static_cast<int>(std::find(names.begin(), names.end(), proposer) - names.begin()) % (kNumChartColors - 1);
-}
-
-bool Report::has_several_concurrencies() const {
-  return std::any_of(run.cells.begin(), run.cells.end(),
-                     [this](const CellResult& c) { return c.axes.concurrency != run.cells.front().axes.concurrency; });
-}
-
-std::string Report::label(const CellAxes& axes) const {
-  const std::string label = axes_label(axes);
-  return has_several_concurrencies() ? label : label.substr(0, label.rfind(" c="));
-}
-
-}  // namespace html
 
 namespace {
 
@@ -65,6 +35,10 @@ std::string badges(const RunResult& run, const RunSummary& summary) {
   if (unverified > 0) out += badge(fmt::format("{} unverified", unverified), "warn");
   if (summary.failed > 0) out += badge(fmt::format("{} failed", summary.failed), "bad");
   if (summary.skipped > 0) out += badge(fmt::format("{} skipped", summary.skipped), "");
+  const auto not_ranked = std::count_if(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& s) {
+    return run.cells[s.cell].status == CellStatus::done && !s.rankable;
+  });
+  if (not_ranked > 0) out += badge(fmt::format("{} not ranked", not_ranked), "warn");
   if (!run.info.numerics.empty()) out += badge(run.info.numerics + " numerics", "");
   if (!run.info.profile.empty()) out += badge("profile " + run.info.profile, "");
   if (run.info.status == "interrupted") out += badge("interrupted", "warn");
@@ -79,38 +53,51 @@ std::string verdict_box(const RunResult& run, const RunSummary& summary) {
   return out + "</ul></div>\n";
 }
 
-}  // namespace
-
-std::string report_html(const RunResult& run, const RunSummary& summary) {
-  const html::Report report{run, summary};
-  const std::string name = html_escaped(run.info.name.empty() ? "run" : run.info.name);
+std::string header(const RunResult& run, const RunSummary& summary, const std::string& name) {
   const std::string cpu =
       run.environment.is_object() && run.environment.contains("cpu_model") && run.environment["cpu_model"].is_string()
           ? run.environment["cpu_model"].get<std::string>()
           : "";
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">";
-  out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
-  out += "<meta name=\"color-scheme\" content=\"light dark\">";
-  out +=
-      fmt::format("<title>{} – Paceline</title>\n<style>{}</style></head>\n<body><main>\n", name, html::page_style());
   const std::string gpus = gpus_text(run);
-  out += fmt::format("<header><h1>{}</h1><div class=\"sub\">{}{}{}{}{} · {:.0f} s</div>{}</header>\n", name,
+  return fmt::format("<header><h1>{}</h1><div class=\"sub\">{}{}{}{}{} · {:.0f} s</div>{}</header>\n", name,
                      html_escaped(run.info.started_at), cpu.empty() ? "" : " · ", html_escaped(cpu),
                      gpus.empty() ? "" : " · ", html_escaped(gpus), run.wall_s, badges(run, summary));
-  out += verdict_box(run, summary);
+}
+
+}  // namespace
+
+std::string report_html(const RunResult& run, const RunSummary& summary) {
+  const html::Report report(run, summary);
+  const std::string name = html_escaped(run.info.name.empty() ? "run" : run.info.name);
+  const std::array sections = {
+      html::headline_section(report), html::published_section(report),  html::speedup_section(report),
+      html::heat_section(report),     html::acceptance_section(report), html::step_section(report),
+      html::parallel_section(report), html::device_section(report),     html::timeline_section(report),
+      html::latency_section(report),  html::pareto_section(report),     html::cells_section(report),
+      html::samples_section(report),  html::setup_section(report)};
+  std::string contents, body;
+  for (const html::Section& section : sections) {
+    if (section.body.empty()) continue;
+    const std::string title = html_escaped(section.title);
+    contents += fmt::format("<a href=\"#{}\">{}</a>", section.id, title);
+    body += fmt::format("<section id=\"{0}\" aria-labelledby=\"h-{0}\"><h2 id=\"h-{0}\">{1}</h2>{2}</section>\n",
+                        section.id, title, section.body);
+  }
+  // The policy holds even where an escape should fail: nothing is fetched, and only the script with our mark runs.
+  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">";
+  out +=
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src 'nonce-paceline'; base-uri 'none'; form-action 'none'\">";
+  out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
+  out += "<meta name=\"color-scheme\" content=\"light dark\">";
+  out += fmt::format("<title>{} – Paceline</title>\n<style>{}</style></head>\n<body>", name, html::page_style());
+  out += "<a class=\"skip\" href=\"#cells\">Skip to the table of all cells</a><main>\n";
+  out += header(run, summary, name) + verdict_box(run, summary);
   if (!run.info.argv.empty()) {
     out += fmt::format("<p class=\"note\">Reproduce:</p><pre>{}</pre>\n", html_escaped(reproduce_command(run.info)));
   }
-  out += html::headline_section(report);
-  out += html::published_section(report);
-  out += html::speedup_section(report);
-  out += html::cells_section(report);
-  out += html::acceptance_section(report);
-  out += html::step_section(report);
-  out += html::device_section(report);
-  out += html::latency_section(report);
-  out += html::setup_section(report);
-  out += fmt::format("</main>\n<script>{}</script>\n</body></html>\n", html::page_script());
+  out += "<nav aria-label=\"Contents\">" + contents + "</nav>\n" + body;
+  out += fmt::format("</main>\n<script nonce=\"paceline\">{}</script>\n</body></html>\n", html::page_script());
   return out;
 }
 

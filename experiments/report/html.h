@@ -8,7 +8,7 @@
 namespace paceline {
 
 /// The whole document. Cells that are not rankable appear in every table and, faded, in the charts, and in no verdict
-/// but the one that counts them. Under 500 KB for 60 cells.
+/// but the one that counts them. Under 1 MB for 60 cells.
 std::string report_html(const RunResult& run, const RunSummary& summary);
 
 }  // namespace paceline

@@ -1,41 +1,100 @@
 #pragma once
-// The sections of report.html; only report_html*.cpp include this.
+// The sections of report.html and what they share; only html*.cpp include this.
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/analysis/summary.h"
 
 namespace paceline::html {
 
-struct Report {
+/// A run with what several sections look up. The run and its summary outlive it.
+class Report {
+ public:
+  Report(const RunResult& run, const RunSummary& summary);
+
   const RunResult& run;
   const RunSummary& summary;
 
   const CellResult& cell(const CellSummary& s) const { return run.cells[s.cell]; }
   bool is_done(const CellSummary& s) const { return cell(s).status == CellStatus::done; }
-  /// Proposers in order of first appearance, "none" left out; the place is the colour.
-  std::vector<std::string> proposers() const;
+
+  /// Proposers in order of first appearance, "none" left out.
+  const std::vector<std::string>& proposers() const { return proposers_; }
   /// Colour of a proposer, the same in all charts; "none" has the last one.
   int color(const std::string& proposer) const;
+  /// Of all cells, ascending.
+  const std::vector<int>& concurrencies() const { return concurrencies_; }
+  bool has_several_concurrencies() const { return concurrencies_.size() > 1; }
+
   /// Label without concurrency when all cells share it.
   std::string label(const CellAxes& axes) const;
-  bool has_several_concurrencies() const;
+  /// "TP 2 × PP 1", with the concurrency where it varies.
+  std::string place(const CellAxes& axes) const;
+  /// What tells a cell from the others of its place: "none", "ngram k=3", "draft, batching=static k=5".
+  std::string method(const CellAxes& axes) const;
+
+  /// Of each place, variant and proposer the finished cell with the most tokens per second, rankable ones first; in
+  /// plan order. Forced acceptance is left out.
+  const std::vector<const CellSummary*>& fastest() const { return fastest_; }
+
+ private:
+  std::vector<std::string> proposers_;
+  std::vector<int> concurrencies_;
+  std::vector<const CellSummary*> fastest_;
+};
+
+/// "TP 2 × PP 1"
+std::string placement(const CellAxes& axes);
+
+struct Section {
+  const char* id;     // of the link
+  std::string title;  // also in the list of contents; escaped by the page
+  std::string body;   // empty: the run holds nothing for it
 };
 
 /// Style and script of the page.
 const char* page_style();
 const char* page_script();
 
-/// Each section is "" when the run holds nothing for it.
-std::string headline_section(const Report& report);    // tok/s of the best cells
-std::string speedup_section(const Report& report);     // speedup over k, facets tp × pp
-std::string acceptance_section(const Report& report);  // per position, unconditional and conditional
-std::string step_section(const Report& report);        // step time by phase
-std::string device_section(const Report& report);      // busy shares, rooflines, ceilings
-std::string cells_section(const Report& report);       // all cells, certificate, verdict
-std::string published_section(const Report& report);   // rows beside what others measured
-std::string latency_section(const Report& report);     // TTFT, TPOT, ITL
-std::string setup_section(const Report& report);       // environment, effective settings, resolved config
+Section headline_section(const Report& report);    // tok/s of the fastest cells
+Section published_section(const Report& report);   // rows beside what others measured
+Section speedup_section(const Report& report);     // speedup over report.x, split by report.facet
+Section heat_section(const Report& report);        // speedup of proposer × k, by place and concurrency
+Section cells_section(const Report& report);       // all cells, certificate, verdict
+Section acceptance_section(const Report& report);  // by position, and accepted tokens per step
+Section step_section(const Report& report);        // step time by phase
+Section parallel_section(const Report& report);    // what ranks give, and how busy each is
+Section device_section(const Report& report);      // rooflines, ceilings
+Section timeline_section(const Report& report);    // sequences, KV and bubbles over time
+Section latency_section(const Report& report);     // TTFT, TPOT, ITL, E2E
+Section pareto_section(const Report& report);      // tok/s per user against tok/s per device
+Section samples_section(const Report& report);     // outputs beside those without speculation
+Section setup_section(const Report& report);       // environment, effective settings, resolved config, data
+
+// Pieces of HTML. All escape what they are given, unless they say otherwise.
+
+std::string note(const std::string& html);  // takes HTML
+std::string grid(const std::string& charts);
+
+/// A table in a box that scrolls; `rows` and `css` are HTML. `caption` also names the box.
+struct TableColumn {
+  const char* name;
+  bool is_text = false;
+  const char* help = "";  // tooltip
+};
+std::string table(const std::string& caption, const std::vector<TableColumn>& columns, const std::string& rows,
+                  const char* css = "");
+/// <tr>, muted or marked by the cell's state; `filter_text` is what the filter reads beside the row's own text.
+std::string row_open(const CellResult& cell, const CellSummary& s, const std::string& filter_text = "");
+std::string text_cell(const std::string& text, const char* css = "s");
+/// `more` is HTML behind the number.
+std::string number_cell(const std::optional<double>& value, int digits, const std::string& more = "");
+std::string percent_cell(const std::optional<double>& share);
+/// TP, PP, proposer, k, c.
+std::vector<TableColumn> axes_columns();
+std::string axes_cells(const CellAxes& axes);
 
 }  // namespace paceline::html

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace paceline {
@@ -20,21 +21,28 @@ struct LinePoint {
   double y = 0;                     // points that are not finite are left out and break the line
   std::optional<double> low, high;  // drawn as an error bar
   bool faded = false;               // measured but not to be ranked
+  bool mark = true;                 // false: a vertex of the line only
   std::string tooltip;
 };
 
 struct LineSeries {
   std::string name;
   int color = 0;
+  std::optional<int> shape;  // of the markers; none: that of the colour
   LineStyle style = LineStyle::solid;
   bool markers = true;
   std::vector<LinePoint> points;  // by rising x
 };
 
+/// Whether the outermost x ticks stand inside the frame, for few values, or on it, for a continuous range.
+enum class XEdges { padded, tight };
+
 struct LineChart {
   std::string title;
   std::string x_label, y_label;
-  std::vector<double> x_ticks;      // the x range is theirs
+  std::vector<double> x_ticks;            // the x range is theirs
+  std::vector<std::string> x_tick_texts;  // [x_ticks]; empty: the numbers
+  XEdges x_edges = XEdges::padded;
   std::optional<double> reference;  // horizontal line, e.g. 1 for "as fast as the baseline"
   double y_min = 0, y_max = 1;      // facets share them
   std::vector<LineSeries> series;
@@ -42,6 +50,7 @@ struct LineChart {
 };
 
 struct BarRow {
+  std::string group;  // a heading above the row where it differs from the row before; empty: none
   std::string label;
   double value = 0;
   std::optional<double> low, high;
@@ -53,10 +62,12 @@ struct BarRow {
 struct BarChart {
   std::string title, x_label;
   std::vector<BarRow> rows;
-  double width = 1040, label_width = 190;  // label_width: at least, for longer labels more
+  std::optional<double> scale_to;         // the axis reaches so far at least
+  double width = 860, label_width = 120;  // label_width: at least, for longer labels more
 };
 
 struct StackedRow {
+  std::string group;  // as BarRow::group
   std::string label;
   std::vector<double> parts;  // [parts of the chart]
   bool faded = false;
@@ -68,18 +79,49 @@ struct StackedBars {
   std::string unit;                // of the parts, for tooltips
   std::vector<std::string> parts;  // names; part i has colour i
   std::vector<StackedRow> rows;
-  double width = 1040, label_width = 190;
+  double width = 860, label_width = 120;
+};
+
+/// Upright bars of shares 0 … 1, each with its number above it.
+struct Column {
+  std::string label;  // below the bar; short
+  double share = 0;
+  std::string tooltip;
+};
+struct ColumnChart {
+  std::string title, x_label;
+  int color = 0;
+  std::vector<Column> columns;
+  double width = 276, height = 190;
+};
+
+struct ScatterPoint {
+  double x = 0, y = 0;
+  int color = 0;
+  bool faded = false;
+  std::string text;  // beside the point; short, empty: none
+  std::string tooltip;
+};
+struct ScatterChart {
+  std::string title, x_label, y_label;
+  std::vector<ScatterPoint> points;
+  std::vector<std::pair<double, double>> frontier;  // [x, y] by rising x, joined by a line
+  double width = 860, height = 400;
 };
 
 std::string svg_line_chart(const LineChart& chart);
 std::string svg_bar_chart(const BarChart& chart);
 std::string svg_stacked_bars(const StackedBars& chart);
+std::string svg_column_chart(const ColumnChart& chart);
+std::string svg_scatter_chart(const ScatterChart& chart);
 
 struct LegendEntry {
   std::string name;
   int color = 0;
   LineStyle style = LineStyle::solid;
   bool swatch = false;  // a filled square instead of a line
+  bool markers = true;
+  std::optional<int> shape = {};  // as LineSeries::shape
 };
 /// Legend as HTML, to be shared by several charts.
 std::string chart_legend(const std::vector<LegendEntry>& entries);

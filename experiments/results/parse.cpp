@@ -29,6 +29,12 @@ const json& part(const json& object, const char* key) {
   return found == object.end() || found->is_null() ? kNone : *found;
 }
 
+std::string bytes_from(const std::vector<int>& values) {
+  std::string out;
+  for (const int value : values) out += static_cast<char>(value);
+  return out;
+}
+
 Work work_from_json(const json& object) {
   return {.traffic = {.weight_bytes = get<uint64_t>(object, "weight_bytes"),
                       .kv_bytes = get<uint64_t>(object, "kv_bytes"),
@@ -97,6 +103,35 @@ RepetitionResult repetition_from_json(const json& object) {
                          .sample = work_from_json(part(rank, "sample")),
                          .comm_bytes = get<int64_t>(rank, "comm_bytes"),
                          .comm_wait_s = get<double>(rank, "comm_wait_s")});
+  return out;
+}
+
+std::vector<SampleTexts> samples_from_json(const json& object) {
+  std::vector<SampleTexts> out;
+  for (const json& model : object.at("models")) {
+    SampleTexts texts{.model = model.at("model").get<std::string>(), .prompts = {}, .tokens = {}};
+    for (const json& prompt : model.at("prompts"))
+      texts.prompts.push_back({.dataset_index = prompt.at("dataset_index").get<int64_t>(),
+                               .id = prompt.at("id").get<std::string>(),
+                               .text = prompt.at("text").get<std::string>()});
+    for (const json& token : model.at("tokens"))
+      texts.tokens.push_back({.id = token.at("id").get<int32_t>(),
+                              .bytes = token.contains("bytes") ? bytes_from(token.at("bytes").get<std::vector<int>>())
+                                                               : token.at("text").get<std::string>()});
+    out.push_back(std::move(texts));
+  }
+  return out;
+}
+
+std::vector<TimelinePoint> timeline_from_json(const json& object) {
+  std::vector<TimelinePoint> out;
+  if (!object.is_object()) return out;
+  for (size_t i = 0; i < object.at("time_ms").size(); ++i)
+    out.push_back({.time_ms = object.at("time_ms").at(i).get<double>(),
+                   .requests = object.at("requests").at(i).get<int>(),
+                   .kv_blocks = object.at("kv_blocks").at(i).get<int>(),
+                   .output_tokens = object.at("output_tokens").at(i).get<int64_t>(),
+                   .bubble_ms = object.at("bubble_ms").at(i).get<double>()});
   return out;
 }
 

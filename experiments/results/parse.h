@@ -14,6 +14,12 @@ RequestRecord request_from_json(const nlohmann::json& json);
 /// Without its requests.
 RepetitionResult repetition_from_json(const nlohmann::json& json);
 
+/// What samples_to_json() wrote.
+std::vector<SampleTexts> samples_from_json(const nlohmann::json& json);
+
+/// What timeline_to_json() wrote.
+std::vector<TimelinePoint> timeline_from_json(const nlohmann::json& json);
+
 /// What workload_to_json() wrote.
 WorkloadFacts workload_from_json(const nlohmann::json& json);
 

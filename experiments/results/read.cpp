@@ -150,6 +150,7 @@ class Replayer {
       read_cell_load(record.at("load"), cell.result);
     } else if (event == "repetition") {
       cell.result.repetitions.push_back(repetition_from_json(record.at("result")));
+      cell.result.repetitions.back().timeline = timeline_from_json(record.value("timeline", json(nullptr)));
       cell.spans.push_back({.from = record.at("from_byte").get<int64_t>(),
                             .to = record.at("to_byte").get<int64_t>(),
                             .crc = record.at("crc32c").get<std::string>()});
@@ -238,6 +239,8 @@ RecordedRun read_record(const std::filesystem::path& folder) {
                  content.torn_bytes);
   run.environment = read_optional(folder / "environment.json");
   run.config_resolved = read_optional(folder / "config.resolved.json");
+  if (const json samples = read_optional(folder / "samples.json"); samples.is_object())
+    run.sample_texts = samples_from_json(samples);
   run.slo = service_level(run.config_resolved);
   Replayer replayer;
   for (size_t line = 0; line < content.records.size(); ++line) {

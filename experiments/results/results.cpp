@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/text/utf8.h"
+
 namespace paceline {
 
 using nlohmann::json;
@@ -43,6 +45,17 @@ json flips_to_json(const std::optional<FlipCount>& flips) {
           {"explained", flips->explained},
           {"positions", flips->positions},
           {"noise", json_number(flips->noise)}};
+}
+
+/// A token may be a part of a character, which JSON's text cannot hold.
+json token_to_json(const SampleTexts::Token& token) {
+  json out = {{"id", token.id}, {"text", token.bytes}};
+  if (!utf8_valid(token.bytes)) {
+    json bytes = json::array();
+    for (const char c : token.bytes) bytes.push_back(static_cast<unsigned char>(c));
+    out["bytes"] = bytes;
+  }
+  return out;
 }
 
 void add_by_position(std::vector<int64_t>& sum, const std::vector<int64_t>& more) {
@@ -108,6 +121,24 @@ json counters_to_json(const RunCounters& c) {
   return counters;
 }
 
+json timeline_to_json(const RepetitionResult& repetition) {
+  if (repetition.timeline.empty()) return nullptr;
+  json time = json::array(), requests = json::array(), kv_blocks = json::array(), tokens = json::array(),
+       bubble = json::array();
+  for (const TimelinePoint& point : repetition.timeline) {
+    time.push_back(json_number(point.time_ms));
+    requests.push_back(point.requests);
+    kv_blocks.push_back(point.kv_blocks);
+    tokens.push_back(point.output_tokens);
+    bubble.push_back(json_number(point.bubble_ms));
+  }
+  return {{"time_ms", time},
+          {"requests", requests},
+          {"kv_blocks", kv_blocks},
+          {"output_tokens", tokens},
+          {"bubble_ms", bubble}};
+}
+
 json repetition_to_json(const RepetitionResult& r) {
   int64_t tokens = 0;
   for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
@@ -171,7 +202,8 @@ json cell_to_json(const CellResult& cell) {
                 {"flips", flips_to_json(cell.certificate.flips)},
                 {"detail", cell.certificate.detail}}},
               {"logit_checks", logit_checks_to_json(cell.logits)},
-              {"repetitions", repetitions}};
+              {"repetitions", repetitions},
+              {"timeline", timeline_to_json(cell.repetitions.empty() ? RepetitionResult() : cell.repetitions.front())}};
   out.update(cell_plan_to_json(cell));
   out.update(cell_load_to_json(cell));
   return out;
@@ -201,6 +233,18 @@ json request_to_json(const RequestRecord& q, int repetition) {
     out["send_delay_ms"] = json_number(q.send_delay_ms);
   }
   return out;
+}
+
+json samples_to_json(const RunResult& run) {
+  json models = json::array();
+  for (const SampleTexts& texts : run.sample_texts) {
+    json prompts = json::array(), tokens = json::array();
+    for (const SampleTexts::Prompt& p : texts.prompts)
+      prompts.push_back({{"dataset_index", p.dataset_index}, {"id", p.id}, {"text", p.text}});
+    for (const SampleTexts::Token& t : texts.tokens) tokens.push_back(token_to_json(t));
+    models.push_back({{"model", texts.model}, {"prompts", prompts}, {"tokens", tokens}});
+  }
+  return {{"schema", "paceline.samples"}, {"schema_version", 1}, {"models", models}};
 }
 
 RunCounters pooled_counters(const CellResult& cell) {

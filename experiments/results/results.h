@@ -72,13 +72,24 @@ struct RunCounters {
   int64_t collectives = 0;
 };
 
+/// The state after one step of a repetition. Counts and times that grow do so from its start.
+struct TimelinePoint {
+  double time_ms = 0;
+  int requests = 0;           // submitted and not finished
+  int kv_blocks = 0;          // of the target that are not free
+  int64_t output_tokens = 0;  // emitted so far
+  double bubble_ms = 0;       // so far, on the deciding rank
+};
+inline constexpr size_t kMaxTimelinePoints = 256;
+
 struct RepetitionResult {
   std::vector<RequestRecord> requests;
   double wall_s = 0;  // first submit -> last emission
   double idle_s = 0;  // of these, without a request in the engine (open loop); in no phase
   PhaseTimes phases;
   RunCounters counters;
-  std::vector<RankWork> ranks;  // [tp * pp]; empty: not measured
+  std::vector<RankWork> ranks;          // [tp * pp]; empty: not measured
+  std::vector<TimelinePoint> timeline;  // at most kMaxTimelinePoints, evenly thinned; empty: not recorded
 };
 
 /// The axes by which cells are told apart.
@@ -172,6 +183,23 @@ struct CellResult {
   DeviceCeilings ceilings;
 };
 
+/// What a reader needs to read the first requests' outputs of one model; cells hold token ids only.
+struct SampleTexts {
+  struct Prompt {
+    int64_t dataset_index = 0;
+    std::string id;
+    std::string text;  // cut to kMaxSamplePromptBytes
+  };
+  struct Token {
+    int32_t id = 0;
+    std::string bytes;  // perhaps a part of a character
+  };
+  std::string model;  // CellResult::model
+  std::vector<Prompt> prompts;
+  std::vector<Token> tokens;  // of all cells' outputs to these prompts, by id
+};
+inline constexpr size_t kMaxSamplePrompts = 4, kMaxSamplePromptBytes = 1200;
+
 /// Facts about the run that the config does not hold.
 struct RunInfo {
   std::string name;
@@ -210,9 +238,10 @@ struct RunResult {
   RunInfo info;
   ServiceLevel slo;
   WorkloadFacts workload;
-  nlohmann::json environment;      // experiments/results/environment.h
-  nlohmann::json config_resolved;  // the merged config
-  std::vector<CellResult> cells;   // in plan order, failed and skipped ones too
+  nlohmann::json environment;             // experiments/results/environment.h
+  nlohmann::json config_resolved;         // the merged config
+  std::vector<CellResult> cells;          // in plan order, failed and skipped ones too
+  std::vector<SampleTexts> sample_texts;  // by model; empty: none kept
   double wall_s = 0;
   std::string folder;  // results folder, empty before it exists
 };
@@ -233,12 +262,16 @@ nlohmann::json cell_to_json(const CellResult& cell);
 /// a repetition without its requests, the evidence of fast numerics.
 nlohmann::json cell_plan_to_json(const CellResult& cell);
 nlohmann::json cell_load_to_json(const CellResult& cell);
+/// Columns, which are shorter than points; null where no timeline was recorded.
+nlohmann::json timeline_to_json(const RepetitionResult& repetition);
 nlohmann::json repetition_to_json(const RepetitionResult& repetition);
 nlohmann::json logit_checks_to_json(const LogitEvidence& logits);
 /// One line of requests.jsonl.
 nlohmann::json request_to_json(const RequestRecord& request, int repetition);
 nlohmann::json counters_to_json(const RunCounters& counters);
 nlohmann::json workload_to_json(const WorkloadFacts& workload);
+/// samples.json
+nlohmann::json samples_to_json(const RunResult& run);
 
 /// Sum over the repetitions; kv_blocks_peak is the largest.
 RunCounters pooled_counters(const CellResult& cell);

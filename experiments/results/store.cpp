@@ -137,7 +137,8 @@ void RunFolder::record_repetition(const CellResult& cell) {
           {"from_byte", length},
           {"to_byte", requests.size()},
           {"crc32c", fmt::format("{:08x}", crc32c(lines))},
-          {"result", repetition_to_json(result)}});
+          {"result", repetition_to_json(result)},
+          {"timeline", repetition == 0 ? timeline_to_json(result) : json(nullptr)}});
   length = requests.size();
 }
 
@@ -164,6 +165,7 @@ void record_failures(const RecordedRun& recorded, std::span<const CellResult* co
 
 void RunFolder::finish(const RunResult& run) {
   append({{"event", "finished"}, {"status", run.info.status}, {"wall_s", json_number(run.wall_s)}});
+  if (!run.sample_texts.empty()) write_file_atomic(path_ / "samples.json", dump_json(samples_to_json(run)));
   const RunSummary summary = summarize(run);
   write_file_atomic(path_ / "summary.json", dump_json(summary_to_json(run, summary)));
   write_file_atomic(path_ / "summary.csv", summary_to_csv(run, summary));

@@ -7,6 +7,7 @@
 
 #include "experiments/analysis/statistics.h"
 #include "experiments/run/measure_devices.h"
+#include "experiments/run/timeline.h"
 
 namespace paceline {
 namespace {
@@ -151,6 +152,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   const auto deadline = start + duration_of(options.timeout_s);
   const Schedule schedule(options, prompts.size(), start);
   auto last_report = start;
+  Timeline timeline;
   while (next < prompts.size() || !live.empty()) {
     if (schedule.open_loop() && live.empty()) result.idle_s += sleep_until(schedule.intended(next), deadline, options);
     while (next < prompts.size() && schedule.is_due(next, live.size(), Clock::now())) {
@@ -182,6 +184,12 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
         live.erase(one.seq);
       }
     }
+    const BlockPool& pool = engine->pool();
+    timeline.add({.time_ms = ms_between(start, now),
+                  .requests = int(live.size()),
+                  .kv_blocks = pool.num_blocks() - pool.num_free(),
+                  .output_tokens = emitted_tokens,
+                  .bubble_ms = engine->phases().bubble * 1e3});
     if (options.stop_now && options.stop_now()) fail(ExitCode::interrupted, "stopped by the user");
     if (now > deadline)
       fail(ExitCode::device, "the pass took longer than {} s (sweep.cell_timeout_s): {} of {} requests done",
@@ -213,6 +221,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
                    .communicate_ms = phases.communicate * 1e3,
                    .bubble_ms = phases.bubble * 1e3};
   result.phases.other_ms = std::max(0.0, (result.wall_s - result.idle_s) * 1e3 - result.phases.total_ms());
+  result.timeline = timeline.take();
   result.counters = run_counters(*engine, engine->pool(), int64_t(result.requests.size()));
   result.counters.collectives = int64_t(load.target().comm_stats().collectives - collectives_before);
   std::sort(result.requests.begin(), result.requests.end(), [](const RequestRecord& a, const RequestRecord& b) {

@@ -87,6 +87,7 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
     builds.push_back(now);
     run.environment["mixed_builds"] = builds;
   }
+  run.sample_texts = recorded.sample_texts;
   run.info.id = recorded.info.id;
   run.info.started_at = recorded.info.started_at;
   run.info.config_path = recorded.info.config_path;

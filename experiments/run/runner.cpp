@@ -18,6 +18,7 @@
 #include "experiments/run/devices.h"
 #include "experiments/run/measure_devices.h"
 #include "experiments/run/repetition.h"
+#include "experiments/run/sample_texts.h"
 #include "experiments/run/target_logits.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/workload.h"
@@ -373,7 +374,12 @@ void run_load(Sweep& sweep, const std::vector<size_t>& planned) {
     }
     if (sweep.wants_new_process) continue;
     result.memory.rss_peak_bytes = int64_t(process_memory().peak_resident_bytes);
+    sweep.folder->record_load(result);
     finish_cell(sweep, index);
+  }
+  if (load) {
+    for (size_t index : group)
+      keep_sample_texts(sweep.run.cells[index], sweep.prompts, *load->tokenizer(), sweep.run.sample_texts);
   }
   for (const size_t index : cells_to_check(sweep, group))
     guarded(index, [&] { check_flips_of(sweep, index, *load, prompts); });

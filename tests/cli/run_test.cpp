@@ -64,7 +64,7 @@ TEST(Run, WritesACompleteResultsFolder) {
   }
   EXPECT_EQ(files, (std::set<std::string>{
                        "config.resolved.json", "environment.json", "experiment.json", "journal.log", "lock",
-                       "manifest.json", "summary.json", "summary.csv", "summary.md", "report.html",
+                       "manifest.json", "samples.json", "summary.json", "summary.csv", "summary.md", "report.html",
                        "cells/000_tp1_pp1_none_c1/cell.json", "cells/000_tp1_pp1_none_c1/requests.jsonl",
                        "cells/001_tp1_pp1_ngram_k3_c1/cell.json", "cells/001_tp1_pp1_ngram_k3_c1/requests.jsonl"}));
 
@@ -126,6 +126,36 @@ TEST(Run, WritesACompleteResultsFolder) {
   EXPECT_TRUE(holds(result.err, "[2/2] done"));
   for (const std::string* stream : {&result.out, &result.err})
     EXPECT_EQ(stream->find_first_of("\x1b\r\t"), std::string::npos);
+}
+
+TEST(Run, LeavesATimelineAndTheTextsOfSamples) {
+  const Workspace workspace;
+  const ProcessResult result = runexp(run_args(workspace));
+  SCOPED_TRACE(described(result));
+  ASSERT_EQ(result.exit_code, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(workspace.results() / "latest" / "cells")) {
+    const json cell = json::parse(read_file(entry.path() / "cell.json")), timeline = cell.at("timeline");
+    const size_t points = timeline.at("time_ms").size();
+    ASSERT_GE(points, 2u);
+    ASSERT_LE(points, 256u);
+    for (const char* const key : {"requests", "kv_blocks", "output_tokens", "bubble_ms"})
+      EXPECT_EQ(timeline.at(key).size(), points) << key;
+    EXPECT_EQ(timeline["requests"].front(), 1);
+    EXPECT_GT(timeline["kv_blocks"].front(), 0);
+    EXPECT_EQ(timeline["requests"].back(), 0);
+    EXPECT_EQ(timeline["kv_blocks"].back(), 0);
+    EXPECT_EQ(timeline["output_tokens"].back(), cell.at("repetitions")[0].at("output_tokens"));
+    EXPECT_LE(timeline["time_ms"].back(), 1000 * cell.at("repetitions")[0].at("wall_s").get<double>() + 1);
+  }
+  const json samples = json::parse(read_file(workspace.results() / "latest" / "samples.json"));
+  ASSERT_EQ(samples.at("models").size(), 1u);
+  const json& model = samples["models"][0];
+  EXPECT_EQ(model.at("prompts").size(), 2u);
+  EXPECT_GT(model["prompts"][0].at("text").get<std::string>().size(), 20u);
+  EXPECT_GT(model.at("tokens").size(), 3u);
+  const std::string report = read_file(workspace.results() / "latest" / "report.html");
+  EXPECT_TRUE(holds(report, "the same in all 2 repetitions of 2 cells"));
+  EXPECT_TRUE(holds(report, "Prompt</p><pre>[user] "));
 }
 
 TEST(Run, DevicesKeepBooksOfTheirWork) {

@@ -142,6 +142,14 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
       {"{\"speculation\": {\"proposer\": \"ngram\", \"verifier\": {\"rule\": \"greedy\"}}, \"sampling\": "
        "{\"temperature\": 1}}",
        "1:60: the rule \"greedy\" needs sampling.temperature 0, found 1: use auto, rejection or coupled"},
+      {"{\"report\": {\"x\": \"concurency\"}}",
+       "1:18: report.x names \"concurency\", which is no key: write one that the sweep varies, such as k, concurrency "
+       "or "
+       "speculation.ngram.max"},
+      {"{\"report\": {\"facet\": [\"tp\", \"cards\"]}}",
+       "1:22: report.facet names \"cards\", which is no key: write one that the sweep varies, such as k, concurrency "
+       "or "
+       "speculation.ngram.max"},
       {"{\"profiles\": {\"quick\": {\"samplng\": {}}}}", "1:25: unknown key \"samplng\" (did you mean \"sampling\"?)"},
       {"{\"profiles\": {\"quick\": {\"extends\": \"x\"}}}", "1:25: \"extends\" cannot stand in a profile"},
       {"[1]", "1:1: a configuration is an object {...}, found a list"},

@@ -43,6 +43,16 @@ TEST(StudentT, MatchesTables) {
   EXPECT_NEAR(student_t_quantile(0.975, 6), 2.44691, 1e-5);
 }
 
+TEST(Statistics, IntervalOfTheGeometricMeanByHand) {
+  // Logs 0 and ln 4: mean ln 2, sd ln 4 / √2, standard error ln 2; t(0.975, 1) = 12.7062.
+  const auto interval = geometric_mean_interval(std::vector<double>{1, 4});
+  ASSERT_TRUE(interval);
+  EXPECT_NEAR(std::log(interval->high), std::log(2.0) * (1 + 12.7062), 1e-4);
+  EXPECT_NEAR(std::log(interval->low), std::log(2.0) * (1 - 12.7062), 1e-4);
+  EXPECT_FALSE(geometric_mean_interval(std::vector<double>{3}));
+  EXPECT_FALSE(geometric_mean_interval(std::vector<double>{3, 0}));
+}
+
 TEST(PairedRatio, LogRatioIntervalByHand) {
   // log ratios: log 2, log 2, log 4 -> mean 4/3 log 2, sd log(2)/sqrt(3)
   const std::vector<double> fast = {20, 30, 80}, slow = {10, 15, 20};

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "experiments/report/html_parts.h"
+#include "experiments/report/svg_chart.h"
+#include "experiments/report/text.h"
+
+namespace paceline::html {
+
+namespace {
+
+constexpr size_t kMaxDraftLens = 6;  // of a proposer, in the charts
+
+/// The cell whose acceptance stands for (proposer, k): the first finished one in plan order; `others` counts further
+/// cells and how many of them have exactly the same shares.
+struct Source {
+  const CellSummary* summary = nullptr;
+  int others = 0, equal = 0;
+};
+
+Source source_of(const Report& report, const std::string& proposer, int k) {
+  Source source;
+  for (const CellSummary& s : report.summary.cells) {
+    const CellResult& cell = report.cell(s);
+    if (cell.axes.proposer != proposer || cell.axes.num_speculative_tokens != k || s.acceptance_per_position.empty() ||
+        cell.forced || cell.random_weights) {
+      continue;
+    }
+    if (source.summary == nullptr) {
+      source.summary = &s;
+    } else {
+      ++source.others;
+      source.equal += s.acceptance_per_position == source.summary->acceptance_per_position ? 1 : 0;
+    }
+  }
+  return source;
+}
+
+/// Ascending; of many the smallest, the largest and some between.
+std::vector<int> ks_of(const Report& report, const std::string& proposer) {
+  std::set<int> ks;
+  for (const CellSummary& s : report.summary.cells) {
+    const CellAxes& axes = report.cell(s).axes;
+    if (axes.proposer == proposer && axes.num_speculative_tokens && report.is_done(s))
+      ks.insert(*axes.num_speculative_tokens);
+  }
+  std::vector<int> all(ks.begin(), ks.end()), some;
+  if (all.size() <= kMaxDraftLens) return all;
+  for (size_t i = 0; i < kMaxDraftLens; ++i) some.push_back(all[i * (all.size() - 1) / (kMaxDraftLens - 1)]);
+  return some;
+}
+
+LineSeries position_series(const std::vector<double>& shares, int color, const std::string& name) {
+  LineSeries series{.name = name, .color = color, .shape = {}, .style = LineStyle::solid, .points = {}};
+  for (size_t i = 0; i < shares.size(); ++i) {
+    series.points.push_back({.x = static_cast<double>(i + 1),
+                             .y = shares[i],
+                             .low = {},
+                             .high = {},
+                             .faded = false,
+                             .tooltip = fmt::format("{}, position {}: {:.3f}", name, i + 1, shares[i])});
+  }
+  return series;
+}
+
+/// Verify steps by what they accepted; those without drafts apart.
+std::string accepted_histogram(const std::string& proposer, int k, int color, const CellSummary& s) {
+  std::vector<int64_t> counts(static_cast<size_t>(k) + 1);
+  int64_t none = 0, total = 0;
+  for (size_t drafted = 0; drafted < s.acceptance_histogram.size(); ++drafted) {
+    const auto& row = s.acceptance_histogram[drafted];
+    for (size_t accepted = 0; accepted < row.size(); ++accepted) {
+      total += row[accepted];
+      if (drafted == 0)
+        none += row[accepted];
+      else if (accepted < counts.size())
+        counts[accepted] += row[accepted];
+    }
+  }
+  if (total == 0) return "";
+  ColumnChart chart{.title = fmt::format("{} k = {}", proposer, k),
+                    .x_label = "accepted tokens of a verify step, %",
+                    .color = color,
+                    .columns = {}};
+  const auto add = [&](const std::string& label, int64_t count, const std::string& what) {
+    const double share = static_cast<double>(count) / static_cast<double>(total);
+    chart.columns.push_back(
+        {.label = label, .share = share, .tooltip = fmt::format("{}: {} of {} steps", what, count, total)});
+  };
+  if (none > 0) add("–", none, "without drafts");
+  for (size_t a = 0; a < counts.size(); ++a) add(std::to_string(a), counts[a], fmt::format("{} accepted", a));
+  return svg_column_chart(chart);
+}
+
+LineChart position_chart(const std::string& title, const std::string& y_label, int max_k) {
+  std::vector<double> ticks(static_cast<size_t>(max_k));
+  std::iota(ticks.begin(), ticks.end(), 1.0);
+  return {.title = title,
+          .x_label = "draft position",
+          .y_label = y_label,
+          .x_ticks = ticks,
+          .x_tick_texts = {},
+          .reference = {},
+          .series = {},
+          .width = 420};
+}
+
+}  // namespace
+
+Section acceptance_section(const Report& report) {
+  Section section{"acceptance", "Acceptance", ""};
+  std::string body, histograms;
+  int others = 0, equal = 0;
+  for (const std::string& proposer : report.proposers()) {
+    const std::vector<int> ks = ks_of(report, proposer);
+    if (ks.empty()) continue;
+    LineChart plain =
+        position_chart(proposer + ": accepted up to this position", "share of steps with drafts", ks.back());
+    LineChart conditional =
+        position_chart(proposer + ": accepted if the one before was", "conditional share", ks.back());
+    std::vector<LegendEntry> legend;
+    int color = 0;
+    for (int k : ks) {
+      const Source source = source_of(report, proposer, k);
+      if (source.summary == nullptr) continue;
+      others += source.others;
+      equal += source.equal;
+      const CellSummary& s = *source.summary;
+      const std::string name = fmt::format("k = {}", k);
+      plain.series.push_back(position_series(s.acceptance_per_position, color, name));
+      conditional.series.push_back(position_series(s.acceptance_per_position_conditional, color, name));
+      legend.push_back({.name = fmt::format("{} (acceptance length {}, coverage {})", name,
+                                            number_text(s.mean_acceptance_length, 2), number_text(s.draft_coverage, 2)),
+                        .color = color});
+      histograms += accepted_histogram(proposer, k, report.color(proposer), s);
+      ++color;
+    }
+    if (plain.series.empty()) continue;
+    body += chart_legend(legend) + grid(svg_line_chart(plain) + svg_line_chart(conditional));
+  }
+  if (body.empty()) return section;
+  std::string text =
+      "Left: of the steps that had drafts, the share that accepted this position (unconditional). Right: of those that "
+      "reached it, the share that went on. Coverage: share of steps that had drafts at all. Acceptance depends on text "
+      "and proposer, not on placement";
+  text += others == 0 ? "."
+                      : fmt::format(": {} of {} further cells with the same proposer and k show exactly these shares.",
+                                    equal, others);
+  section.body = "<h3>By position</h3>" + body + note(text);
+  if (!histograms.empty())
+    section.body += "<h3>Accepted tokens per step</h3>" + grid(histograms) +
+                    note(
+                        "Per cent of verify steps; –: steps without drafts. A step emits one token more than it "
+                        "accepts.");
+  return section;
+}
+
+}  // namespace paceline::html

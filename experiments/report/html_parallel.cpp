@@ -1,0 +1,97 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "experiments/report/html_parts.h"
+#include "experiments/report/svg_chart.h"
+#include "experiments/report/text.h"
+
+namespace paceline::html {
+
+namespace {
+
+constexpr size_t kMaxRankBars = 96;
+
+/// The cell on one rank that stands beside `s`: the same proposer and load, best the same variant.
+const CellSummary* single_rank_of(const Report& report, const CellSummary& s) {
+  const CellAxes& axes = report.cell(s).axes;
+  const CellSummary* similar = nullptr;
+  for (const CellSummary* other : report.fastest()) {
+    const CellAxes& o = report.cell(*other).axes;
+    if (o.tp * o.pp != 1 || o.proposer != axes.proposer || o.concurrency != axes.concurrency) continue;
+    if (o.variant == axes.variant) return other;
+    if (similar == nullptr) similar = other;
+  }
+  return similar;
+}
+
+std::optional<double> share_of_step(const CellSummary& s, double ms) {
+  if (!s.step_ms || *s.step_ms <= 0) return std::nullopt;
+  return ms / *s.step_ms;
+}
+
+std::string scaling_row(const Report& report, const CellSummary& s) {
+  const CellResult& cell = report.cell(s);
+  const CellSummary* const one = single_rank_of(report, s);
+  std::optional<double> gain, efficiency;
+  if (one != nullptr && *one->output_tok_s > 0) {
+    gain = *s.output_tok_s / *one->output_tok_s;
+    efficiency = *gain / (cell.axes.tp * cell.axes.pp);
+  }
+  const double kib = s.devices.communicate.bytes / 1024;
+  return row_open(cell, s) + axes_cells(cell.axes) + number_cell(s.output_tok_s, 1) + "<td>" + ratio_text(gain) +
+         "</td>" + percent_cell(efficiency) + percent_cell(share_of_step(s, s.phase_ms_per_step.communicate_ms)) +
+         percent_cell(share_of_step(s, s.phase_ms_per_step.bubble_ms)) +
+         number_cell(kib > 0 ? std::optional(kib) : std::nullopt, 1) +
+         fmt::format("<td class=\"s\">{}</td></tr>\n", busy_text(s.devices.busy));
+}
+
+}  // namespace
+
+Section parallel_section(const Report& report) {
+  Section section{"ranks", "What more ranks give", ""};
+  std::vector<const CellSummary*> cells = report.fastest();
+  if (std::none_of(cells.begin(), cells.end(),
+                   [&](const CellSummary* s) { return report.cell(*s).axes.tp * report.cell(*s).axes.pp > 1; }))
+    return section;
+  std::string rows;
+  BarChart chart{
+      .title = "Busy share of each rank's device", .x_label = "share of the wall time", .rows = {}, .scale_to = 1.0};
+  for (const CellSummary* s : cells) {
+    const CellAxes& axes = report.cell(*s).axes;
+    rows += scaling_row(report, *s);
+    if (axes.tp * axes.pp == 1 || chart.rows.size() + s->devices.busy.size() > kMaxRankBars) continue;
+    for (size_t rank = 0; rank < s->devices.busy.size(); ++rank) {
+      const int stage = static_cast<int>(rank) / axes.tp;
+      chart.rows.push_back(
+          {.group = report.label(axes),
+           .label = axes.pp > 1 ? fmt::format("rank {}, stage {}", rank, stage) : fmt::format("rank {}", rank),
+           .value = s->devices.busy[rank],
+           .low = {},
+           .high = {},
+           .color = report.color(axes.proposer),
+           .faded = !s->rankable,
+           .text = fmt::format("{:.2f}", s->devices.busy[rank])});
+    }
+  }
+  std::vector<TableColumn> columns = axes_columns();
+  for (const TableColumn& column : std::initializer_list<TableColumn>{
+           {"tok/s"},
+           {"over one rank", false, "tok/s over those of TP 1 × PP 1 with the same proposer and load"},
+           {"efficiency", false, "that ratio over the number of ranks"},
+           {"communicate", false, "share of a step"},
+           {"bubble", false, "share of a step"},
+           {"sent KiB", false, "per target pass, of the rank that sends most"},
+           {"busy", true, "share of the wall time, rank by rank"}})
+    columns.push_back(column);
+  section.body = table("Each proposer at its fastest k, against itself on one rank.", columns, rows, "sortable");
+  if (!chart.rows.empty())
+    section.body += "<h3>Busy share of each rank</h3><div class=\"wide\">" + svg_bar_chart(chart) + "</div>";
+  section.body += note(
+      "efficiency: tok/s over one rank, over the number of ranks; 100 % is perfect scaling. communicate and bubble: "
+      "shares of the deciding rank's step. busy: the device's time at work; under pipeline stages one waits for the "
+      "other unless there are as many requests as stages.");
+  return section;
+}
+
+}  // namespace paceline::html

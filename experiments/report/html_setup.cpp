@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "experiments/report/html_parts.h"
+#include "experiments/report/svg_chart.h"
+#include "experiments/results/store.h"
+
+namespace paceline::html {
+
+namespace {
+
+constexpr size_t kMaxJsonBytes = 64 << 10;       // of the config shown
+constexpr size_t kMaxDownloadBytes = 200 << 10;  // of a file within the page, as base64
+
+std::string fact(const std::string& name, const nlohmann::json& value) {
+  if (value.is_null()) return "";
+  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (value.is_array()) {
+    text.clear();
+    for (const auto& v : value) text += (text.empty() ? "" : " ") + (v.is_string() ? v.get<std::string>() : v.dump());
+  }
+  if (name.ends_with("_bytes") && value.is_number()) text = fmt::format("{:.2f} GiB", value.get<double>() / (1 << 30));
+  if (text.empty()) return "";
+  std::string label = name;
+  std::replace(label.begin(), label.end(), '_', ' ');
+  return fmt::format("<dt>{}</dt><dd>{}</dd>", html_escaped(label), html_escaped(text));
+}
+
+std::string json_block(const nlohmann::json& value, size_t limit) {
+  std::string text = dump_json(value);
+  if (text.size() > limit) {
+    while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;  // not inside a character
+    text = text.substr(0, limit) + "\n… (cut; the whole is in the run's folder)";
+  }
+  return "<pre>" + html_escaped(text) + "</pre>";
+}
+
+/// RFC 4648.
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j) group = group << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    for (size_t j = 0; j < 4; ++j) out += j <= count ? kLetters[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return out;
+}
+
+/// A link that holds the file, or its name beside the report where it is too big for that.
+std::string download(const std::string& name, const char* type, const std::string& content) {
+  const size_t encoded = (content.size() + 2) / 3 * 4;
+  if (encoded > kMaxDownloadBytes)
+    return fmt::format("<span class=\"sub\">{} ({} KB, beside this file)</span>", name, content.size() / 1000);
+  return fmt::format("<a class=\"button\" download=\"{0}\" href=\"data:{1};base64,{2}\">{0} ({3} KB)</a>", name, type,
+                     base64(content), (content.size() + 999) / 1000);
+}
+
+/// What the engine said it ran: once what all cells share, then a column for each setting that differs.
+std::string effective_settings(const Report& report) {
+  std::vector<std::string> keys;
+  std::map<std::string, std::vector<std::string>> values;  // of a key, by cell
+  std::vector<const CellSummary*> cells;
+  for (const CellSummary& s : report.summary.cells) {
+    const CellResult& cell = report.cell(s);
+    if (!cell.effective.is_object() || cell.effective.empty()) continue;
+    cells.push_back(&s);
+    for (const auto& [key, value] : cell.effective.items())
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  if (cells.empty()) return "";
+  for (const std::string& key : keys)
+    for (const CellSummary* s : cells) {
+      const nlohmann::json& effective = report.cell(*s).effective;
+      const auto found = effective.find(key);
+      const auto text = [](const nlohmann::json& value) {
+        return value.is_string() ? value.get<std::string>()
+                                 : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      };
+      values[key].push_back(found == effective.end() ? "–" : text(*found));
+    }
+  std::string shared;
+  std::vector<TableColumn> columns = axes_columns();
+  std::vector<std::string> differing;
+  for (const std::string& key : keys) {
+    const auto& of_key = values[key];
+    if (std::all_of(of_key.begin(), of_key.end(), [&](const auto& v) { return v == of_key.front(); }))
+      shared += fmt::format("<dt>{}</dt><dd>{}</dd>", html_escaped(key), html_escaped(of_key.front()));
+    else
+      differing.push_back(key);
+  }
+  for (const std::string& key : differing) columns.push_back({key.c_str(), true});
+  std::string rows;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const CellResult& cell = report.cell(*cells[i]);
+    rows += row_open(cell, *cells[i]) + axes_cells(cell.axes);
+    for (const std::string& key : differing) rows += text_cell(values[key][i]);
+    rows += "</tr>\n";
+  }
+  return "<details><summary>Effective settings, as the engine ran them</summary>" +
+         (shared.empty() ? "" : "<dl>" + shared + "</dl>") +
+         (differing.empty() ? "" : table("What differs between cells.", columns, rows, "sortable")) + "</details>";
+}
+
+}  // namespace
+
+Section setup_section(const Report& report) {
+  Section section{"setup", "Set-up and data", ""};
+  std::string facts;
+  if (report.run.environment.is_object()) {
+    for (const auto& [key, value] : report.run.environment.items()) facts += fact(key, value);
+  }
+  if (!facts.empty()) section.body += "<details open><summary>Environment</summary><dl>" + facts + "</dl></details>";
+  section.body += effective_settings(report);
+  if (!report.run.config_resolved.is_null()) {
+    section.body += "<details><summary>Resolved configuration</summary>" +
+                    json_block(report.run.config_resolved, kMaxJsonBytes) + "</details>";
+  }
+  section.body +=
+      "<p class=\"downloads\">" + download("summary.csv", "text/csv", summary_to_csv(report.run, report.summary)) +
+      " " +
+      download(
+          "summary.json", "application/json",
+          summary_to_json(report.run, report.summary).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) +
+      " " + download("config.resolved.json", "application/json", dump_json(report.run.config_resolved)) + "</p>";
+  section.body += fmt::format(
+      "<p class=\"note\">Beside this file lie summary.json, summary.csv, cells/*/cell.json and requests.jsonl, "
+      "environment.json and config.resolved.json. Run {}, configuration {}.</p>",
+      html_escaped(report.run.info.id), html_escaped(report.run.info.config_hash));
+  return section;
+}
+
+}  // namespace paceline::html

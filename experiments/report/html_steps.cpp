@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "experiments/report/html_parts.h"
+#include "experiments/report/svg_chart.h"
+
+namespace paceline::html {
+
+namespace {
+
+constexpr size_t kMaxBars = 64;  // of more cells the chart shows the fastest of each proposer
+
+constexpr std::array<const char*, 7> kPhases = {"verify",      "draft",  "sample", "schedule",
+                                                "communicate", "bubble", "other"};
+
+std::vector<double> parts_of(const PhaseTimes& p) {
+  return {p.verify_ms, p.draft_ms, p.sample_ms, p.schedule_ms, p.communicate_ms, p.bubble_ms, p.other_ms};
+}
+
+bool is_timed(const CellSummary& s) { return s.step_ms && *s.step_ms > 0; }
+
+}  // namespace
+
+Section step_section(const Report& report) {
+  Section section{"steps", "Where a step's time goes", ""};
+  std::vector<const CellSummary*> cells;
+  std::string rows;
+  for (const CellSummary& s : report.summary.cells) {
+    if (!is_timed(s)) continue;
+    cells.push_back(&s);
+    rows += row_open(report.cell(s), s) + axes_cells(report.cell(s).axes) + number_cell(s.step_ms, 3);
+    for (double part : parts_of(s.phase_ms_per_step)) rows += number_cell(part, 3);
+    rows += "</tr>\n";
+  }
+  if (cells.empty()) return section;
+  const bool all = cells.size() <= kMaxBars;
+  if (!all) cells = report.fastest();
+  std::erase_if(cells, [](const CellSummary* s) { return !is_timed(*s); });
+  std::stable_sort(cells.begin(), cells.end(), [&](const CellSummary* a, const CellSummary* b) {
+    const CellAxes &x = report.cell(*a).axes, &y = report.cell(*b).axes;
+    return std::tie(x.tp, x.pp, x.concurrency) < std::tie(y.tp, y.pp, y.concurrency);
+  });
+  cells.resize(std::min(cells.size(), 2 * kMaxBars));
+  StackedBars chart{.title = "Time of a target pass by phase",
+                    .x_label = "milliseconds per target pass, deciding rank",
+                    .unit = "ms",
+                    .parts = {kPhases.begin(), kPhases.end()},
+                    .rows = {}};
+  for (const CellSummary* s : cells) {
+    const CellAxes& axes = report.cell(*s).axes;
+    chart.rows.push_back({.group = report.place(axes),
+                          .label = report.method(axes),
+                          .parts = parts_of(s->phase_ms_per_step),
+                          .faded = !s->rankable,
+                          .text = fmt::format("{:.2f} ms", *s->step_ms)});
+  }
+  std::vector<LegendEntry> legend;
+  for (size_t i = 0; i < chart.parts.size(); ++i)
+    legend.push_back({.name = chart.parts[i], .color = static_cast<int>(i), .swatch = true});
+  std::vector<TableColumn> columns = axes_columns();
+  columns.push_back({"step", false, "all phases together"});
+  for (const char* phase : kPhases) columns.push_back({phase});
+  section.body =
+      chart_legend(legend) + "<div class=\"wide\">" + svg_stacked_bars(chart) + "</div>" +
+      note(std::string(all ? "" : "Each proposer at its fastest k; the table below has all cells. ") +
+           "Mean over all target passes, prefill passes included; parts stand in the order of the legend. verify: the "
+           "target's forward pass; bubble: waiting for another pipeline stage; communicate: sums and messages between "
+           "ranks.") +
+      "<details><summary>As numbers</summary>" + table("Milliseconds per target pass.", columns, rows, "sortable") +
+      "</details>";
+  return section;
+}
+
+}  // namespace paceline::html

@@ -1,0 +1,50 @@
+#pragma once
+// What the charts share: frame, scales, markers, axes. Only svg_*.cpp include this.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/report/svg_chart.h"
+
+namespace paceline::svg {
+
+/// The class of a colour's number, for any number.
+int color_of(int color);
+const char* style_class(LineStyle style);
+
+/// A number without trailing zeros, short enough for a tick.
+std::string tick_text(double value);
+
+/// The opening tag; `title` is what a screen reader says.
+std::string open_svg(const std::string& title, double width, double height);
+
+/// Text at a place; `anchor` is start, middle or end. Escapes.
+std::string text_at(const char* css, double x, double y, const char* anchor, const std::string& text);
+
+/// " <title>…</title>" of an element, "" without text. Escapes.
+std::string tooltip(const std::string& text);
+
+/// Maps data to the plot's rectangle.
+struct Plot {
+  double left, top, right, bottom;
+  double x_min, x_max, y_min, y_max;
+
+  double x(double value) const;
+  double y(double value) const;  // values outside [y_min, y_max] stand on the edge
+};
+
+/// Marker `shape` of 0 circle, 1 square, 2 diamond, 3 triangle, around (x, y).
+std::string marker(int shape, double x, double y, const std::string& css, const std::string& tip);
+
+/// Horizontal grid lines with tick texts at the left.
+std::string y_axis(const Plot& plot, const std::vector<double>& ticks);
+
+/// Vertical grid with tick texts and a label below, for charts of horizontal bars.
+std::string value_axis(const std::vector<double>& ticks, double left, double right, double top, double bottom,
+                       const std::string& label);
+
+/// Room in pixels for a text of the value class; a little generous, since fonts differ.
+double text_room(std::string_view text);
+
+}  // namespace paceline::svg

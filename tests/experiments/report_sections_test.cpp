@@ -1,0 +1,281 @@
+// What each section of report.html holds.
+
+#include <cmath>
+#include <map>
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include "tests/experiments/report_page.h"
+
+namespace paceline {
+namespace {
+
+using test::count;
+using test::nesting_error;
+using test::report_of;
+using test::section_of;
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(ReportSections, AllAreThereAndInTheContents) {
+  RunResult run = test::synthetic_run({.concurrencies = {1, 8}});
+  for (CellResult& cell : run.cells) {
+    for (RepetitionResult& r : cell.repetitions)
+      for (int i = 0; i < 5; ++i) r.timeline.push_back({10.0 * i, 1, i, 7 * i, 2.0 * i});
+  }
+  const std::string html = report_of(run);
+  EXPECT_EQ(nesting_error(html), "");
+  for (const char* id : {"headline", "speedup", "heat", "acceptance", "steps", "ranks", "devices", "timeline",
+                         "latency", "pareto", "cells", "samples", "setup"}) {
+    EXPECT_NE(section_of(html, id), "") << id;
+    EXPECT_TRUE(holds(html, "<a href=\"#" + std::string(id) + "\">")) << id;
+  }
+}
+
+TEST(ReportSections, HeadlineHasABarForEachProposerWithinEachPlacement) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  const std::string section = section_of(report_of(run), "headline");
+  EXPECT_EQ(count(section, "<rect class=\"b "), 4u * 3u);
+  EXPECT_EQ(count(section, "<path class=\"w\""), 4u * 3u);  // whiskers
+  for (const char* place : {">TP 1 × PP 1<", ">TP 1 × PP 2<", ">TP 2 × PP 1<", ">TP 2 × PP 2<"})
+    EXPECT_EQ(count(section, place), 1u) << place;
+  const RunSummary summary = summarize(run);
+  const auto& first = summary.cells.front();
+  ASSERT_TRUE(first.output_tok_s_interval);
+  EXPECT_TRUE(holds(section, fmt::format("{:.1f} [{:.0f}, {:.0f}]", *first.output_tok_s,
+                                         first.output_tok_s_interval->low, first.output_tok_s_interval->high)));
+  for (CellResult& cell : run.cells) cell.repetitions.resize(1);
+  EXPECT_EQ(count(section_of(report_of(run), "headline"), "<path class=\"w\""), 0u);
+}
+
+TEST(ReportSections, SpeedupFollowsXAndFacetOfTheConfiguration) {
+  RunResult run = test::synthetic_run({.concurrencies = {1, 8}, .with_trouble = false});
+  // Default: over k, a chart for each placement, a line for each proposer and concurrency.
+  std::string section = section_of(report_of(run), "speedup");
+  EXPECT_TRUE(holds(section, "Speedup over num_speculative_tokens"));
+  EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u);
+  EXPECT_TRUE(holds(section, ">TP 2 × PP 1<"));
+  EXPECT_TRUE(holds(section, "ngram c=8<"));
+  EXPECT_EQ(count(section, "<circle class=\"m k0\""), 4u * 3u + 1u);  // ngram at c=1, and in the legend
+
+  run.config_resolved["report"] = {{"x", "concurrency"}, {"facet", {"engine.parallel.tp", "pp", "k"}}};
+  section = section_of(report_of(run), "speedup");
+  EXPECT_TRUE(holds(section, "Speedup over concurrency"));
+  EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u * 3u);
+  EXPECT_TRUE(holds(section, "TP 1 × PP 2 × num_speculative_tokens 3"));
+  EXPECT_FALSE(holds(section, "c=8<"));
+
+  // Four placements would be too many lines for one chart: they split it.
+  run.config_resolved["report"]["facet"] = {"k"};
+  section = section_of(report_of(run), "speedup");
+  EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u * 3u);
+  EXPECT_TRUE(holds(section, "num_speculative_tokens 3, TP 1 PP 2"));
+}
+
+TEST(ReportSections, SpeedupOverAKeyThatIsNoAxisOfTheTables) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  std::erase_if(run.cells, [](const CellResult& c) {
+    return c.axes.tp != 1 || c.axes.pp != 1 || c.axes.num_speculative_tokens.value_or(3) != 3;
+  });
+  for (int i = 0; i < 2; ++i) {
+    run.cells.push_back(run.cells[1]);
+    run.cells.back().axes.variant = "max=" + std::to_string(5 + i);
+    run.cells.back().requested = {{"speculation", {{"ngram", {{"max", 5 + i}}}}}};
+  }
+  run.config_resolved["report"] = {{"x", "speculation.ngram.max"}};
+  const std::string section = section_of(report_of(run), "speedup");
+  EXPECT_TRUE(holds(section, "Speedup over max"));
+  EXPECT_EQ(count(section, "<svg class=\"chart\""), 1u);
+  EXPECT_FALSE(holds(section, "ngram max=5"));  // told by x
+  for (const char* tick : {">5</text>", ">6</text>"}) EXPECT_TRUE(holds(section, tick)) << tick;
+}
+
+TEST(ReportSections, TheHeatMapTellsItsNumbersAndWhereGainsEnd) {
+  RunResult run = test::synthetic_run({.concurrencies = {1, 8}, .with_trouble = false});
+  for (CellResult& cell : run.cells) {  // batching takes draft's gain at one placement
+    if (cell.axes.tp != 1 || cell.axes.pp != 1 || cell.axes.concurrency != 8 || cell.axes.proposer != "draft") continue;
+    for (RepetitionResult& r : cell.repetitions) r.wall_s *= 10;
+  }
+  const std::string section = section_of(report_of(run), "heat");
+  EXPECT_EQ(count(section, "<th scope=\"row\">"), 6u);
+  EXPECT_EQ(count(section, "<th scope=\"col\">"), 8u);
+  EXPECT_EQ(count(section, "×</td>") + count(section, "× ?</td>"), 48u);
+  EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"s4\"[^>]*>0\\.[0-9]+×")));
+  EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"f[1-4]\"[^>]*>[1-9]\\.[0-9]+×")));
+  EXPECT_TRUE(
+      std::regex_search(section, std::regex("tp1 pp1 draft, at its best k, stops paying: [0-9.]+× at concurrency "
+                                            "1, 0\\.[0-9]+× at concurrency 8\\.")))
+      << section;
+}
+
+TEST(ReportSections, HistogramSharesAreThoseOfAllVerifySteps) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  run.cells.resize(2);
+  CellResult& cell = run.cells[1];  // ngram, k = 1
+  ASSERT_EQ(cell.axes.num_speculative_tokens, 1);
+  cell.repetitions.resize(1);
+  for (RequestRecord& q : cell.repetitions[0].requests) {
+    q.drafted = {0, 1, 1, 1};
+    q.accepted = {0, 0, 1, 1};
+  }
+  const std::string section = section_of(report_of(run), "acceptance");
+  EXPECT_TRUE(holds(section, "without drafts: 12 of 48 steps"));
+  EXPECT_TRUE(holds(section, "0 accepted: 12 of 48 steps"));
+  EXPECT_TRUE(holds(section, "1 accepted: 24 of 48 steps"));
+  EXPECT_TRUE(holds(section, ">50</text>"));
+}
+
+TEST(ReportSections, ScalingIsAgainstTheSameProposerOnOneRank) {
+  const RunResult run = test::synthetic_run({.with_trouble = false});
+  const RunSummary summary = summarize(run);
+  const auto rate = [&](const char* id) {
+    for (const CellSummary& s : summary.cells)
+      if (run.cells[s.cell].id == id) return *s.output_tok_s;
+    return 0.0;
+  };
+  const double gain = rate("tp2_pp1_none_c1") / rate("tp1_pp1_none_c1");
+  const std::string section = section_of(report_of(run), "ranks");
+  EXPECT_TRUE(holds(section, fmt::format("<td>{:.2f}×</td><td>{:.0f} %</td>", gain, 50 * gain))) << section;
+  EXPECT_TRUE(holds(section, "rank 3, stage 1"));
+}
+
+TEST(ReportSections, LatencyCurvesOfEachPlacement) {
+  const std::string section = section_of(report_of(test::synthetic_run({.with_trouble = false})), "latency");
+  EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u * 4u);
+  for (const char* name : {"TTFT", "TPOT", "ITL", "E2E"})
+    EXPECT_EQ(count(section, fmt::format(">{}</text>", name)), 4u) << name;
+  EXPECT_TRUE(holds(section, ": 50 % within "));
+  EXPECT_TRUE(holds(section, ": 90 % within "));
+}
+
+TEST(ReportSections, TheParetoFrontierHoldsWhatNoRankedCellBeats) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  run.cells.resize(4);
+  RunSummary summary = summarize(run);
+  const auto set = [&](size_t i, double user, double device) {
+    summary.cells[i].tok_s_per_user = user;
+    summary.cells[i].tok_s_per_device = device;
+  };
+  set(0, 100, 50);
+  set(1, 200, 40);
+  set(2, 150, 30);  // beaten by 1
+  set(3, 300, 90);  // would beat all, but is not ranked
+  summary.cells[3].rankable = false;
+  const std::string section = section_of(report_html(run, summary), "pareto");
+  EXPECT_TRUE(holds(section,
+                    "<ol><li>tp1 pp1 none: 100 tok/s per user, 50 tok/s per device</li><li>tp1 pp1 ngram k=1: "
+                    "200 tok/s per user, 40 tok/s per device</li></ol>"))
+      << section;
+}
+
+TEST(ReportSections, SamplesShowTextsAndMarkWhatDiffers) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  const std::string same = section_of(report_of(run), "samples");
+  EXPECT_TRUE(holds(same, "✓ the same in all"));
+  EXPECT_TRUE(holds(same, "100 107"));  // without texts, ids
+  EXPECT_FALSE(holds(same, "✗"));
+  EXPECT_EQ(count(same, "<details"), 3u);  // of the first reference; the others have been compared with it
+  EXPECT_TRUE(holds(same, "Against tp2 pp1 none: <span class=\"good\">✓ the same in all 18 repetitions of 6 cells"));
+
+  const std::vector<int32_t>& output = run.cells[0].repetitions[0].requests[7].output;
+  SampleTexts texts{.model = run.cells[0].model, .prompts = {{7, "q7", "Why <b>?"}}, .tokens = {}};
+  std::map<int32_t, std::string> bytes;
+  for (int32_t token : output) bytes[token] = fmt::format(" w{}", token);
+  bytes[output[0]] = "\xC3";  // half of a character
+  bytes[9999] = " <i>other</i>";
+  for (const auto& [id, text] : bytes) texts.tokens.push_back({id, text});
+  run.sample_texts = {texts};
+  run.cells[2].repetitions[1].requests[7].output[30] = 9999;
+  const std::string html = report_of(run), section = section_of(html, "samples");
+  EXPECT_EQ(nesting_error(html), "");
+  EXPECT_TRUE(holds(section, "✗ 1 of 30 repetitions differ")) << section;
+  EXPECT_TRUE(holds(section, "tp1 pp1 ngram k=3, repetition 1: differs from token 30 on"));
+  EXPECT_TRUE(holds(section, fmt::format("<del class=\"part\"> w{}", output[30])));
+  EXPECT_TRUE(holds(section, "<ins class=\"part\"> &lt;i&gt;other&lt;/i&gt; w"));
+  EXPECT_TRUE(holds(section, "Why &lt;b&gt;?"));
+  EXPECT_TRUE(holds(section, "<pre>\xEF\xBF\xBD w"));
+  EXPECT_LT(section.find("q7"), section.find("q0"));  // what differs comes first
+}
+
+TEST(ReportSections, DataCanBeDownloadedFromThePage) {
+  const RunResult run = test::synthetic_run();
+  const std::string html = report_of(run);
+  const std::string head = "download=\"summary.csv\" href=\"data:text/csv;base64,";
+  const size_t begin = html.find(head);
+  ASSERT_NE(begin, std::string::npos);
+  const std::string data = html.substr(begin + head.size(), html.find('"', begin + head.size()) - begin - head.size());
+  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string decoded;
+  for (size_t i = 0; i + 4 <= data.size(); i += 4) {
+    uint32_t group = 0;
+    int bytes = 3;
+    for (size_t j = 0; j < 4; ++j) {
+      bytes -= data[i + j] == '=' ? 1 : 0;
+      group = group << 6 | (data[i + j] == '=' ? 0u : static_cast<uint32_t>(letters.find(data[i + j])));
+    }
+    for (int b = 0; b < bytes; ++b) decoded += static_cast<char>(group >> (16 - 8 * b));
+  }
+  EXPECT_EQ(decoded, summary_to_csv(run, summarize(run)));
+  EXPECT_TRUE(holds(html, "download=\"summary.json\""));
+}
+
+TEST(ReportSections, HostileNamesStayTextInEverySection) {
+  RunResult run = test::synthetic_run({.concurrencies = {1, 8}, .with_trouble = false});
+  const std::string hostile = "<script>alert(1)</script>\"'";
+  for (CellResult& cell : run.cells) {
+    cell.axes.variant = hostile;
+    cell.effective[hostile] = cell.id + hostile;
+    if (cell.axes.proposer == "ngram") cell.axes.proposer = hostile;
+    for (RepetitionResult& r : cell.repetitions) {
+      for (RequestRecord& q : r.requests) q.id += hostile;
+      r.timeline = {{0, 1, 1, 0, 0}, {5, 1, 2, 3, 1}};
+    }
+  }
+  run.config_resolved["report"] = {{"x", "k"}, {"facet", {"tp", hostile}}};
+  const std::string html = report_of(run);
+  EXPECT_EQ(nesting_error(html), "");
+  EXPECT_EQ(count(html, "<script"), 1u);
+  EXPECT_FALSE(holds(html, "\"'"));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+double luminance(const std::string& hex) {
+  const auto channel = [&](size_t i) {
+    const std::string digits = hex.size() == 3 ? std::string(2, hex[i]) : hex.substr(2 * i, 2);
+    const double c = std::stoi(digits, nullptr, 16) / 255.0;
+    return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * channel(0) + 0.7152 * channel(1) + 0.0722 * channel(2);
+}
+
+/// WCAG 2.2's contrast ratio.
+double contrast(const std::string& a, const std::string& b) {
+  const auto [low, high] = std::minmax({luminance(a), luminance(b)});
+  return (high + 0.05) / (low + 0.05);
+}
+
+TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
+  EXPECT_NEAR(contrast("fff", "000000"), 21, 1e-9);
+  const std::string html = report_of(test::synthetic_run());
+  const std::string style = html.substr(html.find("<style>"), html.find("</style>") - html.find("<style>"));
+  const std::regex block(":root\\{([^}]*)\\}"), variable("--([a-z0-9]+):#([0-9a-f]+)");
+  int modes = 0;
+  for (std::sregex_iterator at(style.begin(), style.end(), block), end; at != end; ++at, ++modes) {
+    const std::string body = (*at)[1];
+    std::map<std::string, std::string> colors;
+    for (std::sregex_iterator v(body.begin(), body.end(), variable); v != end; ++v) colors[(*v)[1]] = (*v)[2];
+    for (const char* text : {"fg", "mute", "accent", "good", "bad", "warn"})
+      for (const char* ground : {"bg", "panel"})
+        EXPECT_GE(contrast(colors.at(text), colors.at(ground)), 4.5) << text << " on " << ground << ", mode " << modes;
+    for (const char* ground : {"f1", "f2", "f3", "f4", "s1", "s2", "s3", "s4"})
+      EXPECT_GE(contrast(colors.at("fg"), colors.at(ground)), 4.5) << "fg on " << ground << ", mode " << modes;
+    for (int i = 0; i < 8; ++i)
+      EXPECT_GE(contrast(colors.at("c" + std::to_string(i)), colors.at("bg")), 3) << "c" << i << ", mode " << modes;
+  }
+  EXPECT_EQ(modes, 3);
+}
+
+}  // namespace
+}  // namespace paceline
