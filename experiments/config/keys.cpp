@@ -150,14 +150,23 @@ const std::vector<std::pair<std::string, std::string>>& dtypes() {
   return kDtypes;
 }
 
+/// A row that the loader handles itself; `form` says what it takes.
+KeySpec outside(std::string path, std::string form, std::string help) {
+  KeySpec row = special(std::move(path), KeyType::outside, std::move(help));
+  row.form = std::move(form);
+  return row;
+}
+
 void add_head(std::vector<KeySpec>& rows) {
-  rows.push_back(special("$schema", KeyType::outside, "JSON Schema of this format, for editors; not read."));
-  rows.push_back(special("schema_version", KeyType::outside, "Version of this format: 1."));
-  rows.push_back(special("extends", KeyType::outside,
-                         "File or list of files to start from, relative to this one; later ones win, this file last."));
-  rows.push_back(special("name", KeyType::outside, "Name of the experiment in results; by default the file's name."));
+  rows.push_back(outside("$schema", "a string", "JSON Schema of this format, for editors; not read."));
+  rows.push_back(outside("schema_version", "1", "Version of this format."));
+  rows.push_back(outside("extends", "a file name or a list of them",
+                         "Files to start from, relative to this one; later ones win, this file last."));
+  rows.push_back(outside("name", "a string of letters, digits, '_', '-' and '.'",
+                         "Name of the experiment in results; by default the file's name."));
   rows.back().read = [](const ExperimentConfig& config) -> ConfigJson { return config.name; };
-  rows.push_back(special("vars", KeyType::outside, "Values to write as ${name} in strings."));
+  rows.push_back(
+      outside("vars", "an object of name: string, number or boolean", "Values to write as ${name} in strings."));
 }
 
 void add_engine(std::vector<KeySpec>& rows) {
@@ -358,7 +367,8 @@ void add_report(std::vector<KeySpec>& rows) {
                      "Time per output token that counts as good."));
   rows.push_back(key("report.x", MEMBER(report.x), {}, "Axis on the abscissa of the charts."));
   rows.push_back(key("report.facet", MEMBER(report.facet), {}, "Axes that split the charts."));
-  rows.push_back(special("profiles", KeyType::outside, "Name -> changes that --profile NAME lays over the file."));
+  rows.push_back(outside("profiles", "an object of name: object of changes",
+                         "Sets of changes, one of which --profile NAME lays over the file."));
 }
 
 #undef MEMBER

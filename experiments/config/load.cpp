@@ -219,7 +219,7 @@ const KeySpec& key_of(const Argument& argument) {
   const KeySpec* key = find_key_or_alias(argument.name);
   if (!key || (key->type == KeyType::outside && key->path != "name")) {
     fail_at(argument.name_origin,
-            fmt::format("unknown key \"{}\"{}", argument.name, did_you_mean(argument.name, key_names_for_hints())));
+            fmt::format("unknown key \"{}\"{}", argument.name, hint_for_unknown_key(argument.name)));
   }
   return *key;
 }
@@ -502,8 +502,10 @@ class DeferredEvaluator {
 
 }  // namespace
 
+const ConfigNode* LoadedConfig::written(std::string_view path) const { return find_path(tree, path); }
+
 Origin LoadedConfig::origin_of(std::string_view path) const {
-  const ConfigNode* node = find_path(tree, path);
+  const ConfigNode* node = written(path);
   return node ? node->origin : tree.origin;
 }
 

@@ -171,9 +171,8 @@ std::optional<std::vector<ConfigNode>> expand_range(const ConfigNode& node) {
 const KeySpec* sweepable(const std::string& name, const Origin& origin, std::string_view where, Diagnostics& out) {
   const KeySpec* key = find_key_or_alias(name);
   if (!key) {
-    out.add(origin,
-            fmt::format("unknown key \"{}\" in \"{}\"{}", name, where, did_you_mean(name, key_names_for_hints())));
-  } else if (!key->in_identity || !is_scalar_type(key->type)) {
+    out.add(origin, fmt::format("unknown key \"{}\" in \"{}\"{}", name, where, hint_for_unknown_key(name)));
+  } else if (!can_differ_between_cells(*key)) {
     out.add(origin, fmt::format("\"{}\" in \"{}\" cannot differ between cells", name, where));
     return nullptr;
   }
@@ -337,37 +336,39 @@ std::optional<ConfigJson> convert_item(const KeySpec& key, const ConfigNode& nod
 
 }  // namespace
 
+std::string KeySpec::range() const {
+  if (!is_number_type(type) && type != KeyType::integer_list) return "";
+  const bool open_above = max >= 2147483647.0;
+  if (above_min) {
+    return open_above ? fmt::format("above {}", number_text(min))
+                      : fmt::format("above {}, at most {}", number_text(min), number_text(max));
+  }
+  return open_above ? fmt::format("of at least {}", number_text(min))
+                    : fmt::format("from {} to {}", number_text(min), number_text(max));
+}
+
+std::vector<std::string> KeySpec::canonical_choices() const {
+  std::vector<std::string> names;
+  for (const auto& [spelling, canonical] : choices) {
+    if (spelling == canonical) names.push_back(spelling);
+  }
+  return names;
+}
+
 std::string KeySpec::expectation() const {
   std::string text;
   switch (type) {
     case KeyType::boolean: text = "true or false"; break;
     case KeyType::integer:
-    case KeyType::number: {
-      text = type == KeyType::integer ? "an integer" : "a number";
-      const bool open_above = max >= 2147483647.0;
-      if (above_min) {
-        text += fmt::format(" above {}", number_text(min));
-        if (!open_above) text += fmt::format(", at most {}", number_text(max));
-      } else {
-        text += open_above ? fmt::format(" of at least {}", number_text(min))
-                           : fmt::format(" from {} to {}", number_text(min), number_text(max));
-      }
+    case KeyType::number:
+      text = fmt::format("{} {}", type == KeyType::integer ? "an integer" : "a number", range());
       if (!unit.empty()) text += fmt::format(" ({})", unit);
       break;
-    }
-    case KeyType::choice: {
-      // Synonyms are accepted, canonical spellings are shown.
-      std::vector<std::string> names;
-      for (const auto& [spelling, canonical] : choices) {
-        if (spelling == canonical) names.push_back(spelling);
-      }
-      text = fmt::format("{}", fmt::join(names, " | "));
-      break;
-    }
+    case KeyType::choice: text = fmt::format("{}", fmt::join(canonical_choices(), " | ")); break;
     case KeyType::path: text = "a path or builtin:NAME, as a string"; break;
     case KeyType::shape: text = "the name of a shape or a .json file, as a string"; break;
     case KeyType::text: text = "a string"; break;
-    case KeyType::integer_list: text = "a list of integers of at least 0"; break;
+    case KeyType::integer_list: text = "a list of integers " + range(); break;
     case KeyType::text_list: text = "a list of strings"; break;
     case KeyType::axes: text = "an object of axis: list of values"; break;
     case KeyType::assignment: text = "an object of key: value"; break;
@@ -375,7 +376,7 @@ std::string KeySpec::expectation() const {
     case KeyType::patterns: text = "a list of objects of key: value"; break;
     case KeyType::groups: text = "a list of lists of axes"; break;
     case KeyType::constraints: text = "a list of expressions in strings, as in [\"tp*pp <= 4\"]"; break;
-    case KeyType::outside: break;
+    case KeyType::outside: text = form; break;
   }
   if (absent == "null") return text + ", or null";
   if (!absent.empty()) return fmt::format("{}, or \"{}\"", text, absent);
