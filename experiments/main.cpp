@@ -102,6 +102,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_explain_command(app, line);
   add_init_command(app, line);
   add_config_commands(app, line);
+  add_completion_command(app, line);
 }
 
 ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) {
