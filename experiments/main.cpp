@@ -55,7 +55,7 @@ std::vector<std::string> with_implied_run(const CLI::App& app, std::vector<std::
 void normalise_options(std::vector<std::string>& args) {
   for (std::string& arg : args) {
     if (!arg.starts_with("--")) continue;
-    const size_t end = std::min(arg.find('='), arg.size());
+    const size_t end = std::min(arg.find_first_of("= "), arg.size());
     std::replace(arg.begin(), arg.begin() + std::ptrdiff_t(end), '_', '-');
   }
 }
@@ -103,6 +103,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_init_command(app, line);
   add_config_commands(app, line);
   add_completion_command(app, line);
+  add_import_command(app, line);
 }
 
 ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) {

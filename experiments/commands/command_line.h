@@ -26,6 +26,7 @@ void add_explain_command(CLI::App& app, CommandLine& line);  // explain
 void add_init_command(CLI::App& app, CommandLine& line);        // init
 void add_config_commands(CLI::App& app, CommandLine& line);     // config show, expand, validate, diff, schema, docs
 void add_completion_command(CLI::App& app, CommandLine& line);  // completion
+void add_import_command(CLI::App& app, CommandLine& line);      // import-flags
 
 /// An option that may stand several times and takes one value each time: CLI11's own would let `--set a=1 file.json`
 /// take the file along.
