@@ -7,6 +7,7 @@
 #include "experiments/config/json_schema.h"
 #include "experiments/config/key_reference.h"
 #include "experiments/config/view.h"
+#include "experiments/run/check_splits.h"
 #include "experiments/run/sweep.h"
 
 namespace paceline {
@@ -68,8 +69,10 @@ ExitCode validate_command(const std::vector<std::filesystem::path>& files, const
   ExitCode code = ExitCode::ok;
   for (const std::filesystem::path& file : files) {
     try {
-      const size_t num_cells = cells_of(load_config(file, overrides)).size();
-      fmt::print("{}: ok, {} {}\n", file.string(), num_cells, num_cells == 1 ? "cell" : "cells");
+      const LoadedConfig loaded = load_config(file, overrides);
+      const std::vector<Cell> cells = cells_of(loaded);
+      check_splits(loaded, cells);
+      fmt::print("{}: ok, {} {}\n", file.string(), cells.size(), cells.size() == 1 ? "cell" : "cells");
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.what());
       code = error.code();

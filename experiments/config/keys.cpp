@@ -25,6 +25,7 @@ struct Limits {
   std::string unit = {};
   std::vector<std::pair<std::string, std::string>> choices = {};
   std::string absent = {};
+  std::string hint = {};
   KeyScope scope = KeyScope::always;
   bool is_path = false;
   bool is_shape = false;
@@ -95,6 +96,7 @@ KeySpec key(std::string path, Member member, Limits limits, std::string help) {
   row.above_min = limits.above_min;
   row.unit = std::move(limits.unit);
   row.absent = kOptional && limits.absent.empty() ? "null" : std::move(limits.absent);
+  row.hint = std::move(limits.hint);
   row.scope = limits.scope;
   row.help = std::move(help);
   row.reload = path.starts_with("engine.");
@@ -238,7 +240,11 @@ void add_speculation(std::vector<KeySpec>& rows) {
                      {.choices = words({"none", "ngram", "draft"})},
                      "Who drafts: nobody, lookup in the sequence's own text, or a small model."));
   rows.push_back(key("speculation.num_speculative_tokens", MEMBER(speculation.num_speculative_tokens),
-                     {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::speculation},
+                     {.min = 1,
+                      .max = 64,
+                      .unit = "tokens",
+                      .hint = "; to draft nothing, take the proposer \"none\"",
+                      .scope = KeyScope::speculation},
                      "Tokens drafted in one step (k); void for proposer none."));
   rows.push_back(key("speculation.ngram.min", MEMBER(speculation.ngram.min),
                      {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::ngram}, "Shortest suffix looked up."));

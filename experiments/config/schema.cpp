@@ -56,6 +56,12 @@ void complain_unknown(const ConfigMember& member, std::string_view name, std::st
   std::string hint = did_you_mean(name, names_below(section));
   const std::string homes = other_homes(name);
   if (hint.empty() && !homes.empty()) hint = fmt::format(" (\"{}\" belongs in {})", name, homes);
+  const KeySpec* meant = find_key_or_alias(name);
+  if (meant && homes.empty() && meant->path != name && name.find('.') == std::string_view::npos) {
+    hint = fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
+                       meant->path.substr(0, meant->path.rfind('.')));
+  }
+  if (name == "<<") hint = " (merge keys of YAML are not read: use \"extends\")";
   if (name.find('.') != std::string_view::npos && (find_key(join_path(section, name)) || find_key(name))) {
     hint = " (write the dots as nested objects)";
   }

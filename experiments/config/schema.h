@@ -1,6 +1,6 @@
 #pragma once
 // The one table of configuration keys: validation, defaults, help, resolved JSON and sweeps are all driven by it.
-// A new setting is a member in config.h and a row in config_keys.cpp.
+// A new setting is a member in config.h and a row in keys.cpp.
 
 #include <functional>
 #include <limits>
@@ -47,6 +47,7 @@ struct KeySpec {
   bool above_min = false;                                    // min itself is excluded
   std::vector<std::pair<std::string, std::string>> choices;  // spelling -> canonical spelling
   std::string absent;  // word for "no value": "auto", "target", or "null"; empty: a value is required
+  std::string hint;    // what to write for a number out of range
   std::string form;    // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;
   bool reload = false;                                               // another value needs another engine load

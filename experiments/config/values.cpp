@@ -39,6 +39,13 @@ std::optional<std::pair<std::string, std::string>> numeral_and_rest(const std::s
   return std::pair(std::string(text.data(), parsed.ptr), rest);
 }
 
+/// For "90%" or 90 where a share up to 1 is meant.
+std::string share_hint(const std::string& digits) {
+  double percent = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), percent);
+  return percent >= 10 && percent <= 100 ? fmt::format("; {} % is {}", digits, percent / 100) : std::string();
+}
+
 /// What to write instead, for the mistakes that people make.
 std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
   if (key.type == KeyType::choice) {
@@ -53,11 +60,15 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
     if (kNo.contains(node.text)) return "; write false, without quotes";
     return "";
   }
+  if (node.kind == NodeKind::list && can_differ_between_cells(key)) {
+    return "; to compare several values, put the list under \"sweep.axes\"";
+  }
   if (!is_number_type(key.type)) return "";
   if (node.kind == NodeKind::string) {
     const auto numeral = numeral_and_rest(node.text);
     if (!numeral) return key.absent.empty() ? "" : did_you_mean(node.text, {key.absent});
     const auto& [digits, rest] = *numeral;
+    if (rest == "%" && key.max == 1) return share_hint(digits);
     if (rest.empty()) return fmt::format("; write {}, without quotes", digits);
     if (rest == key.unit) return fmt::format("; write {}, without the unit", digits);
     if (key.unit.empty()) return "; write a plain number, without a unit";
@@ -69,6 +80,9 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
       return fmt::format("; write {}", static_cast<int64_t>(node.number));
     }
   }
+  const bool is_number = node.kind == NodeKind::number || node.kind == NodeKind::integer;
+  if (is_number && key.max == 1 && node.number > 1) return share_hint(node.text);
+  if (is_number && node.number < key.min) return key.hint;
   return "";
 }
 

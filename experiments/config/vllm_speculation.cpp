@@ -133,7 +133,8 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_ngram(std::vec
                                   {"speculation.num_speculative_tokens", *find("num_speculative_tokens")}};
   const ConfigNode* longest = find("prompt_lookup_max");
   const ConfigNode* shortest = find("prompt_lookup_min");
-  if (!longest && !shortest) notes.emplace_back("ngram: vLLM takes 5 where neither prompt_lookup_min nor _max is given");
+  if (!longest && !shortest)
+    notes.emplace_back("ngram: vLLM takes 5 where neither prompt_lookup_min nor _max is given");
   const ConfigNode fallback = integer_node(5, at);
   // The old flags asked for a maximum and took 1 as the minimum; the new fields take one for the other.
   const ConfigNode one = integer_node(1, at);
@@ -142,7 +143,8 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_ngram(std::vec
   keys.push_back({"speculation.ngram.max", longest ? *longest : shortest ? *shortest : fallback});
   keys.push_back({"speculation.ngram.match", ConfigNode::make_string("first", at)});
   notes.emplace_back("speculation.ngram.match: vLLM continues the first match; \"last\" is the default here");
-  if (find("draft_tensor_parallel_size")) notes.emplace_back("draft_tensor_parallel_size: left out: ngram has no model");
+  if (find("draft_tensor_parallel_size"))
+    notes.emplace_back("draft_tensor_parallel_size: left out: ngram has no model");
   return keys;
 }
 
