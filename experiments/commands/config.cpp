@@ -71,7 +71,7 @@ ExitCode validate_command(const std::vector<std::filesystem::path>& files, const
     try {
       const LoadedConfig loaded = load_config(file, overrides);
       const std::vector<Cell> cells = cells_of(loaded);
-      check_splits(loaded, cells);
+      check_splits(loaded, cells, SplitRule::every_cell);
       fmt::print("{}: ok, {} {}\n", file.string(), cells.size(), cells.size() == 1 ? "cell" : "cells");
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.what());

@@ -34,18 +34,21 @@ std::optional<ModelSpec> spec_of(const ExperimentConfig& config) {
 
 }  // namespace
 
-void check_splits(const LoadedConfig& loaded, const std::vector<Cell>& cells) {
+void check_splits(const LoadedConfig& loaded, const std::vector<Cell>& cells, SplitRule rule) {
   std::map<std::string, std::optional<ModelSpec>> specs;  // by folder and shape
   Diagnostics diagnostics;
   std::set<std::string> complained;
-  const auto check = [&](const ModelSpec& spec, int tp, int pp, const std::string& path) {
+  const auto fits = [&](const ModelSpec& spec, int tp, int pp, const std::string& path) {
     try {
       validate_parallel(spec, tp, pp);
+      return true;
     } catch (const Error& error) {
       if (complained.insert(error.what()).second)
         diagnostics.add(place_of(loaded, path, tp > 1 ? tp : pp), error.what());
+      return false;
     }
   };
+  bool some_can_run = false;
   for (const Cell& cell : cells) {
     if (cell.skip_reason) continue;
     const ExperimentConfig& config = cell.config;
@@ -53,9 +56,11 @@ void check_splits(const LoadedConfig& loaded, const std::vector<Cell>& cells) {
         fmt::format("{}\n{}", config.engine.target.directory.string(), config.engine.target.shape_file.string());
     if (!specs.contains(model)) specs[model] = spec_of(config);
     if (!specs[model]) continue;
-    check(*specs[model], config.engine.parallel.tp, 1, "engine.parallel.tp");
-    check(*specs[model], 1, config.engine.parallel.pp, "engine.parallel.pp");
+    const bool by_tp = fits(*specs[model], config.engine.parallel.tp, 1, "engine.parallel.tp");
+    const bool by_pp = fits(*specs[model], 1, config.engine.parallel.pp, "engine.parallel.pp");
+    some_can_run = some_can_run || (by_tp && by_pp);
   }
+  if (rule == SplitRule::some_cell && some_can_run) return;
   diagnostics.throw_if_any();
 }
 

@@ -402,7 +402,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .prompts = {},
               .encoded = {},
               .gpu_ceilings = {}};
-  check_splits(loaded, sweep.cells);
+  check_splits(loaded, sweep.cells, SplitRule::some_cell);
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
   if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
