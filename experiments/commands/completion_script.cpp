@@ -153,7 +153,8 @@ std::string shared_tables(const std::vector<Command>& commands) {
 
 constexpr const char* kBashBody = R"sh(
 _runexp() {
-  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" found path='' next i last=$((COMP_CWORD-1))
+  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
+  local found path='' next i last=$((COMP_CWORD-1))
   COMPREPLY=()
   if [[ $current == '=' ]]; then  # bash makes '=' a word of its own
     previous='='

@@ -88,7 +88,8 @@ constexpr std::string_view kDraftVsNgram =
 )json";
 
 constexpr std::string_view kTpVsPp =
-    R"json(// Two ranks: is it better to split each layer (TP) or the layers (PP), and does speculation change the answer?
+    R"json(// Two ranks: split each layer (TP) or the layers (PP)?
+// And does speculation change the answer?
 {
   "$schema": "experiment.schema.json",
   "extends": ["base/defaults.json", "workloads/reading_qa.json"],
@@ -152,8 +153,8 @@ constexpr std::string_view kBatchCrossover =
 )json";
 
 constexpr std::string_view kForcedAcceptance =
-    R"json(// How good would a draft model have to be? Its cost is real, its acceptance is set by hand: where the ratio crosses 1
-// lies the acceptance length that it must reach. The output is not model text, and the cells are marked so.
+    R"json(// How good would a draft model have to be? Its cost is real, its acceptance is set by hand:
+// where the ratio crosses 1 lies the acceptance length that it must reach. The output is not model text, and the cells are marked so.
 {
   "$schema": "experiment.schema.json",
   "extends": ["base/defaults.json", "workloads/reading_qa.json"],
@@ -183,7 +184,8 @@ constexpr std::string_view kForcedAcceptance =
 )json";
 
 constexpr std::string_view kCiRegression =
-    R"json(// A gate for continuous integration: tokens and counters, which are the same on every machine. Times are not compared.
+    R"json(// A gate for continuous integration: tokens and counters, which are the same on every machine.
+// Times are not compared.
 //
 //   runexp regress configs/ci_regression.json --baseline ci.json --update-baseline    once, and commit ci.json
 //   runexp regress configs/ci_regression.json --baseline ci.json                      exit code 7 when they differ
