@@ -154,7 +154,8 @@ constexpr std::string_view kBatchCrossover =
 
 constexpr std::string_view kForcedAcceptance =
     R"json(// How good would a draft model have to be? Its cost is real, its acceptance is set by hand:
-// where the ratio crosses 1 lies the acceptance length that it must reach. The output is not model text, and the cells are marked so.
+// where the ratio crosses 1 lies the acceptance length that it must reach.
+// The output is not model text, and the cells are marked so.
 {
   "$schema": "experiment.schema.json",
   "extends": ["base/defaults.json", "workloads/reading_qa.json"],
