@@ -55,7 +55,7 @@ std::vector<std::string> with_implied_run(const CLI::App& app, std::vector<std::
 void normalise_options(std::vector<std::string>& args) {
   for (std::string& arg : args) {
     if (!arg.starts_with("--")) continue;
-    const size_t end = std::min(arg.find('='), arg.size());
+    const size_t end = std::min(arg.find_first_of("= "), arg.size());
     std::replace(arg.begin(), arg.begin() + std::ptrdiff_t(end), '_', '-');
   }
 }
@@ -64,10 +64,17 @@ void normalise_options(std::vector<std::string>& args) {
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  const std::string help = at == &app ? "runexp --help" : fmt::format("runexp {} --help", at->get_name());
+  std::string command;  // "config show"
+  for (const CLI::App* part = at; part != &app; part = part->get_parent())
+    command = part->get_name() + (command.empty() ? "" : " ") + command;
+  const std::string help = at == &app ? "runexp --help" : fmt::format("runexp {} --help", command);
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
     const auto option = std::find_if(rest.begin(), rest.end(),
                                      [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
+    const std::vector<std::string> below = command_names(*at);
+    if (option == rest.end() && !below.empty())
+      return fmt::format("unknown command \"{} {}\"{}; there are {}; see {}", command, rest.front(),
+                         did_you_mean(rest.front(), below), fmt::join(below, ", "), help);
     if (option == rest.end())
       return fmt::format("unexpected argument \"{}\" (quote text with spaces); see {}", rest.front(), help);
     std::vector<std::string> known;
@@ -80,6 +87,8 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   if (at == &app)
     return fmt::format("name a command ({}) or a configuration file; see {}", fmt::join(command_names(app), ", "),
                        help);
+  if (const std::vector<std::string> below = command_names(*at); !below.empty())
+    return fmt::format("name a command after \"{}\": {}; see {}", command, fmt::join(below, ", "), help);
   return fmt::format("{}; see {}", error.what(), help);
 }
 
@@ -93,6 +102,10 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_model_commands(app, line);
   add_regress_command(app, line);
   add_explain_command(app, line);
+  add_init_command(app, line);
+  add_config_commands(app, line);
+  add_completion_command(app, line);
+  add_import_command(app, line);
 }
 
 ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) {

@@ -9,12 +9,16 @@ CLI::Option* add_repeatable(CLI::App& command, const std::string& name, std::vec
   return command.add_option(name, values, help)->allow_extra_args(false);
 }
 
-void add_config_options(CLI::App& command, std::filesystem::path& config, ConfigOverrides& overrides) {
-  command.add_option("config", config, "experiment file (.json with comments, or .yaml)")->required();
+void add_override_options(CLI::App& command, ConfigOverrides& overrides) {
   add_repeatable(command, "--set", overrides.set, "KEY=VALUE: override one value, e.g. --set speculation.ngram.max=5");
   command.add_option("--profile", overrides.profile, "apply profiles.NAME of the file, e.g. quick");
   add_repeatable(command, "--axis", overrides.axis, "KEY=VALUES: replace or add an axis, e.g. --axis k=1..8");
   command.add_option("--only", overrides.only, "run the cells for which the expression holds, e.g. 'tp==2 && k>3'");
+}
+
+void add_config_options(CLI::App& command, std::filesystem::path& config, ConfigOverrides& overrides) {
+  command.add_option("config", config, "experiment file (.json with comments, or .yaml)")->required();
+  add_override_options(command, overrides);
 }
 
 void add_output_options(CLI::App& command, RunCommand& run) {

@@ -25,12 +25,19 @@ void add_doctor_command(CLI::App& app, CommandLine& line);   // doctor
 void add_model_commands(CLI::App& app, CommandLine& line);   // models, inflate, generate, tokenize, verify-model
 void add_explain_command(CLI::App& app, CommandLine& line);  // explain
 
+void add_init_command(CLI::App& app, CommandLine& line);        // init
+void add_config_commands(CLI::App& app, CommandLine& line);     // config show, expand, validate, diff, schema, docs
+void add_completion_command(CLI::App& app, CommandLine& line);  // completion
+void add_import_command(CLI::App& app, CommandLine& line);      // import-flags
+
 /// An option that may stand several times and takes one value each time: CLI11's own would let `--set a=1 file.json`
 /// take the file along.
 CLI::Option* add_repeatable(CLI::App& command, const std::string& name, std::vector<std::string>& values,
                             const std::string& help);
 
-/// The experiment file and what changes it: --set, --profile, --axis, --only.
+/// What changes an experiment: --set, --profile, --axis, --only.
+void add_override_options(CLI::App& command, ConfigOverrides& overrides);
+/// The experiment file and what changes it.
 void add_config_options(CLI::App& command, std::filesystem::path& config, ConfigOverrides& overrides);
 
 }  // namespace paceline

@@ -1,31 +1,64 @@
 // runexp explain
 
 #include "experiments/commands/command_line.h"
+#include "experiments/config/key_help.h"
+#include "experiments/config/suggest.h"
 
 namespace paceline {
 namespace {
 
-/// Throws Error(usage) listing the topics for an unknown one.
-ExitCode explain_command(const std::string& topic) {
-  if (topic == "exit-codes") {
-    fmt::print(
-        "0    ok\n1    finished, some cells failed\n2    usage or config\n3    model, tokenizer or data file\n4    "
-        "device or memory\n"
-        "5    rank or communication\n6    results store\n7    a correctness gate said no\n8    a timing gate said "
-        "no\n9    inconclusive under --strict\n"
-        "130  SIGINT\n143  SIGTERM\n");
-    return ExitCode::ok;
+constexpr const char* kExitCodes =
+    "0    ok\n"
+    "1    finished, some cells failed\n"
+    "2    usage or config\n"
+    "3    model, tokenizer or data file\n"
+    "4    device or memory\n"
+    "5    rank or communication\n"
+    "6    results store\n"
+    "7    a correctness gate said no\n"
+    "8    a timing gate said no\n"
+    "9    inconclusive under --strict\n"
+    "130  SIGINT\n"
+    "143  SIGTERM\n";
+
+/// What a typed name can have meant: topics, sections, keys, aliases and last parts of keys.
+std::vector<std::string> known_names() {
+  std::vector<std::string> names = {"exit-codes"};
+  for (const KeySection& section : key_sections()) {
+    if (!section.name.empty()) names.push_back(section.name);
   }
-  fail(ExitCode::usage, "explain: unknown topic \"{}\"; topics: exit-codes", topic);
+  for (std::string& name : key_names_for_hints()) names.push_back(std::move(name));
+  for (const KeySpec& key : config_keys()) names.emplace_back(last_part(key.path));
+  return names;
+}
+
+/// Throws Error(usage) with the nearest name for an unknown one.
+ExitCode explain_command(const std::string& name) {
+  std::optional<std::string> text;
+  if (name.empty()) {
+    text = fmt::format("{}\nTopics: exit-codes. `runexp explain KEY` says more about one key or section.\n",
+                       describe_section(""));
+  } else if (name == "exit-codes" || name == "exit_codes") {
+    text = kExitCodes;
+  } else {
+    text = explain_name(name);
+  }
+  if (!text) {
+    fail(ExitCode::usage,
+         "explain: \"{}\" is no key, section or topic{}; `runexp explain` lists the keys, and the topic exit-codes",
+         name, did_you_mean(name, known_names()));
+  }
+  fmt::print("{}", *text);
+  return ExitCode::ok;
 }
 
 }  // namespace
 
 void add_explain_command(CLI::App& app, CommandLine& line) {
-  const auto topic = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("explain", "explain a topic: exit-codes");
-  command->add_option("topic", *topic)->required();
-  command->callback([topic, &line] { line.code = explain_command(*topic); });
+  const auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("explain", "explain a configuration key, a section, or a topic: exit-codes");
+  command->add_option("key", *name, "key, alias or section; without one, all keys are listed");
+  command->callback([name, &line] { line.code = explain_command(*name); });
 }
 
 }  // namespace paceline

@@ -5,6 +5,7 @@
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
 #include "experiments/commands/execute_run.h"
+#include "experiments/run/check_splits.h"
 #include "experiments/run/runner.h"
 #include "kernels/cpu/cores.h"
 
@@ -26,6 +27,7 @@ ExitCode run_command(const RunCommand& command) {
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides) {
   const LoadedConfig loaded = load_config(config, overrides);
   const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
+  check_splits(loaded, cells, SplitRule::some_cell);
   constexpr double kMiB = 1024.0 * 1024.0;
   int num_skipped = 0, num_loads = 0;
   std::optional<Error> problem;  // the first one

@@ -48,6 +48,30 @@ bool is_json_number(std::string_view word, bool& integral) {
   return i == word.size();
 }
 
+/// `; write 16` for numerals of other languages: 0x10, 010, 1_000, +5.
+std::string plain_number_hint(std::string_view word) {
+  std::string digits;
+  for (const char c : word) {
+    if (c != '_') digits += c;
+  }
+  if (digits.starts_with("+")) digits.erase(0, 1);
+  const bool is_hex = digits.starts_with("0x") || digits.starts_with("0X");
+  if (is_hex) digits.erase(0, 2);
+  uint64_t value = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value, is_hex ? 16 : 10);
+  const bool whole = parsed.ec == std::errc() && parsed.ptr == digits.data() + digits.size();
+  return whole ? fmt::format("; write {}", value) : std::string();
+}
+
+/// For words of other languages that JSON has no name for.
+std::string word_hint(std::string_view word) {
+  if (word == "None" || word == "nil") return "; write null";
+  if (word == "yes" || word == "on" || word == "Yes" || word == "On") return "; write true";
+  if (word == "no" || word == "off" || word == "No" || word == "Off") return "; write false";
+  if (word == "NaN" || word == "Infinity" || word == "inf" || word == "nan") return "; write a finite number";
+  return "";
+}
+
 /// Length of the UTF-8 sequence at `text[i]`, or 0 when it is not valid.
 size_t utf8_length(std::string_view text, size_t i) {
   const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
@@ -366,11 +390,12 @@ class Scanner {
     }
     const char first = text[0];
     if (is_digit(first) || first == '-' || first == '+' || first == '.') {
-      diagnostics_.add(node.origin, fmt::format("{} is not a JSON number", text));
+      diagnostics_.add(node.origin, fmt::format("{} is not a JSON number{}", text, plain_number_hint(text)));
       node.kind = NodeKind::null;
       return;
     }
     std::string hint = did_you_mean(text, {"true", "false", "null"});
+    if (hint.empty()) hint = word_hint(text);
     if (hint.empty()) hint = fmt::format(": strings stand in double quotes, \"{}\"", text);
     diagnostics_.add(node.origin, fmt::format("{} is not a JSON value{}", text, hint));
     node.kind = NodeKind::null;

@@ -25,6 +25,7 @@ struct Limits {
   std::string unit = {};
   std::vector<std::pair<std::string, std::string>> choices = {};
   std::string absent = {};
+  std::string hint = {};
   KeyScope scope = KeyScope::always;
   bool is_path = false;
   bool is_shape = false;
@@ -95,6 +96,7 @@ KeySpec key(std::string path, Member member, Limits limits, std::string help) {
   row.above_min = limits.above_min;
   row.unit = std::move(limits.unit);
   row.absent = kOptional && limits.absent.empty() ? "null" : std::move(limits.absent);
+  row.hint = std::move(limits.hint);
   row.scope = limits.scope;
   row.help = std::move(help);
   row.reload = path.starts_with("engine.");
@@ -150,14 +152,23 @@ const std::vector<std::pair<std::string, std::string>>& dtypes() {
   return kDtypes;
 }
 
+/// A row that the loader handles itself; `form` says what it takes.
+KeySpec outside(std::string path, std::string form, std::string help) {
+  KeySpec row = special(std::move(path), KeyType::outside, std::move(help));
+  row.form = std::move(form);
+  return row;
+}
+
 void add_head(std::vector<KeySpec>& rows) {
-  rows.push_back(special("$schema", KeyType::outside, "JSON Schema of this format, for editors; not read."));
-  rows.push_back(special("schema_version", KeyType::outside, "Version of this format: 1."));
-  rows.push_back(special("extends", KeyType::outside,
-                         "File or list of files to start from, relative to this one; later ones win, this file last."));
-  rows.push_back(special("name", KeyType::outside, "Name of the experiment in results; by default the file's name."));
+  rows.push_back(outside("$schema", "a string", "JSON Schema of this format, for editors; not read."));
+  rows.push_back(outside("schema_version", "1", "Version of this format."));
+  rows.push_back(outside("extends", "a file name or a list of them",
+                         "Files to start from, relative to this one; later ones win, this file last."));
+  rows.push_back(outside("name", "a string of letters, digits, '_', '-' and '.'",
+                         "Name of the experiment in results; by default the file's name."));
   rows.back().read = [](const ExperimentConfig& config) -> ConfigJson { return config.name; };
-  rows.push_back(special("vars", KeyType::outside, "Values to write as ${name} in strings."));
+  rows.push_back(
+      outside("vars", "an object of name: string, number or boolean", "Values to write as ${name} in strings."));
 }
 
 void add_engine(std::vector<KeySpec>& rows) {
@@ -229,7 +240,11 @@ void add_speculation(std::vector<KeySpec>& rows) {
                      {.choices = words({"none", "ngram", "draft"})},
                      "Who drafts: nobody, lookup in the sequence's own text, or a small model."));
   rows.push_back(key("speculation.num_speculative_tokens", MEMBER(speculation.num_speculative_tokens),
-                     {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::speculation},
+                     {.min = 1,
+                      .max = 64,
+                      .unit = "tokens",
+                      .hint = "; to draft nothing, take the proposer \"none\"",
+                      .scope = KeyScope::speculation},
                      "Tokens drafted in one step (k); void for proposer none."));
   rows.push_back(key("speculation.ngram.min", MEMBER(speculation.ngram.min),
                      {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::ngram}, "Shortest suffix looked up."));
@@ -382,7 +397,8 @@ void add_report(std::vector<KeySpec>& rows) {
   rows.push_back(
       key("report.facet", MEMBER(report.facet), {},
           "Keys that split the report's speedup charts; what else varies makes lines, and more charts above three."));
-  rows.push_back(special("profiles", KeyType::outside, "Name -> changes that --profile NAME lays over the file."));
+  rows.push_back(outside("profiles", "an object of name: object of changes",
+                         "Sets of changes, one of which --profile NAME lays over the file."));
 }
 
 #undef MEMBER

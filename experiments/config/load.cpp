@@ -219,7 +219,7 @@ const KeySpec& key_of(const Argument& argument) {
   const KeySpec* key = find_key_or_alias(argument.name);
   if (!key || (key->type == KeyType::outside && key->path != "name")) {
     fail_at(argument.name_origin,
-            fmt::format("unknown key \"{}\"{}", argument.name, did_you_mean(argument.name, key_names_for_hints())));
+            fmt::format("unknown key \"{}\"{}", argument.name, hint_for_unknown_key(argument.name)));
   }
   return *key;
 }
@@ -416,6 +416,31 @@ void check_conflict(const LoadedConfig& loaded, Diagnostics& out) {
   }
 }
 
+/// One file (or the command line) that says both "none" and a number of drafts means one of them. A resolved
+/// configuration, which names every key, says both and means it.
+void check_idle_drafts(const LoadedConfig& loaded, Diagnostics& out) {
+  const SweepConfig& sweep = loaded.config.sweep;
+  const std::string proposer = "speculation.proposer", tokens = "speculation.num_speculative_tokens";
+  const ConfigNode *who = loaded.written(proposer), *how_many = loaded.written(tokens);
+  if (!who || !how_many || loaded.config.speculation.proposer != "none") return;
+  const SourceText &left = *who->origin.source, &right = *how_many->origin.source;
+  if (&left != &right && !(left.is_argument && right.is_argument)) return;  // inherited: one of them is overridden
+  const std::vector<KeySpec>& keys = config_keys();
+  if (std::all_of(keys.begin(), keys.end(),
+                  [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); }))
+    return;
+  for (const SweepAxis& axis : sweep.axes) {
+    if (axis.path == proposer) return;
+  }
+  for (const ConfigJson& row : sweep.include) {
+    if (row.contains(proposer)) return;
+  }
+  out.add(how_many->origin,
+          fmt::format("the proposer \"none\" drafts nothing, yet {} is {}: drop it, or name a proposer "
+                      "(ngram, draft)",
+                      last_part(tokens), how_many->describe()));
+}
+
 void fill_config(LoadedConfig& loaded, Diagnostics& diagnostics) {
   ExperimentConfig& config = loaded.config;
   for (const KeySpec& key : config_keys()) {
@@ -506,8 +531,10 @@ class DeferredEvaluator {
 
 }  // namespace
 
+const ConfigNode* LoadedConfig::written(std::string_view path) const { return find_path(tree, path); }
+
 Origin LoadedConfig::origin_of(std::string_view path) const {
-  const ConfigNode* node = find_path(tree, path);
+  const ConfigNode* node = written(path);
   return node ? node->origin : tree.origin;
 }
 
@@ -561,6 +588,7 @@ LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverride
   evaluate_deferred(loaded, 1, loaded.config);
   derive_paths(loaded.config);
   check_conflict(loaded, diagnostics);
+  check_idle_drafts(loaded, diagnostics);
   diagnostics.throw_if_any();
   loaded.hash = config_hash(config_to_json(loaded.config));
   return loaded;

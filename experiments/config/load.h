@@ -41,6 +41,8 @@ struct LoadedConfig {
   ConfigNode tree;                                         // merged, substituted: where each value was written
   std::string hash;                                        // config_hash(config_to_json(config))
 
+  /// The value of a key path as it was written, or null when it has its default.
+  const ConfigNode* written(std::string_view path) const;
   /// Where the value of a key path stands; the top of the file when it has its default.
   Origin origin_of(std::string_view path) const;
 };

@@ -56,6 +56,12 @@ void complain_unknown(const ConfigMember& member, std::string_view name, std::st
   std::string hint = did_you_mean(name, names_below(section));
   const std::string homes = other_homes(name);
   if (hint.empty() && !homes.empty()) hint = fmt::format(" (\"{}\" belongs in {})", name, homes);
+  const KeySpec* meant = find_key_or_alias(name);
+  if (meant && homes.empty() && meant->path != name && name.find('.') == std::string_view::npos) {
+    hint = fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
+                       meant->path.substr(0, meant->path.rfind('.')));
+  }
+  if (name == "<<") hint = " (merge keys of YAML are not read: use \"extends\")";
   if (name.find('.') != std::string_view::npos && (find_key(join_path(section, name)) || find_key(name))) {
     hint = " (write the dots as nested objects)";
   }
@@ -190,11 +196,29 @@ const KeySpec* find_key_or_alias(std::string_view name) {
   return find_key(folded);
 }
 
+std::vector<std::string> aliases_of(const KeySpec& key) {
+  std::vector<std::string> names;
+  for (const auto& [alias, path] : kAliases) {
+    if (path == key.path) names.emplace_back(alias);
+  }
+  return names;
+}
+
 std::vector<std::string> key_names_for_hints() {
   std::vector<std::string> names;
   for (const auto& [alias, path] : kAliases) names.emplace_back(alias);
   for (const KeySpec& key : config_keys()) names.push_back(key.path);
   return names;
+}
+
+std::string hint_for_unknown_key(std::string_view name) {
+  std::string keys;
+  for (const KeySpec& key : config_keys()) {
+    const bool ends_in_name =
+        key.path.size() > name.size() && key.path.ends_with(name) && key.path[key.path.size() - name.size() - 1] == '.';
+    if (ends_in_name && !name.empty()) keys += fmt::format("{}\"{}\"", keys.empty() ? "" : " or ", key.path);
+  }
+  return keys.empty() ? did_you_mean(name, key_names_for_hints()) : fmt::format(" (did you mean {}?)", keys);
 }
 
 bool is_section(std::string_view path) {
@@ -229,9 +253,18 @@ bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
   return true;
 }
 
+bool can_differ_between_cells(const KeySpec& key) {
+  // All cells run the same requests: without that there is nothing to compare.
+  const bool is_of_whole_run = key.path.starts_with("workload.") && key.path != "workload.chat_template";
+  return key.in_identity && key.type <= KeyType::shape && !is_of_whole_run;
+}
+
+bool is_computable(const KeySpec& key) {
+  return key.type == KeyType::integer || key.type == KeyType::number || key.type == KeyType::boolean;
+}
+
 bool is_deferred_expression(const KeySpec& key, const ConfigNode& node) {
-  const bool computable = key.type == KeyType::integer || key.type == KeyType::number || key.type == KeyType::boolean;
-  return computable && node.kind == NodeKind::string && node.text.starts_with("=");
+  return is_computable(key) && node.kind == NodeKind::string && node.text.starts_with("=");
 }
 
 bool has_substitution(const ConfigNode& node) {

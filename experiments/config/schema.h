@@ -1,6 +1,6 @@
 #pragma once
 // The one table of configuration keys: validation, defaults, help, resolved JSON and sweeps are all driven by it.
-// A new setting is a member in config.h and a row in config_keys.cpp.
+// A new setting is a member in config.h and a row in keys.cpp.
 
 #include <functional>
 #include <limits>
@@ -58,6 +58,8 @@ struct KeySpec {
   bool above_min = false;                                    // min itself is excluded
   std::vector<std::pair<std::string, std::string>> choices;  // spelling -> canonical spelling
   std::string absent;  // word for "no value": "auto", "target", or "null"; empty: a value is required
+  std::string hint;    // what to write for a number out of range
+  std::string form;    // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;
   bool reload = false;                                               // another value needs another engine load
   bool in_identity = false;                                          // decides the numbers of a cell
@@ -66,6 +68,10 @@ struct KeySpec {
 
   /// "an integer from 1 to 64 (ranks), or \"auto\"".
   std::string expectation() const;
+  /// "from 1 to 64", "of at least 0", "above 0, at most 1"; empty for a type without limits.
+  std::string range() const;
+  /// Canonical spellings of a choice.
+  std::vector<std::string> canonical_choices() const;
 };
 
 /// All keys, in the order in which resolved configurations print them. Built once; immutable.
@@ -76,8 +82,12 @@ const KeySpec* find_key(std::string_view path);
 /// The row meant by a full path or an alias (tp, pp, proposer, k, num_speculative_tokens, concurrency,
 /// gpu_memory_utilization), '-' read as '_'; or null.
 const KeySpec* find_key_or_alias(std::string_view name);
+/// Short names of a key: {"k", "num_speculative_tokens"}; mostly none.
+std::vector<std::string> aliases_of(const KeySpec& key);
 /// Full paths and aliases, for hints.
 std::vector<std::string> key_names_for_hints();
+/// ` (did you mean "sampling.seed"?)` for a name that is no key: the keys that end in it, else the nearest one; or "".
+std::string hint_for_unknown_key(std::string_view name);
 /// True for "engine", "engine.parallel", ...: a path with keys below it.
 bool is_section(std::string_view path);
 /// Last part of a path: "tp" of "engine.parallel.tp".
@@ -85,6 +95,11 @@ std::string_view last_part(std::string_view path);
 
 /// True for the NAME of a shape, false for a file name.
 bool is_shape_name(std::string_view shape);
+
+/// True when cells of one sweep can differ in the key: sweep.axes, include, exclude, zip and baseline may name it.
+bool can_differ_between_cells(const KeySpec& key);
+/// True for the types that "=expression" can compute: boolean, integer, number.
+bool is_computable(const KeySpec& key);
 
 bool key_applies(const KeySpec& key, const ExperimentConfig& config);
 

@@ -47,6 +47,16 @@ std::string snippet(std::string_view line, int column) {
   return shown + "\n" + below + "^";
 }
 
+/// Values from a file may hold newlines and escape sequences; a headline stays one line.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte >= 0x20 && byte != 0x7f ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+  }
+  return out;
+}
+
 std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
   for (size_t i = 0; i < std::min(diagnostics.size(), kMaxPrintedDiagnostics); ++i) {
@@ -62,9 +72,11 @@ std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics) {
 }  // namespace
 
 std::string Diagnostic::headline() const {
-  if (!origin.source) return "error: " + message;
-  if (origin.source->is_argument || origin.line <= 0) return fmt::format("{}: error: {}", origin.source->name, message);
-  return fmt::format("{}:{}:{}: error: {}", origin.source->name, origin.line, origin.column, message);
+  if (!origin.source) return printable("error: " + message);
+  if (origin.source->is_argument || origin.line <= 0) {
+    return printable(fmt::format("{}: error: {}", origin.source->name, message));
+  }
+  return printable(fmt::format("{}:{}:{}: error: {}", origin.source->name, origin.line, origin.column, message));
 }
 
 std::string Diagnostic::str() const {

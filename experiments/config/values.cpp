@@ -39,6 +39,13 @@ std::optional<std::pair<std::string, std::string>> numeral_and_rest(const std::s
   return std::pair(std::string(text.data(), parsed.ptr), rest);
 }
 
+/// For "90%" or 90 where a share up to 1 is meant.
+std::string share_hint(const std::string& digits) {
+  double percent = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), percent);
+  return percent >= 10 && percent <= 100 ? fmt::format("; {} % is {}", digits, percent / 100) : std::string();
+}
+
 /// What to write instead, for the mistakes that people make.
 std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
   if (key.type == KeyType::choice) {
@@ -53,11 +60,15 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
     if (kNo.contains(node.text)) return "; write false, without quotes";
     return "";
   }
+  if (node.kind == NodeKind::list && can_differ_between_cells(key)) {
+    return "; to compare several values, put the list under \"sweep.axes\"";
+  }
   if (!is_number_type(key.type)) return "";
   if (node.kind == NodeKind::string) {
     const auto numeral = numeral_and_rest(node.text);
     if (!numeral) return key.absent.empty() ? "" : did_you_mean(node.text, {key.absent});
     const auto& [digits, rest] = *numeral;
+    if (rest == "%" && key.max == 1) return share_hint(digits);
     if (rest.empty()) return fmt::format("; write {}, without quotes", digits);
     if (rest == key.unit) return fmt::format("; write {}, without the unit", digits);
     if (key.unit.empty()) return "; write a plain number, without a unit";
@@ -69,6 +80,9 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
       return fmt::format("; write {}", static_cast<int64_t>(node.number));
     }
   }
+  const bool is_number = node.kind == NodeKind::number || node.kind == NodeKind::integer;
+  if (is_number && key.max == 1 && node.number > 1) return share_hint(node.text);
+  if (is_number && node.number < key.min) return key.hint;
   return "";
 }
 
@@ -167,18 +181,12 @@ std::optional<std::vector<ConfigNode>> expand_range(const ConfigNode& node) {
   return values;
 }
 
-/// All cells run the same requests: without that there is nothing to compare.
-bool is_of_whole_run(const KeySpec& key) {
-  return key.path.starts_with("workload.") && key.path != "workload.chat_template";
-}
-
 /// The key meant by a name inside sweep, when cells can set it.
 const KeySpec* sweepable(const std::string& name, const Origin& origin, std::string_view where, Diagnostics& out) {
   const KeySpec* key = find_key_or_alias(name);
   if (!key) {
-    out.add(origin,
-            fmt::format("unknown key \"{}\" in \"{}\"{}", name, where, did_you_mean(name, key_names_for_hints())));
-  } else if (!key->in_identity || !is_scalar_type(key->type) || is_of_whole_run(*key)) {
+    out.add(origin, fmt::format("unknown key \"{}\" in \"{}\"{}", name, where, hint_for_unknown_key(name)));
+  } else if (!can_differ_between_cells(*key)) {
     out.add(origin, fmt::format("\"{}\" in \"{}\" cannot differ between cells", name, where));
     return nullptr;
   }
@@ -342,37 +350,39 @@ std::optional<ConfigJson> convert_item(const KeySpec& key, const ConfigNode& nod
 
 }  // namespace
 
+std::string KeySpec::range() const {
+  if (!is_number_type(type) && type != KeyType::integer_list) return "";
+  const bool open_above = max >= 2147483647.0;
+  if (above_min) {
+    return open_above ? fmt::format("above {}", number_text(min))
+                      : fmt::format("above {}, at most {}", number_text(min), number_text(max));
+  }
+  return open_above ? fmt::format("of at least {}", number_text(min))
+                    : fmt::format("from {} to {}", number_text(min), number_text(max));
+}
+
+std::vector<std::string> KeySpec::canonical_choices() const {
+  std::vector<std::string> names;
+  for (const auto& [spelling, canonical] : choices) {
+    if (spelling == canonical) names.push_back(spelling);
+  }
+  return names;
+}
+
 std::string KeySpec::expectation() const {
   std::string text;
   switch (type) {
     case KeyType::boolean: text = "true or false"; break;
     case KeyType::integer:
-    case KeyType::number: {
-      text = type == KeyType::integer ? "an integer" : "a number";
-      const bool open_above = max >= 2147483647.0;
-      if (above_min) {
-        text += fmt::format(" above {}", number_text(min));
-        if (!open_above) text += fmt::format(", at most {}", number_text(max));
-      } else {
-        text += open_above ? fmt::format(" of at least {}", number_text(min))
-                           : fmt::format(" from {} to {}", number_text(min), number_text(max));
-      }
+    case KeyType::number:
+      text = fmt::format("{} {}", type == KeyType::integer ? "an integer" : "a number", range());
       if (!unit.empty()) text += fmt::format(" ({})", unit);
       break;
-    }
-    case KeyType::choice: {
-      // Synonyms are accepted, canonical spellings are shown.
-      std::vector<std::string> names;
-      for (const auto& [spelling, canonical] : choices) {
-        if (spelling == canonical) names.push_back(spelling);
-      }
-      text = fmt::format("{}", fmt::join(names, " | "));
-      break;
-    }
+    case KeyType::choice: text = fmt::format("{}", fmt::join(canonical_choices(), " | ")); break;
     case KeyType::path: text = "a path or builtin:NAME, as a string"; break;
     case KeyType::shape: text = "the name of a shape or a .json file, as a string"; break;
     case KeyType::text: text = "a string"; break;
-    case KeyType::integer_list: text = "a list of integers of at least 0"; break;
+    case KeyType::integer_list: text = "a list of integers " + range(); break;
     case KeyType::text_list: text = "a list of strings"; break;
     case KeyType::axes: text = "an object of axis: list of values"; break;
     case KeyType::assignment: text = "an object of key: value"; break;
@@ -380,7 +390,7 @@ std::string KeySpec::expectation() const {
     case KeyType::patterns: text = "a list of objects of key: value"; break;
     case KeyType::groups: text = "a list of lists of axes"; break;
     case KeyType::constraints: text = "a list of expressions in strings, as in [\"tp*pp <= 4\"]"; break;
-    case KeyType::outside: break;
+    case KeyType::outside: text = form; break;
   }
   if (absent == "null") return text + ", or null";
   if (!absent.empty()) return fmt::format("{}, or \"{}\"", text, absent);

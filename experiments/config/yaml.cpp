@@ -88,6 +88,18 @@ class YamlReader {
   size_t num_nodes_ = 0;
 };
 
+/// True when a tab stands before the first letter of a line; lines count from 0.
+bool is_indented_with_tab(const std::string& text, int line) {
+  size_t begin = 0;
+  for (int i = 0; i < line && begin != std::string::npos; ++i) {
+    begin = text.find('\n', begin);
+    if (begin != std::string::npos) ++begin;
+  }
+  if (begin == std::string::npos) return false;
+  const size_t letter = text.find_first_not_of(" \t", begin);
+  return text.substr(begin, letter - begin).find('\t') != std::string::npos;
+}
+
 }  // namespace
 
 ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& diagnostics) {
@@ -101,7 +113,9 @@ ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& dia
   try {
     YamlReader(source, diagnostics).convert(YAML::Load(source->text), root, 0);
   } catch (const YAML::Exception& error) {
-    diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1}, error.msg);
+    const bool tab = is_indented_with_tab(source->text, std::max(error.mark.line, 0));
+    diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1},
+                    tab ? "YAML is indented with blanks, found a tab" : error.msg);
   } catch (const std::exception& error) {
     diagnostics.add({source, 1, 1}, fmt::format("this is not YAML: {}", error.what()));
   }

@@ -15,6 +15,7 @@
 #include "experiments/report/text.h"
 #include "experiments/results/environment.h"
 #include "experiments/results/store.h"
+#include "experiments/run/check_splits.h"
 #include "experiments/run/devices.h"
 #include "experiments/run/measure_devices.h"
 #include "experiments/run/repetition.h"
@@ -461,6 +462,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .arrivals = {},
               .encoded = {},
               .gpu_ceilings = {}};
+  check_splits(loaded, sweep.cells, SplitRule::some_cell);
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
   if (workload.file.empty()) fail_without_builtin_root(workload.dataset);

@@ -339,7 +339,7 @@ class Expander {
       if (std::find(varied_.begin(), varied_.end(), find_key(path)) == varied_.end())
         return;  // set elsewhere: no sweep of it
     }
-    fail_at(loaded_.origin_of("sweep.baseline"),
+    fail_at(loaded_.origin_of(loaded_.written("sweep.baseline") ? "sweep.baseline" : "sweep.axes"),
             fmt::format("no cell has the values of sweep.baseline, {}: add them to the axes or change it",
                         sweep_.baseline.dump()));
   }

@@ -1,47 +1,16 @@
 // Command lines and configurations that are wrong: exit code, one error on stderr that names the mistake and the fix,
 // nothing on stdout, no crash, at once.
 
-#include <algorithm>
+#include "tests/cli/bad_input.h"
 
-#include "tests/cli/runexp.h"
+#include <algorithm>
 
 namespace paceline::test {
 namespace {
 
-struct BadInput {
-  std::string name;
-  std::vector<std::string> args;  // {tiny}: the workspace's experiment, {bad}: a file with `text`, {dir}: the workspace
-  int exit_code;
-  std::vector<std::string> pieces;  // all of them on stderr; placeholders as in args
-  std::string text = {};
-};
-
-void PrintTo(const BadInput& input, std::ostream* out) { *out << input.name; }
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 class BadInputTest : public testing::TestWithParam<BadInput> {};
 
-TEST_P(BadInputTest, IsOneErrorWithItsExitCode) {
-  const BadInput& input = GetParam();
-  const Workspace workspace;
-  const std::string bad = (workspace.folder() / "bad.json").string();
-  write_file(bad, input.text);
-  const auto filled = [&](std::vector<std::string> words) {
-    for (std::string& word : words) {
-      word = replaced(word, "{tiny}", workspace.config().string());
-      word = replaced(word, "{bad}", bad);
-      word = replaced(word, "{dir}", workspace.folder().string());
-    }
-    return words;
-  };
-  expect_failure(runexp(filled(input.args)), input.exit_code, filled(input.pieces));
-  EXPECT_FALSE(std::filesystem::exists(workspace.results() / "latest")) << "a run that cannot start leaves no results";
-}
+TEST_P(BadInputTest, IsOneErrorWithItsExitCode) { expect_refused(GetParam()); }
 
 std::vector<BadInput> command_lines() {
   return {
@@ -226,8 +195,6 @@ std::vector<BadInput> config_files() {
        "{ \"sweep\": { \"axes\": { \"engine.parallel.tpp\": [1] } } }\n"},
   };
 }
-
-std::string name_of(const testing::TestParamInfo<BadInput>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(CommandLine, BadInputTest, testing::ValuesIn(command_lines()), name_of);
 INSTANTIATE_TEST_SUITE_P(Override, BadInputTest, testing::ValuesIn(overrides()), name_of);

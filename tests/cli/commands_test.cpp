@@ -345,7 +345,11 @@ TEST(Help, EveryCommandMentionsItsOptions) {
       {"inflate", {"small", "shape", "out", "builtin:NAME", "must not exist"}},
       {"tokenize", {"--tokenizer", "--file"}},
       {"verify-model", {"dir", "--golden", "--tp", "--pp"}},
-      {"explain", {"topic"}},
+      {"explain", {"key", "topic"}},
+      {"init", {"template", "--list"}},
+      {"config", {"show", "expand", "validate", "diff", "schema", "docs"}},
+      {"completion", {"bash", "zsh", "fish"}},
+      {"import-flags", {"FLAGS"}},
   };
   const ProcessResult all = runexp({"--help"});
   expect_success(all);

@@ -195,7 +195,8 @@ TEST(Config, MistakesOnTheCommandLine) {
   EXPECT_EQ(set("speculation.proposr=ngram"),
             "--set: error: unknown key \"speculation.proposr\" (did you mean \"speculation.proposer\"?)");
   EXPECT_EQ(set("k=0"),
-            "--set: error: \"speculation.num_speculative_tokens\" is 0: expected an integer from 1 to 64 (tokens)");
+            "--set: error: \"speculation.num_speculative_tokens\" is 0: expected an integer from 1 to 64 (tokens); "
+            "to draft nothing, take the proposer \"none\"");
   EXPECT_EQ(set("k"), "--set: error: expected key=value, found \"k\"");
   EXPECT_EQ(set("tp=2"), "--set: error: \"tp\" is an axis of the sweep, which would overrule --set: use --axis tp=2");
   EXPECT_EQ(files.complaints(text, {.profile = "quik"}),

@@ -70,10 +70,10 @@ TEST(Jsonc, NamesEveryMistakeInOnePass) {
       {"{a: 1}", "1:2: keys stand in double quotes: write \"a\""},
       {"{'a': 'b'}", "1:2: strings stand in double quotes\n1:7: strings stand in double quotes"},
       {"{\"a\": True}", "1:7: True is not a JSON value (did you mean \"true\"?)"},
-      {"{\"a\": yes}", "1:7: yes is not a JSON value: strings stand in double quotes, \"yes\""},
+      {"{\"a\": yes}", "1:7: yes is not a JSON value; write true"},
       {"{\"a\": 256ms, \"b\": 01, \"c\": .5, \"d\": +1}",
-       "1:7: 256ms is not a JSON number\n1:19: 01 is not a JSON number\n1:28: .5 is not a JSON number\n"
-       "1:37: +1 is not a JSON number"},
+       "1:7: 256ms is not a JSON number\n1:19: 01 is not a JSON number; write 1\n1:28: .5 is not a JSON number\n"
+       "1:37: +1 is not a JSON number; write 1"},
       {"{\"a\": 1e999}", "1:7: the number 1e999 does not fit in 64 bits"},
       {"{\"a\": \"\\x\"}", "1:8: unknown escape '\\x': a backslash itself is written \\\\"},
       {"{\"a\": \"\\ud800\"}", "1:8: \\u needs four hex digits, and a surrogate its other half"},

@@ -1,0 +1,175 @@
+// runexp config: look at experiment files without running them.
+
+#include <cstdio>
+
+#include "experiments/commands/command_line.h"
+#include "experiments/config/compact_json.h"
+#include "experiments/config/json_schema.h"
+#include "experiments/config/key_reference.h"
+#include "experiments/config/view.h"
+#include "experiments/run/check_splits.h"
+#include "experiments/run/sweep.h"
+
+namespace paceline {
+namespace {
+
+/// One file and what changes it.
+struct Source {
+  std::filesystem::path file;
+  ConfigOverrides overrides;
+};
+
+std::vector<Cell> cells_of(const LoadedConfig& loaded) { return expand(loaded, machine_context(loaded.config.engine)); }
+
+ExitCode show_command(const Source& source, bool origin) {
+  const LoadedConfig loaded = load_config(source.file, source.overrides);
+  fmt::print("{}", resolved_text(loaded, origin ? ShowOrigins::yes : ShowOrigins::no));
+  return ExitCode::ok;
+}
+
+ConfigJson cell_json(const std::vector<Cell>& cells, const Cell& cell) {
+  ConfigJson json = {{"id", cell.id}};
+  if (!cell.label.empty()) json["label"] = cell.label;
+  json["axes"] = cell.axes;
+  json["identity"] = cell.config_hash;
+  json["baseline"] = cell.baseline ? ConfigJson(cells[*cell.baseline].id) : ConfigJson(nullptr);
+  json["skip_reason"] = cell.skip_reason ? ConfigJson(*cell.skip_reason) : ConfigJson(nullptr);
+  return json;
+}
+
+std::string axes_text(const ConfigJson& axes) {
+  std::string text;
+  for (const auto& [name, value] : axes.items()) {
+    if (value.is_null()) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name,
+                        value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+ExitCode expand_command(const Source& source, bool json) {
+  const std::vector<Cell> cells = cells_of(load_config(source.file, source.overrides));
+  if (json) {
+    ConfigJson list = ConfigJson::array();
+    for (const Cell& cell : cells) list.push_back(cell_json(cells, cell));
+    fmt::print("{}\n", compact_json(list));
+    return ExitCode::ok;
+  }
+  size_t width = 0;
+  for (const Cell& cell : cells) width = std::max(width, cell.id.size());
+  for (const Cell& cell : cells) {
+    fmt::print("{:<{}}  {}  {}{}\n", cell.id, width, cell.config_hash, axes_text(cell.axes),
+               cell.skip_reason ? fmt::format("  # skipped: {}", *cell.skip_reason) : "");
+  }
+  return ExitCode::ok;
+}
+
+/// Complaints of all files go to stderr; files without any are named on stdout.
+ExitCode validate_command(const std::vector<std::filesystem::path>& files, const ConfigOverrides& overrides) {
+  ExitCode code = ExitCode::ok;
+  for (const std::filesystem::path& file : files) {
+    try {
+      const LoadedConfig loaded = load_config(file, overrides);
+      const std::vector<Cell> cells = cells_of(loaded);
+      check_splits(loaded, cells, SplitRule::every_cell);
+      fmt::print("{}: ok, {} {}\n", file.string(), cells.size(), cells.size() == 1 ? "cell" : "cells");
+    } catch (const ConfigError& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      code = error.code();
+    } catch (const Error& error) {
+      fmt::print(stderr, "runexp: error: {}\n", error.what());
+      code = error.code();
+    }
+  }
+  return code;
+}
+
+std::string side_text(const std::optional<ResolvedValue>& value, bool origin) {
+  if (!value) return "absent";
+  return origin ? fmt::format("{} ({})", value->text(), value->origin) : value->text();
+}
+
+/// With one file: what the overrides change in it. With two they hold for both.
+ExitCode diff_command(const Source& left, const std::filesystem::path& right, bool origin) {
+  const bool one_file = right.empty();
+  const LoadedConfig before = load_config(left.file, one_file ? ConfigOverrides{} : left.overrides);
+  const LoadedConfig after = load_config(one_file ? left.file : right, left.overrides);
+  for (const ConfigDifference& difference : config_differences(before, after)) {
+    fmt::print("{}: {} -> {}\n", difference.path, side_text(difference.left, origin),
+               side_text(difference.right, origin));
+  }
+  return ExitCode::ok;
+}
+
+void add_show(CLI::App& config, CommandLine& line) {
+  struct Options {
+    Source source;
+    bool origin = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = config.add_subcommand("show", "print the resolved configuration as JSON");
+  add_config_options(*command, options->source.file, options->source.overrides);
+  command->add_flag("--origin", options->origin, "say where each value was written: file:line, --set or default");
+  command->callback([options, &line] { line.code = show_command(options->source, options->origin); });
+}
+
+void add_expand(CLI::App& config, CommandLine& line) {
+  struct Options {
+    Source source;
+    bool json = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = config.add_subcommand("expand", "list the cells: id, identity, axes");
+  add_config_options(*command, options->source.file, options->source.overrides);
+  command->add_flag("--json", options->json, "as JSON, with baselines and reasons of skips");
+  command->callback([options, &line] { line.code = expand_command(options->source, options->json); });
+}
+
+void add_validate(CLI::App& config, CommandLine& line) {
+  struct Options {
+    std::vector<std::filesystem::path> files;
+    ConfigOverrides overrides;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = config.add_subcommand("validate", "check files and print every complaint, or ok");
+  command->add_option("configs", options->files, "experiment files")->required();
+  add_override_options(*command, options->overrides);
+  command->callback([options, &line] { line.code = validate_command(options->files, options->overrides); });
+}
+
+void add_diff(CLI::App& config, CommandLine& line) {
+  struct Options {
+    Source left;
+    std::filesystem::path right;
+    bool origin = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = config.add_subcommand(
+      "diff", "name the keys that differ between two files, or that --set, --profile and --axis change in one");
+  command->add_option("left", options->left.file, "experiment file")->required();
+  command->add_option("right", options->right, "another; without it, the first one with the options below");
+  add_override_options(*command, options->left.overrides);
+  command->add_flag("--origin", options->origin, "say where each value was written");
+  command->callback([options, &line] { line.code = diff_command(options->left, options->right, options->origin); });
+}
+
+}  // namespace
+
+void add_config_commands(CLI::App& app, CommandLine& line) {
+  CLI::App* config = app.add_subcommand("config", "look at experiment files without running them");
+  config->require_subcommand(1);
+  add_show(*config, line);
+  add_expand(*config, line);
+  add_validate(*config, line);
+  add_diff(*config, line);
+  config->add_subcommand("schema", "print the JSON Schema of experiment files, for editors")->callback([&line] {
+    fmt::print("{}\n", compact_json(experiment_json_schema()));
+    line.code = ExitCode::ok;
+  });
+  config->add_subcommand("docs", "print the reference of all keys as Markdown")->callback([&line] {
+    fmt::print("{}", key_reference_markdown());
+    line.code = ExitCode::ok;
+  });
+}
+
+}  // namespace paceline

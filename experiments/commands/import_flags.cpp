@@ -1,0 +1,29 @@
+// runexp import-flags
+
+#include "experiments/commands/command_line.h"
+#include "experiments/config/vllm_flags.h"
+
+namespace paceline {
+namespace {
+
+ExitCode import_command(const std::vector<std::string>& arguments) {
+  // One quoted text, or the flags as the shell has split them.
+  const std::vector<std::string> words = arguments.size() == 1 ? split_shell_words(arguments.front()) : arguments;
+  if (words.empty()) {
+    fail(ExitCode::usage,
+         "import-flags: expected vLLM's flags, as in runexp import-flags \"--tensor-parallel-size 2 --seed 1\"");
+  }
+  fmt::print("{}", imported_text(import_vllm_flags(words)));
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app, CommandLine& line) {
+  CLI::App* command = app.add_subcommand("import-flags", "print an experiment for a command line of vLLM");
+  command->footer("FLAGS: vLLM's own, in one quoted text or as they are, e.g. --tensor-parallel-size 2");
+  command->prefix_command();  // whatever follows is not ours
+  command->callback([command, &line] { line.code = import_command(command->remaining()); });
+}
+
+}  // namespace paceline

@@ -1,0 +1,45 @@
+// runexp init
+
+#include "experiments/commands/command_line.h"
+#include "experiments/config/suggest.h"
+#include "experiments/config/templates.h"
+
+namespace paceline {
+namespace {
+
+ExitCode list_templates() {
+  for (const ExperimentTemplate& each : experiment_templates()) fmt::print("{:<18} {}\n", each.name, each.purpose);
+  return ExitCode::ok;
+}
+
+/// Throws Error(usage) for an unknown name and for none.
+ExitCode init_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const ExperimentTemplate& each : experiment_templates()) {
+    if (each.name == name) {
+      fmt::print("{}", each.text);
+      return ExitCode::ok;
+    }
+    names.emplace_back(each.name);
+  }
+  const std::string known = fmt::format("there are {}", fmt::join(names, ", "));
+  if (name.empty())
+    fail(ExitCode::usage, "init: name a template, as in `runexp init minimal > configs/mine.json`; {}", known);
+  fail(ExitCode::usage, "init: unknown template \"{}\"{}; {}", name, did_you_mean(name, names), known);
+}
+
+}  // namespace
+
+void add_init_command(CLI::App& app, CommandLine& line) {
+  struct Options {
+    std::string name;
+    bool list = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("init", "print a commented experiment to start from: > configs/mine.json");
+  command->add_option("template", options->name, "one of --list");
+  command->add_flag("--list", options->list, "list the templates, each with its question");
+  command->callback([options, &line] { line.code = options->list ? list_templates() : init_command(options->name); });
+}
+
+}  // namespace paceline

@@ -1,0 +1,106 @@
+#include "experiments/config/view.h"
+
+#include <algorithm>
+
+#include "experiments/config/compact_json.h"
+#include "experiments/config/schema.h"
+
+namespace paceline {
+
+namespace {
+
+bool has_own_members(const KeySpec& key) { return key.type == KeyType::axes || key.type == KeyType::assignment; }
+
+std::string place(const Origin& origin) {
+  if (!origin.source || origin.line <= 0) return "default";
+  return origin.source->is_argument ? origin.source->name : fmt::format("{}:{}", origin.source->name, origin.line);
+}
+
+/// Where a value was written, and for a list that "+key" made longer, where its other items were.
+std::string origin_text(const ConfigNode* node) {
+  if (!node) return "default";
+  std::string text = place(node->origin);
+  const SourceText* last = node->origin.source.get();
+  for (const ConfigNode& item : node->items) {
+    if (item.origin.source.get() == last) continue;
+    last = item.origin.source.get();
+    text += fmt::format(" and {}", place(item.origin));
+  }
+  return text;
+}
+
+/// Lines of an object: one leaf a line, lists on their line.
+void print_object(const ConfigJson& object, const std::string& path, int depth,
+                  const std::vector<ResolvedValue>& values, ShowOrigins origins, std::string& out) {
+  const std::string indent(static_cast<size_t>(depth) * 2, ' ');
+  size_t left = object.size();
+  for (const auto& [name, value] : object.items()) {
+    const std::string here = path.empty() ? name : fmt::format("{}.{}", path, name);
+    const char* const comma = --left > 0 ? "," : "";
+    if (value.is_object() && !value.empty()) {
+      out += fmt::format("{}{}: {{\n", indent, ConfigJson(name).dump());
+      print_object(value, here, depth + 1, values, origins, out);
+      out += fmt::format("{}}}{}\n", indent, comma);
+      continue;
+    }
+    out += fmt::format("{}{}: {}{}", indent, ConfigJson(name).dump(), one_line_json(value), comma);
+    const auto known = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.path == here; });
+    if (origins == ShowOrigins::yes && known != values.end()) {
+      out += fmt::format("  // {}", known->origin);
+      if (known->expression) out += fmt::format(", {}", *known->expression);
+    }
+    out += "\n";
+  }
+}
+
+}  // namespace
+
+std::string ResolvedValue::text() const { return expression ? ConfigJson(*expression).dump() : one_line_json(value); }
+
+std::vector<ResolvedValue> resolved_values(const LoadedConfig& loaded) {
+  std::vector<ResolvedValue> values;
+  for (const KeySpec& key : config_keys()) {
+    if (!key.read) continue;
+    const ConfigNode* node = loaded.written(key.path);
+    const ConfigJson value = key.read(loaded.config);
+    if (has_own_members(key) && !value.empty()) {
+      for (const auto& [name, member] : value.items()) {
+        values.push_back(
+            {fmt::format("{}.{}", key.path, name), member, {}, origin_text(node ? node->find(name) : node)});
+      }
+      continue;
+    }
+    const auto deferred = loaded.deferred.find(key.path);
+    values.push_back({key.path, value, {}, origin_text(node)});
+    if (deferred != loaded.deferred.end()) values.back().expression = "=" + deferred->second.expression.text();
+  }
+  return values;
+}
+
+std::string resolved_text(const LoadedConfig& loaded, ShowOrigins origins) {
+  std::string out = "{\n";
+  print_object(config_to_json(loaded.config), "", 1, resolved_values(loaded), origins, out);
+  return out + "}\n";
+}
+
+std::vector<ConfigDifference> config_differences(const LoadedConfig& left, const LoadedConfig& right) {
+  const std::vector<ResolvedValue> lefts = resolved_values(left), rights = resolved_values(right);
+  std::vector<ConfigDifference> differences;
+  const auto find = [](const std::vector<ResolvedValue>& values, const std::string& path) {
+    return std::find_if(values.begin(), values.end(), [&](const ResolvedValue& v) { return v.path == path; });
+  };
+  for (const ResolvedValue& value : lefts) {
+    const auto other = find(rights, value.path);
+    if (other == rights.end()) {
+      differences.push_back({value.path, value, {}});
+    } else if (other->text() != value.text()) {
+      differences.push_back({value.path, value, *other});
+    }
+  }
+  for (const ResolvedValue& value : rights) {
+    if (find(lefts, value.path) == lefts.end()) differences.push_back({value.path, {}, value});
+  }
+  return differences;
+}
+
+}  // namespace paceline

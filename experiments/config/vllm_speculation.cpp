@@ -1,0 +1,179 @@
+#include "experiments/config/vllm_speculation.h"
+
+#include <algorithm>
+
+#include "experiments/config/suggest.h"
+
+namespace paceline {
+
+namespace {
+
+/// Fields that --speculative-config takes and that are left out here, with the reason.
+constexpr std::pair<std::string_view, std::string_view> kLeftOut[] = {
+    {"quantization", "no quantised weights here"},
+    {"max_model_len", "the draft's own length bounds it"},
+    {"revision", "nothing is downloaded"},
+    {"code_revision", "code of a checkpoint is never run"},
+    {"disable_by_batch_size", "sweep load.concurrency to see where speculation stops paying"},
+    {"disable_padded_drafter_batch", "batches of drafts are not padded"},
+    {"enforce_eager", "set engine.cuda_graphs: false for all passes"},
+    {"acceptance_method", "every rule here is lossless"},
+    {"rejection_sample_method", "every rule here is lossless"},
+    {"draft_sample_method", "drafts are drawn as the rule wants them"},
+    {"posterior_threshold", "every rule here is lossless"},
+    {"posterior_alpha", "every rule here is lossless"},
+    {"speculative_token_tree", "no tree drafts here"},
+    {"parallel_drafting", "drafts are made one after the other"},
+};
+constexpr std::string_view kKnown[] = {
+    "method",           "model", "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max",
+    "prompt_lookup_min"};
+
+ConfigNode integer_node(int64_t value, const Origin& origin) {
+  ConfigNode node;
+  node.kind = NodeKind::integer;
+  node.integer = value;
+  node.number = static_cast<double>(value);
+  node.text = std::to_string(value);
+  node.origin = origin;
+  return node;
+}
+
+bool is_ngram(const std::string& text) { return text == "ngram" || text == "[ngram]"; }
+
+}  // namespace
+
+std::string local_model_path(const std::string& name, std::vector<std::string>& notes) {
+  if (name.starts_with("/") || name.starts_with(".") || name.starts_with("builtin:") || name.starts_with("$")) {
+    return name;
+  }
+  const std::string folder = name.substr(name.rfind('/') + 1);
+  notes.push_back(fmt::format("{}: nothing is downloaded; put the checkpoint into $PACELINE_MODELS/{}", name, folder));
+  return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder);
+}
+
+void VllmSpeculation::add_flag(std::string_view field, ConfigNode value) {
+  if (old_origin_.line == 0) old_origin_ = value.origin;
+  fields_.push_back({std::string(field), std::move(value)});
+}
+
+void VllmSpeculation::add_config(const ConfigNode& json, const Origin& origin, Diagnostics& diagnostics) {
+  new_origin_ = origin;
+  if (json.kind != NodeKind::object) {
+    diagnostics.add(origin, fmt::format("expected an object like {{\"method\": \"ngram\", \"num_speculative_tokens\": "
+                                        "5}}, found {}",
+                                        json.describe()));
+    return;
+  }
+  std::vector<std::string> names(std::begin(kKnown), std::end(kKnown));
+  for (const auto& [name, reason] : kLeftOut) names.emplace_back(name);
+  for (const ConfigMember& member : json.members) {
+    if (member.key == "tensor_parallel_size") {
+      diagnostics.add(member.key_origin, "the draft's size is \"draft_tensor_parallel_size\"");
+    } else if (std::find(names.begin(), names.end(), member.key) == names.end()) {
+      diagnostics.add(member.key_origin, fmt::format("unknown field \"{}\" in --speculative-config{}", member.key,
+                                                     did_you_mean(member.key, names)));
+    } else if ((member.key == "method" || member.key == "model") && member.value.kind != NodeKind::string) {
+      diagnostics.add(member.value.origin,
+                      fmt::format("\"{}\" is {}: expected a string", member.key, member.value.describe()));
+    } else {
+      fields_.push_back({member.key, member.value});
+    }
+  }
+}
+
+const ConfigNode* VllmSpeculation::find(std::string_view name) const {
+  for (const Field& field : fields_) {
+    if (field.name == name && field.value.kind != NodeKind::null) return &field.value;
+  }
+  return nullptr;
+}
+
+void VllmSpeculation::require_tokens(std::string_view method) const {
+  if (find("num_speculative_tokens")) return;
+  fail_at(fields_.front().value.origin,
+          fmt::format("{} needs num_speculative_tokens: say how many tokens are drafted in one step", method));
+}
+
+std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve(int64_t tp, std::vector<std::string>& notes) const {
+  if (fields_.empty()) return {};
+  if (old_origin_.line > 0 && new_origin_.line > 0) {
+    fail_at(old_origin_, "this old flag stands beside --speculative-config: give one of the two");
+  }
+  for (const auto& [name, reason] : kLeftOut) {
+    if (find(name)) notes.push_back(fmt::format("--speculative-config {}: left out: {}", name, reason));
+  }
+  const ConfigNode* method = find("method");
+  const ConfigNode* model = find("model");
+  if (!method && !model) {
+    fail_at(fields_.front().value.origin,
+            new_origin_.line > 0 ? "--speculative-config names neither a \"method\" nor a \"model\": who drafts?"
+                                 : "there is no --speculative-model: who drafts?");
+  }
+  const std::string name = method ? method->text : is_ngram(model->text) ? "ngram" : "draft_model";
+  if (is_ngram(name)) {
+    if (model && !is_ngram(model->text)) {
+      fail_at(model->origin, fmt::format("the method ngram takes no draft model, found \"{}\": drop one", model->text));
+    }
+    return resolve_ngram(notes);
+  }
+  if (name == "draft_model") {
+    if (!model) fail_at(method->origin, "the method draft_model needs a \"model\"");
+    return resolve_draft(tp, notes);
+  }
+  notes.push_back(
+      fmt::format("method {}: left out: the proposers here are ngram and draft, so nobody drafts below", name));
+  return {};
+}
+
+std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_ngram(std::vector<std::string>& notes) const {
+  require_tokens("ngram");
+  const Origin at = fields_.front().value.origin;
+  std::vector<Assignment> keys = {{"speculation.proposer", ConfigNode::make_string("ngram", at)},
+                                  {"speculation.num_speculative_tokens", *find("num_speculative_tokens")}};
+  const ConfigNode* longest = find("prompt_lookup_max");
+  const ConfigNode* shortest = find("prompt_lookup_min");
+  if (!longest && !shortest)
+    notes.emplace_back("ngram: vLLM takes 5 where neither prompt_lookup_min nor _max is given");
+  const ConfigNode fallback = integer_node(5, at);
+  // The old flags asked for a maximum and took 1 as the minimum; the new fields take one for the other.
+  const ConfigNode one = integer_node(1, at);
+  const bool old_minimum = old_origin_.line > 0 && longest && !shortest;
+  keys.push_back({"speculation.ngram.min", shortest ? *shortest : old_minimum ? one : longest ? *longest : fallback});
+  keys.push_back({"speculation.ngram.max", longest ? *longest : shortest ? *shortest : fallback});
+  keys.push_back({"speculation.ngram.match", ConfigNode::make_string("first", at)});
+  notes.emplace_back("speculation.ngram.match: vLLM continues the first match; \"last\" is the default here");
+  if (find("draft_tensor_parallel_size"))
+    notes.emplace_back("draft_tensor_parallel_size: left out: ngram has no model");
+  return keys;
+}
+
+std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_draft(int64_t tp,
+                                                                        std::vector<std::string>& notes) const {
+  require_tokens("a draft model");
+  for (const char* name : {"prompt_lookup_max", "prompt_lookup_min"}) {
+    if (const ConfigNode* field = find(name)) {
+      fail_at(field->origin, fmt::format("{} belongs to the method ngram, but a draft model is named: drop one", name));
+    }
+  }
+  const ConfigNode* model = find("model");
+  std::vector<Assignment> keys = {
+      {"speculation.proposer", ConfigNode::make_string("draft", model->origin)},
+      {"speculation.num_speculative_tokens", *find("num_speculative_tokens")},
+      {"speculation.draft.path", ConfigNode::make_string(local_model_path(model->text, notes), model->origin)}};
+  const ConfigNode* size = find("draft_tensor_parallel_size");
+  if (!size) {
+    keys.push_back({"speculation.draft.tp", ConfigNode::make_string("target", model->origin)});
+  } else if (size->kind != NodeKind::integer || (size->integer != 1 && size->integer != tp)) {
+    fail_at(size->origin,
+            fmt::format("draft_tensor_parallel_size {}: expected 1 or the target's tensor-parallel size, {}",
+                        size->describe(), tp));
+  } else if (size->integer == 1) {
+    keys.push_back({"speculation.draft.tp", *size});
+  } else {
+    keys.push_back({"speculation.draft.tp", ConfigNode::make_string("target", size->origin)});
+  }
+  return keys;
+}
+
+}  // namespace paceline

@@ -1,0 +1,195 @@
+// What people mistype in configurations: each mistake gets its line and column, says what was found and hints the fix.
+// bad_input_test.cpp has the command lines and the simpler files.
+
+#include "tests/cli/bad_input.h"
+
+namespace paceline::test {
+namespace {
+
+class MistakeTest : public testing::TestWithParam<BadInput> {};
+
+TEST_P(MistakeTest, IsNamedWithItsPlaceAndTheFix) { expect_refused(GetParam()); }
+
+/// A file {bad}, JSON unless the pieces name {yaml}, and what `plan` must say: the place first.
+BadInput file(const std::string& name, const std::string& place, std::vector<std::string> pieces,
+              const std::string& text, const std::string& kind = "{bad}") {
+  pieces.insert(pieces.begin(), kind + ":" + place + ": error: ");
+  return {name, {"plan", kind}, 2, std::move(pieces), text};
+}
+BadInput yaml(const std::string& name, const std::string& place, std::vector<std::string> pieces,
+              const std::string& text) {
+  return file(name, place, std::move(pieces), text, "{yaml}");
+}
+BadInput line(const std::string& name, const std::string& option, const std::string& value,
+              std::vector<std::string> pieces) {
+  pieces.insert(pieces.begin(), option + ": error: ");
+  return {name, {"plan", "{tiny}", option, value}, 2, std::move(pieces)};
+}
+
+/// The same for `config validate`, which wants every cell to be fit to run; `plan` and `run` go on with those that are.
+BadInput validated(BadInput input) {
+  input.args.erase(input.args.begin());
+  input.args.insert(input.args.begin(), {"config", "validate"});
+  return input;
+}
+
+std::vector<BadInput> numbers() {
+  return {
+      file("integer_too_large", "2:11", {"99999999999999999999", "does not fit in 64 bits"},
+           "{ \"sampling\": {\n  \"seed\": 99999999999999999999 } }"),
+      file("tokens_above_range", "1:31", {"3000000000", "1 to 16777216 (tokens)"},
+           "{ \"sampling\": { \"max_tokens\": 3000000000 } }"),
+      file("number_overflows", "1:32", {"1e400 does not fit"}, "{ \"sampling\": { \"temperature\": 1e400 } }"),
+      file("half_a_repetition", "1:31", {"7.5", "integer from 1"}, "{ \"measure\": { \"repetitions\": 7.5 } }"),
+      file("not_a_number", "1:32", {"NaN", "write a finite number"}, "{ \"sampling\": { \"temperature\": NaN } }"),
+      file("hexadecimal", "1:25", {"0x10", "write 16"}, "{ \"sampling\": { \"seed\": 0x10 } }"),
+      file("leading_zero", "1:25", {"010", "write 10"}, "{ \"sampling\": { \"seed\": 010 } }"),
+      file("grouped_digits", "1:31", {"1_000", "write 1000"}, "{ \"sampling\": { \"max_tokens\": 1_000 } }"),
+      file("quoted_number", "1:31", {"\"64\"", "write 64, without quotes"},
+           "{ \"sampling\": { \"max_tokens\": \"64\" } }"),
+      file("fraction_zero", "1:48", {"memory_fraction\" is 0", "above 0, at most 1"},
+           "{ \"engine\": { \"kv_cache\": { \"memory_fraction\": 0 } } }"),
+      file("fraction_above_one", "1:48", {"is 1.5", "above 0, at most 1"},
+           "{ \"engine\": { \"kv_cache\": { \"memory_fraction\": 1.5 } } }"),
+      file("fraction_word", "1:48", {"is \"abc\"", "above 0, at most 1"},
+           "{ \"engine\": { \"kv_cache\": { \"memory_fraction\": \"abc\" } } }"),
+      file("fraction_as_per_cent", "1:48", {"is \"90%\"", "90 % is 0.9"},
+           "{ \"engine\": { \"kv_cache\": { \"memory_fraction\": \"90%\" } } }"),
+      file("fraction_as_hundred", "1:48", {"is 90", "90 % is 0.9"},
+           "{ \"engine\": { \"kv_cache\": { \"memory_fraction\": 90 } } }"),
+  };
+}
+
+std::vector<BadInput> units_and_words() {
+  return {
+      file("milliseconds_for_tokens", "1:31", {"\"256ms\"", "the number of tokens, without a unit"},
+           "{ \"sampling\": { \"max_tokens\": \"256ms\" } }"),
+      file("seconds_with_their_unit", "1:32", {"\"600s\"", "write 600, without the unit"},
+           "{ \"sweep\": { \"cell_timeout_s\": \"600s\" } }"),
+      file("gigabytes", "1:47", {"\"4GB\"", "the number of GiB"},
+           "{ \"engine\": { \"kv_cache\": { \"swap_space_gib\": \"4GB\" } } }"),
+      file("boolean_as_string", "1:47", {"\"false\"", "write false, without quotes"},
+           "{ \"engine\": { \"kv_cache\": { \"prefix_caching\": \"false\" } } }"),
+      file("boolean_as_one", "1:35", {"is 1", "write true"}, "{ \"measure\": { \"verify_lossless\": 1 } }"),
+      file("bare_yes", "1:35", {"yes is not a JSON value", "write true"},
+           "{ \"measure\": { \"verify_lossless\": yes } }"),
+      file("pythons_true", "1:35", {"True", "did you mean \"true\"?"},
+           "{ \"measure\": { \"verify_lossless\": True } }"),
+      file("pythons_none", "1:47", {"None", "write null"},
+           "{ \"engine\": { \"scheduler\": { \"max_model_len\": None } } }"),
+      file("single_quotes", "1:3", {"double quotes"}, "{ 'name': 'a' }"),
+      file("missing_comma", "2:3", {"expected ','"}, "{ \"name\": \"a\"\n  \"sampling\": { \"seed\": 1 } }"),
+      file("unclosed_string", "1:11", {"never closed"}, "{ \"name\": \"a\n }"),
+      file("escape_in_a_name", "1:11", {"\"a\\x1b\"", "letters, digits"}, "{ \"name\": \"a\\u001b\" }"),
+  };
+}
+
+std::vector<BadInput> keys() {
+  return {
+      file("duplicate_key", "3:5", {"duplicate key \"concurrency\"", "first on line 2"},
+           "{\n  \"load\": { \"concurrency\": 1,\n    \"concurrency\": 2 } }"),
+      file("duplicate_by_alias", "2:2", {"\"speculation.num_speculative_tokens\" is set twice"},
+           "{ \"sweep\": { \"axes\": { \"k\": [1],\n \"num_speculative_tokens\": [2] } } }"),
+      file("alias_in_a_section", "1:20", {"unknown key \"k\"", "\"num_speculative_tokens\" in \"speculation\""},
+           "{ \"speculation\": { \"k\": 5 } }"),
+      file("key_without_section", "1:3", {"\"max_tokens\" belongs in \"sampling\""}, "{ \"max_tokens\": 2 }"),
+      file("dots_in_a_key", "1:3", {"write the dots as nested objects"}, "{ \"engine.parallel.tp\": 2 }"),
+      file("list_outside_of_axes", "1:35", {"is a list", "put the list under \"sweep.axes\""},
+           "{ \"engine\": { \"parallel\": { \"tp\": [1, 2] } } }"),
+      line("set_by_last_part", "--set", "seed=3", {"unknown key \"seed\"", "did you mean \"sampling.seed\"?"}),
+      line("axis_by_last_part", "--axis", "temperature=0,1", {"did you mean \"sampling.temperature\"?"}),
+      line("set_without_value", "--set", "k", {"expected key=value, found \"k\""}),
+  };
+}
+
+std::vector<BadInput> speculation() {
+  return {
+      file("no_drafts", "2:28", {"is 0", "1 to 64", "take the proposer \"none\""},
+           "{ \"speculation\": { \"proposer\": \"ngram\",\n \"num_speculative_tokens\": 0 } }"),
+      file("negative_drafts", "2:28", {"is -1", "1 to 64"},
+           "{ \"speculation\": { \"proposer\": \"ngram\",\n \"num_speculative_tokens\": -1 } }"),
+      file("thousand_drafts", "1:46", {"is 1000", "1 to 64"},
+           "{ \"speculation\": { \"num_speculative_tokens\": 1000 } }"),
+      file("none_that_drafts", "2:28", {"\"none\" drafts nothing", "is 5", "drop it, or name a proposer"},
+           "{ \"speculation\": { \"proposer\": \"none\",\n \"num_speculative_tokens\": 5 } }"),
+      file("draft_without_model", "1:60", {"\"speculation.draft.path\" is null", "builtin:NAME"},
+           "{ \"speculation\": { \"proposer\": \"draft\", \"draft\": { \"path\": null } } }"),
+      file("shortest_above_longest", "1:59", {"min 5", "larger than", "max 3"},
+           "{ \"speculation\": { \"proposer\": \"ngram\", \"ngram\": { \"min\": 5, \"max\": 3 } } }"),
+      file("heads_not_divisible", "2:8", {"num_attention_heads 8", "tp 3", "use tp 1, 2, 4, 8"},
+           "{ \"engine\": { \"parallel\": {\n \"tp\": 3 } } }"),
+      validated(file("heads_not_divisible_on_an_axis", "1:37", {"num_attention_heads 8", "tp 3"},
+                     "{ \"sweep\": { \"axes\": { \"tp\": [1, 2, 3] } } }")),
+      file("more_stages_than_layers", "1:35", {"pp 9", "num_hidden_layers 6"},
+           "{ \"engine\": { \"parallel\": { \"pp\": 9 } } }"),
+      validated(
+          line("more_ranks_than_heads", "--axis", "tp=1,3", {"num_attention_heads 8", "tp 3", "use tp 1, 2, 4, 8"})),
+  };
+}
+
+std::vector<BadInput> sweeps() {
+  return {
+      file("empty_axis", "2:8", {"is empty", "take it out"}, "{ \"sweep\": { \"axes\": {\n  \"k\": [] } } }"),
+      file(
+          "a_billion_cells", "1:22", {"more than 100000 cells"},
+          "{ \"sweep\": { \"axes\": { \"sampling.seed\": \"1..100000\",\n \"sampling.max_tokens\": \"1..10000\" } } }"),
+      file("a_billion_values", "1:41", {"more than 100000 values"},
+           "{ \"sweep\": { \"axes\": { \"sampling.seed\": \"1..1000000000\" } } }"),
+      file("range_with_a_dash", "1:29", {"\"1-8\"", "a range \"1..8\""},
+           "{ \"sweep\": { \"axes\": { \"k\": \"1-8\" } } }"),
+      file("range_backwards", "1:29", {"\"8..1\"", "write \"1..8\""},
+           "{ \"sweep\": { \"axes\": { \"k\": \"8..1\" } } }"),
+      file("range_beyond_the_key", "1:29", {"is 65", "1 to 64"}, "{ \"sweep\": { \"axes\": { \"k\": \"60..70\" } } }"),
+      file("no_baseline", "1:22", {"no cell has the values of sweep.baseline", "add them to the axes"},
+           "{ \"sweep\": { \"axes\": { \"proposer\": [\"ngram\", \"draft\"] } } }"),
+      file("same_cell_twice", "1:40", {"duplicate cell"},
+           "{ \"sweep\": { \"include\": [ { \"tp\": 1 }, { \"tp\": 1 } ] } }"),
+      file("operator_of_no_language", "1:37", {"tp*pp =< devices", "single ="},
+           "{ \"sweep\": { \"constraints\": [\"tp*pp =< devices\"] } }"),
+  };
+}
+
+std::string alias_bomb() {
+  std::string text = "vars: &a [x, x, x, x, x, x, x, x, x, x]\n";
+  for (char name = 'b'; name < 'j'; ++name) {
+    const std::string before(1, static_cast<char>(name - 1));
+    text += std::string(1, name) + ": &" + name + " [*" + before;
+    for (int i = 1; i < 10; ++i) text += ", *" + before;
+    text += "]\n";
+  }
+  return text;
+}
+
+std::vector<BadInput> yaml_files() {
+  return {
+      yaml("merge_key", "4:3", {"unknown key \"<<\"", "use \"extends\""},
+           "profiles:\n  q: &q { sampling: { seed: 1 } }\nsampling:\n  <<: *q\n"),
+      yaml("alias_bomb", "1:1", {"more than 200000 values once aliases are copied"}, "x: 1\n" + alias_bomb()),
+      yaml("unknown_alias", "2:9", {"anchor is not defined"}, "sampling:\n  seed: *x\n"),
+      yaml("tab", "2:6", {"indented with blanks", "tab"}, "sampling:\n\tseed: 1\n"),
+      yaml("norwegian_no", "2:20", {"is \"no\"", "write false"}, "measure:\n  verify_lossless: no\n"),
+      yaml("duplicate_in_yaml", "2:1", {"duplicate key \"name\"", "first on line 1"}, "name: a\nname: b\n"),
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, MistakeTest, testing::ValuesIn(numbers()), name_of);
+INSTANTIATE_TEST_SUITE_P(Words, MistakeTest, testing::ValuesIn(units_and_words()), name_of);
+INSTANTIATE_TEST_SUITE_P(Keys, MistakeTest, testing::ValuesIn(keys()), name_of);
+INSTANTIATE_TEST_SUITE_P(Speculation, MistakeTest, testing::ValuesIn(speculation()), name_of);
+INSTANTIATE_TEST_SUITE_P(Sweeps, MistakeTest, testing::ValuesIn(sweeps()), name_of);
+INSTANTIATE_TEST_SUITE_P(Yaml, MistakeTest, testing::ValuesIn(yaml_files()), name_of);
+
+/// What only looks like a mistake: a base that sets k for those that draft, and a resolved configuration.
+TEST(Mistakes, AnInheritedNumberOfDraftsIsNone) {
+  const Workspace workspace;
+  write_file(workspace.folder() / "base.json", "{ \"speculation\": { \"num_speculative_tokens\": 3 } }");
+  write_file(workspace.config(), "{ \"extends\": \"base.json\", \"speculation\": { \"proposer\": \"none\" } }");
+  const ProcessResult plan = runexp({"plan", workspace.config().string()});
+  EXPECT_EQ(plan.exit_code, 0) << described(plan);
+  write_file(workspace.folder() / "shown.json", runexp({"config", "show", workspace.config().string()}).out);
+  const ProcessResult shown = runexp({"plan", (workspace.folder() / "shown.json").string()});
+  EXPECT_EQ(shown.exit_code, 0) << described(shown);
+}
+
+}  // namespace
+}  // namespace paceline::test

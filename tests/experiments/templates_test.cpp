@@ -1,0 +1,67 @@
+#include "experiments/config/templates.h"
+
+#include <gtest/gtest.h>
+
+#include "experiments/run/sweep.h"
+#include "tests/experiments/config_files.h"
+#include "tests/support/paths.h"
+
+namespace paceline {
+namespace {
+
+/// A folder as configs/ is, for one more file.
+class Templates : public testing::Test {
+ protected:
+  Templates() {
+    for (const char* name : {"base", "workloads", "models", "shapes", "experiment.schema.json"})
+      std::filesystem::create_symlink(source_dir() / "configs" / name, files.folder() / name);
+  }
+  ConfigFiles files;
+};
+
+TEST_F(Templates, EveryTemplateLoadsAndPlansWithAndWithoutItsQuickProfile) {
+  const ConfigOverrides plain{.builtin_root = source_dir() / "configs"};
+  for (const ExperimentTemplate& each : experiment_templates()) {
+    SCOPED_TRACE(std::string(each.name));
+    const std::string text(each.text);
+    ASSERT_EQ(files.complaints(text, plain), "");
+    const LoadedConfig loaded = files.load(text, plain);
+    EXPECT_EQ(loaded.profiles, std::vector<std::string>{"quick"});
+    const LoadedConfig quick = files.load(text, {.profile = "quick", .builtin_root = plain.builtin_root});
+    const std::vector<Cell> cells = expand(loaded, {.devices = 2}), few = expand(quick, {.devices = 2});
+    EXPECT_GE(cells.size(), 2u);
+    EXPECT_LE(few.size(), cells.size());
+    for (const std::vector<Cell>* list : {&cells, &few}) {
+      for (const Cell& cell : *list) {
+        EXPECT_FALSE(cell.skip_reason) << cell.id << ": " << *cell.skip_reason;
+        EXPECT_TRUE(cell.baseline || cell.is_baseline) << cell.id;
+      }
+    }
+    // for people: comments, a first line that asks, a schema for the editor, a name that fits the file's
+    EXPECT_TRUE(text.starts_with("// "));
+    EXPECT_NE(text.find("\"$schema\": \"experiment.schema.json\""), std::string::npos);
+    std::string name(each.name);
+    std::replace(name.begin(), name.end(), '-', '_');
+    EXPECT_EQ(loaded.config.name, name);
+    EXPECT_FALSE(each.purpose.empty());
+  }
+}
+
+TEST_F(Templates, TheTemplatesAskTheirQuestions) {
+  const auto cells = [&](std::string_view name) {
+    for (const ExperimentTemplate& each : experiment_templates()) {
+      if (each.name == name) return expand(files.load(std::string(each.text)), {.devices = 2}).size();
+    }
+    return size_t{0};
+  };
+  EXPECT_EQ(cells("minimal"), 2u);
+  EXPECT_EQ(cells("ngram-k-sweep"), 1u + 8 * 2);
+  EXPECT_EQ(cells("draft-vs-ngram"), 1u + 2 * 3);
+  EXPECT_EQ(cells("tp-vs-pp"), 3u * 2);
+  EXPECT_EQ(cells("batch-crossover"), 6u * (1 + 2 * 2));
+  EXPECT_EQ(cells("forced-acceptance"), 1u + 6);
+  EXPECT_EQ(cells("ci-regression"), 2u * 3);
+}
+
+}  // namespace
+}  // namespace paceline

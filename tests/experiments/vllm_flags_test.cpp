@@ -1,0 +1,195 @@
+#include "experiments/config/vllm_flags.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "experiments/config/schema.h"
+#include "tests/experiments/config_files.h"
+#include "tests/support/paths.h"
+
+namespace paceline {
+namespace {
+
+ImportedFlags import(std::string_view flags) { return import_vllm_flags(split_shell_words(flags)); }
+std::string config(std::string_view flags) { return import(flags).config.dump(); }
+
+/// "FLAG: message" of every complaint, one a line; "" when there is none.
+std::string complaints(std::string_view flags) {
+  std::string text;
+  try {
+    import(flags);
+  } catch (const ConfigError& error) {
+    for (const Diagnostic& d : error.diagnostics())
+      text += (text.empty() ? "" : "\n") + d.origin.source->name + ": " + d.message;
+  }
+  return text;
+}
+
+bool notes_hold(std::string_view flags, const std::string& piece) {
+  for (const std::string& note : import(flags).notes) {
+    if (note.find(piece) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(VllmFlags, EngineFlagsBecomeKeys) {
+  EXPECT_EQ(config("--tensor-parallel-size 2 --pipeline_parallel_size=3 --max-model-len 4096 --max-num-seqs 8 "
+                   "--max-num-batched-tokens 2048 --block-size 32 --gpu-memory-utilization 0.85 "
+                   "--enable-prefix-caching --dtype bfloat16 --seed 7 --swap-space 4 --enforce-eager"),
+            R"({"engine":{"target":{"dtype":"bfloat16"},"parallel":{"tp":2,"pp":3},"kv_cache":{"block_size":32,)"
+            R"("memory_fraction":0.85,"swap_space_gib":4.0,"prefix_caching":true},"scheduler":{"max_num_seqs":8,)"
+            R"("max_num_batched_tokens":2048,"max_model_len":4096},"cuda_graphs":false},"sampling":{"seed":7}})");
+  EXPECT_EQ(config("-tp 2 -pp 2"), R"({"engine":{"parallel":{"tp":2,"pp":2}}})");
+  EXPECT_EQ(config("--max-model-len 8k"), R"({"engine":{"scheduler":{"max_model_len":8000}}})");
+  EXPECT_EQ(config("--max-model-len 8K"), R"({"engine":{"scheduler":{"max_model_len":8192}}})");
+  EXPECT_EQ(config("--max-model-len -1"), R"({"engine":{"scheduler":{"max_model_len":"auto"}}})");
+  EXPECT_EQ(config("--no-enable-prefix-caching --dtype half --kv-cache-dtype auto"),
+            R"({"engine":{"target":{"dtype":"float16"},"kv_cache":{"prefix_caching":false,"dtype":"auto"}}})");
+  EXPECT_EQ(config("vllm serve ./m --seed 1 --seed 1"),
+            R"({"engine":{"target":{"path":"./m"}},"sampling":{"seed":1}})");
+  EXPECT_EQ(config("python3 -m vllm.entrypoints.openai.api_server --model org/name"),
+            R"({"engine":{"target":{"path":"${env:PACELINE_MODELS:-models}/name"}}})");
+  EXPECT_TRUE(notes_hold("--model org/name", "nothing is downloaded"));
+}
+
+constexpr const char* kNgram =
+    R"({"speculation":{"proposer":"ngram","num_speculative_tokens":5,"ngram":{"min":2,"max":4,"match":"first"}}})";
+
+TEST(VllmFlags, OldAndNewSpellingsOfNgramAgree) {
+  const std::string old =
+      "--speculative-model [ngram] --num-speculative-tokens 5 --ngram-prompt-lookup-max 4 --ngram-prompt-lookup-min 2";
+  EXPECT_EQ(config(old), kNgram);
+  EXPECT_EQ(config(R"(--speculative-config '{"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4,
+      "prompt_lookup_min": 2}')"),
+            kNgram);
+  EXPECT_EQ(
+      config(
+          R"('--speculative_config={"model":"ngram","num_speculative_tokens":5,"prompt_lookup_max":4,"prompt_lookup_min":2}')"),
+      kNgram);
+  for (const char* flag : {"--speculative-model: an old spelling", "--num-speculative-tokens: an old spelling",
+                           "'{\"prompt_lookup_min\": ...}'"})
+    EXPECT_TRUE(notes_hold(old, flag)) << flag;
+  EXPECT_FALSE(notes_hold(R"(--speculative-config '{"method": "ngram", "num_speculative_tokens": 5}')", "old"));
+}
+
+TEST(VllmFlags, DefaultsOfLookupAreVllms) {
+  const auto lookup = [](std::string_view flags) {
+    const ConfigJson ngram = import(flags).config["speculation"]["ngram"];
+    return fmt::format("{}-{}", ngram["min"].get<int>(), ngram["max"].get<int>());
+  };
+  EXPECT_EQ(lookup(R"(--speculative-config '{"method":"ngram","num_speculative_tokens":3}')"), "5-5");
+  EXPECT_EQ(lookup(R"(--speculative-config '{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}')"),
+            "4-4");
+  EXPECT_EQ(lookup(R"(--speculative-config '{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_min":3}')"),
+            "3-3");
+  EXPECT_EQ(lookup("--speculative-model [ngram] --num-speculative-tokens 3 --ngram-prompt-lookup-max 4"), "1-4");
+}
+
+TEST(VllmFlags, DraftModelsKeepTheirRanks) {
+  const std::string draft = "--speculative-model ./d --num-speculative-tokens 4 ";
+  const auto tp = [&](const std::string& flags) {
+    return import(draft + flags).config["speculation"]["draft"]["tp"].dump();
+  };
+  EXPECT_EQ(tp(""), "\"target\"");
+  EXPECT_EQ(tp("-tp 2 --speculative-draft-tensor-parallel-size 1"), "1");
+  EXPECT_EQ(tp("--speculative-draft-tensor-parallel-size 2 -tp 2"), "\"target\"");
+  EXPECT_EQ(complaints(draft + "-tp 4 --speculative-draft-tensor-parallel-size 2"),
+            "--speculative-draft-tensor-parallel-size: draft_tensor_parallel_size 2: expected 1 or the target's "
+            "tensor-parallel size, 4");
+  EXPECT_EQ(config(R"(--speculative-config '{"model":"./d","num_speculative_tokens":4}')"),
+            R"({"speculation":{"proposer":"draft","num_speculative_tokens":4,"draft":{"path":"./d","tp":"target"}}})");
+}
+
+TEST(VllmFlags, WhatIsMissingHereIsANoteWithItsReason) {
+  EXPECT_TRUE(notes_hold("--port 8000", "--port: left out: there is no server here"));
+  EXPECT_TRUE(notes_hold("--quantization fp8", "no quantised weights"));
+  EXPECT_TRUE(notes_hold("--kv-cache-dtype fp8_e5m2", "--kv-cache-dtype fp8_e5m2: left out: no quantised KV cache"));
+  EXPECT_TRUE(notes_hold("--gpu-memory-utilization 0.9", "a share of the whole GPU"));
+  EXPECT_TRUE(notes_hold("--use-v2-block-manager", "an old flag, which newer vLLM does not take"));
+  EXPECT_TRUE(notes_hold("--some-new-thing 3 --seed 1", "--some-new-thing: left out: not known here"));
+  EXPECT_EQ(config("--some-new-thing 3 --seed 1"), R"({"sampling":{"seed":1}})");
+  const char* const eagle = R"(--speculative-config '{"method":"eagle3","model":"m","num_speculative_tokens":3}')";
+  EXPECT_TRUE(notes_hold(eagle, "method eagle3: left out"));
+  EXPECT_EQ(config(eagle), "{}");
+}
+
+TEST(VllmFlags, ContradictionsAndMistakesAreErrors) {
+  const std::pair<const char*, const char*> mistakes[] = {
+      {"--seed 1 --seed 2", "--seed: this says 2, but --seed said 1 before: give one of the two"},
+      {"--enable-prefix-caching --no-enable-prefix-caching",
+       "--no-enable-prefix-caching: this says false, but --enable-prefix-caching said true before: give one of the "
+       "two"},
+      {"--speculative-model [ngram] --speculative-config '{\"method\":\"ngram\",\"num_speculative_tokens\":3}'",
+       "--speculative-model: this old flag stands beside --speculative-config: give one of the two"},
+      {"--num-speculative-tokens 5", "--num-speculative-tokens: there is no --speculative-model: who drafts?"},
+      {"--speculative-model [ngram]",
+       "--speculative-model: ngram needs num_speculative_tokens: say how many tokens are drafted in one step"},
+      {"--speculative-model ./d --num-speculative-tokens 3 --ngram-prompt-lookup-max 4",
+       "--ngram-prompt-lookup-max: prompt_lookup_max belongs to the method ngram, but a draft model is named: drop "
+       "one"},
+      {"--speculative-config '{\"method\":\"ngram\",\"model\":\"./d\",\"num_speculative_tokens\":3}'",
+       "--speculative-config: the method ngram takes no draft model, found \"./d\": drop one"},
+      {"--speculative-config '{\"method\":\"ngram\",\"num_speculative_token\":3}'",
+       "--speculative-config: unknown field \"num_speculative_token\" in --speculative-config (did you mean "
+       "\"num_speculative_tokens\"?)"},
+      {"--speculative-model [ngram] --num-speculative-tokens 3 --ngram-prompt-lookup-max 2 --ngram-prompt-lookup-min 3",
+       "--ngram-prompt-lookup-min: speculation.ngram.min 3 is larger than speculation.ngram.max 2"},
+      {"--speculative-model [ngram] --num-speculative-tokens 1000 --ngram-prompt-lookup-max 2",
+       "--num-speculative-tokens: \"speculation.num_speculative_tokens\" is 1000: expected an integer from 1 to 64 "
+       "(tokens)"},
+      {"--gpu-memory-utilization 1.5",
+       "--gpu-memory-utilization: \"engine.kv_cache.memory_fraction\" is 1.5: expected a number above 0, at most 1"},
+      {"--block-size 8",
+       "--block-size: \"engine.kv_cache.block_size\" is 8: expected an integer from 16 to 1024 (tokens)"},
+      {"--dtype int8", "--dtype: \"engine.target.dtype\" is \"int8\": expected auto | float32 | bfloat16 | float16"},
+      {"--tensor-paralel-size 2", "--tensor-paralel-size: unknown flag (did you mean \"--tensor-parallel-size\"?)"},
+      {"--seed", "--seed: expected a value behind this flag"},
+      {"--seed --port 1", "--seed: expected a value behind this flag"},
+      {"--no-seed", "--no-seed: --seed takes a value and has no \"--no-\""},
+      {"2", "import-flags: expected a flag, found \"2\""},
+  };
+  for (const auto& [flags, expected] : mistakes) EXPECT_EQ(complaints(flags), expected) << flags;
+}
+
+TEST(VllmFlags, TheTextLoadsAndMeansTheSame) {
+  const ConfigFiles files;
+  for (const char* name : {"base", "workloads", "models"})
+    std::filesystem::create_directory_symlink(source_dir() / "configs" / name, files.folder() / name);
+  const ImportedFlags imported = import(
+      "-tp 2 --port 1 --model org/m --speculative-model [ngram] --num-speculative-tokens 3 --ngram-prompt-lookup-max "
+      "4");
+  const LoadedConfig loaded = files.load(imported_text(imported), {.builtin_root = source_dir() / "configs"});
+  EXPECT_EQ(loaded.config.engine.parallel.tp, 2);
+  EXPECT_EQ(loaded.config.speculation.proposer, "ngram");
+  EXPECT_EQ(loaded.config.speculation.num_speculative_tokens, 3);
+  EXPECT_EQ(loaded.config.speculation.ngram.match, "first");
+  EXPECT_EQ(loaded.config.name, "imported");
+}
+
+TEST(VllmFlags, TheTableNamesKeysThatExist) {
+  std::set<std::string_view> names;
+  for (const VllmFlag& flag : vllm_flags()) {
+    EXPECT_TRUE(names.insert(flag.name).second) << flag.name << " stands twice";
+    const bool sets_key =
+        flag.kind == VllmFlagKind::value || flag.kind == VllmFlagKind::enabled || flag.kind == VllmFlagKind::model;
+    if (sets_key) {
+      EXPECT_NE(find_key(flag.target), nullptr) << flag.name;
+    }
+    const bool dropped = flag.kind == VllmFlagKind::dropped || flag.kind == VllmFlagKind::dropped_switch;
+    EXPECT_TRUE(!dropped || !flag.note.empty() || !flag.target.empty()) << flag.name << " has no reason";
+  }
+}
+
+TEST(ShellWords, AreSplitAsAShellDoes) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(split_shell_words("  a  b\tc\n"), (Words{"a", "b", "c"}));
+  EXPECT_EQ(split_shell_words(R"(a 'b "c"' "d \"e\" 'f'" g\ h '' x'y'z)"),
+            (Words{"a", "b \"c\"", "d \"e\" 'f'", "g h", "", "xyz"}));
+  EXPECT_EQ(split_shell_words("--a \\\n --b"), (Words{"--a", "--b"}));
+  EXPECT_EQ(split_shell_words(""), Words{});
+  EXPECT_THROW(split_shell_words("a 'b"), Error);
+}
+
+}  // namespace
+}  // namespace paceline
