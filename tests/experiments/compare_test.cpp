@@ -3,6 +3,7 @@
 #include "experiments/analysis/compare.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <gtest/gtest.h>
 
@@ -89,6 +90,10 @@ TEST(Compare, TheWordsFollowTimeAndMinimumEffect) {
   const RunComparison strict = compare_runs(runs, {.min_effect = 0.005});
   EXPECT_EQ(rate_change(strict, 2), Change::worse);
   EXPECT_EQ(rate_change(compare_runs(runs, {.min_effect = 0.1}), 1), Change::same);
+  // Surely slower, but not surely by less or more than the least effect.
+  const RatioTest slower = *change(1, Metric::output_tok_s).test;
+  const double inside = 1 / std::sqrt(slower.ratio * *slower.low) - 1;
+  EXPECT_EQ(rate_change(compare_runs(runs, {.min_effect = inside}), 1), Change::inconclusive);
 }
 
 TEST(Compare, NoiseAndTooFewRepetitionsAreInconclusive) {
