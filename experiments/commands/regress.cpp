@@ -31,8 +31,8 @@ ExitCode regress_command(const RunCommand& command, const std::filesystem::path&
     fmt::print("wrote {}: {} cells\n", baseline.string(), current.at("cells").size());
     return ExitCode::ok;
   }
-  const std::vector<std::string> differences = baseline_differences(expected, current);
-  for (const std::string& line : differences) fmt::print("{}\n", line);
+  const std::vector<BaselineDifference> differences = baseline_differences(expected, current);
+  for (const BaselineDifference& difference : differences) fmt::print("{}\n", described(difference));
   if (const std::string then = made_on(expected), now = made_on(current); !differences.empty() && then != now)
     fmt::print("{}: made on {}; this run: {}\n", baseline.string(), then.empty() ? "a machine it does not name" : then,
                now);
