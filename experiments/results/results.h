@@ -72,6 +72,13 @@ struct RunCounters {
   int64_t collectives = 0;
 };
 
+/// CPU time of all threads of the process.
+struct CpuTime {
+  double used_s = 0;
+  double waited_s = 0;  // of it, in the wait loops of the devices' thread pools
+  double work_s() const { return used_s - waited_s; }
+};
+
 struct RepetitionResult {
   std::vector<RequestRecord> requests;
   double wall_s = 0;  // first submit -> last emission
@@ -79,6 +86,7 @@ struct RepetitionResult {
   PhaseTimes phases;
   RunCounters counters;
   std::vector<RankWork> ranks;  // [tp * pp]; empty: not measured
+  std::optional<CpuTime> cpu;   // none: not measured
 };
 
 /// The axes by which cells are told apart.
