@@ -35,10 +35,11 @@ std::string word_of(const TimingVerdict& verdict) {
 }
 
 std::vector<TextRow> timing_rows(const GateReport& report) {
-  std::vector<TextRow> rows = {{"cell", "pairs", "median ratio", "p", "verdict"}};
+  std::vector<TextRow> rows = {{"cell", "pairs", "median ratio", "p", "resolves", "verdict"}};
   for (const TimingVerdict& verdict : report.timing)
     rows.push_back({verdict.id, std::to_string(verdict.pairs), fmt::format("{:.3f}", verdict.median_ratio),
-                    fmt::format("{:.2g}", verdict.adjusted_p), word_of(verdict)});
+                    fmt::format("{:.2g}", verdict.adjusted_p), fmt::format("{:.0f} %", verdict.resolves * 100),
+                    word_of(verdict)});
   return rows;
 }
 
@@ -81,7 +82,8 @@ std::string command_data(std::string_view text, std::string_view more = "") {
 }
 
 std::string annotation(const char* level, const std::string& title, const std::string& message) {
-  return fmt::format("::{} title={}::{}\n", level, command_data(title, ":,"), command_data(message));
+  const std::string_view lines(message.data(), message.find_last_not_of('\n') + 1);
+  return fmt::format("::{} title={}::{}\n", level, command_data(title, ":,"), command_data(lines));
 }
 
 /// The children of a <testsuite>, and their counts.

@@ -71,6 +71,7 @@ TEST(GateReport, AnAcceptanceBugIsNamedInEveryForm) {
   EXPECT_EQ(count_of(junit, "<failure type=\"difference\" message=\"" + id + ": " + fact + "\">"), 1u) << junit;
   EXPECT_EQ(annotations.find("::error title=exact gate%3A " + id + "::" + id + ": "), 0u) << annotations;
   EXPECT_NE(annotations.find(fact + "%0A"), std::string::npos) << annotations;
+  EXPECT_EQ(annotations.find("%0A\n"), std::string::npos) << annotations;
 }
 
 TEST(GateReport, CellsThatAreMissingOrNewFail) {
@@ -152,11 +153,11 @@ TEST(GateReport, AnnotationsEscapeWhatGitHubReads) {
       .started_at = {},
       .baseline = "b",
       .made_on = {},
-      .exact = {{.id = "a,b:c%\n", .status = CellStatus::failed, .reason = "100 %, not: 5\r\n", .differences = {}}},
+      .exact = {{.id = "a,b:c%\n", .status = CellStatus::failed, .reason = "100 %, not: 5\r\n6", .differences = {}}},
       .baseline_bin = {},
       .timing = {},
       .timing_note = {}};
-  EXPECT_EQ(github_annotations(report), "::error title=cell failed%3A a%2Cb%3Ac%25%0A::100 %25, not: 5%0D%0A\n");
+  EXPECT_EQ(github_annotations(report), "::error title=cell failed%3A a%2Cb%3Ac%25%0A::100 %25, not: 5%0D%0A6\n");
 }
 
 TEST(GateReport, BenchmarkEntriesHaveTheFieldsOfTheAction) {

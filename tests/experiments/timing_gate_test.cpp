@@ -48,6 +48,27 @@ TEST(TimingGate, RaisesNoAlarmForEqualBinaries) { EXPECT_EQ(alarms(400, 1.0, 1),
 
 TEST(TimingGate, CatchesFivePerCent) { EXPECT_GE(alarms(100, 1.05, 2), 99); }
 
+TEST(TimingGate, SaysWhatItWouldSee) {
+  // The slowdown that it names must fail about nine times in ten.
+  for (const double noise : {0.03, 0.1}) {
+    std::mt19937_64 random(5);
+    std::normal_distribution<double> normal;
+    const auto pairs = [&](double slowdown) {
+      std::vector<TimingPair> out;
+      for (int i = 0; i < kTimingPairs; ++i)
+        out.push_back({.baseline_s = 1, .now_s = slowdown * std::exp(noise * normal(random))});
+      return out;
+    };
+    double resolves = 0;
+    for (int i = 0; i < 100; ++i) resolves += judge_timing({{.id = "a", .pairs = pairs(1)}}).front().resolves / 100;
+    int caught = 0;
+    for (int i = 0; i < 400; ++i) caught += judge_timing({{.id = "a", .pairs = pairs(1 + resolves)}}).front().fails();
+    EXPECT_GE(caught, 330) << noise << " " << resolves;
+    EXPECT_LE(caught, 385) << noise << " " << resolves;
+  }
+  EXPECT_TRUE(std::isinf(resolved_slowdown({})));
+}
+
 TEST(TimingGate, IsNotMovedBySpeedups) { EXPECT_EQ(alarms(50, 0.9, 3), 0); }
 
 TEST(TimingGate, DriftThatBothMeetDoesNotCount) {
