@@ -15,10 +15,11 @@ namespace {
 constexpr const char* kAbsent = "–";
 
 /// Another value here makes another experiment.
-constexpr std::array<std::string_view, 7> kSubject = {
+constexpr std::array<std::string_view, 10> kSubject = {
     "engine.target.path", "engine.target.inflate", "engine.target.load_format",
     "workload.dataset",   "workload.requests",     "workload.order_seed",
-    "sampling.seed"};
+    "sampling.seed",      "workload.categories",   "workload.max_prompt_chars",
+    "load.arrival_seed"};
 
 /// What CellAxes holds.
 constexpr std::array<std::string_view, 5> kAxes = {"engine.parallel.tp", "engine.parallel.pp", "speculation.proposer",
