@@ -100,6 +100,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_runs_commands(app, line);
   add_doctor_command(app, line);
   add_model_commands(app, line);
+  add_compare_command(app, line);
   add_regress_command(app, line);
   add_explain_command(app, line);
   add_init_command(app, line);

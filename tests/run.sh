@@ -5,6 +5,7 @@
 #   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on everything, TSan on what runs threads; and the
 #                            CUDA build where nvcc is
 #   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (before a release)
+#   ./tests/run.sh --long    with the long samples of the timing gate: 200 windows without a false alarm
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,8 +14,9 @@ tokens=""
 while [ $# -gt 0 ]; do
   case "$1" in
     --all) all=1 ;;
+    --long) export PACELINE_LONG=1 ;;
     --tokens) shift; tokens="${1:?--tokens needs a number}" ;;
-    *) echo "run.sh: unknown option $1; options: --all, --tokens N" >&2; exit 2 ;;
+    *) echo "run.sh: unknown option $1; options: --all, --long, --tokens N" >&2; exit 2 ;;
   esac
   shift
 done

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -50,6 +51,12 @@ ProcessMemory process_memory() {
     if (key == "VmHWM:") memory.peak_resident_bytes = kib * 1024;
   }
   return memory;
+}
+
+double process_cpu_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 
 }  // namespace paceline

@@ -14,4 +14,7 @@ struct ProcessMemory {
 };
 ProcessMemory process_memory();
 
+/// CPU seconds that all threads of this process have used so far, in user and kernel mode.
+double process_cpu_seconds();
+
 }  // namespace paceline

@@ -18,21 +18,6 @@ std::optional<double> ratio(int64_t numerator, int64_t denominator) {
   return static_cast<double>(numerator) / static_cast<double>(denominator);
 }
 
-int64_t output_tokens_of(const RepetitionResult& r) {
-  int64_t tokens = 0;
-  for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
-  return tokens;
-}
-
-/// TPOT of the requests that have one.
-std::vector<double> tpot_of(const RepetitionResult& r) {
-  std::vector<double> tpot;
-  for (const RequestRecord& q : r.requests) {
-    if (const std::optional<double> of_request = tpot_ms(q)) tpot.push_back(*of_request);
-  }
-  return tpot;
-}
-
 std::vector<double> mean_tpot_per_repetition(const CellResult& cell) {
   std::vector<double> means;
   for (const RepetitionResult& r : cell.repetitions) {
@@ -158,6 +143,20 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
 std::optional<double> tpot_ms(const RequestRecord& request) {
   if (request.output.size() < 2) return std::nullopt;
   return (request.e2e_ms - request.ttft_ms) / static_cast<double>(request.output.size() - 1);
+}
+
+int64_t output_tokens_of(const RepetitionResult& r) {
+  int64_t tokens = 0;
+  for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
+  return tokens;
+}
+
+std::vector<double> tpot_of(const RepetitionResult& r) {
+  std::vector<double> tpot;
+  for (const RequestRecord& q : r.requests) {
+    if (const std::optional<double> of_request = tpot_ms(q)) tpot.push_back(*of_request);
+  }
+  return tpot;
 }
 
 const char* to_string(Outcome outcome) {

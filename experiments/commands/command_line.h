@@ -20,6 +20,7 @@ struct CommandLine {
 void add_run_commands(CLI::App& app, CommandLine& line);     // run, plan
 void add_resume_command(CLI::App& app, CommandLine& line);   // resume
 void add_runs_commands(CLI::App& app, CommandLine& line);    // list, show, report, tag, note, rm
+void add_compare_command(CLI::App& app, CommandLine& line);  // compare
 void add_regress_command(CLI::App& app, CommandLine& line);  // regress
 void add_doctor_command(CLI::App& app, CommandLine& line);   // doctor
 void add_model_commands(CLI::App& app, CommandLine& line);   // models, inflate, generate, tokenize, verify-model

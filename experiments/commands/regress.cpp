@@ -1,65 +1,191 @@
-// runexp regress: the exact gate. Token hashes and counters against a committed baseline.
+// runexp regress: the exact gate (token hashes and counters against a baseline) and the timing gate (two binaries by
+// turns). docs/regression.md
 
-#include <fstream>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include <fmt/format.h>
 
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
+#include "experiments/report/gate_report.h"
 #include "experiments/results/baseline.h"
+#include "experiments/results/environment.h"
 #include "experiments/results/files.h"
+#include "experiments/results/find_baseline.h"
 #include "experiments/results/store.h"
 #include "experiments/run/runner.h"
+#include "experiments/run/timing_pairs.h"
 
 namespace paceline {
 namespace {
 
-enum class BaselineUse : uint8_t { compare, update };
+namespace fs = std::filesystem;
+using nlohmann::json;
 
-/// Runs the experiment and compares token hashes and counters with `baseline` (or writes it). Exit code 7 when they
-/// differ; the differences go to stdout, one a line.
-ExitCode regress_command(const RunCommand& command, const std::filesystem::path& baseline, BaselineUse use) {
-  const LoadedConfig loaded = load_config(command.config, command.overrides);
-  const std::unique_ptr<Progress> progress =
-      make_progress(parse_progress_mode(command.progress), standard_error_terminal());
-  install_interrupt_handler();
-  const nlohmann::json expected = use == BaselineUse::compare ? read_baseline(baseline) : nlohmann::json();
-  const RunOutcome outcome = run_experiment(
-      loaded, *progress, {.results_root = command.results_root, .argv = command.argv, .interrupts = num_interrupts});
-  if (outcome.exit_code != ExitCode::ok) return outcome.exit_code;
-  const nlohmann::json current = make_baseline(outcome.result);
-  if (use == BaselineUse::update) {
-    write_file_atomic(baseline, dump_json(current));
-    fmt::print("wrote {}: {} cells\n", baseline.string(), current.at("cells").size());
+struct RegressCommand {
+  RunCommand run;
+  std::string baseline = "results/baselines/cpu.json";  // a file, or a run as find_run() takes it
+  bool update = false;
+  fs::path junit, markdown, benchmark_json;  // files to write; empty: none
+  bool github = false;
+  fs::path baseline_bin;  // empty: no timing gate
+  int pairs = kTimingPairs;
+  std::string timing_cells = "single";  // single | all
+  bool timing_only = false;
+};
+
+void write_where_asked(const fs::path& file, const std::string& text) {
+  if (!file.empty()) write_file_atomic(file, text);
+}
+
+/// What the two binaries run: the experiment as the user changed it, one repetition a process.
+std::vector<std::string> child_arguments(const RegressCommand& command) {
+  const ConfigOverrides& overrides = command.run.overrides;
+  std::vector<std::string> arguments = {command.run.config.string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    arguments.insert(arguments.end(), {option, value});
+  };
+  if (!overrides.profile.empty()) add("--profile", overrides.profile);
+  for (const std::string& set : overrides.set) add("--set", set);
+  for (const std::string& axis : overrides.axis) add("--axis", axis);
+  add("--set", "measure.repetitions=1");
+  std::string only = overrides.only;
+  if (command.timing_cells == "single")
+    only = only.empty() ? "tp == 1 && pp == 1" : fmt::format("({}) && tp == 1 && pp == 1", only);
+  if (!only.empty()) add("--only", only);
+  return arguments;
+}
+
+void run_timing_gate(const RegressCommand& command, Progress& progress, GateReport& report) {
+  const int quarter = std::max(1, command.pairs / 4);
+  progress.phase(fmt::format("timing {} against this program", command.baseline_bin.string()));
+  const PairTimes times =
+      time_pairs({.baseline_bin = command.baseline_bin,
+                  .now_bin = fs::read_symlink("/proc/self/exe"),
+                  .arguments = child_arguments(command),
+                  .pairs = command.pairs,
+                  .interrupts = num_interrupts,
+                  .on_pair_done = [&](int done) {
+                    if (done % quarter == 0)
+                      progress.message(fmt::format("timing: {} of {} pairs\n", done, command.pairs));
+                  }});
+  progress.end();
+  report.timing = judge_timing(times.cells);
+  report.timing_note =
+      fmt::format("{} pairs by turns, {}; slower means p < {} and a median ratio above {}", command.pairs,
+                  times.whole_process ? "CPU time of whole processes, as one binary does not write cpu_s"
+                                      : "CPU time without wait loops",
+                  kTimingChance, kTimingTolerance);
+}
+
+/// Prints and writes the report in every form that was asked for.
+void hand_out(const RegressCommand& command, const GateReport& report, const RunResult* run) {
+  fmt::print("{}", gate_text(report));
+  if (command.github) fmt::print("{}", github_annotations(report));
+  write_where_asked(command.junit, gate_junit(report));
+  write_where_asked(command.markdown, gate_markdown(report));
+  if (run) write_where_asked(command.benchmark_json, dump_json(benchmark_entries(*run)));
+}
+
+void check_options(const RegressCommand& command) {
+  if (command.timing_cells != "single" && command.timing_cells != "all")
+    fail(ExitCode::usage, "--timing-cells {}: expected single or all", command.timing_cells);
+  if (command.timing_only && command.baseline_bin.empty())
+    fail(ExitCode::usage, "--timing-only: needs --baseline-bin, the program to compare with");
+  if (command.timing_only && (command.update || !command.benchmark_json.empty()))
+    fail(ExitCode::usage, "--timing-only: runs no exact gate, which --update-baseline and --benchmark-json need");
+  std::error_code ignored;
+  if (!command.baseline_bin.empty() && !fs::is_regular_file(command.baseline_bin, ignored))
+    fail(ExitCode::usage, "--baseline-bin {}: no such file; expected a runexp program", command.baseline_bin.string());
+}
+
+/// Runs the experiment here; report.baseline stays empty where there is nothing to judge: it was interrupted, or the
+/// baseline was written.
+ExitCode run_exact_gate(const RegressCommand& command, const LoadedConfig& loaded, Progress& progress,
+                        GateReport& report, RunOutcome& outcome) {
+  const auto baseline = command.update ? FoundBaseline{} : find_baseline(command.run.results_root, command.baseline);
+  outcome = run_experiment(
+      loaded, progress,
+      {.results_root = command.run.results_root, .argv = command.run.argv, .interrupts = num_interrupts});
+  if (outcome.exit_code != ExitCode::ok && outcome.exit_code != ExitCode::failed_cells) return outcome.exit_code;
+  if (command.update) {
+    if (outcome.exit_code != ExitCode::ok) return outcome.exit_code;
+    const json current = make_baseline(outcome.result);
+    write_file_atomic(command.baseline, dump_json(current));
+    fmt::print("wrote {}: {} cells\n", command.baseline, current.at("cells").size());
     return ExitCode::ok;
   }
-  const std::vector<std::string> differences = baseline_differences(expected, current);
-  for (const std::string& line : differences) fmt::print("{}\n", line);
-  if (const std::string then = made_on(expected), now = made_on(current); !differences.empty() && then != now)
-    fmt::print("{}: made on {}; this run: {}\n", baseline.string(), then.empty() ? "a machine it does not name" : then,
-               now);
-  fmt::print("{}: {} cells, {}\n", baseline.string(), current.at("cells").size(),
-             differences.empty() ? "no difference" : fmt::format("{} differences", differences.size()));
-  return differences.empty() ? ExitCode::ok : ExitCode::correctness;
+  report.started_at = outcome.result.info.started_at;
+  report.baseline = baseline.name;
+  report.exact = exact_verdicts(outcome.result, baseline.facts);
+  const std::string then = made_on(baseline.facts), now = made_on(make_baseline(outcome.result));
+  if (then != now)
+    report.made_on = fmt::format("{}; this run: {}", then.empty() ? "a machine it does not name" : then, now);
+  return outcome.exit_code;
+}
+
+ExitCode regress_command(const RegressCommand& command) {
+  check_options(command);
+  const LoadedConfig loaded = load_config(command.run.config, command.run.overrides);
+  const std::unique_ptr<Progress> progress =
+      make_progress(parse_progress_mode(command.run.progress), standard_error_terminal());
+  install_interrupt_handler();
+  GateReport report{.name = loaded.config.name,
+                    .started_at = utc_now(),
+                    .baseline = {},
+                    .made_on = {},
+                    .exact = {},
+                    .baseline_bin = command.baseline_bin.string(),
+                    .timing = {},
+                    .timing_note = {}};
+  RunOutcome outcome;
+  ExitCode code = ExitCode::ok;
+  if (!command.timing_only) {
+    code = run_exact_gate(command, loaded, *progress, report, outcome);
+    if (report.baseline.empty()) return code;
+  }
+  if (!command.baseline_bin.empty()) {
+    if (code == ExitCode::ok && gate_exit_code(report) == ExitCode::ok)
+      run_timing_gate(command, *progress, report);
+    else
+      report.timing_note = "not timed, as the exact gate did not pass";
+  }
+  hand_out(command, report, command.timing_only ? nullptr : &outcome.result);
+  const ExitCode gates = gate_exit_code(report);
+  return gates != ExitCode::ok ? gates : code;
 }
 
 }  // namespace
 
 void add_regress_command(CLI::App& app, CommandLine& line) {
-  struct Regress {
-    RunCommand run;
-    std::filesystem::path baseline = "results/baselines/cpu.json";
-    bool update = false;
-  };
-  const auto regress = std::make_shared<Regress>();
-  CLI::App* command =
-      app.add_subcommand("regress", "run an experiment and compare token hashes and counters with a baseline");
+  const auto regress = std::make_shared<RegressCommand>();
+  CLI::App* command = app.add_subcommand(
+      "regress", "run an experiment and compare tokens and counters with a baseline, and times with another program");
   add_config_options(*command, regress->run.config, regress->run.overrides);
-  command->add_option("--baseline", regress->baseline, "baseline file")->capture_default_str();
+  command->add_option("--baseline", regress->baseline, "baseline file, or a run: last~1, @tag, id, folder")
+      ->capture_default_str();
   command->add_flag("--update-baseline", regress->update, "write the baseline instead of comparing");
+  command->add_option("--junit", regress->junit, "write the verdicts as JUnit XML");
+  command->add_option("--markdown", regress->markdown, "write the verdicts as Markdown, for a comment");
+  command->add_flag("--github", regress->github, "print GitHub annotations (::error …)");
+  command->add_option("--benchmark-json", regress->benchmark_json,
+                      "write TPOT, TTFT and steps for github-action-benchmark (customSmallerIsBetter)");
+  command->add_option("--baseline-bin", regress->baseline_bin,
+                      "timing gate: another runexp, run by turns with this one; exit code 8 when this one is slower");
+  command->add_option("--pairs", regress->pairs, "runs of each program under the timing gate")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  command
+      ->add_option("--timing-cells", regress->timing_cells,
+                   "single: cells of one rank; all: the others too, by wall time and as advice")
+      ->capture_default_str();
+  command->add_flag("--timing-only", regress->timing_only, "no exact gate");
   add_output_options(*command, regress->run);
   command->callback([regress, &line] {
     regress->run.argv = line.argv;
-    line.code =
-        regress_command(regress->run, regress->baseline, regress->update ? BaselineUse::update : BaselineUse::compare);
+    line.code = regress_command(*regress);
   });
 }
 

@@ -33,25 +33,24 @@ json kept_environment(const json& environment) {
   return kept;
 }
 
-/// Compares leaf by leaf, so that a line names the one number that moved.
-void compare(const std::string& path, const json& baseline, const json& current, std::vector<std::string>& out) {
-  if (baseline.is_object() && current.is_object()) {
-    for (const auto& [key, value] : baseline.items()) {
-      const std::string name = path.empty() ? key : path + (path.find(": ") == std::string::npos ? ": " : ".") + key;
-      if (current.contains(key)) {
-        compare(name, value, current[key], out);
-      } else {
-        out.push_back(fmt::format("{}: is in the baseline, not in this run", name));
-      }
-    }
-    for (const auto& [key, value] : current.items()) {
-      if (!baseline.contains(key)) {
-        out.push_back(fmt::format("{}{}: is not in the baseline", path.empty() ? "" : path + ": ", key));
-      }
+/// `difference` holds the place so far; null: absent on that side.
+void compare(BaselineDifference place, const json* baseline, const json* current,
+             std::vector<BaselineDifference>& out) {
+  if (baseline && current && baseline->is_object() && current->is_object()) {
+    json both = *baseline;
+    both.update(*current);
+    for (const auto& [key, value] : both.items()) {
+      BaselineDifference part = place;
+      part.field += (part.field.empty() ? "" : ".") + key;
+      compare(part, baseline->contains(key) ? &(*baseline)[key] : nullptr,
+              current->contains(key) ? &(*current)[key] : nullptr, out);
     }
     return;
   }
-  if (baseline != current) out.push_back(fmt::format("{}: baseline {}, now {}", path, baseline.dump(), current.dump()));
+  if (baseline && current && *baseline == *current) return;
+  if (baseline) place.baseline = *baseline;
+  if (current) place.now = *current;
+  out.push_back(std::move(place));
 }
 
 }  // namespace
@@ -113,10 +112,22 @@ std::string made_on(const json& baseline) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::vector<std::string> baseline_differences(const json& baseline, const json& current) {
-  std::vector<std::string> out;
-  compare("", baseline.at("cells"), current.at("cells"), out);
+std::vector<BaselineDifference> baseline_differences(const json& baseline, const json& current) {
+  const json &before = baseline.at("cells"), &now = current.at("cells");
+  json all = before;
+  all.update(now);
+  std::vector<BaselineDifference> out;
+  for (const auto& [cell, facts] : all.items())
+    compare({.cell = cell, .field = {}, .baseline = {}, .now = {}}, before.contains(cell) ? &before[cell] : nullptr,
+            now.contains(cell) ? &now[cell] : nullptr, out);
   return out;
+}
+
+std::string described(const BaselineDifference& difference) {
+  const std::string place = difference.cell + (difference.field.empty() ? "" : ": " + difference.field);
+  if (!difference.now) return place + ": is in the baseline, not in this run";
+  if (!difference.baseline) return place + ": is not in the baseline";
+  return fmt::format("{}: baseline {}, now {}", place, difference.baseline->dump(), difference.now->dump());
 }
 
 }  // namespace paceline

@@ -4,6 +4,7 @@
 // bits, and so a baseline, of their own.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,19 @@ nlohmann::json read_baseline(const std::filesystem::path& file);
 /// not say.
 std::string made_on(const nlohmann::json& baseline);
 
-/// Every difference, one line each ("<cell>: counters.accepted: baseline 10, now 12"), cells that are missing or new
-/// included; empty when nothing changed. Both as made by make_baseline().
-std::vector<std::string> baseline_differences(const nlohmann::json& baseline, const nlohmann::json& current);
+/// One exact fact that is not what the baseline says.
+struct BaselineDifference {
+  std::string cell;                        // id
+  std::string field;                       // "counters.accepted"; empty: the whole cell
+  std::optional<nlohmann::json> baseline;  // no value: the baseline has no such field
+  std::optional<nlohmann::json> now;       // no value: this run has none
+};
+
+/// Leaf by leaf, so that each names the one number that moved; cells that are missing or new included; empty when
+/// nothing changed. Both as made by make_baseline().
+std::vector<BaselineDifference> baseline_differences(const nlohmann::json& baseline, const nlohmann::json& current);
+
+/// "<cell>: counters.accepted: baseline 10, now 12"
+std::string described(const BaselineDifference& difference);
 
 }  // namespace paceline

@@ -103,6 +103,8 @@ RepetitionResult repetition_from_json(const json& object) {
                          .sample = work_from_json(part(rank, "sample")),
                          .comm_bytes = get<int64_t>(rank, "comm_bytes"),
                          .comm_wait_s = get<double>(rank, "comm_wait_s")});
+  if (object.contains("cpu_s") && object["cpu_s"].is_number())
+    out.cpu = {.used_s = get<double>(object, "cpu_s"), .waited_s = get<double>(object, "cpu_wait_s")};
   return out;
 }
 

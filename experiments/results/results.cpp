@@ -149,7 +149,9 @@ json repetition_to_json(const RepetitionResult& r) {
           {"output_hash", output_hash(r)},
           {"phase_ms", phases_to_json(r.phases)},
           {"counters", counters_to_json(r.counters)},
-          {"ranks", ranks_to_json(r.ranks)}};
+          {"ranks", ranks_to_json(r.ranks)},
+          {"cpu_s", r.cpu ? json_number(r.cpu->used_s) : json(nullptr)},
+          {"cpu_wait_s", r.cpu ? json_number(r.cpu->waited_s) : json(nullptr)}};
 }
 
 json cell_plan_to_json(const CellResult& cell) {

@@ -82,6 +82,13 @@ struct TimelinePoint {
 };
 inline constexpr size_t kMaxTimelinePoints = 256;
 
+/// CPU time of all threads of the process.
+struct CpuTime {
+  double used_s = 0;
+  double waited_s = 0;  // of it, in the wait loops of the devices' thread pools
+  double work_s() const { return used_s - waited_s; }
+};
+
 struct RepetitionResult {
   std::vector<RequestRecord> requests;
   double wall_s = 0;  // first submit -> last emission
@@ -90,6 +97,7 @@ struct RepetitionResult {
   RunCounters counters;
   std::vector<RankWork> ranks;          // [tp * pp]; empty: not measured
   std::vector<TimelinePoint> timeline;  // at most kMaxTimelinePoints, evenly thinned; empty: not recorded
+  std::optional<CpuTime> cpu;           // none: not measured
 };
 
 /// The axes by which cells are told apart.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 
 #include "engine/comm/work_scope.h"
+#include "engine/util/machine.h"
 #include "experiments/run/ceilings.h"
 #include "kernels/cuda/probe.h"
 
@@ -100,6 +102,12 @@ std::vector<RankWork> work_between(const std::vector<RankWork>& before, const st
   std::vector<RankWork> out;
   for (size_t rank = 0; rank < after.size(); ++rank) out.push_back(after[rank] - before[rank]);
   return out;
+}
+
+CpuTime cpu_time_so_far(RankTeam& team) {
+  std::vector<double> waited_s(size_t(team.num_ranks()));
+  team.run_on_all([&](Rank& rank) { waited_s[size_t(rank.index)] = rank.backend->wait_seconds(); });
+  return {.used_s = process_cpu_seconds(), .waited_s = std::accumulate(waited_s.begin(), waited_s.end(), 0.0)};
 }
 
 DeviceCeilings measure_ceilings(EngineLoad& load, const ExperimentConfig& cell) {

@@ -3,6 +3,7 @@
 
 #include "experiments/config/config.h"
 #include "experiments/results/device_work.h"
+#include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
 
 namespace paceline {
@@ -13,6 +14,10 @@ std::vector<RankWork> work_so_far(RankTeam& team);
 
 /// After less before, rank by rank.
 std::vector<RankWork> work_between(const std::vector<RankWork>& before, const std::vector<RankWork>& after);
+
+/// CPU time of this process so far, and of it what the ranks' thread pools spent in wait loops. Waits for all jobs, as
+/// work_so_far() does.
+CpuTime cpu_time_so_far(RankTeam& team);
 
 /// Of the deciding rank's device, in the load's numerics, while no rank has work: milliseconds on CPUs, about a second
 /// on GPUs. What cannot be measured has no value. cell: whose draft model.

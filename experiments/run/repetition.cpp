@@ -148,6 +148,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   int64_t emitted_tokens = 0, reported_tokens = 0;
   const uint64_t collectives_before = load.target().comm_stats().collectives;
   const std::vector<RankWork> work_before = work_so_far(load.team());
+  const CpuTime cpu_before = cpu_time_so_far(load.team());
   const auto start = Clock::now();
   const auto deadline = start + duration_of(options.timeout_s);
   const Schedule schedule(options, prompts.size(), start);
@@ -212,6 +213,8 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   }
   const auto end = Clock::now();
   result.wall_s = ms_between(start, end) / 1e3;
+  const CpuTime cpu = cpu_time_so_far(load.team());
+  result.cpu = {.used_s = cpu.used_s - cpu_before.used_s, .waited_s = cpu.waited_s - cpu_before.waited_s};
   result.ranks = work_between(work_before, work_so_far(load.team()));
   const PhaseSeconds& phases = engine->phases();
   result.phases = {.draft_ms = phases.draft * 1e3,

@@ -474,12 +474,15 @@ TEST(Baseline, ExactFactsSurviveAFileAndDifferencesAreNamed) {
   run.cells[1].repetitions[0].requests[0].output[3] ^= 1;
   const auto differences = baseline_differences(baseline, make_baseline(run));
   ASSERT_EQ(differences.size(), 2u);
-  EXPECT_EQ(differences[0], "fast: counters.accepted_by_position: baseline [2,1,1], now [2,2,1]");
-  EXPECT_TRUE(differences[1].starts_with("fast: output_hash: baseline \"")) << differences[1];
+  EXPECT_EQ(described(differences[0]), "fast: counters.accepted_by_position: baseline [2,1,1], now [2,2,1]");
+  EXPECT_TRUE(described(differences[1]).starts_with("fast: output_hash: baseline \"")) << described(differences[1]);
 
   run = pair_run();
   run.cells[1].id = "other";
-  EXPECT_EQ(baseline_differences(baseline, make_baseline(run)).size(), 2u);  // one missing, one new
+  const auto cells = baseline_differences(baseline, make_baseline(run));
+  ASSERT_EQ(cells.size(), 2u);  // one missing, one new
+  EXPECT_EQ(described(cells[0]), "fast: is in the baseline, not in this run");
+  EXPECT_EQ(described(cells[1]), "other: is not in the baseline");
 }
 
 TEST(Baseline, SaysWhatItWasMadeOnAndComparesNoneOfIt) {

@@ -1,0 +1,84 @@
+// runexp compare: several runs, cell by cell
+
+#include "experiments/analysis/compare.h"
+
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "experiments/commands/command_line.h"
+#include "experiments/report/comparison.h"
+#include "experiments/results/read.h"
+#include "experiments/results/store.h"
+
+namespace paceline {
+namespace {
+
+struct CompareCommand {
+  std::vector<std::string> runs;
+  std::filesystem::path results_root = "results";
+  std::string format = "text";
+  std::string min_effect = "2%";
+  bool force = false;
+};
+
+/// "2%" or "0.02"
+double parse_effect(const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const char* const end = text.data() + text.size() - (percent ? 1 : 0);
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (percent) value /= 100;
+  if (error != std::errc() || stop != end || !(value > 0) || !(value < 1))
+    fail(ExitCode::usage, "--min-effect {}: expected a share between 0 and 1, such as 2% or 0.02", text);
+  return value;
+}
+
+std::string formatted(const RunComparison& comparison, const std::string& format) {
+  if (format == "md") return comparison_markdown(comparison);
+  if (format == "html") return comparison_html(comparison);
+  if (format == "json") return dump_json(comparison_to_json(comparison)) + "\n";
+  if (format == "csv") return comparison_csv(comparison);
+  return comparison_text(comparison);
+}
+
+/// Times of another model, data set or seed say nothing about a change.
+void check_same_subject(const RunComparison& comparison) {
+  if (comparison.subject.empty()) return;
+  std::string keys;
+  for (const KeyDifference& difference : comparison.subject)
+    keys += fmt::format("{}{} ({})", keys.empty() ? "" : ", ", difference.key, fmt::join(difference.values, " / "));
+  fail(ExitCode::usage, "these runs are different experiments: {}; --force compares them all the same", keys);
+}
+
+ExitCode compare_command(const CompareCommand& command) {
+  const CompareOptions options{.min_effect = parse_effect(command.min_effect)};
+  std::vector<RunResult> runs;
+  for (const std::string& name : command.runs) runs.push_back(read_run(find_run(command.results_root, name)));
+  const RunComparison comparison = compare_runs(runs, options);
+  if (!command.force) check_same_subject(comparison);
+  std::fputs(formatted(comparison, command.format).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, CommandLine& line) {
+  const auto compare = std::make_shared<CompareCommand>();
+  CLI::App* command = app.add_subcommand("compare", "set runs side by side: settings, tokens, counters, times");
+  command->add_option("runs", compare->runs, "two runs or more: last, last~1, @tag, id, hash, folder")
+      ->required()
+      ->expected(2, 100);
+  command->add_option("--format", compare->format, "text, md, html, json or csv")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "md", "html", "json", "csv"}));
+  command->add_option("--min-effect", compare->min_effect, "a smaller change is none")->capture_default_str();
+  command->add_option("--results", compare->results_root, "folder with the runs")->capture_default_str();
+  command->add_flag("--force", compare->force, "compare runs of another model, data set or seed");
+  command->callback([compare, &line] { line.code = compare_command(*compare); });
+}
+
+}  // namespace paceline

@@ -1,0 +1,123 @@
+// JSON and CSV of a comparison. Field names are a contract: docs/regression.md.
+
+#include <fmt/format.h>
+
+#include "experiments/analysis/summary.h"
+#include "experiments/report/comparison.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+json differences_to_json(const std::vector<KeyDifference>& differences) {
+  json out = json::array();
+  for (const KeyDifference& difference : differences)
+    out.push_back({{"key", difference.key}, {"values", difference.values}});
+  return out;
+}
+
+json change_to_json(Metric metric, const MetricChange& change) {
+  const auto number = [&](std::optional<double> RatioTest::*field) {
+    return change.test ? json_number((*change.test).*field) : json(nullptr);
+  };
+  return {{"ratio", change.test ? json_number(change.test->ratio) : json(nullptr)},
+          {"ci95", change.test && change.test->low && change.test->high
+                       ? json::array({json_number(change.test->low), json_number(change.test->high)})
+                       : json(nullptr)},
+          {"p_value", number(&RatioTest::p_value)},
+          {"adjusted_p", json_number(change.adjusted_p)},
+          {"change", change.change == Change::none ? json(nullptr) : json(change_word(metric, change.change))},
+          {"repetitions_needed", change.repetitions_needed ? json(*change.repetitions_needed) : json(nullptr)}};
+}
+
+json side_to_json(const CellSide& side) {
+  json out = {{"id", side.id.empty() ? json(nullptr) : json(side.id)},
+              {"status", side.id.empty() ? json(nullptr) : json(to_string(side.status))},
+              {"reason", side.reason},
+              {"repetitions", side.repetitions},
+              {"rankable", side.rankable},
+              {"values", json::object()}};
+  for (const Metric metric : kMetrics) out["values"][to_string(metric)] = json_number(side.values[size_t(metric)]);
+  if (!side.compared) return out;
+  json changes = json::object(), counters = json::array();
+  for (const Metric metric : kMetrics)
+    changes[to_string(metric)] = change_to_json(metric, side.changes[size_t(metric)]);
+  for (const CounterChange& c : side.counters)
+    counters.push_back({{"name", c.name}, {"first", c.first}, {"other", c.other}});
+  out["against_first"] = {{"changes", std::move(changes)},
+                          {"outputs_compared", side.requests_compared},
+                          {"outputs_different", side.requests_different},
+                          {"first_difference", side.first_difference},
+                          {"counters", std::move(counters)}};
+  return out;
+}
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+std::string number(const std::optional<double>& value) {
+  const json shown = json_number(value);
+  return shown.is_null() ? "" : shown.dump();
+}
+
+}  // namespace
+
+json comparison_to_json(const RunComparison& comparison) {
+  json runs = json::array(), cells = json::array();
+  for (const ComparedRun& run : comparison.runs)
+    runs.push_back({{"id", run.id}, {"started_at", run.started_at}, {"numerics", run.numerics}});
+  for (const CellRow& row : comparison.cells) {
+    json sides = json::array();
+    for (const CellSide& side : row.runs) sides.push_back(side_to_json(side));
+    cells.push_back({{"label", axes_label(row.axes)},
+                     {"axes",
+                      {{"tp", row.axes.tp},
+                       {"pp", row.axes.pp},
+                       {"proposer", row.axes.proposer},
+                       {"num_speculative_tokens",
+                        row.axes.num_speculative_tokens ? json(*row.axes.num_speculative_tokens) : json(nullptr)},
+                       {"concurrency", row.axes.concurrency},
+                       {"variant", row.axes.variant}}},
+                     {"runs", std::move(sides)}});
+  }
+  return {{"schema", "paceline.comparison"},
+          {"schema_version", 1},
+          {"min_effect", comparison.options.min_effect},
+          {"runs", std::move(runs)},
+          {"subject", differences_to_json(comparison.subject)},
+          {"environment", differences_to_json(comparison.environment)},
+          {"config", differences_to_json(comparison.config)},
+          {"cells", std::move(cells)}};
+}
+
+std::string comparison_csv(const RunComparison& comparison) {
+  std::string out =
+      "cell,first_run,other_run,metric,first,other,ratio,ci95_low,ci95_high,p_value,adjusted_p,change,"
+      "repetitions_needed,outputs_different,counters_different\n";
+  for (const CellRow& row : comparison.cells)
+    for (size_t run = 1; run < row.runs.size(); ++run) {
+      const CellSide& side = row.runs[run];
+      if (!side.compared) continue;
+      for (const Metric metric : kMetrics) {
+        const MetricChange& change = side.changes[size_t(metric)];
+        const RatioTest test = change.test.value_or(RatioTest{});
+        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(axes_label(row.axes)),
+                           quoted(comparison.runs[0].id), quoted(comparison.runs[run].id), to_string(metric),
+                           number(row.runs[0].values[size_t(metric)]), number(side.values[size_t(metric)]),
+                           change.test ? number(test.ratio) : "", number(test.low), number(test.high),
+                           number(test.p_value), number(change.adjusted_p),
+                           change.change == Change::none ? "" : change_word(metric, change.change),
+                           change.repetitions_needed ? std::to_string(*change.repetitions_needed) : "",
+                           side.requests_different, side.counters.size());
+      }
+    }
+  return out;
+}
+
+}  // namespace paceline

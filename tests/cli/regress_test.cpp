@@ -1,0 +1,141 @@
+// runexp compare and runexp regress, as a CI job calls them.
+
+#include <filesystem>
+
+#include "tests/cli/runexp.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+
+class Gates : public testing::Test {
+ protected:
+  ProcessResult call(std::vector<std::string> args) const {
+    args.insert(args.end(), {"--results", workspace_.results().string()});
+    return runexp(args, {.environment = {"GITHUB_ACTIONS"}, .timeout_s = 120});
+  }
+  ProcessResult run(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = {"run", workspace_.config().string(), "--ui", "quiet"};
+    args.insert(args.end(), more.begin(), more.end());
+    return call(args);
+  }
+  ProcessResult regress(const std::vector<std::string>& more) const {
+    std::vector<std::string> args = {"regress", workspace_.config().string(), "--ui", "quiet"};
+    args.insert(args.end(), more.begin(), more.end());
+    return call(args);
+  }
+  std::string file(const std::string& name) const { return (workspace_.folder() / name).string(); }
+
+  /// A program that runs the one under test with more requests.
+  std::string program_with_requests(int requests) const {
+    const std::string path = file("runexp-" + std::to_string(requests));
+    write_file(path, "#!/bin/sh\nexec '" + kRunexp.string() +
+                         "' \"$@\" --set workload.requests=" + std::to_string(requests) + "\n");
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(Gates, CompareSetsTwoRunsSideBySide) {
+  ASSERT_EQ(run().exit_code, 0);
+  ASSERT_EQ(run({"--set", "measure.repetitions=2"}).exit_code, 0);
+  const ProcessResult text = call({"compare", "last~1", "last"});
+  EXPECT_EQ(text.exit_code, 0) << described(text);
+  EXPECT_TRUE(holds(text.out, "B: output tokens identical to A's in 2 of 2 cells, counters in 2")) << text.out;
+  EXPECT_TRUE(holds(text.out, "measure.repetitions")) << text.out;
+  EXPECT_TRUE(holds(text.out, "needs n >= 7")) << text.out;
+  EXPECT_EQ(text.err, "");
+  const ProcessResult data = call({"compare", "last~1", "last", "last", "--format", "json"});
+  EXPECT_EQ(json::parse(data.out).at("runs").size(), 3u);
+  EXPECT_TRUE(call({"compare", "last~1", "last", "--format", "md"}).out.starts_with("# Comparison"));
+  EXPECT_TRUE(call({"compare", "last~1", "last", "--format", "html"}).out.starts_with("<!doctype html>"));
+  EXPECT_TRUE(call({"compare", "last~1", "last", "--format", "csv"}).out.starts_with("cell,first_run,"));
+}
+
+TEST_F(Gates, CompareRefusesOtherExperimentsAndBadOptions) {
+  ASSERT_EQ(run().exit_code, 0);
+  ASSERT_EQ(run({"--set", "sampling.seed=2", "--set", "workload.requests=1"}).exit_code, 0);
+  expect_failure(call({"compare", "last~1", "last"}), 2,
+                 {"different experiments", "sampling.seed (1 / 2)", "workload.requests (2 / 1)", "--force"});
+  const ProcessResult forced = call({"compare", "last~1", "last", "--force"});
+  EXPECT_EQ(forced.exit_code, 0) << described(forced);
+  EXPECT_TRUE(holds(forced.out, "only because of --force")) << forced.out;
+  expect_failure(call({"compare", "last"}), 2, {"compare --help"});
+  expect_failure(call({"compare", "last", "nothing-like-it"}), 2, {"nothing-like-it"});
+  expect_failure(call({"compare", "last", "last", "--min-effect", "two"}), 2, {"--min-effect two", "2% or 0.02"});
+  expect_failure(call({"compare", "last", "last", "--min-effect", "200%"}), 2, {"between 0 and 1"});
+  expect_failure(call({"compare", "last", "last", "--format", "pdf"}), 2, {"pdf"});
+}
+
+TEST_F(Gates, AnAcceptanceBugIsExitCode7InEveryForm) {
+  ASSERT_EQ(regress({"--baseline", file("base.json"), "--update-baseline"}).exit_code, 0);
+  const std::vector<std::string> forms = {"--baseline",  file("base.json"),  "--junit",
+                                          file("j.xml"), "--markdown",       file("m.md"),
+                                          "--github",    "--benchmark-json", file("bench.json")};
+  const ProcessResult good = regress(forms);
+  EXPECT_EQ(good.exit_code, 0) << described(good);
+  EXPECT_TRUE(holds(good.out, "2 cells, no difference")) << good.out;
+  EXPECT_FALSE(holds(good.out, "::error")) << good.out;
+  EXPECT_TRUE(holds(read_file(file("j.xml")), "tests=\"2\" failures=\"0\" errors=\"0\""));
+  EXPECT_EQ(json::parse(read_file(file("bench.json"))).size(), 6u);
+
+  // What a bug in acceptance does to the counts, the other way round.
+  json baseline = json::parse(read_file(file("base.json")));
+  json& counters = baseline["cells"]["tp1_pp1_ngram_k3_c1"]["counters"];
+  ASSERT_TRUE(counters.is_object());
+  counters["accepted"] = counters["accepted"].get<int>() + 1;
+  counters["steps"] = counters["steps"].get<int>() - 1;
+  write_file(file("base.json"), baseline.dump());
+  const ProcessResult bad = regress(forms);
+  EXPECT_EQ(bad.exit_code, 7) << described(bad);
+  EXPECT_TRUE(holds(bad.out, "tp1_pp1_ngram_k3_c1: counters.accepted: baseline ")) << bad.out;
+  EXPECT_TRUE(holds(bad.out, "2 cells, 2 differences\n")) << bad.out;
+  EXPECT_TRUE(holds(bad.out, "::error title=exact gate%3A tp1_pp1_ngram_k3_c1::")) << bad.out;
+  EXPECT_TRUE(holds(read_file(file("j.xml")), "<failure type=\"difference\"")) << read_file(file("j.xml"));
+  EXPECT_TRUE(holds(read_file(file("m.md")), "| tp1_pp1_ngram_k3_c1 | counters.accepted |"));
+}
+
+TEST_F(Gates, ARecordedRunIsABaselineToo) {
+  ASSERT_EQ(run().exit_code, 0);
+  const ProcessResult same = regress({"--baseline", "last"});
+  EXPECT_EQ(same.exit_code, 0) << described(same);
+  EXPECT_TRUE(holds(same.out, "_tiny_")) << same.out;
+  EXPECT_EQ(regress({"--baseline", "last", "--set", "sampling.max_tokens=4"}).exit_code, 7);
+  expect_failure(regress({"--baseline", "nothing-like-it"}), 2, {"nothing-like-it"});
+  expect_failure(regress({"--baseline", "absent.json"}), 6, {"absent.json", "--update-baseline"});
+}
+
+TEST_F(Gates, TheTimingGatePassesTheSameProgramAndStopsASlowerOne) {
+  const std::vector<std::string> only = {"--baseline", "last",    "--only",      "proposer == none", "--pairs",
+                                         "9",          "--junit", file("j.xml"), "--baseline-bin"};
+  ASSERT_EQ(run({"--set", "workload.requests=6", "--only", "proposer == none"}).exit_code, 0);
+  const auto timed = [&](const std::string& program) {
+    std::vector<std::string> args = only;
+    args.insert(args.end(), {program, "--set", "workload.requests=6"});
+    return regress(args);
+  };
+  const ProcessResult same = timed(kRunexp.string());
+  EXPECT_EQ(same.exit_code, 0) << described(same);
+  EXPECT_TRUE(holds(same.out, "9 pairs by turns, CPU time without wait loops")) << same.out;
+  EXPECT_TRUE(holds(same.out, "no cell slower\n")) << same.out;
+  EXPECT_TRUE(holds(read_file(file("j.xml")), "tiny.timing"));
+  // The other program does a third of the work: this one is three times as slow.
+  const ProcessResult slower = timed(program_with_requests(2));
+  EXPECT_EQ(slower.exit_code, 8) << described(slower);
+  EXPECT_TRUE(holds(slower.out, "SLOWER, other work")) << slower.out;
+  EXPECT_TRUE(holds(slower.out, "1 of 1 cells slower\n")) << slower.out;
+}
+
+TEST_F(Gates, WrongOptionsOfTheTimingGateAreUsageErrors) {
+  expect_failure(regress({"--timing-only"}), 2, {"--timing-only", "--baseline-bin"});
+  expect_failure(regress({"--baseline-bin", "absent/runexp"}), 2, {"absent/runexp", "no such file"});
+  expect_failure(regress({"--baseline-bin", kRunexp.string(), "--timing-cells", "some"}), 2, {"single or all"});
+  expect_failure(regress({"--timing-only", "--baseline-bin", kRunexp.string(), "--update-baseline"}), 2,
+                 {"--update-baseline"});
+}
+
+}  // namespace
+}  // namespace paceline::test
