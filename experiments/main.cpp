@@ -95,7 +95,8 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
 void add_commands(CLI::App& app, CommandLine& line) {
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
-  add_run_commands(app, line);
+  add_run_command(app, line);
+  add_plan_command(app, line);
   add_resume_command(app, line);
   add_runs_commands(app, line);
   add_doctor_command(app, line);

@@ -5,12 +5,24 @@
 #include <cstring>
 #include <string_view>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/cuda_backend.h"
 
 namespace paceline {
 namespace {
+
+#if defined(__x86_64__)
+/// Clang has no name for this one.
+bool machine_has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 const CpuKernels* built_kernels(Isa isa) {
   switch (isa) {
@@ -78,8 +90,7 @@ bool machine_has(Isa isa) {
   if (isa == Isa::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && machine_has(Isa::avx2);
-  if (isa == Isa::avx2)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (isa == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && machine_has_f16c();
 #endif
   return isa == Isa::scalar;
 }

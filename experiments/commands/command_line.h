@@ -17,7 +17,8 @@ struct CommandLine {
   ExitCode code = ExitCode::ok;   // set by the callback of the command that ran
 };
 
-void add_run_commands(CLI::App& app, CommandLine& line);     // run, plan
+void add_run_command(CLI::App& app, CommandLine& line);      // run
+void add_plan_command(CLI::App& app, CommandLine& line);     // plan
 void add_resume_command(CLI::App& app, CommandLine& line);   // resume
 void add_runs_commands(CLI::App& app, CommandLine& line);    // list, show, report, tag, note, rm
 void add_compare_command(CLI::App& app, CommandLine& line);  // compare

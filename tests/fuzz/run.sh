@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for a while; exit code 1 when one found something. The input that did it is then named: make it
+# a test of the part that read it.
+#
+#   tests/fuzz/run.sh [SECONDS A TARGET]      default 10; needs clang with libFuzzer
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+seconds=${1:-10}
+log=build/fuzz.log
+mkdir -p build
+if ! { cmake --preset fuzz && cmake --build --preset fuzz -j "$(nproc)" --target fuzzers; } >"$log" 2>&1; then
+  grep -nE 'error|FAILED' "$log" | head -n 20 >&2
+  exit 1
+fi
+status=0
+for source in tests/fuzz/*_fuzz.cpp; do
+  name=$(basename "$source" .cpp)
+  found=build/fuzz/found/$name corpus=build/fuzz/corpus/$name
+  mkdir -p "$found" "$corpus"
+  if build/fuzz/"$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix="$found/" "$corpus" "tests/fuzz/seeds/${name%_fuzz}" >"build/fuzz/$name.log" 2>&1; then
+    printf '%-22s %8s inputs, nothing found\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$name.log")"
+  else
+    status=1
+    printf '%-22s FOUND: %s\n' "$name" "$(ls -t "$found"/* 2>/dev/null | head -n 1)"
+    grep -E 'ERROR|SUMMARY|what\(\)' "build/fuzz/$name.log" | head -n 5
+  fi
+done
+exit $status
