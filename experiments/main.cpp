@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <fcntl.h>
 #include <system_error>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -14,21 +16,24 @@
 #include "experiments/commands/commands.h"
 #include "experiments/config/suggest.h"
 #include "experiments/config/tree.h"
+#include "experiments/ui/printable.h"
 
 namespace {
 
 using namespace paceline;
 
-/// Names from the user may hold newlines and escape sequences; the message stays one line.
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)
-      out += c;
-    else
-      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+/// A file opened later must not become what everybody writes to.
+void open_closed_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) ::_exit(int(ExitCode::usage));
   }
-  return out;
+}
+
+/// Not fmt::print, which throws where nobody reads.
+void complain(const std::string& line) {
+  std::fputs(line.c_str(), stderr);
+  std::fputc('\n', stderr);
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -129,6 +134,7 @@ ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) 
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_closed_streams();
   std::vector<std::string> args(argv + 1, argv + argc);
   std::vector<std::string> typed(argv, argv + argc);
   try {
@@ -144,16 +150,16 @@ int main(int argc, char** argv) {
       fail(ExitCode::store, "standard output: {}", std::generic_category().message(errno));
     return int(code);
   } catch (const ConfigError& error) {  // its lines carry their own file, line and "error:"
-    fmt::print(stderr, "{}\n", error.what());
+    complain(error.what());
     return int(error.code());
   } catch (const Error& error) {
-    fmt::print(stderr, "runexp: error: {}\n", one_line(error.what()));
+    complain("runexp: error: " + printable(error.what()));
     return int(error.code());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "runexp: error: out of memory; lower engine.kv_cache.memory_fraction or use a smaller model\n");
+    complain("runexp: error: out of memory; lower engine.kv_cache.memory_fraction or use a smaller model");
     return int(ExitCode::device);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "runexp: error: {}\n", one_line(error.what()));
+    complain("runexp: error: " + printable(error.what()));
     return int(ExitCode::device);
   }
 }

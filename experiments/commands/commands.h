@@ -31,6 +31,8 @@ void add_process_option(CLI::App& command, RunCommand& run);
 
 /// How often the user has asked to stop (SIGINT, SIGTERM, SIGHUP) since install_interrupt_handler().
 int num_interrupts();
+/// How often the process went on after it had been stopped (SIGCONT).
+int num_pauses();
 /// By the last signal: 130 after SIGINT, else 143.
 ExitCode interrupt_exit_code();
 void install_interrupt_handler();

@@ -10,9 +10,11 @@
 
 namespace paceline {
 
-ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work) {
-  if (!command.in_process) return run_supervised(work);
-  return work({.resume = {}, .tell_folder = [](const std::filesystem::path&) {}, .tell_wants_new_process = {}});
+ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work,
+                      std::optional<std::filesystem::path> folder) {
+  if (!command.in_process) return run_supervised(work, std::move(folder));
+  return work(
+      {.resume = std::move(folder), .tell_folder = [](const std::filesystem::path&) {}, .tell_wants_new_process = {}});
 }
 
 ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, const LoadedConfig& loaded,
@@ -29,6 +31,7 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
                      {.results_root = command.results_root,
                       .argv = command.argv,
                       .interrupts = num_interrupts,
+                      .pauses = num_pauses,
                       .resume = std::move(resume),
                       .after_device_error = is_supervised ? AfterDeviceError::new_process : AfterDeviceError::new_ranks,
                       .on_folder = task.tell_folder});

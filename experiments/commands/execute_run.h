@@ -11,7 +11,8 @@
 namespace paceline {
 
 /// `work` under run_supervised(), or in this process where the command asks for that.
-ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work);
+ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work,
+                      std::optional<std::filesystem::path> folder = {});
 
 /// Runs `loaded` to its end and prints its summary to standard output.
 ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, const LoadedConfig& loaded,

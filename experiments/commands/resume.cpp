@@ -1,5 +1,7 @@
 // runexp resume
 
+#include <cstdio>
+
 #include <fmt/format.h>
 
 #include "experiments/commands/command_line.h"
@@ -37,17 +39,22 @@ std::string standing(const RunResult& run) {
 
 ExitCode resume_command(const ResumeCommand& command) {
   const std::filesystem::path folder = find_run(command.run.results_root, command.name);
-  return in_a_process(command.run, [&](const SupervisedTask& task) {
-    ResumeOptions resume(folder);
-    if (!task.resume) {  // else another process of this very command was killed
-      fmt::print(stderr, "resuming {}: {}\n", resume.recorded.run.info.id, standing(resume.recorded.run));
-      resume.failed = command.keep_failed ? FailedCells::keep : FailedCells::retry;
-    } else {
-      resume.failed = FailedCells::keep;
-    }
-    resume.mixed = command.allow_mixed_build ? MixedBuilds::allow : MixedBuilds::refuse;
-    return resume_run(command.run, task, std::move(resume), task.resume ? std::vector<std::string>() : command.axis);
-  });
+  return in_a_process(
+      command.run,
+      [&](const SupervisedTask& task) {
+        ResumeOptions resume(folder);
+        resume.failed = command.keep_failed || task.is_restart ? FailedCells::keep : FailedCells::retry;
+        resume.restart = task.is_restart ? Restart::yes : Restart::no;
+        resume.mixed = command.allow_mixed_build ? MixedBuilds::allow : MixedBuilds::refuse;
+        if (!task.is_restart) {
+          const RunResult& run = resume.recorded.run;
+          std::fputs(fmt::format("resuming {}: {}\n", run.info.id, standing(run)).c_str(), stderr);
+        }
+        // The folder holds the grown sweep once a process began it.
+        return resume_run(command.run, task, std::move(resume),
+                          task.is_restart ? std::vector<std::string>() : command.axis);
+      },
+      folder);
 }
 
 }  // namespace

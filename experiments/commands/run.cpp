@@ -13,6 +13,7 @@ ExitCode run_command(const RunCommand& command) {
   return in_a_process(command, [&](const SupervisedTask& task) {
     if (task.resume) {  // another process of this very command was killed
       ResumeOptions resume(*task.resume);
+      resume.restart = Restart::yes;
       resume.failed = FailedCells::keep;
       return resume_run(command, task, std::move(resume), {});
     }

@@ -17,6 +17,7 @@
 #include "experiments/results/read.h"
 #include "experiments/results/run_lock.h"
 #include "experiments/results/store.h"
+#include "experiments/ui/printable.h"
 
 namespace paceline {
 namespace {
@@ -82,7 +83,14 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
     fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", "run", "when (UTC)", "status", "cells", "best", "git",
                "name, tags, note");
   for (size_t i = 0; i < ids.size(); ++i) {
-    const RunLine line = line_of(root / ids[i]);
+    RunLine line;
+    try {
+      line = line_of(root / ids[i]);
+    } catch (const Error& error) {  // one damaged run does not hide the others
+      line = {.id = ids[i], .status = "unreadable", .labels = {.tags = {}, .note = printable(error.what())}};
+    } catch (const json::exception& error) {
+      line = {.id = ids[i], .status = "unreadable", .labels = {.tags = {}, .note = printable(error.what())}};
+    }
     const std::string reference = i == 0 ? "last" : fmt::format("last~{}", i);
     if (as_json) {
       out.push_back({{"reference", reference},
@@ -99,9 +107,9 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
       continue;
     }
     const bool is_over = line.status != "killed" && line.status != "running";
-    std::string said = line.name;
-    for (const std::string& tag : line.labels.tags) said += " @" + tag;
-    if (!line.labels.note.empty()) said += "  " + line.labels.note;
+    std::string said = printable(line.name);
+    for (const std::string& tag : line.labels.tags) said += " @" + printable(tag);
+    if (!line.labels.note.empty()) said += "  " + printable(line.labels.note);
     fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", reference, line.id.substr(0, 17), line.status,
                is_over ? fmt::format("{}/{}", line.done, line.cells) : fmt::format("?/{}", line.cells),
                line.best_speedup ? fmt::format("{:.2f}×", *line.best_speedup) : "–", line.git, said);
@@ -165,9 +173,9 @@ ExitCode show_command(const std::filesystem::path& root, const std::string& name
   }
   const RunLabels labels = read_labels(folder);
   fmt::print("{}  {}", run.info.id, status_of(read_json_file(folder / "manifest.json", ExitCode::store), folder));
-  for (const std::string& tag : labels.tags) fmt::print("  @{}", tag);
+  for (const std::string& tag : labels.tags) fmt::print("  @{}", printable(tag));
   fmt::print("\n");
-  if (!labels.note.empty()) fmt::print("{}\n", labels.note);
+  if (!labels.note.empty()) fmt::print("{}\n", printable(labels.note));
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
   fmt::print("{}", end_of_run_text(run, summary, color ? TextColor::on : TextColor::off));
   return ExitCode::ok;
@@ -200,7 +208,8 @@ ExitCode tag_command(const std::filesystem::path& root, const std::string& name,
       continue;
     }
     for (const std::string& id : list_runs(root)) {
-      if (root / id != folder && has(read_labels(root / id)))
+      std::error_code ignored;
+      if (!std::filesystem::equivalent(root / id, folder, ignored) && has(read_labels(root / id)))
         fail(ExitCode::usage, "tag \"{}\": {} has it; a tag names one run (runexp tag --remove {} {})", tag, id, id,
              tag);
     }
@@ -215,8 +224,8 @@ ExitCode tag_command(const std::filesystem::path& root, const std::string& name,
 ExitCode note_command(const std::filesystem::path& root, const std::string& name, const std::string& text) {
   const std::filesystem::path folder = find_run(root, name);
   RunLabels labels = read_labels(folder);
-  if (text.find_first_of("\n\r\x1b") != std::string::npos)
-    fail(ExitCode::usage, "note: found a line break or an escape sequence, expected one line of text");
+  if (printable(text) != text)
+    fail(ExitCode::usage, "note: found a line break or a control character, expected one line of text");
   labels.note = text;
   write_labels(folder, labels);
   return ExitCode::ok;

@@ -105,8 +105,8 @@ void write_file_atomic(const std::filesystem::path& file, std::string_view conte
 
 bool make_new_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder_of(folder), error);
-  if (error) fail_call(folder_of(folder), "mkdir", error.value());
+  const std::filesystem::path parent = folder_of(folder);
+  if (!std::filesystem::exists(parent, error) && parent != folder) make_new_folder(parent);  // and synced in its own
   about_to(DiskCall::mkdir, folder, "mkdir");
   if (::mkdir(folder.c_str(), 0755) != 0) {
     if (errno == EEXIST) return false;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 #include <spdlog/spdlog.h>
 
@@ -60,6 +61,7 @@ RunInfo info_of(const json& manifest) {
                .seed = manifest.value("seed", uint64_t{0}),
                .numerics = text_of(manifest, "numerics"),
                .only = text_of(manifest, "only"),
+               .auto_threads_per_rank = manifest.value("auto_threads_per_rank", 0),
                .builtin_root = text_of(manifest, "builtin_root")};
   if (const auto inputs = manifest.find("inputs"); inputs != manifest.end() && inputs->is_object())
     info.inputs = *inputs;
@@ -96,59 +98,73 @@ class Replayer {
  public:
   void apply(const json& record) {
     const std::string event = record.at("event").get<std::string>();
-    if (event == "opened") {
-      const int version = record.at("schema_version").get<int>();
-      if (version > kJournalVersion)
-        fail(ExitCode::store, "version {}, this program reads up to {}: use the newer one", version, kJournalVersion);
-      for (auto& [identity, cell] : cells_) cell.is_planned = false;
-      count_crash();
+    if (event == "plan") {
+      plan(record);
     } else if (event == "started") {
       under_way_ = record.at("cells").get<std::vector<std::string>>();
     } else if (event == "finished") {
       under_way_.clear();
       wall_s_ = record.at("wall_s").is_null() ? 0 : record.at("wall_s").get<double>();
-    } else if (event == "cell") {
-      plan(record);
+      process_s_ = 0;
     } else {
       const auto found = cells_.find(record.at("cell").get<std::string>());
       if (found == cells_.end()) fail(ExitCode::store, "a {} of a cell that no plan names", event);
       under_way_.clear();
+      if (const auto elapsed = record.find("elapsed_s"); elapsed != record.end()) process_s_ = elapsed->get<double>();
       apply_to(found->second, event, record);
     }
   }
 
   /// The process that wrote the last records is gone: what it worked on ended it.
-  void count_crash() {
-    for (const std::string& identity : under_way_) ++cells_[identity].recorded.crashes;
+  void end_process() {
+    for (auto& [identity, cell] : cells_) cell.recorded.was_under_way = false;
+    for (const std::string& identity : under_way_) {
+      const auto found = cells_.find(identity);
+      if (found == cells_.end()) continue;
+      ++found->second.recorded.crashes;
+      found->second.recorded.was_under_way = true;
+    }
     under_way_.clear();
+    wall_s_ += process_s_;
+    process_s_ = 0;
   }
 
-  /// Cells of the last plan, in its order.
+  /// All cells, those of the last plan first and in its order.
   std::vector<Replay> take_cells() {
     std::vector<Replay> out;
-    for (auto& [identity, cell] : cells_) {
-      if (cell.is_planned) out.push_back(std::move(cell));
-    }
-    std::sort(out.begin(), out.end(), [](const Replay& a, const Replay& b) { return a.result.index < b.result.index; });
+    for (auto& [identity, cell] : cells_) out.push_back(std::move(cell));
+    std::sort(out.begin(), out.end(), [](const Replay& a, const Replay& b) {
+      return std::tuple(!a.is_planned, a.result.index) < std::tuple(!b.is_planned, b.result.index);
+    });
     return out;
   }
   double wall_s() const { return wall_s_; }
 
  private:
   void plan(const json& record) {
-    Replay& cell = cells_[record.at("cell").get<std::string>()];
-    read_cell_plan(record.at("plan"), cell.result);
-    cell.result.folder = record.at("folder").get<std::string>();
-    const json& skip = record.at("skip");
-    cell.recorded.was_planned_away = !skip.is_null();
-    cell.result.reason = skip.is_null() ? std::string() : skip.get<std::string>();
-    cell.is_planned = true;
+    if (const int version = record.at("schema_version").get<int>(); version > kJournalVersion)
+      fail(ExitCode::store, "version {}, this program reads up to {}: use the newer one", version, kJournalVersion);
+    end_process();
+    for (auto& [identity, cell] : cells_) {
+      cell.is_planned = false;
+      if (!record.value("restart", false)) cell.recorded.crashes = 0;
+    }
+    for (const json& planned : record.at("cells")) {
+      Replay& cell = cells_[planned.at("plan").at("identity").get<std::string>()];
+      read_cell_plan(planned.at("plan"), cell.result);
+      cell.result.folder = planned.at("folder").get<std::string>();
+      const json& skip = planned.at("skip");
+      cell.recorded.was_planned_away = !skip.is_null();
+      cell.result.reason = skip.is_null() ? std::string() : skip.get<std::string>();
+      cell.is_planned = true;
+    }
   }
 
   static void apply_to(Replay& cell, const std::string& event, const json& record) {
     if (event == "loaded") {
       read_cell_load(record.at("load"), cell.result);
     } else if (event == "repetition") {
+      cell.recorded.crashes = 0;
       cell.result.repetitions.push_back(repetition_from_json(record.at("result")));
       cell.result.repetitions.back().timeline = timeline_from_json(record.value("timeline", json(nullptr)));
       cell.spans.push_back({.from = record.at("from_byte").get<int64_t>(),
@@ -173,7 +189,8 @@ class Replayer {
 
   std::map<std::string, Replay> cells_;  // by identity
   std::vector<std::string> under_way_;   // what the writing process works on
-  double wall_s_ = 0;
+  double wall_s_ = 0;                    // of processes that are over
+  double process_s_ = 0;                 // of the last one, until its last repetition
 };
 
 void read_requests(const std::filesystem::path& folder, Replay& cell) {
@@ -226,9 +243,13 @@ json read_optional(const std::filesystem::path& file) {
 RecordedRun read_record(const std::filesystem::path& folder) {
   RecordedRun recorded;
   RunResult& run = recorded.run;
-  const json manifest = read_manifest(folder);
-  run.info = info_of(manifest);
-  run.workload = workload_from_json(manifest.value("workload", json::object()));
+  try {
+    const json manifest = read_manifest(folder);
+    run.info = info_of(manifest);
+    run.workload = workload_from_json(manifest.value("workload", json::object()));
+  } catch (const json::exception& error) {
+    fail(ExitCode::store, "{}: {}", (folder / kManifest).string(), error.what());
+  }
   run.folder = folder.string();
   const std::filesystem::path file = folder / kJournalFile;
   const JournalContent content = parse_journal(read_bytes(file), file);
@@ -253,13 +274,13 @@ RecordedRun read_record(const std::filesystem::path& folder) {
       complain(error.what());
     }
   }
-  replayer.count_crash();
+  replayer.end_process();
   run.wall_s = replayer.wall_s();
   for (Replay& cell : replayer.take_cells()) {
     read_requests(folder, cell);
     set_status(cell);
-    recorded.cells.push_back(cell.recorded);
-    run.cells.push_back(std::move(cell.result));
+    (cell.is_planned ? recorded.cells : recorded.of_others).push_back(cell.recorded);
+    (cell.is_planned ? run.cells : recorded.others).push_back(std::move(cell.result));
   }
   const json measure = run.config_resolved.is_object() ? run.config_resolved.value("measure", json::object()) : json();
   if (measure.is_object() && measure.value("verify_lossless", true)) certify(run);

@@ -12,16 +12,19 @@ namespace paceline {
 
 /// What the journal says of a cell beside its results.
 struct RecordedCell {
-  int64_t request_bytes = 0;      // acknowledged length of its requests.jsonl
-  int crashes = 0;                // processes that ended while they worked on it, since the last retry
+  int64_t request_bytes = 0;  // acknowledged length of its requests.jsonl
+  int crashes = 0;  // processes that ended while they worked on it, since its last repetition or a new command
+  bool was_under_way = false;     // when the last process ended, without an end of its own
   bool was_planned_away = false;  // the plan skips it
 };
 
 struct RecordedRun {
   RunResult run;                    // every acknowledged repetition with its requests, in plan order; certified
   std::vector<RecordedCell> cells;  // likewise
-  int64_t journal_bytes = 0;        // of whole records
-  int64_t torn_bytes = 0;           // behind them: a line that was cut while it was written
+  std::vector<CellResult> others;   // cells of earlier plans that the last one does not hold; their records stay
+  std::vector<RecordedCell> of_others;
+  int64_t journal_bytes = 0;  // of whole records
+  int64_t torn_bytes = 0;     // behind them: a line that was cut while it was written
 };
 
 /// Reads `folder`. Cells that were not reached are skipped ones ("not run: …"). Throws Error(store): not a run folder,

@@ -215,13 +215,15 @@ struct RunInfo {
   std::string profile;             // empty: none
   std::string config_path;         // as the user typed it
   std::vector<std::string> argv;   // the command that reproduces the run
+  std::string program;             // binary_hash of the program that works on it now
   std::string config_hash;         // fnv1a64_hex of the resolved config
   std::string started_at;          // UTC, ISO 8601
   std::string status = "running";  // running, done, failed_cells, interrupted
   uint64_t seed = 0;
-  std::string numerics;      // strict, fast, or "fast and strict" where cells differ
-  std::string only;          // --only, empty: every cell
-  std::string builtin_root;  // folder behind builtin: names
+  std::string numerics;           // strict, fast, or "fast and strict" where cells differ
+  std::string only;               // --only, empty: every cell
+  int auto_threads_per_rank = 0;  // what auto meant when the run began; resumed cells keep it
+  std::string builtin_root;       // folder behind builtin: names
   nlohmann::json inputs =
       nlohmann::json::object();  // fingerprints of the files that decide the numbers: path -> digest
 };

@@ -1,6 +1,8 @@
 #include "experiments/results/store.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -65,51 +67,53 @@ RunFolder::RunFolder(const std::filesystem::path& root, RunResult& run, const js
   write_file_atomic(path_ / "config.resolved.json", dump_json(run.config_resolved));
   write_file_atomic(path_ / "experiment.json", dump_json(experiment));
   journal_ = std::make_unique<AppendOnlyFile>(path_ / kJournalFile, 0);
-  record_plan(run);
+  record_plan(run, Restart::no);
   write_manifest(run);  // from here on it is a run
 }
 
-RunFolder::RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run, const json& experiment)
+RunFolder::RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run, const json& experiment,
+                     Restart restart)
     : root_(std::filesystem::path(recorded.run.folder).parent_path()),
       path_(recorded.run.folder),
       lock_(std::move(lock)) {
   std::map<std::string, std::string> folders;
   int next = 0;
-  for (size_t i = 0; i < recorded.run.cells.size(); ++i) {
-    const CellResult& cell = recorded.run.cells[i];
-    folders[cell.identity] = cell.folder;
-    request_bytes_[cell.identity] = recorded.cells[i].request_bytes;
-    next = std::max(next, cell.index + 1);
-  }
-  // Numbers stay unique, as later cells get later ones.
-  next = std::max(next, static_cast<int>(folders.size()));
+  const auto know = [&](const std::vector<CellResult>& cells, const std::vector<RecordedCell>& facts) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      folders[cells[i].identity] = cells[i].folder;
+      request_bytes_[cells[i].identity] = facts[i].request_bytes;
+      next = std::max(next, std::atoi(cells[i].folder.c_str()) + 1);
+    }
+  };
+  know(recorded.run.cells, recorded.cells);
+  know(recorded.others, recorded.of_others);
   for (CellResult& cell : run.cells) {
     const auto found = folders.find(cell.identity);
     cell.folder = found != folders.end() ? found->second : cell_folder(next++, cell.id);
   }
   journal_ = std::make_unique<AppendOnlyFile>(path_ / kJournalFile, recorded.journal_bytes);
+  write_file_atomic(path_ / "environment.json", dump_json(run.environment));
   write_file_atomic(path_ / "config.resolved.json", dump_json(run.config_resolved));
   write_file_atomic(path_ / "experiment.json", dump_json(experiment));
-  record_plan(run);
+  record_plan(run, restart);
   write_manifest(run);
 }
 
 void RunFolder::append(const json& record) { journal_->append(journal_line(record)); }
 
-void RunFolder::record_plan(const RunResult& run) {
-  std::string lines = journal_line({{"event", "opened"},
-                                    {"schema", kJournalSchema},
-                                    {"schema_version", kJournalVersion},
-                                    {"process", ::getpid()},
-                                    {"binary_hash", run.environment.value("binary_hash", "")},
-                                    {"cells", run.cells.size()}});
+void RunFolder::record_plan(const RunResult& run, Restart restart) {
+  json cells = json::array();
   for (const CellResult& cell : run.cells)
-    lines += journal_line({{"event", "cell"},
-                           {"cell", cell.identity},
-                           {"folder", cell.folder},
-                           {"skip", cell.status == CellStatus::skipped ? json(cell.reason) : json(nullptr)},
-                           {"plan", cell_plan_to_json(cell)}});
-  journal_->append(lines);
+    cells.push_back({{"folder", cell.folder},
+                     {"skip", cell.status == CellStatus::skipped ? json(cell.reason) : json(nullptr)},
+                     {"plan", cell_plan_to_json(cell)}});
+  append({{"event", "plan"},
+          {"schema", kJournalSchema},
+          {"schema_version", kJournalVersion},
+          {"process", ::getpid()},
+          {"restart", restart == Restart::yes},
+          {"binary_hash", run.info.program},
+          {"cells", cells}});
 }
 
 void RunFolder::record_start(std::span<const CellResult* const> cells) {
@@ -137,6 +141,7 @@ void RunFolder::record_repetition(const CellResult& cell) {
           {"from_byte", length},
           {"to_byte", requests.size()},
           {"crc32c", fmt::format("{:08x}", crc32c(lines))},
+          {"elapsed_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count()},
           {"result", repetition_to_json(result)},
           {"timeline", repetition == 0 ? timeline_to_json(result) : json(nullptr)}});
   length = requests.size();
@@ -194,6 +199,7 @@ void RunFolder::write_manifest(const RunResult& run) const {
                                                         {"argv", info.argv},
                                                         {"only", text_or_null(info.only)},
                                                         {"builtin_root", info.builtin_root},
+                                                        {"auto_threads_per_rank", info.auto_threads_per_rank},
                                                         {"inputs", info.inputs},
                                                         {"workload", workload_to_json(run.workload)},
                                                         {"seed", info.seed},

@@ -1,6 +1,7 @@
 #pragma once
 // The folder of one run: results/<time>_<name>_<hash>/ (layout and schema: results/README.md).
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,6 +17,10 @@
 
 namespace paceline {
 
+/// Whether a process takes over from one that died under the same command; else what was counted against cells is
+/// forgotten.
+enum class Restart : uint8_t { no, yes };
+
 /// Writes a run's files as soon as their content is known. What a method has recorded when it returns survives the end
 /// of the process and of the machine; read_record() finds it again. One thread, and one process at a time (RunLock).
 /// Every method throws Error(store) when the disk refuses; then no later write should be tried.
@@ -29,7 +34,7 @@ class RunFolder {
   /// Goes on with a recorded run whose cells are now those of `run` (cells that were recorded keep their folders, the
   /// others get theirs). `lock` is that of the folder.
   RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run,
-            const nlohmann::json& experiment);
+            const nlohmann::json& experiment, Restart restart);
 
   /// Work on these cells begins (their load, or a pass of one): should the process end in it, the record tells where.
   /// Any record about one of them ends it.
@@ -57,12 +62,13 @@ class RunFolder {
 
  private:
   void append(const nlohmann::json& record);
-  void record_plan(const RunResult& run);
+  void record_plan(const RunResult& run, Restart restart);
   void write_manifest(const RunResult& run) const;
   std::filesystem::path folder_of(const CellResult& cell) const { return path_ / "cells" / cell.folder; }
 
   std::filesystem::path root_;
   std::filesystem::path path_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::shared_ptr<RunLock> lock_;
   std::unique_ptr<AppendOnlyFile> journal_;
   std::map<std::string, int64_t> request_bytes_;  // by identity: acknowledged length of the cell's requests.jsonl

@@ -1,5 +1,6 @@
 #include "experiments/run/resume.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -12,8 +13,23 @@ using nlohmann::json;
 
 namespace {
 
-std::string binary_of(const RunResult& run) {
-  return run.environment.is_object() ? run.environment.value("binary_hash", std::string()) : std::string();
+/// Programs that worked on the recorded run so far.
+std::vector<std::string> builds_of(const RunResult& recorded) {
+  if (!recorded.environment.is_object()) return {};
+  const json mixed = recorded.environment.value("mixed_builds", json::array());
+  if (!mixed.empty()) return mixed.get<std::vector<std::string>>();
+  return {recorded.environment.value("binary_hash", std::string())};
+}
+
+bool holds(const std::vector<std::string>& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// A file that was recorded, or that now lies in a folder of recorded ones, as a template put beside a model does.
+bool concerns_record(const json& recorded, const std::filesystem::path& file) {
+  return std::any_of(recorded.items().begin(), recorded.items().end(), [&](const auto& entry) {
+    return std::filesystem::path(entry.key()).parent_path() == file.parent_path();
+  });
 }
 
 }  // namespace
@@ -37,7 +53,7 @@ void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
   // Files that only new cells need do not concern what is recorded.
   json now = json::object();
   for (const auto& [file, value] : run.info.inputs.items()) {
-    if (recorded.info.inputs.contains(file)) now[file] = value;
+    if (concerns_record(recorded.info.inputs, file)) now[file] = value;
   }
   json before = json::object();
   for (const auto& [file, value] : recorded.info.inputs.items()) {
@@ -45,7 +61,7 @@ void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
     if (now.contains(file) || !std::filesystem::exists(file, error)) before[file] = value;
   }
   differences = fingerprint_differences(before, now);
-  if (resume.mixed == MixedBuilds::refuse && binary_of(recorded) != binary_of(run))
+  if (resume.mixed == MixedBuilds::refuse && !holds(builds_of(recorded), run.info.program))
     differences.push_back("the program: another build (--allow-mixed-build goes on, and the report says so)");
   if (!differences.empty())
     fail(ExitCode::usage, "{}: cannot go on, this is not what the run began with: {}", recorded.folder,
@@ -56,6 +72,7 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
   const RunResult& recorded = resume.recorded.run;
   std::map<std::string, const CellResult*> by_identity;
   for (const CellResult& cell : recorded.cells) by_identity[cell.identity] = &cell;
+  for (const CellResult& cell : resume.recorded.others) by_identity[cell.identity] = &cell;
   std::vector<size_t> retried;
   for (size_t i = 0; i < run.cells.size(); ++i) {
     CellResult& cell = run.cells[i];
@@ -78,13 +95,10 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
     cell.ceilings = old.ceilings;
     cell.logits = old.logits;
   }
-  const std::string now = binary_of(run), before = binary_of(recorded);
-  json builds =
-      recorded.environment.is_object() ? recorded.environment.value("mixed_builds", json::array()) : json::array();
+  std::vector<std::string> builds = builds_of(recorded);
   run.environment = recorded.environment;
-  if (now != before) {
-    if (builds.empty()) builds.push_back(before);
-    builds.push_back(now);
+  if (!holds(builds, run.info.program)) {
+    builds.push_back(run.info.program);
     run.environment["mixed_builds"] = builds;
   }
   run.sample_texts = recorded.sample_texts;

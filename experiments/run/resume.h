@@ -8,6 +8,7 @@
 
 #include "experiments/results/read.h"
 #include "experiments/results/run_lock.h"
+#include "experiments/results/store.h"
 #include "experiments/run/sweep.h"
 
 namespace paceline {
@@ -27,6 +28,7 @@ struct ResumeOptions {
   RecordedRun recorded;
   FailedCells failed = FailedCells::retry;
   MixedBuilds mixed = MixedBuilds::refuse;
+  Restart restart = Restart::no;
 };
 
 /// Fingerprints of the files that decide the cells' numbers: models, shapes, data set.

@@ -21,6 +21,7 @@
 #include "experiments/run/repetition.h"
 #include "experiments/run/sample_texts.h"
 #include "experiments/run/target_logits.h"
+#include "experiments/ui/printable.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
@@ -53,7 +54,7 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   if (result.axes.proposer != "none")
     result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
   result.axes.concurrency = cell.config.load.mode == LoadMode::closed ? cell.config.load.concurrency : 0;
-  result.axes.variant = variant_of(cell);
+  result.axes.variant = printable(variant_of(cell));
   result.requested = config_to_json(cell.config);
   result.model = target_name(cell.config);
   result.load = load_text(cell.config.load);
@@ -245,7 +246,10 @@ void check_flips_of(Sweep& sweep, size_t index, EngineLoad& load, std::span<cons
                                .sampling = sampling_params(config.sampling),
                                .stop_now = [&sweep] { return sweep.stop_now(); }},
                               logits);
-  sweep.folder->record_logits(result);
+  if (sweep.interrupts() >= 2)
+    result.logits = {};  // cut short: half of the evidence is none
+  else
+    sweep.folder->record_logits(result);
 }
 
 /// Whether the cell lacks repetitions that it is to have.
@@ -261,21 +265,33 @@ void record_start(Sweep& sweep, std::span<const size_t> cells) {
   sweep.folder->record_start(results);
 }
 
+/// A pass that was paused (Ctrl-Z) measured the pause: it is made again.
+RepetitionResult run_undisturbed(Sweep& sweep, EngineLoad& load, const ExperimentConfig& config,
+                                 std::span<const EncodedPrompt> prompts, const RepetitionOptions& options) {
+  const auto pauses = [&] { return sweep.options.pauses ? sweep.options.pauses() : 0; };
+  for (;;) {
+    const int before = pauses();
+    RepetitionResult result = run_repetition(load, config, prompts, options);
+    if (pauses() == before || sweep.interrupts() > 0) return result;
+    sweep.progress.message("the process was paused: this pass is made again\n");
+  }
+}
+
 /// The cells of one load that lack repetitions: warm up each, then repetitions in random blocks, so that drift spreads
 /// evenly.
 void run_load(Sweep& sweep, const std::vector<size_t>& planned) {
   std::vector<size_t> group;
   std::copy_if(planned.begin(), planned.end(), std::back_inserter(group),
                [&](size_t index) { return lacks_repetitions(sweep, index); });
-  if (group.empty()) return;
+  if (group.empty() && cells_to_check(sweep, planned).empty()) return;
   record_start(sweep, group);
-  const Cell& first = sweep.cells[group.front()];
-  const auto with_draft = std::find_if(group.begin(), group.end(),
+  const Cell& first = sweep.cells[planned.front()];
+  const auto with_draft = std::find_if(planned.begin(), planned.end(),
                                        [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
-  const ExperimentConfig& load_config = sweep.cells[with_draft == group.end() ? group.front() : *with_draft].config;
+  const ExperimentConfig& load_config = sweep.cells[with_draft == planned.end() ? planned.front() : *with_draft].config;
   sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", target_name(first.config),
                                    first.config.engine.parallel.tp, first.config.engine.parallel.pp));
-  const LoadLimits limits = limits_of(sweep.cells, first.load_key);
+  const LoadLimits limits = limits_of(sweep.cells, first.load_key, sweep.run.info.auto_threads_per_rank);
   std::unique_ptr<EngineLoad> load;
   std::vector<EncodedPrompt> prompts;
   const auto open = [&] {
@@ -288,7 +304,7 @@ void run_load(Sweep& sweep, const std::vector<size_t>& planned) {
     // A draft model that does not load takes only the cells along that draft. One load is one failure.
     std::vector<size_t> others;
     for (size_t index : group) {
-      if (with_draft != group.end() && sweep.cells[index].config.speculation.proposer != "draft")
+      if (with_draft != planned.end() && sweep.cells[index].config.speculation.proposer != "draft")
         others.push_back(index);
       else
         sweep.record_failure(index, error.what());
@@ -358,7 +374,7 @@ void run_load(Sweep& sweep, const std::vector<size_t>& planned) {
         record_start(sweep, {&index, 1});
         RepetitionOptions pass = repetition_options(sweep, cell.config);
         pass.arrivals = sweep.arrivals.arrivals(cell.config.load, int64_t(prompts.size()), repetition);
-        result.repetitions.push_back(run_repetition(*load, cell.config, prompts, pass));
+        result.repetitions.push_back(run_undisturbed(sweep, *load, cell.config, prompts, pass));
         sweep.folder->record_repetition(result);
         sweep.progress.repetition_finished();
       });
@@ -382,8 +398,21 @@ void run_load(Sweep& sweep, const std::vector<size_t>& planned) {
     for (size_t index : group)
       keep_sample_texts(sweep.run.cells[index], sweep.prompts, *load->tokenizer(), sweep.run.sample_texts);
   }
-  for (const size_t index : cells_to_check(sweep, group))
+  if (sweep.wants_new_process || sweep.interrupts() >= 2) return;
+  for (const size_t index : cells_to_check(sweep, planned))
     guarded(index, [&] { check_flips_of(sweep, index, *load, prompts); });
+}
+
+/// Of cells that another process finished.
+void keep_missing_sample_texts(Sweep& sweep) {
+  std::map<std::filesystem::path, std::shared_ptr<const Tokenizer>> tokenizers;
+  for (size_t i = 0; i < sweep.cells.size(); ++i) {
+    const CellResult& cell = sweep.run.cells[i];
+    if (cell.status != CellStatus::done || cell.repetitions.empty()) continue;
+    auto& tokenizer = tokenizers[sweep.cells[i].config.engine.target.directory];
+    if (!tokenizer) tokenizer = Tokenizer::load(sweep.cells[i].config.engine.target.directory);
+    keep_sample_texts(cell, sweep.prompts, *tokenizer, sweep.run.sample_texts);
+  }
 }
 
 /// What EngineLoad and encode_for() would complain about, without reading weights.
@@ -405,7 +434,7 @@ void check_some_cell_can_run(Sweep& sweep, const std::vector<std::vector<size_t>
       const ExperimentConfig& config = cells[index].config;
       if (!tried.insert(config.speculation.proposer == "draft" ? "draft" : "other").second) continue;
       try {
-        check_can_run(sweep, config, limits_of(cells, cells[index].load_key));
+        check_can_run(sweep, config, limits_of(cells, cells[index].load_key, sweep.run.info.auto_threads_per_rank));
         return;
       } catch (const Error& error) {
         if (!first) first = error;
@@ -417,9 +446,9 @@ void check_some_cell_can_run(Sweep& sweep, const std::vector<std::vector<size_t>
 
 }  // namespace
 
-LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key) {
+LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key, int auto_threads) {
   LoadLimits limits;
-  const int automatic = auto_threads_per_rank(cells, usable_cores());
+  const int automatic = auto_threads > 0 ? auto_threads : auto_threads_per_rank(cells, usable_cores());
   for (const Cell& cell : cells) {
     if (cell.load_key != load_key || cell.skip_reason) continue;
     limits.threads_per_rank = cell.config.engine.parallel.threads_per_rank.value_or(automatic);
@@ -485,6 +514,10 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .inputs = inputs_of(sweep.cells)};
   run.slo = {.ttft_ms = loaded.config.report.slo_ttft_ms, .tpot_ms = loaded.config.report.slo_tpot_ms};
   run.environment = collect_environment();
+  run.info.program = run.environment.value("binary_hash", std::string());
+  const int recorded_threads = options.resume ? options.resume->recorded.run.info.auto_threads_per_rank : 0;
+  run.info.auto_threads_per_rank =
+      recorded_threads > 0 ? recorded_threads : auto_threads_per_rank(sweep.cells, usable_cores());
   run.config_resolved = config_to_json(loaded.config);
   for (size_t i = 0; i < sweep.cells.size(); ++i)
     run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
@@ -500,10 +533,20 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     const RecordedRun& recorded = options.resume->recorded;
     check_can_resume(*options.resume, run);
     const std::vector<size_t> retried = adopt_record(*options.resume, run);
-    sweep.folder = std::make_unique<RunFolder>(recorded, options.resume->lock, run, experiment);
+    sweep.folder =
+        std::make_unique<RunFolder>(recorded, options.resume->lock, run, experiment, options.resume->restart);
     for (const size_t index : retried) sweep.folder->record_retry(run.cells[index]);
     sweep.num_failures = int(std::count_if(run.cells.begin(), run.cells.end(),
                                            [](const CellResult& cell) { return cell.status == CellStatus::failed; }));
+    const SweepConfig& limits = loaded.config.sweep;
+    if (sweep.num_failures >= limits.max_failures || (sweep.num_failures > 0 && limits.on_error == OnError::stop))
+      sweep.stop = true;
+    for (size_t i = 0; i < run.cells.size(); ++i) {  // the process may have ended before it checked them
+      const CellResult& cell = run.cells[i];
+      if (cell.status != CellStatus::done || cell.repetitions.empty() || lacks_repetitions(sweep, i)) continue;
+      if (const auto problems = record_problems(cell); !problems.empty())
+        sweep.fail_cell(i, "records: " + problems.front());
+    }
     wall_before_s = recorded.run.wall_s;
   } else {
     check_some_cell_can_run(sweep, groups);
@@ -538,6 +581,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     }
     run_load(sweep, group);
   }
+  if (options.resume && !sweep.wants_new_process) keep_missing_sample_texts(sweep);
   progress.end();
   if (sweep.wants_new_process) return {.result = std::move(run), .exit_code = ExitCode::ok, .wants_new_process = true};
   if (loaded.config.measure.verify_lossless) certify(run);

@@ -24,6 +24,7 @@ struct RunOptions {
   std::filesystem::path results_root = "results";
   std::vector<std::string> argv;        // for the record
   std::function<int()> interrupts;      // how often the user has asked to stop; 1: finish the pass, 2: stop now
+  std::function<int()> pauses;          // how often the process was stopped and went on: such a pass is measured again
   std::optional<ResumeOptions> resume;  // go on with this run, in its folder
   AfterDeviceError after_device_error = AfterDeviceError::new_ranks;
   std::function<void(const std::filesystem::path& folder)> on_folder;  // told once results go there; may be empty
@@ -43,6 +44,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
 std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective);
 
 /// Threads, draft lengths and sequences that the cells of one load need.
-LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key);
+/// auto_threads: what threads_per_rank: auto means; 0: what auto_threads_per_rank() says of this machine.
+LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key, int auto_threads = 0);
 
 }  // namespace paceline

@@ -26,9 +26,13 @@ namespace {
 // A signal handler can reach nothing but static objects of this kind.
 volatile std::sig_atomic_t g_child = 0;
 volatile std::sig_atomic_t g_num_ends_asked = 0;
+volatile std::sig_atomic_t g_last_end = SIGINT;
 
 extern "C" void hand_on(int signal) {
-  if (signal != SIGCONT) g_num_ends_asked = g_num_ends_asked + 1;
+  if (signal != SIGCONT) {
+    g_num_ends_asked = g_num_ends_asked + 1;
+    g_last_end = signal;
+  }
   if (g_child > 0) ::kill(pid_t(g_child), signal);
 }
 
@@ -40,7 +44,7 @@ extern "C" void stop_both(int) {
 void install(int signal, void (*handler)(int)) {
   struct sigaction now {};
   sigaction(signal, nullptr, &now);
-  if (now.sa_handler == SIG_IGN) return;  // ignored under nohup
+  if (signal == SIGHUP && now.sa_handler == SIG_IGN) return;  // under nohup
   struct sigaction action {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
@@ -89,7 +93,10 @@ ChildEnd wait_for(pid_t child, int messages) {
       pending.erase(0, zero + 1);
     }
   }
-  while (::waitpid(child, &end.status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(child, &end.status, 0) < 0) {
+    if (errno != EINTR)
+      fail(ExitCode::device, "the end of the run's process is not known: waitpid failed: {}",
+           std::generic_category().message(errno));
   }
   return end;
 }
@@ -98,43 +105,53 @@ std::string signal_text(int signal) {
   return fmt::format("signal {} ({}{})", signal, ::strsignal(signal), signal == SIGKILL ? "; out of memory?" : "");
 }
 
-void say(const std::string& text) { fmt::print(stderr, "runexp: {}\n", text); }
+/// Not fmt::print, which throws where nobody reads.
+void say(const std::string& text) { std::fputs(("runexp: " + text + "\n").c_str(), stderr); }
 
 /// Takes a live view that the dead process left on the terminal away.
 void restore_terminal() {
-  if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\x1b[J\x1b[?25h");
+  if (::isatty(STDERR_FILENO)) std::fputs("\r\x1b[J", stderr);
 }
 
-/// What the dead process worked on: cells that it ended too often become failed ones. False: it worked on none.
-bool record_crash(const std::filesystem::path& folder, int signal) {
+/// Records what the dead process worked on: cells that ended too many processes become failed ones. Returns how much of
+/// the run is recorded, which grows with each repetition and failure.
+size_t record_crash(const std::filesystem::path& folder, int signal) {
   const RunLock lock(folder);
   RecordedRun recorded = read_record(folder);
   std::vector<const CellResult*> given_up;
-  bool any = false;
+  std::vector<std::string> news;
+  size_t progress = 0;
   for (size_t i = 0; i < recorded.cells.size(); ++i) {
     CellResult& cell = recorded.run.cells[i];
     const int crashes = recorded.cells[i].crashes;
-    if (crashes == 0 || cell.status == CellStatus::failed) continue;
-    any = true;
+    progress += cell.repetitions.size() + (cell.status == CellStatus::failed ? 1 : 0);
+    if (!recorded.cells[i].was_under_way || cell.status == CellStatus::failed) continue;
     if (crashes < kMostCrashes) {
-      say(fmt::format("{}: the process was killed by {}; trying again ({} of {})", cell.id, signal_text(signal),
-                      crashes + 1, kMostCrashes));
+      news.push_back(fmt::format("{}: the process was killed by {}; trying again ({} of {})", cell.id,
+                                 signal_text(signal), crashes + 1, kMostCrashes));
       continue;
     }
     cell.reason = fmt::format("killed by {}, {} times", signal_text(signal), crashes);
-    say(fmt::format("{}: failed: {}", cell.id, cell.reason));
+    news.push_back(fmt::format("{}: failed: {}", cell.id, cell.reason));
     given_up.push_back(&cell);
   }
   record_failures(recorded, given_up);
-  return any;
+  if (news.empty()) news.push_back(fmt::format("the run's process was killed by {}; going on", signal_text(signal)));
+  for (const std::string& text : news) say(text);
+  return progress + given_up.size();
 }
 
 }  // namespace
 
-ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work) {
+ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
+                        std::optional<std::filesystem::path> folder) {
   SupervisedTask task;
+  task.resume = std::move(folder);
   const pid_t parent = ::getpid();
-  for (int crashes_outside = 0;;) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows as a failed write
+  std::signal(SIGCHLD, SIG_DFL);  // who ignores it, as some parents let their children do, learns no exit code
+  size_t progress = 0;
+  for (int crashes_in_vain = 0;; task.is_restart = true) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
       fail(ExitCode::device, "no pipe to a process for the run: {}", std::generic_category().message(errno));
@@ -167,19 +184,24 @@ ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)
     g_child = 0;
     if (end.folder) task.resume = end.folder;
     if (WIFEXITED(end.status)) {
-      if (end.wants_new_process && task.resume && g_num_ends_asked == 0) continue;
-      return ExitCode(WEXITSTATUS(end.status));
+      if (!end.wants_new_process || !task.resume) return ExitCode(WEXITSTATUS(end.status));
+    } else {
+      const int signal = WTERMSIG(end.status);
+      restore_terminal();
+      if (g_num_ends_asked == 0 && !task.resume)
+        fail(ExitCode::device, "the run's process was killed by {} before it had a results folder",
+             signal_text(signal));
+      const size_t recorded = task.resume ? record_crash(*task.resume, signal) : 0;
+      crashes_in_vain = recorded > progress ? 0 : crashes_in_vain + 1;
+      progress = std::max(progress, recorded);
+      if (g_num_ends_asked == 0 && crashes_in_vain >= kMostCrashes)
+        fail(
+            ExitCode::device,
+            "{}: the run's process was killed by {} again and again, and nothing more gets recorded; what was finished "
+            "is kept (runexp resume)",
+            task.resume->string(), signal_text(signal));
     }
-    const int signal = WTERMSIG(end.status);
-    restore_terminal();
-    if (g_num_ends_asked > 0) return signal == SIGTERM ? ExitCode::terminated : ExitCode::interrupted;
-    if (!task.resume)
-      fail(ExitCode::device, "the run's process was killed by {} before it had a results folder", signal_text(signal));
-    if (!record_crash(*task.resume, signal) && ++crashes_outside >= kMostCrashes)
-      fail(ExitCode::device,
-           "{}: the run's process was killed by {} {} times outside of any cell; what was finished is "
-           "kept",
-           task.resume->string(), signal_text(signal), crashes_outside);
+    if (g_num_ends_asked > 0) return g_last_end == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
   }
 }
 

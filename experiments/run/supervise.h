@@ -11,7 +11,8 @@ namespace paceline {
 
 /// What a process of a supervised run is to do, and how it speaks to the one that watches it.
 struct SupervisedTask {
-  std::optional<std::filesystem::path> resume;  // go on with this folder; failed cells stay failed
+  bool is_restart = false;  // another process of the same command was killed: failed cells stay failed
+  std::optional<std::filesystem::path> resume;                           // go on with this folder
   std::function<void(const std::filesystem::path& folder)> tell_folder;  // results go there: what dies now can resume
   std::function<void()> tell_wants_new_process;                          // the next process goes on
 };
@@ -19,10 +20,12 @@ struct SupervisedTask {
 inline constexpr int kMostCrashes = 3;  // of a cell, then it is recorded as failed
 
 /// Forks. The child calls `work` and returns (or throws) what it returns, as if there were no parent. The parent waits,
-/// hands signals on (SIGINT, SIGTERM, SIGHUP, stop and continue), and returns the child's exit code; when the child is
-/// killed by a signal, it records a cell that was under way kMostCrashes times as failed, says so on standard error,
-/// and lets another child resume. Throws Error(device) when a child is killed before there is a folder, or kMostCrashes
-/// times without any cell under way. The child dies with the parent. Call it before the process has threads; once.
-ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work);
+/// hands signals on (SIGINT, SIGTERM, SIGHUP, stop and continue), and returns the child's exit code. When the child is
+/// killed by a signal, it records a cell that ended kMostCrashes processes in a row as failed, says so on standard
+/// error, and lets another child resume. `folder`: what the first child resumes, if anything. Throws Error(device) when
+/// a child is killed before there is a folder, or kMostCrashes children without anything new in the record. The child
+/// dies with the parent. Call it before the process has threads; once.
+ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
+                        std::optional<std::filesystem::path> folder = {});
 
 }  // namespace paceline

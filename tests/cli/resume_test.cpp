@@ -156,24 +156,28 @@ TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
 }
 
 TEST_F(Resume, WhatKillsTheProcessIsTriedAgain) {
-  const Workspace workspace;
-  // The child after the next one has less to write: it gets by.
-  const ProcessResult result = run_with(run_args(workspace), {"PACELINE_FAIL=write:kill:19"});
-  SCOPED_TRACE(described(result));
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_TRUE(holds(result.err, "killed by signal 9")) << result.err;
-  EXPECT_TRUE(holds(result.err, "trying again (2 of 3)")) << result.err;
-  expect_complete(workspace, undisturbed());
+  // Every process dies at that write of its own, each a little further on, and the last one has fewer left.
+  int in_a_cell = 0;
+  for (const int call : {20, 23, 26, 29}) {
+    const Workspace workspace;
+    const ProcessResult result = run_with(run_args(workspace), {fmt::format("PACELINE_FAIL=write:kill:{}", call)});
+    SCOPED_TRACE(described(result));
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_TRUE(holds(result.err, "killed by signal 9")) << result.err;
+    in_a_cell += holds(result.err, "trying again (2 of 3)") ? 1 : 0;
+    expect_complete(workspace, undisturbed());
+  }
+  EXPECT_GT(in_a_cell, 0);
 }
 
 TEST_F(Resume, ACellThatKillsThreeProcessesFailsAndTheSweepGoesOn) {
-  // Every process dies at its ninth write: within a cell, and at last within the report.
+  // Every process dies at its seventh write: within a cell, and at last within the report.
   const Workspace workspace;
-  const ProcessResult result = run_with(run_args(workspace), {"PACELINE_FAIL=write:kill:9"});
+  const ProcessResult result = run_with(run_args(workspace), {"PACELINE_FAIL=write:kill:7"});
   SCOPED_TRACE(described(result));
   EXPECT_TRUE(holds(result.err, "trying again (3 of 3)")) << result.err;
   EXPECT_TRUE(holds(result.err, "failed: killed by signal 9")) << result.err;
-  EXPECT_TRUE(holds(result.err, "what was finished is kept")) << result.err;
+  EXPECT_TRUE(holds(result.err, "nothing more gets recorded")) << result.err;
   EXPECT_EQ(result.exit_code, 4);
   // The record holds the failure, which a report shows and a resumed run tries again.
   EXPECT_EQ(resume(workspace, {"--keep-failed"}).exit_code, 1);
@@ -185,7 +189,6 @@ TEST_F(Resume, ACellThatKillsThreeProcessesFailsAndTheSweepGoesOn) {
     EXPECT_TRUE(holds(cell.at("reason"), "3 times")) << cell.at("reason");
   }
   EXPECT_GT(failed, 0);
-  EXPECT_LT(failed, 3);
   EXPECT_EQ(resume(workspace).exit_code, 0);
   expect_complete(workspace, undisturbed());
 }
@@ -202,6 +205,11 @@ TEST_F(Resume, AGrownSweepRunsNothingAgain) {
   EXPECT_EQ(after.size(), before.size() + 4u) << "two new cells of two repetitions";
   EXPECT_EQ(workspace.cells().size(), 5u);
   for (const json& cell : workspace.cells()) EXPECT_EQ(cell.at("status"), "done");
+  // Cells that leave the sweep and come back are not run again either.
+  ASSERT_EQ(resume(workspace, {"--axis", "k=5"}).exit_code, 0);
+  EXPECT_EQ(workspace.cells().size(), 3u);
+  ASSERT_EQ(resume(workspace, {"--axis", "k=3,5"}).exit_code, 0);
+  EXPECT_EQ(workspace.cells().size(), 5u);
   // A run that is complete has nothing to do.
   EXPECT_EQ(resume(workspace).exit_code, 0);
   EXPECT_EQ(acknowledged(only_run(workspace)), after);
@@ -218,6 +226,62 @@ TEST_F(Resume, RefusesOtherInputs) {
   const ProcessResult result = resume(workspace);
   EXPECT_EQ(result.exit_code, 2) << described(result);
   EXPECT_TRUE(holds(result.err, "prompts.jsonl: changed")) << result.err;
+}
+
+TEST_F(Resume, RefusesATemplatePutBesideTheModel) {
+  const Workspace workspace;
+  const fs::path model = workspace.copy_model(kSource / "configs/models/draft-600k", "model");
+  ASSERT_EQ(run_with({"run", workspace.config().string(), "--results", workspace.results().string(), "--set",
+                      "engine.target.path=" + model.string()})
+                .exit_code,
+            0);
+  write_file(model / "chat_template.jinja", "{{ messages[0].content }}");
+  const ProcessResult result = resume(workspace);
+  EXPECT_EQ(result.exit_code, 2) << described(result);
+  EXPECT_TRUE(holds(result.err, "chat_template.jinja: is new")) << result.err;
+}
+
+TEST_F(Resume, KeepsTheThreadsOfTheCellsItHas) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  const json threads = workspace.cells().front().at("effective").at("threads_per_rank");
+  const ProcessResult result = resume(workspace, {"--axis", "tp=1,2", "--axis", "k=3,4"});
+  ASSERT_EQ(result.exit_code, 0) << described(result);
+  for (const json& cell : workspace.cells()) EXPECT_EQ(cell.at("effective").at("threads_per_rank"), threads);
+}
+
+TEST_F(Resume, ACrashInOneCellLeavesOthersAlone) {
+  const Workspace workspace;
+  // Three processes die within the first cell, each in one command of its own; then it gets by.
+  for (int i = 0; i < 3; ++i) {
+    if (i == 0)
+      run_with(run_args(workspace, {"--in-process"}), {"PACELINE_FAIL=write:kill:9"});
+    else
+      run_with({"resume", "--in-process", "--results", workspace.results().string()}, {"PACELINE_FAIL=write:kill:6"});
+  }
+  ASSERT_FALSE(only_run(workspace).empty());
+  const ProcessResult result =
+      run_with({"resume", "--results", workspace.results().string()}, {"PACELINE_FAIL=write:kill:24"});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  expect_complete(workspace, undisturbed());
+}
+
+TEST_F(Resume, ClosedStreamsDoNotReachTheRecord) {
+  const Workspace workspace;
+  std::string command = "exec";
+  for (const std::string& word : runexp_argv(run_args(workspace))) command += " '" + word + "'";
+  const ProcessResult closed =
+      run_process({"/bin/sh", "-c", command + " <&- >&- 2>&-"},
+                  {.folder = kSource, .environment = {}, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
+  EXPECT_EQ(closed.exit_code, 0) << described(closed);
+  EXPECT_EQ(resume(workspace).exit_code, 0);
+  expect_complete(workspace, undisturbed());
+  const ProcessResult full =
+      run_process({"/bin/sh", "-c", command + " 2>/dev/full"}, {.folder = kSource,
+                                                                .environment = {"PACELINE_FAIL=write:kill:24"},
+                                                                .timeout_s = 60 * time_factor(),
+                                                                .streams = Streams::pipes});
+  EXPECT_EQ(full.exit_code, 0) << described(full);
 }
 
 TEST_F(Resume, ARunningRunIsLeftAlone) {

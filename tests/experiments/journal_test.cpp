@@ -142,15 +142,24 @@ TEST_F(RecordedFolder, ComesBackAsItWas) {
 
 TEST_F(RecordedFolder, CellsNotReachedAreSaidToBeSo) {
   const JournalContent content = parse_journal(read(journal()), journal());
-  std::string text;
-  for (const json& record : content.records) {
-    if (record.at("event") == "cell" || record.at("event") == "opened") text += journal_line(record);
-  }
-  write_file_atomic(journal(), text);
+  write_file_atomic(journal(), journal_line(content.records.front()));  // the plan
   for (const CellResult& cell : read_run(folder()).cells) {
     EXPECT_EQ(cell.status, CellStatus::skipped);
     EXPECT_FALSE(cell.reason.empty());
   }
+}
+
+TEST_F(RecordedFolder, CellsThatALaterPlanLeavesOutKeepTheirRecord) {
+  json plan = parse_journal(read(journal()), journal()).records.front();
+  plan["cells"].erase(0);
+  append(journal(), journal_line(plan));
+  const RecordedRun recorded = read_record(folder());
+  EXPECT_EQ(recorded.run.cells.size(), run_.cells.size() - 1);
+  ASSERT_EQ(recorded.others.size(), 1u);
+  EXPECT_EQ(recorded.others[0].id, run_.cells[0].id);
+  EXPECT_EQ(recorded.others[0].repetitions.size(), run_.cells[0].repetitions.size());
+  EXPECT_EQ(recorded.of_others[0].request_bytes,
+            int64_t(fs::file_size(folder() / "cells" / run_.cells[0].folder / "requests.jsonl")));
 }
 
 TEST_F(RecordedFolder, ARetryForgetsWhatWasBefore) {
@@ -163,22 +172,24 @@ TEST_F(RecordedFolder, ARetryForgetsWhatWasBefore) {
 TEST_F(RecordedFolder, ProcessesThatEndedWithinACellAreCounted) {
   const std::string identity = run_.cells[0].identity;
   const std::string started = journal_line({{"event", "started"}, {"cells", {identity}}});
-  const std::string opened =
-      journal_line({{"event", "opened"}, {"schema", "paceline.journal"}, {"schema_version", 1}, {"process", 1}});
-  std::string plan;
-  for (const json& record : parse_journal(read(journal()), journal()).records) {
-    if (record.at("event") == "cell") plan += journal_line(record);
-  }
+  json plan = parse_journal(read(journal()), journal()).records.front();
+  plan["restart"] = true;
   EXPECT_EQ(read_record(folder()).cells[0].crashes, 0);
   append(journal(), started);
   EXPECT_EQ(read_record(folder()).cells[0].crashes, 1);
-  append(journal(), opened + plan + started);
+  EXPECT_TRUE(read_record(folder()).cells[0].was_under_way);
+  append(journal(), journal_line(plan) + started);
   EXPECT_EQ(read_record(folder()).cells[0].crashes, 2);
   EXPECT_EQ(read_record(folder()).cells[1].crashes, 0);
+  EXPECT_FALSE(read_record(folder()).cells[1].was_under_way);
+  append(journal(), journal_line(plan));
+  EXPECT_FALSE(read_record(folder()).cells[0].was_under_way) << "the last process did not work on it";
   append(journal(), journal_line({{"event", "failed"}, {"cell", identity}, {"reason", "killed"}}));
-  EXPECT_EQ(read_record(folder()).cells[0].crashes, 1) << "the last one ended in order";
   EXPECT_EQ(read_run(folder()).cells[0].status, CellStatus::failed);
   EXPECT_EQ(read_run(folder()).cells[0].reason, "killed");
+  plan["restart"] = false;  // somebody gave the command anew: what was counted is over
+  append(journal(), journal_line(plan));
+  EXPECT_EQ(read_record(folder()).cells[0].crashes, 0);
 }
 
 TEST_F(RecordedFolder, ChangedRequestsAreNotTaken) {
@@ -196,7 +207,7 @@ TEST_F(RecordedFolder, NewerVersionsAreNamed) {
   test::expect_error(ExitCode::store, {"manifest.json", "version 2", "up to 1"}, [&] { read_run(folder()); });
   manifest["schema_version"] = 1;
   write_file_atomic(folder() / "manifest.json", dump_json(manifest));
-  append(journal(), journal_line({{"event", "opened"}, {"schema_version", 9}}));
+  append(journal(), journal_line({{"event", "plan"}, {"schema_version", 9}}));
   test::expect_error(ExitCode::store, {"journal.log:", "version 9", "up to 1"}, [&] { read_run(folder()); });
 }
 
