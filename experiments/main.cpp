@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
@@ -155,6 +156,11 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     complain("runexp: error: " + printable(error.what()));
     return int(error.code());
+  } catch (const std::system_error& error) {
+    constexpr int kClosedPipe = 128 + SIGPIPE;  // as the shell shows it where the signal ends a program
+    if (error.code().value() == EPIPE) return kClosedPipe;
+    complain("runexp: error: " + printable(error.what()));
+    return int(ExitCode::device);
   } catch (const std::bad_alloc&) {
     complain("runexp: error: out of memory; lower engine.kv_cache.memory_fraction or use a smaller model");
     return int(ExitCode::device);

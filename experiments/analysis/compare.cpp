@@ -58,7 +58,7 @@ std::optional<double> shown_value(const CellResult& cell, Metric metric) {
     if (pooled.drafts == 0) return std::nullopt;
     return 1 + double(pooled.accepted) / double(pooled.drafts);
   }
-  return quantile(values_of(cell, metric), 0.5);
+  return geometric_mean(values_of(cell, metric));  // so that the ratio is that of the columns
 }
 
 /// Requests that both cells have, each with its drafts of all repetitions: bootstrapped as one, since repetitions of a

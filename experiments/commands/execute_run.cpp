@@ -49,6 +49,9 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
   // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
   std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off).c_str(), stdout);
   std::fflush(stdout);
+  if (outcome.exit_code == ExitCode::interrupted)
+    std::fputs(fmt::format("runexp: interrupted; go on with: runexp resume {}\n", outcome.result.info.id).c_str(),
+               stderr);
   spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
   spdlog::default_logger()->sinks().clear();
   return code;

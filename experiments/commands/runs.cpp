@@ -65,11 +65,13 @@ RunLine line_of(const std::filesystem::path& folder) {
     return line;
   }
   const json cells = read_json_file(summary, ExitCode::store).value("cells", json::array());
+  // Of the fastest cell: a large ratio over a slow placement is no good news.
+  double fastest = 0;
   for (const json& cell : cells) {
-    const json speedup = cell.value("speedup", json(nullptr));
-    const bool ranks = cell.value("rankable", false) && text_of(cell, "outcome") != "baseline";
-    if (ranks && speedup.is_number())
-      line.best_speedup = std::max(line.best_speedup.value_or(0.0), speedup.get<double>());
+    const json speed = cell.value("output_tok_s", json(nullptr)), speedup = cell.value("speedup", json(nullptr));
+    if (!cell.value("rankable", false) || !speed.is_number() || speed.get<double>() <= fastest) continue;
+    fastest = speed.get<double>();
+    line.best_speedup = speedup.is_number() ? std::optional(speedup.get<double>()) : std::nullopt;
   }
   return line;
 }
@@ -80,8 +82,8 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
   json out = json::array();
   if (!as_json && ids.empty()) fmt::print("{}: no runs\n", root.string());
   if (!as_json && !ids.empty())
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", "run", "when (UTC)", "status", "cells", "best", "git",
-               "name, tags, note");
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", "run", "when (UTC)", "status", "cells", "fastest",
+               "git", "name, tags, note");
   for (size_t i = 0; i < ids.size(); ++i) {
     RunLine line;
     try {

@@ -18,10 +18,10 @@
 #include "experiments/run/check_splits.h"
 #include "experiments/run/devices.h"
 #include "experiments/run/measure_devices.h"
+#include "experiments/run/planned_result.h"
 #include "experiments/run/repetition.h"
 #include "experiments/run/sample_texts.h"
 #include "experiments/run/target_logits.h"
-#include "experiments/ui/printable.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
@@ -29,45 +29,6 @@
 
 namespace paceline {
 namespace {
-
-/// The row's label, or the swept keys that are no axis of the tables: "batching=static".
-std::string variant_of(const Cell& cell) {
-  if (!cell.label.empty()) return cell.label;
-  const bool open_loop = is_open_loop(cell.config.load.mode);
-  std::string text = open_loop ? load_text(cell.config.load) : "";
-  for (const auto& [key, value] : cell.axes.items()) {
-    if (key.find('.') == std::string::npos || value.is_null() || (open_loop && key.starts_with("load."))) continue;
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.substr(key.rfind('.') + 1),
-                        value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return text;
-}
-
-CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& cells) {
-  CellResult result;
-  result.index = index;
-  result.id = cell.id;
-  result.identity = cell.config_hash;
-  result.axes.tp = cell.config.engine.parallel.tp;
-  result.axes.pp = cell.config.engine.parallel.pp;
-  result.axes.proposer = cell.config.speculation.proposer;
-  if (result.axes.proposer != "none")
-    result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
-  result.axes.concurrency = cell.config.load.mode == LoadMode::closed ? cell.config.load.concurrency : 0;
-  result.axes.variant = printable(variant_of(cell));
-  result.requested = config_to_json(cell.config);
-  result.model = target_name(cell.config);
-  result.load = load_text(cell.config.load);
-  result.random_weights = cell.config.engine.target.load_format == "dummy";
-  result.forced = cell.config.speculation.forced_acceptance_length.has_value();
-  result.published = cell.published;
-  result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
-  if (cell.skip_reason) {
-    result.status = CellStatus::skipped;
-    result.reason = *cell.skip_reason;
-  }
-  return result;
-}
 
 /// The run under way: what the steps below share.
 struct Sweep {
@@ -456,27 +417,6 @@ LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key
     limits.max_concurrency = std::max(limits.max_concurrency, cell.config.load.concurrency);
   }
   return limits;
-}
-
-std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective) {
-  std::vector<std::string> differences;
-  const auto compare = [&](const char* key, const nlohmann::json& asked) {
-    if (effective.at(key) != asked)
-      differences.push_back(fmt::format("{}: asked {}, got {}", key, asked.dump(), effective.at(key).dump()));
-  };
-  const ExperimentConfig& config = cell.config;
-  compare("numerics", names_of(config.engine.numerics)[size_t(config.engine.numerics)]);
-  compare("tp", config.engine.parallel.tp);
-  compare("pp", config.engine.parallel.pp);
-  compare("proposer", config.speculation.proposer);
-  compare("num_speculative_tokens",
-          config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
-  compare("load_format", config.engine.target.load_format);
-  compare("shape", config.engine.target.shape_file.stem().string());
-  compare("block_size", config.engine.kv_cache.block_size);
-  compare("prefix_caching", config.engine.kv_cache.prefix_caching);
-  if (config.engine.parallel.threads_per_rank) compare("threads_per_rank", *config.engine.parallel.threads_per_rank);
-  return differences;
 }
 
 RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options) {

@@ -8,6 +8,7 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
+#include "experiments/run/planned_result.h"
 #include "experiments/run/resume.h"
 #include "experiments/run/sweep.h"
 #include "experiments/ui/progress.h"
@@ -39,9 +40,6 @@ struct RunOutcome {
 /// Never throws for a cell that fails: it is recorded and the sweep goes on (sweep.on_error, max_failures). Throws for
 /// what concerns the whole run: dataset, results store, nothing to run.
 RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options);
-
-/// Values that the engine echoes and the cell asked for, where they differ: "tp: asked 2, got 1". Empty: none.
-std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective);
 
 /// Threads, draft lengths and sequences that the cells of one load need.
 /// auto_threads: what threads_per_rank: auto means; 0: what auto_threads_per_rank() says of this machine.
