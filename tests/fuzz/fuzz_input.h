@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "kernels/error.h"
 
