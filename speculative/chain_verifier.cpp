@@ -73,7 +73,7 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   if (count == 0) return;
   const Logits logits = step.target->logits();
   step.is_later = state.cells() && !any_drafts;
-  const WorkScope work(rank, WorkKind::decide);
+  const WorkScope work(rank, WorkKind::decide, step.batch->step);
   rank.backend->accept({.logits = logits.rows,
                         .vocab_size = logits.vocab_size,
                         .rows = step.windows,

@@ -12,6 +12,7 @@
 
 namespace paceline {
 
+class ActivityLog;
 struct PeerSum;
 
 /// What a rank has spent on communication so far.
@@ -64,8 +65,10 @@ class Communicator {
 
 struct ThreadGroupOptions {
   int size = 1;
-  double timeout_s = 60.0;  // deadline of each wait
-  bool may_spin = true;     // false: waits go to futex at once (threads > cores)
+  double timeout_s = 60.0;              // deadline of each wait
+  bool may_spin = true;                 // false: waits go to futex at once (threads > cores)
+  std::vector<ActivityLog*> logs = {};  // [size] where each rank's waits are recorded, in groups split off as well;
+                                        // they outlive the group; empty: nowhere
 };
 
 /// The ends of a group of threads of this process, one per rank.

@@ -19,15 +19,19 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
                  "tp {} pp {} threads_per_rank {}", placement.tp, placement.pp, options_.threads_per_rank);
   const int count = num_ranks();
   oversubscribed_ = count * options_.threads_per_rank > usable_cores();
-  auto worlds = make_thread_group({.size = count, .timeout_s = options_.timeout_s, .may_spin = !oversubscribed_});
+  ThreadGroupOptions group{.size = count, .timeout_s = options_.timeout_s, .may_spin = !oversubscribed_};
   for (int index = 0; index < count; ++index) {
-    auto worker = std::make_unique<Worker>();
+    workers_.push_back(std::make_unique<Worker>());
+    group.logs.push_back(&workers_.back()->rank.activity);
+  }
+  auto worlds = make_thread_group(group);
+  for (int index = 0; index < count; ++index) {
+    Worker* const worker = workers_[size_t(index)].get();
     worker->rank.index = index;
     worker->rank.stage = index / placement.tp;
     worker->rank.shard = index % placement.tp;
     worker->rank.world = std::move(worlds[size_t(index)]);
     worker->rank.alone = std::move(make_thread_group({.size = 1}).front());
-    workers_.push_back(std::move(worker));
   }
   try {
     for (auto& worker : workers_) {

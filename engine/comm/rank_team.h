@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/comm/activity_log.h"
 #include "engine/comm/communicator.h"
 #include "kernels/backend.h"
 
@@ -43,6 +44,7 @@ struct Rank {
   int index = 0;
   int stage = 0;
   int shard = 0;
+  ActivityLog activity;  // WorkScopes, and waits of world and shards, once a job has started it
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Communicator> world;   // all ranks
   std::unique_ptr<Communicator> shards;  // the ranks of this stage, by shard

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "engine/comm/activity_log.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/deadline_wait.h"
 #include "engine/util/clock.h"
@@ -57,8 +58,8 @@ struct Group {
 
 class ThreadComm final : public Communicator {
  public:
-  ThreadComm(std::shared_ptr<Group> group, int rank)
-      : group_(std::move(group)), rank_(rank), num_received_(size_t(group_->size), 0) {}
+  ThreadComm(std::shared_ptr<Group> group, int rank, ActivityLog* log)
+      : group_(std::move(group)), rank_(rank), log_(log), num_received_(size_t(group_->size), 0) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size; }
@@ -125,7 +126,7 @@ class ThreadComm final : public Communicator {
     const uint32_t wanted = ++num_received_[size_t(peer)];
     const auto start = Clock::now();
     wait(channel.num_sent, wanted, peer, "recv");
-    stats_.receive_wait_s += seconds_since(start);
+    stats_.receive_wait_s += waited(ActivityKind::wait_stage, start);
     std::vector<float> message;
     {
       std::lock_guard lock(channel.mutex);
@@ -192,7 +193,7 @@ class ThreadComm final : public Communicator {
         entry = child;
       }
     }
-    auto end = std::make_unique<ThreadComm>(child, new_rank);
+    auto end = std::make_unique<ThreadComm>(child, new_rank, log_);
     barrier();  // every member holds the child before its creator may let go of it
     return end;
   }
@@ -229,7 +230,14 @@ class ThreadComm final : public Communicator {
     for (int peer = 0; peer < size(); ++peer) {
       if (peer != rank_) wait(group_->slots[size_t(peer)].done, sequence_, peer, call);
     }
-    stats_.collective_wait_s += seconds_since(start);
+    stats_.collective_wait_s += waited(ActivityKind::wait_peers, start);
+  }
+
+  /// Seconds since `start`; recorded.
+  double waited(ActivityKind kind, Clock::time_point start) {
+    const auto end = Clock::now();
+    if (log_) log_->add_wait(kind, start, end);
+    return seconds_between(start, end);
   }
 
   void wait(const WaitCounter& counter, uint32_t target, int peer, const char* call) {
@@ -253,6 +261,7 @@ class ThreadComm final : public Communicator {
 
   std::shared_ptr<Group> group_;
   int rank_;
+  ActivityLog* log_;                    // null: no record
   uint32_t sequence_ = 0;               // collectives begun
   std::vector<uint32_t> num_received_;  // per peer
   CommStats stats_;
@@ -262,6 +271,8 @@ class ThreadComm final : public Communicator {
 
 std::vector<std::unique_ptr<Communicator>> make_thread_group(const ThreadGroupOptions& options) {
   PACELINE_CHECK(options.size >= 1, "size {}", options.size);
+  PACELINE_CHECK(options.logs.empty() || options.logs.size() == size_t(options.size), "{} logs for {} ranks",
+                 options.logs.size(), options.size);
   auto family = std::make_shared<Family>();
   family->timeout_s = options.timeout_s;
   family->may_spin = options.may_spin;
@@ -269,7 +280,10 @@ std::vector<std::unique_ptr<Communicator>> make_thread_group(const ThreadGroupOp
   std::iota(names.begin(), names.end(), 0);
   auto group = std::make_shared<Group>(std::move(names), family);
   std::vector<std::unique_ptr<Communicator>> ends;
-  for (int rank = 0; rank < options.size; ++rank) ends.push_back(std::make_unique<ThreadComm>(group, rank));
+  for (int rank = 0; rank < options.size; ++rank) {
+    ActivityLog* const log = options.logs.empty() ? nullptr : options.logs[size_t(rank)];
+    ends.push_back(std::make_unique<ThreadComm>(group, rank, log));
+  }
   return ends;
 }
 

@@ -9,10 +9,11 @@ namespace paceline {
 CommStats comm_stats(const Rank& rank);
 
 /// The ops of `rank` while this lives are a piece of work of `kind`, less what the host waits for other ranks in their
-/// groups meanwhile. On the rank's thread; scopes do not nest.
+/// groups meanwhile. On the rank's thread; scopes do not nest. Rank::activity records it, with the waits in it, as of
+/// the target's pass number `pass` (0: of none).
 class WorkScope {
  public:
-  WorkScope(Rank& rank, WorkKind kind);
+  WorkScope(Rank& rank, WorkKind kind, uint64_t pass = 0);
   ~WorkScope();
   WorkScope(const WorkScope&) = delete;
   WorkScope& operator=(const WorkScope&) = delete;
@@ -20,6 +21,7 @@ class WorkScope {
  private:
   Rank& rank_;
   double waited_s_;
+  Activity activity_;
 };
 
 }  // namespace paceline

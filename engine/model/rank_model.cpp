@@ -208,7 +208,7 @@ void RankModel::forward(const Batch& batch) {
   share_deferred_state(batch);
   check_digest(batch);
   const Rows rows = make_rows(batch);
-  const WorkScope work(rank_, options_.work);
+  const WorkScope work(rank_, options_.work, options_.work == WorkKind::target ? batch.step : 0);
   const MatView residual = residual_.row_range(0, batch.num_rows());
   const bool embeds_in_pass = first_stage() && place_.tp == 1;  // else the ranks exchange rows before the layers
   if (!first_stage()) rank_.world->recv(residual, rank_.index - place_.tp);

@@ -68,7 +68,7 @@ class Value {
 
   Value() = default;  // undefined
   template <class T>
-  requires std::is_constructible_v<Data, std::in_place_type_t<T>, T> Value(T data)
+  requires(!std::is_same_v<T, Value>) && std::is_constructible_v<Data, std::in_place_type_t<T>, T> Value(T data)
       : data_(std::in_place_type<T>, std::move(data)) {}
   Value(int) = delete;
   Value(const char*) = delete;

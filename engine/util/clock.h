@@ -1,7 +1,8 @@
 #pragma once
-// The clock of all host times.
+// The clock of all host times, and the one on the wall for stamps that people read.
 
 #include <chrono>
+#include <string>
 
 namespace paceline {
 
@@ -11,5 +12,8 @@ inline double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 inline double seconds_since(Clock::time_point start) { return seconds_between(start, Clock::now()); }
+
+/// Now in UTC, "2026-11-21T09:30:12Z".
+std::string utc_now();
 
 }  // namespace paceline
