@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
+#include <memory>
 #include <system_error>
 #include <unistd.h>
 
@@ -13,11 +14,12 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "engine/util/printable.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
 #include "experiments/config/suggest.h"
 #include "experiments/config/tree.h"
-#include "experiments/ui/printable.h"
+#include "experiments/results/build_info.h"
 
 namespace {
 
@@ -43,6 +45,14 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+/// `runexp help plan` is `runexp plan --help`.
+std::vector<std::string> with_help_option(std::vector<std::string> args) {
+  if (args.empty() || args.front() != "help") return args;
+  args.erase(args.begin());
+  args.push_back("--help");
+  return args;
+}
+
 /// `runexp configs/x.json …` is `runexp run configs/x.json …`; a word that is neither a command nor a file gets a hint.
 std::vector<std::string> with_implied_run(const CLI::App& app, std::vector<std::string> args) {
   if (args.empty() || args.front().starts_with("-")) return args;
@@ -64,6 +74,19 @@ void normalise_options(std::vector<std::string>& args) {
     const size_t end = std::min(arg.find_first_of("= "), arg.size());
     std::replace(arg.begin(), arg.begin() + std::ptrdiff_t(end), '_', '-');
   }
+}
+
+/// "--pairs: 1 required INT missing" and "runs: At least 2 required but received 1" as we say it; other texts as they
+/// are.
+std::string in_our_words(const std::string& complaint) {
+  const size_t colon = complaint.find(": ");
+  if (colon == std::string::npos) return complaint;
+  const std::string name = complaint.substr(0, colon), rest = complaint.substr(colon + 2);
+  if (rest.starts_with("1 required ") && rest.ends_with(" missing")) return name + ": expected a value behind it";
+  int least = 0, found = 0;
+  if (std::sscanf(rest.c_str(), "At least %d required but received %d", &least, &found) == 2)
+    return fmt::format("{}: expected at least {}, found {}", name, least, found);
+  return complaint;
 }
 
 /// What CLI11 complains about, in our words where its own mislead.
@@ -95,16 +118,34 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
                        help);
   if (const std::vector<std::string> below = command_names(*at); !below.empty())
     return fmt::format("name a command after \"{}\": {}; see {}", command, fmt::join(below, ", "), help);
-  return fmt::format("{}; see {}", error.what(), help);
+  return fmt::format("{}; see {}", in_our_words(error.what()), help);
 }
+
+std::string version_text() {
+  const BuildInfo& build = build_info();
+  const bool known = *build.commit != '\0';
+  return fmt::format("paceline {}\ncommit   {}{}\ncompiler {}\nflags    {}", kProgramVersion,
+                     known ? build.commit : "unknown", build.dirty ? ", with changes that are not committed" : "",
+                     build.compiler, build.flags);
+}
+
+/// "runs..." where CLI11 writes "runs(2x)".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_usage(const CLI::Option* option) const override {
+    const std::string name = option->get_name(true) + (option->get_expected_max() > 1 ? "..." : "");
+    return option->get_required() ? name : "[" + name + "]";
+  }
+};
 
 void add_commands(CLI::App& app, CommandLine& line) {
   app.require_subcommand(1);
-  app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
+  app.set_version_flag("--version", version_text());
   add_run_command(app, line);
   add_plan_command(app, line);
   add_resume_command(app, line);
   add_runs_commands(app, line);
+  add_trace_command(app, line);
   add_doctor_command(app, line);
   add_model_commands(app, line);
   add_compare_command(app, line);
@@ -119,8 +160,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
 ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) {
   CLI::App app{"Paceline: does speculative decoding pay on this model, this traffic and this machine?", "runexp"};
   CommandLine line{.argv = std::move(argv)};
+  app.formatter(std::make_shared<HelpFormatter>());
   add_commands(app, line);
-  args = with_implied_run(app, std::move(args));
+  args = with_implied_run(app, with_help_option(std::move(args)));
   try {
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
     app.parse(args);

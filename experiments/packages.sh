@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the build needs on Debian 12 or Ubuntu 24.04; does nothing where all of it is there.
+# Installs what the build needs on Debian 12 or Ubuntu 24.04, and the packages that the arguments name; does nothing
+# where all of it is there.
 set -euo pipefail
 
 packages=(cmake ninja-build g++ ccache pkg-config libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libspdlog-dev libfmt-dev
-  libeigen3-dev libpcre2-dev libutf8proc-dev libboost-dev libgtest-dev libgmock-dev libbenchmark-dev tmux)
+  libeigen3-dev libpcre2-dev libutf8proc-dev libboost-dev libgtest-dev libgmock-dev libbenchmark-dev tmux "$@")
 
 missing=()
 for package in "${packages[@]}"; do

@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "experiments/analysis/cell_ratio.h"
 #include "experiments/analysis/summary.h"
 
 namespace paceline {
@@ -44,6 +45,7 @@ std::vector<CategorySummary> summarize_categories(const CellResult& cell, const 
   const std::map<std::string, Sums> sums = sums_of(cell);
   if (sums.size() < 2) return {};
   const std::map<std::string, Sums> of_baseline = baseline ? sums_of(*baseline) : std::map<std::string, Sums>();
+  const Pairing pairing = baseline ? pairing_of(cell, *baseline) : Pairing::by_repetition;
   std::vector<CategorySummary> out;
   for (const auto& [category, s] : sums) {
     CategorySummary summary{.category = category, .num_requests = s.requests, .output_tokens = s.tokens};
@@ -53,7 +55,7 @@ std::vector<CategorySummary> summarize_categories(const CellResult& cell, const 
     for (const std::vector<double>& tpot : s.tpot_ms) all.insert(all.end(), tpot.begin(), tpot.end());
     summary.mean_tpot_ms = mean(all);
     if (const auto base = of_baseline.find(category); base != of_baseline.end())
-      summary.decode_speedup = paired_ratio(mean_per_repetition(base->second), mean_per_repetition(s));
+      summary.decode_speedup = ratio_of_repetitions(mean_per_repetition(base->second), mean_per_repetition(s), pairing);
     out.push_back(std::move(summary));
   }
   return out;

@@ -121,7 +121,9 @@ CellSide side_of(const CellResult* cell) {
   side.status = cell->status;
   side.reason = cell->reason;
   side.repetitions = int(cell->repetitions.size());
-  side.rankable = summarize_cell(*cell).rankable;
+  const CellSummary summary = summarize_cell(*cell);
+  side.rankable = summary.rankable;
+  side.noisy = !summary.noise.empty();
   if (!is_usable(cell)) return side;
   for (const Metric metric : kMetrics) side.values[size_t(metric)] = shown_value(*cell, metric);
   return side;

@@ -71,6 +71,7 @@ struct CellSide {
   std::string reason;  // of failed and skipped ones
   int repetitions = 0;
   bool rankable = true;  // times of cells that own more threads than there are cores say little
+  bool noisy = false;    // something disturbed its times (noise.h)
   std::array<std::optional<double>, kNumMetrics> values;  // geometric means over repetitions, as the ratios are
 
   // Against the first run: nothing in the first run itself and where either side is not done.

@@ -26,9 +26,10 @@ constexpr std::array<std::string_view, 5> kAxes = {"engine.parallel.tp", "engine
                                                    "speculation.num_speculative_tokens", "load.concurrency"};
 
 /// Facts of environment.json that move times, or bits where numerics are fast.
-constexpr std::array<std::string_view, 11> kEnvironment = {"cpu_model",  "isa",        "cores_available", "cgroup_cpus",
-                                                           "gpus",       "gpu_driver", "machine_id",      "compiler",
-                                                           "build_type", "git_commit", "binary_hash"};
+constexpr std::array<std::string_view, 13> kEnvironment = {
+    "cpu_model",  "isa",        "cores_available", "cgroup_cpus",    "gpus",
+    "gpu_driver", "machine_id", "compiler",        "compiler_flags", "build_type",
+    "git_commit", "git_dirty",  "binary_hash"};
 
 template <size_t N>
 bool holds(const std::array<std::string_view, N>& keys, std::string_view key) {
@@ -99,6 +100,7 @@ void compare_settings(const std::vector<RunResult>& runs, RunComparison& out) {
       if (run.environment.is_object() && run.environment.contains(name)) flatten(name, run.environment[name], facts);
     }
     facts["numerics"] = json(run.info.numerics).dump();
+    facts["effective.threads_per_rank"] = json(threads_per_rank_of(run)).dump();
   }
   const std::set<std::string> axes = swept_in_all(runs);
   out.environment = differences(environments);

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "experiments/analysis/output_comparison.h"
-#include "experiments/run/repetition.h"
+#include "experiments/workload/request_sampling.h"
+#include "experiments/workload/requests.h"
 
 namespace paceline {
 

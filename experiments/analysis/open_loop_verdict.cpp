@@ -1,33 +1,17 @@
 #include "experiments/analysis/open_loop_verdict.h"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
 #include <fmt/format.h>
+
+#include "engine/util/counted.h"
 
 namespace paceline {
 namespace {
 
 constexpr int64_t kMinRequestsForP99 = 1000;
-
-/// Without the load, which the sentence names.
-std::string label_of(const CellResult& cell) {
-  const CellAxes& axes = cell.axes;
-  std::string text =
-      fmt::format("tp{} pp{} {}", axes.tp, axes.pp, axes.variant == cell.load ? axes.proposer : proposer_label(axes));
-  if (axes.num_speculative_tokens) text += fmt::format(" k={}", *axes.num_speculative_tokens);
-  return text;
-}
-
-/// Loads of cells that may be ranked, in the order of the plan.
-std::vector<std::string> loads_of(const RunResult& run, const RunSummary& summary, bool open_only) {
-  std::vector<std::string> loads;
-  for (const CellSummary& s : summary.cells) {
-    const std::string& load = run.cells[s.cell].load;
-    if (s.rankable && (s.open_loop || !open_only) && std::find(loads.begin(), loads.end(), load) == loads.end())
-      loads.push_back(load);
-  }
-  return loads;
-}
 
 bool is_saturated(const CellSummary& s) { return s.open_loop && s.open_loop->saturated.value_or(false); }
 
@@ -45,43 +29,66 @@ std::string rates_text(const OpenLoopSummary& o) {
                      o.achieved_rate_per_s.value_or(0));
 }
 
-const CellSummary* find_cell(const RunResult& run, const RunSummary& summary, const std::string& id) {
-  const auto found = std::find_if(summary.cells.begin(), summary.cells.end(),
-                                  [&](const CellSummary& s) { return run.cells[s.cell].id == id; });
-  return found == summary.cells.end() ? nullptr : &*found;
+/// Median E2E of each repetition.
+std::vector<double> median_e2e(const CellResult& cell) {
+  std::vector<double> medians;
+  for (const RepetitionResult& r : cell.repetitions) {
+    std::vector<double> e2e;
+    for (const RequestRecord& q : r.requests) e2e.push_back(q.e2e_ms);
+    medians.push_back(quantile(e2e, 0.5).value_or(0));
+  }
+  return medians;
 }
 
-std::string best_latency(const RunResult& run, const RunSummary& summary, const std::string& load) {
-  const CellSummary* best = nullptr;
-  for (const CellSummary& s : summary.cells) {
-    if (!s.rankable || !s.open_loop || run.cells[s.cell].load != load || is_saturated(s) || !s.e2e_ms.p50) continue;
-    if (!best || *s.e2e_ms.p50 < *best->e2e_ms.p50) best = &s;
-  }
-  if (!best) return fmt::format("Open loop, {}: no cell keeps up.", load);
-  const CellResult& cell = run.cells[best->cell];
-  std::string text = fmt::format("Open loop, {}: lowest latency with {} ({}; {}", load, label_of(cell),
-                                 percentiles_text("e2e", best->e2e_ms), percentiles_text("ttft", best->ttft_ms));
-  text += fmt::format("; {})", rates_text(*best->open_loop));
-  if (best->outcome == Outcome::baseline || best->outcome == Outcome::none) {
-    text += "; no speculative cell has a lower one";
-  } else if (best->decode_speedup) {
-    text += fmt::format("; decoding is {} as fast as its baseline's{}", interval_text(*best->decode_speedup),
-                        best->outcome == Outcome::inconclusive ? " (inconclusive)" : "");
-    const CellSummary* const base = find_cell(run, summary, cell.baseline_id);
+/// Of a cell whose latencies do not depend on how long the run was.
+bool has_steady_latency(const CellSummary& s) { return s.rankable && s.open_loop && !is_saturated(s) && s.e2e_ms.p50; }
+
+/// What speculation adds to the cell of the lowest latency, or that it adds nothing.
+std::string latency_gain(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
+  if (best.outcome == Outcome::faster || best.outcome == Outcome::slower || best.outcome == Outcome::inconclusive) {
+    std::string text = fmt::format("; decoding is {} as fast as its baseline's", interval_text(*best.decode_speedup));
+    if (best.outcome == Outcome::inconclusive) text += ", not shown to differ: " + undecided_text(*best.decode_speedup);
+    const CellSummary* const base = view.baseline_of(best);
     if (base && is_saturated(*base)) text += "; the baseline does not keep up";
+    return text;
   }
+  if (view.speculates(best)) {
+    const CellSummary* const base = view.baseline_of(best);
+    return base && !view.cell(*base).repetitions.empty()
+               ? "; its gain is not known, as outputs of one token have no decode times"
+               : "; its baseline was not measured, so its gain is not known";
+  }
+  const bool any = std::any_of(group.cells.begin(), group.cells.end(),
+                               [&](const CellSummary* s) { return has_steady_latency(*s) && view.speculates(*s); });
+  return any ? "; no speculative cell that keeps up has a lower one" : "";
+}
+
+std::string best_latency(const VerdictView& view, const LoadGroup& group) {
+  const CellSummary* const best = lowest_latency(view, group);
+  if (!best) return fmt::format("Open loop, {}: no cell keeps up.", group.load);
+  std::string text = fmt::format("Open loop, {}: lowest latency with {} ({}; {}", group.load, view.label(*best),
+                                 percentiles_text("e2e", best->e2e_ms), percentiles_text("ttft", best->ttft_ms));
+  text += fmt::format("; {})", rates_text(*best->open_loop)) + latency_gain(view, group, *best);
+  std::vector<const CellSummary*> tied;
+  const std::vector<double> lowest = median_e2e(view.cell(*best));
+  for (const CellSummary* s : group.cells) {
+    if (s == best || !has_steady_latency(*s)) continue;
+    const auto ratio =
+        ratio_of_repetitions(median_e2e(view.cell(*s)), lowest, pairing_of(view.cell(*s), view.cell(*best)));
+    if (ratio && ratio->low && *ratio->low <= 1) tied.push_back(s);
+  }
+  if (!tied.empty()) text += fmt::format("; not shown to be higher: {}", view.labels(tied));
   return text + ". Compare latencies: below saturation tok/s is what was sent, whatever the engine.";
 }
 
-std::string saturation(const RunResult& run, const RunSummary& summary) {
+std::string saturation(const VerdictView& view) {
   std::string names;
   int count = 0;
   constexpr int kMostListed = 4;
-  for (const CellSummary& s : summary.cells) {
+  for (const CellSummary& s : view.summary().cells) {
     if (!is_saturated(s) || ++count > kMostListed) continue;
-    const CellResult& cell = run.cells[s.cell];
-    names +=
-        fmt::format("{}{} at {} ({})", names.empty() ? "" : "; ", label_of(cell), cell.load, rates_text(*s.open_loop));
+    names += fmt::format("{}{} at {} ({})", names.empty() ? "" : "; ", view.label(s), view.cell(s).load,
+                         rates_text(*s.open_loop));
   }
   if (count == 0) return "";
   if (count > kMostListed) names += fmt::format("; and {} more", count - kMostListed);
@@ -89,66 +96,63 @@ std::string saturation(const RunResult& run, const RunSummary& summary) {
                      names);
 }
 
+/// By share, then by rate, then by latency.
+bool has_more_goodput(const CellSummary& a, const CellSummary& b) {
+  const auto rank = [](const CellSummary& s) {
+    return std::tuple(s.goodput->share, s.goodput->rate_per_s.value_or(0),
+                      -s.e2e_ms.p50.value_or(std::numeric_limits<double>::infinity()));
+  };
+  return rank(a) > rank(b);
+}
+
+std::string best_goodput(const VerdictView& view, const LoadGroup& group) {
+  const CellSummary *best = nullptr, *plain = nullptr;
+  for (const CellSummary* s : group.cells) {
+    if (!s->rankable || !s->goodput) continue;
+    if (!best || has_more_goodput(*s, *best)) best = s;
+    if (!view.speculates(*s) && (!plain || has_more_goodput(*s, *plain))) plain = s;
+  }
+  if (!best) return "";
+  const std::string load = group.load == "closed" ? fmt::format("concurrency {}", group.concurrency) : group.load;
+  std::string text = fmt::format("Goodput ({}), {}: ", slo_text(view.run().slo), load);
+  if (best->goodput->share == 0) return text + "no request meets it.";
+  const auto numbers = [](const CellSummary& s) {
+    return fmt::format("{:.0f} % of requests, {:.3g}/s", 100 * s.goodput->share, s.goodput->rate_per_s.value_or(0));
+  };
+  text += fmt::format("most with {}, {}", view.label(*best), numbers(*best));
+  const auto equal = std::count_if(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
+    return s != best && s->rankable && s->goodput && s->goodput->share == best->goodput->share;
+  });
+  if (equal > 0) text += fmt::format(" ({} the same share)", counted(equal, "other cell has", "other cells have"));
+  if (plain && plain != best) text += fmt::format("; without speculation {}", numbers(*plain));
+  return text + ".";
+}
+
 }  // namespace
 
-void add_open_loops(const RunResult& run, const RunSummary& summary, std::vector<VerdictSentence>& out) {
-  for (const std::string& load : loads_of(run, summary, /*open_only=*/true))
-    out.push_back({VerdictKind::best, best_latency(run, summary, load)});
-  if (std::string text = saturation(run, summary); !text.empty())
-    out.push_back({VerdictKind::caution, std::move(text)});
-}
-
-void add_goodput(const RunResult& run, const RunSummary& summary, std::vector<VerdictSentence>& out) {
-  if (run.slo.empty()) return;
-  for (const std::string& load : loads_of(run, summary, /*open_only=*/false)) {
-    const CellSummary *best = nullptr, *plain = nullptr;
-    const auto better = [](const CellSummary* a, const CellSummary& b) {
-      return !a || b.goodput->share > a->goodput->share;
-    };
-    for (const CellSummary& s : summary.cells) {
-      const CellResult& cell = run.cells[s.cell];
-      if (!s.rankable || !s.goodput || cell.load != load) continue;
-      if (better(best, s)) best = &s;
-      if (cell.axes.proposer == "none" && better(plain, s)) plain = &s;
-    }
-    if (!best) continue;
-    if (best->goodput->share == 0) {
-      out.push_back(
-          {VerdictKind::best, fmt::format("Goodput ({}), {}: no request meets it.", slo_text(run.slo), load)});
-      continue;
-    }
-    const auto numbers = [&](const CellSummary& s) {
-      return fmt::format("{:.0f} % of requests, {:.3g}/s", 100 * s.goodput->share, s.goodput->rate_per_s.value_or(0));
-    };
-    std::string text = fmt::format("Goodput ({}), {}: most with {}, {}", slo_text(run.slo), load,
-                                   label_of(run.cells[best->cell]), numbers(*best));
-    if (plain && plain != best) text += fmt::format("; without speculation {}", numbers(*plain));
-    out.push_back({VerdictKind::best, text + "."});
-  }
-}
-
-void add_categories(const RunResult& run, const RunSummary& summary, std::vector<VerdictSentence>& out) {
+const CellSummary* lowest_latency(const VerdictView& view, const LoadGroup& group, Among among) {
   const CellSummary* best = nullptr;
-  for (const CellSummary& s : summary.cells) {
-    if (!s.rankable || s.categories.empty() || !s.decode_speedup || run.cells[s.cell].axes.proposer == "none") continue;
-    if (!best || s.decode_speedup->ratio > best->decode_speedup->ratio) best = &s;
+  for (const CellSummary* s : group.cells) {
+    if (has_steady_latency(*s) && view.is_among(*s, among) && (!best || *s->e2e_ms.p50 < *best->e2e_ms.p50)) best = s;
   }
-  if (!best) return;
-  std::vector<const CategorySummary*> order;
-  for (const CategorySummary& c : best->categories) {
-    if (c.decode_speedup) order.push_back(&c);
+  return best;
+}
+
+void add_open_loops(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  for (const LoadGroup& group : view.groups()) {
+    const bool is_open = std::any_of(group.cells.begin(), group.cells.end(),
+                                     [](const CellSummary* s) { return s->rankable && s->open_loop; });
+    if (is_open) out.push_back({VerdictKind::best, best_latency(view, group)});
   }
-  if (order.size() < 2) return;
-  std::stable_sort(order.begin(), order.end(), [](const CategorySummary* a, const CategorySummary* b) {
-    return a->decode_speedup->ratio > b->decode_speedup->ratio;
-  });
-  std::string text = fmt::format("By category, decoding with {}:", label_of(run.cells[best->cell]));
-  constexpr size_t kMostListed = 12;
-  for (size_t i = 0; i < std::min(kMostListed, order.size()); ++i)
-    text += fmt::format("{} {} {:.2f}×", i == 0 ? "" : ",", order[i]->category.empty() ? "(none)" : order[i]->category,
-                        order[i]->decode_speedup->ratio);
-  if (order.size() > kMostListed) text += fmt::format(" and {} more", order.size() - kMostListed);
-  out.push_back({VerdictKind::best, text + "."});
+  if (std::string text = saturation(view); !text.empty()) out.push_back({VerdictKind::caution, std::move(text)});
+}
+
+void add_goodput(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  if (view.run().slo.empty()) return;
+  for (const LoadGroup& group : view.groups()) {
+    if (std::string text = best_goodput(view, group); !text.empty())
+      out.push_back({VerdictKind::best, std::move(text)});
+  }
 }
 
 }  // namespace paceline

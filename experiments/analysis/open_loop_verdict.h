@@ -4,16 +4,18 @@
 #include <vector>
 
 #include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict_view.h"
 
 namespace paceline {
 
+/// Of an open loop: the lowest median E2E latency among ranked cells that keep up; null without one.
+const CellSummary* lowest_latency(const VerdictView& view, const LoadGroup& group, Among among = Among::all);
+
 /// For each open loop the cell with the best latency, and which cells could not keep up. Nothing without open loops.
-void add_open_loops(const RunResult& run, const RunSummary& summary, std::vector<VerdictSentence>& out);
+void add_open_loops(const VerdictView& view, std::vector<VerdictSentence>& out);
 
-/// For each load the cell with the largest goodput. Nothing without report.slo.
-void add_goodput(const RunResult& run, const RunSummary& summary, std::vector<VerdictSentence>& out);
-
-/// Where the best cell gains most and least, by the category of the prompts. Nothing with fewer than two categories.
-void add_categories(const RunResult& run, const RunSummary& summary, std::vector<VerdictSentence>& out);
+/// For each load the cell with the largest goodput; of equal ones the one that gets more done, then the one with less
+/// latency. Nothing without report.slo.
+void add_goodput(const VerdictView& view, std::vector<VerdictSentence>& out);
 
 }  // namespace paceline

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "experiments/analysis/summary_verdict.h"
-#include "experiments/report/text.h"
 
 namespace paceline {
 namespace {

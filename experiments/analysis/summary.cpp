@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/noise.h"
+
 namespace paceline {
 
 namespace {
@@ -96,12 +98,15 @@ void add_acceptance(CellSummary& out) {
   out.tokens_per_target_forward = ratio(out.output_tokens, c.steps);
   out.sequences_per_forward = ratio(c.steps, c.target_forwards);
   if (c.drafts == 0) return;
-  int64_t before = c.drafts;
-  for (int64_t accepted : c.accepted_by_position) {
-    out.acceptance_per_position.push_back(*ratio(accepted, c.drafts));
+  for (size_t i = 0; i < c.accepted_by_position.size(); ++i) {
+    out.acceptance_per_position.push_back(*ratio(c.accepted_by_position[i], c.drafts));
+    int64_t reached = 0;  // steps that had a draft at i and kept all before it
+    for (size_t drafted = i + 1; drafted < out.acceptance_histogram.size(); ++drafted) {
+      const std::vector<int64_t>& row = out.acceptance_histogram[drafted];
+      for (size_t accepted = i; accepted < row.size(); ++accepted) reached += row[accepted];
+    }
     out.acceptance_per_position_conditional.push_back(
-        ratio(accepted, before).value_or(std::numeric_limits<double>::quiet_NaN()));
-    before = accepted;
+        ratio(c.accepted_by_position[i], reached).value_or(std::numeric_limits<double>::quiet_NaN()));
   }
 }
 
@@ -122,20 +127,23 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
     out.rankable = false;
     return;
   }
-  if (!out.open_loop) out.speedup = paired_ratio(out.output_tok_s_per_repetition, base.output_tok_s_per_repetition);
-  out.decode_speedup = paired_ratio(mean_tpot_per_repetition(baseline), mean_tpot_per_repetition(cell));
+  out.pairing = pairing_of(cell, baseline);
+  if (!out.open_loop)
+    out.speedup = ratio_of_repetitions(out.output_tok_s_per_repetition, base.output_tok_s_per_repetition, out.pairing);
+  out.decode_speedup =
+      ratio_of_repetitions(mean_tpot_per_repetition(baseline), mean_tpot_per_repetition(cell), out.pairing);
   if (&cell == &baseline) {
     out.outcome = Outcome::baseline;
     return;
   }
+  out.baseline_apart_s = measured_earlier_s(baseline, cell);
+  out.baseline_far = is_far_apart(out.baseline_apart_s, out.pairing, std::min(out.repetitions, base.repetitions));
+  if (out.speedup) out.break_even_acceptance_length = break_even_length(out, out.speedup->ratio);
   if (out.tokens_per_target_forward && base.step_ms.value_or(0) > 0) {
     out.speedup_bound = *out.tokens_per_target_forward / (1 + out.phase_ms_per_step.draft_ms / *base.step_ms);
   }
   const std::optional<RatioInterval>& deciding = out.open_loop ? out.decode_speedup : out.speedup;
-  if (!deciding) return;
-  out.outcome = Outcome::inconclusive;
-  if (deciding->low && *deciding->low > 1) out.outcome = Outcome::faster;
-  if (deciding->high && *deciding->high < 1) out.outcome = Outcome::slower;
+  if (deciding) out.outcome = outcome_of(*deciding);
 }
 
 }  // namespace
@@ -170,6 +178,22 @@ const char* to_string(Outcome outcome) {
   return "none";
 }
 
+Outcome outcome_of(const RatioInterval& ratio) {
+  if (ratio.low && *ratio.low > 1) return Outcome::faster;
+  if (ratio.high && *ratio.high < 1) return Outcome::slower;
+  return Outcome::inconclusive;
+}
+
+std::optional<double> break_even_length(const CellSummary& cell, double speedup) {
+  if (!cell.tokens_per_target_forward || cell.counters.drafts == 0) return std::nullopt;
+  return 1 +
+         (*cell.tokens_per_target_forward / speedup - 1) * double(cell.counters.steps) / double(cell.counters.drafts);
+}
+
+bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions) {
+  return std::fabs(apart_s.value_or(0)) >= kFarApart_s && (pairing == Pairing::none || repetitions == 1);
+}
+
 std::vector<std::string> devices_used(const RunResult& run) {
   std::vector<std::string> used;
   for (const CellResult& cell : run.cells) {
@@ -195,6 +219,7 @@ std::string axes_label(const CellAxes& axes) {
 CellSummary summarize_cell(const CellResult& cell) {
   CellSummary out;
   out.not_rankable = why_not_rankable(cell);
+  out.noise = noise_of(cell);
   out.rankable = out.not_rankable.empty();
   if (cell.status != CellStatus::done) return out;
   out.repetitions = static_cast<int>(cell.repetitions.size());
@@ -242,7 +267,7 @@ CellSummary summarize_cell(const CellResult& cell) {
 }
 
 RunSummary summarize(const RunResult& run) {
-  RunSummary summary;
+  RunSummary summary{count_cells(run.cells), {}};
   std::unordered_map<std::string, size_t> index_of;
   for (size_t i = 0; i < run.cells.size(); ++i) {
     const CellResult& cell = run.cells[i];
@@ -250,9 +275,6 @@ RunSummary summarize(const RunResult& run) {
     summary.cells.push_back(summarize_cell(cell));
     summary.cells.back().cell = i;
     if (cell.status == CellStatus::done) summary.cells.back().goodput = goodput_of(cell, run.slo);
-    summary.done += cell.status == CellStatus::done ? 1 : 0;
-    summary.failed += cell.status == CellStatus::failed ? 1 : 0;
-    summary.skipped += cell.status == CellStatus::skipped ? 1 : 0;
   }
   for (size_t i = 0; i < run.cells.size(); ++i) {
     const CellResult& cell = run.cells[i];

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/analysis/categories.h"
+#include "experiments/analysis/cell_ratio.h"
 #include "experiments/analysis/goodput.h"
 #include "experiments/analysis/open_loop.h"
 #include "experiments/analysis/statistics.h"
@@ -26,6 +27,12 @@ enum class Outcome {
 };
 const char* to_string(Outcome outcome);
 
+/// faster, slower or inconclusive: what a ratio of speeds shows.
+Outcome outcome_of(const RatioInterval& ratio);
+
+/// Above this, a row says when its baseline was measured.
+inline constexpr double kFarApart_s = 600;
+
 struct CellSummary {
   size_t cell = 0;  // index into RunResult::cells
   int repetitions = 0;
@@ -40,20 +47,28 @@ struct CellSummary {
   std::optional<double> tok_s_per_user;           // 1000 / median TPOT: the pace at which a request's tokens come
   /// Finished requests per minute and rank: what a device gets done.
   std::optional<double> requests_per_device_minute;
-  /// output_tok_s over that of the baseline cell, the same requests; see paired_ratio. None in an open loop, whose
-  /// rate is what was sent.
+  /// output_tok_s over that of the baseline cell, the same requests; see ratio_of_repetitions. None in an open loop,
+  /// whose rate is what was sent.
   std::optional<RatioInterval> speedup;
   /// (mean TPOT of the baseline) / (mean TPOT of the cell).
   std::optional<RatioInterval> decode_speedup;
   /// Upper bound of speedup: tokens_per_target_forward / (1 + draft time per pass / the baseline's step_ms). It takes a
   /// pass over k + 1 rows to cost no more than one over a single row, and only drafting to be added.
   std::optional<double> speedup_bound;
+  Pairing pairing = Pairing::by_repetition;  // with the baseline
+  /// How much earlier the baseline was measured (measured_earlier_s); none: not known, or no baseline.
+  std::optional<double> baseline_apart_s;
+  bool baseline_far = false;  // is_far_apart
+  /// The mean acceptance length at which speedup would be 1, other things equal:
+  /// 1 + (tokens_per_target_forward / speedup - 1) · steps / drafts. May lie above k + 1, which nothing reaches, or
+  /// below 1: then the cell would be faster whatever is accepted.
+  std::optional<double> break_even_acceptance_length;
 
   /// 1 + accepted / drafts: tokens a verify step that had drafts gives, bonus included, in [1, k+1].
   std::optional<double> mean_acceptance_length;
   std::optional<double> draft_acceptance_rate;  // accepted / drafted, 0..1
   std::vector<double> acceptance_per_position;  // [k] steps with more than i accepted / drafts: unconditional
-  std::vector<double> acceptance_per_position_conditional;  // [k] position i over position i-1; NaN where that is 0
+  std::vector<double> acceptance_per_position_conditional;  // [k] of the steps that reached i; NaN: none did
   std::optional<double> draft_coverage;                     // drafts / verify_steps; no value for "none"
   std::optional<double> tokens_per_target_forward;         // output tokens / steps: per sequence, 1 without speculation
   std::optional<double> sequences_per_forward;             // steps / target_forwards: the batch size in effect
@@ -76,12 +91,12 @@ struct CellSummary {
 
   bool rankable = false;     // done, lossless, not oversubscribed, certificate not failed
   std::string not_rankable;  // why not
+  std::string noise;         // what disturbed the cell's times (noise.h); empty: it is not noisy
   Outcome outcome = Outcome::none;
 };
 
-struct RunSummary {
+struct RunSummary : CellCounts {
   std::vector<CellSummary> cells;  // one for each of RunResult::cells, same order
-  int done = 0, failed = 0, skipped = 0;
 };
 
 /// (e2e - ttft) / (output tokens - 1); none for fewer than two tokens.
@@ -90,6 +105,13 @@ std::optional<double> tpot_ms(const RequestRecord& request);
 int64_t output_tokens_of(const RepetitionResult& repetition);
 /// tpot_ms() of the requests that have one.
 std::vector<double> tpot_of(const RepetitionResult& repetition);
+
+/// CellSummary::break_even_acceptance_length of a cell that runs at `speedup` times its reference; none without drafts.
+std::optional<double> break_even_length(const CellSummary& cell, double speedup);
+
+/// Whether the time between a cell and its reference (measured_earlier_s) is to be told: kFarApart_s or more, and not
+/// measured by turns.
+bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions);
 
 /// Metrics of one cell, without those that need a baseline or report.slo.
 CellSummary summarize_cell(const CellResult& cell);

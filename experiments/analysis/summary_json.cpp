@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/forecast_ratio.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/analysis/summary_verdict.h"
@@ -76,6 +77,7 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
   const bool timed = s.step_ms.has_value();
   const auto phase = [&](double ms) { return timed ? json_number(ms) : json(nullptr); };
   out.update({{"label", axes_label(cell.axes)},
+              {"log", cell.folder.empty() ? json(nullptr) : json("cells/" + cell.folder + "/log.txt")},
               {"repetitions", s.repetitions},
               {"num_requests", s.num_requests},
               {"output_tokens", s.output_tokens},
@@ -90,9 +92,14 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
               {"decode_speedup", ratio_value(s.decode_speedup)},
               {"decode_speedup_ci95", ratio_interval(s.decode_speedup)},
               {"speedup_bound", json_number(s.speedup_bound)},
+              {"paired_with_baseline", s.decode_speedup ? json(s.pairing == Pairing::by_repetition) : json(nullptr)},
+              {"baseline_apart_s", json_number(s.baseline_apart_s)},
+              {"break_even_acceptance_length", json_number(s.break_even_acceptance_length)},
               {"outcome", to_string(s.outcome)},
               {"rankable", s.rankable},
               {"not_rankable_reason", s.rankable ? json(nullptr) : json(s.not_rankable)},
+              {"noisy", !s.noise.empty()},
+              {"noise", s.noise.empty() ? json(nullptr) : json(s.noise)},
               {"mean_acceptance_length", json_number(s.mean_acceptance_length)},
               {"draft_acceptance_rate", json_number(s.draft_acceptance_rate)},
               {"acceptance_per_position", list(s.acceptance_per_position)},
@@ -124,6 +131,17 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
               {"counters", counters_to_json(s.counters)},
               {"output_hashes", s.output_hashes}});
   return out;
+}
+
+/// How the predictions of steps held: what `plan` calibrates by.
+json forecast_to_json(const RunResult& run, const RunSummary& summary) {
+  const std::vector<ForecastRatio> ratios = forecast_ratios(run, summary);
+  if (ratios.empty()) return nullptr;
+  const ForecastRatio& farthest = *farthest_off(ratios);
+  return {{"cells", ratios.size()},
+          {"median_ratio", json_number(median_ratio(ratios))},
+          {"time_ratio", json_number(time_ratio(run, ratios))},
+          {"farthest", {{"id", run.cells[farthest.cell].id}, {"ratio", json_number(farthest.ratio())}}}};
 }
 
 std::string csv_quoted(const std::string& text) {
@@ -178,10 +196,13 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"wall_s", json_number(run.wall_s)},
           {"num_cells", run.cells.size()},
           {"num_done", summary.done},
+          {"num_partial", summary.partial},
           {"num_failed", summary.failed},
           {"num_skipped", summary.skipped},
+          {"num_not_run", summary.not_run},
           {"verdict", verdicts},
           {"published", published},
+          {"forecast", forecast_to_json(run, summary)},
           {"cells", cells}};
 }
 
@@ -194,7 +215,7 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
       "degenerate_share,step_ms,busy,device_busy,verify_read_share,verify_matrix_share,verify_floor_share,"
       "draft_floor_share,certificate,tokens_checked,numerics,flips,flips_explained,logit_noise,oversubscribed,outcome,"
       "reason,load,offered_rate_per_s,achieved_rate_per_s,saturated,goodput_share,goodput_rate_per_s,ttft_ms_p90,"
-      "tpot_ms_p90\n";
+      "tpot_ms_p90,noisy\n";
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = run.cells[s.cell];
     const CellAxes& axes = cell.axes;
@@ -214,7 +235,10 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
       out += csv_number(value) + ",";
     }
     std::string busy;
-    for (const double share : s.devices.busy) busy += (busy.empty() ? "" : " ") + csv_number(share);
+    for (const double share : s.devices.busy) {
+      if (!busy.empty()) busy += ' ';
+      busy += csv_number(share);
+    }
     out += busy + ",";
     for (const auto& value : {s.devices.verify.read_share, s.devices.verify.matrix_share, s.devices.verify.floor_share,
                               s.devices.draft.floor_share}) {
@@ -231,7 +255,7 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
                        open_loop.saturated ? fmt::format("{}", *open_loop.saturated) : "");
     out += fmt::format("{},{},", s.goodput ? csv_number(s.goodput->share) : "",
                        s.goodput ? csv_number(s.goodput->rate_per_s) : "");
-    out += fmt::format("{},{}\n", csv_number(s.ttft_ms.p90), csv_number(s.tpot_ms.p90));
+    out += fmt::format("{},{},{}\n", csv_number(s.ttft_ms.p90), csv_number(s.tpot_ms.p90), !s.noise.empty());
   }
   return out;
 }

@@ -7,164 +7,151 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
+#include "experiments/analysis/category_verdict.h"
+#include "experiments/analysis/forced_verdict.h"
 #include "experiments/analysis/open_loop_verdict.h"
+#include "experiments/analysis/speculation_verdict.h"
+#include "experiments/analysis/verdict_cautions.h"
+#include "experiments/analysis/verdict_view.h"
 
 namespace paceline {
 
 namespace {
 
-const CellSummary* faster_of(const CellSummary* a, const CellSummary* b) {
-  if (a == nullptr) return b;
-  return b->output_tok_s.value_or(0) > a->output_tok_s.value_or(0) ? b : a;
-}
-
-/// Everything the sentences need, looked up once.
-struct View {
-  const RunResult& run;
-  const RunSummary& summary;
-
-  const CellResult& cell(const CellSummary& s) const { return run.cells[s.cell]; }
-  /// Open loops are compared by latency (open_loop_verdict.h).
-  static bool ranks_by_rate(const CellSummary& s) { return s.rankable && s.output_tok_s && !s.open_loop; }
-  std::string label(const CellSummary& s) const {
-    const CellAxes& axes = cell(s).axes;
-    std::string text = fmt::format("tp{} pp{} {}", axes.tp, axes.pp, proposer_label(axes));
-    if (axes.num_speculative_tokens) text += fmt::format(" k={}", *axes.num_speculative_tokens);
-    return text;
-  }
-  std::vector<int> concurrencies() const {
-    std::set<int> values;
-    for (const CellSummary& s : summary.cells) {
-      if (ranks_by_rate(s)) values.insert(cell(s).axes.concurrency);
-    }
-    return {values.begin(), values.end()};
-  }
-  const CellSummary* baseline_of(const CellSummary& s) const {
-    for (const CellSummary& b : summary.cells) {
-      if (cell(b).id == cell(s).baseline_id) return &b;
-    }
-    return nullptr;
-  }
-};
-
-std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
-
 /// Why a speculative cell is fast: its tokens per pass and where they come from.
 std::string source_of_gain(const CellSummary& s) {
   if (!s.tokens_per_target_forward || !s.draft_acceptance_rate) return "";
   std::string text = fmt::format("; {:.2f} tokens per target pass", *s.tokens_per_target_forward);
-  text += fmt::format(" ({} of drafted tokens accepted", percent(*s.draft_acceptance_rate));
+  text += fmt::format(" ({} of drafted tokens accepted", percent_text(*s.draft_acceptance_rate));
   if (s.draft_coverage && *s.draft_coverage < 0.995) {
-    text += fmt::format(", drafts in {} of steps", percent(*s.draft_coverage));
+    text += fmt::format(", drafts in {} of steps", percent_text(*s.draft_coverage));
   }
   return text + ")";
 }
 
-std::string best_sentence(const View& view, int concurrency, bool name_concurrency) {
-  const CellSummary *best = nullptr, *best_plain = nullptr;
-  for (const CellSummary& s : view.summary.cells) {
-    const CellAxes& axes = view.cell(s).axes;
-    if (!View::ranks_by_rate(s) || axes.concurrency != concurrency) continue;
-    best = faster_of(best, &s);
-    if (axes.proposer == "none") best_plain = faster_of(best_plain, &s);
+/// The whole interval lies above 1.
+bool is_ahead(const std::optional<RatioInterval>& ratio) { return ratio && outcome_of(*ratio) == Outcome::faster; }
+
+/// What the fastest cell, which does not speculate, leaves to say of those that do.
+std::string of_speculation(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
+  int planned = 0, measured = 0, ranked = 0;
+  for (const CellSummary* s : group.cells) {
+    const CellResult& cell = view.cell(*s);
+    if (!view.speculates(*s)) continue;
+    planned += cell.status != CellStatus::skipped || cell.not_run ? 1 : 0;
+    measured += cell.status == CellStatus::done ? 1 : 0;
+    ranked += VerdictView::ranks_by_rate(*s) ? 1 : 0;
   }
+  if (planned == 0) return "; there is no speculative cell to compare with";
+  if (measured == 0) return "; no speculative cell ran";
+  if (ranked == 0) return "; no speculative cell is ranked";
+  const bool all = measured == planned;
+  const bool open = std::any_of(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
+    return VerdictView::ranks_by_rate(*s) && view.speculates(*s) && !is_ahead(view.rate_over(best, *s));
+  });
+  return fmt::format("; no speculative cell{} {} faster", all ? "" : " that ran", open ? "is shown to be" : "is");
+}
+
+/// Ranked cells whose rate is not shown to lie below the best one's, the fastest first.
+std::vector<const CellSummary*> tied_with(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
+  std::vector<const CellSummary*> tied;
+  for (const CellSummary* s : group.cells) {
+    if (s == &best || !VerdictView::ranks_by_rate(*s)) continue;
+    const std::optional<RatioInterval> ratio = view.rate_over(best, *s);
+    if (ratio && ratio->low && !is_ahead(ratio)) tied.push_back(s);
+  }
+  std::stable_sort(tied.begin(), tied.end(),
+                   [](const CellSummary* a, const CellSummary* b) { return *a->output_tok_s > *b->output_tok_s; });
+  return tied;
+}
+
+std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
+  const CellSummary *const best = view.fastest(group), *const best_plain = view.fastest(group, Among::plain);
   if (best == nullptr) return "";
-  const std::string where = name_concurrency ? fmt::format(" at concurrency {}", concurrency) : "";
-  std::string text = fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.label(*best), *best->output_tok_s);
-  if (best->outcome == Outcome::baseline || best->outcome == Outcome::none) {
-    const bool others = std::any_of(view.summary.cells.begin(), view.summary.cells.end(), [&](const CellSummary& s) {
-      return View::ranks_by_rate(s) && view.cell(s).axes.concurrency == concurrency &&
-             view.cell(s).axes.proposer != "none";
-    });
-    return text + (others ? "; no speculative cell is faster." : "; there is no speculative cell to compare with.");
-  }
-  if (best->speedup) {
-    const CellSummary* const base = view.baseline_of(*best);
-    const bool placed_alike = base && view.cell(*base).axes.tp == view.cell(*best).axes.tp &&
-                              view.cell(*base).axes.pp == view.cell(*best).axes.pp;
-    text += fmt::format(", {} over {}", interval_text(*best->speedup),
-                        placed_alike || !base ? "the same placement without speculation" : view.label(*base));
-    if (best->outcome == Outcome::inconclusive) text += " (inconclusive: the interval is missing or holds 1)";
+  const CellSummary* const base = view.baseline_of(*best);
+  const std::vector<const CellSummary*> tied = tied_with(view, group, *best);
+  std::string text = fmt::format("Fastest{}: {}, {:.1f} tok/s", view.has_several_loads() ? group.where() : "",
+                                 view.marked_label(*best), *best->output_tok_s);
+  if (best->speedup && best->outcome != Outcome::baseline) {
+    text += fmt::format(", {} over {}", interval_text(*best->speedup), view.reference_text(*best, *base));
+    if (best->baseline_far) text += fmt::format(" ({}: the machine may have changed)", baseline_time_text(*best));
+    if (best->outcome == Outcome::inconclusive)
+      text += fmt::format("; not shown to be faster than that: {}", undecided_text(*best->speedup));
+  } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
+    text += "; its baseline was not measured, so its gain is not known";
   }
   text += source_of_gain(*best);
   if (view.cell(*best).certificate.status == CertificateStatus::unverified) text += "; UNVERIFIED";
-  if (best_plain != nullptr && view.baseline_of(*best) != best_plain) {
-    text += fmt::format("; against the fastest plain cell ({}, {:.1f} tok/s): {:.2f}×", view.label(*best_plain),
-                        *best_plain->output_tok_s, *best->output_tok_s / *best_plain->output_tok_s);
+  const CellSummary* const twin = view.reference_of(*best);
+  if (twin && twin != base && twin != best_plain && view.speculates(*best)) {
+    if (const std::optional<RatioInterval> gain = view.rate_over(*best, *twin))
+      text += fmt::format("; {} over {}", interval_text(*gain), view.reference_text(*best, *twin));
   }
+  if (best_plain && best_plain != best && base != best_plain) {
+    const std::optional<RatioInterval> gain = view.rate_over(*best, *best_plain);
+    text += fmt::format("; against the fastest plain cell ({}, {:.1f} tok/s): {}", view.marked_label(*best_plain),
+                        *best_plain->output_tok_s, gain ? interval_text(*gain) : "–");
+  }
+  if (!tied.empty()) text += fmt::format("; not shown to be slower: {}", view.labels(tied));
+  if (!view.speculates(*best)) text += of_speculation(view, group, *best);
   return text + ".";
 }
 
-/// Tokens per pass at which a cell would equal its baseline, from the measured step times.
-std::string break_even(const CellSummary& s, const CellSummary* base) {
-  if (base == nullptr || !s.step_ms || !base->step_ms || !s.tokens_per_target_forward || *base->step_ms <= 0) return "";
-  const double needed = *s.step_ms / *base->step_ms * base->tokens_per_target_forward.value_or(1);
-  return fmt::format(" a step costs {:.2f}× a plain one and gives {:.2f} tokens (break-even {:.2f})",
-                     *s.step_ms / *base->step_ms, *s.tokens_per_target_forward, needed);
-}
+/// A plain cell of one rank beside its twins of several.
+struct AgainstOneRank {
+  const CellSummary* one = nullptr;
+  std::string gains;          // " tp2 pp1 1.71× [1.68, 1.74], tp1 pp2 …"; empty: no twin
+  bool share_variant = true;  // with all twins: it tells what they have in common, and is not the label of a row
+};
 
-void add_pays_not(const View& view, std::vector<VerdictSentence>& out) {
-  const std::vector<int> concurrencies = view.concurrencies();
-  std::map<std::pair<int, std::string>, const CellSummary*> best;  // by concurrency, proposer: largest speedup
-  for (const CellSummary& s : view.summary.cells) {
-    const CellAxes& axes = view.cell(s).axes;
-    if (!s.rankable || !s.speedup || axes.proposer == "none") continue;
-    const CellSummary*& known = best[{axes.concurrency, axes.proposer}];
-    if (known == nullptr || s.speedup->ratio > known->speedup->ratio) known = &s;
-  }
-  for (const auto& [key, s] : best) {
-    if (s->outcome == Outcome::faster) continue;
-    std::string text = fmt::format("{} {}{}: its best cell is {} at {};", key.second,
-                                   s->outcome == Outcome::slower ? "does not pay" : "shows no clear gain",
-                                   concurrencies.size() > 1 ? fmt::format(" at concurrency {}", key.first) : "",
-                                   view.label(*s), interval_text(*s->speedup));
-    text += break_even(*s, view.baseline_of(*s));
-    if (const std::string phase = costliest_phase(*s); !phase.empty()) text += ", " + phase;
-    out.push_back({VerdictKind::pays_not, text + "."});
-  }
-}
-
-void add_parallel(const View& view, std::vector<VerdictSentence>& out) {
-  for (int concurrency : view.concurrencies()) {
-    const CellSummary* one = nullptr;
-    std::vector<const CellSummary*> others;
-    for (const CellSummary& s : view.summary.cells) {
-      const CellAxes& axes = view.cell(s).axes;
-      if (!View::ranks_by_rate(s) || axes.proposer != "none" || axes.concurrency != concurrency) continue;
-      if (axes.tp * axes.pp == 1) {
-        one = &s;
-      } else {
-        others.push_back(&s);
-      }
+AgainstOneRank against_one_rank(const VerdictView& view, const LoadGroup& group, const CellSummary& one) {
+  AgainstOneRank out{.one = &one, .gains = {}};
+  for (const CellSummary* s : group.cells) {
+    const CellAxes& axes = view.cell(*s).axes;
+    if (axes.tp * axes.pp == 1 || !VerdictView::ranks_by_rate(*s) || !view.are_twins(*s, one)) continue;
+    out.share_variant &= axes.variant == view.cell(one).axes.variant;
+    const std::optional<RatioInterval> gain = view.rate_over(*s, one);
+    out.gains += fmt::format("{} tp{} pp{} {}", out.gains.empty() ? "" : ",", axes.tp, axes.pp,
+                             gain ? interval_text(*gain) : "–");
+    const PhaseTimes& p = s->phase_ms_per_step;
+    if (s->step_ms && *s->step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms >= 0.05) {
+      const bool bubbles = p.bubble_ms > p.communicate_ms;
+      out.gains += fmt::format(" ({} {} of a step)", bubbles ? "bubbles take" : "communication takes",
+                               percent_text(std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms));
     }
-    if (one == nullptr || others.empty()) continue;
-    std::string text = fmt::format("Without speculation, against one rank ({:.1f} tok/s", *one->output_tok_s);
-    if (view.concurrencies().size() > 1) text += fmt::format(", concurrency {}", concurrency);
-    text += "):";
-    for (size_t i = 0; i < others.size(); ++i) {
-      const CellSummary& s = *others[i];
-      const CellAxes& axes = view.cell(s).axes;
-      text += fmt::format("{} tp{} pp{}{} {:.2f}×", i == 0 ? "" : ",", axes.tp, axes.pp,
-                          axes.variant.empty() ? "" : " " + axes.variant, *s.output_tok_s / *one->output_tok_s);
-      const PhaseTimes& p = s.phase_ms_per_step;
-      if (s.step_ms && *s.step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s.step_ms >= 0.05) {
-        const bool bubbles = p.bubble_ms > p.communicate_ms;
-        text += fmt::format(" ({} {} of a step)", bubbles ? "bubbles take" : "communication takes",
-                            percent(std::max(p.bubble_ms, p.communicate_ms) / *s.step_ms));
-      }
+  }
+  return out;
+}
+
+void add_parallel(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  for (const LoadGroup& group : view.groups()) {
+    std::vector<AgainstOneRank> all;
+    for (const CellSummary* s : group.cells) {
+      const CellAxes& axes = view.cell(*s).axes;
+      if (view.speculates(*s) || axes.tp * axes.pp > 1 || !VerdictView::ranks_by_rate(*s)) continue;
+      if (AgainstOneRank each = against_one_rank(view, group, *s); !each.gains.empty()) all.push_back(std::move(each));
     }
-    out.push_back({VerdictKind::parallel, text + "."});
+    for (const AgainstOneRank& each : all) {
+      const std::string& variant = view.cell(*each.one).axes.variant;
+      const bool named = !variant.empty() && (each.share_variant || all.size() > 1);
+      out.push_back(
+          {VerdictKind::parallel, fmt::format("Without speculation, against one rank{} ({}{:.1f} tok/s):{}.",
+                                              view.has_several_loads() ? group.where() : "",
+                                              named ? variant + ", " : "", *each.one->output_tok_s, each.gains)});
+    }
   }
 }
 
-std::string failure_sentence(const View& view, const CellSummary& s) {
+std::string failure_sentence(const VerdictView& view, const CellSummary& s) {
   const CertificateResult& certificate = view.cell(s).certificate;
-  const std::string where = certificate.flips
-                                ? fmt::format("{} requests that noise does not explain (fast numerics: {})",
-                                              certificate.mismatches, flips_text(*certificate.flips))
-                                : fmt::format("{} requests", certificate.mismatches);
-  return fmt::format("NOT LOSSLESS: {} differs from its reference in {} ({} tokens compared){}{}.", view.label(s),
-                     where, certificate.tokens_checked, certificate.detail.empty() ? "" : ": ", certificate.detail);
+  const std::string requests = counted(certificate.mismatches, "request");
+  const std::string where = certificate.flips ? fmt::format("{} that noise does not explain (fast numerics: {})",
+                                                            requests, flips_text(*certificate.flips))
+                                              : requests;
+  return fmt::format("NOT LOSSLESS: {} differs from its reference in {} ({} compared){}{}.", view.label(s), where,
+                     counted(certificate.tokens_checked, "token"), certificate.detail.empty() ? "" : ": ",
+                     certificate.detail);
 }
 
 /// Of the cells that passed in one kind of numerics.
@@ -173,92 +160,65 @@ struct Passed {
   int64_t tokens = 0;
 
   std::string text() const {
-    return fmt::format("{} {} certified, {} tokens compared", cells, cells == 1 ? "cell" : "cells", tokens);
+    return fmt::format("{} certified, {} compared", counted(cells, "cell"), counted(tokens, "token"));
   }
 };
 
-void add_correctness(const View& view, std::vector<VerdictSentence>& out) {
+/// Cells without a certificate, by the reason.
+struct UnverifiedCells {
+  int cells = 0;
+  std::vector<std::pair<std::string, int>> reasons;  // with how many cells have it, in the order of the plan
+
+  void add(const CellResult& cell) {
+    ++cells;
+    const std::string& why = cell.certificate.detail;
+    const auto known = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == why; });
+    if (known != reasons.end())
+      ++known->second;
+    else if (!why.empty())
+      reasons.emplace_back(why, 1);
+  }
+
+  std::string text() const {
+    constexpr size_t kMostListed = 3;
+    std::string text = fmt::format("UNVERIFIED: {} without a certificate", counted(cells, "cell"));
+    for (size_t i = 0; i < std::min(kMostListed, reasons.size()); ++i) {
+      const auto& [why, count] = reasons[i];
+      text += fmt::format("{} {}{}", i == 0 ? ":" : ";", count == cells ? "" : fmt::format("{}: ", count), why);
+    }
+    if (reasons.size() > kMostListed) text += fmt::format("; and {} other reasons", reasons.size() - kMostListed);
+    return text + ".";
+  }
+};
+
+void add_correctness(const VerdictView& view, std::vector<VerdictSentence>& out) {
   Passed strict, fast;
-  int unverified = 0;
-  for (const CellSummary& s : view.summary.cells) {
+  std::set<int> ks;  // of speculative cells that passed
+  UnverifiedCells unverified;
+  for (const CellSummary& s : view.summary().cells) {
     const CellResult& cell = view.cell(s);
     if (cell.status != CellStatus::done) continue;
     if (cell.certificate.status == CertificateStatus::fail)
       out.push_back({VerdictKind::correctness, failure_sentence(view, s), true});
-    unverified += cell.certificate.status == CertificateStatus::unverified ? 1 : 0;
+    if (cell.certificate.status == CertificateStatus::unverified) unverified.add(cell);
     if (cell.certificate.status != CertificateStatus::pass) continue;
     Passed& passed = cell.certificate.flips ? fast : strict;
+    if (!cell.certificate.flips && cell.axes.num_speculative_tokens) ks.insert(*cell.axes.num_speculative_tokens);
     ++passed.cells;
     passed.tokens += cell.certificate.tokens_checked;
   }
   if (strict.cells > 0) {
-    out.push_back({VerdictKind::correctness,
-                   fmt::format("Lossless: {}, 0 mismatches; the output is the same at every k, so choose k by speed "
-                               "alone.",
-                               strict.text())});
+    out.push_back(
+        {VerdictKind::correctness,
+         fmt::format("Lossless: {}, 0 mismatches{}.", strict.text(),
+                     ks.size() > 1 ? "; the output is the same at every k, so choose k by speed alone" : "")});
   }
   if (fast.cells > 0) {
     out.push_back({VerdictKind::correctness,
                    fmt::format("Fast numerics, not token-exact: {} up to each request's first flip; {}.", fast.text(),
-                               flips_text(*pooled_flips(view.run)))});
+                               flips_text(*pooled_flips(view.run())))});
   }
-  if (unverified > 0) {
-    out.push_back({VerdictKind::correctness, fmt::format("UNVERIFIED: {} {} without a certificate.", unverified,
-                                                         unverified == 1 ? "cell" : "cells")});
-  }
-}
-
-void add_cautions(const View& view, std::vector<VerdictSentence>& out) {
-  const RunSummary& summary = view.summary;
-  if (summary.failed > 0) {
-    out.push_back({VerdictKind::caution,
-                   fmt::format("{} of {} cells failed; the table says why.", summary.failed, summary.cells.size()),
-                   true});
-  }
-  if (view.run.workload.bad_records > 0) {
-    const WorkloadFacts& workload = view.run.workload;
-    out.push_back(
-        {VerdictKind::caution,
-         fmt::format("{} bad {} left out of the data set (workload.skip_bad); the first: {}.", workload.bad_records,
-                     workload.bad_records == 1 ? "record was" : "records were", workload.first_bad)});
-  }
-  int oversubscribed = 0, forced = 0, random = 0, min_repetitions = 1 << 30;
-  double most_degenerate = 0;
-  for (const CellSummary& s : summary.cells) {
-    const CellResult& cell = view.cell(s);
-    if (cell.status != CellStatus::done) continue;
-    oversubscribed += cell.oversubscribed ? 1 : 0;
-    forced += cell.forced || cell.lossy ? 1 : 0;
-    random += cell.random_weights ? 1 : 0;
-    min_repetitions = std::min(min_repetitions, s.repetitions);
-    most_degenerate = std::max(most_degenerate, s.degenerate_share.value_or(0));
-  }
-  if (oversubscribed > 0) {
-    out.push_back({VerdictKind::caution,
-                   fmt::format("{} {} more threads than cores (oversubscribed): measured and checked, not ranked.",
-                               oversubscribed, oversubscribed == 1 ? "cell ran" : "cells ran")});
-  }
-  if (forced > 0) {
-    out.push_back({VerdictKind::caution, fmt::format("{} {} forced acceptance or a lossy rule: not ranked.", forced,
-                                                     forced == 1 ? "cell uses" : "cells use")});
-  }
-  if (random > 0) {
-    out.push_back({VerdictKind::caution,
-                   fmt::format("{} {} random weights (load_format dummy): times are real; tokens, acceptance and "
-                               "certificate are not those of a trained model.",
-                               random, random == 1 ? "cell has" : "cells have"),
-                   true});
-  }
-  if (summary.done > 0 && min_repetitions < 7) {
-    out.push_back(
-        {VerdictKind::caution, fmt::format("{} {}: intervals are wide; use 7 or more before a close call is believed.",
-                                           min_repetitions, min_repetitions == 1 ? "repetition only" : "repetitions")});
-  }
-  if (most_degenerate > 0.1) {
-    out.push_back({VerdictKind::caution,
-                   fmt::format("Up to {} of the outputs end in a repetition, which flatters every proposer.",
-                               percent(most_degenerate))});
-  }
+  if (unverified.cells > 0) out.push_back({VerdictKind::correctness, unverified.text()});
 }
 
 }  // namespace
@@ -274,15 +234,10 @@ const char* to_string(VerdictKind kind) {
   return "caution";
 }
 
-std::string interval_text(const RatioInterval& interval) {
-  if (!interval.low || !interval.high) return fmt::format("{:.2f}× (one repetition, no interval)", interval.ratio);
-  return fmt::format("{:.2f}× (95 % interval {:.2f}-{:.2f})", interval.ratio, *interval.low, *interval.high);
-}
-
 std::string flips_text(const FlipCount& flips) {
-  return fmt::format("{} {}, {} explained by noise of {} at {} positions", flips.found,
-                     flips.found == 1 ? "flip" : "flips", flips.explained,
-                     flips.noise ? fmt::format("up to {:.3g}", *flips.noise) : "unknown size", flips.positions);
+  return fmt::format("{}, {} explained by noise of {} at {}", counted(flips.found, "flip"), flips.explained,
+                     flips.noise ? fmt::format("up to {:.3g}", *flips.noise) : "unknown size",
+                     counted(flips.positions, "position"));
 }
 
 std::string costliest_phase(const CellSummary& summary) {
@@ -296,26 +251,34 @@ std::string costliest_phase(const CellSummary& summary) {
   const auto largest = std::max_element(phases.begin(), phases.end());
   const double share = largest->first / *summary.step_ms;
   if (share < 0.1) return "";
-  return fmt::format("{} {} of a step", largest->second, percent(share));
+  return fmt::format("{} {} of a step", largest->second, percent_text(share));
 }
 
 std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary& summary) {
-  const View view{run, summary};
+  const VerdictView view(run, summary);
   std::vector<VerdictSentence> out;
-  const std::vector<int> concurrencies = view.concurrencies();
-  for (int concurrency : concurrencies) {
-    std::string text = best_sentence(view, concurrency, concurrencies.size() > 1);
-    if (!text.empty()) out.push_back({VerdictKind::best, std::move(text)});
+  for (const LoadGroup& group : view.groups()) {
+    if (std::string text = best_sentence(view, group); !text.empty())
+      out.push_back({VerdictKind::best, std::move(text)});
   }
-  add_open_loops(run, summary, out);
-  add_goodput(run, summary, out);
-  if (out.empty()) out.push_back({VerdictKind::best, "No cell can be ranked; see the reasons in the table.", true});
+  add_open_loops(view, out);
+  add_goodput(view, out);
+  if (out.empty())
+    out.push_back({VerdictKind::best, fmt::format("No cell can be ranked; see the reasons in the table."), true});
+  add_forced(view, out);
   add_pays_not(view, out);
+  const bool speculative =
+      std::any_of(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& s) { return view.speculates(s); });
+  if (!speculative) add_parallel(view, out);  // then it is what was asked
   add_correctness(view, out);
-  add_parallel(view, out);
-  add_categories(run, summary, out);
+  if (speculative) add_parallel(view, out);
+  add_categories(view, out);
   add_cautions(view, out);
   std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
+  if (std::string text = noise_sentence(view); !text.empty())
+    out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
+  if (std::string text = unfinished_sentence(view); !text.empty())
+    out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
   return out;
 }
 

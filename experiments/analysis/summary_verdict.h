@@ -1,6 +1,7 @@
 #pragma once
-// The run's answer in sentences, most important first: what pays, what does not and why, what was proved, what to
-// distrust. Cells that are not rankable (CellSummary::rankable) are never named as better or worse than others.
+// The run's answer in sentences, most important first: what a run that ended early leaves open and which cells were
+// disturbed, for these limit all that follows; what pays, what does not and why, what was proved, what to distrust.
+// Cells that are not rankable (CellSummary::rankable) are never named as better or worse than others.
 
 #include <string>
 #include <vector>
@@ -31,8 +32,5 @@ std::string costliest_phase(const CellSummary& summary);
 
 /// "3 flips, 3 explained by noise of up to 0.0312 at 11 positions"
 std::string flips_text(const FlipCount& flips);
-
-/// "2.14× (95 % interval 2.09-2.19)"
-std::string interval_text(const RatioInterval& interval);
 
 }  // namespace paceline

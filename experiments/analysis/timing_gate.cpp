@@ -13,9 +13,14 @@ namespace paceline {
 std::vector<TimingVerdict> judge_timing(const std::vector<TimedCell>& cells) {
   std::vector<TimingVerdict> verdicts;
   std::vector<double> p_values;
+  const int fewest = fewest_timing_pairs(
+      int(std::count_if(cells.begin(), cells.end(), [](const TimedCell& cell) { return cell.judged; })));
   for (const TimedCell& cell : cells) {
     std::vector<double> ratios, logs;
-    for (const TimingPair& pair : cell.pairs) {
+    const bool quiet = int(cell.pairs.size()) >= fewest && cell.pairs.size() > cell.disturbed.size();
+    std::vector<TimingPair> pairs = cell.pairs;
+    if (!quiet) pairs.insert(pairs.end(), cell.disturbed.begin(), cell.disturbed.end());
+    for (const TimingPair& pair : pairs) {
       if (!(pair.baseline_s > 0) || !(pair.now_s > 0)) continue;
       ratios.push_back(pair.now_s / pair.baseline_s);
       logs.push_back(std::log(ratios.back()));
@@ -23,9 +28,12 @@ std::vector<TimingVerdict> judge_timing(const std::vector<TimedCell>& cells) {
     TimingVerdict verdict{.id = cell.id,
                           .judged = cell.judged,
                           .same_work = cell.same_work,
+                          .same_threads = cell.same_threads,
                           .pairs = int(ratios.size()),
                           .median_ratio = quantile(ratios, 0.5).value_or(1),
-                          .p_value = signed_rank_test(logs).p_value};
+                          .p_value = signed_rank_test(logs).p_value,
+                          .disturbed = int(cell.disturbed.size()),
+                          .quiet = quiet || cell.disturbed.empty()};
     verdict.adjusted_p = verdict.p_value;
     verdict.resolves = resolved_slowdown(logs);
     if (cell.judged) p_values.push_back(verdict.p_value);

@@ -24,24 +24,30 @@ struct TimingPair {
 
 struct TimedCell {
   std::string id;
-  bool judged = true;     // false: several ranks, wall time, advice only
-  bool same_work = true;  // the same tokens and counters from both binaries
+  bool judged = true;        // false: several ranks, wall time, advice only
+  bool same_work = true;     // the same tokens and counters from both binaries
+  bool same_threads = true;  // as many threads a rank; `auto` need not mean the same to both
   std::vector<TimingPair> pairs;
+  std::vector<TimingPair> disturbed;  // more pairs: with a repetition of either binary that was disturbed (noise.h)
 };
 
 struct TimingVerdict {
   std::string id;
-  bool judged = true, same_work = true;
+  bool judged = true, same_work = true, same_threads = true;
   int pairs = 0;
   double median_ratio = 1;  // of now / baseline, over the pairs
   double p_value = 1;       // signed_rank_test of log(now / baseline): "now takes longer"
   double adjusted_p = 1;    // holm_adjusted over the judged cells; an advisory cell's own p-value
   double resolves = 0;  // 0.05: at this spread 5 % more time fails the cell nine times in ten; see resolved_slowdown
+  int disturbed = 0;    // pairs of TimedCell::disturbed: left out when quiet, else counted in `pairs`
+  bool quiet = true;    // false: half of the pairs or more were disturbed, and all are judged
   bool slower = false;  // adjusted_p < kTimingChance and median_ratio > kTimingTolerance
   bool fails() const { return judged && slower; }
 };
 
-/// One verdict for each cell, in order. Pairs in which a time is not positive are left out.
+/// One verdict for each cell, in order. Pairs in which a time is not positive are left out. So are disturbed ones where
+/// they are the exception. Where they are the rule all pairs are judged: both binaries met the same trouble by turns,
+/// and a gate that looks away on every busy machine would let everything pass.
 std::vector<TimingVerdict> judge_timing(const std::vector<TimedCell>& cells);
 
 /// The slowdown that fails a cell nine times in ten when log ratios spread as `logs` do: what the gate can be trusted

@@ -14,6 +14,7 @@
 #include "experiments/run/engine_load.h"
 #include "experiments/run/repetition.h"
 #include "experiments/workload/dataset.h"
+#include "experiments/workload/request_sampling.h"
 #include "experiments/workload/requests.h"
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"

@@ -21,6 +21,7 @@ void add_run_command(CLI::App& app, CommandLine& line);      // run
 void add_plan_command(CLI::App& app, CommandLine& line);     // plan
 void add_resume_command(CLI::App& app, CommandLine& line);   // resume
 void add_runs_commands(CLI::App& app, CommandLine& line);    // list, show, report, tag, note, rm
+void add_trace_command(CLI::App& app, CommandLine& line);    // trace
 void add_compare_command(CLI::App& app, CommandLine& line);  // compare
 void add_regress_command(CLI::App& app, CommandLine& line);  // regress
 void add_doctor_command(CLI::App& app, CommandLine& line);   // doctor

@@ -13,8 +13,6 @@
 
 namespace paceline {
 
-inline constexpr const char* kVersion = "0.1.0";
-
 /// A command that runs an experiment.
 struct RunCommand {
   std::filesystem::path config;

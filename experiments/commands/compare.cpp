@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/report/comparison.h"
 #include "experiments/results/read.h"
@@ -54,12 +55,32 @@ void check_same_subject(const RunComparison& comparison) {
   fail(ExitCode::usage, "these runs are different experiments: {}; --force compares them all the same", keys);
 }
 
+/// Rows of which no two runs have the cell set nothing side by side.
+void check_common_cells(const RunComparison& comparison) {
+  std::vector<std::string> first(comparison.runs.size());  // cell of each run
+  for (const CellRow& row : comparison.cells) {
+    size_t have = 0;
+    for (size_t i = 0; i < row.runs.size(); ++i) {
+      if (row.runs[i].id.empty()) continue;
+      ++have;
+      if (first[i].empty()) first[i] = row.runs[i].id;
+    }
+    if (have > 1) return;
+  }
+  std::string examples;
+  for (size_t i = 0; i < first.size(); ++i)
+    examples += fmt::format("{}{} has {}", i == 0 ? "" : ", ", comparison.runs[i].id,
+                            first[i].empty() ? "none" : first[i] + ", …");
+  fail(ExitCode::usage, "these runs have no cell in common: {}", examples);
+}
+
 ExitCode compare_command(const CompareCommand& command) {
   const CompareOptions options{.min_effect = parse_effect(command.min_effect)};
   std::vector<RunResult> runs;
   for (const std::string& name : command.runs) runs.push_back(read_run(find_run(command.results_root, name)));
   const RunComparison comparison = compare_runs(runs, options);
   if (!command.force) check_same_subject(comparison);
+  check_common_cells(comparison);
   std::fputs(formatted(comparison, command.format).c_str(), stdout);
   return ExitCode::ok;
 }

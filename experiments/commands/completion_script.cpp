@@ -170,6 +170,7 @@ _runexp() {
     fi
     previous="$key"
   fi
+  if [[ $previous == --profile ]]; then return; fi  # a name of the experiment's own, no file
   _runexp_after "$previous"
   if [[ -n $found ]]; then
     if [[ $previous == --set || $previous == --axis ]]; then
@@ -220,6 +221,7 @@ _runexp() {
     fi
     return
   fi
+  if [[ $previous == --profile ]]; then return; fi  # a name of the experiment's own, no file
   _runexp_after "$previous"
   if [[ -n $found ]]; then
     compadd -- ${=found}
@@ -304,6 +306,7 @@ end
       for (const auto& [name, names] : option_words()) {
         if (name == option.name) value = " -x -a " + quoted(joined(names));
       }
+      if (option.name == "--profile") value = " -x";  // a name of the experiment's own, no file
       if (option.name == "--set" || option.name == "--axis") {
         value = " -x -a " + quoted(joined(fish_assignments(option.name == "--axis")));
       }

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "engine/util/counted.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/compact_json.h"
 #include "experiments/config/json_schema.h"
@@ -64,15 +65,24 @@ ExitCode expand_command(const Source& source, bool json) {
   return ExitCode::ok;
 }
 
+/// What a file is that names no experiment of its own.
+const char* kind_note(const LoadedConfig& loaded) {
+  return loaded.is_fragment() ? "; no name and no axes: a part for other files to extend, or one cell alone" : "";
+}
+
 /// Complaints of all files go to stderr; files without any are named on stdout.
 ExitCode validate_command(const std::vector<std::filesystem::path>& files, const ConfigOverrides& overrides) {
   ExitCode code = ExitCode::ok;
   for (const std::filesystem::path& file : files) {
     try {
+      if (is_json_schema_file(file)) {
+        fmt::print("{}: skipped: a JSON Schema, not an experiment\n", file.string());
+        continue;
+      }
       const LoadedConfig loaded = load_config(file, overrides);
       const std::vector<Cell> cells = cells_of(loaded);
       check_splits(loaded, cells, SplitRule::every_cell);
-      fmt::print("{}: ok, {} {}\n", file.string(), cells.size(), cells.size() == 1 ? "cell" : "cells");
+      fmt::print("{}: ok, {}{}\n", file.string(), counted(int64_t(cells.size()), "cell"), kind_note(loaded));
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.what());
       code = error.code();

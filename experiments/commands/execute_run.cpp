@@ -6,9 +6,39 @@
 #include <spdlog/spdlog.h>
 
 #include "experiments/report/text.h"
+#include "experiments/results/read.h"
+#include "experiments/results/run_lock.h"
+#include "experiments/ui/output_columns.h"
 #include "experiments/ui/progress_log.h"
 
 namespace paceline {
+
+namespace {
+
+/// What a user types to see the run again.
+std::string show_command(const std::filesystem::path& results_root, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::equivalent(results_root, RunCommand().results_root, ignored))
+    return reproduce_command({.argv = {"runexp", "show", folder.string()}});
+  const std::vector<std::string> runs = list_runs(results_root);
+  const bool is_last = !runs.empty() && runs.back() == folder.filename();
+  return "runexp show " + (is_last ? "last" : folder.filename().string());
+}
+
+/// Two runs at a time on one machine disturb each other's times. Empty where no other run below `root` is under way.
+std::string other_run_text(const std::filesystem::path& root, const std::optional<ResumeOptions>& own) {
+  for (const std::string& id : list_runs(root)) {
+    std::error_code ignored;
+    const bool is_own = own && std::filesystem::equivalent(root / id, own->recorded.run.folder, ignored);
+    if (!is_own && RunLock::is_held(root / id))
+      return fmt::format(
+          "{}: a process is working on this run, too: on one machine the two disturb each other's times\n",
+          (root / id).string());
+  }
+  return "";
+}
+
+}  // namespace
 
 ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work,
                       std::optional<std::filesystem::path> folder) {
@@ -25,6 +55,10 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
   auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));
   spdlog::set_default_logger(logger);
   install_interrupt_handler();
+  if (!task.is_restart) {
+    if (const std::string other = other_run_text(command.results_root, resume); !other.empty())
+      progress->message("warning: " + other);
+  }
   const bool is_supervised = bool(task.tell_wants_new_process);
   RunOutcome outcome =
       run_experiment(loaded, *progress,
@@ -47,7 +81,10 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
   const RunSummary summary = summarize(outcome.result);
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
   // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
-  std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off).c_str(), stdout);
+  std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off,
+                             show_command(command.results_root, outcome.result.folder), output_columns())
+                 .c_str(),
+             stdout);
   std::fflush(stdout);
   if (outcome.exit_code == ExitCode::interrupted)
     std::fputs(fmt::format("runexp: interrupted; go on with: runexp resume {}\n", outcome.result.info.id).c_str(),
@@ -61,9 +98,12 @@ ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, Resum
                     const std::vector<std::string>& axis) {
   const RunInfo& info = resume.recorded.run.info;
   const std::filesystem::path folder = resume.recorded.run.folder;
-  LoadedConfig loaded =
-      load_config(folder / "experiment.json",
-                  {.set = {}, .profile = {}, .axis = axis, .only = info.only, .builtin_root = info.builtin_root});
+  LoadedConfig loaded = load_config(folder / "experiment.json", {.set = {},
+                                                                 .profile = {},
+                                                                 .axis = axis,
+                                                                 .only = info.only,
+                                                                 .builtin_root = info.builtin_root,
+                                                                 .is_recorded = true});
   loaded.profile = info.profile;
   return execute_run(command, task, loaded, std::move(resume));
 }

@@ -3,6 +3,7 @@
 #include "experiments/commands/command_line.h"
 #include "experiments/config/key_help.h"
 #include "experiments/config/suggest.h"
+#include "experiments/ui/progress_events.h"
 
 namespace paceline {
 namespace {
@@ -23,7 +24,7 @@ constexpr const char* kExitCodes =
 
 /// What a typed name can have meant: topics, sections, keys, aliases and last parts of keys.
 std::vector<std::string> known_names() {
-  std::vector<std::string> names = {"exit-codes"};
+  std::vector<std::string> names = {"exit-codes", "jsonl"};
   for (const KeySection& section : key_sections()) {
     if (!section.name.empty()) names.push_back(section.name);
   }
@@ -36,17 +37,20 @@ std::vector<std::string> known_names() {
 ExitCode explain_command(const std::string& name) {
   std::optional<std::string> text;
   if (name.empty()) {
-    text = fmt::format("{}\nTopics: exit-codes. `runexp explain KEY` says more about one key or section.\n",
+    text = fmt::format("{}\nTopics: exit-codes, jsonl. `runexp explain KEY` says more about one key or section.\n",
                        describe_section(""));
   } else if (name == "exit-codes" || name == "exit_codes") {
     text = kExitCodes;
+  } else if (name == "jsonl") {
+    text = progress_events_markdown();
   } else {
     text = explain_name(name);
   }
   if (!text) {
     fail(ExitCode::usage,
-         "explain: \"{}\" is no key, section or topic{}; `runexp explain` lists the keys, and the topic exit-codes",
-         name, did_you_mean(name, known_names()));
+         "explain: \"{}\" is no key, section or topic{}; `runexp explain` lists the keys, and the topics exit-codes "
+         "and jsonl",
+         name, name.find('.') == std::string::npos ? did_you_mean(name, known_names()) : hint_for_unknown_key(name));
   }
   fmt::print("{}", *text);
   return ExitCode::ok;
@@ -56,7 +60,8 @@ ExitCode explain_command(const std::string& name) {
 
 void add_explain_command(CLI::App& app, CommandLine& line) {
   const auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("explain", "explain a configuration key, a section, or a topic: exit-codes");
+  CLI::App* command =
+      app.add_subcommand("explain", "explain a configuration key, a section, or a topic: exit-codes, jsonl");
   command->add_option("key", *name, "key, alias or section; without one, all keys are listed");
   command->callback([name, &line] { line.code = explain_command(*name); });
 }

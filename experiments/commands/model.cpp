@@ -13,12 +13,17 @@
 #include "engine/model/save_checkpoint.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/detokenizer.h"
+#include "engine/util/counted.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/verify_model.h"
+#include "experiments/config/builtin_root.h"
 #include "experiments/config/schema.h"
 #include "experiments/config/suggest.h"
 #include "experiments/results/environment.h"
-#include "experiments/run/repetition.h"
+#include "experiments/run/engine_load.h"
+#include "experiments/workload/dataset.h"
+#include "experiments/workload/request_sampling.h"
+#include "experiments/workload/requests.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
@@ -213,24 +218,53 @@ ExitCode generate_command(const GenerateCommand& command) {
   fmt::print("{}\n", decoder.flush());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const EngineCounters& counters = engine->counters();
-  fmt::print(stderr, "{} tokens in {:.2f} s ({:.0f} tok/s); {} passes of the target, {} of {} drafts accepted\n",
-             counters.emitted, seconds, double(counters.emitted) / seconds, counters.verdicts, counters.accepted,
-             counters.drafted);
+  fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
+             counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
+             counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft"));
   return ExitCode::ok;
 }
 
-/// Token ids, one line a record of the file.
-ExitCode tokenize_command(const std::filesystem::path& tokenizer_path, const std::filesystem::path& file) {
-  const auto tokenizer = Tokenizer::load(tokenizer_path);
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error))
-    fail(ExitCode::model_file, "{}: is a folder, expected a text file", file.string());
-  errno = 0;
-  std::ifstream in(file);
-  if (!in) fail(ExitCode::model_file, "{}: cannot open: {}", file.string(), std::generic_category().message(errno));
-  for (std::string line; std::getline(in, line);) {
-    fmt::print("{}\n", fmt::join(tokenizer->encode(line), " "));
+/// builtin:NAME as the folder of that model.
+std::filesystem::path tokenizer_path(const std::string& name) {
+  if (!name.starts_with("builtin:")) return name;
+  ExperimentConfig config = default_config();
+  check_model_name(config, "--tokenizer", name);
+  config.engine.target.path = name;
+  derive_paths(config);
+  return config.engine.target.directory;
+}
+
+/// A prompt's words without the form that a chat template gives them.
+std::string words_of(const Prompt& prompt) {
+  std::string text = prompt.text;
+  for (const PromptMessage& message : prompt.messages) text += (text.empty() ? "" : "\n") + message.content;
+  return text;
+}
+
+/// The lines of a text, or the prompts of a built-in data set.
+std::vector<std::string> records_of(const std::string& name) {
+  std::vector<std::string> records;
+  if (name.starts_with("builtin:")) {
+    const ExperimentConfig config = default_config();
+    if (config.builtin_root.empty()) fail_without_builtin_root(name);
+    for (const Prompt& prompt : load_dataset(name, config.builtin_root / "workloads"))
+      records.push_back(words_of(prompt));
+    return records;
   }
+  std::error_code error;
+  if (std::filesystem::is_directory(name, error))
+    fail(ExitCode::model_file, "{}: is a folder, expected a text file", name);
+  errno = 0;
+  std::ifstream in(name);
+  if (!in) fail(ExitCode::model_file, "{}: cannot open: {}", name, std::generic_category().message(errno));
+  for (std::string line; std::getline(in, line);) records.push_back(std::move(line));
+  return records;
+}
+
+/// Token ids, one line a record.
+ExitCode tokenize_command(const std::string& tokenizer_name, const std::string& file) {
+  const auto tokenizer = Tokenizer::load(tokenizer_path(tokenizer_name));
+  for (const std::string& record : records_of(file)) fmt::print("{}\n", fmt::join(tokenizer->encode(record), " "));
   return ExitCode::ok;
 }
 
@@ -276,12 +310,14 @@ void add_generate_command(CLI::App& app, CommandLine& line) {
 
 void add_tokenize_command(CLI::App& app, CommandLine& line) {
   struct Tokenize {
-    std::filesystem::path tokenizer, file;
+    std::string tokenizer, file;
   };
   const auto tokenize = std::make_shared<Tokenize>();
   CLI::App* command = app.add_subcommand("tokenize", "print token ids, one line a record");
-  command->add_option("--tokenizer", tokenize->tokenizer, "folder or tokenizer.json")->required();
-  command->add_option("--file", tokenize->file, "text, one record a line")->required();
+  command->add_option("--tokenizer", tokenize->tokenizer, "builtin:NAME, a folder or tokenizer.json")->required();
+  command
+      ->add_option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set")
+      ->required();
   command->callback([tokenize, &line] { line.code = tokenize_command(tokenize->tokenizer, tokenize->file); });
 }
 

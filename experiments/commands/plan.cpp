@@ -1,106 +1,237 @@
 // runexp plan
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "engine/util/counted.h"
 #include "experiments/commands/command_line.h"
+#include "experiments/config/builtin_root.h"
+#include "experiments/results/environment.h"
+#include "experiments/run/calibration.h"
 #include "experiments/run/check_splits.h"
 #include "experiments/run/forecast.h"
+#include "experiments/run/planned_result.h"
 #include "experiments/run/runner.h"
 #include "experiments/ui/progress.h"
+#include "experiments/workload/arrivals.h"
+#include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
 namespace {
 
-/// Weights over all ranks.
-struct Bytes {
-  double target = 0, draft = 0;
+/// Reading more than this to count requests would take longer than a plan may.
+constexpr uintmax_t kMostDatasetBytes = uintmax_t{4} << 20;
+
+/// The requests, or none where the data set is large. Throws what a run would throw of the file.
+std::vector<Prompt> planned_requests(const WorkloadConfig& workload) {
+  if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
+  std::error_code unknown;
+  const uintmax_t bytes = std::filesystem::file_size(workload.file, unknown);
+  return !unknown && bytes > kMostDatasetBytes ? std::vector<Prompt>() : read_workload(workload).requests;
+}
+
+/// "40 ms", "2.4 s", "2:05".
+std::string time_text(double seconds) {
+  constexpr double kShort_s = 10;
+  if (seconds < 1) return fmt::format("{:.0f} ms", 1e3 * seconds);
+  return seconds < kShort_s ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
+}
+
+/// The time of a whole sweep; nothing where a cell has no forecast.
+class SweepForecast {
+ public:
+  SweepForecast(const std::vector<Cell>& cells, const std::vector<Prompt>& requests)
+      : cells_(cells),
+        forecaster_(cells),
+        prompt_tokens_(least_prompt_tokens(requests, false)),
+        shared_prompt_tokens_(least_prompt_tokens(requests, true)) {}
+
+  /// of_arrivals_s: until the last requests of an open loop are sent, all repetitions; else 0.
+  std::optional<StepForecast> add(const Cell& cell, double of_arrivals_s) {
+    try {
+      if (const auto step = forecaster_.step(cell)) {
+        const ExperimentConfig& config = cell.config;
+        const RowWork row = forecaster_.row_work(cell);
+        const SecondsRange reading = forecast(config, *step);
+        const SecondsRange arithmetic = arithmetic_forecast(
+            config, row, config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_);
+        reading_.emplace_back(reading, of_arrivals_s);
+        floor_.low += std::max({reading.low, arithmetic.low, of_arrivals_s});
+        floor_.high += std::max({reading.high, arithmetic.high, of_arrivals_s});
+        longest_step_ms_ = std::max(longest_step_ms_, step->target_bytes / step->read_bytes_s * 1e3);
+        read_bytes_s_ = step->read_bytes_s;
+        operations_s_ = row.per_second;
+        drafts_ = drafts_ || config.speculation.proposer != "none";
+        may_end_early_ = may_end_early_ || !config.sampling.ignore_eos;
+        const CellResult planned = planned_result(cell, 0, cells_);
+        kinds_.insert({.model = planned.model,
+                       .load = planned.load,
+                       .proposer = planned.axes.proposer,
+                       .concurrency = planned.axes.concurrency});
+        return step;
+      }
+    } catch (const Error&) {  // the load has been named
+    }
+    is_whole_ = false;
+    return std::nullopt;
+  }
+
+  void print(const std::filesystem::path& results_root) const {
+    if (!is_whole_ || kinds_.empty()) return;
+    fmt::print(
+        "the sweep takes at least {}{}: {:.0f} GB/s{} on {}, a step of the target at least {:.2f} ms; "
+        "loading and what lies between steps on top\n",
+        range_text(floor_), may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9,
+        operations_s_ > 0 ? fmt::format(" and {:.0f} GFLOP/s", operations_s_ / 1e9) : "",
+        counted(usable_cores(), "core"), longest_step_ms_);
+    const auto known = find_calibration(results_root, this_machine_id(), kinds_);
+    if (!known) {
+      fmt::print("no run below {} of these models, loads and proposers on this machine: how far above that is open\n",
+                 results_root.string());
+      return;
+    }
+    SecondsRange expected;
+    for (const auto& [reading, of_arrivals_s] : reading_) {
+      expected.low += std::max(known->ratio * reading.low, of_arrivals_s);
+      expected.high += std::max(known->ratio * reading.high, of_arrivals_s);
+    }
+    expected = {.low = std::max(expected.low, floor_.low), .high = std::max(expected.high, floor_.high)};
+    fmt::print("calibrated by {}, {:.2f}x the time to read weights: about {}, loading and warm-up on top\n", known->run,
+               known->ratio, range_text(expected));
+  }
+
+ private:
+  std::string range_text(const SecondsRange& range) const {
+    return drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(range.low), time_text(range.high))
+                   : time_text(range.high);
+  }
+
+  const std::vector<Cell>& cells_;
+  Forecaster forecaster_;
+  const double prompt_tokens_, shared_prompt_tokens_;
+  std::vector<std::pair<SecondsRange, double>> reading_;  // by cell, with its arrivals
+  SecondsRange floor_;
+  double longest_step_ms_ = 0;  // of one sequence, without drafts
+  double read_bytes_s_ = 0, operations_s_ = 0;
+  std::set<CellKind> kinds_;
+  bool drafts_ = false, may_end_early_ = false, is_whole_ = true;
 };
 
-Bytes bytes_of(const ExperimentConfig& config, const LoadPlan& plan, const LoadLimits& limits) {
-  const auto sum = [](const LoadPlan& of) {
-    double total = 0;
-    for (const size_t bytes : of.weight_bytes_per_rank) total += double(bytes);
-    return total;
+/// Until the last request is sent, all repetitions together; 0 without arrivals.
+double arrivals_s(const ArrivalPlan& arrivals, const ExperimentConfig& config) {
+  double sum = 0;
+  for (int repetition = 0; repetition < config.measure.repetitions; ++repetition) {
+    const std::vector<Arrival> drawn = arrivals.arrivals(config.load, config.workload.requests, repetition);
+    if (!drawn.empty()) sum += drawn.back().t_s;
+  }
+  return sum;
+}
+
+/// The cell that decodes plainly where `cell` drafts; null where the sweep has none.
+const Cell* plain_twin(const std::vector<Cell>& cells, const Cell& cell) {
+  const auto without_speculation = [](const ExperimentConfig& config) {
+    ConfigJson json = config_to_json(config);
+    json.erase("speculation");
+    return json;
   };
-  if (config.speculation.proposer != "draft") return {.target = sum(plan), .draft = 0};
-  ExperimentConfig without = config;
-  without.speculation.proposer = "none";
-  const double target = sum(plan_load(without, limits));
-  return {.target = target, .draft = config.speculation.draft.self ? target : sum(plan) - target};
+  const ConfigJson wanted = without_speculation(cell.config);
+  const auto twin = std::find_if(cells.begin(), cells.end(), [&](const Cell& other) {
+    return !other.skip_reason && other.config.speculation.proposer == "none" && other.load_key == cell.load_key &&
+           without_speculation(other.config) == wanted;
+  });
+  return twin == cells.end() ? nullptr : &*twin;
+}
+
+/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step, at least": the bound is against the same placement, which the
+/// baseline need not be.
+std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell, const std::optional<StepForecast>& step) {
+  const std::optional<double> length = step ? break_even_length(cell.config, *step) : std::nullopt;
+  const Cell* const twin = length ? plain_twin(cells, cell) : nullptr;
+  if (!twin) return "";
+  const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin;
+  return fmt::format("; pays {}from {:.2f} tokens a step, at least", is_baseline ? "" : "over " + twin->id + " ",
+                     *length);
+}
+
+/// Names a load with its memory per rank; what it cannot run for, or nothing.
+std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& first, int number) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  const auto& parallel = first.config.engine.parallel;
+  const LoadLimits limits = limits_of(cells, first.load_key);
+  const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
+  fmt::print("load {}: {} tp{} pp{}, {} a rank{}\n", number, target_name(first.config), parallel.tp, parallel.pp,
+             counted(limits.threads_per_rank, "thread"),
+             threads > usable_cores() ? fmt::format(", oversubscribed ({} on {})", counted(threads, "thread"),
+                                                    counted(usable_cores(), "core"))
+                                      : "");
+  // As the runner opens it: with the draft model when one of its cells drafts.
+  const Cell* planned = &first;
+  for (const Cell& other : cells) {
+    if (other.load_key == first.load_key && !other.skip_reason && other.config.speculation.proposer == "draft")
+      planned = &other;
+  }
+  try {
+    const LoadPlan plan = plan_load(planned->config, limits);
+    for (size_t rank = 0; rank < plan.weight_bytes_per_rank.size(); ++rank)
+      fmt::print("     rank {}: weights {:.1f} MiB\n", rank, double(plan.weight_bytes_per_rank[rank]) / kMiB);
+    fmt::print("     {}; max_model_len {}, {}\n", plan.memory.describe(), plan.max_model_len,
+               counted(plan.max_num_seqs, "sequence"));
+  } catch (const Error& error) {
+    fmt::print("     ✗ {}\n", error.what());
+    return error;
+  }
+  return std::nullopt;
 }
 
 /// Cells, skips with reasons, loads, memory per rank and the time at least; nothing is loaded.
-ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides) {
+ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides,
+                      const std::filesystem::path& results_root) {
   const LoadedConfig loaded = load_config(config, overrides);
   const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
   check_splits(loaded, cells, SplitRule::some_cell);
-  constexpr double kMiB = 1024.0 * 1024.0;
-  int num_skipped = 0, num_loads = 0;
-  std::optional<Error> problem;  // the first one
+  ArrivalPlan arrivals;
+  for (const Cell& cell : cells)
+    if (!cell.skip_reason) arrivals.prepare(cell.config.load, loaded.config.workload.requests);
+  SweepForecast sweep(cells, planned_requests(loaded.config.workload));
+  size_t num_planned = 0, num_can_run = 0;
+  int num_loads = 0;
+  std::optional<Error> problem, of_load;  // the first one; that of the load under way
   std::string last_load;
-  Bytes bytes;
-  std::optional<double> rate;  // of this machine's memory
-  SecondsRange seconds;
-  double step_ms = 0;  // the longest of one sequence
-  bool is_forecast = true;
-  fmt::print("{}: {} cells\n", config.string(), cells.size());
+  fmt::print("{}: {}\n", config.string(), counted(int64_t(cells.size()), "cell"));
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {
-      ++num_skipped;
       fmt::print("  skip {:<28} {}\n", cell.id, *cell.skip_reason);
       continue;
     }
+    ++num_planned;
     if (cell.load_key != last_load) {
       last_load = cell.load_key;
-      ++num_loads;
-      const auto& parallel = cell.config.engine.parallel;
-      const LoadLimits limits = limits_of(cells, cell.load_key);
-      const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
-      fmt::print("load {}: {} tp{} pp{}, {} threads a rank{}\n", num_loads, target_name(cell.config), parallel.tp,
-                 parallel.pp, limits.threads_per_rank,
-                 threads > usable_cores()
-                     ? fmt::format(", oversubscribed ({} threads on {} cores)", threads, usable_cores())
-                     : "");
-      try {
-        // The load is planned as the runner opens it: with the draft model when one of its cells drafts.
-        const Cell* planned = &cell;
-        for (const Cell& other : cells) {
-          if (other.load_key == cell.load_key && !other.skip_reason && other.config.speculation.proposer == "draft")
-            planned = &other;
-        }
-        const LoadPlan plan = plan_load(planned->config, limits);
-        bytes = bytes_of(planned->config, plan, limits);
-        for (size_t rank = 0; rank < plan.weight_bytes_per_rank.size(); ++rank)
-          fmt::print("     rank {}: weights {:.1f} MiB\n", rank, double(plan.weight_bytes_per_rank[rank]) / kMiB);
-        fmt::print("     {}; max_model_len {}, {} sequences\n", plan.memory.describe(), plan.max_model_len,
-                   plan.max_num_seqs);
-      } catch (const Error& error) {
-        if (!problem) problem = error;
-        fmt::print("     ✗ {}\n", error.what());
-      }
+      of_load = print_load(cells, cell, ++num_loads);
+      if (!problem) problem = of_load;
     }
-    if (on_cuda(cell.config.engine) || bytes.target == 0) {
-      is_forecast = false;
-    } else {
-      if (!rate) rate = quick_read_rate(size_t(bytes.target));
-      const SecondsRange of_cell = forecast(cell.config, bytes.target, bytes.draft, *rate);
-      seconds = {.low = seconds.low + of_cell.low, .high = seconds.high + of_cell.high};
-      step_ms = std::max(step_ms, bytes.target / *rate * 1e3);
+    if (of_load) {
+      fmt::print("  ✗    {:<28} cannot run\n", cell.id);
+      continue;
     }
-    fmt::print("  run  {:<28} baseline {}\n", cell.id,
+    ++num_can_run;
+    const std::optional<StepForecast> step = sweep.add(cell, arrivals_s(arrivals, cell.config));
+    fmt::print("  run  {:<28} baseline {}{}\n", cell.id,
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
-                                : "none");
+                                : "none",
+               break_even_text(cells, cell, step));
   }
   const MeasureConfig& measure = loaded.config.measure;
-  fmt::print("{} to run in {} loads, {} skipped; {} requests of at most {} tokens, {} repetitions\n",
-             cells.size() - size_t(num_skipped), num_loads, num_skipped, loaded.config.workload.requests,
-             loaded.config.sampling.max_tokens, measure.repetitions);
-  if (rate && is_forecast)
-    fmt::print(
-        "reading alone, {:.0f} GB/s on {} cores: a step of the target takes at least {:.2f} ms, the sweep between {} "
-        "(every draft accepted) and {} (none), prefill and arithmetic on top\n",
-        *rate / 1e9, usable_cores(), step_ms, duration_text(seconds.low), duration_text(seconds.high));
-  if (problem) throw *problem;
+  fmt::print("{} to run in {}, {} skipped; {} of at most {}, {}\n", num_planned, counted(num_loads, "load"),
+             cells.size() - num_planned, counted(loaded.config.workload.requests, "request"),
+             counted(loaded.config.sampling.max_tokens, "token"), counted(measure.repetitions, "repetition"));
+  if (problem) {
+    fmt::print("{} of {} can run\n", num_can_run, num_planned);
+    throw *problem;
+  }
+  sweep.print(results_root);
   return ExitCode::ok;
 }
 
@@ -110,11 +241,14 @@ void add_plan_command(CLI::App& app, CommandLine& line) {
   struct Plan {
     std::filesystem::path config;
     ConfigOverrides overrides;
+    std::filesystem::path results_root = "results";
   };
   const auto plan = std::make_shared<Plan>();
   CLI::App* plan_app = app.add_subcommand("plan", "show cells, skips with reasons and memory per rank; run nothing");
   add_config_options(*plan_app, plan->config, plan->overrides);
-  plan_app->callback([plan, &line] { line.code = plan_command(plan->config, plan->overrides); });
+  plan_app->add_option("--results", plan->results_root, "folder whose runs calibrate the forecast")
+      ->capture_default_str();
+  plan_app->callback([plan, &line] { line.code = plan_command(plan->config, plan->overrides, plan->results_root); });
 }
 
 }  // namespace paceline

@@ -7,13 +7,15 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/clock.h"
+#include "engine/util/counted.h"
+#include "experiments/analysis/find_baseline.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
 #include "experiments/report/gate_report.h"
 #include "experiments/results/baseline.h"
 #include "experiments/results/environment.h"
 #include "experiments/results/files.h"
-#include "experiments/results/find_baseline.h"
 #include "experiments/results/store.h"
 #include "experiments/run/runner.h"
 #include "experiments/run/timing_pairs.h"
@@ -34,6 +36,7 @@ struct RegressCommand {
   int pairs = kTimingPairs;
   std::string timing_cells = "single";  // single | all
   bool timing_only = false;
+  bool strict = false;
 };
 
 void write_where_asked(const fs::path& file, const std::string& text) {
@@ -74,7 +77,7 @@ void run_timing_gate(const RegressCommand& command, Progress& progress, GateRepo
   progress.end();
   report.timing = judge_timing(times.cells);
   report.timing_note =
-      fmt::format("{} pairs by turns, {}; slower means p < {} and a median ratio above {}", command.pairs,
+      fmt::format("{} by turns, {}; slower means p < {} and a median ratio above {}", counted(command.pairs, "pair"),
                   times.whole_process ? "CPU time of whole processes, as one binary does not write cpu_s"
                                       : "CPU time without wait loops",
                   kTimingChance, kTimingTolerance);
@@ -101,11 +104,23 @@ void check_options(const RegressCommand& command) {
     fail(ExitCode::usage, "--baseline-bin {}: no such file; expected a runexp program", command.baseline_bin.string());
 }
 
+/// Cell by cell, another experiment differs everywhere, which says nothing about the program.
+void check_same_subject(const FoundBaseline& baseline, const LoadedConfig& loaded) {
+  const BaselineSubject before = subject_of(baseline.facts);
+  const BaselineSubject now{
+      .name = loaded.config.name, .profile = loaded.profile, .requests = loaded.config.workload.requests};
+  if (same_subject(before, now)) return;
+  fail(ExitCode::usage,
+       "{} is of {}, this is {}: name a baseline with --baseline, or make one with --baseline FILE --update-baseline",
+       baseline.name, described(before), described(now));
+}
+
 /// Runs the experiment here; report.baseline stays empty where there is nothing to judge: it was interrupted, or the
 /// baseline was written.
 ExitCode run_exact_gate(const RegressCommand& command, const LoadedConfig& loaded, Progress& progress,
                         GateReport& report, RunOutcome& outcome) {
   auto baseline = command.update ? FoundBaseline{} : find_baseline(command.run.results_root, command.baseline);
+  if (!command.update) check_same_subject(baseline, loaded);
   outcome = run_experiment(
       loaded, progress,
       {.results_root = command.run.results_root, .argv = command.run.argv, .interrupts = num_interrupts});
@@ -114,7 +129,7 @@ ExitCode run_exact_gate(const RegressCommand& command, const LoadedConfig& loade
     if (outcome.exit_code != ExitCode::ok) return outcome.exit_code;
     const json current = make_baseline(outcome.result);
     write_file_atomic(command.baseline, dump_json(current));
-    fmt::print("wrote {}: {} cells\n", command.baseline, current.at("cells").size());
+    fmt::print("wrote {}: {}\n", command.baseline, counted(int64_t(current.at("cells").size()), "cell"));
     return ExitCode::ok;
   }
   if (!command.run.overrides.only.empty()) {  // what was not to run is no difference
@@ -145,7 +160,8 @@ ExitCode regress_command(const RegressCommand& command) {
                     .exact = {},
                     .baseline_bin = command.baseline_bin.string(),
                     .timing = {},
-                    .timing_note = {}};
+                    .timing_note = {},
+                    .strict = command.strict};
   RunOutcome outcome;
   ExitCode code = ExitCode::ok;
   if (!command.timing_only) {
@@ -188,6 +204,8 @@ void add_regress_command(CLI::App& app, CommandLine& line) {
                    "single: cells of one rank; all: the others too, by wall time and as advice")
       ->capture_default_str();
   command->add_flag("--timing-only", regress->timing_only, "no exact gate");
+  command->add_flag("--strict", regress->strict,
+                    "exit code 9 when a cell passes the timing gate on a machine that other processes kept busy");
   add_output_options(*command, regress->run);
   command->callback([regress, &line] {
     regress->run.argv = line.argv;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/execute_run.h"
 
@@ -20,21 +21,9 @@ struct ResumeCommand {
 
 /// "tp1_pp1_none_c1 and 11 others have all their repetitions, …": where the run stands, before it goes on.
 std::string standing(const RunResult& run) {
-  int complete = 0, begun = 0, failed = 0, missing = 0;
-  for (const CellResult& cell : run.cells) {
-    const nlohmann::json measure = cell.requested.value("measure", nlohmann::json::object());
-    const auto planned = size_t(measure.value("repetitions", 0));
-    if (cell.status == CellStatus::failed)
-      ++failed;
-    else if (cell.repetitions.size() >= planned)
-      ++complete;
-    else if (!cell.repetitions.empty())
-      ++begun;
-    else
-      ++missing;
-  }
-  return fmt::format("{} of {} cells complete, {} begun, {} failed, {} not run", complete, run.cells.size(), begun,
-                     failed, missing);
+  const CellCounts counts = count_cells(run.cells);
+  return fmt::format("{} of {} complete, {} begun, {} failed, {} not run", counts.done - counts.partial,
+                     counted(counts.planned(), "cell"), counts.partial, counts.failed, counts.not_run);
 }
 
 ExitCode resume_command(const ResumeCommand& command) {

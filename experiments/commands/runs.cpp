@@ -7,17 +7,22 @@
 #include <fmt/format.h>
 
 #include "engine/util/json_io.h"
+#include "engine/util/printable.h"
+#include "experiments/analysis/noise.h"
+#include "experiments/analysis/read_run.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/suggest.h"
 #include "experiments/report/html.h"
 #include "experiments/report/text.h"
+#include "experiments/results/cell_log.h"
 #include "experiments/results/files.h"
+#include "experiments/results/json_values.h"
 #include "experiments/results/labels.h"
 #include "experiments/results/read.h"
 #include "experiments/results/run_lock.h"
 #include "experiments/results/store.h"
-#include "experiments/ui/printable.h"
+#include "experiments/ui/output_columns.h"
 
 namespace paceline {
 namespace {
@@ -28,16 +33,13 @@ constexpr const char* kRunHelp = "last, last~N, @TAG, the beginning of an id or 
 
 /// A line of the list, from the files that are short: of runs with many requests the journal is not read.
 struct RunLine {
-  std::string id, name, status, git;
-  int done = 0, failed = 0, cells = 0;
+  std::string id, name, status;
+  std::string git;  // seven letters of the commit, "+" where the build had changes beside it
+  CellCounts counts;
+  size_t cells = 0;
   std::optional<double> best_speedup;
   RunLabels labels;
 };
-
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 /// A run that says it runs and that no process works on was killed.
 std::string status_of(const json& manifest, const std::filesystem::path& folder) {
@@ -45,23 +47,46 @@ std::string status_of(const json& manifest, const std::filesystem::path& folder)
   return status == "running" && !RunLock::is_held(folder) ? "killed" : status;
 }
 
+/// As the run counted them when it ended; of older runs, by the states of their cells.
+CellCounts counts_of(const json& manifest) {
+  CellCounts counts;
+  for (const json& cell : manifest.value("cells", json::array())) {
+    const std::string status = text_of(cell, "status");
+    ++(status == "done" ? counts.done : status == "failed" ? counts.failed : counts.skipped);
+  }
+  counts.done = manifest.value("num_done", counts.done);
+  counts.failed = manifest.value("num_failed", counts.failed);
+  counts.skipped = manifest.value("num_skipped", counts.skipped);
+  counts.partial = manifest.value("num_partial", 0);
+  counts.not_run = manifest.value("num_not_run", 0);
+  return counts;
+}
+
+/// Whether the program was built with changes that no commit holds; older manifests do not say, environment.json does.
+bool is_dirty(const json& manifest, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const std::filesystem::path environment = folder / "environment.json";
+  const bool in_manifest = manifest.contains("git_dirty");
+  if (!in_manifest && !std::filesystem::exists(environment, ignored)) return false;
+  const json facts = in_manifest ? manifest : read_json_file(environment, ExitCode::store);
+  const auto dirty = facts.find("git_dirty");
+  return dirty != facts.end() && dirty->is_boolean() && dirty->get<bool>();
+}
+
 RunLine line_of(const std::filesystem::path& folder) {
   const json manifest = read_json_file(folder / "manifest.json", ExitCode::store);
   RunLine line{.id = folder.filename().string(),
                .name = text_of(manifest, "name"),
                .status = status_of(manifest, folder),
-               .git = text_of(manifest, "git_commit").substr(0, 7),
+               .git = text_of(manifest, "git_commit").substr(0, 7) + (is_dirty(manifest, folder) ? "+" : ""),
+               .counts = counts_of(manifest),
+               .cells = manifest.value("cells", json::array()).size(),
                .best_speedup = {},
                .labels = read_labels(folder)};
-  for (const json& cell : manifest.value("cells", json::array())) {
-    ++line.cells;
-    line.done += text_of(cell, "status") == "done" ? 1 : 0;
-    line.failed += text_of(cell, "status") == "failed" ? 1 : 0;
-  }
   std::error_code ignored;
   const std::filesystem::path summary = folder / "summary.json";
   if (line.status == "killed" || line.status == "running" || !std::filesystem::exists(summary, ignored)) {
-    line.done = 0;  // the manifest holds the plan: what was finished stands in the journal
+    line.counts = {};  // the manifest holds the plan: what was finished stands in the journal
     return line;
   }
   const json cells = read_json_file(summary, ExitCode::store).value("cells", json::array());
@@ -76,22 +101,30 @@ RunLine line_of(const std::filesystem::path& folder) {
   return line;
 }
 
+RunLine unreadable(const std::string& id, const char* why) {
+  RunLine line;
+  line.id = id;
+  line.status = "unreadable";
+  line.labels.note = printable(why);
+  return line;
+}
+
 ExitCode list_command(const std::filesystem::path& root, bool as_json) {
   std::vector<std::string> ids = list_runs(root);
   std::reverse(ids.begin(), ids.end());
   json out = json::array();
   if (!as_json && ids.empty()) fmt::print("{}: no runs\n", root.string());
   if (!as_json && !ids.empty())
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", "run", "when (UTC)", "status", "cells", "fastest",
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<8}  {}\n", "run", "when (UTC)", "status", "cells", "fastest",
                "git", "name, tags, note");
   for (size_t i = 0; i < ids.size(); ++i) {
     RunLine line;
     try {
       line = line_of(root / ids[i]);
     } catch (const Error& error) {  // one damaged run does not hide the others
-      line = {.id = ids[i], .status = "unreadable", .labels = {.tags = {}, .note = printable(error.what())}};
+      line = unreadable(ids[i], error.what());
     } catch (const json::exception& error) {
-      line = {.id = ids[i], .status = "unreadable", .labels = {.tags = {}, .note = printable(error.what())}};
+      line = unreadable(ids[i], error.what());
     }
     const std::string reference = i == 0 ? "last" : fmt::format("last~{}", i);
     if (as_json) {
@@ -99,8 +132,11 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
                      {"id", line.id},
                      {"name", line.name},
                      {"status", line.status},
-                     {"done", line.done},
-                     {"failed", line.failed},
+                     {"done", line.counts.done},
+                     {"partial", line.counts.partial},
+                     {"failed", line.counts.failed},
+                     {"skipped", line.counts.skipped},
+                     {"not_run", line.counts.not_run},
                      {"cells", line.cells},
                      {"best_speedup", json_number(line.best_speedup)},
                      {"git_commit", line.git},
@@ -112,8 +148,8 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
     std::string said = printable(line.name);
     for (const std::string& tag : line.labels.tags) said += " @" + printable(tag);
     if (!line.labels.note.empty()) said += "  " + printable(line.labels.note);
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<7}  {}\n", reference, line.id.substr(0, 17), line.status,
-               is_over ? fmt::format("{}/{}", line.done, line.cells) : fmt::format("?/{}", line.cells),
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<8}  {}\n", reference, line.id.substr(0, 17), line.status,
+               is_over ? fmt::format("{}/{}", line.counts.done, line.cells) : fmt::format("?/{}", line.cells),
                line.best_speedup ? fmt::format("{:.2f}×", *line.best_speedup) : "–", line.git, said);
   }
   if (as_json) fmt::print("{}", dump_json(out));
@@ -122,6 +158,15 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
 
 std::string number_text(const std::optional<double>& value, const char* format_and_unit) {
   return value ? fmt::format(fmt::runtime(format_and_unit), *value) : std::string("–");
+}
+
+std::string disturbed_text(const CellResult& cell, const CellSummary& summary) {
+  std::string text = !summary.noise.empty() ? "yes, so the cell is noisy: " + summary.noise
+                     : was_watched(cell)    ? "no"
+                                            : "not watched";
+  const json devices = cell.effective.is_object() ? cell.effective.value("devices", json::array()) : json::array();
+  const bool on_gpus = devices.is_array() && devices.dump().find("cuda:") != std::string::npos;
+  return on_gpus && was_watched(cell) ? text + " (CPUs; GPUs are not watched)" : text;
 }
 
 /// One cell: what was asked, what ran, what came out.
@@ -138,15 +183,22 @@ void print_cell(const RunResult& run, const RunSummary& summary, const std::stri
     fmt::print("  baseline      {}\n", cell.baseline_id.empty() ? "none" : cell.baseline_id);
     fmt::print("  certificate   {} ({}; {} tokens){}\n", to_string(cell.certificate.status), cell.certificate.method,
                cell.certificate.tokens_checked, cell.certificate.detail.empty() ? "" : ": " + cell.certificate.detail);
+    fmt::print("  disturbed     {}\n", disturbed_text(cell, facts));
     fmt::print("  tok/s         {}", number_text(facts.output_tok_s, "{:.1f}"));
     for (size_t r = 0; r < facts.output_tok_s_per_repetition.size(); ++r)
       fmt::print("{}{:.1f}", r == 0 ? "   by repetition: " : ", ", facts.output_tok_s_per_repetition[r]);
     fmt::print("\n  speedup       {}", facts.speedup ? fmt::format("{:.3f}×", facts.speedup->ratio) : "–");
     if (facts.speedup && facts.speedup->low && facts.speedup->high)
-      fmt::print("   95 % {:.3f} to {:.3f}", *facts.speedup->low, *facts.speedup->high);
+      fmt::print(" [{:.3f}, {:.3f}]", *facts.speedup->low, *facts.speedup->high);
+    fmt::print("   {}", cell_verdict(cell, facts));
     fmt::print("\n  acceptance    length {}, rate {}, coverage {}\n",
                number_text(facts.mean_acceptance_length, "{:.2f}"), number_text(facts.draft_acceptance_rate, "{:.2f}"),
                number_text(facts.draft_coverage, "{:.2f}"));
+    if (facts.break_even_acceptance_length)
+      fmt::print("  break-even    {}\n",
+                 *facts.break_even_acceptance_length > 1
+                     ? fmt::format("at an acceptance length of {:.2f}", *facts.break_even_acceptance_length)
+                     : "whatever is accepted");
     fmt::print("  ttft          p50 {}, p90 {}\n", number_text(facts.ttft_ms.p50, "{:.2f} ms"),
                number_text(facts.ttft_ms.p90, "{:.2f} ms"));
     fmt::print("  tpot          p50 {}, p90 {}\n", number_text(facts.tpot_ms.p50, "{:.3f} ms"),
@@ -159,6 +211,10 @@ void print_cell(const RunResult& run, const RunSummary& summary, const std::stri
         phases.schedule_ms, phases.communicate_ms, phases.bubble_ms, phases.other_ms);
     fmt::print("  counters      {}\n", counters_to_json(facts.counters).dump());
     fmt::print("  effective     {}\n", cell.effective.dump());
+    const std::filesystem::path log = cell_log_file(run.folder, cell);
+    const std::vector<std::string> last = log_tail(log);
+    if (!last.empty()) fmt::print("  log           {}, the end of it:\n", log.string());
+    for (const std::string& line : last) fmt::print("    {}\n", line);
     return;
   }
   fail(ExitCode::usage, "{}: no cell \"{}\"{}; cells: {}", run.info.id, id, did_you_mean(id, ids),
@@ -179,7 +235,7 @@ ExitCode show_command(const std::filesystem::path& root, const std::string& name
   fmt::print("\n");
   if (!labels.note.empty()) fmt::print("{}\n", printable(labels.note));
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-  fmt::print("{}", end_of_run_text(run, summary, color ? TextColor::on : TextColor::off));
+  fmt::print("{}", end_of_run_text(run, summary, color ? TextColor::on : TextColor::off, {}, output_columns()));
   return ExitCode::ok;
 }
 

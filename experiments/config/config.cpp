@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/fnv1a.h"
+#include "experiments/config/devices.h"
 #include "experiments/config/schema.h"
-#include "experiments/results/results.h"
-#include "experiments/run/devices.h"
 
 namespace paceline {
 
@@ -71,7 +71,7 @@ std::optional<ConfigConflict> find_unknown_chart_axis(const ReportConfig& report
                                       "concurrency or speculation.ngram.max",
                                       key, name)};
   };
-  if (!find_key_or_alias(report.x)) return unknown("report.x", report.x);
+  if (report.x && !find_key_or_alias(*report.x)) return unknown("report.x", *report.x);
   for (const std::string& name : report.facet)
     if (!find_key_or_alias(name)) return unknown("report.facet", name);
   return std::nullopt;
@@ -136,7 +136,7 @@ std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
                                       "or coupled",
                                       config.sampling.temperature)};
   }
-  if (speculation.proposer != "none" && speculation.forced_acceptance_length &&
+  if (speculation.forces_acceptance() &&
       *speculation.forced_acceptance_length > speculation.num_speculative_tokens + 1) {
     return ConfigConflict{
         "speculation.forced_acceptance.acceptance_length",

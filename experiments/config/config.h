@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/workload/dataset_format.h"
+#include "experiments/config/dataset_format.h"
 #include "kernels/backend.h"
 
 namespace paceline {
@@ -101,6 +101,9 @@ struct SpeculationConfig {
   DraftConfig draft;
   std::string rule = "auto";  // auto | greedy | rejection | coupled
   std::optional<double> forced_acceptance_length;
+
+  /// Without a proposer there is nothing to force.
+  bool forces_acceptance() const { return proposer != "none" && forced_acceptance_length.has_value(); }
 };
 
 struct SamplingConfig {
@@ -162,10 +165,13 @@ struct SweepConfig {
   double cell_timeout_s = 600;
 };
 
+/// What report.x says for "none".
+inline constexpr const char* kAutoChartX = "auto";
+
 struct ReportConfig {
   std::optional<double> slo_ttft_ms;
   std::optional<double> slo_tpot_ms;
-  std::string x = "num_speculative_tokens";
+  std::optional<std::string> x;  // none: the number of speculation.* with the most values
   std::vector<std::string> facet = {"tp", "pp"};
 };
 

@@ -93,6 +93,9 @@ std::string scope_text(KeyScope scope) {
     case KeyScope::draft_model: return "proposer draft and not draft.self";
     case KeyScope::static_batching: return "scheduler.batching static";
     case KeyScope::closed_loop: return "load.mode closed";
+    case KeyScope::random_arrivals: return "load.mode poisson or gamma";
+    case KeyScope::gamma_arrivals: return "load.mode gamma";
+    case KeyScope::trace_arrivals: return "load.mode trace";
   }
   return {};
 }

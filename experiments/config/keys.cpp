@@ -393,7 +393,9 @@ void add_report(std::vector<KeySpec>& rows) {
                      "Time to first token that counts as good."));
   rows.push_back(key("report.slo.tpot_ms", MEMBER(report.slo_tpot_ms), {.min = 0, .above_min = true, .unit = "ms"},
                      "Time per output token that counts as good."));
-  rows.push_back(key("report.x", MEMBER(report.x), {}, "Key on the abscissa of the report's speedup charts."));
+  rows.push_back(key("report.x", MEMBER(report.x), {.absent = kAutoChartX},
+                     "Key on the abscissa of the report's speedup charts; auto is the number of speculation.* with the "
+                     "most values in the sweep."));
   rows.push_back(
       key("report.facet", MEMBER(report.facet), {},
           "Keys that split the report's speedup charts; what else varies makes lines, and more charts above three."));

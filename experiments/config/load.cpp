@@ -6,53 +6,15 @@
 #include <set>
 #include <sstream>
 
+#include "experiments/config/builtin_root.h"
 #include "experiments/config/jsonc.h"
 #include "experiments/config/schema.h"
 #include "experiments/config/substitute.h"
 #include "experiments/config/suggest.h"
+#include "experiments/config/void_keys.h"
 #include "experiments/config/yaml.h"
 
 namespace paceline {
-
-namespace {
-
-bool is_builtin_root(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(folder / "models", ignored);
-}
-
-/// The configs/ folder nearest above `file`; empty when there is none.
-std::filesystem::path builtin_root_above(const std::filesystem::path& file) {
-  std::filesystem::path folder = file.lexically_normal().parent_path();
-  while (true) {
-    if (folder.filename() == "configs" && is_builtin_root(folder)) return folder;
-    if (is_builtin_root(folder / "configs")) return folder / "configs";
-    if (folder == folder.parent_path()) return {};
-    folder = folder.parent_path();
-  }
-}
-
-}  // namespace
-
-std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
-  std::filesystem::path root = builtin_root_above(std::filesystem::absolute(file));
-  if (root.empty() && is_builtin_root(std::filesystem::current_path() / "configs")) {
-    root = std::filesystem::current_path() / "configs";
-  }
-  if (root.empty()) {  // a program called by its path, from wherever: build/release/runexp lies below the repository
-    std::error_code ignored;
-    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-    if (!program.empty()) root = builtin_root_above(program);
-  }
-  return root;
-}
-
-void fail_without_builtin_root(const std::string& name) {
-  fail(ExitCode::usage,
-       "\"{}\": found no folder configs/models above the configuration, in the current folder or above the program; "
-       "run it in the repository, or write the path of a folder",
-       name);
-}
 
 namespace {
 
@@ -62,8 +24,10 @@ constexpr size_t kMaxFiles = 256;
 std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file) {
   auto source = std::make_shared<SourceText>();
   source->name = file.string();
-  source->directory = std::filesystem::absolute(file).parent_path();
   std::error_code ignored;
+  // What comes from a pipe (runexp <(...)) lies nowhere: its paths count from the current folder.
+  source->directory = std::filesystem::is_fifo(file, ignored) ? std::filesystem::current_path()
+                                                              : std::filesystem::absolute(file).parent_path();
   std::ifstream stream(file, std::ios::binary);
   if (!stream || std::filesystem::is_directory(file, ignored)) {
     fail(ExitCode::usage, "{}: no such configuration file", file.string());
@@ -74,13 +38,20 @@ std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file)
   return source;
 }
 
+bool is_json_schema(const ConfigNode& root) {
+  const ConfigNode* const schema = root.find("$schema");
+  return schema && schema->kind == NodeKind::string && schema->text.find("json-schema.org/") != std::string::npos;
+}
+
 /// Reads a file and what it extends, and lays them over each other.
 class FileReader {
  public:
   FileReader(LoadedConfig& loaded, Diagnostics& diagnostics) : loaded_(loaded), diagnostics_(diagnostics) {}
 
   ConfigNode read(const std::filesystem::path& file, const Origin& wanted_by) {
-    const std::filesystem::path canonical = std::filesystem::weakly_canonical(file);
+    std::error_code ignored;
+    std::filesystem::path canonical = std::filesystem::weakly_canonical(file, ignored);
+    if (ignored) canonical = std::filesystem::absolute(file);  // a pipe has no place
     const auto open = std::find(stack_.begin(), stack_.end(), canonical);
     if (open != stack_.end()) {
       std::string circle;
@@ -91,9 +62,9 @@ class FileReader {
       fail_at(wanted_by, fmt::format("\"extends\" goes more than {} files deep", kMaxExtendsDepth));
     }
     if (++num_files_ > kMaxFiles) fail_at(wanted_by, fmt::format("\"extends\" reads more than {} files", kMaxFiles));
-    std::error_code ignored;
     if (wanted_by.source && !std::filesystem::is_regular_file(file, ignored)) {
-      diagnostics_.add(wanted_by, fmt::format("there is no file {}{}", file.string(), neighbour(file)));
+      diagnostics_.add(wanted_by,
+                       fmt::format("there is no file {}{}", file.string(), hint_for_missing(file, wanted_by)));
       return ConfigNode::make_object(wanted_by);
     }
     stack_.push_back(canonical);
@@ -101,13 +72,18 @@ class FileReader {
     const std::string extension = file.extension().string();
     ConfigNode own = extension == ".yaml" || extension == ".yml" ? parse_yaml(source, diagnostics_)
                                                                  : parse_jsonc(source, diagnostics_);
+    if (is_json_schema(own))
+      fail_at(own.find("$schema")->origin,
+              "this is a JSON Schema, which editors check experiments with; expected an experiment");
     if (own.kind == NodeKind::object || diagnostics_.empty()) validate_tree(own, diagnostics_);
     ConfigNode merged = ConfigNode::make_object(own.origin);
     if (const ConfigNode* extends = own.find("extends")) {
       const std::vector<ConfigNode> one = {*extends};
+      const std::filesystem::path folder =
+          std::filesystem::is_fifo(file, ignored) ? source->directory : file.parent_path();
       for (const ConfigNode& parent : extends->kind == NodeKind::list ? extends->items : one) {
         if (parent.kind != NodeKind::string) continue;  // complained about already
-        merge(merged, read((file.parent_path() / parent.text).lexically_normal(), parent.origin));
+        merge(merged, read((folder / parent.text).lexically_normal(), parent.origin));
       }
     }
     if (std::none_of(loaded_.sources.begin(), loaded_.sources.end(),
@@ -133,6 +109,20 @@ class FileReader {
     // A file that is wrong by itself gets no second complaint about what it inherits.
     Diagnostics repeated;
     merge_config(base, overlay, diagnostics_.empty() ? diagnostics_ : repeated);
+  }
+
+  /// A file beside it with almost this name, or the one of this name in the folder that ships with the program.
+  static std::string hint_for_missing(const std::filesystem::path& file, const Origin& wanted_by) {
+    const std::string near = neighbour(file);
+    const std::filesystem::path root = near.empty() ? find_builtin_root(file) : std::filesystem::path();
+    if (root.empty()) return near;
+    const std::filesystem::path written =
+        std::filesystem::absolute(file).lexically_normal().lexically_relative(wanted_by.source->directory);
+    const std::filesystem::path there = (root / written).lexically_normal();
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(there, ignored)) return "";
+    return fmt::format(" (paths count from this file's folder; {} is there: save this file in {}, or write that path)",
+                       there.string(), root.string());
   }
 
   static std::string neighbour(const std::filesystem::path& file) {
@@ -296,7 +286,11 @@ void apply_arguments(LoadedConfig& loaded, const ConfigOverrides& overrides, Dia
     const Argument parts = split_argument("--set", text);
     const KeySpec* key = find_key_or_alias(parts.name);
     const ConfigNode* axes = find_path(loaded.tree, "sweep.axes");
-    if (key && axes && axes->find(key->path)) {
+    const ConfigNode* const value = key ? find_path(overlay, key->path) : nullptr;
+    Diagnostics of_value;  // has been complained about
+    const bool fits = value && (parts.value.find("${") != std::string::npos || is_deferred_expression(*key, *value) ||
+                                convert_value(*key, *value, of_value));
+    if (fits && axes && axes->find(key->path)) {
       diagnostics.add(parts.name_origin, fmt::format("\"{0}\" is an axis of the sweep, which would overrule --set: use "
                                                      "--axis {0}={1}",
                                                      parts.name, parts.value));
@@ -416,31 +410,6 @@ void check_conflict(const LoadedConfig& loaded, Diagnostics& out) {
   }
 }
 
-/// One file (or the command line) that says both "none" and a number of drafts means one of them. A resolved
-/// configuration, which names every key, says both and means it.
-void check_idle_drafts(const LoadedConfig& loaded, Diagnostics& out) {
-  const SweepConfig& sweep = loaded.config.sweep;
-  const std::string proposer = "speculation.proposer", tokens = "speculation.num_speculative_tokens";
-  const ConfigNode *who = loaded.written(proposer), *how_many = loaded.written(tokens);
-  if (!who || !how_many || loaded.config.speculation.proposer != "none") return;
-  const SourceText &left = *who->origin.source, &right = *how_many->origin.source;
-  if (&left != &right && !(left.is_argument && right.is_argument)) return;  // inherited: one of them is overridden
-  const std::vector<KeySpec>& keys = config_keys();
-  if (std::all_of(keys.begin(), keys.end(),
-                  [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); }))
-    return;
-  for (const SweepAxis& axis : sweep.axes) {
-    if (axis.path == proposer) return;
-  }
-  for (const ConfigJson& row : sweep.include) {
-    if (row.contains(proposer)) return;
-  }
-  out.add(how_many->origin,
-          fmt::format("the proposer \"none\" drafts nothing, yet {} is {}: drop it, or name a proposer "
-                      "(ngram, draft)",
-                      last_part(tokens), how_many->describe()));
-}
-
 void fill_config(LoadedConfig& loaded, Diagnostics& diagnostics) {
   ExperimentConfig& config = loaded.config;
   for (const KeySpec& key : config_keys()) {
@@ -533,6 +502,10 @@ class DeferredEvaluator {
 
 const ConfigNode* LoadedConfig::written(std::string_view path) const { return find_path(tree, path); }
 
+bool LoadedConfig::is_fragment() const {
+  return !written("name") && !written("sweep.axes") && !written("sweep.include");
+}
+
 Origin LoadedConfig::origin_of(std::string_view path) const {
   const ConfigNode* node = written(path);
   return node ? node->origin : tree.origin;
@@ -567,6 +540,13 @@ ConfigJson experiment_json(const LoadedConfig& loaded) {
   return root;
 }
 
+bool is_json_schema_file(const std::filesystem::path& file) {
+  std::error_code ignored_error;  // what comes from a pipe can be read once
+  if (file.extension() != ".json" || std::filesystem::is_fifo(file, ignored_error)) return false;
+  Diagnostics ignored;
+  return is_json_schema(parse_jsonc(read_source(file), ignored));
+}
+
 LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverrides& overrides) {
   LoadedConfig loaded;
   loaded.file = file;
@@ -588,7 +568,7 @@ LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverride
   evaluate_deferred(loaded, 1, loaded.config);
   derive_paths(loaded.config);
   check_conflict(loaded, diagnostics);
-  check_idle_drafts(loaded, diagnostics);
+  if (!overrides.is_recorded) check_void_keys(loaded, diagnostics);
   diagnostics.throw_if_any();
   loaded.hash = config_hash(config_to_json(loaded.config));
   return loaded;

@@ -21,6 +21,7 @@ struct ConfigOverrides {
   std::vector<std::string> axis;       // "k=1..8", "proposer=none,ngram"
   std::string only;                    // "tp==2 && k>3"; empty: every cell
   std::filesystem::path builtin_root;  // configs/ folder behind builtin: names; empty: sought from the file upwards
+  bool is_recorded = false;  // a run's experiment.json, perhaps of an older program: keys without effect are no mistake
 };
 
 /// A value written as `=expression`, evaluated for each cell.
@@ -43,6 +44,8 @@ struct LoadedConfig {
 
   /// The value of a key path as it was written, or null when it has its default.
   const ConfigNode* written(std::string_view path) const;
+  /// No name and no cells of its own: a part for other files to extend, or one cell alone.
+  bool is_fragment() const;
   /// Where the value of a key path stands; the top of the file when it has its default.
   Origin origin_of(std::string_view path) const;
 };
@@ -52,12 +55,9 @@ struct LoadedConfig {
 /// code 2). Does not look at models or data sets beyond the names behind builtin:.
 LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverrides& overrides = {});
 
-/// The configs/ folder (the one with models/ in it) nearest above `file`, else ./configs, else the one nearest above
-/// the program; empty when there is none.
-std::filesystem::path find_builtin_root(const std::filesystem::path& file);
-
-/// Throws Error(usage): `name` begins with builtin: and find_builtin_root() found nothing.
-[[noreturn]] void fail_without_builtin_root(const std::string& name);
+/// True for a file that says it is a JSON Schema, as configs/experiment.schema.json does. Throws Error(usage): no such
+/// file.
+bool is_json_schema_file(const std::filesystem::path& file);
 
 /// The whole experiment as JSON that load_config() reads as the same sweep, without the files that it came from: what
 /// was written as `=expression` stands as such. `--only` is not in it.

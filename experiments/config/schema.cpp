@@ -52,6 +52,24 @@ std::string other_homes(std::string_view name) {
   return homes;
 }
 
+/// Keys of `section` whose last part is the nearest to `name`, as a hint; empty where none is near.
+std::string keys_like(std::string_view name, std::string_view section) {
+  std::vector<std::string> parts;
+  const auto is_below = [&](const KeySpec& key) {
+    return section.empty() ||
+           (key.path.size() > section.size() && key.path.starts_with(section) && key.path[section.size()] == '.');
+  };
+  for (const KeySpec& key : config_keys())
+    if (is_below(key)) parts.emplace_back(last_part(key.path));
+  const std::optional<std::string> near = nearest_name(name, parts);
+  std::string keys;
+  for (const KeySpec& key : config_keys()) {
+    if (near && is_below(key) && last_part(key.path) == *near)
+      keys += fmt::format("{}\"{}\"", keys.empty() ? "" : " or ", key.path);
+  }
+  return keys.empty() ? "" : fmt::format(" (did you mean {}?)", keys);
+}
+
 void complain_unknown(const ConfigMember& member, std::string_view name, std::string_view section, Diagnostics& out) {
   std::string hint = did_you_mean(name, names_below(section));
   const std::string homes = other_homes(name);
@@ -61,6 +79,7 @@ void complain_unknown(const ConfigMember& member, std::string_view name, std::st
     hint = fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
                        meant->path.substr(0, meant->path.rfind('.')));
   }
+  if (hint.empty() && !section.empty()) hint = keys_like(name, section);
   if (name == "<<") hint = " (merge keys of YAML are not read: use \"extends\")";
   if (name.find('.') != std::string_view::npos && (find_key(join_path(section, name)) || find_key(name))) {
     hint = " (write the dots as nested objects)";
@@ -217,6 +236,10 @@ std::string hint_for_unknown_key(std::string_view name) {
     const bool ends_in_name =
         key.path.size() > name.size() && key.path.ends_with(name) && key.path[key.path.size() - name.size() - 1] == '.';
     if (ends_in_name && !name.empty()) keys += fmt::format("{}\"{}\"", keys.empty() ? "" : " or ", key.path);
+  }
+  if (keys.empty() && name.find('.') != std::string_view::npos) {  // "engine.dtpe": by its last part, in its section
+    const size_t dot = name.rfind('.');
+    if (std::string near = keys_like(name.substr(dot + 1), name.substr(0, dot)); !near.empty()) return near;
   }
   return keys.empty() ? did_you_mean(name, key_names_for_hints()) : fmt::format(" (did you mean {}?)", keys);
 }

@@ -11,14 +11,16 @@ namespace {
 
 bool has_own_members(const KeySpec& key) { return key.type == KeyType::axes || key.type == KeyType::assignment; }
 
+constexpr const char* kDefault = "default";
+
 std::string place(const Origin& origin) {
-  if (!origin.source || origin.line <= 0) return "default";
+  if (!origin.source || origin.line <= 0) return kDefault;
   return origin.source->is_argument ? origin.source->name : fmt::format("{}:{}", origin.source->name, origin.line);
 }
 
 /// Where a value was written, and for a list that "+key" made longer, where its other items were.
 std::string origin_text(const ConfigNode* node) {
-  if (!node) return "default";
+  if (!node) return kDefault;
   std::string text = place(node->origin);
   const SourceText* last = node->origin.source.get();
   for (const ConfigNode& item : node->items) {
@@ -45,10 +47,7 @@ void print_object(const ConfigJson& object, const std::string& path, int depth,
     }
     out += fmt::format("{}{}: {}{}", indent, ConfigJson(name).dump(), one_line_json(value), comma);
     const auto known = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.path == here; });
-    if (origins == ShowOrigins::yes && known != values.end()) {
-      out += fmt::format("  // {}", known->origin);
-      if (known->expression) out += fmt::format(", {}", *known->expression);
-    }
+    if (origins == ShowOrigins::yes && known != values.end()) out += fmt::format("  // {}", known->place());
     out += "\n";
   }
 }
@@ -56,6 +55,8 @@ void print_object(const ConfigJson& object, const std::string& path, int depth,
 }  // namespace
 
 std::string ResolvedValue::text() const { return expression ? ConfigJson(*expression).dump() : one_line_json(value); }
+
+std::string ResolvedValue::place() const { return expression ? fmt::format("{}, {}", origin, *expression) : origin; }
 
 std::vector<ResolvedValue> resolved_values(const LoadedConfig& loaded) {
   std::vector<ResolvedValue> values;
@@ -81,6 +82,13 @@ std::string resolved_text(const LoadedConfig& loaded, ShowOrigins origins) {
   std::string out = "{\n";
   print_object(config_to_json(loaded.config), "", 1, resolved_values(loaded), origins, out);
   return out + "}\n";
+}
+
+ConfigJson value_origins(const LoadedConfig& loaded) {
+  ConfigJson origins = ConfigJson::object();
+  for (const ResolvedValue& value : resolved_values(loaded))
+    if (value.origin != kDefault) origins[value.path] = value.place();
+  return origins;
 }
 
 std::vector<ConfigDifference> config_differences(const LoadedConfig& left, const LoadedConfig& right) {

@@ -20,6 +20,8 @@ struct ResolvedValue {
   std::string origin;                     // "configs/x.json:12", "--set", "--axis", or "default"
   /// The expression where there is one, else the value, as JSON.
   std::string text() const;
+  /// The origin, and the expression where there is one: "configs/x.json:12, =2*load.concurrency".
+  std::string place() const;
 };
 
 /// Every value, in the order of the table of keys.
@@ -30,6 +32,10 @@ enum class ShowOrigins : uint8_t { no, yes };
 /// The configuration as JSON that loads back to itself, ending in a newline. With origins each value is followed by a
 /// comment that says where it was written.
 std::string resolved_text(const LoadedConfig& loaded, ShowOrigins origins);
+
+/// Where each value was written that does not have its default: key path -> "configs/x.json:12", with the expression of
+/// a computed one behind it.
+ConfigJson value_origins(const LoadedConfig& loaded);
 
 /// A key whose values differ; a side that lacks it (an axis of one sweep only) is empty.
 struct ConfigDifference {

@@ -155,7 +155,47 @@ class Importer {
     return nullptr;
   }
 
+  /// A flag of SGLang: read where it is the model, else left out as any that is not known; nothing for other names.
+  bool of_sglang(const std::string& word, const std::string& name, const std::optional<std::string>& value) {
+    constexpr std::string_view kModel = "model-path";
+    constexpr std::string_view kOthers[] = {"speculative-algorithm",
+                                            "speculative-draft-model-path",
+                                            "speculative-num-draft-tokens",
+                                            "speculative-num-steps",
+                                            "speculative-eagle-topk",
+                                            "mem-fraction-static",
+                                            "context-length",
+                                            "tp-size",
+                                            "pp-size",
+                                            "max-running-requests",
+                                            "chunked-prefill-size",
+                                            "attention-backend",
+                                            "disable-radix-cache"};
+    const bool is_model = name == kModel;
+    if (!is_model && std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers)) return false;
+    if (!saw_sglang_) result_.notes.push_back("these look like SGLang's flags: vLLM's are read here, and --model-path");
+    saw_sglang_ = true;
+    std::optional<std::string> text = value;
+    if (!text && next_ < words_.size() && !words_[next_].starts_with("-")) text = words_[next_++];
+    if (!is_model) {
+      result_.notes.push_back(fmt::format("{}: left out: a flag of SGLang", word));
+    } else if (!text) {
+      diagnostics_.add(origin_of(word, word), "expected a value behind this flag");
+    } else {
+      add_model(word, *text);
+    }
+    return true;
+  }
+
   void unknown(const std::string& word, const std::string& name, std::optional<std::string> value) {
+    if (of_sglang(word, name, value)) return;
+    constexpr std::string_view kModelNames[] = {"model-name", "model-id", "model-dir", "model-name-or-path",
+                                                "hf-model"};
+    if (std::find(std::begin(kModelNames), std::end(kModelNames), name) != std::end(kModelNames)) {
+      diagnostics_.add(origin_of(word, name), "unknown flag (did you mean \"--model\"?)");
+      if (!value && next_ < words_.size() && !words_[next_].starts_with("-")) ++next_;
+      return;
+    }
     for (const VllmFlag& flag : vllm_flags()) {
       if (edit_distance(name, flag.name) > 2 || name.size() < 5) continue;
       diagnostics_.add(origin_of(word, name), fmt::format("unknown flag (did you mean \"--{}\"?)", flag.name));
@@ -275,6 +315,7 @@ class Importer {
   std::vector<VllmSpeculation::Assignment> values_;
   VllmSpeculation speculation_;
   Diagnostics diagnostics_;
+  bool saw_sglang_ = false;
   ImportedFlags result_;
 };
 
@@ -290,6 +331,8 @@ std::string imported_text(const ImportedFlags& imported) {
     text += fmt::format("// Set beside plain decoding: runexp run FILE --axis proposer=none,{}\n",
                         (*speculation)["proposer"].get<std::string>());
   }
+  const ConfigJson::json_pointer model("/engine/target/path");
+  if (!imported.config.contains(model)) text += "// No model was given: the built-in one runs.\n";
   for (const std::string& note : imported.notes) text += fmt::format("// - {}\n", note);
   ConfigJson file = {{"$schema", "experiment.schema.json"},
                      {"extends", {"base/defaults.json", "workloads/reading_qa.json"}},

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "experiments/commands/commands.h"
+#include "engine/util/counted.h"
 #include "experiments/report/text.h"
+#include "experiments/results/build_info.h"
 
 namespace paceline {
 namespace {
@@ -36,7 +37,7 @@ double number(const nlohmann::json& environment, const char* key) {
 void add_build(const DoctorFacts& facts, std::vector<Check>& checks) {
   const std::string type = known(facts.environment, "build_type");
   const std::string text =
-      fmt::format("paceline {}, {}, compiler {}", kVersion, type, known(facts.environment, "compiler"));
+      fmt::format("paceline {}, {}, compiler {}", kProgramVersion, type, known(facts.environment, "compiler"));
   if (type == "release")
     checks.push_back({"build", "program", Finding::good, text});
   else
@@ -78,7 +79,8 @@ void add_machine(const DoctorFacts& facts, std::vector<Check>& checks) {
     checks.push_back({"machine", "cores", Finding::good, cores});
 
   const double load = number(facts.environment, "load_average");
-  const std::string load_text = fmt::format("{:.2f} runnable over the last minute, {} cores", load, facts.usable_cores);
+  const std::string load_text =
+      fmt::format("{:.2f} runnable over the last minute, {}", load, counted(facts.usable_cores, "core"));
   if (load > 0.5 * facts.usable_cores)
     checks.push_back({"machine", "load", Finding::weak, load_text + ": others are at work, and times will scatter",
                       "end what else runs (see `top`), or measure later"});
@@ -98,7 +100,7 @@ void add_machine(const DoctorFacts& facts, std::vector<Check>& checks) {
     checks.push_back({"machine", "memory", Finding::good, memory});
 
   const CpuRates& cpu = facts.cpu;
-  const std::string threads = fmt::format("{} thread{}", cpu.threads, cpu.threads == 1 ? "" : "s");
+  const std::string threads = counted(cpu.threads, "thread");
   if (cpu.read_bytes_s > 0)
     checks.push_back(
         {"machine", "memory read", Finding::good,
@@ -224,8 +226,7 @@ std::string doctor_text(const std::vector<Check>& checks) {
     ++crosses;
     out += fmt::format("    {}  fix: {}\n", std::string(size_t(width), ' '), check.fix);
   }
-  return out + (crosses == 0 ? "\nnothing to mend\n"
-                             : fmt::format("\n{} thing{} to mend\n", crosses, crosses == 1 ? "" : "s"));
+  return out + (crosses == 0 ? "\nnothing to mend\n" : fmt::format("\n{} to mend\n", counted(crosses, "thing")));
 }
 
 nlohmann::json doctor_json(const DoctorFacts& facts, const std::vector<Check>& checks) {
@@ -256,7 +257,7 @@ nlohmann::json doctor_json(const DoctorFacts& facts, const std::vector<Check>& c
   for (const Isa isa : facts.built) built.push_back(isa_name(isa));
   return {{"schema", "paceline.doctor"},
           {"schema_version", 1},
-          {"version", kVersion},
+          {"version", kProgramVersion},
           {"exit_code", int(doctor_exit_code(checks))},
           {"checks", lines},
           {"environment", facts.environment},

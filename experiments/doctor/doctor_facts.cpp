@@ -11,6 +11,7 @@
 #include "engine/comm/nccl_comm.h"
 #include "engine/model/model_spec.h"
 #include "engine/util/machine.h"
+#include "experiments/config/builtin_root.h"
 #include "experiments/config/load.h"
 #include "experiments/doctor/doctor.h"
 #include "experiments/results/environment.h"

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/report/text.h"
 #include "experiments/report/text_table.h"
@@ -69,8 +70,8 @@ void add_semantics(const RunComparison& comparison, size_t run, std::vector<std:
       add(fmt::format("  {}: {}: A {}, {} {}", axes_label(row.axes), c.name, c.first.dump(), run_letter(run),
                       c.other.dump()));
   }
-  out.push_back(fmt::format("{}: output tokens identical to A's in {} of {} cells, counters in {}", run_letter(run),
-                            same_tokens, compared, same_counters));
+  out.push_back(fmt::format("{}: output tokens identical to A's in {} of {}, counters in {}", run_letter(run),
+                            same_tokens, counted(compared, "cell"), same_counters));
   out.insert(out.end(), details.begin(), details.end());
   if (lines > kMostDifferences)
     out.push_back(fmt::format("  … {} more (--format json has all)", lines - kMostDifferences));
@@ -124,7 +125,8 @@ Sheet::Table changes_table(const RunComparison& comparison, size_t run) {
       if (metric != Metric::output_tok_s) cells.push_back(short_text(metric, other.changes[size_t(metric)]));
     cells.push_back(other.same_tokens() ? "same" : "DIFFER");
     cells.push_back(change_text(Metric::output_tok_s, change) +
-                    (first.rankable && other.rankable ? "" : ", not ranked"));
+                    (first.rankable && other.rankable ? "" : ", not ranked") +
+                    (first.noisy || other.noisy ? ", noisy" : ""));
     table.rows.push_back(std::move(cells));
   }
   return table;

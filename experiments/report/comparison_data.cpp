@@ -38,6 +38,7 @@ json side_to_json(const CellSide& side) {
               {"reason", side.reason},
               {"repetitions", side.repetitions},
               {"rankable", side.rankable},
+              {"noisy", side.noisy},
               {"values", json::object()}};
   for (const Metric metric : kMetrics) out["values"][to_string(metric)] = json_number(side.values[size_t(metric)]);
   if (!side.compared) return out;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
+#include "experiments/analysis/noise.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/report/text_table.h"
 
@@ -27,10 +29,20 @@ size_t num_slower(const GateReport& report) {
                               [](const TimingVerdict& verdict) { return verdict.fails(); }));
 }
 
+size_t num_not_quiet(const GateReport& report) {
+  return size_t(std::count_if(report.timing.begin(), report.timing.end(),
+                              [](const TimingVerdict& verdict) { return verdict.judged && !verdict.quiet; }));
+}
+
 std::string word_of(const TimingVerdict& verdict) {
   std::string word = verdict.slower ? (verdict.judged ? "SLOWER" : "slower") : "ok";
   if (!verdict.judged) word += " (wall time, advice only)";
   if (!verdict.same_work) word += ", other work: tokens or counters differ";
+  if (!verdict.same_threads) word += ", other numbers of threads a rank";
+  if (!verdict.quiet)
+    word += fmt::format(", BUSY MACHINE: {} of {} pairs disturbed", verdict.disturbed, verdict.pairs);
+  else if (verdict.disturbed > 0)
+    word += fmt::format(", {} disturbed {} left out", verdict.disturbed, verdict.disturbed == 1 ? "pair" : "pairs");
   return word;
 }
 
@@ -47,16 +59,18 @@ std::string json_text(const std::optional<json>& value) { return value ? value->
 
 std::string exact_summary(const GateReport& report) {
   const size_t differences = num_differences(report);
-  return fmt::format("{}: {} cells, {}", report.baseline, report.exact.size(),
-                     differences == 0 ? "no difference" : fmt::format("{} differences", differences));
+  return fmt::format("{}: {}, {}", report.baseline, counted(int64_t(report.exact.size()), "cell"),
+                     differences == 0 ? "no difference" : counted(int64_t(differences), "difference"));
 }
 
 std::string timing_summary(const GateReport& report) {
   if (report.timing.empty()) return report.timing_note;
-  const size_t slower = num_slower(report);
+  const size_t slower = num_slower(report), busy = num_not_quiet(report);
   return fmt::format(
-      "{}: {}, {}", report.baseline_bin, report.timing_note,
-      slower == 0 ? "no cell slower" : fmt::format("{} of {} cells slower", slower, report.timing.size()));
+      "{}: {}{}, {}", report.baseline_bin, report.timing_note,
+      busy == 0 ? std::string() : fmt::format("; {} judged on a machine that was busy with other things", busy),
+      slower == 0 ? "no cell slower"
+                  : fmt::format("{} of {} slower", slower, counted(int64_t(report.timing.size()), "cell")));
 }
 
 std::string all_described(const ExactVerdict& verdict) {
@@ -66,9 +80,9 @@ std::string all_described(const ExactVerdict& verdict) {
 }
 
 std::string timing_sentence(const TimingVerdict& verdict) {
-  return fmt::format("{} {:.3f}× the baseline's (median of {} pairs, p = {:.2g})",
-                     verdict.judged ? "CPU time is" : "wall time is", verdict.median_ratio, verdict.pairs,
-                     verdict.adjusted_p);
+  return fmt::format("{} {:.3f}× the baseline's (median of {}, p = {:.2g})",
+                     verdict.judged ? "CPU time is" : "wall time is", verdict.median_ratio,
+                     counted(verdict.pairs, "pair"), verdict.adjusted_p);
 }
 
 /// Of a workflow command's message, and of its properties.
@@ -174,7 +188,8 @@ std::vector<ExactVerdict> exact_verdicts(const RunResult& run, const json& basel
 
 ExitCode gate_exit_code(const GateReport& report) {
   if (num_differences(report) > 0) return ExitCode::correctness;
-  return num_slower(report) > 0 ? ExitCode::timing : ExitCode::ok;
+  if (num_slower(report) > 0) return ExitCode::timing;
+  return report.strict && num_not_quiet(report) > 0 ? ExitCode::inconclusive : ExitCode::ok;
 }
 
 std::string gate_text(const GateReport& report) {
@@ -190,8 +205,9 @@ std::string gate_text(const GateReport& report) {
 }
 
 std::string gate_markdown(const GateReport& report) {
-  const bool good = gate_exit_code(report) == ExitCode::ok;
-  std::string out = fmt::format("### {}: regression gates {}\n\n", report.name, good ? "passed" : "FAILED");
+  const ExitCode code = gate_exit_code(report);
+  const char* const word = code == ExitCode::ok ? "passed" : code == ExitCode::inconclusive ? "INCONCLUSIVE" : "FAILED";
+  std::string out = fmt::format("### {}: regression gates {}\n\n", report.name, word);
   if (!report.baseline.empty()) {
     out += "**Exact**: " + exact_summary(report) + "\n\n";
     std::vector<TextRow> rows = {{"cell", "fact", "baseline", "now"}};
@@ -233,6 +249,8 @@ std::string github_annotations(const GateReport& report) {
   for (const TimingVerdict& verdict : report.timing)
     if (verdict.slower)
       out += annotation(verdict.judged ? "error" : "warning", "timing gate: " + verdict.id, timing_sentence(verdict));
+    else if (verdict.judged && !verdict.quiet)
+      out += annotation("warning", "timing gate: " + verdict.id, word_of(verdict));
   return out;
 }
 
@@ -256,8 +274,10 @@ json benchmark_entries(const RunResult& run) {
       if (const auto median = quantile(tpot_of(r), 0.5)) tpot.push_back(*median);
       if (const auto median = quantile(first, 0.5)) ttft.push_back(*median);
     }
-    add("TPOT", tpot);
-    add("TTFT", ttft);
+    if (noise_of(cell).empty()) {  // a trend of disturbed times would blame the wrong commit
+      add("TPOT", tpot);
+      add("TTFT", ttft);
+    }
     out.push_back({{"name", cell.id + " steps"},
                    {"unit", "steps"},
                    {"value", cell.repetitions.front().counters.steps},

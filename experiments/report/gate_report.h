@@ -32,12 +32,14 @@ struct GateReport {
   std::string baseline_bin;  // empty: no timing gate
   std::vector<TimingVerdict> timing;
   std::string timing_note;  // what was timed, or why nothing was
+  bool strict = false;      // a pass on a machine that others kept busy is none
 };
 
 /// Every cell of the run and of the baseline, in plan order, those of the baseline alone last.
 std::vector<ExactVerdict> exact_verdicts(const RunResult& run, const nlohmann::json& baseline);
 
-/// correctness when an exact fact differs, else timing when a cell is slower, else ok.
+/// correctness when an exact fact differs, else timing when a cell is slower, else inconclusive when strict and a cell
+/// was judged by disturbed pairs, else ok.
 ExitCode gate_exit_code(const GateReport& report);
 
 /// Differences, timings and a last line that sums up.
@@ -53,7 +55,8 @@ std::string gate_junit(const GateReport& report);
 std::string github_annotations(const GateReport& report);
 
 /// github-action-benchmark's customSmallerIsBetter: [{"name", "unit", "value", "range", "extra"}], for each finished
-/// cell the mean over repetitions of the median TPOT and TTFT in ms (range: ± standard deviation) and its steps.
+/// cell the mean over repetitions of the median TPOT and TTFT in ms (range: ± standard deviation) and its steps. Noisy
+/// cells (noise.h) have no times here.
 nlohmann::json benchmark_entries(const RunResult& run);
 
 /// Text inside XML: & < > " ' as entities, characters that XML 1.0 forbids and bytes that are no

@@ -26,7 +26,11 @@ std::string badges(const RunResult& run, const RunSummary& summary) {
     fail += c.certificate.status == CertificateStatus::fail ? 1 : 0;
     unverified += c.certificate.status == CertificateStatus::unverified ? 1 : 0;
   }
-  std::string out = badge(fmt::format("{} of {} cells done", summary.done, run.cells.size()), "");
+  // What a reader must know before anything else comes first.
+  const std::string done = fmt::format("{} of {} cells done", summary.done, run.cells.size());
+  std::string out = run.info.status == "interrupted" ? badge("INTERRUPTED: " + done, "bad")
+                    : run.info.status == "running"   ? badge("UNFINISHED: " + done, "bad")
+                                                     : badge(done, "");
   if (fail > 0) {
     out += badge("NOT LOSSLESS", "bad");
   } else if (pass > 0 && unverified == 0) {
@@ -34,14 +38,18 @@ std::string badges(const RunResult& run, const RunSummary& summary) {
   }
   if (unverified > 0) out += badge(fmt::format("{} unverified", unverified), "warn");
   if (summary.failed > 0) out += badge(fmt::format("{} failed", summary.failed), "bad");
-  if (summary.skipped > 0) out += badge(fmt::format("{} skipped", summary.skipped), "");
+  const int skipped = summary.skipped - summary.not_run;  // by a rule of the plan, or for lack of memory
+  if (summary.not_run > 0) out += badge(fmt::format("{} not run", summary.not_run), "warn");
+  if (skipped > 0) out += badge(fmt::format("{} skipped", skipped), "");
+  const auto disturbed =
+      std::count_if(summary.cells.begin(), summary.cells.end(), [](const CellSummary& s) { return !s.noise.empty(); });
+  if (disturbed > 0) out += badge(fmt::format("{} of {} cells disturbed", disturbed, run.cells.size()), "warn");
   const auto not_ranked = std::count_if(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& s) {
     return run.cells[s.cell].status == CellStatus::done && !s.rankable;
   });
   if (not_ranked > 0) out += badge(fmt::format("{} not ranked", not_ranked), "warn");
   if (!run.info.numerics.empty()) out += badge(run.info.numerics + " numerics", "");
   if (!run.info.profile.empty()) out += badge("profile " + run.info.profile, "");
-  if (run.info.status == "interrupted") out += badge("interrupted", "warn");
   return "<div class=\"badges\">" + out + "</div>";
 }
 
@@ -70,11 +78,12 @@ std::string report_html(const RunResult& run, const RunSummary& summary) {
   const html::Report report(run, summary);
   const std::string name = html_escaped(run.info.name.empty() ? "run" : run.info.name);
   const std::array sections = {
-      html::headline_section(report), html::published_section(report),  html::speedup_section(report),
-      html::heat_section(report),     html::acceptance_section(report), html::step_section(report),
-      html::parallel_section(report), html::device_section(report),     html::timeline_section(report),
-      html::latency_section(report),  html::pareto_section(report),     html::cells_section(report),
-      html::samples_section(report),  html::setup_section(report)};
+      html::trouble_section(report), html::headline_section(report), html::published_section(report),
+      html::speedup_section(report), html::heat_section(report),     html::acceptance_section(report),
+      html::step_section(report),    html::parallel_section(report), html::device_section(report),
+      html::bubbles_section(report), html::timeline_section(report), html::memory_section(report),
+      html::latency_section(report), html::pareto_section(report),   html::forecast_section(report),
+      html::cells_section(report),   html::samples_section(report),  html::setup_section(report)};
   std::string contents, body;
   for (const html::Section& section : sections) {
     if (section.body.empty()) continue;

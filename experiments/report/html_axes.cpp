@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -15,11 +17,12 @@ namespace {
 
 constexpr const char *kTp = "engine.parallel.tp", *kPp = "engine.parallel.pp",
                      *kK = "speculation.num_speculative_tokens", *kProposer = "speculation.proposer",
-                     *kConcurrency = "load.concurrency";
+                     *kConcurrency = "load.concurrency", *kForced = "speculation.forced_acceptance.acceptance_length";
 
 std::string name_of(const std::string& path) {
   if (path == kTp) return "TP";
   if (path == kPp) return "PP";
+  if (path == kForced) return "forced acceptance length";
   return std::string(last_part(path));
 }
 
@@ -32,6 +35,29 @@ const nlohmann::json* find_value(const nlohmann::json& tree, const std::string& 
     at = &(*at)[part];
   }
   return at->is_null() || at->is_object() ? nullptr : at;
+}
+
+/// Numbers below a section of a configuration, by path.
+void collect_numbers(const nlohmann::json& tree, const std::string& path,
+                     std::map<std::string, std::set<double>>& numbers) {
+  if (tree.is_number()) numbers[path].insert(tree.get<double>());
+  if (!tree.is_object()) return;
+  for (const auto& [name, value] : tree.items()) collect_numbers(value, path + "." + name, numbers);
+}
+
+/// The number of speculation.* that has the most values among the cells that speculate; k where none has two.
+std::string widest_axis(const RunResult& run) {
+  std::map<std::string, std::set<double>> numbers;
+  for (const CellResult& cell : run.cells) {
+    if (cell.axes.proposer == "none") continue;
+    if (cell.requested.is_object() && cell.requested.contains("speculation"))
+      collect_numbers(cell.requested["speculation"], "speculation", numbers);
+    if (cell.axes.num_speculative_tokens) numbers[kK].insert(*cell.axes.num_speculative_tokens);
+  }
+  std::string widest = kK;
+  for (const auto& [path, values] : numbers)
+    if (values.size() > std::max<size_t>(1, numbers[widest].size())) widest = path;
+  return widest;
 }
 
 }  // namespace
@@ -58,8 +84,9 @@ std::optional<std::string> ChartAxis::value(const CellResult& cell) const {
 ChartLayout chart_layout(const RunResult& run) {
   const ReportConfig defaults;
   const nlohmann::json* const x = find_value(run.config_resolved, "report.x");
+  const bool is_chosen = x && x->is_string() && x->get<std::string>() != kAutoChartX;
   const nlohmann::json* const facet = find_value(run.config_resolved, "report.facet");
-  ChartLayout layout{.x = ChartAxis(x && x->is_string() ? x->get<std::string>() : defaults.x), .facets = {}};
+  ChartLayout layout{.x = ChartAxis(is_chosen ? x->get<std::string>() : widest_axis(run)), .facets = {}};
   const auto add = [&](const std::string& name) {
     ChartAxis axis(name);
     // A line is one proposer over x anyway.

@@ -16,7 +16,8 @@ class ChartAxis {
   explicit ChartAxis(const std::string& key_or_alias);
 
   const std::string& path() const { return path_; }
-  /// As it stands beside the chart: "num_speculative_tokens", "TP", "concurrency", the last part of other paths.
+  /// As it stands beside the chart: "num_speculative_tokens", "TP", "forced acceptance length", the last part of
+  /// other paths.
   const std::string& name() const { return name_; }
   /// None where the cell has no value: k of a cell that does not speculate.
   std::optional<std::string> value(const CellResult& cell) const;
@@ -27,7 +28,8 @@ class ChartAxis {
   std::string path_, name_;
 };
 
-/// From the run's resolved configuration; what it does not hold has the defaults of the schema.
+/// From the run's resolved configuration; what it does not hold has the defaults of the schema. Without a report.x the
+/// number of speculation.* with the most values in the sweep is x: k, or the forced acceptance length.
 struct ChartLayout {
   ChartAxis x;
   std::vector<ChartAxis> facets;

@@ -46,14 +46,15 @@ Section device_section(const Report& report) {
   }
   if (body.empty()) return section;
   std::vector<TableColumn> columns = axes_columns();
-  for (const char* const name : {"busy", "verify ms", "of read", "of matrix", "of floor", "draft ms", "of read",
+  for (const char* const name : {"device busy", "verify ms", "of read", "of matrix", "of floor", "draft ms", "of read",
                                  "of matrix", "of floor", "sample ms", "of read", "attention floor ms", "sent KiB",
                                  "waits ms", "link floor ms", "read GB/s", "matrix GFLOP/s", "link GB/s"})
     columns.push_back({name});
   section.body =
       table("Milliseconds and counts per target pass.", columns, body, "sortable") +
       note(fmt::format(
-          "busy: share of the wall time in which each rank's device was at work, by rank; the rest is the deciding "
+          "device busy: share of the wall time in which each rank's device was at work, by rank; the rest is the "
+          "deciding "
           "rank's. of read: weights, KV and logits read, over the time, over plain reads. of matrix: operations over "
           "the time, over {}. of floor: the longer of both at the ceilings, over the time; 100 % is as fast as they "
           "allow. Attention is a part of verify and not timed by itself. Ranks on CPUs share the memory that one of "

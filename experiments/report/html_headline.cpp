@@ -19,15 +19,14 @@ BarRow bar_row(const Report& report, const CellSummary& s) {
              .value = *s.output_tok_s,
              .low = {},
              .high = {},
-             .color = report.color(cell.axes.proposer),
+             .color = report.color(s),
              .faded = !s.rankable,
              .text = fmt::format("{:.1f}", *s.output_tok_s)};
   if (s.output_tok_s_interval) {
     row.low = s.output_tok_s_interval->low;
     row.high = s.output_tok_s_interval->high;
     row.text += fmt::format(" [{:.0f}, {:.0f}]", *row.low, *row.high);
-    // An interval of few repetitions may reach far beyond all values: its number is told, its whisker is cut.
-    row.high = std::min(*row.high, 1.5 * row.value);
+    cut_whisker(row);
   }
   if (s.speedup && cell.baseline_id != cell.id) row.text += fmt::format(" · {:.2f}×", s.speedup->ratio);
   if (!s.rankable) row.text += " (" + s.not_rankable + ")";
@@ -53,14 +52,14 @@ Section headline_section(const Report& report) {
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& row : rows) chart.rows.push_back(std::move(row.second));
     if (report.has_several_concurrencies()) charts += fmt::format("<h3>Concurrency {}</h3>", concurrency);
-    charts += "<div class=\"wide\">" + svg_bar_chart(chart) + "</div>";
+    charts += wide(chart.title, svg_bar_chart(chart));
   }
   if (charts.empty()) return section;
-  section.body =
-      charts + note(
-                   "Each proposer at the k that was fastest for its placement; all k are in the table. "
-                   "Whiskers and brackets: 95 % interval over repetitions (Student t of logs). × is against "
-                   "the baseline of its row. A whisker ends at 1.5 times its bar at most. Faded bars are not ranked.");
+  section.body = charts + note(
+                              "Each proposer at the k that was fastest for its placement; all k are in the table. "
+                              "Whiskers and brackets: 95 % interval over repetitions (Student t of logs). × is against "
+                              "the baseline of its row. An arrow head: the interval goes on, its whisker is cut at 1.5 "
+                              "times the bar. Faded bars are not ranked.");
   return section;
 }
 

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/verdict_view.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"
@@ -27,32 +29,66 @@ struct Column {
 
 Column column_of(const CellAxes& axes) { return {axes.tp, axes.pp, axes.concurrency}; }
 
-/// Class of the tint: f1 … f4 faster, s1 … s4 slower, in equal steps of the logarithm up to a factor of two.
-std::string tint(double ratio) {
-  const double octaves = std::log2(ratio);
-  const int level = std::min(4, static_cast<int>(std::ceil(std::abs(octaves) * 4 - 1e-9)));
-  if (level == 0 || !std::isfinite(octaves)) return "f0";
-  return fmt::format("{}{}", octaves > 0 ? 'f' : 's', level);
+/// What a cell of the map tells.
+struct Gain {
+  RatioInterval over_plain;
+  const CellSummary* reference = nullptr;
+  bool is_of_column = false;  // the reference has the placement and load of the cell
+
+  bool is_faster() const { return outcome_of(over_plain) == Outcome::faster; }
+  bool is_slower() const { return outcome_of(over_plain) == Outcome::slower; }
+  bool is_open() const { return outcome_of(over_plain) == Outcome::inconclusive; }
+};
+
+/// Over plain decoding of the same placement and load where that was measured, whatever sweep.baseline names; else over
+/// the baseline. None where the cell has no speedup.
+std::optional<Gain> gain_of(const VerdictView& view, const CellSummary& s) {
+  if (!s.speedup) return std::nullopt;
+  Gain gain{.over_plain = *s.speedup, .reference = view.baseline_of(s)};
+  if (const auto over_twin = view.gain_of_speculation(s)) {
+    gain.over_plain = over_twin->ratio;
+    gain.reference = over_twin->over;
+  }
+  gain.is_of_column = !gain.reference || (!view.speculates(*gain.reference) &&
+                                          column_of(view.cell(*gain.reference).axes) == column_of(view.cell(s).axes));
+  return gain;
 }
 
-std::string heat_cell(const Report& report, const CellSummary* s) {
+/// Class of the tint: f1 … f4 faster, s1 … s4 slower, in equal steps of the logarithm up to a factor of two, by the end
+/// of the interval that is nearer to 1; "open" where nothing is shown.
+std::string tint(const Gain& gain) {
+  if (gain.is_open()) return "open";
+  const double octaves = std::log2(gain.is_faster() ? *gain.over_plain.low : *gain.over_plain.high);
+  const int level = std::clamp(static_cast<int>(std::ceil(std::min(4.0, std::abs(octaves) * 4) - 1e-9)), 1, 4);
+  return fmt::format("{}{}", gain.is_faster() ? 'f' : 's', level);
+}
+
+std::string heat_cell(const Report& report, const VerdictView& view, const CellSummary* s) {
   if (s == nullptr) return "<td class=\"none\"></td>";
   const CellResult& cell = report.cell(*s);
-  if (!s->speedup) return fmt::format("<td class=\"none\">{}</td>", to_string(cell.status));
-  const bool open = s->outcome == Outcome::inconclusive;
-  return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}</td>", tint(s->speedup->ratio),
-                     html_escaped(report.label(cell.axes) + ": " + cell_verdict(cell, *s)), s->speedup->ratio,
-                     open ? " ?" : "", s->rankable ? "" : " *");
+  const std::optional<Gain> gain = gain_of(view, *s);
+  if (!gain)
+    return fmt::format("<td class=\"none\">{}</td>", cell.not_run ? std::string("not run") : to_string(cell.status));
+  const char* const found = gain->is_faster() ? "faster" : gain->is_slower() ? "slower" : "inconclusive";
+  const std::string over = gain->reference ? " over " + report.label(report.cell(*gain->reference).axes) : "";
+  const std::string why = s->rankable ? "" : "; not ranked: " + s->not_rankable;
+  return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint(*gain),
+                     html_escaped(fmt::format("{}: {}{}, {}{}", report.label(cell.axes),
+                                              interval_text(gain->over_plain), over, found, why)),
+                     gain->over_plain.ratio, gain->is_open() ? " ?" : "", s->rankable ? "" : " *",
+                     gain->is_of_column ? "" : " †");
 }
 
 /// Per place and proposer: up to which concurrency the best k is faster, and where it ends.
-std::string crossovers(const Report& report) {
-  std::map<std::tuple<int, int, std::string>, std::map<int, const CellSummary*>> best;
+std::string crossovers(const Report& report, const VerdictView& view) {
+  std::map<std::tuple<int, int, std::string>, std::map<int, Gain>> best;
   for (const CellSummary& s : report.summary.cells) {
     const CellAxes& axes = report.cell(s).axes;
-    if (!s.rankable || !s.speedup || axes.proposer == "none" || !axes.variant.empty()) continue;
-    const CellSummary*& known = best[{axes.tp, axes.pp, axes.proposer}][axes.concurrency];
-    if (known == nullptr || s.speedup->ratio > known->speedup->ratio) known = &s;
+    if (!s.rankable || axes.proposer == "none" || !axes.variant.empty()) continue;
+    const std::optional<Gain> gain = gain_of(view, s);
+    if (!gain || !gain->is_of_column) continue;
+    const auto [known, is_new] = best[{axes.tp, axes.pp, axes.proposer}].emplace(axes.concurrency, *gain);
+    if (!is_new && gain->over_plain.ratio > known->second.over_plain.ratio) known->second = *gain;
   }
   std::string out;
   size_t count = 0;
@@ -60,18 +96,18 @@ std::string crossovers(const Report& report) {
     const auto& [tp, pp, proposer] = key;
     if (by_concurrency.size() < 2 || ++count > kMaxSentences) continue;
     const auto text = [&](const auto& entry) {
-      return fmt::format("{:.2f}× at concurrency {}{}", entry.second->speedup->ratio, entry.first,
-                         entry.second->outcome == Outcome::inconclusive ? " (inconclusive)" : "");
+      return fmt::format("{:.2f}× at concurrency {}{}", entry.second.over_plain.ratio, entry.first,
+                         entry.second.is_open() ? " (inconclusive)" : "");
     };
     const auto stops = std::find_if(by_concurrency.begin(), by_concurrency.end(),
-                                    [](const auto& entry) { return entry.second->speedup->ratio <= 1; });
+                                    [](const auto& entry) { return entry.second.is_slower(); });
     std::string sentence;
     const auto& last = *by_concurrency.rbegin();
     if (stops == by_concurrency.begin())
-      sentence = fmt::format("gains nothing from the smallest batch on: {}", text(*stops));
-    else if (stops != by_concurrency.end() && std::prev(stops)->second->outcome == Outcome::faster)
+      sentence = fmt::format("is slower from the smallest batch on: {}", text(*stops));
+    else if (stops != by_concurrency.end() && std::prev(stops)->second.is_faster())
       sentence = fmt::format("stops paying: {}, {}", text(*std::prev(stops)), text(*stops));
-    else if (stops == by_concurrency.end() && last.second->outcome == Outcome::faster)
+    else if (stops == by_concurrency.end() && last.second.is_faster())
       sentence = fmt::format("still gains at the largest batch: {}", text(last));
     else
       sentence = fmt::format("shows no clear gain at the largest batch: {}", text(last));
@@ -99,6 +135,14 @@ Section heat_section(const Report& report) {
   if (std::none_of(by_place.begin(), by_place.end(), [](const auto& e) { return e.second->speedup.has_value(); }))
     return section;
   std::sort(columns.begin(), columns.end());
+  const VerdictView view(report.run, report.summary);
+  std::vector<std::string> elsewhere;  // references of another placement or load
+  for (const auto& [place, s] : by_place) {
+    const std::optional<Gain> gain = gain_of(view, *s);
+    if (!gain || gain->is_of_column) continue;
+    const std::string label = report.label(report.cell(*gain->reference).axes);
+    if (std::find(elsewhere.begin(), elsewhere.end(), label) == elsewhere.end()) elsewhere.push_back(label);
+  }
   std::string head, body;
   for (const Column& c : columns)
     head += fmt::format("<th scope=\"col\">TP {} × PP {}<br>c = {}</th>", c.tp, c.pp, c.concurrency);
@@ -109,19 +153,22 @@ Section heat_section(const Report& report) {
         fmt::format("<tr><th scope=\"row\">{}{} k={}</th>", html_escaped(row.proposer), html_escaped(variant), row.k);
     for (const Column& column : columns) {
       const auto found = by_place.find({r, column});
-      body += heat_cell(report, found == by_place.end() ? nullptr : found->second);
+      body += heat_cell(report, view, found == by_place.end() ? nullptr : found->second);
     }
     body += "</tr>\n";
   }
+  const std::string caption =
+      "Speedup over plain decoding of the same column" +
+      (elsewhere.empty() ? "." : fmt::format("; †: not measured, so over {}.", fmt::join(elsewhere, "; ")));
   section.body =
       "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Speedup by proposer, k and concurrency\">"
-      "<table class=\"heat\"><caption>Speedup over plain decoding of the same column.</caption><thead><tr><td></td>" +
-      head + "</tr></thead><tbody>" + body + "</tbody></table></div>" + crossovers(report) +
+      "<table class=\"heat\"><caption>" +
+      html_escaped(caption) + "</caption><thead><tr><td></td>" + head + "</tr></thead><tbody>" + body +
+      "</tbody></table></div>" + crossovers(report, view) +
       note(
-          "Blue: faster, orange: slower, deeper in four steps up to a factor of two. ?: the interval holds 1 or is "
-          "missing. *: "
-          "not "
-          "ranked. c: concurrent requests; a larger batch has less idle compute for drafts to use.");
+          "Blue: faster, orange: slower, deeper in four steps up to a factor of two, by the end of the 95 % interval "
+          "that is nearer to 1. Hatched, ?: the interval holds 1 or is missing. *: not ranked. c: concurrent requests; "
+          "a larger batch has less idle compute for drafts to use.");
   return section;
 }
 

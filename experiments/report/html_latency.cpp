@@ -62,7 +62,7 @@ const std::array<Metric, 4> kMetrics = {{
 /// The distribution's curve with marks at p50 and p90.
 LineSeries curve(const Report& report, const CellSummary& s, Samples samples) {
   const CellAxes& axes = report.cell(s).axes;
-  const int color = report.color(axes.proposer);
+  const int color = report.color(s);
   LineSeries series{.name = report.method(axes),
                     .color = color,
                     .shape = {},
@@ -123,7 +123,7 @@ std::string cdfs(const Report& report) {
     std::vector<LegendEntry> legend;
     for (const CellSummary* s : cells) {
       const CellAxes& axes = report.cell(*s).axes;
-      legend.push_back({.name = report.method(axes), .color = report.color(axes.proposer)});
+      legend.push_back({.name = report.method(axes), .color = report.color(*s)});
     }
     std::string charts;
     for (const Metric& metric : kMetrics) charts += cdf_chart(report, metric, cells);
@@ -138,6 +138,7 @@ std::string cdfs(const Report& report) {
 
 Section latency_section(const Report& report) {
   Section section{"latency", "Latency", ""};
+  const bool has_limits = !report.run.slo.empty();
   std::string body;
   int64_t fewest = 0;
   for (const CellSummary& s : report.summary.cells) {
@@ -148,14 +149,23 @@ Section latency_section(const Report& report) {
       const int digits = p == &s.ttft_ms ? 1 : 2;
       body += number_cell(p->p50, digits) + number_cell(p->p90, digits) + number_cell(p->p99, digits);
     }
-    body += number_cell(s.e2e_ms.p50, 1) + number_cell(s.busy, 2) + "</tr>\n";
+    body += number_cell(s.e2e_ms.p50, 1) + number_cell(s.busy, 2);
+    if (has_limits) {
+      body += percent_cell(s.goodput ? std::optional(s.goodput->share) : std::nullopt) +
+              number_cell(s.goodput ? s.goodput->rate_per_s : std::nullopt, 2);
+    }
+    body += "</tr>\n";
     fewest = fewest == 0 ? s.num_requests : std::min(fewest, s.num_requests);
   }
   if (body.empty()) return section;
   std::vector<TableColumn> columns = axes_columns();
   for (const char* name :
-       {"TTFT p50", "p90", "p99", "TPOT p50", "p90", "p99", "ITL p50", "p90", "p99", "E2E p50", "busy"})
+       {"TTFT p50", "p90", "p99", "TPOT p50", "p90", "p99", "ITL p50", "p90", "p99", "E2E p50", "compute share"})
     columns.push_back({name});
+  if (has_limits) {
+    columns.push_back({"good", false, "share of requests that meet report.slo"});
+    columns.push_back({"good req/s", false, "requests that meet report.slo, per second"});
+  }
   section.body =
       cdfs(report) +
       note(
@@ -165,10 +175,15 @@ Section latency_section(const Report& report) {
       note(
           "TTFT: submit to first token. TPOT: (E2E − TTFT) / (tokens − 1). ITL: gap between emissions; one emission "
           "may "
-          "bring several tokens, so compare TPOT between cells. busy: draft + verify + sample as a share of the "
+          "bring several tokens, so compare TPOT between cells. compute share: draft + verify + sample as a share of "
+          "the "
           "deciding rank's time." +
           (fewest < 1000 ? fmt::format(" With {} requests in a cell, p99 is an extreme, not an estimate.", fewest)
-                         : std::string()));
+                         : std::string()) +
+          (has_limits ? fmt::format(" good: share of requests with {}; good req/s: those per second of wall time "
+                                    "(goodput).",
+                                    html_escaped(slo_text(report.run.slo)))
+                      : " Goodput is not told: the experiment sets no report.slo."));
   return section;
 }
 

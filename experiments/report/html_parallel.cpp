@@ -42,6 +42,7 @@ std::string scaling_row(const Report& report, const CellSummary& s) {
   return row_open(cell, s) + axes_cells(cell.axes) + number_cell(s.output_tok_s, 1) + "<td>" + ratio_text(gain) +
          "</td>" + percent_cell(efficiency) + percent_cell(share_of_step(s, s.phase_ms_per_step.communicate_ms)) +
          percent_cell(share_of_step(s, s.phase_ms_per_step.bubble_ms)) +
+         number_cell(s.step_ms ? std::optional(s.phase_ms_per_step.communicate_ms) : std::nullopt, 3) +
          number_cell(kib > 0 ? std::optional(kib) : std::nullopt, 1) +
          fmt::format("<td class=\"s\">{}</td></tr>\n", busy_text(s.devices.busy));
 }
@@ -69,7 +70,7 @@ Section parallel_section(const Report& report) {
            .value = s->devices.busy[rank],
            .low = {},
            .high = {},
-           .color = report.color(axes.proposer),
+           .color = report.color(*s),
            .faded = !s->rankable,
            .text = fmt::format("{:.2f}", s->devices.busy[rank])});
     }
@@ -81,16 +82,17 @@ Section parallel_section(const Report& report) {
            {"efficiency", false, "that ratio over the number of ranks"},
            {"communicate", false, "share of a step"},
            {"bubble", false, "share of a step"},
+           {"communicate ms", false, "of the deciding rank, per target pass"},
            {"sent KiB", false, "per target pass, of the rank that sends most"},
-           {"busy", true, "share of the wall time, rank by rank"}})
+           {"device busy", true, "share of the wall time, rank by rank"}})
     columns.push_back(column);
   section.body = table("Each proposer at its fastest k, against itself on one rank.", columns, rows, "sortable");
-  if (!chart.rows.empty())
-    section.body += "<h3>Busy share of each rank</h3><div class=\"wide\">" + svg_bar_chart(chart) + "</div>";
+  if (!chart.rows.empty()) section.body += "<h3>Busy share of each rank</h3>" + wide(chart.title, svg_bar_chart(chart));
   section.body += note(
       "efficiency: tok/s over one rank, over the number of ranks; 100 % is perfect scaling. communicate and bubble: "
-      "shares of the deciding rank's step. busy: the device's time at work; under pipeline stages one waits for the "
-      "other unless there are as many requests as stages.");
+      "shares of the deciding rank's step. device busy: the device's time at work; under pipeline stages one waits for "
+      "the "
+      "other unless there are as many requests as stages. –: not recorded, or nothing was sent.");
   return section;
 }
 

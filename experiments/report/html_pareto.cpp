@@ -44,12 +44,14 @@ Section pareto_section(const Report& report) {
                      .points = {},
                      .frontier = {}};
   std::string list;
+  std::vector<std::string> drawn;
   for (const CellSummary& s : report.summary.cells) {
     if (!s.tok_s_per_user || !s.tok_s_per_device || report.cell(s).forced) continue;
+    drawn.push_back(report.proposer(s));
     const auto at = std::find(frontier.begin(), frontier.end(), &s);
     chart.points.push_back({.x = *s.tok_s_per_user,
                             .y = *s.tok_s_per_device,
-                            .color = report.color(report.cell(s).axes.proposer),
+                            .color = report.color(s),
                             .faded = !s.rankable,
                             .text = at == frontier.end() ? "" : std::to_string(at - frontier.begin() + 1),
                             .tooltip = described(report, s)});
@@ -61,17 +63,19 @@ Section pareto_section(const Report& report) {
   }
   // The list and the legend name the shapes, so the chart can be read without colour.
   std::vector<LegendEntry> legend;
-  const bool has_plain = std::any_of(report.run.cells.begin(), report.run.cells.end(),
-                                     [](const CellResult& cell) { return cell.axes.proposer == "none"; });
-  if (has_plain) legend.push_back({.name = "none", .color = kNumChartColors - 1});
-  for (const std::string& proposer : report.proposers())
-    legend.push_back({.name = proposer, .color = report.color(proposer)});
+  const auto add = [&](const std::string& proposer) {
+    if (std::find(drawn.begin(), drawn.end(), proposer) != drawn.end())
+      legend.push_back({.name = proposer, .color = report.color(proposer)});
+  };
+  add("none");
+  for (const std::string& proposer : report.proposers()) add(proposer);
   section.body =
-      chart_legend(legend) + "<div class=\"wide\">" + svg_scatter_chart(chart) + "</div>" +
-      (list.empty() ? "" : "<p>No ranked cell is better in both than:</p><ol>" + list + "</ol>") +
+      chart_legend(legend) + "<div class=\"beside\">" + wide(section.title, svg_scatter_chart(chart)) +
+      (list.empty() ? "" : "<div><p>No ranked cell is better in both than:</p><ol>" + list + "</ol></div>") + "</div>" +
       note(
-          "Each point is a cell. Right: what one request sees once its tokens come. Up: what one device gives, "
-          "over all its requests, prefill included. Dashed: from each of the numbered cells to the next. Faded: not "
+          "Each point is a cell. Horizontal axis: what one request sees once its tokens come. Vertical axis: what one "
+          "device gives, over all its requests, prefill included. Dashed: from each of the numbered cells to the next. "
+          "Faded: not "
           "ranked.");
   return section;
 }

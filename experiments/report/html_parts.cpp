@@ -1,6 +1,7 @@
 #include "experiments/report/html_parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 
@@ -17,16 +18,49 @@ bool is_better(const CellSummary& a, const CellSummary& b) {
   return std::tuple(a.rankable, *a.output_tok_s) > std::tuple(b.rankable, *b.output_tok_s);
 }
 
+/// As Report::color(); of several drafts the first has draft's colour.
+std::vector<int> colors_of(const std::vector<std::string>& proposers) {
+  constexpr int kNgram = 0, kDraft = 1, kFurther = 2;
+  std::vector<int> colors;
+  int further = 0;
+  bool has_draft = false;
+  for (const std::string& name : proposers) {
+    const bool is_first_draft =
+        name.starts_with("draft") && !std::exchange(has_draft, has_draft || name.starts_with("draft"));
+    colors.push_back(name == "ngram"  ? kNgram
+                     : is_first_draft ? kDraft
+                                      : kFurther + further++ % (kNumChartColors - 1 - kFurther));
+  }
+  return colors;
+}
+
+/// What drafts in a cell of the proposer draft: "self", or the model's folder and the shape that it was grown into.
+std::string draft_model(const CellResult& cell) {
+  const nlohmann::json none = nlohmann::json::object();
+  const nlohmann::json draft = cell.requested.is_object() ? cell.requested.value("speculation", none) : none;
+  const auto text = [](const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : ""; };
+  const nlohmann::json keys = draft.is_object() ? draft.value("draft", none) : none;
+  if (!keys.is_object()) return "";
+  if (keys.value("self", nlohmann::json(false)) == true) return "self";
+  const std::string path = text(keys.value("path", nlohmann::json())),
+                    shape = text(keys.value("inflate", nlohmann::json()));
+  return path.substr(path.find_last_of("/:") + 1) + (shape.empty() ? "" : " as " + shape);
+}
+
 }  // namespace
 
 Report::Report(const RunResult& run_, const RunSummary& summary_) : run(run_), summary(summary_) {
   std::set<int> concurrencies;
+  const auto add = [](std::vector<std::string>& list, const std::string& name) {
+    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+  };
   for (const CellResult& c : run.cells) {
     concurrencies.insert(c.axes.concurrency);
-    if (c.axes.proposer != "none" &&
-        std::find(proposers_.begin(), proposers_.end(), c.axes.proposer) == proposers_.end())
-      proposers_.push_back(c.axes.proposer);
+    if (c.axes.proposer == "draft") add(draft_models_, draft_model(c));
   }
+  for (const CellResult& c : run.cells)
+    if (c.axes.proposer != "none") add(proposers_, proposer(c));
+  colors_ = colors_of(proposers_);
   concurrencies_.assign(concurrencies.begin(), concurrencies.end());
   for (const CellSummary& s : summary.cells) {
     if (!s.output_tok_s || cell(s).forced) continue;
@@ -43,10 +77,14 @@ Report::Report(const RunResult& run_, const RunSummary& summary_) : run(run_), s
   }
 }
 
+std::string Report::proposer(const CellResult& c) const {
+  if (c.axes.proposer != "draft" || draft_models_.size() < 2) return c.axes.proposer;
+  return fmt::format("draft ({})", draft_model(c));
+}
+
 int Report::color(const std::string& proposer) const {
   if (proposer == "none") return kNumChartColors - 1;
-  return static_cast<int>(std::find(proposers_.begin(), proposers_.end(), proposer) - proposers_.begin()) %
-         (kNumChartColors - 1);
+  return colors_[static_cast<size_t>(std::find(proposers_.begin(), proposers_.end(), proposer) - proposers_.begin())];
 }
 
 std::string Report::label(const CellAxes& axes) const {
@@ -71,19 +109,33 @@ std::string note(const std::string& html) { return "<p class=\"note\">" + html +
 
 std::string grid(const std::string& charts) { return "<div class=\"grid\">" + charts + "</div>"; }
 
+std::string wide(const std::string& label, const std::string& chart) {
+  return fmt::format("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div>",
+                     html_escaped(label), chart);
+}
+
+void cut_whisker(BarRow& row) {
+  if (!row.high) return;
+  const double longest = 1.5 * row.value;
+  row.is_cut = *row.high > longest;
+  row.high = std::min(*row.high, longest);
+}
+
+double width_of_each(size_t count, double least) {
+  constexpr double kPage = 1220, kMost = 600, kGap = 14;
+  const double n = static_cast<double>(std::max<size_t>(1, count));
+  return std::clamp(std::floor((kPage - kGap * (n - 1)) / n), least, kMost);
+}
+
 std::string table(const std::string& caption, const std::vector<TableColumn>& columns, const std::string& rows,
                   const char* css) {
-  std::string out = fmt::format(
-      "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table "
-      "class=\"{1}\"><caption>{0}</caption>"
-      "<thead><tr>",
-      html_escaped(caption), css);
+  std::string out = fmt::format("<table class=\"{}\"><caption>{}</caption><thead><tr>", css, html_escaped(caption));
   for (const TableColumn& column : columns) {
     out += fmt::format("<th scope=\"col\"{}{}>{}</th>", column.is_text ? " class=\"s\"" : "",
                        *column.help ? fmt::format(" title=\"{}\"", html_escaped(column.help)) : "",
                        html_escaped(column.name));
   }
-  return out + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
+  return wide(caption, out + "</tr></thead><tbody>\n" + rows + "</tbody></table>") + "\n";
 }
 
 std::string row_open(const CellResult& cell, const CellSummary& s, const std::string& filter_text) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/analysis/summary.h"
+#include "experiments/report/svg_chart.h"
 
 namespace paceline::html {
 
@@ -21,10 +22,15 @@ class Report {
   const CellResult& cell(const CellSummary& s) const { return run.cells[s.cell]; }
   bool is_done(const CellSummary& s) const { return cell(s).status == CellStatus::done; }
 
-  /// Proposers in order of first appearance, "none" left out.
+  /// Proposers in order of first appearance, "none" left out. Drafts of different models are different proposers.
   const std::vector<std::string>& proposers() const { return proposers_; }
-  /// Colour of a proposer, the same in all charts; "none" has the last one.
+  /// "ngram"; "draft", or where a run has several of them "draft (self)".
+  std::string proposer(const CellResult& cell) const;
+  std::string proposer(const CellSummary& s) const { return proposer(cell(s)); }
+  /// Colour of a proposer, and so its marker, the same in all charts of all reports: ngram 0, draft 1, further ones 2
+  /// and on in order; "none" has the last one.
   int color(const std::string& proposer) const;
+  int color(const CellSummary& s) const { return color(proposer(s)); }
   /// Of all cells, ascending.
   const std::vector<int>& concurrencies() const { return concurrencies_; }
   bool has_several_concurrencies() const { return concurrencies_.size() > 1; }
@@ -42,6 +48,8 @@ class Report {
 
  private:
   std::vector<std::string> proposers_;
+  std::vector<int> colors_;                // [proposers_]
+  std::vector<std::string> draft_models_;  // in order of first appearance
   std::vector<int> concurrencies_;
   std::vector<const CellSummary*> fastest_;
 };
@@ -59,6 +67,7 @@ struct Section {
 const char* page_style();
 const char* page_script();
 
+Section trouble_section(const Report& report);     // cells without a result, by reason
 Section headline_section(const Report& report);    // tok/s of the fastest cells
 Section published_section(const Report& report);   // rows beside what others measured
 Section speedup_section(const Report& report);     // speedup over report.x, split by report.facet
@@ -68,7 +77,10 @@ Section acceptance_section(const Report& report);  // by position, and accepted 
 Section step_section(const Report& report);        // step time by phase
 Section parallel_section(const Report& report);    // what ranks give, and how busy each is
 Section device_section(const Report& report);      // rooflines, ceilings
+Section bubbles_section(const Report& report);     // when each rank worked and when it waited
 Section timeline_section(const Report& report);    // sequences, KV and bubbles over time
+Section memory_section(const Report& report);      // batch size, KV peak, preemptions
+Section forecast_section(const Report& report);    // predicted against measured step times
 Section latency_section(const Report& report);     // TTFT, TPOT, ITL, E2E
 Section pareto_section(const Report& report);      // tok/s per user against tok/s per device
 Section samples_section(const Report& report);     // outputs beside those without speculation
@@ -78,6 +90,13 @@ Section setup_section(const Report& report);       // environment, effective set
 
 std::string note(const std::string& html);  // takes HTML
 std::string grid(const std::string& charts);
+/// A box that scrolls where the chart does not fit.
+std::string wide(const std::string& label, const std::string& chart);
+/// Cuts the whisker of a row at 1.5 times its value: an interval of few repetitions may reach far beyond all values,
+/// and its number is told beside it.
+void cut_whisker(BarRow& row);
+/// Width for each of `count` charts, such that they fill a row of the page together; no less than `least`.
+double width_of_each(size_t count, double least);
 
 /// A table in a box that scrolls; `rows` and `css` are HTML. `caption` also names the box.
 struct TableColumn {

@@ -2,7 +2,7 @@
 
 namespace paceline::html {
 
-// Sorting and filtering; without script every table stands complete in plan order.
+// Sorting, filtering and printing; without script every table stands complete in plan order.
 const char* page_script() {
   return R"js(
 "use strict";
@@ -15,9 +15,10 @@ for (const table of document.querySelectorAll("table.sortable")) {
     button.title = (head.title ? head.title + "; " : "") + "sort";
     head.removeAttribute("title");
     head.replaceChildren(button);
+    head.setAttribute("aria-sort", "none");
     button.addEventListener("click", () => {
       const before = head.getAttribute("aria-sort");
-      table.tHead.querySelectorAll("th").forEach(h => h.removeAttribute("aria-sort"));
+      table.tHead.querySelectorAll("th").forEach(h => h.setAttribute("aria-sort", "none"));
       if (before === "descending") { body.append(...rows); return; }
       const down = before === "ascending";
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -53,6 +54,13 @@ for (const table of document.querySelectorAll("table.sortable")) {
   show();
   table.parentNode.before(label);
 }
+// Paper cannot be unfolded: what is closed opens for printing and closes after it.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open])")];
+  opened.forEach(d => { d.open = true; });
+});
+addEventListener("afterprint", () => opened.forEach(d => { d.open = false; }));
 )js";
 }
 

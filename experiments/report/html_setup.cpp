@@ -12,6 +12,7 @@ namespace paceline::html {
 namespace {
 
 constexpr size_t kMaxJsonBytes = 64 << 10;       // of the config shown
+constexpr size_t kMaxValueBytes = 2000;          // of a value in the table
 constexpr size_t kMaxDownloadBytes = 200 << 10;  // of a file within the page, as base64
 
 std::string fact(const std::string& name, const nlohmann::json& value) {
@@ -19,7 +20,10 @@ std::string fact(const std::string& name, const nlohmann::json& value) {
   std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   if (value.is_array()) {
     text.clear();
-    for (const auto& v : value) text += (text.empty() ? "" : " ") + (v.is_string() ? v.get<std::string>() : v.dump());
+    for (const auto& v : value) {
+      if (!text.empty()) text += ' ';
+      text += v.is_string() ? v.get<std::string>() : v.dump();
+    }
   }
   if (name.ends_with("_bytes") && value.is_number()) text = fmt::format("{:.2f} GiB", value.get<double>() / (1 << 30));
   if (text.empty()) return "";
@@ -105,6 +109,39 @@ std::string effective_settings(const Report& report) {
          (differing.empty() ? "" : table("What differs between cells.", columns, rows, "sortable")) + "</details>";
 }
 
+/// Values of a configuration by path; what is no object is one, and so is an empty object.
+void collect_values(const nlohmann::json& tree, const std::string& path,
+                    std::vector<std::pair<std::string, const nlohmann::json*>>& values) {
+  if (!tree.is_object() || tree.empty()) {
+    values.emplace_back(path, &tree);
+    return;
+  }
+  for (const auto& [name, value] : tree.items()) collect_values(value, path.empty() ? name : path + "." + name, values);
+}
+
+/// Every value with the place where it was written, those that have one first; as JSON where no places were recorded.
+std::string resolved_configuration(const RunResult& run) {
+  if (run.config_resolved.is_null()) return "";
+  std::string out = "<details><summary>Resolved configuration</summary>";
+  if (!run.config_origins.is_object()) return out + json_block(run.config_resolved, kMaxJsonBytes) + "</details>";
+  std::vector<std::pair<std::string, const nlohmann::json*>> values;
+  collect_values(run.config_resolved, "", values);
+  std::string written, defaults;
+  for (const auto& [path, value] : values) {
+    std::string text = value->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    if (text.size() > kMaxValueBytes) text = "(long; in config.resolved.json)";
+    const auto origin = run.config_origins.find(path);
+    const bool is_written = origin != run.config_origins.end() && origin->is_string();
+    const std::string place = is_written ? origin->get<std::string>() : "default";
+    (is_written ? written : defaults) += fmt::format("<tr{}>", is_written ? "" : " class=\"muted\"") + text_cell(path) +
+                                         text_cell(text, "s why") + text_cell(place) + "</tr>\n";
+  }
+  return out +
+         table("Each value and where it was written.", {{"key", true}, {"value", true}, {"written at", true}},
+               written + defaults, "sortable") +
+         "</details>";
+}
+
 }  // namespace
 
 Section setup_section(const Report& report) {
@@ -115,10 +152,7 @@ Section setup_section(const Report& report) {
   }
   if (!facts.empty()) section.body += "<details open><summary>Environment</summary><dl>" + facts + "</dl></details>";
   section.body += effective_settings(report);
-  if (!report.run.config_resolved.is_null()) {
-    section.body += "<details><summary>Resolved configuration</summary>" +
-                    json_block(report.run.config_resolved, kMaxJsonBytes) + "</details>";
-  }
+  section.body += resolved_configuration(report.run);
   section.body +=
       "<p class=\"downloads\">" + download("summary.csv", "text/csv", summary_to_csv(report.run, report.summary)) +
       " " +

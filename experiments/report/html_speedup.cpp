@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -14,7 +17,9 @@ namespace paceline::html {
 namespace {
 
 constexpr size_t kMaxLinesOfProposer = 3;  // in one chart; more split the charts
-constexpr double kOrdinalFrom = 12;        // largest over smallest x from which values stand at equal distances
+constexpr std::array<LineStyle, kMaxLinesOfProposer> kStyles = {LineStyle::solid, LineStyle::dashed,
+                                                                LineStyle::dash_dotted};
+constexpr double kOrdinalFrom = 12;  // largest over smallest x from which values stand at equal distances
 
 template <class T>
 size_t place_in(std::vector<T>& list, const T& value) {
@@ -97,6 +102,41 @@ void add_point(const Report& report, const Point& point, double x, LineSeries& m
   bound.points.push_back(above);
 }
 
+constexpr const char* kHowMeasured =
+    "Ratio of output tokens per second to plain decoding (the line at 1) with the same placement and load, or to what "
+    "sweep.baseline names; bars: 95 % interval (Student t over repetitions, logs, paired).";
+constexpr const char* kCutBars = " An arrow head: the interval goes on beyond the chart.";
+
+/// Where x has one value, lines would be single points: a bar for each cell instead.
+std::string single_bars(const Report& report) {
+  BarChart chart{.title = "Speedup", .x_label = "speedup", .rows = {}, .scale_to = {}, .reference = 1.0};
+  std::vector<const CellSummary*> cells;
+  for (const CellSummary& s : report.summary.cells)
+    if (has_point(s) && report.cell(s).baseline_id != report.cell(s).id) cells.push_back(&s);
+  std::stable_sort(cells.begin(), cells.end(), [&](const CellSummary* a, const CellSummary* b) {
+    const CellAxes &x = report.cell(*a).axes, &y = report.cell(*b).axes;
+    return std::tie(x.tp, x.pp, x.concurrency) < std::tie(y.tp, y.pp, y.concurrency);
+  });
+  for (const CellSummary* at : cells) {
+    const CellSummary& s = *at;
+    const CellResult& cell = report.cell(s);
+    BarRow row{.group = report.place(cell.axes),
+               .label = report.method(cell.axes),
+               .value = s.speedup->ratio,
+               .low = s.speedup->low,
+               .high = s.speedup->high,
+               .color = report.color(s),
+               .faded = !s.rankable,
+               .text = speedup_text(s.speedup)};
+    cut_whisker(row);
+    if (!s.rankable) row.text += fmt::format(" ({})", s.not_rankable);
+    chart.rows.push_back(std::move(row));
+  }
+  return wide(chart.title, svg_bar_chart(chart)) +
+         note(std::string(kHowMeasured) +
+              " An arrow head: the interval goes on, its whisker is cut at 1.5 times the bar. Faded: not ranked.");
+}
+
 }  // namespace
 
 Section speedup_section(const Report& report) {
@@ -104,12 +144,14 @@ Section speedup_section(const Report& report) {
   Section section{"speedup", "Speedup over " + layout.x.name(), ""};
   std::vector<Point> points;
   std::vector<const CellResult*> cells;
+  bool any_forced = false;
   for (const CellSummary& s : report.summary.cells) {
     const CellResult& cell = report.cell(s);
     const auto x = layout.x.value(cell);
     if (cell.axes.proposer == "none" || !x) continue;
     points.push_back({&s, *x, facet_title(report, layout, cell), ""});
     cells.push_back(&cell);
+    any_forced = any_forced || cell.forced;
   }
   if (std::none_of(points.begin(), points.end(), [](const Point& p) { return has_point(*p.summary); })) return section;
   const Leftovers leftovers(layout, cells);
@@ -133,23 +175,15 @@ Section speedup_section(const Report& report) {
     top = std::max({top, s.speedup->ratio * 1.1, std::min(s.speedup->high.value_or(0), s.speedup->ratio * 1.5),
                     s.speedup_bound.value_or(0)});
   }
+  if (x_texts.size() == 1) {
+    section.title = "Speedup";
+    section.body = single_bars(report);
+    return section;
+  }
   const XScale scale = x_scale(x_texts);
   const double y_max = nice_ticks(0, top, 5).back();
-  const auto style_of = [](size_t line) { return line == 0 ? LineStyle::solid : LineStyle::dashed; };
-  const auto shape_of = [&](const std::string& proposer, size_t line) {
-    return report.color(proposer) + static_cast<int>(line) * 2;
-  };
   std::vector<LegendEntry> legend;
-  for (const std::string& proposer : report.proposers()) {
-    for (size_t line = 0; line < lines.size(); ++line) {
-      legend.push_back({.name = lines[line].empty() ? proposer : proposer + " " + lines[line],
-                        .color = report.color(proposer),
-                        .style = style_of(line),
-                        .shape = shape_of(proposer, line)});
-    }
-  }
-  legend.push_back(
-      {.name = "upper bound, in the proposer's colour", .color = kNumChartColors - 1, .style = LineStyle::dotted});
+  bool any_bound = false;
   std::string charts;
   for (const std::string& facet : facets) {
     LineChart chart{.title = facet,
@@ -161,18 +195,17 @@ Section speedup_section(const Report& report) {
                     .y_min = 0,
                     .y_max = y_max,
                     .series = {},
-                    .width = lines.size() > 1 ? 400.0 : 294.0};
+                    .width = width_of_each(facets.size(), lines.size() > 1 ? 400.0 : 294.0)};
     for (const std::string& proposer : report.proposers()) {
       for (size_t line = 0; line < lines.size(); ++line) {
-        LineSeries measured{.name = proposer,
+        LineSeries measured{.name = lines[line].empty() ? proposer : proposer + " " + lines[line],
                             .color = report.color(proposer),
-                            .shape = shape_of(proposer, line),
-                            .style = style_of(line),
+                            .shape = {},
+                            .style = kStyles[line],
                             .points = {}};
         LineSeries bound = bound_of(measured);
         for (const Point& point : points) {
-          if (point.facet != facet || point.leftover != lines[line] ||
-              report.cell(*point.summary).axes.proposer != proposer ||
+          if (point.facet != facet || point.leftover != lines[line] || report.proposer(*point.summary) != proposer ||
               std::find(scale.texts.begin(), scale.texts.end(), point.x) == scale.texts.end())
             continue;
           add_point(report, point, scale.place(point.x), measured, bound);
@@ -180,20 +213,28 @@ Section speedup_section(const Report& report) {
         for (LineSeries* series : {&measured, &bound}) {
           std::stable_sort(series->points.begin(), series->points.end(),
                            [](const LinePoint& a, const LinePoint& b) { return a.x < b.x; });
-          if (!series->points.empty()) chart.series.push_back(std::move(*series));
         }
+        add_to_legend(legend, measured);
+        any_bound = any_bound || std::any_of(bound.points.begin(), bound.points.end(),
+                                             [](const LinePoint& p) { return std::isfinite(p.y); });
+        for (LineSeries* series : {&measured, &bound})
+          if (!series->points.empty()) chart.series.push_back(std::move(*series));
       }
     }
     charts += svg_line_chart(chart);
   }
+  if (any_bound)
+    legend.push_back(
+        {.name = "upper bound, in the proposer's colour", .color = kNumChartColors - 1, .style = LineStyle::dotted});
   section.body =
       chart_legend(legend) + grid(charts) +
-      note(
-          "Ratio of output tokens per second to plain decoding (the line at 1) with the same placement and load; bars: "
-          "95 % interval (Student t over repetitions, logs, paired). Dotted: upper bound, tokens per target pass / (1 "
-          "+ "
-          "draft time / plain step time); the gap to it is what verifying k + 1 rows, prefill and overhead cost. "
-          "Outputs are the same at every k: k changes the cost, not the text. Faded: not ranked.");
+      note(std::string(kHowMeasured) + kCutBars +
+           " Dotted: upper bound, tokens per target pass / (1 + draft time / plain step time); the gap to it is what "
+           "verifying k + 1 rows, prefill and overhead cost. Faded: not ranked." +
+           (any_forced
+                ? " Forced acceptance: the text is not the model's, the cost is real; where a line crosses 1 lies "
+                  "the acceptance length that a draft must reach."
+                : " Outputs are the same at every k: k changes the cost, not the text."));
   return section;
 }
 

@@ -57,13 +57,17 @@ Section step_section(const Report& report) {
                           .text = fmt::format("{:.2f} ms", *s->step_ms)});
   }
   std::vector<LegendEntry> legend;
+  const auto is_drawn = [&](size_t part) {
+    return std::any_of(chart.rows.begin(), chart.rows.end(),
+                       [&](const StackedRow& row) { return row.parts[part] > 0; });
+  };
   for (size_t i = 0; i < chart.parts.size(); ++i)
-    legend.push_back({.name = chart.parts[i], .color = static_cast<int>(i), .swatch = true});
+    if (is_drawn(i)) legend.push_back({.name = chart.parts[i], .color = static_cast<int>(i), .swatch = true});
   std::vector<TableColumn> columns = axes_columns();
   columns.push_back({"step", false, "all phases together"});
   for (const char* phase : kPhases) columns.push_back({phase});
   section.body =
-      chart_legend(legend) + "<div class=\"wide\">" + svg_stacked_bars(chart) + "</div>" +
+      chart_legend(legend) + wide(chart.title, svg_stacked_bars(chart)) +
       note(std::string(all ? "" : "Each proposer at its fastest k; the table below has all cells. ") +
            "Mean over all target passes, prefill passes included; parts stand in the order of the legend. verify: the "
            "target's forward pass; bubble: waiting for another pipeline stage; communicate: sums and messages between "

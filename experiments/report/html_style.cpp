@@ -2,15 +2,18 @@
 
 namespace paceline::html {
 
-// Colours c0-c7: Okabe & Ito's palette, darkened or lightened until each has a contrast of 3 against the page; texts
-// have 4.5. A test computes both. Tints f1-f4 and s1-s4 carry the text colour in light and in dark.
+// Colours c0-c7, of series: Okabe & Ito's palette, darkened or lightened until each has a contrast of 3 against the
+// page; texts have 4.5. A test computes both. p0-p8, of the parts of a bar, are others, so that no part looks like a
+// series. Tints f1-f4 and s1-s4 carry the text colour in light and in dark.
 const char* page_style() {
   return R"css(
 :root{--bg:#fff;--fg:#1b1f24;--mute:#5b6672;--line:#d9dee4;--panel:#f6f8fa;--accent:#0060a8;--good:#00704d;--bad:#b3261e;--warn:#8a5a00;
 --c0:#0072b2;--c1:#d55e00;--c2:#00896a;--c3:#b8608f;--c4:#a87300;--c5:#2f8cc0;--c6:#8c8500;--c7:#6b7580;
+--p0:#44546a;--p1:#7b4fa3;--p2:#b5477f;--p3:#c0563b;--p4:#7d7a1e;--p5:#2e8577;--p6:#858585;--p7:#5b6672;--p8:#7a4a2b;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
 @media(prefers-color-scheme:dark){:root{--bg:#12161b;--fg:#e4e9ee;--mute:#98a4b0;--line:#333b44;--panel:#1a2027;--accent:#6cb6f5;--good:#45c99b;--bad:#ff8a80;--warn:#e8b04a;
 --c0:#4aa8e8;--c1:#f08a3c;--c2:#2fc598;--c3:#dd8fbb;--c4:#eab23a;--c5:#8cd0f5;--c6:#e0d84a;--c7:#98a4b0;
+--p0:#9fb0c6;--p1:#b794e0;--p2:#e58bb8;--p3:#ee9377;--p4:#c9c45a;--p5:#6fc7b8;--p6:#a0a0a0;--p7:#98a4b0;--p8:#c79b78;
 --f1:#16283a;--f2:#17385a;--f3:#184a7b;--f4:#195d9e;--s1:#32230f;--s2:#4c300f;--s3:#683f10;--s4:#854d0e}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif}
@@ -22,7 +25,7 @@ section{content-visibility:auto;contain-intrinsic-size:auto 900px}
 p{margin:6px 0;max-width:100ch}ol,ul{margin:6px 0}
 a{color:var(--accent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}
-.skip{position:absolute;left:-9999px}.skip:focus{left:12px;top:8px;background:var(--bg);padding:4px 10px}
+.skip,.titled caption{position:absolute;left:-9999px}.skip:focus{left:12px;top:8px;background:var(--bg);padding:4px 10px}
 nav{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13.5px;margin:14px 0 0}
 .sub,.note{color:var(--mute)}.note{font-size:13.5px}
 .badges{margin:12px 0 0;display:flex;flex-wrap:wrap;gap:8px}
@@ -42,11 +45,13 @@ thead th{background:var(--panel);font-weight:600;vertical-align:bottom}
 th.s,td.s{text-align:left}td.why{white-space:normal;min-width:170px;text-align:left}
 th button{all:unset;cursor:pointer}th button:focus-visible{outline:2px solid var(--accent)}
 th[aria-sort=ascending] button::after{content:" \25B2"}th[aria-sort=descending] button::after{content:" \25BC"}
+table.fits th,table.fits td.s{white-space:normal}table.fits td.s{min-width:7em}
 tbody tr:hover{background:var(--panel)}
 tr.muted td{color:var(--mute)}tr.failed td.why,.bad{color:var(--bad)}.good{color:var(--good)}.slow{color:var(--warn)}
 .ci{color:var(--mute);font-size:12px}
 table.heat{width:auto}table.heat th,table.heat td{text-align:center;padding:6px 10px;border:2px solid var(--bg)}table.heat th[scope=row]{text-align:right;font-weight:400}
 table.heat td.none{color:var(--mute)}table.heat tr:hover{background:none}
+.open{background:repeating-linear-gradient(135deg,var(--panel) 0 5px,var(--bg) 5px 9px)}
 .f1{background:var(--f1)}.f2{background:var(--f2)}.f3{background:var(--f3)}.f4{background:var(--f4)}.s1{background:var(--s1)}.s2{background:var(--s2)}.s3{background:var(--s3)}.s4{background:var(--s4)}
 .filter{display:flex;flex-wrap:wrap;align-items:center;gap:4px 12px;margin:4px 0 10px;font-size:13.5px}
 .filter input{font:inherit;padding:4px 10px;border:1px solid var(--mute);border-radius:6px;background:var(--bg);color:var(--fg);width:280px;max-width:100%}
@@ -54,25 +59,29 @@ table.heat td.none{color:var(--mute)}table.heat tr:hover{background:none}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13.5px;margin:8px 0}.legend span{display:inline-flex;align-items:center;gap:6px}
 .downloads{display:flex;flex-wrap:wrap;gap:8px;align-items:center}.button{border:1px solid var(--mute);border-radius:6px;padding:3px 11px;text-decoration:none}
 svg.chart{max-width:100%;height:auto;display:block}.wide svg.chart{min-width:620px}
+.wide svg.rows{min-width:170px;max-width:none;overflow:visible}.beside{display:flex;flex-wrap:wrap;gap:4px 24px;align-items:center}.beside>*{min-width:0;max-width:100%}
 svg text{fill:var(--fg);font:12px system-ui,"Liberation Sans",Arial,sans-serif}svg .t{fill:var(--mute);font-size:11.5px}svg .h{font-weight:600;font-size:13px}
 svg .h,svg .v{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}
-svg .g{stroke:var(--line);fill:none}svg .ref{stroke:var(--mute);stroke-width:1.2;stroke-dasharray:4 3;fill:none}
-svg .l{fill:none;stroke-width:2}svg .dash{stroke-dasharray:7 4}svg .dot{stroke-dasharray:1.5 4;stroke-linecap:round}
+svg .median{stroke:var(--fg);stroke-width:2}svg .g{stroke:var(--line);fill:none}svg .ref{stroke:var(--mute);stroke-width:1.2;stroke-dasharray:4 3;fill:none}
+svg .l{fill:none;stroke-width:2}svg .dash{stroke-dasharray:7 4}svg .dashdot{stroke-dasharray:9 3 2 3}svg .dot{stroke-dasharray:1.5 4;stroke-linecap:round}
 svg .e{fill:none;stroke-width:1.3}svg .w{stroke:var(--fg);stroke-width:1.2;fill:none}svg .m,svg .b{stroke:var(--bg);stroke-width:1}
 svg .faded{opacity:.45}svg text.faded{opacity:1;fill:var(--mute)}
 svg .l.k0,svg .e.k0{stroke:var(--c0)}svg .l.k1,svg .e.k1{stroke:var(--c1)}svg .l.k2,svg .e.k2{stroke:var(--c2)}svg .l.k3,svg .e.k3{stroke:var(--c3)}
 svg .l.k4,svg .e.k4{stroke:var(--c4)}svg .l.k5,svg .e.k5{stroke:var(--c5)}svg .l.k6,svg .e.k6{stroke:var(--c6)}svg .l.k7,svg .e.k7{stroke:var(--c7)}
 svg .m.k0,svg .b.k0{fill:var(--c0)}svg .m.k1,svg .b.k1{fill:var(--c1)}svg .m.k2,svg .b.k2{fill:var(--c2)}svg .m.k3,svg .b.k3{fill:var(--c3)}
 svg .m.k4,svg .b.k4{fill:var(--c4)}svg .m.k5,svg .b.k5{fill:var(--c5)}svg .m.k6,svg .b.k6{fill:var(--c6)}svg .m.k7,svg .b.k7{fill:var(--c7)}
+svg .b.p0{fill:var(--p0)}svg .b.p1{fill:var(--p1)}svg .b.p2{fill:var(--p2)}svg .b.p3{fill:var(--p3)}svg .b.p4{fill:var(--p4)}svg .b.p5{fill:var(--p5)}svg .b.p6{fill:var(--p6)}svg .b.p7{fill:var(--p7)}svg .b.p8{fill:var(--p8)}
 details{margin:8px 0}summary{cursor:pointer;font-weight:600}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:8px 0;font-size:14px}dt{color:var(--mute)}dd{margin:0;overflow-wrap:anywhere}
-@media screen and (max-width:760px){main{padding:18px 14px 40px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
+@media screen and (max-width:760px){svg .odd{display:none}main{padding:18px 14px 40px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
 @media print{:root{--bg:#fff;--fg:#000;--mute:#444;--line:#ccc;--panel:#f6f8fa;--accent:#0060a8;--good:#00704d;--bad:#b3261e;--warn:#8a5a00;
 --c0:#0072b2;--c1:#d55e00;--c2:#00896a;--c3:#b8608f;--c4:#a87300;--c5:#2f8cc0;--c6:#8c8500;--c7:#6b7580;
+--p0:#44546a;--p1:#7b4fa3;--p2:#b5477f;--p3:#c0563b;--p4:#7d7a1e;--p5:#2e8577;--p6:#858585;--p7:#5b6672;--p8:#7a4a2b;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
 section{content-visibility:visible}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}body{font-size:11px}h1{font-size:20px}h2{font-size:14px;margin-top:18px}h2,h3,caption,.legend{break-after:avoid}
 .note,.sub,.legend,caption,.badge,dl,.verdict li,.verdict li.caution{font-size:10px}.verdict li:first-child{font-size:13px}h3{font-size:12px}pre,code{font-size:9px}.grid svg.chart{max-width:48%}
-svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads{display:none}
+svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads{display:none}details::details-content{content-visibility:visible;display:block}
+.wide svg.rows{zoom:.62;max-height:none!important}
 table{font-size:8px}th,td{padding:1px 3px;white-space:normal}td.why{min-width:90px}.ci{font-size:7px}.wide{overflow:visible}.wide svg.chart{min-width:0;max-height:190mm}}
 )css";
 }

@@ -38,33 +38,47 @@ LineStyle style_of(int color) {
 /// value(line, i, before): of point i; `before` is the point shown before it.
 using Value = std::function<double(const Timeline& line, size_t i, size_t before)>;
 
-std::string chart(const Report& report, const std::string& title, const std::string& what,
-                  const std::vector<const CellSummary*>& cells, size_t max_points, const Value& value) {
+struct Quantity {
+  std::string what;   // beside the axis
+  LineCourse course;  // a state lasts until the next step, a mean is one since the point before
+  size_t max_points;
+  Value value;
+};
+
+std::string chart(const Report& report, const std::string& title, const std::vector<const CellSummary*>& cells,
+                  double width, const Quantity& quantity, std::vector<LegendEntry>& legend) {
   LineChart out{.title = title,
                 .x_label = "seconds of the first repetition",
-                .y_label = what,
+                .y_label = quantity.what,
                 .x_ticks = {},
                 .x_tick_texts = {},
                 .x_edges = XEdges::tight,
                 .reference = {},
                 .series = {},
-                .width = 400,
+                .width = width,
                 .height = 200};
   double x_high = 0, y_high = 0;
   for (const CellSummary* s : cells) {
     const Timeline& line = timeline_of(report, *s);
-    const int color = report.color(report.cell(*s).axes.proposer);
-    LineSeries series{
-        .name = what, .color = color, .shape = {}, .style = style_of(color), .markers = false, .points = {}};
+    const std::string proposer = report.proposer(*s);
+    const int color = report.color(proposer);
+    LineSeries series{.name = proposer == "none" ? proposer : proposer + " at its fastest k",
+                      .color = color,
+                      .shape = {},
+                      .style = style_of(color),
+                      .markers = false,
+                      .points = {},
+                      .course = quantity.course};
     size_t before = 0;
-    for (size_t i : thinned(line.size(), max_points)) {
-      const double y = value(line, i, before);
+    for (size_t i : thinned(line.size(), quantity.max_points)) {
+      const double y = quantity.value(line, i, before);
       before = i;
       series.points.push_back(
           {.x = line[i].time_ms / 1000, .y = y, .low = {}, .high = {}, .faded = !s->rankable, .tooltip = ""});
       y_high = std::max(y_high, y);
       x_high = std::max(x_high, line[i].time_ms / 1000);
     }
+    add_to_legend(legend, series);
     out.series.push_back(std::move(series));
   }
   out.x_ticks = nice_ticks(0, x_high, 5);
@@ -86,35 +100,39 @@ Section timeline_section(const Report& report) {
     auto known = std::find_if(places.begin(), places.end(), [&](const auto& p) { return p.first == place; });
     if (known == places.end()) known = places.insert(places.end(), {place, {}});
     const bool has_proposer = std::any_of(known->second.begin(), known->second.end(), [&](const CellSummary* other) {
-      return report.cell(*other).axes.proposer == cell.axes.proposer;
+      return report.proposer(*other) == report.proposer(cell);
     });
     if (!has_proposer) known->second.push_back(s);
   }
   if (places.empty()) return section;
   places.resize(std::min(places.size(), kMaxPlaces));
   const bool batches = report.concurrencies().back() != 1;
+  const std::vector<std::pair<std::string, Quantity>> quantities = {
+      {"requests in the engine",
+       {"requests", LineCourse::keeps, kMaxPoints,
+        [](const Timeline& line, size_t i, size_t) { return line[i].requests; }}},
+      {"KV blocks in use",
+       {"blocks", LineCourse::keeps, kMaxPoints,
+        [](const Timeline& line, size_t i, size_t) { return line[i].kv_blocks; }}},
+      {"bubble share",
+       {"share of the time", LineCourse::reaches, kMaxBubblePoints, [](const Timeline& line, size_t i, size_t before) {
+          const TimelinePoint start, &from = i > before ? line[before] : start;
+          const double time_ms = line[i].time_ms - from.time_ms;
+          return time_ms > 0 ? (line[i].bubble_ms - from.bubble_ms) / time_ms : 0.0;
+        }}}};
+  const auto is_shown = [&](size_t quantity, const CellAxes& axes) {
+    return quantity == 0 ? batches : quantity == 1 || axes.pp > 1;
+  };
+  size_t num_charts = 0;
+  for (const auto& [place, cells] : places)
+    for (size_t q = 0; q < quantities.size(); ++q) num_charts += is_shown(q, report.cell(*cells.front()).axes) ? 1 : 0;
   std::string charts;
-  for (const auto& [place, cells] : places) {
-    if (batches)
-      charts += chart(report, place + ": requests in the engine", "requests", cells, kMaxPoints,
-                      [](const Timeline& line, size_t i, size_t) { return line[i].requests; });
-    charts += chart(report, place + ": KV blocks in use", "blocks", cells, kMaxPoints,
-                    [](const Timeline& line, size_t i, size_t) { return line[i].kv_blocks; });
-    if (report.cell(*cells.front()).axes.pp > 1)
-      charts += chart(report, place + ": bubble share", "share of the time", cells, kMaxBubblePoints,
-                      [](const Timeline& line, size_t i, size_t before) {
-                        const TimelinePoint start, &from = i > before ? line[before] : start;
-                        const double time_ms = line[i].time_ms - from.time_ms;
-                        return time_ms > 0 ? (line[i].bubble_ms - from.bubble_ms) / time_ms : 0.0;
-                      });
-  }
-  std::vector<LegendEntry> legend = {
-      {.name = "none", .color = kNumChartColors - 1, .style = style_of(kNumChartColors - 1), .markers = false}};
-  for (const std::string& proposer : report.proposers()) {
-    const int color = report.color(proposer);
-    legend.push_back(
-        {.name = proposer + " at its fastest k", .color = color, .style = style_of(color), .markers = false});
-  }
+  std::vector<LegendEntry> legend;
+  for (const auto& [place, cells] : places)
+    for (size_t q = 0; q < quantities.size(); ++q)
+      if (is_shown(q, report.cell(*cells.front()).axes))
+        charts += chart(report, place + ": " + quantities[q].first, cells, width_of_each(num_charts, 400),
+                        quantities[q].second, legend);
   section.body = chart_legend(legend) + grid(charts) +
                  note((report.has_several_concurrencies()
                            ? fmt::format("At concurrency {}, the largest. ", report.concurrencies().back())

@@ -53,13 +53,26 @@ std::vector<double> nice_ticks(double low, double high, int count) {
   return ticks;
 }
 
+void add_to_legend(std::vector<LegendEntry>& entries, const LineSeries& series) {
+  const bool known =
+      std::any_of(entries.begin(), entries.end(), [&](const LegendEntry& e) { return e.name == series.name; });
+  if (known || std::none_of(series.points.begin(), series.points.end(), svg::is_drawn)) return;
+  entries.push_back({.name = series.name,
+                     .color = series.color,
+                     .style = series.style,
+                     .markers = series.markers,
+                     .shape = series.shape});
+}
+
 std::string chart_legend(const std::vector<LegendEntry>& entries) {
+  if (entries.empty()) return "";
   std::string out = "<div class=\"legend\">";
   for (const LegendEntry& e : entries) {
     const int color = svg::color_of(e.color);
     out += "<span><svg width=\"26\" height=\"14\" aria-hidden=\"true\">";
     if (e.swatch) {
-      out += fmt::format("<rect class=\"b k{}\" x=\"8\" y=\"1\" width=\"12\" height=\"12\"/>", color);
+      out += fmt::format("<rect class=\"b p{}\" x=\"8\" y=\"1\" width=\"12\" height=\"12\"/>",
+                         svg::part_color_of(e.color));
     } else {
       out += fmt::format("<path class=\"l k{}{}\" d=\"M1 7H25\"/>", color, svg::style_class(e.style));
       if (e.markers && e.style != LineStyle::dotted)

@@ -2,6 +2,7 @@
 // Charts as inline SVG text: no script, no network, colours by CSS class so that dark mode and print can change them.
 // Coordinates are SVG user units; y grows downwards inside, upwards in data.
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,13 +14,19 @@ namespace paceline {
 /// Classes .k0 … .k7 of the page's style; the palette is safe for colour-blind readers, and series differ in marker and
 /// dash as well.
 inline constexpr int kNumChartColors = 8;
+/// Classes .p0 … .p8, of the parts of bars and lanes.
+inline constexpr int kNumPartColors = 9;
 
-enum class LineStyle { solid, dashed, dotted };
+enum class LineStyle { solid, dashed, dash_dotted, dotted };
+
+/// How a line goes from a point to the next: straight; at the value of the earlier one until it jumps (a state that
+/// lasts); or at that of the later one (a mean over the time since the point before).
+enum class LineCourse { straight, keeps, reaches };
 
 struct LinePoint {
   double x = 0;
   double y = 0;                     // points that are not finite are left out and break the line
-  std::optional<double> low, high;  // drawn as an error bar
+  std::optional<double> low, high;  // drawn as an error bar; an arrow head where it leaves the chart
   bool faded = false;               // measured but not to be ranked
   bool mark = true;                 // false: a vertex of the line only
   std::string tooltip;
@@ -32,6 +39,8 @@ struct LineSeries {
   LineStyle style = LineStyle::solid;
   bool markers = true;
   std::vector<LinePoint> points;  // by rising x
+  LineCourse course = LineCourse::straight;
+  std::string end_text = {};  // behind the last point; short
 };
 
 /// Whether the outermost x ticks stand inside the frame, for few values, or on it, for a continuous range.
@@ -54,16 +63,19 @@ struct BarRow {
   std::string label;
   double value = 0;
   std::optional<double> low, high;
+  bool is_cut = false;  // the interval goes on beyond `high`: an arrow head tells it
   int color = 0;
   bool faded = false;
   std::string text;  // right of the bar
 };
 
+/// As wide as the page has room; labels and texts keep their size.
 struct BarChart {
   std::string title, x_label;
   std::vector<BarRow> rows;
-  std::optional<double> scale_to;         // the axis reaches so far at least
-  double width = 860, label_width = 120;  // label_width: at least, for longer labels more
+  std::optional<double> scale_to;   // the axis reaches so far at least
+  std::optional<double> reference;  // vertical line, e.g. 1 for "as fast as the baseline"
+  double label_width = 120;         // at least, for longer labels more
 };
 
 struct StackedRow {
@@ -77,9 +89,23 @@ struct StackedRow {
 struct StackedBars {
   std::string title, x_label;
   std::string unit;                // of the parts, for tooltips
-  std::vector<std::string> parts;  // names; part i has colour i
+  std::vector<std::string> parts;  // names; part i has class .pi, a palette apart from that of the series
   std::vector<StackedRow> rows;
-  double width = 860, label_width = 120;
+  double label_width = 120;  // as BarChart::label_width
+};
+
+struct BoxRow {
+  std::string group;  // as BarRow::group
+  std::string label;
+  std::array<double, 5> quantiles{};  // smallest, quartile, median, quartile, largest; finite, >= 0
+  int color = 0;
+  bool faded = false;
+  std::string text;
+};
+struct BoxChart {
+  std::string title, x_label;
+  std::vector<BoxRow> rows;
+  double label_width = 120;  // as BarChart::label_width
 };
 
 /// Upright bars of shares 0 … 1, each with its number above it.
@@ -109,9 +135,11 @@ struct ScatterChart {
   double width = 860, height = 400;
 };
 
+/// Every chart names itself and tells its main finding to a screen reader.
 std::string svg_line_chart(const LineChart& chart);
 std::string svg_bar_chart(const BarChart& chart);
 std::string svg_stacked_bars(const StackedBars& chart);
+std::string svg_box_chart(const BoxChart& chart);
 std::string svg_column_chart(const ColumnChart& chart);
 std::string svg_scatter_chart(const ScatterChart& chart);
 
@@ -119,10 +147,12 @@ struct LegendEntry {
   std::string name;
   int color = 0;
   LineStyle style = LineStyle::solid;
-  bool swatch = false;  // a filled square instead of a line
+  bool swatch = false;  // a filled square in the colour of a part of StackedBars, instead of a line
   bool markers = true;
   std::optional<int> shape = {};  // as LineSeries::shape
 };
+/// Adds the series unless the legend has its name, or nothing of it is drawn: so a legend lists what its charts show.
+void add_to_legend(std::vector<LegendEntry>& entries, const LineSeries& series);
 /// Legend as HTML, to be shared by several charts.
 std::string chart_legend(const std::vector<LegendEntry>& entries);
 

@@ -7,12 +7,21 @@
 
 namespace paceline::svg {
 
+namespace {
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }
+
+}  // namespace
+
 int color_of(int color) { return ((color % kNumChartColors) + kNumChartColors) % kNumChartColors; }
+
+int part_color_of(int color) { return ((color % kNumPartColors) + kNumPartColors) % kNumPartColors; }
 
 const char* style_class(LineStyle style) {
   switch (style) {
     case LineStyle::solid: return "";
     case LineStyle::dashed: return " dash";
+    case LineStyle::dash_dotted: return " dashdot";
     case LineStyle::dotted: return " dot";
   }
   return "";
@@ -20,15 +29,21 @@ const char* style_class(LineStyle style) {
 
 std::string tick_text(double value) {
   if (std::abs(value) < 1e-12) return "0";
-  return fmt::format("{:.4g}", value);
+  const double size = std::abs(value);
+  if (size >= 1e6) return fmt::format("{:.4g}M", value / 1e6);
+  const std::string digits = fmt::format("{:.0f}", size);
+  if (digits.size() < 4) return fmt::format("{:.4g}", value);
+  return (value < 0 ? "-" : "") + digits.substr(0, digits.size() - 3) + "," + digits.substr(digits.size() - 3);
 }
 
-std::string open_svg(const std::string& title, double width, double height) {
+std::string open_svg(const std::string& title, const std::string& finding, double width, double height) {
   return fmt::format(
       "<svg class=\"chart\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\" "
-      "aria-label=\"{2}\">",
-      width, height, html_escaped(title));
+      "aria-label=\"{2}\"><desc>{3}</desc>",
+      width, height, html_escaped(title), html_escaped(finding));
 }
+
+bool is_drawn(const LinePoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
 std::string text_at(const char* css, double x, double y, const char* anchor, const std::string& text) {
   return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", css, x, y, anchor,
@@ -86,8 +101,16 @@ std::string value_axis(const std::vector<double>& ticks, double left, double rig
 
 double text_room(std::string_view text) {
   constexpr double kPixelsEach = 6.6;
-  const auto is_first_byte = [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; };
-  return kPixelsEach * static_cast<double>(std::count_if(text.begin(), text.end(), is_first_byte));
+  return kPixelsEach * static_cast<double>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+std::string shortened(const std::string& text, size_t max_chars) {
+  size_t chars = 0, cut = text.size();
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!begins_character(text[i])) continue;
+    if (++chars == max_chars) cut = i;
+  }
+  return chars > max_chars ? text.substr(0, cut) + "…" : text;
 }
 
 }  // namespace paceline::svg

@@ -11,16 +11,23 @@ namespace paceline::svg {
 
 /// The class of a colour's number, for any number.
 int color_of(int color);
+int part_color_of(int color);
 const char* style_class(LineStyle style);
 
-/// A number without trailing zeros, short enough for a tick.
+/// A number without trailing zeros or exponent, short enough for a tick: "0.25", "10,000", "1.2M".
 std::string tick_text(double value);
 
-/// The opening tag; `title` is what a screen reader says.
-std::string open_svg(const std::string& title, double width, double height);
+/// The opening tag; `title` and `finding` are what a screen reader says.
+std::string open_svg(const std::string& title, const std::string& finding, double width, double height);
+
+/// Whether a point is part of its line.
+bool is_drawn(const LinePoint& point);
 
 /// Text at a place; `anchor` is start, middle or end. Escapes.
 std::string text_at(const char* css, double x, double y, const char* anchor, const std::string& text);
+
+/// The first characters of a text that has more than `max_chars`, with an ellipsis. UTF-8.
+std::string shortened(const std::string& text, size_t max_chars);
 
 /// " <title>…</title>" of an element, "" without text. Escapes.
 std::string tooltip(const std::string& text);
@@ -40,7 +47,7 @@ std::string marker(int shape, double x, double y, const std::string& css, const 
 /// Horizontal grid lines with tick texts at the left.
 std::string y_axis(const Plot& plot, const std::vector<double>& ticks);
 
-/// Vertical grid with tick texts and a label below, for charts of horizontal bars.
+/// Vertical grid with tick texts and a label below.
 std::string value_axis(const std::vector<double>& ticks, double left, double right, double top, double bottom,
                        const std::string& label);
 

@@ -7,14 +7,17 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict_view.h"
+#include "experiments/report/text_table.h"
 
 namespace paceline {
 
 namespace {
 
-constexpr size_t kVerdictLines = 3;
+constexpr size_t kVerdictLines = 3;  // besides the cautions that the verdict begins with
 constexpr int kMaxVerdictColumn = 60;
 
 using Row = std::vector<std::string>;
@@ -35,8 +38,8 @@ ExtraColumns extra_columns(const RunSummary& summary) {
 }
 
 Row header_of(const ExtraColumns& extra) {
-  Row row = {"tp", "pp",     "proposer", "k",        "c",        "tok/s", "req/dev/min", "speedup",
-             "AL", "accept", "coverage", "ttft p50", "tpot p50", "busy",  "degen."};
+  Row row = {"tp", "pp",     "proposer", "k",        "c",        "tok/s",     "req/dev/min", "speedup [95 %]",
+             "AL", "accept", "coverage", "ttft p50", "tpot p50", kDeviceBusy, "degen."};
   if (extra.open_loop) row.insert(row.end(), {"req/s of offered", "decode", "ttft p90"});
   if (extra.goodput) row.push_back("goodput");
   row.push_back("verdict");
@@ -105,25 +108,6 @@ std::vector<Row> published_table(const RunResult& run, const RunSummary& summary
   return rows;
 }
 
-/// Lines of a table in columns, without their ends.
-template <class IsText>
-std::vector<std::string> aligned(const std::vector<Row>& rows, IsText&& is_text) {
-  std::vector<int> width(rows.empty() ? 0 : rows[0].size(), 0);
-  for (const Row& row : rows)
-    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
-  std::vector<std::string> lines;
-  for (const Row& row : rows) {
-    std::string line = " ";
-    for (size_t c = 0; c < row.size(); ++c) {
-      const std::string padding(static_cast<size_t>(width[c] - display_width(row[c])), ' ');
-      line += is_text(c) ? " " + row[c] + padding + " " : " " + padding + row[c] + " ";
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    lines.push_back(line);
-  }
-  return lines;
-}
-
 /// First `columns` characters of UTF-8 text, with an ellipsis where something was cut.
 std::string shortened(const std::string& text, int columns) {
   if (display_width(text) <= columns) return text;
@@ -135,6 +119,17 @@ std::string shortened(const std::string& text, int columns) {
     out += c;
   }
   return out + "…";
+}
+
+/// Takes whole columns away, the least important first, until the lines are no wider than `columns`.
+void drop_columns(std::vector<Row>& rows, int columns) {
+  for (const char* const name : {"req/dev/min", "degen.", "coverage", kDeviceBusy, "tpot p50", "ttft p50"}) {
+    int widest = 0;
+    for (const std::string& line : table_lines(rows, 0)) widest = std::max(widest, display_width(line));
+    if (widest <= columns) return;
+    const auto at = std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin();
+    for (Row& row : rows) row.erase(row.begin() + at);
+  }
 }
 
 const char* color_of(const CellResult& cell, const CellSummary& s) {
@@ -161,10 +156,12 @@ std::string flips_of_run(const RunResult& run) {
   return flips ? fmt::format("{}, {}", run.info.numerics, flips_text(*flips)) : "";
 }
 
-std::string markdown_cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+/// "28 cells: 5 done (2 with fewer repetitions than asked for), 1 failed, 22 skipped (20 not run)"
+std::string counts_text(const RunSummary& summary) {
+  std::string text = fmt::format("{}: {} done", counted(int64_t(summary.cells.size()), "cell"), summary.done);
+  if (summary.partial > 0) text += fmt::format(" ({} with fewer repetitions than asked for)", summary.partial);
+  text += fmt::format(", {} failed, {} skipped", summary.failed, summary.skipped);
+  return summary.not_run > 0 ? text + fmt::format(" ({} not run)", summary.not_run) : text;
 }
 
 }  // namespace
@@ -181,22 +178,7 @@ std::string number_text(const std::optional<double>& value, int digits) {
 std::string ratio_text(const std::optional<double>& ratio) { return ratio ? fmt::format("{:.2f}×", *ratio) : "–"; }
 
 std::string speedup_text(const std::optional<RatioInterval>& speedup) {
-  if (!speedup) return ratio_text({});
-  const std::string ratio = ratio_text(speedup->ratio);
-  if (!speedup->low || !speedup->high) return ratio;
-  return fmt::format("{} ±{:.2f}", ratio, (*speedup->high - *speedup->low) / 2);
-}
-
-std::string busy_text(const std::vector<double>& busy) {
-  constexpr size_t kMostListed = 4;
-  if (busy.empty()) return "–";
-  if (busy.size() > kMostListed) {
-    const auto [lowest, highest] = std::minmax_element(busy.begin(), busy.end());
-    return fmt::format("{:.2f}–{:.2f}", *lowest, *highest);
-  }
-  std::string out;
-  for (const double share : busy) out += fmt::format("{}{:.2f}", out.empty() ? "" : "/", share);
-  return out;
+  return speedup ? interval_text(*speedup) : ratio_text({});
 }
 
 std::string gpus_text(const RunResult& run) {
@@ -223,6 +205,7 @@ std::string reproduce_command(const RunInfo& info) {
 }
 
 std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
+  if (cell.not_run) return cell.reason;
   if (cell.status != CellStatus::done) return fmt::format("{}: {}", to_string(cell.status), cell.reason);
   std::string text;
   switch (s.outcome) {
@@ -230,7 +213,7 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
     case Outcome::faster: text = s.open_loop ? "decodes faster" : "faster"; break;
     case Outcome::slower: text = s.open_loop ? "decodes slower" : "slower"; break;
     case Outcome::inconclusive: text = "inconclusive"; break;
-    case Outcome::none: text = "no baseline"; break;
+    case Outcome::none: text = s.open_loop && !s.tpot_ms.p50 ? "no decode times" : "no baseline"; break;
   }
   if (cell.certificate.status == CertificateStatus::fail) return "NOT LOSSLESS";
   if (const auto& flips = cell.certificate.flips)
@@ -239,24 +222,30 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
     text += ", lossless";
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
   if (s.open_loop && s.open_loop->saturated.value_or(false)) text += ", saturated";
+  if (!s.noise.empty()) text += ", noisy";
   if (cell.random_weights && s.rankable) text += ", random weights";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
+  if (s.baseline_far) text += ", " + baseline_time_text(s);
+  if (const int asked = repetitions_asked(cell); s.repetitions < asked)
+    text += fmt::format(", {} of {} repetitions", s.repetitions, asked);
   if (s.outcome == Outcome::slower) {
     if (const std::string phase = costliest_phase(s); !phase.empty()) text += ": " + phase;
   }
   return text;
 }
 
-std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color) {
+std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color,
+                            const std::string& show_command, int columns) {
   const ExtraColumns extra = extra_columns(summary);
   std::vector<Row> rows = {header_of(extra)};
-  const auto is_text_column = [last = rows[0].size() - 1](size_t column) { return column == 2 || column == last; };
   for (const CellSummary& s : summary.cells) {
     rows.push_back(row_of(run.cells[s.cell], s, extra));
     rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
   }
+  if (columns > 0) drop_columns(rows, columns);
+  const auto is_text_column = [last = rows[0].size() - 1](size_t column) { return column == 2 || column == last; };
   std::string out;
-  const std::vector<std::string> lines = aligned(rows, is_text_column);
+  const std::vector<std::string> lines = table_lines(rows, is_text_column);
   for (size_t r = 0; r < lines.size(); ++r) {
     const char* paint = "";
     if (color == TextColor::on)
@@ -265,16 +254,17 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   }
   if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
     out += "\n  Beside what others measured, each row over the one that it names:\n";
-    for (const std::string& line : aligned(published, is_published_text)) out += line + "\n";
+    for (const std::string& line : table_lines(published, is_published_text)) out += line + "\n";
   }
   out += "\n";
   const std::vector<VerdictSentence> verdict = make_verdict(run, summary);
-  for (size_t i = 0; i < std::min(kVerdictLines, verdict.size()); ++i) out += "  " + verdict[i].text + "\n";
-  if (verdict.size() > kVerdictLines) {
-    out += fmt::format("  ({} more in the report)\n", verdict.size() - kVerdictLines);
-  }
-  out += fmt::format("\n  {} cells: {} done, {} failed, {} skipped in {:.1f} s\n", summary.cells.size(), summary.done,
-                     summary.failed, summary.skipped, run.wall_s);
+  const auto first = std::find_if(verdict.begin(), verdict.end(),
+                                  [](const VerdictSentence& v) { return v.kind != VerdictKind::caution; });
+  const size_t shown =
+      show_command.empty() ? verdict.size() : std::min(size_t(first - verdict.begin()) + kVerdictLines, verdict.size());
+  for (size_t i = 0; i < shown; ++i) out += "  " + verdict[i].text + "\n";
+  if (verdict.size() > shown) out += fmt::format("  ({} more: {})\n", verdict.size() - shown, show_command);
+  out += fmt::format("\n  {} in {:.1f} s\n", counts_text(summary), run.wall_s);
   for (const std::string& load : loads_text(run)) out += fmt::format("  load    {}\n", load);
   if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", gpus);
   if (const std::string flips = flips_of_run(run); !flips.empty()) out += fmt::format("  numerics {}\n", flips);
@@ -306,9 +296,8 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s, extra));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
-      "share of steps with drafts. busy: share of the time in which each rank's device was at work. speedup: tok/s "
-      "over "
-      "the baseline cell, ± half the 95 % interval.\n";
+      "share of steps with drafts. dev busy: share of the time in which each rank's device was at work. speedup: tok/s "
+      "over the baseline cell, with its 95 % interval over repetitions.\n";
   for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_cell(load));
   if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
     out += "\nBeside what others measured, each row over the one that it names:\n\n";

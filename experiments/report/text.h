@@ -9,8 +9,11 @@ namespace paceline {
 
 enum class TextColor { off, on };
 
-/// Table of all cells, the verdict's three most important sentences, the places of the files.
-std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color);
+/// Table of all cells, the verdict, the places of the files. Where `show_command` is given, only the verdict's most
+/// important sentences, and with their number the command that shows all. columns: of the terminal; the table loses its
+/// least important columns, never the verdict, until it fits or none of these is left. 0: all stay.
+std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color,
+                            const std::string& show_command = {}, int columns = 0);
 
 /// summary.md: all verdict sentences and a pipe table of all cells, ready to paste.
 std::string summary_markdown(const RunResult& run, const RunSummary& summary);
@@ -19,8 +22,8 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary);
 /// there were none.
 std::string gpus_text(const RunResult& run);
 
-/// Busy shares of the ranks' devices, "0.66/0.31"; of more than four "0.18–0.54"; "–" without any.
-std::string busy_text(const std::vector<double>& busy);
+/// The column of device_busy in every text (docs/metrics.md).
+inline constexpr const char* kDeviceBusy = "dev busy";
 
 /// The command that repeats the run, quoted for a shell.
 std::string reproduce_command(const RunInfo& info);
@@ -28,7 +31,7 @@ std::string reproduce_command(const RunInfo& info);
 /// "2.14×", "–" without a value.
 std::string ratio_text(const std::optional<double>& ratio);
 
-/// "2.14×", "2.14× ±0.05" when there is an interval (half its width), "–" without a value.
+/// interval_text(), "–" without a value.
 std::string speedup_text(const std::optional<RatioInterval>& speedup);
 
 /// `value` with `digits` decimals, "–" without a value.

@@ -5,9 +5,7 @@
 #include "experiments/report/text.h"
 
 namespace paceline {
-namespace {
-
-std::string in_pipes(const std::string& text) {
+std::string markdown_cell(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '|') out += '\\';
@@ -16,9 +14,7 @@ std::string in_pipes(const std::string& text) {
   return out;
 }
 
-}  // namespace
-
-std::vector<std::string> table_lines(const std::vector<TextRow>& rows, size_t text_columns) {
+std::vector<std::string> table_lines(const std::vector<TextRow>& rows, const std::function<bool(size_t)>& is_text) {
   std::vector<int> width(rows.empty() ? 0 : rows[0].size(), 0);
   for (const TextRow& row : rows)
     for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
@@ -27,8 +23,7 @@ std::vector<std::string> table_lines(const std::vector<TextRow>& rows, size_t te
     std::string line;
     for (size_t c = 0; c < row.size(); ++c) {
       const std::string padding(size_t(width[c] - display_width(row[c])), ' ');
-      const bool left = c < text_columns || c + 1 == row.size();
-      line += "  " + (left ? row[c] + padding : padding + row[c]);
+      line += "  " + (is_text(c) ? row[c] + padding : padding + row[c]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     lines.push_back(std::move(line));
@@ -36,11 +31,16 @@ std::vector<std::string> table_lines(const std::vector<TextRow>& rows, size_t te
   return lines;
 }
 
+std::vector<std::string> table_lines(const std::vector<TextRow>& rows, size_t text_columns) {
+  const size_t last = rows.empty() ? 0 : rows[0].size() - 1;
+  return table_lines(rows, [&](size_t column) { return column < text_columns || column == last; });
+}
+
 std::string markdown_table(const std::vector<TextRow>& rows, size_t text_columns) {
   std::string out;
   for (size_t r = 0; r < rows.size(); ++r) {
     out += "|";
-    for (const std::string& text : rows[r]) out += " " + in_pipes(text) + " |";
+    for (const std::string& text : rows[r]) out += fmt::format(" {} |", markdown_cell(text));
     out += "\n";
     if (r > 0) continue;
     out += "|";

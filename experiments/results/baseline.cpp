@@ -1,10 +1,12 @@
 #include "experiments/results/baseline.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -26,9 +28,12 @@ json exact_facts(const RepetitionResult& r) {
 }
 
 /// Of collect_environment(): what a reader of the baseline may want to know.
-json kept_environment(const json& environment) {
+json kept_environment(const RunResult& run) {
+  const json& environment = run.environment;
   json kept = json::object();
-  for (const char* const key : {"cpu_model", "isa", "cores_available", "gpus", "gpu_driver", "compiler", "started_at"})
+  kept["threads_per_rank"] = threads_per_rank_of(run);
+  for (const char* const key : {"cpu_model", "isa", "cores_available", "gpus", "gpu_driver", "compiler", "git_commit",
+                                "git_dirty", "started_at"})
     if (environment.contains(key)) kept[key] = environment[key];
   return kept;
 }
@@ -65,12 +70,8 @@ json make_baseline(const RunResult& run) {
     facts["repetitions_agree"] = agree;
     cells[cell.id] = std::move(facts);
   }
-  return {{"schema", kSchema},
-          {"schema_version", kVersion},
-          {"name", run.info.name},
-          {"profile", run.info.profile},
-          {"environment", kept_environment(run.environment)},
-          {"cells", std::move(cells)}};
+  return {{"schema", kSchema},           {"schema_version", kVersion},           {"name", run.info.name},
+          {"profile", run.info.profile}, {"environment", kept_environment(run)}, {"cells", std::move(cells)}};
 }
 
 json read_baseline(const std::filesystem::path& file) {
@@ -109,7 +110,31 @@ std::string made_on(const json& baseline) {
       if (first < last) parts.push_back(all.substr(first + 1, last - first - 1));
     }
   if (!text("gpu_driver").empty()) parts.push_back("driver " + text("gpu_driver"));
+  const auto threads = environment.find("threads_per_rank");
+  if (threads != environment.end() && threads->is_array() && !threads->empty())
+    parts.push_back(fmt::format("{} threads a rank", fmt::join(threads->get<std::vector<int>>(), " and ")));
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+BaselineSubject subject_of(const json& baseline) {
+  BaselineSubject subject{.name = baseline.value("name", ""), .profile = baseline.value("profile", "")};
+  for (const json& cell : baseline.at("cells"))
+    subject.requests = std::max(subject.requests, cell.value("requests", int64_t{0}));
+  return subject;
+}
+
+bool same_subject(const BaselineSubject& left, const BaselineSubject& right) {
+  const bool other_name = !left.name.empty() && !right.name.empty() && left.name != right.name;
+  const bool other_requests = left.requests > 0 && right.requests > 0 && left.requests != right.requests;
+  return !other_name && !other_requests;
+}
+
+std::string described(const BaselineSubject& subject) {
+  std::vector<std::string> facts;
+  if (subject.requests > 0) facts.push_back(counted(subject.requests, "request") + " a cell");
+  if (!subject.profile.empty()) facts.push_back("profile " + subject.profile);
+  const std::string name = subject.name.empty() ? "an experiment without a name" : subject.name;
+  return facts.empty() ? name : fmt::format("{} ({})", name, fmt::join(facts, ", "));
 }
 
 std::vector<BaselineDifference> baseline_differences(const json& baseline, const json& current) {

@@ -23,9 +23,23 @@ nlohmann::json make_baseline(const RunResult& run);
 /// Reads one. Throws Error(store): missing or damaged file, another schema, a newer version (both versions named).
 nlohmann::json read_baseline(const std::filesystem::path& file);
 
-/// The hardware that a baseline was made on, "AMD EPYC, NVIDIA H200, driver 580.65.06, CUDA 13.0"; empty when it does
-/// not say.
+/// The hardware that a baseline was made on, "AMD EPYC, NVIDIA H200, driver 580.65.06, CUDA 13.0, 8 threads a rank";
+/// empty when it does not say.
 std::string made_on(const nlohmann::json& baseline);
+
+/// What decides whether exact differences from a baseline say anything about the program.
+struct BaselineSubject {
+  std::string name;      // of the experiment; empty: not recorded
+  std::string profile;   // empty: none
+  int64_t requests = 0;  // of a cell; 0: not recorded
+};
+BaselineSubject subject_of(const nlohmann::json& baseline);
+
+/// Another name or another number of requests, where both are known. Profiles are names for values, no values.
+bool same_subject(const BaselineSubject& left, const BaselineSubject& right);
+
+/// "ngram_tp2 (12 requests a cell, profile quick)"
+std::string described(const BaselineSubject& subject);
 
 /// One exact fact that is not what the baseline says.
 struct BaselineDifference {

@@ -128,4 +128,16 @@ json rooflines_to_json(const DeviceSummary& summary) {
           {"communicate", to_json(summary.communicate)}};
 }
 
+std::string busy_text(const std::vector<double>& busy) {
+  constexpr size_t kMostListed = 4;
+  if (busy.empty()) return "–";
+  if (busy.size() > kMostListed) {
+    const auto [lowest, highest] = std::minmax_element(busy.begin(), busy.end());
+    return fmt::format("{:.2f}–{:.2f}", *lowest, *highest);
+  }
+  std::string out;
+  for (const double share : busy) out += fmt::format("{}{:.2f}", out.empty() ? "" : "/", share);
+  return out;
+}
+
 }  // namespace paceline

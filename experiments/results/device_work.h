@@ -75,4 +75,7 @@ nlohmann::json ceilings_to_json(const DeviceCeilings& ceilings);
 /// {"verify": {…}, "draft": {…}, "sample": {…}, "attention": {…}, "communicate": {…}}
 nlohmann::json rooflines_to_json(const DeviceSummary& summary);
 
+/// Busy shares of the ranks' devices, "0.66/0.31"; of more than four "0.18–0.54"; "–" without any.
+std::string busy_text(const std::vector<double>& busy);
+
 }  // namespace paceline

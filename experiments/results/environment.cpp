@@ -16,6 +16,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/clock.h"
+#include "engine/util/fnv1a.h"
+#include "experiments/results/build_info.h"
 #include "experiments/results/results.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cuda/probe.h"
@@ -106,27 +109,6 @@ json isa_of(const std::string& cpuinfo) {
   return out;
 }
 
-/// Commit of the checkout that the binary lies in: .git/HEAD upwards from the binary; null outside one.
-json git_commit() {
-  std::error_code error;
-  std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (; !error && folder.has_relative_path(); folder = folder.parent_path()) {
-    const auto head = read_text((folder / ".git/HEAD").c_str());
-    if (!head) continue;
-    std::string text = head->substr(0, head->find_last_not_of("\n") + 1);
-    constexpr std::string_view kRef = "ref: ";
-    if (!text.starts_with(kRef)) return text;
-    const std::string ref = text.substr(kRef.size());
-    if (const auto commit = read_text((folder / ".git" / ref).c_str())) return commit->substr(0, 40);
-    std::istringstream packed(read_text((folder / ".git/packed-refs").c_str()).value_or(""));
-    for (std::string line; std::getline(packed, line);) {
-      if (line.ends_with(" " + ref)) return line.substr(0, 40);
-    }
-    return nullptr;
-  }
-  return nullptr;
-}
-
 /// "cuda:0 NVIDIA H200 0000:1b:00.0"
 json gpus_of(const CudaFacts& cuda) {
   json out = json::array();
@@ -157,22 +139,28 @@ std::string build_type() {
   return assertions ? "with assertions" : "release";
 }
 
+std::optional<std::string> cpu_model_of(const std::string& cpuinfo) {
+  const auto name = value_of(cpuinfo, "model name", ':');
+  return name ? name : value_of(cpuinfo, "CPU part", ':');
+}
+
+std::string machine_id(const std::string& cpuinfo, const CudaFacts& cuda) {
+  std::string machine =
+      fmt::format("{}|{}|{}", cpu_model_of(cpuinfo).value_or(""), isa_of(cpuinfo).dump(), usable_cores());
+  for (const CudaDeviceFacts& device : cuda.devices) machine += "|" + device.name;
+  return fnv1a64_hex(machine).substr(0, 8);
+}
+
 }  // namespace
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
+std::string this_machine_id() {
+  return machine_id(read_text("/proc/cpuinfo").value_or(""), probe_cuda(ProbeDepth::listed));
 }
 
 json collect_environment() {
   const std::string cpuinfo = read_text("/proc/cpuinfo").value_or("");
   const std::string meminfo = read_text("/proc/meminfo").value_or("");
-  auto cpu_model = value_of(cpuinfo, "model name", ':');
-  if (!cpu_model) cpu_model = value_of(cpuinfo, "CPU part", ':');
+  const auto cpu_model = cpu_model_of(cpuinfo);
   const auto quota = cgroup_cpus();
   const auto binary = read_text("/proc/self/exe");
   const auto load = read_text("/proc/loadavg");
@@ -192,21 +180,18 @@ json collect_environment() {
               {"kernel", fmt::format("{} {}", system.sysname, system.release)},
               {"os", or_null(value_of(read_text("/etc/os-release").value_or(""), "PRETTY_NAME", '='))},
               {"hostname_hash", fnv1a64_hex(system.nodename)},
-              {"compiler", __VERSION__},
+              {"compiler", build_info().compiler},
+              {"compiler_flags", build_info().flags},
               {"build_type", build_type()},
-              {"git_commit", git_commit()},
+              {"git_commit", build_info().commit},
+              {"git_dirty", build_info().dirty},
               {"binary_hash", binary ? fnv1a64_hex(*binary) : ""},
               {"load_average", load ? json(load->substr(0, load->find(' '))) : json(nullptr)},
               {"gpus", gpus_of(cuda)},
               {"gpu_driver", gpu_driver(cuda.driver)},
               {"cuda_visible_devices", visible ? json(visible) : json(nullptr)},
               {"started_at", utc_now()}};
-  if (env["git_commit"].is_null()) env["git_commit"] = "";
-  // Two runs with the same machine_id may be compared in time; others only in counts.
-  std::string machine =
-      fmt::format("{}|{}|{}", cpu_model.value_or(""), env["isa"].dump(), env["cores_available"].dump());
-  for (const CudaDeviceFacts& device : cuda.devices) machine += "|" + device.name;
-  env["machine_id"] = fnv1a64_hex(machine).substr(0, 8);
+  env["machine_id"] = machine_id(cpuinfo, cuda);
   return env;
 }
 

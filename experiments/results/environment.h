@@ -9,11 +9,12 @@ namespace paceline {
 
 /// Facts about machine, limits and build. Keys (results/README.md): cpu_model, isa[], cores_online, cores_available,
 /// cgroup_cpus, memory_total_bytes, memory_available_bytes, cgroup_memory_bytes, kernel, os, hostname_hash, compiler,
-/// build_type, git_commit, binary_hash, load_average, started_at, machine_id, gpus[] (of this process, in its order),
-/// gpu_driver, cuda_visible_devices. What cannot be read is null; never throws for a missing /proc or /sys file.
+/// compiler_flags, build_type, git_commit and git_dirty (of the sources that the program was built from), binary_hash,
+/// load_average, started_at, machine_id, gpus[] (of this process, in its order), gpu_driver, cuda_visible_devices. What
+/// cannot be read is null; never throws for a missing /proc or /sys file.
 nlohmann::json collect_environment();
 
-/// Now in UTC, "2026-11-21T09:30:12Z".
-std::string utc_now();
+/// The machine_id of that, in milliseconds: two runs with the same one may be compared in time, others only in counts.
+std::string this_machine_id();
 
 }  // namespace paceline

@@ -4,9 +4,11 @@
 #include <charconv>
 #include <optional>
 
+#include "engine/util/counted.h"
 #include "experiments/config/suggest.h"
 #include "experiments/results/labels.h"
 #include "experiments/results/read.h"
+#include "experiments/results/run_order.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -67,17 +69,19 @@ std::string newest_of(const std::vector<std::string>& ids) {
 }  // namespace
 
 std::vector<std::string> list_runs(const std::filesystem::path& root) {
-  std::vector<std::string> ids;
+  // Older runs of one second have no order of their own: there the file that is written first and once tells it.
+  using Age = std::pair<RunOrder, std::filesystem::file_time_type>;
+  std::vector<std::pair<Age, std::string>> runs;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(root, ignored)) {
-    if (!entry.is_symlink(ignored) && is_run(entry.path())) ids.push_back(entry.path().filename().string());
+    if (entry.is_symlink(ignored) || !is_run(entry.path())) continue;
+    const std::string id = entry.path().filename().string();
+    runs.push_back(
+        {{run_order(entry.path()), std::filesystem::last_write_time(entry.path() / "environment.json", ignored)}, id});
   }
-  // Ids begin with the second; of one second the file that is written first and once tells the order.
-  const auto age = [&](const std::string& id) {
-    return std::pair(id.substr(0, id.find('_')),
-                     std::filesystem::last_write_time(root / id / "environment.json", ignored));
-  };
-  std::sort(ids.begin(), ids.end(), [&](const std::string& a, const std::string& b) { return age(a) < age(b); });
+  std::sort(runs.begin(), runs.end());
+  std::vector<std::string> ids;
+  for (auto& [age, id] : runs) ids.push_back(std::move(id));
   return ids;
 }
 
@@ -94,7 +98,8 @@ std::filesystem::path find_run(const std::filesystem::path& root, const std::str
     fail(ExitCode::usage, "run \"{}\": {} holds no runs; name another folder with --results", name, root.string());
   if (const std::optional<size_t> back = steps_back(name)) {
     if (*back >= ids.size())
-      fail(ExitCode::usage, "run \"{}\": {} holds {} runs: {}", name, root.string(), ids.size(), newest_of(ids));
+      fail(ExitCode::usage, "run \"{}\": {} holds {}: {}", name, root.string(), counted(int64_t(ids.size()), "run"),
+           newest_of(ids));
     return root / ids[ids.size() - 1 - *back];
   }
   const std::vector<std::string> found = ids_with(root, ids, name);

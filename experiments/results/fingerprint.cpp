@@ -6,6 +6,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "engine/util/fnv1a.h"
 #include "experiments/results/results.h"
 #include "kernels/error.h"
 

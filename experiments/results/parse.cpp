@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/results/json_values.h"
+
 namespace paceline {
 
 using nlohmann::json;
@@ -13,7 +15,7 @@ namespace {
 template <class Value>
 Value get(const json& object, const char* key, Value absent = {}) {
   const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? absent : found->get<Value>();
+  return found == object.end() || found->is_null() ? absent : value_of<Value>(*found);
 }
 
 std::optional<double> number(const json& object, const char* key) {
@@ -75,10 +77,10 @@ PhaseTimes phases_from_json(const json& object) {
 
 RequestRecord request_from_json(const json& object) {
   return {.id = object.at("id").get<std::string>(),
-          .dataset_index = object.at("dataset_index").get<int64_t>(),
+          .dataset_index = value_of<int64_t>(object.at("dataset_index")),
           .category = get<std::string>(object, "category"),
           .prompt_tokens = get<int>(object, "prompt_tokens"),
-          .output = object.at("output").get<std::vector<int32_t>>(),
+          .output = value_of<std::vector<int32_t>>(object.at("output")),
           .ttft_ms = get<double>(object, "ttft_ms"),
           .e2e_ms = get<double>(object, "e2e_ms"),
           .arrival_ms = number(object, "arrival_ms"),
@@ -105,6 +107,9 @@ RepetitionResult repetition_from_json(const json& object) {
                          .comm_wait_s = get<double>(rank, "comm_wait_s")});
   if (object.contains("cpu_s") && object["cpu_s"].is_number())
     out.cpu = {.used_s = get<double>(object, "cpu_s"), .waited_s = get<double>(object, "cpu_wait_s")};
+  if (const auto found = object.find("disturbance"); found != object.end())
+    out.disturbance = disturbance_from_json(*found);
+  out.ended_at_s = number(object, "ended_at_s");
   return out;
 }
 
@@ -113,13 +118,14 @@ std::vector<SampleTexts> samples_from_json(const json& object) {
   for (const json& model : object.at("models")) {
     SampleTexts texts{.model = model.at("model").get<std::string>(), .prompts = {}, .tokens = {}};
     for (const json& prompt : model.at("prompts"))
-      texts.prompts.push_back({.dataset_index = prompt.at("dataset_index").get<int64_t>(),
+      texts.prompts.push_back({.dataset_index = value_of<int64_t>(prompt.at("dataset_index")),
                                .id = prompt.at("id").get<std::string>(),
                                .text = prompt.at("text").get<std::string>()});
     for (const json& token : model.at("tokens"))
-      texts.tokens.push_back({.id = token.at("id").get<int32_t>(),
-                              .bytes = token.contains("bytes") ? bytes_from(token.at("bytes").get<std::vector<int>>())
-                                                               : token.at("text").get<std::string>()});
+      texts.tokens.push_back({.id = value_of<int32_t>(token.at("id")),
+                              .bytes = token.contains("bytes")
+                                           ? bytes_from(value_of<std::vector<int>>(token.at("bytes")))
+                                           : token.at("text").get<std::string>()});
     out.push_back(std::move(texts));
   }
   return out;
@@ -130,9 +136,9 @@ std::vector<TimelinePoint> timeline_from_json(const json& object) {
   if (!object.is_object()) return out;
   for (size_t i = 0; i < object.at("time_ms").size(); ++i)
     out.push_back({.time_ms = object.at("time_ms").at(i).get<double>(),
-                   .requests = object.at("requests").at(i).get<int>(),
-                   .kv_blocks = object.at("kv_blocks").at(i).get<int>(),
-                   .output_tokens = object.at("output_tokens").at(i).get<int64_t>(),
+                   .requests = value_of<int>(object.at("requests").at(i)),
+                   .kv_blocks = value_of<int>(object.at("kv_blocks").at(i)),
+                   .output_tokens = value_of<int64_t>(object.at("output_tokens").at(i)),
                    .bubble_ms = object.at("bubble_ms").at(i).get<double>()});
   return out;
 }
@@ -146,23 +152,30 @@ WorkloadFacts workload_from_json(const json& object) {
 }
 
 void read_cell_plan(const json& object, CellResult& cell) {
-  cell.index = object.at("index").get<int>();
+  cell.index = value_of<int>(object.at("index"));
   cell.id = object.at("id").get<std::string>();
   cell.identity = object.at("identity").get<std::string>();
   const json& axes = object.at("axes");
-  cell.axes = {.tp = axes.at("tp").get<int>(),
-               .pp = axes.at("pp").get<int>(),
+  cell.axes = {.tp = value_of<int>(axes.at("tp")),
+               .pp = value_of<int>(axes.at("pp")),
                .proposer = axes.at("proposer").get<std::string>(),
                .num_speculative_tokens = {},
-               .concurrency = axes.at("concurrency").get<int>(),
+               .concurrency = value_of<int>(axes.at("concurrency")),
                .variant = get<std::string>(axes, "variant")};
-  if (const json& k = axes.at("num_speculative_tokens"); !k.is_null()) cell.axes.num_speculative_tokens = k.get<int>();
+  if (const json& k = axes.at("num_speculative_tokens"); !k.is_null())
+    cell.axes.num_speculative_tokens = value_of<int>(k);
   cell.model = get<std::string>(object, "model");
   cell.baseline_id = get<std::string>(object, "baseline_id");
   cell.published.reset();
   if (const json& published = part(object, "published"); !published.empty())
     cell.published = {.over = get<std::string>(published, "over"), .speedup = get<double>(published, "speedup")};
   cell.load = get<std::string>(object, "load", "closed");
+  cell.forecast.reset();
+  if (const json& forecast = part(object, "forecast"); !forecast.empty())
+    cell.forecast = {.target_bytes = get<double>(forecast, "target_bytes"),
+                     .draft_bytes = get<double>(forecast, "draft_bytes"),
+                     .read_bytes_s = get<double>(forecast, "read_bytes_s"),
+                     .step_ms = get<double>(forecast, "step_ms")};
   cell.requested = object.at("requested");
   cell.forced = get<bool>(object, "forced");
   cell.lossy = get<bool>(object, "lossy");
@@ -192,9 +205,9 @@ std::vector<LogitCheck> logit_checks_from_json(const json& list) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   std::vector<LogitCheck> out;
   for (const json& check : list)
-    out.push_back({.dataset_index = check.at("dataset_index").get<int64_t>(),
+    out.push_back({.dataset_index = value_of<int64_t>(check.at("dataset_index")),
                    .request = check.at("id").get<std::string>(),
-                   .position = check.at("position").get<int64_t>(),
+                   .position = value_of<int64_t>(check.at("position")),
                    .token = get<int32_t>(check, "token", -1),
                    .reference_token = get<int32_t>(check, "reference_token", -1),
                    .gap = number(check, "gap"),

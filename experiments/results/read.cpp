@@ -9,8 +9,9 @@
 #include <spdlog/spdlog.h>
 
 #include "engine/util/json_io.h"
-#include "experiments/analysis/certificate.h"
+#include "experiments/results/cell_log.h"
 #include "experiments/results/journal.h"
+#include "experiments/results/json_values.h"
 #include "experiments/results/parse.h"
 #include "kernels/error.h"
 
@@ -42,11 +43,6 @@ json read_manifest(const std::filesystem::path& folder) {
     fail(ExitCode::store, "{}: written as version {}, this program reads up to {}: use the newer one", file.string(),
          version, kManifestVersion);
   return manifest;
-}
-
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 RunInfo info_of(const json& manifest) {
@@ -112,6 +108,11 @@ class Replayer {
       under_way_.clear();
       if (const auto elapsed = record.find("elapsed_s"); elapsed != record.end()) process_s_ = elapsed->get<double>();
       apply_to(found->second, event, record);
+      if (event == "repetition") {
+        RepetitionResult& repetition = found->second.result.repetitions.back();
+        repetition.turn = num_repetitions_++;
+        repetition.process = num_processes_ - 1;
+      }
     }
   }
 
@@ -139,12 +140,14 @@ class Replayer {
     return out;
   }
   double wall_s() const { return wall_s_; }
+  int num_processes() const { return num_processes_; }
 
  private:
   void plan(const json& record) {
-    if (const int version = record.at("schema_version").get<int>(); version > kJournalVersion)
+    if (const int version = value_of<int>(record.at("schema_version")); version > kJournalVersion)
       fail(ExitCode::store, "version {}, this program reads up to {}: use the newer one", version, kJournalVersion);
     end_process();
+    ++num_processes_;
     for (auto& [identity, cell] : cells_) {
       cell.is_planned = false;
       if (!record.value("restart", false)) cell.recorded.crashes = 0;
@@ -167,8 +170,8 @@ class Replayer {
       cell.recorded.crashes = 0;
       cell.result.repetitions.push_back(repetition_from_json(record.at("result")));
       cell.result.repetitions.back().timeline = timeline_from_json(record.value("timeline", json(nullptr)));
-      cell.spans.push_back({.from = record.at("from_byte").get<int64_t>(),
-                            .to = record.at("to_byte").get<int64_t>(),
+      cell.spans.push_back({.from = value_of<int64_t>(record.at("from_byte")),
+                            .to = value_of<int64_t>(record.at("to_byte")),
                             .crc = record.at("crc32c").get<std::string>()});
       cell.recorded.request_bytes = cell.spans.back().to;
     } else if (event == "logits") {
@@ -189,8 +192,10 @@ class Replayer {
 
   std::map<std::string, Replay> cells_;  // by identity
   std::vector<std::string> under_way_;   // what the writing process works on
-  double wall_s_ = 0;                    // of processes that are over
-  double process_s_ = 0;                 // of the last one, until its last repetition
+  int64_t num_repetitions_ = 0;          // of all cells
+  int num_processes_ = 0;
+  double wall_s_ = 0;     // of processes that are over
+  double process_s_ = 0;  // of the last one, until its last repetition
 };
 
 void read_requests(const std::filesystem::path& folder, Replay& cell) {
@@ -218,6 +223,19 @@ void read_requests(const std::filesystem::path& folder, Replay& cell) {
   }
 }
 
+/// A picture, not a result: where it is missing or damaged the run is read without it.
+void read_rank_lanes(const std::filesystem::path& folder, Replay& cell) {
+  if (cell.spans.empty()) return;
+  const std::filesystem::path file = folder / "cells" / cell.result.folder / kRankLanesFile;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return;
+  const json content = json::parse(in, nullptr, false);
+  if (auto lanes = rank_lanes_from_json(content))
+    cell.result.repetitions.front().lanes = std::move(*lanes);
+  else
+    spdlog::warn("{}: is damaged, or of a newer version: reports leave the ranks' lanes out", file.string());
+}
+
 void set_status(Replay& cell) {
   CellResult& result = cell.result;
   if (cell.recorded.was_planned_away) {
@@ -228,6 +246,7 @@ void set_status(Replay& cell) {
   } else if (result.repetitions.empty()) {
     result.status = CellStatus::skipped;
     result.reason = "not run: the run ended before it";
+    result.not_run = true;
   } else {
     result.status = CellStatus::done;
   }
@@ -246,6 +265,7 @@ RecordedRun read_record(const std::filesystem::path& folder) {
   try {
     const json manifest = read_manifest(folder);
     run.info = info_of(manifest);
+    run.config_origins = manifest.value("config_origins", json(nullptr));
     run.workload = workload_from_json(manifest.value("workload", json::object()));
   } catch (const json::exception& error) {
     fail(ExitCode::store, "{}: {}", (folder / kManifest).string(), error.what());
@@ -276,17 +296,16 @@ RecordedRun read_record(const std::filesystem::path& folder) {
   }
   replayer.end_process();
   run.wall_s = replayer.wall_s();
+  recorded.num_processes = replayer.num_processes();
   for (Replay& cell : replayer.take_cells()) {
     read_requests(folder, cell);
+    read_rank_lanes(folder, cell);
     set_status(cell);
+    if (cell.result.status == CellStatus::failed) cell.result.log_tail = log_tail(cell_log_file(folder, cell.result));
     (cell.is_planned ? recorded.cells : recorded.of_others).push_back(cell.recorded);
     (cell.is_planned ? run.cells : recorded.others).push_back(std::move(cell.result));
   }
-  const json measure = run.config_resolved.is_object() ? run.config_resolved.value("measure", json::object()) : json();
-  if (measure.is_object() && measure.value("verify_lossless", true)) certify(run);
   return recorded;
 }
-
-RunResult read_run(const std::filesystem::path& folder) { return read_record(folder).run; }
 
 }  // namespace paceline

@@ -19,10 +19,11 @@ struct RecordedCell {
 };
 
 struct RecordedRun {
-  RunResult run;                    // every acknowledged repetition with its requests, in plan order; certified
+  RunResult run;                    // every acknowledged repetition with its requests, in plan order; not certified
   std::vector<RecordedCell> cells;  // likewise
   std::vector<CellResult> others;   // cells of earlier plans that the last one does not hold; their records stay
   std::vector<RecordedCell> of_others;
+  int num_processes = 0;      // that have worked on the run
   int64_t journal_bytes = 0;  // of whole records
   int64_t torn_bytes = 0;     // behind them: a line that was cut while it was written
 };
@@ -31,15 +32,13 @@ struct RecordedRun {
 /// a damaged line of the journal (its number), a newer schema (both versions), requests without the recorded checksum.
 RecordedRun read_record(const std::filesystem::path& folder);
 
-/// The run of read_record().
-RunResult read_run(const std::filesystem::path& folder);
-
 /// The folder that `name` means below `root`: "last" or "latest", "last~2" (the third newest), "@tag", the first
 /// letters of an id or of the hash at its end (four at least), or a path to a folder. Throws Error(usage) when there is
 /// none or several; names what there is.
 std::filesystem::path find_run(const std::filesystem::path& root, const std::string& name);
 
-/// Ids of all run folders below `root`, oldest first. Folders without a manifest are no runs.
+/// Ids of all run folders below `root`, in the order in which they began (run_order.h). Folders without a manifest are
+/// no runs.
 std::vector<std::string> list_runs(const std::filesystem::path& root);
 
 }  // namespace paceline

@@ -2,26 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "engine/text/utf8.h"
+#include "engine/util/fnv1a.h"
 
 namespace paceline {
 
 using nlohmann::json;
 
 namespace {
-
-constexpr uint64_t kFnvOffset = 0xcbf29ce484222325ULL;
-constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
-
-uint64_t fnv1a(uint64_t hash, const void* data, size_t size) {
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * kFnvPrime;
-  return hash;
-}
 
 json phases_to_json(const PhaseTimes& phases) {
   return {{"draft", json_number(phases.draft_ms)},
@@ -45,6 +38,14 @@ json flips_to_json(const std::optional<FlipCount>& flips) {
           {"explained", flips->explained},
           {"positions", flips->positions},
           {"noise", json_number(flips->noise)}};
+}
+
+json forecast_to_json(const std::optional<StepForecast>& forecast) {
+  if (!forecast) return nullptr;
+  return {{"step_ms", json_number(forecast->step_ms)},
+          {"target_bytes", json_number(forecast->target_bytes)},
+          {"draft_bytes", json_number(forecast->draft_bytes)},
+          {"read_bytes_s", json_number(forecast->read_bytes_s)}};
 }
 
 /// A token may be a part of a character, which JSON's text cannot hold.
@@ -151,7 +152,9 @@ json repetition_to_json(const RepetitionResult& r) {
           {"counters", counters_to_json(r.counters)},
           {"ranks", ranks_to_json(r.ranks)},
           {"cpu_s", r.cpu ? json_number(r.cpu->used_s) : json(nullptr)},
-          {"cpu_wait_s", r.cpu ? json_number(r.cpu->waited_s) : json(nullptr)}};
+          {"cpu_wait_s", r.cpu ? json_number(r.cpu->waited_s) : json(nullptr)},
+          {"disturbance", disturbance_to_json(r.disturbance)},
+          {"ended_at_s", json_number(r.ended_at_s)}};
 }
 
 json cell_plan_to_json(const CellResult& cell) {
@@ -171,6 +174,7 @@ json cell_plan_to_json(const CellResult& cell) {
           {"published",
            cell.published ? json{{"over", cell.published->over}, {"speedup", cell.published->speedup}} : json(nullptr)},
           {"load", cell.load},
+          {"forecast", forecast_to_json(cell.forecast)},
           {"requested", cell.requested},
           {"forced", cell.forced},
           {"lossy", cell.lossy},
@@ -211,8 +215,46 @@ json cell_to_json(const CellResult& cell) {
   return out;
 }
 
+int repetitions_asked(const CellResult& cell) {
+  if (!cell.requested.is_object()) return 0;
+  const json measure = cell.requested.value("measure", json::object());
+  return measure.is_object() ? measure.value("repetitions", 0) : 0;
+}
+
+CellCounts count_cells(const std::vector<CellResult>& cells) {
+  CellCounts counts;
+  for (const CellResult& cell : cells) {
+    switch (cell.status) {
+      case CellStatus::done:
+        if (cell.repetitions.empty()) {  // planned, and not reached yet
+          ++counts.skipped;
+          ++counts.not_run;
+          break;
+        }
+        ++counts.done;
+        counts.partial += int(cell.repetitions.size()) < repetitions_asked(cell) ? 1 : 0;
+        break;
+      case CellStatus::failed: ++counts.failed; break;
+      case CellStatus::skipped:
+        ++counts.skipped;
+        counts.not_run += cell.not_run ? 1 : 0;
+        break;
+    }
+  }
+  return counts;
+}
+
 bool has_fast_numerics(const CellResult& cell) {
   return cell.effective.is_object() && cell.effective.value("numerics", "strict") == "fast";
+}
+
+std::vector<int> threads_per_rank_of(const RunResult& run) {
+  std::set<int> threads;
+  for (const CellResult& cell : run.cells) {
+    const json said = cell.effective.is_object() ? cell.effective.value("threads_per_rank", json()) : json();
+    if (said.is_number_integer()) threads.insert(said.get<int>());
+  }
+  return {threads.begin(), threads.end()};
 }
 
 json request_to_json(const RequestRecord& q, int repetition) {
@@ -294,23 +336,19 @@ json workload_to_json(const WorkloadFacts& workload) {
           {"first_bad_record", workload.first_bad.empty() ? json(nullptr) : json(workload.first_bad)}};
 }
 
-std::string fnv1a64_hex(std::string_view bytes) {
-  return fmt::format("{:016x}", fnv1a(kFnvOffset, bytes.data(), bytes.size()));
-}
-
 std::string output_hash(const RepetitionResult& repetition) {
   std::vector<const RequestRecord*> order;
   for (const RequestRecord& q : repetition.requests) order.push_back(&q);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return std::tie(a->dataset_index, a->id) < std::tie(b->dataset_index, b->id);
   });
-  uint64_t hash = kFnvOffset;
+  Fnv1a hash;
   for (const RequestRecord* q : order) {
     const std::array<int64_t, 2> head = {q->dataset_index, static_cast<int64_t>(q->output.size())};
-    hash = fnv1a(hash, head.data(), sizeof(head));
-    hash = fnv1a(hash, q->output.data(), q->output.size() * sizeof(int32_t));
+    hash.add(head.data(), sizeof(head));
+    hash.add(q->output.data(), q->output.size() * sizeof(int32_t));
   }
-  return fmt::format("{:016x}", hash);
+  return hash.hex();
 }
 
 }  // namespace paceline

@@ -14,6 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/results/device_work.h"
+#include "experiments/results/disturbance.h"
+#include "experiments/results/rank_lanes.h"
+#include "experiments/workload/workload_facts.h"
 
 namespace paceline {
 
@@ -98,6 +101,11 @@ struct RepetitionResult {
   std::vector<RankWork> ranks;          // [tp * pp]; empty: not measured
   std::vector<TimelinePoint> timeline;  // at most kMaxTimelinePoints, evenly thinned; empty: not recorded
   std::optional<CpuTime> cpu;           // none: not measured
+  int64_t turn = -1;                    // how many repetitions the run had measured before it; -1: not known
+  int process = -1;                     // how many processes had worked on the run before its own; -1: not known
+  std::optional<double> ended_at_s;     // of the clock on the wall, since 1970: when, never how long; none: not known
+  std::optional<Disturbance> disturbance;  // none: not watched
+  RankLanes lanes;                         // of the first repetition; empty: not recorded
 };
 
 /// The axes by which cells are told apart.
@@ -164,6 +172,14 @@ struct CellMemory {
   int64_t rss_peak_bytes = 0;  // VmHWM of the process; 0 when unknown
 };
 
+/// What reading weights alone predicts for a step, as it was when the run began (experiments/run/forecast.h).
+struct StepForecast {
+  double target_bytes = 0;  // weights over all ranks
+  double draft_bytes = 0;   // of the draft model, read num_speculative_tokens times a step; 0: none
+  double read_bytes_s = 0;  // of all usable cores
+  double step_ms = 0;
+};
+
 struct CellResult {
   int index = 0;   // order in the plan
   std::string id;  // e.g. "tp2_pp1_ngram_k5_c1"; safe as a folder name
@@ -175,10 +191,13 @@ struct CellResult {
   std::string baseline_id;      // id of the cell that speedup refers to; its own id for a baseline; empty: none
   std::string load = "closed";  // "closed", "offline", or of an open loop "poisson 4/s", "trace monday", ...
   std::optional<PublishedSpeedup> published;
+  std::optional<StepForecast> forecast;  // none: on GPUs, and of runs that did not predict
   CellStatus status = CellStatus::done;
-  std::string reason;        // for failed and skipped: one line
-  nlohmann::json requested;  // what the config asked for
-  nlohmann::json effective;  // what the engine says it ran
+  std::string reason;                 // for failed and skipped: one line
+  std::vector<std::string> log_tail;  // failed cells: the last lines of log.txt (cell_log.h)
+  bool not_run = false;               // skipped, although planned: the run ended before it
+  nlohmann::json requested;           // what the config asked for
+  nlohmann::json effective;           // what the engine says it ran
   std::vector<RepetitionResult> repetitions;
   CertificateResult certificate;
   LogitEvidence logits;         // fast numerics only
@@ -228,15 +247,6 @@ struct RunInfo {
       nlohmann::json::object();  // fingerprints of the files that decide the numbers: path -> digest
 };
 
-/// What the run read its prompts from.
-struct WorkloadFacts {
-  std::string format;       // of the file: "paceline", "spec_bench", ...; empty: not known
-  int64_t prompts = 0;      // that the requests were taken from
-  int64_t filtered = 0;     // left out by workload.categories and workload.max_prompt_chars
-  int64_t bad_records = 0;  // left out by workload.skip_bad
-  std::string first_bad;    // what was wrong with the first of them, with file and line
-};
-
 /// Latencies that count as good (report.slo); empty: not asked for.
 struct ServiceLevel {
   std::optional<double> ttft_ms, tpot_ms;
@@ -250,14 +260,35 @@ struct RunResult {
   WorkloadFacts workload;
   nlohmann::json environment;             // experiments/results/environment.h
   nlohmann::json config_resolved;         // the merged config
+  nlohmann::json config_origins;          // key path -> where it was written, without defaults; null: not recorded
   std::vector<CellResult> cells;          // in plan order, failed and skipped ones too
   std::vector<SampleTexts> sample_texts;  // by model; empty: none kept
   double wall_s = 0;
   std::string folder;  // results folder, empty before it exists
 };
 
+/// How far a run came. Every cell is done, failed or skipped; the others are parts of these.
+struct CellCounts {
+  int done = 0;     // at least one repetition
+  int partial = 0;  // of these: fewer repetitions than were asked for
+  int failed = 0;
+  int skipped = 0;
+  int not_run = 0;  // of these: planned, and the run ended before them
+
+  int planned() const { return done + failed + not_run; }
+  bool finished() const { return partial == 0 && not_run == 0; }
+};
+/// What every text, file and report counts by.
+CellCounts count_cells(const std::vector<CellResult>& cells);
+
+/// measure.repetitions of the cell's configuration; 0 where it does not say.
+int repetitions_asked(const CellResult& cell);
+
 /// What the engine says it ran; false where it says nothing.
 bool has_fast_numerics(const CellResult& cell);
+
+/// Threads of a rank with which cells ran, each number once, ascending: what `auto` came to. Empty: they do not say.
+std::vector<int> threads_per_rank_of(const RunResult& run);
 
 const char* to_string(CellStatus status);
 const char* to_string(CertificateStatus status);
@@ -289,8 +320,6 @@ RunCounters pooled_counters(const CellResult& cell);
 /// Of all finished cells in fast numerics: sums, and the largest noise. None: there is no such cell with a certificate.
 std::optional<FlipCount> pooled_flips(const RunResult& run);
 
-/// FNV-1a over bytes, 16 hex digits: an identity check, not a safeguard against forgery.
-std::string fnv1a64_hex(std::string_view bytes);
 /// Hash of all output tokens of one repetition, ordered by dataset index and id, so that batch order does not matter.
 std::string output_hash(const RepetitionResult& repetition);
 

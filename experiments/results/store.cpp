@@ -7,10 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/summary.h"
-#include "experiments/report/html.h"
-#include "experiments/report/text.h"
 #include "experiments/results/journal.h"
+#include "experiments/results/run_order.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -35,9 +33,14 @@ json failure_record(const CellResult& cell) {
   return {{"event", "failed"}, {"cell", cell.identity}, {"reason", cell.reason}};
 }
 
+template <typename Json>
+std::string dumped(const Json& value) {
+  return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
-std::string dump_json(const json& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
+std::string dump_json(const json& value) { return dumped(value); }
 
 std::string folder_name(const std::string& name) {
   std::string out;
@@ -50,7 +53,8 @@ std::string folder_name(const std::string& name) {
   return out.empty() ? "run" : out;
 }
 
-RunFolder::RunFolder(const std::filesystem::path& root, RunResult& run, const json& experiment) : root_(root) {
+RunFolder::RunFolder(const std::filesystem::path& root, RunResult& run, const nlohmann::ordered_json& experiment)
+    : root_(root) {
   const std::string first = fmt::format("{}_{}_{}", without_colons(run.info.started_at), folder_name(run.info.name),
                                         run.info.config_hash.substr(0, 4));
   std::string name = first;
@@ -59,20 +63,16 @@ RunFolder::RunFolder(const std::filesystem::path& root, RunResult& run, const js
     name = fmt::format("{}-{}", first, n);
   }
   path_ = root_ / name;
+  place_last(root_, path_);
   run.info.id = name;
   run.folder = path_.string();
   for (CellResult& cell : run.cells) cell.folder = cell_folder(cell.index, cell.id);
   lock_ = std::make_shared<RunLock>(path_);
-  write_file_atomic(path_ / "environment.json", dump_json(run.environment));
-  write_file_atomic(path_ / "config.resolved.json", dump_json(run.config_resolved));
-  write_file_atomic(path_ / "experiment.json", dump_json(experiment));
-  journal_ = std::make_unique<AppendOnlyFile>(path_ / kJournalFile, 0);
-  record_plan(run, Restart::no);
-  write_manifest(run);  // from here on it is a run
+  begin(run, experiment, 0, Restart::no);
 }
 
-RunFolder::RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run, const json& experiment,
-                     Restart restart)
+RunFolder::RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run,
+                     const nlohmann::ordered_json& experiment, Restart restart)
     : root_(std::filesystem::path(recorded.run.folder).parent_path()),
       path_(recorded.run.folder),
       lock_(std::move(lock)) {
@@ -91,12 +91,17 @@ RunFolder::RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock,
     const auto found = folders.find(cell.identity);
     cell.folder = found != folders.end() ? found->second : cell_folder(next++, cell.id);
   }
-  journal_ = std::make_unique<AppendOnlyFile>(path_ / kJournalFile, recorded.journal_bytes);
+  begin(run, experiment, recorded.journal_bytes, restart);
+}
+
+void RunFolder::begin(const RunResult& run, const nlohmann::ordered_json& experiment, int64_t journal_bytes,
+                      Restart restart) {
+  journal_ = std::make_unique<AppendOnlyFile>(path_ / kJournalFile, journal_bytes);
   write_file_atomic(path_ / "environment.json", dump_json(run.environment));
   write_file_atomic(path_ / "config.resolved.json", dump_json(run.config_resolved));
-  write_file_atomic(path_ / "experiment.json", dump_json(experiment));
+  write_file_atomic(path_ / "experiment.json", dumped(experiment));
   record_plan(run, restart);
-  write_manifest(run);
+  write_manifest(run);  // a new folder is a run from here on
 }
 
 void RunFolder::append(const json& record) { journal_->append(journal_line(record)); }
@@ -118,7 +123,10 @@ void RunFolder::record_plan(const RunResult& run, Restart restart) {
 
 void RunFolder::record_start(std::span<const CellResult* const> cells) {
   json identities = json::array();
-  for (const CellResult* cell : cells) identities.push_back(cell->identity);
+  for (const CellResult* cell : cells) {
+    make_new_folder(folder_of(*cell));
+    identities.push_back(cell->identity);
+  }
   journal_->append(journal_line({{"event", "started"}, {"cells", identities}}), Durability::process);
 }
 
@@ -131,8 +139,9 @@ void RunFolder::record_repetition(const CellResult& cell) {
   const RepetitionResult& result = cell.repetitions.back();
   std::string lines;
   for (const RequestRecord& request : result.requests) lines += one_line(request_to_json(request, repetition));
-  make_new_folder(folder_of(cell));
   int64_t& length = request_bytes_[cell.identity];
+  if (!result.lanes.empty())
+    write_file_atomic(folder_of(cell) / kRankLanesFile, one_line(rank_lanes_to_json(result.lanes)));
   AppendOnlyFile requests(folder_of(cell) / kRequestsFile, length);
   requests.append(lines);
   append({{"event", "repetition"},
@@ -168,14 +177,10 @@ void record_failures(const RecordedRun& recorded, std::span<const CellResult* co
   for (const CellResult* cell : cells) journal.append(journal_line(failure_record(*cell)));
 }
 
-void RunFolder::finish(const RunResult& run) {
+void RunFolder::finish(const RunResult& run, std::span<const RunDocument> documents) {
   append({{"event", "finished"}, {"status", run.info.status}, {"wall_s", json_number(run.wall_s)}});
   if (!run.sample_texts.empty()) write_file_atomic(path_ / "samples.json", dump_json(samples_to_json(run)));
-  const RunSummary summary = summarize(run);
-  write_file_atomic(path_ / "summary.json", dump_json(summary_to_json(run, summary)));
-  write_file_atomic(path_ / "summary.csv", summary_to_csv(run, summary));
-  write_file_atomic(path_ / "summary.md", summary_markdown(run, summary));
-  write_file_atomic(report(), report_html(run, summary));
+  for (const RunDocument& document : documents) write_file_atomic(path_ / document.name, document.content);
   write_manifest(run);
   replace_symlink(root_ / "latest", path_.filename());
 }
@@ -188,6 +193,7 @@ void RunFolder::write_manifest(const RunResult& run) const {
   }
   const auto text_or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
   const RunInfo& info = run.info;
+  const CellCounts counts = count_cells(run.cells);
   write_file_atomic(path_ / "manifest.json", dump_json({{"schema", "paceline.manifest"},
                                                         {"schema_version", 1},
                                                         {"id", info.id},
@@ -196,6 +202,7 @@ void RunFolder::write_manifest(const RunResult& run) const {
                                                         {"profile", text_or_null(info.profile)},
                                                         {"config_path", info.config_path},
                                                         {"config_hash", info.config_hash},
+                                                        {"config_origins", run.config_origins},
                                                         {"argv", info.argv},
                                                         {"only", text_or_null(info.only)},
                                                         {"builtin_root", info.builtin_root},
@@ -208,6 +215,12 @@ void RunFolder::write_manifest(const RunResult& run) const {
                                                         {"wall_s", json_number(run.wall_s)},
                                                         {"binary_hash", run.environment.value("binary_hash", "")},
                                                         {"git_commit", run.environment.value("git_commit", "")},
+                                                        {"git_dirty", run.environment.value("git_dirty", false)},
+                                                        {"num_done", counts.done},
+                                                        {"num_partial", counts.partial},
+                                                        {"num_failed", counts.failed},
+                                                        {"num_skipped", counts.skipped},
+                                                        {"num_not_run", counts.not_run},
                                                         {"cells", cells}}));
 }
 

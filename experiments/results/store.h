@@ -21,6 +21,12 @@ namespace paceline {
 /// forgotten.
 enum class Restart : uint8_t { no, yes };
 
+/// A file that is made from the whole run, for people and other programs.
+struct RunDocument {
+  std::string name;  // in the run's folder
+  std::string content;
+};
+
 /// Writes a run's files as soon as their content is known. What a method has recorded when it returns survives the end
 /// of the process and of the machine; read_record() finds it again. One thread, and one process at a time (RunLock).
 /// Every method throws Error(store) when the disk refuses; then no later write should be tried.
@@ -28,16 +34,17 @@ class RunFolder {
  public:
   /// Makes <root>/<time>_<name>_<hash>; a run that began in the same second gets "-2", "-3" at the end. Sets
   /// run.info.id, run.folder and the folders of its cells, and writes manifest.json, config.resolved.json,
-  /// environment.json, experiment.json (`experiment`: the whole sweep, loadable) and the plan of the cells.
-  RunFolder(const std::filesystem::path& root, RunResult& run, const nlohmann::json& experiment);
+  /// environment.json, experiment.json (`experiment`: the whole sweep, loadable; the order of its
+  /// axes is the order of the cells) and the plan of the cells.
+  RunFolder(const std::filesystem::path& root, RunResult& run, const nlohmann::ordered_json& experiment);
 
   /// Goes on with a recorded run whose cells are now those of `run` (cells that were recorded keep their folders, the
   /// others get theirs). `lock` is that of the folder.
   RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock, RunResult& run,
-            const nlohmann::json& experiment, Restart restart);
+            const nlohmann::ordered_json& experiment, Restart restart);
 
   /// Work on these cells begins (their load, or a pass of one): should the process end in it, the record tells where.
-  /// Any record about one of them ends it.
+  /// Any record about one of them ends it. Makes their folders.
   void record_start(std::span<const CellResult* const> cells);
   /// What was found when the cell was loaded (cell_load_to_json).
   void record_load(const CellResult& cell);
@@ -53,14 +60,15 @@ class RunFolder {
   /// Writes cells/<NNN>_<id>/cell.json.
   void write_cell(const CellResult& cell);
 
-  /// Writes summary.json, summary.csv, summary.md and report.html, then the manifest with the final status, and last
-  /// lets <root>/latest point here. Callable again after more cells.
-  void finish(const RunResult& run);
+  /// Writes the documents (run_documents() makes them), then the manifest with the final status, and last lets
+  /// <root>/latest point here. Callable again after more cells.
+  void finish(const RunResult& run, std::span<const RunDocument> documents);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path report() const { return path_ / "report.html"; }
 
  private:
+  void begin(const RunResult& run, const nlohmann::ordered_json& experiment, int64_t journal_bytes, Restart restart);
   void append(const nlohmann::json& record);
   void record_plan(const RunResult& run, Restart restart);
   void write_manifest(const RunResult& run) const;

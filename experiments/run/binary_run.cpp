@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/analysis/noise.h"
 #include "kernels/error.h"
 
 extern char** environ;
@@ -111,13 +112,19 @@ CellCost cost_of(const json& cell) {
   CellCost cost{.id = cell.at("id"), .num_ranks = axes.at("tp").get<int>() * axes.at("pp").get<int>()};
   double cpu_s = 0;
   bool says_cpu = !repetitions.empty();
+  CellResult disturbed;  // what noise_of() looks at
   for (const json& r : repetitions) {
+    disturbed.repetitions.emplace_back().disturbance = disturbance_from_json(r.value("disturbance", json()));
     cost.wall_s += r.at("wall_s").get<double>();
     const json used = r.value("cpu_s", json()), waited = r.value("cpu_wait_s", json());
     says_cpu = says_cpu && used.is_number() && waited.is_number();
     if (says_cpu) cpu_s += used.get<double>() - waited.get<double>();
   }
   if (says_cpu) cost.cpu_s = cpu_s;
+  cost.watched = was_watched(disturbed);
+  cost.noisy = !noise_of(disturbed).empty();
+  if (const json effective = cell.value("effective", json()); effective.is_object())
+    cost.threads_per_rank = effective.value("threads_per_rank", 0);
   if (!repetitions.empty())
     cost.facts = repetitions.front().at("output_hash").dump() + repetitions.front().at("counters").dump();
   return cost;

@@ -24,6 +24,9 @@ struct CellCost {
   int num_ranks = 1;
   double wall_s = 0;            // over its repetitions
   std::optional<double> cpu_s;  // without wait loops; none: the binary does not say
+  bool watched = false;         // the binary says what disturbed its repetitions
+  bool noisy = false;           // noise_of() of these
+  int threads_per_rank = 0;     // in effect; 0: the binary does not say
   std::string facts;            // output hash and counters of the first repetition
 };
 

@@ -5,8 +5,9 @@
 #include <cstdint>
 
 #include "engine/util/machine.h"
+#include "experiments/config/builtin_root.h"
+#include "experiments/config/devices.h"
 #include "experiments/config/load.h"
-#include "experiments/run/devices.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/factory.h"
 #include "speculative/vocabulary.h"
@@ -277,7 +278,7 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
     options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
 
   VerifyRule rule = verify_rule(cell);
-  if (cell.speculation.forced_acceptance_length) rule = VerifyRule::forced;
+  if (cell.speculation.forces_acceptance()) rule = VerifyRule::forced;
   ProposerSetup setup;
   setup.ngram = {.min_n = cell.speculation.ngram.min,
                  .max_n = cell.speculation.ngram.max,

@@ -1,32 +1,157 @@
 #include "experiments/run/forecast.h"
 
 #include <algorithm>
-#include <vector>
+#include <numeric>
 
+#include "experiments/run/runner.h"
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
+namespace {
+
+double weight_bytes(const LoadPlan& plan) {
+  return std::accumulate(plan.weight_bytes_per_rank.begin(), plan.weight_bytes_per_rank.end(), 0.0);
+}
+
+/// Values of the embedding, or of the head.
+double vocabulary_values(const ModelSpec& spec) { return double(spec.vocab_size) * spec.hidden_size; }
+
+/// What a step looks up instead of reading: the embedding, unless its own rank has it as the head, too.
+double lookup_bytes(const ModelSpec& spec, DType dtype, int num_stages) {
+  return spec.tied_head && num_stages == 1 ? 0 : vocabulary_values(spec) * double(dtype_bytes(dtype));
+}
+
+/// Operations of a row: a multiplication and an addition for every weight that is not looked up.
+double row_operations(const ModelSpec& spec) {
+  return 2 * (double(spec.num_parameters()) - (spec.tied_head ? 0 : vocabulary_values(spec)));
+}
+
+double num_drafts(const ExperimentConfig& config) {
+  return config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens;
+}
+
+/// Repetitions, and the part of one that warming up is.
+double num_passes(const ExperimentConfig& config) {
+  const double requests = config.workload.requests;
+  return config.measure.repetitions + std::min(1.0, config.measure.warmup_requests / requests);
+}
+
+/// Sequences of a step at most.
+double most_at_once(const ExperimentConfig& config) {
+  const SchedulerConfig& scheduler = config.engine.scheduler;
+  const bool is_static = scheduler.batching == BatchingMode::static_turns;
+  double at_once = is_static ? scheduler.static_batch_size : scheduler.max_num_seqs;
+  if (config.load.mode == LoadMode::closed) at_once = std::min<double>(at_once, config.load.concurrency);
+  return std::min<double>(at_once, config.workload.requests);
+}
+
+/// The texts of a prompt one behind the other; a template puts more around them.
+std::string text_of(const Prompt& prompt) {
+  std::string text = prompt.text;
+  for (const PromptMessage& message : prompt.messages) text += message.content;
+  return text;
+}
+
+}  // namespace
 
 double quick_read_rate(size_t bytes) {
   constexpr size_t kMost = size_t{64} << 20, kLeast = size_t{1} << 20;
   ThreadPool pool(usable_cores());
   const std::vector<char> memory(std::clamp(bytes, kLeast, kMost), 1);
   const ceilings::Region region{memory.data(), memory.size()};
-  return ceilings::best_read_rate(pool, std::span(&region, 1));
+  double best = 0;  // what another program disturbs is slower, never faster
+  for (int round = 0; round < 3; ++round) best = std::max(best, ceilings::best_read_rate(pool, std::span(&region, 1)));
+  return best;
 }
 
-SecondsRange forecast(const ExperimentConfig& config, double target_bytes, double draft_bytes, double rate) {
-  const bool speculates = config.speculation.proposer != "none";
-  const double k = speculates ? config.speculation.num_speculative_tokens : 0;
-  const double requests = config.workload.requests;
-  const bool closed = config.load.mode == LoadMode::closed;
-  const double at_once = closed ? std::min<double>(requests, config.load.concurrency) : requests;
-  const double passes = config.measure.repetitions + std::min(1.0, config.measure.warmup_requests / requests);
-  const double step_s = (target_bytes + (config.speculation.proposer == "draft" ? k * draft_bytes : 0)) / rate;
+double quick_arithmetic_rate(DType dtype) {
+  ThreadPool pool(usable_cores());
+  double best = 0;
+  for (int round = 0; round < 3; ++round) best = std::max(best, ceilings::gemm_rate(pool, dtype));
+  return best;
+}
+
+const Forecaster::Sizes& Forecaster::sizes_of(const Cell& cell) {
+  const auto key = std::pair(cell.load_key, cell.draft_key);
+  if (const auto known = sizes_.find(key); known != sizes_.end()) return known->second;
+  const LoadLimits limits = limits_of(cells_, cell.load_key, auto_threads_);
+  Sizes sizes;
+  ExperimentConfig plain = cell.config;
+  plain.speculation.proposer = "none";
+  const LoadPlan target = plan_load(plain, limits);
+  sizes.dtype = target.dtype;
+  sizes.target = weight_bytes(target) - lookup_bytes(target.target, target.dtype, cell.config.engine.parallel.pp);
+  sizes.row.target = row_operations(target.target);
+  sizes.row.prompt = sizes.row.target - 2 * vocabulary_values(target.target);
+  if (cell.config.speculation.proposer == "draft" && cell.config.speculation.draft.self) {
+    sizes.draft = sizes.target;
+    sizes.row.draft = sizes.row.target;
+  } else if (cell.config.speculation.proposer == "draft") {
+    const LoadPlan both = plan_load(cell.config, limits);
+    sizes.draft = weight_bytes(both) - weight_bytes(target) - lookup_bytes(*both.draft, both.draft_dtype, 1);
+    sizes.row.draft = row_operations(*both.draft);
+  }
+  return sizes_.emplace(key, sizes).first->second;
+}
+
+std::optional<StepForecast> Forecaster::step(const Cell& cell) {
+  if (on_cuda(cell.config.engine)) return std::nullopt;
+  const Sizes& sizes = sizes_of(cell);
+  const std::string target = target_name(cell.config);
+  auto rate = read_rates_.find(target);
+  if (rate == read_rates_.end()) rate = read_rates_.emplace(target, quick_read_rate(size_t(sizes.target))).first;
+  StepForecast out{.target_bytes = sizes.target, .draft_bytes = sizes.draft, .read_bytes_s = rate->second};
+  if (sizes.target <= 0 || rate->second <= 0) return std::nullopt;
+  out.step_ms = (sizes.target + num_drafts(cell.config) * sizes.draft) / rate->second * 1e3;
+  return out;
+}
+
+RowWork Forecaster::row_work(const Cell& cell) {
+  const Sizes& sizes = sizes_of(cell);
+  auto rate = arithmetic_rates_.find(sizes.dtype);
+  if (rate == arithmetic_rates_.end())
+    rate = arithmetic_rates_.emplace(sizes.dtype, quick_arithmetic_rate(sizes.dtype)).first;
+  RowWork row = sizes.row;
+  row.per_second = rate->second;
+  return row;
+}
+
+SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step) {
+  const double turns = config.workload.requests / most_at_once(config);
   const double most_steps = config.sampling.max_tokens;
-  const double all = passes * requests / at_once * step_s;
-  return {.low = all * most_steps / (k + 1), .high = all * most_steps};
+  const double all = num_passes(config) * turns * step.step_ms / 1e3;
+  return {.low = all * most_steps / (num_drafts(config) + 1), .high = all * most_steps};
+}
+
+SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, double prompt_tokens) {
+  if (row.per_second <= 0) return {};
+  const double drafts = num_drafts(config), tokens = double(config.workload.requests) * config.sampling.max_tokens;
+  const double step = (drafts + 1) * row.target + drafts * row.draft;  // of one sequence that drafts
+  const double passes = num_passes(config) / row.per_second, prompts = prompt_tokens * row.prompt;
+  return {.low = passes * (prompts + tokens / (drafts + 1) * step), .high = passes * (prompts + tokens * step)};
+}
+
+double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_caching) {
+  constexpr double kMostBytesPerToken = 5;
+  std::vector<std::string> texts;
+  for (const Prompt& prompt : requests) texts.push_back(text_of(prompt));
+  if (prefix_caching) std::sort(texts.begin(), texts.end());  // what two begin with, neighbours begin with
+  size_t bytes = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const size_t known =
+        !prefix_caching || i == 0
+            ? 0
+            : size_t(std::mismatch(texts[i - 1].begin(), texts[i - 1].end(), texts[i].begin(), texts[i].end()).first -
+                     texts[i - 1].begin());
+    bytes += texts[i].size() - known;
+  }
+  return double(bytes) / kMostBytesPerToken;
+}
+
+std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step) {
+  if (config.speculation.proposer != "draft" || step.draft_bytes <= 0) return std::nullopt;
+  return 1 + num_drafts(config) * step.draft_bytes / step.target_bytes;
 }
 
 }  // namespace paceline

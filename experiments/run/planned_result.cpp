@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/printable.h"
 #include "experiments/run/engine_load.h"
-#include "experiments/ui/printable.h"
+#include "experiments/run/forecast.h"
 #include "experiments/workload/arrivals.h"
 
 namespace paceline {
@@ -40,7 +41,7 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.model = target_name(cell.config);
   result.load = load_text(cell.config.load);
   result.random_weights = cell.config.engine.target.load_format == "dummy";
-  result.forced = cell.config.speculation.forced_acceptance_length.has_value();
+  result.forced = cell.config.speculation.forces_acceptance();
   result.published = cell.published;
   result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
   if (cell.skip_reason) {
@@ -48,6 +49,17 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
     result.reason = *cell.skip_reason;
   }
   return result;
+}
+
+void predict_steps(const std::vector<Cell>& cells, int auto_threads, std::vector<CellResult>& results) {
+  Forecaster forecaster(cells, auto_threads);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (cells[i].skip_reason) continue;
+    try {
+      results[i].forecast = forecaster.step(cells[i]);
+    } catch (const Error&) {  // its load says so
+    }
+  }
 }
 
 std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective) {

@@ -7,12 +7,16 @@
 
 #include "experiments/analysis/statistics.h"
 #include "experiments/run/measure_devices.h"
+#include "experiments/run/record_ranks.h"
 #include "experiments/run/timeline.h"
+#include "experiments/workload/request_sampling.h"
 
 namespace paceline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr size_t kLatest = 256;  // requests that the TTFT shown meanwhile is the median of
 
 double ms_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double, std::milli>(end - start).count();
@@ -121,24 +125,6 @@ SamplingParams sampling_of_prompt(const SamplingParams& of_cell, size_t index, s
 
 }  // namespace
 
-SamplingParams sampling_params(const SamplingConfig& config) {
-  SamplingParams params;
-  params.sampler = {.temperature = float(config.temperature),
-                    .top_k = config.top_k,
-                    .top_p = float(config.top_p),
-                    .min_p = float(config.min_p),
-                    .seed = uint64_t(config.seed)};
-  params.max_tokens = config.max_tokens;
-  params.ignore_eos = config.ignore_eos;
-  for (int64_t id : config.stop_token_ids) params.stop_token_ids.push_back(int32_t(id));
-  return params;
-}
-
-SamplingParams sampling_of_request(SamplingParams of_cell, size_t index) {
-  of_cell.sampler.seed += index;
-  return of_cell;
-}
-
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
                                 const RepetitionOptions& options) {
   const std::unique_ptr<Engine> engine = load.make_engine(cell);
@@ -149,6 +135,9 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   const uint64_t collectives_before = load.target().comm_stats().collectives;
   const std::vector<RankWork> work_before = work_so_far(load.team());
   const CpuTime cpu_before = cpu_time_so_far(load.team());
+  const MachineCounters machine_before = read_machine_counters(options.counters);
+  std::optional<RankRecorder> recorder;
+  if (options.record_ranks == RankRecording::on) recorder.emplace(load.team());
   const auto start = Clock::now();
   const auto deadline = start + duration_of(options.timeout_s);
   const Schedule schedule(options, prompts.size(), start);
@@ -185,6 +174,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
         live.erase(one.seq);
       }
     }
+    if (recorder && 2 * result.requests.size() >= prompts.size()) recorder->stop();
     const BlockPool& pool = engine->pool();
     timeline.add({.time_ms = ms_between(start, now),
                   .requests = int(live.size()),
@@ -198,8 +188,8 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
     if (options.on_progress && ms_between(last_report, now) > 100) {
       const EngineCounters& counters = engine->counters();
       std::vector<double> ttft_ms;
-      for (const RequestRecord& request : result.requests) ttft_ms.push_back(request.ttft_ms);
-      const BlockPool& pool = engine->pool();
+      const size_t count = std::min(result.requests.size(), kLatest);  // a long run must not sort thousands each time
+      for (const RequestRecord& request : std::span(result.requests).last(count)) ttft_ms.push_back(request.ttft_ms);
       options.on_progress(
           {.fraction = double(result.requests.size()) / double(prompts.size()),
            .tok_s = double(emitted_tokens) * 1e3 / ms_between(start, now),
@@ -213,6 +203,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   }
   const auto end = Clock::now();
   result.wall_s = ms_between(start, end) / 1e3;
+  result.disturbance = disturbance_between(machine_before, read_machine_counters(options.counters));
   const CpuTime cpu = cpu_time_so_far(load.team());
   result.cpu = {.used_s = cpu.used_s - cpu_before.used_s, .waited_s = cpu.waited_s - cpu_before.waited_s};
   result.ranks = work_between(work_before, work_so_far(load.team()));
@@ -225,6 +216,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
                    .bubble_ms = phases.bubble * 1e3};
   result.phases.other_ms = std::max(0.0, (result.wall_s - result.idle_s) * 1e3 - result.phases.total_ms());
   result.timeline = timeline.take();
+  if (recorder) result.lanes = recorder->take();
   result.counters = run_counters(*engine, engine->pool(), int64_t(result.requests.size()));
   result.counters.collectives = int64_t(load.target().comm_stats().collectives - collectives_before);
   std::sort(result.requests.begin(), result.requests.end(), [](const RequestRecord& a, const RequestRecord& b) {

@@ -6,6 +6,7 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
+#include "experiments/run/machine_counters.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/requests.h"
 
@@ -17,17 +18,22 @@ struct RepetitionProgress {
   double tok_s = 0;               // since its beginning
   double recent_tok_s = 0;        // since the report before
   double acceptance_length = 1;   // 1 + accepted / drafts
-  std::optional<double> ttft_ms;  // median of the finished requests
+  std::optional<double> ttft_ms;  // median of the latest finished requests
   double kv_share = 0;            // of the KV blocks, in use
 };
+
+/// Whether RepetitionResult::lanes is filled.
+enum class RankRecording : uint8_t { off, on };
 
 struct RepetitionOptions {
   SamplingParams sampling;
   int concurrency = 1;            // closed loop: so many requests in the engine at any time; 0: all at once
   std::vector<Arrival> arrivals;  // open loop: when each prompt is sent, whatever the engine does; else empty
-  double timeout_s = 600;         // throws Error(device) when exceeded
+  RankRecording record_ranks = RankRecording::off;
+  double timeout_s = 600;                                      // throws Error(device) when exceeded
   std::function<void(const RepetitionProgress&)> on_progress;  // ten times a second at most; may be empty
   std::function<bool()> stop_now;  // polled every step; true ends the pass with Error(interrupted)
+  CounterRoots counters;           // what tells how far other processes disturbed the pass
 };
 
 /// Runs every prompt to its end on a fresh engine of `cell` and records it. In an open loop times count from the moment
@@ -35,11 +41,5 @@ struct RepetitionOptions {
 /// behind it, and that delay is in its record.
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
                                 const RepetitionOptions& options);
-
-/// The cell's sampling section, seeded for its first request.
-SamplingParams sampling_params(const SamplingConfig& config);
-
-/// That of the request that is submitted as number `index`: requests with equal prompts must not share their noise.
-SamplingParams sampling_of_request(SamplingParams of_cell, size_t index);
 
 }  // namespace paceline

@@ -25,6 +25,17 @@ bool holds(const std::vector<std::string>& list, const std::string& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// Where values were written at first; of a grown sweep the options, too. The folder's experiment.json is no place
+/// where a person wrote anything. Null where the record has none.
+json origins_of(const RunResult& recorded, const json& now) {
+  if (!recorded.config_origins.is_object()) return nullptr;
+  json origins = recorded.config_origins;
+  const std::string own_copy = (std::filesystem::path(recorded.folder) / "experiment.json").string() + ":";
+  for (const auto& [path, place] : now.items())
+    if (!place.get<std::string>().starts_with(own_copy)) origins[path] = place;
+  return origins;
+}
+
 /// A file that was recorded, or that now lies in a folder of recorded ones, as a template put beside a model does.
 bool concerns_record(const json& recorded, const std::filesystem::path& file) {
   return std::any_of(recorded.items().begin(), recorded.items().end(), [&](const auto& entry) {
@@ -88,6 +99,7 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
       cell.reason = old.reason;
     }
     cell.repetitions = old.repetitions;
+    if (!old.repetitions.empty()) cell.forecast = old.forecast;  // made when those were, as they are compared with it
     cell.effective = old.effective;
     cell.oversubscribed = old.oversubscribed;
     cell.load_s = old.load_s;
@@ -102,6 +114,7 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
     run.environment["mixed_builds"] = builds;
   }
   run.sample_texts = recorded.sample_texts;
+  run.config_origins = origins_of(recorded, run.config_origins);
   run.info.id = recorded.info.id;
   run.info.started_at = recorded.info.started_at;
   run.info.config_path = recorded.info.config_path;

@@ -39,7 +39,8 @@ nlohmann::json inputs_of(const std::vector<Cell>& cells);
 void check_can_resume(const ResumeOptions& resume, const RunResult& run);
 
 /// Gives the cells of `run` what was recorded for cells of the same identity: repetitions, what was found at loading,
-/// evidence, failures. Takes over id, folder, start time and, where builds are mixed, notes them in the environment.
+/// evidence, failures. Takes over id, folder, start time, where values were written (but for what `run` has from
+/// elsewhere than the folder's experiment.json) and, where builds are mixed, notes them in the environment.
 /// Returns the cells whose record is to be forgotten: failed ones that are tried again.
 std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run);
 

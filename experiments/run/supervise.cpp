@@ -17,8 +17,13 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/clock.h"
+#include "experiments/results/cell_log.h"
+#include "experiments/results/environment.h"
 #include "experiments/results/run_lock.h"
 #include "experiments/results/store.h"
+#include "experiments/run/crash_report.h"
+#include "experiments/ui/progress.h"
 
 namespace paceline {
 namespace {
@@ -61,7 +66,7 @@ void forget_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGTSTP}) install(signal, SIG_DFL);
 }
 
-constexpr char kFolder = 'F', kNewProcess = 'N';
+constexpr char kFolder = 'F', kNewProcess = 'N', kCrash = 'C';
 
 /// A message is a letter, its text and a zero byte.
 void tell(int fd, char kind, const std::string& text) {
@@ -76,6 +81,7 @@ struct ChildEnd {
   int status = 0;  // of waitpid
   std::optional<std::filesystem::path> folder;
   bool wants_new_process = false;
+  std::string crash;  // its last words (crash_report.h)
 };
 
 ChildEnd wait_for(pid_t child, int messages) {
@@ -90,9 +96,11 @@ ChildEnd wait_for(pid_t child, int messages) {
     for (size_t zero = pending.find('\0'); zero != std::string::npos; zero = pending.find('\0')) {
       if (pending[0] == kFolder) end.folder = pending.substr(1, zero - 1);
       if (pending[0] == kNewProcess) end.wants_new_process = true;
+      if (pending[0] == kCrash) end.crash = pending.substr(1, zero - 1);
       pending.erase(0, zero + 1);
     }
   }
+  if (pending.starts_with(kCrash)) end.crash = pending.substr(1);  // it died while it spoke
   while (::waitpid(child, &end.status, 0) < 0) {
     if (errno != EINTR)
       fail(ExitCode::device, "the end of the run's process is not known: waitpid failed: {}",
@@ -110,12 +118,12 @@ void say(const std::string& text) { std::fputs(("runexp: " + text + "\n").c_str(
 
 /// Takes a live view that the dead process left on the terminal away.
 void restore_terminal() {
-  if (::isatty(STDERR_FILENO)) std::fputs("\r\x1b[J", stderr);
+  if (::isatty(STDERR_FILENO)) std::fputs(kClearBelow, stderr);
 }
 
 /// Records what the dead process worked on: cells that ended too many processes become failed ones. Returns how much of
-/// the run is recorded, which grows with each repetition and failure.
-size_t record_crash(const std::filesystem::path& folder, int signal) {
+/// the run is recorded, which grows with each repetition and failure. The cells' logs get the process's last words.
+size_t record_crash(const std::filesystem::path& folder, int signal, const ChildEnd& end, pid_t child) {
   const RunLock lock(folder);
   RecordedRun recorded = read_record(folder);
   std::vector<const CellResult*> given_up;
@@ -126,13 +134,18 @@ size_t record_crash(const std::filesystem::path& folder, int signal) {
     const int crashes = recorded.cells[i].crashes;
     progress += cell.repetitions.size() + (cell.status == CellStatus::failed ? 1 : 0);
     if (!recorded.cells[i].was_under_way || cell.status == CellStatus::failed) continue;
+    const std::filesystem::path log = cell_log_file(folder, cell);
+    append_to_log(log, utc_now(), "crash",
+                  fmt::format("process {} was killed by {}{}{}", child, signal_text(signal),
+                              end.crash.empty() ? "" : "; its last words: ", end.crash));
     if (crashes < kMostCrashes) {
-      news.push_back(fmt::format("{}: the process was killed by {}; trying again ({} of {})", cell.id,
-                                 signal_text(signal), crashes + 1, kMostCrashes));
+      news.push_back(fmt::format("{}: the process was killed by {}; trying again ({} of {}); log: {}", cell.id,
+                                 signal_text(signal), crashes + 1, kMostCrashes, log.string()));
       continue;
     }
     cell.reason = fmt::format("killed by {}, {} times", signal_text(signal), crashes);
-    news.push_back(fmt::format("{}: failed: {}", cell.id, cell.reason));
+    append_to_log(log, utc_now(), "failed", cell.reason);
+    news.push_back(fmt::format("{}: failed: {}; log: {}", cell.id, cell.reason, log.string()));
     given_up.push_back(&cell);
   }
   record_failures(recorded, given_up);
@@ -174,7 +187,8 @@ ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)
       std::signal(SIGTTOU, SIG_IGN);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::raise(SIGKILL);
-      task.tell_folder = [fd = ends[1]](const std::filesystem::path& folder) { tell(fd, kFolder, folder.string()); };
+      report_crashes_to(ends[1], kCrash);
+      task.tell_folder = [fd = ends[1]](const std::filesystem::path& made) { tell(fd, kFolder, made.string()); };
       task.tell_wants_new_process = [fd = ends[1]] { tell(fd, kNewProcess, {}); };
       return work(task);
     }
@@ -191,7 +205,7 @@ ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)
       if (g_num_ends_asked == 0 && !task.resume)
         fail(ExitCode::device, "the run's process was killed by {} before it had a results folder",
              signal_text(signal));
-      const size_t recorded = task.resume ? record_crash(*task.resume, signal) : 0;
+      const size_t recorded = task.resume ? record_crash(*task.resume, signal, end, child) : 0;
       crashes_in_vain = recorded > progress ? 0 : crashes_in_vain + 1;
       progress = std::max(progress, recorded);
       if (g_num_ends_asked == 0 && crashes_in_vain >= kMostCrashes)

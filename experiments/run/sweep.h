@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/config/devices.h"
 #include "experiments/config/load.h"
 #include "experiments/results/results.h"
-#include "experiments/run/devices.h"
 
 namespace paceline {
 

@@ -53,8 +53,12 @@ PairTimes planned(const PairOfRuns& warm_up) {
   for (const CellCost& cell : warm_up.now.cells) {
     const CellCost* const before = find_cell(warm_up.baseline, cell.id);
     if (before)
-      times.cells.push_back(
-          {.id = cell.id, .judged = cell.num_ranks == 1, .same_work = before->facts == cell.facts, .pairs = {}});
+      times.cells.push_back({.id = cell.id,
+                             .judged = cell.num_ranks == 1,
+                             .same_work = before->facts == cell.facts,
+                             .same_threads = before->threads_per_rank == 0 || cell.threads_per_rank == 0 ||
+                                             before->threads_per_rank == cell.threads_per_rank,
+                             .pairs = {}});
   }
   if (times.cells.empty()) fail(ExitCode::usage, "the two binaries have no finished cell in common");
   if (times.whole_process) {
@@ -77,7 +81,8 @@ void add_pair(const PairOfRuns& runs, PairTimes& times) {
     const CellCost *const before = find_cell(runs.baseline, cell.id), *const now = find_cell(runs.now, cell.id);
     if (!before || !now) continue;
     const auto cost = [&](const CellCost& c) { return cell.judged ? c.cpu_s.value_or(0) : c.wall_s; };
-    cell.pairs.push_back({.baseline_s = cost(*before), .now_s = cost(*now)});
+    const bool disturbed = before->watched && now->watched && (before->noisy || now->noisy);
+    (disturbed ? cell.disturbed : cell.pairs).push_back({.baseline_s = cost(*before), .now_s = cost(*now)});
   }
 }
 

@@ -27,8 +27,10 @@ struct PairTimes {
 };
 
 /// One run of each that is not counted (caches, page faults), then plan.pairs pairs: baseline first in even ones, last
-/// in odd ones. Scratch files lie in a folder of the system's for temporary files and are removed. Throws what
-/// run_binary() throws, and Error(usage) when fewer pairs are asked for than could ever fail a cell.
+/// in odd ones. Where both binaries say what disturbed them, a pair with a noisy run (noise.h) is kept apart. Where one
+/// does not say, none is: leaving out by the other alone would favour one side. Scratch files lie in a folder of the
+/// system's for temporary files and are removed. Throws what run_binary() throws, and Error(usage) when fewer pairs are
+/// asked for than could ever fail a cell.
 PairTimes time_pairs(const PairPlan& plan);
 
 }  // namespace paceline

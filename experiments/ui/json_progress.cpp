@@ -1,4 +1,4 @@
-// Progress for programs: one JSON object a line.
+// Progress for programs: one JSON object a line (progress_events.h).
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +13,7 @@ using nlohmann::json;
 
 class JsonProgress : public Progress {
  public:
-  explicit JsonProgress(ProgressTerminal terminal) : terminal_(std::move(terminal)) {}
+  explicit JsonProgress(ProgressTerminal terminal) : terminal_(std::move(terminal)), started_(terminal_.now()) {}
 
   void begin(const std::string& name, int total_cells, int total_repetitions) override {
     started_ = terminal_.now();
@@ -38,6 +38,7 @@ class JsonProgress : public Progress {
          {"cell", cell.label},
          {"status", cell.status},
          {"reason", cell.reason.empty() ? json(nullptr) : json(cell.reason)},
+         {"log", cell.log.empty() ? json(nullptr) : json(cell.log)},
          {"tok_s", json_number(cell.tok_s)},
          {"acceptance_length", json_number(cell.acceptance_length)},
          {"acceptance_rate", json_number(cell.acceptance_rate)}});
@@ -59,7 +60,7 @@ class JsonProgress : public Progress {
 
   std::mutex mutex_;
   ProgressTerminal terminal_;
-  std::chrono::steady_clock::duration started_{};
+  std::chrono::steady_clock::duration started_;
 };
 
 }  // namespace

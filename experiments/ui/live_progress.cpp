@@ -15,8 +15,7 @@ constexpr Duration kRepaintInterval = std::chrono::milliseconds(125);
 constexpr int kBarColumns = 20;
 constexpr int kSmallBarColumns = 8;
 constexpr int kMinColumns = 20;
-constexpr const char* kClearLine = "\r\x1b[2K";
-constexpr const char* kUpAndClearLine = "\x1b[1A\r\x1b[2K";
+constexpr const char* kToFirstLine = "\x1b[1A\r";
 
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -30,11 +29,6 @@ std::string cut(const std::string& text, int columns) {
     out += c;
   }
   return out;
-}
-
-int width_of(const std::string& text) {
-  return static_cast<int>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string bar_text(double fraction, int columns) {
@@ -68,9 +62,9 @@ class LiveProgress : public BaseProgress {
   void changed(Urgency urgency) override {
     if (!active_) return;
     const Duration now = terminal_.now();
-    if (urgency == Urgency::soon && !painted_.empty() && now - last_paint_ < kRepaintInterval) return;
+    if (urgency == Urgency::soon && is_painted_ && now - last_paint_ < kRepaintInterval) return;
     last_paint_ = now;
-    std::string out = erase();  // in its own statement: both change painted_
+    std::string out = erase();  // in its own statement: both change is_painted_
     out += region();
     terminal_.write(out);
   }
@@ -85,21 +79,17 @@ class LiveProgress : public BaseProgress {
  private:
   void end_now() {
     const std::lock_guard lock(mutex_);
-    if (!painted_.empty()) terminal_.write(erase());
+    if (is_painted_) terminal_.write(erase());
     active_ = false;
   }
 
-  /// Escape codes that remove the region and leave the cursor at its first column. A terminal that became narrower has
-  /// wrapped the lines that were painted into more rows.
+  /// Escape codes that remove the region. The cursor waits in front of it, so that this needs not know into how many
+  /// rows a terminal that became narrower has wrapped it; and so that another process can take away what a dead one
+  /// left.
   std::string erase() {
-    if (painted_.empty()) return {};
-    const int columns = std::max(1, terminal_.columns());
-    int rows = 0;
-    for (const int width : painted_) rows += std::max(1, (width + columns - 1) / columns);
-    std::string out = kClearLine;
-    for (int row = 1; row < rows; ++row) out += kUpAndClearLine;
-    painted_.clear();
-    return out;
+    if (!is_painted_) return {};
+    is_painted_ = false;
+    return kClearBelow;
   }
 
   /// The region's text; no line reaches the last column, so that the terminal never wraps one.
@@ -109,9 +99,8 @@ class LiveProgress : public BaseProgress {
     std::string head = fmt::format(" {}  [{}] {}/{} cells  {}", name_, bar_text(share, kBarColumns), done_cells_,
                                    total_cells_, duration_text(elapsed));
     if (share > 0.01 && share < 1) head += fmt::format(" < {} left", duration_text(elapsed * (1 - share) / share));
-    const std::string first = cut(head, columns), second = cut(current_line(), columns);
-    painted_ = {width_of(first), width_of(second)};
-    return first + "\n" + second;
+    is_painted_ = true;
+    return cut(head, columns) + "\n" + cut(current_line(), columns) + kToFirstLine;
   }
 
   std::string current_line() const {
@@ -127,7 +116,7 @@ class LiveProgress : public BaseProgress {
     return out;
   }
 
-  std::vector<int> painted_;  // widths of the region's lines on the screen; empty: none
+  bool is_painted_ = false;  // the region is on the screen
   Duration last_paint_{};
 };
 

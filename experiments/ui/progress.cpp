@@ -45,7 +45,9 @@ bool is_set(const char* variable) {
 }  // namespace
 
 std::string cell_line(const ProgressCell& cell) {
-  if (cell.status != "done") return fmt::format("{:<8}{}: {}", cell.status, cell.label, cell.reason);
+  if (cell.status != "done")
+    return fmt::format("{:<8}{}: {}{}{}", cell.status, cell.label, cell.reason,
+                       cell.log.empty() ? "" : "; log: ", cell.log);
   std::string out = fmt::format("{:<8}{}{}", cell.status, cell.label,
                                 cell.tok_s ? fmt::format("  {:.1f} tok/s", *cell.tok_s) : std::string());
   if (cell.speedup) out += fmt::format("  {:.2f}×", *cell.speedup);

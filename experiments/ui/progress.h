@@ -39,7 +39,7 @@ struct ProgressUpdate {
   std::optional<double> tok_s;         // since the repetition began
   std::optional<double> recent_tok_s;  // since the update before
   std::optional<double> acceptance_length;
-  std::optional<double> ttft_ms;   // median of the requests so far
+  std::optional<double> ttft_ms;   // median of the latest finished requests
   std::optional<double> kv_share;  // of the KV blocks, in use
 };
 
@@ -48,6 +48,7 @@ struct ProgressCell {
   std::string label;
   std::string status;  // done, failed, skipped
   std::string reason;  // of failed and skipped
+  std::string log;     // file, of failed ones
   std::optional<double> tok_s, speedup, acceptance_length, acceptance_rate;
   std::string certificate;
 };
@@ -73,6 +74,9 @@ class Progress {
 
 /// The same in front of the process's standard output: where lines for programs go.
 ProgressTerminal standard_output_terminal();
+
+/// Removes the region of a live view from a terminal whose cursor it left in front of it.
+inline constexpr const char* kClearBelow = "\r\x1b[J";
 
 std::unique_ptr<Progress> make_progress(ProgressMode mode, ProgressTerminal terminal);
 

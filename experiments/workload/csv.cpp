@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "engine/text/utf8.h"
+#include "engine/util/counted.h"
 #include "experiments/workload/records.h"
 
 namespace paceline {
@@ -128,8 +129,8 @@ Columns columns_of(const CsvRecord& header, const Place& place) {
 Prompt read_record(const CsvRecord& record, const Columns& columns, const Place& place) {
   if (!record.problem.empty()) place.fail("{}", record.problem);
   if (record.fields.size() != columns.num_columns)
-    place.fail("has {} field{}, the header has {}: put fields with commas in quotes", record.fields.size(),
-               record.fields.size() == 1 ? "" : "s", columns.num_columns);
+    place.fail("has {}, the header has {}: put fields with commas in quotes",
+               counted(int64_t(record.fields.size()), "field"), columns.num_columns);
   Prompt prompt;
   prompt.text = record.fields[*columns.text];
   if (prompt.text.empty()) place.fail("field \"prompt\" is empty: expected text");

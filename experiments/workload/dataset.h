@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/workload/dataset_format.h"
+#include "experiments/config/dataset_format.h"
 
 namespace paceline {
 

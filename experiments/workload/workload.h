@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "experiments/config/config.h"
-#include "experiments/results/results.h"
 #include "experiments/workload/dataset.h"
+#include "experiments/workload/workload_facts.h"
 
 namespace paceline {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <regex>
 #include <sstream>
 
 #include "tests/cli/runexp.h"
@@ -167,6 +168,26 @@ TEST(Tokenize, PrintsIdsOneLineARecord) {
       << "a folder and a file, the same vocabulary";
 }
 
+TEST(Tokenize, TakesBuiltInModelsAndDataSets) {
+  const Workspace workspace;
+  const std::string text = (workspace.folder() / "text").string();
+  write_file(text, "To be or not\n");
+  const ProcessResult by_path = runexp({"tokenize", "--tokenizer", "configs/models/target-7m", "--file", text});
+  const ProcessResult by_name = runexp({"tokenize", "--tokenizer", "builtin:target-7m", "--file", text});
+  EXPECT_EQ(by_name.exit_code, 0) << described(by_name);
+  EXPECT_EQ(by_name.out, by_path.out);
+  const ProcessResult prompts =
+      runexp({"tokenize", "--tokenizer", "builtin:target-7m", "--file", "builtin:reading_qa"});
+  EXPECT_EQ(prompts.exit_code, 0) << described(prompts);
+  EXPECT_EQ(lines_of(prompts.out).size(),
+            lines_of(read_file(kSource / "configs/workloads/reading_qa.jsonl")).size() - 1)
+      << "the first is a header";
+  expect_failure(runexp({"tokenize", "--tokenizer", "builtin:target-7n", "--file", text}), 2,
+                 {"--tokenizer: \"builtin:target-7n\"", "did you mean \"builtin:target-7m\"?"});
+  expect_failure(runexp({"tokenize", "--tokenizer", "builtin:target-7m", "--file", "builtin:reading"}), 3,
+                 {"reading", "reading_qa"});
+}
+
 TEST(Tokenize, MatchesTheGpt2Vectors) {
   const char* const folder = std::getenv("PACELINE_SHARED");
   const std::filesystem::path tokenizers =
@@ -245,16 +266,18 @@ TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
   const ProcessResult result = runexp({"plan", "configs/ngram_tp2.json", "--profile", "quick"});
   expect_success(result);
   EXPECT_LT(result.wall_s, 2 * time_factor());
-  for (const char* const piece : {"28 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ",
-                                  "rank 3: weights ", "KV ", "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1",
-                                  "28 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
+  for (const char* const piece :
+       {"28 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ", "rank 3: weights ", "KV ",
+        "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1", "baseline tp2_pp2_none_c1; pays from 1.",
+        "the sweep takes at least ", " (every draft accepted) or ",
+        "28 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
     EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
   }
   const ProcessResult skipping =
       runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--set", "sweep.constraints=[\"tp == 1\"]"});
   expect_success(skipping);
   EXPECT_TRUE(holds(skipping.out, "skip tp2_pp1_none_c1")) << skipping.out;
-  EXPECT_TRUE(holds(skipping.out, "2 to run in 1 loads, 2 skipped")) << skipping.out;
+  EXPECT_TRUE(holds(skipping.out, "2 to run in 1 load, 2 skipped")) << skipping.out;
 }
 
 TEST(Plan, NamesALoadThatCannotRun) {
@@ -264,6 +287,48 @@ TEST(Plan, NamesALoadThatCannotRun) {
   EXPECT_TRUE(holds(result.out, "run  tp1_pp1_none_c1")) << result.out;
   EXPECT_EQ(lines_of(result.err).size(), 1u) << result.err;
   EXPECT_TRUE(holds(result.err, "runexp: error: num_attention_heads 8")) << result.err;
+}
+
+TEST(Plan, MarksWhatCannotRun) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "tp=1,3"});
+  EXPECT_TRUE(holds(result.out, "✗    tp3_pp1_ngram_k3_c1")) << result.out;
+  EXPECT_TRUE(result.out.ends_with("2 of 4 can run\n")) << result.out;
+  EXPECT_FALSE(holds(result.out, "at least")) << result.out;
+}
+
+TEST(Plan, RefusesAMissingDataSetAsARunDoes) {
+  const Workspace workspace;
+  const std::vector<std::string> rest = {workspace.config().string(), "--set", "workload.dataset=nofile.jsonl",
+                                         "--results", workspace.results().string()};
+  std::vector<std::string> plan = rest, run = rest;
+  plan.insert(plan.begin(), "plan");
+  run.insert(run.begin(), "run");
+  const ProcessResult planned = runexp(plan);
+  expect_failure(planned, 3, {"nofile.jsonl: dataset file not found"});
+  EXPECT_EQ(planned.err, runexp(run).err);
+}
+
+TEST(Plan, SpeaksOfDraftsOnlyWhereTheSweepDrafts) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "proposer=none"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out, "the sweep takes at least ")) << result.out;
+  EXPECT_FALSE(holds(result.out, "draft accepted")) << result.out;
+}
+
+TEST(Plan, BoundsADraftModelAgainstTheSamePlacementWithoutOne) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--axis", "proposer=none,draft", "--set",
+              "sweep.baseline={\"engine.parallel.tp\": 2, \"speculation.proposer\": \"none\"}"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays over tp1_pp1_none_c1 from 1.")) << result.out;
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays from 1.")) << result.out;
+  const ProcessResult alone = runexp({"plan", workspace.config().string(), "--axis", "proposer=ngram,draft", "--set",
+                                      "sweep.baseline={\"speculation.proposer\": \"ngram\"}"});
+  expect_success(alone);
+  EXPECT_FALSE(holds(alone.out, "pays")) << alone.out;
 }
 
 TEST(Models, ListsTheBuiltInOnesFromAnywhereBelowTheRepository) {
@@ -336,7 +401,8 @@ TEST(Doctor, AResultsFolderThatCannotBeWrittenHasTheStoresCode) {
 TEST(Help, EveryCommandMentionsItsOptions) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> commands = {
       {"run", {"config", "--set", "--profile", "--axis", "--only", "--results", "--ui"}},
-      {"plan", {"config", "--set", "--profile", "--axis", "--only"}},
+      {"plan", {"config", "--set", "--profile", "--axis", "--only", "--results"}},
+      {"trace", {"run", "cell", "--results", "ui.perfetto.dev"}},
       {"doctor", {"--json", "--results"}},
       {"models", {}},
       {"generate",
@@ -368,6 +434,13 @@ TEST(Help, VersionAndExitCodes) {
   const ProcessResult version = runexp({"--version"});
   expect_success(version);
   EXPECT_TRUE(version.out.starts_with("paceline 0.")) << version.out;
+  const std::vector<std::string> lines = lines_of(version.out);
+  ASSERT_EQ(lines.size(), 4u) << version.out;
+  EXPECT_TRUE(std::regex_match(lines[1], std::regex("commit   (unknown|[0-9a-f]{40})(, with changes that are not "
+                                                    "committed)?")))
+      << lines[1];
+  EXPECT_TRUE(lines[2].starts_with("compiler ") && lines[2].size() > 14) << lines[2];
+  EXPECT_TRUE(lines[3].starts_with("flags    ")) << lines[3];
   const ProcessResult codes = runexp({"explain", "exit-codes"});
   expect_success(codes);
   EXPECT_EQ(lines_of(codes.out).size(), 12u);

@@ -57,6 +57,7 @@ TEST_F(CompletionTest, BashCompletesCommandsOptionsKeysAndFiles) {
   EXPECT_EQ(offered({"run", "--ui", "pl"}), Words{"plain"});
   EXPECT_EQ(offered({"init", "tp"}), Words{"tp-vs-pp"});
   EXPECT_EQ(offered({"explain", "exit"}), Words{"exit-codes"});
+  EXPECT_EQ(offered({"run", "--profile", "configs/ngram"}), Words{""}) << "a profile is no file";
   EXPECT_EQ(offered({"run", "configs/ngram"}), Words{"configs/ngram_tp2.json"});
 }
 
@@ -64,7 +65,7 @@ TEST_F(CompletionTest, BashCompletesCommandsOptionsKeysAndFiles) {
 TEST_F(CompletionTest, FollowsTheProgram) {
   const Words commands = offered({""});
   for (const char* command :
-       {"run", "plan", "doctor", "models", "generate", "regress", "explain", "init", "config", "completion"})
+       {"run", "plan", "doctor", "models", "generate", "regress", "explain", "init", "config", "completion", "trace"})
     EXPECT_NE(std::find(commands.begin(), commands.end(), command), commands.end()) << command;
   const std::string help = runexp({"run", "--help"}).out;
   for (const std::string& option : offered({"run", "--"})) EXPECT_TRUE(holds(help, option)) << option;

@@ -1,5 +1,7 @@
 // runexp explain and runexp config: what a user reads about keys and files.
 
+#include <regex>
+
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {
@@ -91,6 +93,20 @@ TEST(ConfigCommands, ValidateChecksAllFilesAndTheirCells) {
   EXPECT_EQ(lines_of(shipped.out).size(), 4u);
 }
 
+TEST(ConfigCommands, ValidateTellsSchemasAndPartsFromExperiments) {
+  const ProcessResult all = run_process(
+      {"/bin/sh", "-c", "exec \"$0\" config validate configs/*.json configs/base/*.json configs/workloads/*.json",
+       kRunexp.string()},
+      {.folder = kSource, .environment = {}, .timeout_s = 20 * time_factor()});
+  SCOPED_TRACE(described(all));
+  EXPECT_EQ(all.exit_code, 0);
+  EXPECT_EQ(all.err, "");
+  EXPECT_TRUE(holds(all.out, "configs/experiment.schema.json: skipped: a JSON Schema, not an experiment\n"));
+  EXPECT_TRUE(holds(all.out, "configs/base/defaults.json: ok, 1 cell; no name and no axes: a part for other files"));
+  EXPECT_TRUE(std::regex_search(all.out, std::regex("configs/ngram_tp2.json: ok, [0-9]+ cells\n")));
+  expect_failure(runexp({"run", "configs/experiment.schema.json"}), 2, {":2:14: error:", "is a JSON Schema"});
+}
+
 TEST(ConfigCommands, DiffNamesKeysBothValuesAndOrigins) {
   const std::string a = "configs/ngram_tp2.json", b = "configs/offline_throughput.json";
   const ProcessResult two = runexp({"config", "diff", a, b, "--origin"});
@@ -113,6 +129,17 @@ TEST(ConfigCommands, SchemaIsJsonAndDocsAreMarkdown) {
   const ProcessResult docs = runexp({"config", "docs"});
   EXPECT_TRUE(holds(docs.out, "| `engine.parallel.tp`, `tp` | an integer from 1 to 64 (ranks) | `1` | reload |"))
       << docs.out;
+}
+
+TEST(ConfigCommands, AFileMayComeThroughAPipe) {
+  // Its paths count from the current folder.
+  const std::string command = kRunexp.string() +
+                              " config expand <(echo '{\"extends\": \"configs/base/defaults.json\"}') && " +
+                              kRunexp.string() + " config validate <(echo '{\"extends\": \"base/defaults.json\"}')";
+  const ProcessResult result = run_process({"/bin/bash", "-c", command}, {.folder = kSource, .environment = {}});
+  EXPECT_EQ(result.exit_code, 2) << described(result);
+  EXPECT_TRUE(holds(result.out, "tp1_pp1_none")) << described(result);
+  EXPECT_TRUE(holds(result.err, "there is no file ")) << described(result);
 }
 
 TEST(ConfigCommands, MistypedCommandsAreNamed) {

@@ -44,6 +44,26 @@ double seconds_to_end(Process& process, ProcessResult& result) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// The text at the end, the list, the manifest and what is read again from the journal tell one story.
+void expect_one_story(const LongRun& run, const std::string& out) {
+  using nlohmann::json;
+  const std::string root = run.workspace.results().string();
+  const json summary = run.workspace.summary();
+  const json manifest = json::parse(read_file(run.workspace.results() / "latest/manifest.json"));
+  const json listed = json::parse(runexp({"list", "--json", "--results", root}).out).at(0);
+  const std::string shown = runexp({"show", "--results", root}).out;
+  for (const char* const key : {"done", "partial", "failed", "skipped", "not_run"}) {
+    EXPECT_EQ(listed.at(key), summary.at("num_" + std::string(key))) << key;
+    EXPECT_EQ(manifest.at("num_" + std::string(key)), summary.at("num_" + std::string(key))) << key;
+  }
+  EXPECT_EQ(summary.at("num_failed"), 0);
+  for (const std::string* text : {&out, &shown}) {
+    EXPECT_TRUE(holds(*text, "Not finished: ")) << *text;
+    EXPECT_TRUE(holds(*text, fmt::format("cells: {} done", summary.at("num_done").get<int>()))) << *text;
+    EXPECT_FALSE(holds(*text, "no speculative cell is faster")) << *text;
+  }
+}
+
 void expect_interrupted(const LongRun& run) {
   const nlohmann::json summary = run.workspace.summary();
   EXPECT_EQ(summary.at("status"), "interrupted");
@@ -71,6 +91,7 @@ TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
   EXPECT_TRUE(holds(result.err, "stopping after this pass; interrupt again to stop now")) << result.err;
   EXPECT_TRUE(holds(result.out, "report  ")) << result.out;
   expect_interrupted(run);
+  expect_one_story(run, result.out);
 }
 
 TEST(Interrupt, TwiceStopsNow) {
@@ -85,6 +106,7 @@ TEST(Interrupt, TwiceStopsNow) {
   EXPECT_LT(seconds_to_end(run.process(), result), 3 * time_factor());
   EXPECT_EQ(result.exit_code, 130) << described(result);
   expect_interrupted(run);
+  expect_one_story(run, result.out);
 }
 
 TEST(Interrupt, TerminateAndHangUpAreOrderlyToo) {

@@ -1,5 +1,6 @@
 // The live view in a real terminal: tmux runs the program, and its screen is what a user would see.
 
+#include <csignal>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -103,6 +104,21 @@ TEST_F(LiveView, SurvivesAResize) {
   const std::vector<std::string> lines = terminal.wait_for("[exit code 130]", 20);
   EXPECT_FALSE(lines.empty()) << joined(terminal.screen());
   EXPECT_EQ(lines_with(lines, " ▸ "), 0);
+}
+
+TEST_F(LiveView, OfADeadProcessIsTakenAway) {
+  const Terminal terminal(
+      command("--set workload.requests=40 --set sampling.max_tokens=64 --set measure.repetitions=2000"));
+  ASSERT_FALSE(terminal.wait_for("tok/s").empty()) << joined(terminal.screen());
+  std::string child;
+  for (const auto& entry : std::filesystem::directory_iterator(workspace_.results()))
+    if (!entry.is_symlink()) child = read_file(entry.path() / "lock");
+  ASSERT_EQ(::kill(std::stoi(child), SIGKILL), 0);
+  ASSERT_FALSE(terminal.wait_for("killed by signal 9").empty()) << joined(terminal.screen());
+  const std::vector<std::string> lines = terminal.wait_for("tok/s");
+  SCOPED_TRACE(joined(lines));
+  EXPECT_EQ(lines_with(lines, "tiny  ["), 1);
+  EXPECT_EQ(lines_with(lines, " ▸ "), 1);
 }
 
 TEST(JsonLines, AreOneObjectALineOnStandardOutput) {

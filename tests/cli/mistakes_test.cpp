@@ -112,6 +112,30 @@ std::vector<BadInput> speculation() {
            "{ \"speculation\": { \"num_speculative_tokens\": 1000 } }"),
       file("none_that_drafts", "2:28", {"\"none\" drafts nothing", "is 5", "drop it, or name a proposer"},
            "{ \"speculation\": { \"proposer\": \"none\",\n \"num_speculative_tokens\": 5 } }"),
+      file("rule_without_drafts", "1:55", {"\"none\" drafts nothing", "rule is \"greedy\""},
+           "{ \"name\": \"x\", \"speculation\": { \"verifier\": { \"rule\": \"greedy\" } } }"),
+      file("model_that_nobody_drafts_with", "2:24",
+           {"speculation.draft.path is \"d\"", "only with proposer draft", "speculation.proposer is \"ngram\"",
+            "drop it"},
+           "{ \"speculation\": { \"proposer\": \"ngram\",\n \"draft\": { \"path\":    \"d\" } } }"),
+      file("draft_that_no_axis_names", "2:38",
+           {"speculation.draft.path", "the axis speculation.proposer has no such value"},
+           "{ \"sweep\": { \"axes\": { \"proposer\": [\"none\", \"ngram\"] } },\n"
+           " \"speculation\": { \"draft\": { \"path\": \"d\" } } }"),
+      line("model_on_the_line_that_nobody_drafts_with", "--set", "speculation.draft.path=d",
+           {"only with proposer draft", "the axis speculation.proposer has no such value"}),
+      file("rate_of_a_closed_loop", "1:28",
+           {"load.rate_per_s is 4", "only with load.mode poisson or gamma", "here load.mode is \"closed\""},
+           "{ \"load\": { \"rate_per_s\":  4 } }"),
+      file("concurrency_of_an_open_loop", "2:17",
+           {"load.concurrency is 8", "only with load.mode closed", "\"poisson\""},
+           "{ \"load\": { \"mode\": \"poisson\", \"rate_per_s\": 4,\n \"concurrency\": 8 } }"),
+      file("shape_of_poisson", "2:16", {"load.burstiness is 0.5", "only with load.mode gamma"},
+           "{ \"load\": { \"mode\": \"poisson\", \"rate_per_s\": 4,\n \"burstiness\": 0.5 } }"),
+      file("trace_that_is_not_played", "1:23", {"load.trace is \"t.jsonl\"", "only with load.mode trace"},
+           "{ \"load\": { \"trace\":  \"t.jsonl\" } }"),
+      file("size_of_turns_that_are_not", "1:51", {"static_batch_size is 4", "only with scheduler.batching static"},
+           "{ \"engine\": { \"scheduler\": { \"static_batch_size\": 4 } } }"),
       file("draft_without_model", "1:60", {"\"speculation.draft.path\" is null", "builtin:NAME"},
            "{ \"speculation\": { \"proposer\": \"draft\", \"draft\": { \"path\": null } } }"),
       file("shortest_above_longest", "1:59", {"min 5", "larger than", "max 3"},
@@ -178,6 +202,38 @@ INSTANTIATE_TEST_SUITE_P(Keys, MistakeTest, testing::ValuesIn(keys()), name_of);
 INSTANTIATE_TEST_SUITE_P(Speculation, MistakeTest, testing::ValuesIn(speculation()), name_of);
 INSTANTIATE_TEST_SUITE_P(Sweeps, MistakeTest, testing::ValuesIn(sweeps()), name_of);
 INSTANTIATE_TEST_SUITE_P(Yaml, MistakeTest, testing::ValuesIn(yaml_files()), name_of);
+
+std::vector<BadInput> hints() {
+  return {
+      file("extends_from_elsewhere", "1:14",
+           {"base/defaults.json", "paths count from this file's folder", "save this file in"},
+           "{ \"extends\": \"base/defaults.json\" }"),
+      file("transposed_in_a_section", "1:15", {"unknown key \"dtpe\" in \"engine\"", "\"engine.target.dtype\""},
+           "{ \"engine\": { \"dtpe\": \"auto\" } }"),
+      {"end_of_a_key", {"explain", "ngram.max"}, 2, {"did you mean \"speculation.ngram.max\"?"}},
+      {"option_without_value",
+       {"run", "--profile"},
+       2,
+       {"--profile: expected a value behind it; see runexp run --help"}},
+      {"number_without_value", {"regress", "x.json", "--pairs"}, 2, {"--pairs: expected a value behind it"}},
+      {"one_run_of_two", {"compare", "a"}, 2, {"runs: expected at least 2, found 1"}},
+      {"help_of_nothing", {"help", "plann"}, 2, {"unknown command \"plann\"", "did you mean \"plan\"?"}},
+  };
+}
+INSTANTIATE_TEST_SUITE_P(Hints, MistakeTest, testing::ValuesIn(hints()), name_of);
+
+TEST(Mistakes, AValueThatNoAxisTakesIsNotAdvisedAsOne) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "k=1,2", "--set", "k=three"});
+  expect_failure(result, 2, {"--set: error: ", "\"three\"", "integer"});
+  EXPECT_FALSE(holds(result.err, "--axis k=three")) << result.err;
+}
+
+TEST(Mistakes, HelpIsACommandToo) {
+  EXPECT_EQ(runexp({"help"}).out, runexp({"--help"}).out);
+  EXPECT_TRUE(holds(runexp({"help", "compare"}).out, "runexp compare [OPTIONS] runs...\n"));
+  EXPECT_EQ(runexp({"help", "config", "show"}).out, runexp({"config", "show", "--help"}).out);
+}
 
 /// What only looks like a mistake: a base that sets k for those that draft, and a resolved configuration.
 TEST(Mistakes, AnInheritedNumberOfDraftsIsNone) {

@@ -1,13 +1,13 @@
 // A run that is killed, wherever and however often, goes on and gives what it would have given.
 
 #include <csignal>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
 
 #include "experiments/results/journal.h"
 #include "tests/cli/runexp.h"
+#include "tests/support/long_samples.h"
 
 namespace paceline::test {
 namespace {
@@ -74,11 +74,7 @@ void expect_complete(const Workspace& workspace, const std::map<std::string, jso
   EXPECT_EQ(token_hashes(workspace), expected);
 }
 
-/// Number of kill points; a long run asks for more.
-int num_kill_points() {
-  const char* const asked = std::getenv("PACELINE_KILL_POINTS");
-  return asked ? std::atoi(asked) : time_factor() > 1 ? 6 : 50;
-}
+int num_kill_points() { return long_samples() ? 500 : time_factor() > 1 ? 6 : 50; }
 
 class Resume : public ::testing::Test {
  protected:
@@ -94,11 +90,29 @@ class Resume : public ::testing::Test {
   }
 };
 
+TEST_F(Resume, KeepsWhereValuesWereWritten) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  const fs::path manifest = only_run(workspace) / "manifest.json";
+  const json first = json::parse(read_file(manifest)).at("config_origins");
+  EXPECT_EQ(first.at("measure.repetitions"), "--set");
+  EXPECT_EQ(first.at("sweep.axes.speculation.proposer"), "--axis");
+  EXPECT_EQ(first.at("name").get<std::string>().find(workspace.config().string() + ":"), 0u) << first;
+  EXPECT_FALSE(first.contains("sampling.min_p")) << "a default";
+  ASSERT_EQ(resume(workspace, {"--axis", "k=2,3"}).exit_code, 0);
+  json expected = first;
+  expected["sweep.axes.speculation.num_speculative_tokens"] = "--axis";
+  EXPECT_EQ(json::parse(read_file(manifest)).at("config_origins"), expected);
+  EXPECT_NE(read_file(only_run(workspace) / "report.html").find("Each value and where it was written."),
+            std::string::npos);
+}
+
 TEST_F(Resume, LosesNothingWhereverItIsKilled) {
   undisturbed();
   std::mt19937 random(std::random_device{}());
   const int points = num_kill_points();
   int with_record = 0;
+  std::map<size_t, int> points_by_acknowledged;  // repetitions that were on disk when it was killed
   for (int point = 0; point < points; ++point) {
     const Workspace workspace;
     // Half of them by the disk calls of the process itself, so that every kind of call is hit; half by the clock.
@@ -123,6 +137,7 @@ TEST_F(Resume, LosesNothingWhereverItIsKilled) {
     const std::set<std::string> before = acknowledged(only_run(workspace));
     if (only_run(workspace).empty()) continue;
     ++with_record;
+    ++points_by_acknowledged[before.size()];
     const ProcessResult result = resume(workspace);
     ASSERT_EQ(result.exit_code, 0) << described(result);
     expect_complete(workspace, undisturbed());
@@ -131,8 +146,16 @@ TEST_F(Resume, LosesNothingWhereverItIsKilled) {
     EXPECT_EQ(after.size(), 6u);
     if (HasFailure()) return;
   }
-  fmt::print("{} kill points, {} after the run had a folder\n", points, with_record);
   EXPECT_GT(with_record, points / 4);
+  nlohmann::ordered_json acknowledged_at;
+  for (const auto& [repetitions, count] : points_by_acknowledged)
+    acknowledged_at[fmt::format("{} of 6", repetitions)] = count;
+  record_long_sample("kill_points", {{"what", "kill -9, half at a disk call, half by the clock; then resume"},
+                                     {"kill_points", points},
+                                     {"after_the_run_had_a_folder", with_record},
+                                     {"repetitions_acknowledged_when_killed", acknowledged_at},
+                                     {"acknowledged_repetitions_lost", 0},
+                                     {"runs_with_other_tokens", 0}});
 }
 
 TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
@@ -204,7 +227,14 @@ TEST_F(Resume, AGrownSweepRunsNothingAgain) {
   for (const std::string& record : before) EXPECT_TRUE(after.contains(record));
   EXPECT_EQ(after.size(), before.size() + 4u) << "two new cells of two repetitions";
   EXPECT_EQ(workspace.cells().size(), 5u);
-  for (const json& cell : workspace.cells()) EXPECT_EQ(cell.at("status"), "done");
+  for (const json& cell : workspace.cells()) {
+    EXPECT_EQ(cell.at("status"), "done");
+    // Two repetitions in one load are by turns; those of the grown sweep come after all of the baseline's.
+    EXPECT_EQ(cell.at("paired_with_baseline"), cell.at("axes").at("num_speculative_tokens") != 5) << cell.at("id");
+    if (cell.at("axes").at("proposer") != "none") {
+      EXPECT_TRUE(cell.at("baseline_apart_s").is_number());
+    }
+  }
   // Cells that leave the sweep and come back are not run again either.
   ASSERT_EQ(resume(workspace, {"--axis", "k=5"}).exit_code, 0);
   EXPECT_EQ(workspace.cells().size(), 3u);
@@ -213,6 +243,23 @@ TEST_F(Resume, AGrownSweepRunsNothingAgain) {
   // A run that is complete has nothing to do.
   EXPECT_EQ(resume(workspace).exit_code, 0);
   EXPECT_EQ(acknowledged(only_run(workspace)), after);
+}
+
+TEST_F(Resume, KeepsTheOrderOfThePlan) {
+  const Workspace workspace;
+  const std::vector<std::string> axes = {"--axis", "proposer=none,ngram,draft", "--axis", "k=1,3"};
+  std::vector<std::string> args = run_args(workspace);
+  args.insert(args.end(), axes.begin(), axes.end());
+  ASSERT_EQ(run_with(args).exit_code, 0);
+  const auto order = [&] {
+    std::vector<std::string> ids;
+    for (const json& cell : workspace.cells()) ids.push_back(cell.at("id"));
+    return ids;
+  };
+  const std::vector<std::string> planned = order();
+  ASSERT_EQ(planned.size(), 5u);
+  ASSERT_EQ(resume(workspace).exit_code, 0);
+  EXPECT_EQ(order(), planned);
 }
 
 TEST_F(Resume, RefusesOtherInputs) {

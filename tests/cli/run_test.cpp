@@ -66,7 +66,9 @@ TEST(Run, WritesACompleteResultsFolder) {
                        "config.resolved.json", "environment.json", "experiment.json", "journal.log", "lock",
                        "manifest.json", "samples.json", "summary.json", "summary.csv", "summary.md", "report.html",
                        "cells/000_tp1_pp1_none_c1/cell.json", "cells/000_tp1_pp1_none_c1/requests.jsonl",
-                       "cells/001_tp1_pp1_ngram_k3_c1/cell.json", "cells/001_tp1_pp1_ngram_k3_c1/requests.jsonl"}));
+                       "cells/000_tp1_pp1_none_c1/log.txt", "cells/000_tp1_pp1_none_c1/ranks.json",
+                       "cells/001_tp1_pp1_ngram_k3_c1/cell.json", "cells/001_tp1_pp1_ngram_k3_c1/requests.jsonl",
+                       "cells/001_tp1_pp1_ngram_k3_c1/log.txt", "cells/001_tp1_pp1_ngram_k3_c1/ranks.json"}));
 
   const json summary = workspace.summary();
   EXPECT_EQ(summary.at("status"), "done");
@@ -328,7 +330,7 @@ TEST(Run, ATerminalGetsALiveRegionUnlessNoColorOrPlainIsAsked) {
   EXPECT_FALSE(holds(run({"NO_COLOR=1"}), "\x1b"));
   const std::string plain = run({"NO_COLOR"}, {"--ui", "plain"});
   EXPECT_TRUE(holds(plain, "[2/2] done")) << plain;
-  EXPECT_FALSE(holds(plain, "\x1b[2K")) << plain;
+  EXPECT_FALSE(holds(plain, "\x1b[J")) << plain;
 }
 
 TEST(Run, LocaleTimeZoneAndNoColorChangeNoNumber) {

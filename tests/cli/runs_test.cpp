@@ -1,6 +1,7 @@
 // The runs of a results folder: list, show, report, tag, note, rm, and the names that find them.
 
 #include "experiments/results/read.h"
+#include "experiments/results/run_lock.h"
 #include "tests/cli/runexp.h"
 #include "tests/support/expect_error.h"
 
@@ -66,11 +67,101 @@ TEST_F(Runs, AreListedNewestFirst) {
   EXPECT_EQ(list[0].at("done"), 1);
 }
 
+TEST_F(Runs, AreListedWithAMarkWhereTheBuildHadChanges) {
+  const Workspace other;
+  const auto git_of = [&](bool dirty, bool in_manifest) {
+    const fs::path folder = other.results() / id(0);
+    fs::remove_all(folder);
+    fs::create_directories(other.results());
+    fs::copy(root() / id(0), folder, fs::copy_options::recursive);
+    for (const char* const name : {"manifest.json", "environment.json"}) {
+      json facts = json::parse(read_file(folder / name));
+      facts["git_commit"] = "abcdefghij";
+      facts["git_dirty"] = dirty;
+      if (name == std::string("manifest.json") && !in_manifest) facts.erase("git_dirty");
+      write_file(folder / name, facts.dump());
+    }
+    return json::parse(runexp({"list", "--json", "--results", other.results().string()}).out).at(0).at("git_commit");
+  };
+  for (const bool in_manifest : {true, false}) {
+    EXPECT_EQ(git_of(true, in_manifest), "abcdefg+");
+    EXPECT_EQ(git_of(false, in_manifest), "abcdefg");
+  }
+}
+
+TEST_F(Runs, OneThatWorksIsNamedWhenAnotherBegins) {
+  const Workspace other;
+  const std::vector<std::string> args = {"run",    other.config().string(), "--results", other.results().string(),
+                                         "--only", "proposer==\"none\""};
+  const ProcessResult first = runexp(args);
+  EXPECT_FALSE(holds(first.err, "disturb each other")) << first.err;
+  const RunLock lock(other.results() / list_runs(other.results()).at(0));
+  const ProcessResult second = runexp(args);
+  EXPECT_EQ(second.exit_code, 0) << described(second);
+  EXPECT_TRUE(holds(second.err, "warning: ")) << second.err;
+  EXPECT_TRUE(holds(second.err, list_runs(other.results()).at(0) + ": a process is working on this run, too"))
+      << second.err;
+}
+
+TEST_F(Runs, OlderManifestsWithoutCountsAreListedToo) {
+  const Workspace other;
+  fs::copy(root(), other.results(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  for (const std::string& run : list_runs(other.results())) {
+    const fs::path file = other.results() / run / "manifest.json";
+    json manifest = json::parse(read_file(file));
+    for (const char* const key : {"num_done", "num_partial", "num_failed", "num_skipped", "num_not_run"})
+      EXPECT_EQ(manifest.erase(key), 1u) << key;
+    write_file(file, manifest.dump());
+  }
+  const json list = json::parse(runexp({"list", "--json", "--results", other.results().string()}).out);
+  ASSERT_EQ(list.size(), 3u);
+  for (const json& run : list) EXPECT_EQ(run.at("done"), 1);
+}
+
+TEST_F(Runs, AreTracedRankByRank) {
+  const ProcessResult result = with_root({"trace", "last~1"});
+  ASSERT_EQ(result.exit_code, 0) << described(result);
+  const json trace = json::parse(result.out);
+  EXPECT_EQ(trace.at("otherData").at("run"), id(1));
+  std::set<std::string> names;
+  for (const json& event : trace.at("traceEvents")) {
+    names.insert(event.at("name").get<std::string>());
+    if (event.at("ph") == "M") continue;
+    EXPECT_EQ(event.at("ph"), "X");
+    EXPECT_TRUE(event.at("ts").is_number() && event.at("dur").is_number());
+    EXPECT_EQ(event.at("tid"), 0) << "one rank, one track";
+  }
+  for (const char* const name : {"process_name", "thread_name", "pass 2", "sample 2", "wait: scheduler"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  EXPECT_EQ(with_root({"trace", "last~1", "tp1_pp1_none_c1"}).out, result.out);
+  expect_failure(with_root({"trace", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
+  for (const auto& entry : fs::recursive_directory_iterator(root() / id(0)))
+    if (entry.path().filename() == "ranks.json") fs::remove(entry.path());
+  expect_failure(with_root({"trace", "last~2"}), 2, {"no cell has a record of its ranks"});
+}
+
+TEST_F(Runs, CalibrateAPlan) {
+  const std::vector<std::string> only = {"plan", workspace_->config().string(), "--only", "proposer==\"none\""};
+  const ProcessResult calibrated = with_root(only);
+  ASSERT_EQ(calibrated.exit_code, 0) << described(calibrated);
+  EXPECT_TRUE(holds(calibrated.out, "calibrated by " + id(2) + ", ")) << calibrated.out;
+  const ProcessResult alone = runexp({"plan", workspace_->config().string(), "--results", (root() / "none").string()});
+  EXPECT_TRUE(holds(alone.out, "the sweep takes at least")) << described(alone);
+  EXPECT_FALSE(holds(alone.out, "calibrated")) << alone.out;
+  const ProcessResult offline = with_root({only[0], only[1], only[2], only[3], "--set", "load.mode=offline"});
+  EXPECT_FALSE(holds(offline.out, "calibrated")) << "batches are another multiple: " << offline.out;
+  const ProcessResult more = with_root({"plan", workspace_->config().string()});
+  EXPECT_FALSE(holds(more.out, "calibrated")) << "the runs did not speculate: " << more.out;
+}
+
 TEST_F(Runs, AreShownWholeAndByCell) {
   const ProcessResult run = with_root({"show", "last~1"});
   ASSERT_EQ(run.exit_code, 0) << described(run);
   EXPECT_TRUE(run.out.starts_with(id(1)));
-  EXPECT_TRUE(holds(run.out, "1 cells: 1 done") || holds(run.out, "1 cell: 1 done")) << run.out;
+  EXPECT_TRUE(holds(run.out, "1 cell: 1 done, 0 failed, 0 skipped in")) << run.out;
+  const json summary = json::parse(read_file(root() / id(1) / "summary.json"));
+  for (const json& sentence : summary.at("verdict"))
+    EXPECT_TRUE(holds(run.out, sentence.at("text").get<std::string>())) << sentence;
   const ProcessResult cell = with_root({"show", "last", "tp1_pp1_none_c1"});
   ASSERT_EQ(cell.exit_code, 0) << described(cell);
   for (const char* const part : {"certificate", "counters", "effective", "identity", "tok/s"})
@@ -99,6 +190,9 @@ TEST_F(Runs, TagsNameOneRun) {
 TEST_F(Runs, AreRemovedButThoseWithATagStay) {
   const Workspace other;
   fs::copy(root(), other.results(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  for (const std::string& run : list_runs(root()))  // their order, where they began in one second
+    fs::last_write_time(other.results() / run / "environment.json",
+                        fs::last_write_time(root() / run / "environment.json"));
   const auto rm = [&](std::vector<std::string> args) {
     args.insert(args.begin(), "rm");
     args.insert(args.end(), {"--results", other.results().string()});

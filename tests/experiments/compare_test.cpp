@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/report/comparison.h"
+#include "experiments/results/baseline.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline {
@@ -187,6 +188,24 @@ TEST(Compare, SettingsAreSortedByWhatTheyMean) {
   ASSERT_EQ(comparison.config.size(), 1u);  // neither name, sweep and axes nor what is swept in all runs
   EXPECT_EQ(comparison.config[0].key, "workload.chat_template");
   EXPECT_EQ(comparison.config[0].values, (std::vector<std::string>{"true", "true", "–"}));
+}
+
+TEST(Compare, BuildsAndThreadsInEffectAreEnvironment) {
+  std::vector<RunResult> runs = two_runs(3);
+  const auto value_of = [&](const std::string& key) -> std::vector<std::string> {
+    for (const KeyDifference& difference : compare_runs(runs).environment)
+      if (difference.key == key) return difference.values;
+    return {};
+  };
+  EXPECT_TRUE(value_of("effective.threads_per_rank").empty());
+  for (CellResult& cell : runs[0].cells) cell.effective["threads_per_rank"] = 4;
+  for (CellResult& cell : runs[1].cells) cell.effective["threads_per_rank"] = 8;  // `auto` on another machine
+  EXPECT_EQ(value_of("effective.threads_per_rank"), (std::vector<std::string>{"[4]", "[8]"}));
+  runs[0].environment.update(nlohmann::json{{"git_commit", "aaaa"}, {"git_dirty", false}});
+  runs[1].environment.update(nlohmann::json{{"git_commit", "bbbb"}, {"git_dirty", true}});
+  EXPECT_EQ(value_of("git_commit"), (std::vector<std::string>{"\"aaaa\"", "\"bbbb\""}));
+  EXPECT_EQ(value_of("git_dirty"), (std::vector<std::string>{"false", "true"}));
+  EXPECT_NE(made_on(make_baseline(runs[0])).find("4 threads a rank"), std::string::npos);
 }
 
 TEST(Compare, CellsOfOneRunOnlyAndFailedOnesAreListedNotCompared) {

@@ -183,7 +183,8 @@ TEST(Config, MessagesCarryFileLineAndCaret) {
 
 TEST(Config, WordsOfOtherEnginesAreAliases) {
   const ConfigFiles files;
-  const LoadedConfig loaded = files.load("{}", {.set = {"gpu-memory-utilization=0.75", "num-speculative-tokens=3"}});
+  const LoadedConfig loaded =
+      files.load("{}", {.set = {"proposer=ngram", "gpu-memory-utilization=0.75", "num-speculative-tokens=3"}});
   EXPECT_EQ(loaded.config.engine.kv_cache.memory_fraction, 0.75);
   EXPECT_EQ(loaded.config.speculation.num_speculative_tokens, 3);
 }
@@ -258,13 +259,13 @@ TEST(Config, VariablesKeepTypesAndPathsTheirFolder) {
   const ConfigFiles files;
   files.write("base/a.json", R"({"vars": {"root": "models", "k": 3}})");
   setenv("PACELINE_TEST_DIR", "/data", 1);
-  const LoadedConfig loaded = files.load(R"({"extends": "base/a.json", "vars": {"on": true, "who": "ngram"},
+  const LoadedConfig loaded = files.load(R"({"extends": "base/a.json", "vars": {"on": true, "who": "draft"},
     "engine": {"target": {"path": "${env:PACELINE_TEST_DIR}/big"}, "kv_cache": {"prefix_caching": "${on}"}},
     "speculation": {"num_speculative_tokens": "${k}", "proposer": "${who}", "draft": {"path": "${root}/small"}},
     "workload": {"dataset": "${env:PACELINE_TEST_UNSET:-prompts}/x.jsonl"}, "name": "a$${b}"})",
                                          {.set = {"name=n"}});
   EXPECT_EQ(loaded.config.speculation.num_speculative_tokens, 3);
-  EXPECT_EQ(loaded.config.speculation.proposer, "ngram");
+  EXPECT_EQ(loaded.config.speculation.proposer, "draft");
   EXPECT_TRUE(loaded.config.engine.kv_cache.prefix_caching);
   EXPECT_EQ(loaded.config.engine.target.directory, "/data/big");
   EXPECT_EQ(loaded.config.speculation.draft.directory, files.folder() / "base/models/small");

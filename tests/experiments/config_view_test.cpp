@@ -43,6 +43,19 @@ TEST(ConfigView, EveryValueNamesItsPlace) {
   EXPECT_EQ(at("sweep.axes"), "absent");
 }
 
+TEST(ConfigView, OriginsAreThoseOfValuesThatWereWritten) {
+  const ConfigFiles files;
+  const LoadedConfig loaded = files.load(
+      "{ \"name\": \"n\",\n \"measure\": { \"warmup_requests\": \"=2*concurrency\" },\n"
+      " \"sweep\": { \"axes\": { \"tp\": [1, 2] } } }",
+      {.set = {"sampling.top_p=0.5"}});
+  const std::string file = (files.folder() / "x.json").string();
+  EXPECT_EQ(value_origins(loaded), (ConfigJson{{"name", file + ":1"},
+                                               {"sampling.top_p", "--set"},
+                                               {"measure.warmup_requests", file + ":2, =2*concurrency"},
+                                               {"sweep.axes.engine.parallel.tp", file + ":3"}}));
+}
+
 TEST(ConfigView, TheShownTextLoadsBackWithAndWithoutOrigins) {
   const ConfigFiles files;
   const LoadedConfig loaded = files.load(

@@ -1,4 +1,4 @@
-#include "experiments/run/devices.h"
+#include "experiments/config/devices.h"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/key_reference.h"
+#include "experiments/ui/progress_events.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 
@@ -19,6 +20,11 @@ TEST(ExperimentsPage, TheReferenceIsCurrent) {
   ASSERT_NE(at, std::string::npos);
   EXPECT_EQ(text.substr(at + kMark.size()), key_reference_markdown())
       << "write it anew: everything below the mark is the output of build/release/runexp config docs";
+}
+
+TEST(ExperimentsPage, TheLinesForProgramsAreCurrent) {
+  EXPECT_NE(page().find("`--ui jsonl`\n\n" + progress_events_markdown() + "\n"), std::string::npos)
+      << "write it anew: the table is the output of build/release/runexp explain jsonl";
 }
 
 TEST(ExperimentsPage, ExamplesLoad) {

@@ -5,6 +5,7 @@
 
 #include "experiments/analysis/certificate.h"
 #include "experiments/run/target_logits.h"
+#include "experiments/workload/request_sampling.h"
 #include "tests/support/engine_rig.h"
 
 namespace paceline {

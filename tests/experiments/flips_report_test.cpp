@@ -63,7 +63,7 @@ TEST(FlipReports, AnUnexplainedFlipIsNotLossless) {
   const auto verdict = make_verdict(run, summarize(run));
   EXPECT_TRUE(verdict.front().bad);
   EXPECT_TRUE(verdict.front().text.starts_with("NOT LOSSLESS")) << verdict.front().text;
-  EXPECT_NE(verdict.front().text.find("in 1 requests that noise does not explain (fast numerics: 3 flips, 2 explained"),
+  EXPECT_NE(verdict.front().text.find("in 1 request that noise does not explain (fast numerics: 3 flips, 2 explained"),
             std::string::npos)
       << verdict.front().text;
 }

@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/analysis/read_run.h"
+#include "experiments/report/documents.h"
 #include "experiments/results/files.h"
+#include "experiments/results/parse.h"
 #include "experiments/results/read.h"
 #include "experiments/results/store.h"
 #include "tests/experiments/recorded_run.h"
@@ -81,6 +84,20 @@ TEST(Journal, DamageBeforeTheEndIsAnErrorWithItsLine) {
   }
 }
 
+TEST(Journal, NumbersThatAreNoIntegersAreRefused) {
+  using nlohmann::json;
+  const json request = {{"id", "a"}, {"dataset_index", 3}, {"output", {1, 2}}, {"prompt_tokens", 7}};
+  EXPECT_EQ(request_from_json(request).prompt_tokens, 7);
+  for (const json& wrong : {json(7.7e112), json(7.5), json(int64_t{1} << 40), json("7"), json(true)}) {
+    json other = request;
+    other["prompt_tokens"] = wrong;
+    EXPECT_THROW(request_from_json(other), json::exception) << wrong;
+    other = request;
+    other["output"] = {1, wrong};
+    EXPECT_THROW(request_from_json(other), json::exception) << wrong;
+  }
+}
+
 TEST(AppendOnlyFile, CutsWhatWasNotAcknowledgedAndEndsAfterAFault) {
   const test::TempDir dir;
   const fs::path file = dir.path() / "a.jsonl";
@@ -104,7 +121,7 @@ class RecordedFolder : public ::testing::Test {
     run_.config_resolved["measure"] = {{"verify_lossless", false}};
     RunFolder folder(root_.path(), run_, json::object({{"name", "x"}}));
     test::record_all(folder, run_);
-    folder.finish(run_);
+    folder.finish(run_, run_documents(run_));
   }
   fs::path folder() const { return run_.folder; }
   fs::path journal() const { return folder() / "journal.log"; }
@@ -140,12 +157,51 @@ TEST_F(RecordedFolder, ComesBackAsItWas) {
   }
 }
 
+TEST_F(RecordedFolder, TellsWhenEachRepetitionWasMeasured) {
+  const RunResult again = read_run(folder());
+  int64_t turn = 0;
+  for (const CellResult& cell : again.cells) {
+    if (cell.status != CellStatus::done) continue;
+    for (const RepetitionResult& r : cell.repetitions) {
+      EXPECT_EQ(r.turn, turn++);
+      EXPECT_FALSE(r.ended_at_s) << "this run did not say";
+    }
+  }
+  RepetitionResult timed;
+  timed.ended_at_s = 1795253412.25;
+  EXPECT_EQ(repetition_from_json(repetition_to_json(timed)).ended_at_s, timed.ended_at_s);
+}
+
+TEST_F(RecordedFolder, CountsStandInTheManifestAndComeBack) {
+  CellResult cut = run_.cells[0];
+  cut.repetitions.resize(1);
+  run_.cells[0] = cut;
+  run_.cells[1].status = CellStatus::skipped;
+  run_.cells[1].not_run = true;
+  run_.cells[1].repetitions.clear();
+  RunFolder second(root_.path(), run_, json::object());
+  test::record_all(second, run_);
+  second.finish(run_, run_documents(run_));
+  const CellCounts counts = count_cells(run_.cells), again = count_cells(read_run(second.path()).cells);
+  EXPECT_EQ(counts.done, 25);
+  EXPECT_EQ(counts.partial, 1);
+  EXPECT_EQ(counts.not_run, 1);
+  EXPECT_EQ(counts.planned(), 27);
+  for (const auto member : {&CellCounts::done, &CellCounts::partial, &CellCounts::failed, &CellCounts::skipped})
+    EXPECT_EQ(counts.*member, again.*member);
+  const json manifest = json::parse(read(second.path() / "manifest.json"));
+  EXPECT_EQ(manifest["num_done"], 25);
+  EXPECT_EQ(manifest["num_partial"], 1);
+  EXPECT_EQ(manifest["num_not_run"], 1);
+}
+
 TEST_F(RecordedFolder, CellsNotReachedAreSaidToBeSo) {
   const JournalContent content = parse_journal(read(journal()), journal());
   write_file_atomic(journal(), journal_line(content.records.front()));  // the plan
   for (const CellResult& cell : read_run(folder()).cells) {
     EXPECT_EQ(cell.status, CellStatus::skipped);
     EXPECT_FALSE(cell.reason.empty());
+    EXPECT_EQ(cell.not_run, cell.reason != "excluded by sweep.exclude[0]");
   }
 }
 

@@ -30,6 +30,11 @@ TEST(KeyHelp, AKeySaysWhatTheTableSays) {
   EXPECT_NE(describe_key(*find_key("report.slo.ttft_ms")).find("sweep     one value for all cells"), std::string::npos);
 }
 
+TEST(KeyHelp, EveryScopeHasWords) {
+  for (const KeySpec& key : config_keys())
+    EXPECT_EQ(scope_text(key.scope).empty(), key.scope == KeyScope::always) << key.path;
+}
+
 TEST(KeyHelp, EveryKeyAndSectionIsDescribed) {
   size_t num_keys = 0;
   for (const KeySection& section : key_sections()) {

@@ -4,6 +4,7 @@
 
 #include "experiments/run/engine_load.h"
 #include "experiments/run/repetition.h"
+#include "experiments/workload/request_sampling.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"

@@ -160,6 +160,29 @@ TEST(Goodput, StandsInAllSummaries) {
             std::string::npos);
 }
 
+TEST(Goodput, OfEqualSharesTheHigherRateWinsThenTheLowerLatency) {
+  const auto cell_of = [](const char* id, int concurrency, double wall_s, double e2e_ms) {
+    CellResult cell{.id = id, .axes = {.proposer = "ngram", .num_speculative_tokens = 3, .concurrency = concurrency}};
+    cell.axes.variant = id;
+    RequestRecord q{.ttft_ms = 1, .e2e_ms = e2e_ms};
+    q.output.resize(10);
+    cell.repetitions = {RepetitionResult{.requests = {q}, .wall_s = wall_s}};
+    return cell;
+  };
+  RunResult run;
+  run.slo = {.ttft_ms = 100, .tpot_ms = {}};
+  run.cells = {cell_of("slow", 1, 2, 20), cell_of("late", 1, 1, 30), cell_of("best", 1, 1, 20),
+               cell_of("last", 1, 1, 25), cell_of("other", 4, 1, 20)};
+  const std::string text = summary_markdown(run, summarize(run));
+  EXPECT_NE(
+      text.find("Goodput (ttft ≤ 100 ms), concurrency 1: most with tp1 pp1 ngram, best k=3, 100 % of requests, 1/s "
+                "(3 other cells have the same share)."),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("Goodput (ttft ≤ 100 ms), concurrency 4: most with tp1 pp1 ngram, other k=3"), std::string::npos)
+      << text;
+}
+
 TEST(Categories, HaveTheirOwnAcceptanceAndSpeedup) {
   CellResult slow = simulated(0.5, 1, 2), fast = simulated(0.5, 1, 2);
   for (RepetitionResult& r : fast.repetitions) {
@@ -180,7 +203,8 @@ TEST(Categories, HaveTheirOwnAcceptanceAndSpeedup) {
   const RunResult run = run_of(slow, fast);
   const RunSummary summary = summarize(run);
   EXPECT_EQ(summary_to_json(run, summary).at("cells")[1].at("by_category")[1].at("category"), "odd");
-  EXPECT_NE(summary_markdown(run, summary).find("By category, decoding with tp1 pp1 ngram k=3: odd 4.00×, even 1.00×."),
+  EXPECT_NE(summary_markdown(run, summary)
+                .find("By category, decoding with tp1 pp1 ngram k=3: odd 4.00× [4.00, 4.00], even 1.00× [1.00, 1.00]."),
             std::string::npos);
   for (RepetitionResult& r : slow.repetitions)
     for (RequestRecord& q : r.requests) q.category = "one";

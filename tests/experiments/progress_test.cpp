@@ -1,12 +1,16 @@
 #include "experiments/ui/progress.h"
 
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <spdlog/logger.h>
 
+#include "experiments/ui/progress_events.h"
 #include "experiments/ui/progress_log.h"
 #include "kernels/error.h"
 
@@ -15,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A terminal that interprets what the live mode uses: newline, carriage return, erase line, cursor up.
+/// A terminal that interprets what the live mode uses: newline, carriage return, erase below, cursor up.
 struct FakeTerminal {
   std::string raw;
   std::vector<std::string> writes;
@@ -38,9 +42,10 @@ struct FakeTerminal {
     std::vector<std::string> lines(1);
     size_t row = 0;
     for (size_t i = 0; i < raw.size(); ++i) {
-      if (raw.compare(i, 4, "\x1b[2K") == 0) {
+      if (raw.compare(i, 3, "\x1b[J") == 0) {
+        lines.resize(row + 1);
         lines[row].clear();
-        i += 3;
+        i += 2;
       } else if (raw.compare(i, 4, "\x1b[1A") == 0) {
         if (row > 0) --row;
         i += 3;
@@ -191,6 +196,34 @@ TEST(LiveProgress, LogLinesFromManyThreadsAreNeverTorn) {
     ++whole;
   }
   EXPECT_EQ(whole, 200u);
+}
+
+TEST(JsonProgress, EveryLineHasTheFieldsOfTheTable) {
+  FakeTerminal fake;
+  fake.now = std::chrono::hours(100);  // since the machine began
+  const auto progress = make_progress(ProgressMode::jsonl, fake.terminal(false));
+  progress->message("before it begins");
+  progress->begin("x", 2, 6);
+  progress->phase("loading");
+  progress->repetition_started("a", 0, 3);
+  progress->update({.fraction = 0.5, .tok_s = {}, .recent_tok_s = {}, .acceptance_length = {}, .ttft_ms = {}});
+  progress->repetition_finished();
+  fake.now += milliseconds(1500);
+  progress->cell_finished({.label = "a", .status = "done"});
+  progress->finished("done", "results/x", 0);
+  std::map<std::string, std::set<std::string>> seen;
+  for (const std::string& line : fake.writes) {
+    const auto record = nlohmann::json::parse(line);
+    for (const auto& [key, value] : record.items()) seen[record.at("event")].insert(key);
+    EXPECT_LE(record.at("s").get<double>(), 1.5) << line;
+  }
+  std::map<std::string, std::set<std::string>> documented;
+  for (const ProgressEvent& event : progress_events()) {
+    auto& fields = documented[event.name];
+    for (const ProgressField& field : common_progress_fields()) fields.insert(field.name);
+    for (const ProgressField& field : event.fields) fields.insert(field.name);
+  }
+  EXPECT_EQ(seen, documented);
 }
 
 }  // namespace

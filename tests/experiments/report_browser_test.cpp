@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/report/comparison.h"
 #include "experiments/results/files.h"
 #include "tests/experiments/report_page.h"
 #include "tests/support/checkpoint_writer.h"
@@ -39,26 +40,38 @@ addEventListener("load", async () => {
   const out = {problems: [...problems], refused_before: refused};
   const page = document.documentElement;
   out.ready_ms = performance.now();
-  out.charts = 0; out.empty = []; out.outside = [];
+  out.charts = 0; out.empty = []; out.outside = []; out.scrolled = 0; out.widest = 0;
   for (const svg of document.querySelectorAll("svg.chart")) {
-    const box = svg.viewBox.baseVal;
     if (svg.closest("details:not([open])")) continue;
     ++out.charts;
     if (svg.getBoundingClientRect().width < 50 || !svg.querySelector(".l,.b,.m")) out.empty.push(svg.getAttribute("aria-label"));
+    // A chart of rows has its texts in its margins, within the box that scrolls; others have them inside.
+    const rows = svg.classList.contains("rows"), outer = (rows ? svg.parentElement : svg).getBoundingClientRect();
+    const right = outer.left + (rows ? svg.parentElement.scrollWidth : outer.width);
     for (const text of svg.querySelectorAll("text")) {
-      const b = text.getBBox();
-      if (b.x < -1 || b.x + b.width > box.width + 1 || b.y + b.height > box.height + 1) out.outside.push(text.textContent);
+      const b = text.getBoundingClientRect();
+      if (b.width > 0 && (b.left < outer.left - 1 || b.right > right + 1 || b.bottom > outer.bottom + 1))
+        out.outside.push(text.textContent);
     }
+    if (rows && svg.parentElement.scrollWidth > svg.parentElement.clientWidth) ++out.scrolled;
+    out.widest = Math.max(out.widest, svg.parentElement.getBoundingClientRect().width);
   }
   out.overflow = page.scrollWidth - innerWidth;
   out.background = getComputedStyle(document.body).backgroundColor;
   out.first_bar = getComputedStyle(document.querySelector("svg .b")).fill;
+  const closed = document.querySelectorAll("details:not([open])").length;
+  dispatchEvent(new Event("beforeprint"));
+  out.closed_on_paper = document.querySelectorAll("details:not([open])").length;
+  dispatchEvent(new Event("afterprint"));
+  out.closes_again = closed > 0 && document.querySelectorAll("details:not([open])").length === closed;
   const table = document.querySelector("#cells table"), body = table.tBodies[0];
   const head = [...table.tHead.rows[0].cells].find(h => h.textContent === "tok/s");
+  out.unsorted = head.getAttribute("aria-sort");
   const column = head.cellIndex, button = head.querySelector("button");
   const values = () => [...body.rows].map(r => r.cells[column].textContent);
   out.plan = values();
   button.focus(); out.focusable = document.activeElement === button;
+  out.outline = getComputedStyle(button).outlineStyle;
   button.click(); out.rising = values(); out.sort = head.getAttribute("aria-sort");
   button.click(); out.falling = values();
   button.click(); out.again = values();
@@ -80,6 +93,20 @@ addEventListener("load", async () => {
 });
 )js";
 
+const char* const kProbeTables = R"js(
+addEventListener("load", () => {
+  const out = {problems: [...problems], tables: 0, cut: [], overflow: document.documentElement.scrollWidth - innerWidth};
+  for (const table of document.querySelectorAll("table")) {
+    ++out.tables;
+    const box = table.parentElement.getBoundingClientRect();
+    for (const cell of table.querySelectorAll("th,td"))
+      if (cell.getBoundingClientRect().right > box.right + 1 || cell.scrollWidth > cell.clientWidth + 1) out.cut.push(cell.textContent);
+  }
+  document.body.innerHTML = "<pre id=probe></pre>";
+  document.getElementById("probe").textContent = JSON.stringify(out);
+});
+)js";
+
 struct Look {
   int width = 1300;
   bool dark = false;
@@ -91,14 +118,16 @@ class ReportInBrowser : public testing::Test {
     if (chromium().empty()) GTEST_SKIP() << "no chromium in PATH";
   }
 
-  nlohmann::json look_at(const RunResult& run, const Look& look) {
-    std::string html = test::report_of(run);
+  nlohmann::json look_at(const RunResult& run, const Look& look) { return ask(test::report_of(run), kProbe, look); }
+
+  /// What the probe tells of a page.
+  nlohmann::json ask(std::string html, const char* probe, const Look& look) {
     const std::string style = "<style>", end = "</body>";
     const auto script = [](const char* text) {
       return "<script nonce=\"paceline\">" + std::string(text) + "</script>";
     };
     html.insert(html.find(style), script(kWatch));
-    html.insert(html.rfind(end), script(kProbe));
+    html.insert(html.rfind(end), script(probe));
     write_file_atomic(dir_ / "report.html", html);
     std::vector<std::string> argv = {chromium().string(),
                                      "--headless",
@@ -166,6 +195,12 @@ TEST_F(ReportInBrowser, DrawsSortsFiltersAndAsksForNothing) {
   EXPECT_EQ(falling[55], "–");
   EXPECT_EQ(page["again"], page["plan"]);
   EXPECT_EQ(page["focusable"], true);
+  EXPECT_EQ(page["unsorted"], "none");
+  EXPECT_EQ(page["outline"], "solid") << "the focus cannot be seen";
+  EXPECT_EQ(page["closed_on_paper"], 0);
+  EXPECT_EQ(page["closes_again"], true);
+  EXPECT_EQ(page["scrolled"], 0) << "charts of rows fit";
+  EXPECT_GT(page["widest"].get<double>(), 1150) << "charts take the width of the page";
 
   ASSERT_EQ(page["shown"].size(), 12u);
   for (const auto& label : page["shown"]) EXPECT_TRUE(label.get<std::string>().starts_with("tp2 ")) << label;
@@ -184,7 +219,32 @@ TEST_F(ReportInBrowser, IsDarkWhereTheReaderIs) {
   EXPECT_NE(light["first_bar"], dark["first_bar"]);
 }
 
-TEST_F(ReportInBrowser, FitsANarrowWindow) { expect_sound(look_at(run_with_timelines({}), {.width = 700})); }
+TEST_F(ReportInBrowser, FitsANarrowWindow) {
+  for (const int width : {700, 400}) {
+    SCOPED_TRACE(width);
+    expect_sound(look_at(run_with_timelines({}), {.width = width}));
+  }
+}
+
+TEST_F(ReportInBrowser, AComparisonShowsItsLastColumn) {
+  std::vector<RunResult> runs;
+  for (const double slower : {1.0, 1.02}) {
+    runs.push_back(test::synthetic_run({.with_trouble = false}));
+    for (CellResult& cell : runs.back().cells) {
+      if (cell.axes.proposer == "draft") cell.axes.variant = "TP2 + self-draft";
+      for (size_t r = 0; r < cell.repetitions.size(); ++r)
+        cell.repetitions[r].wall_s *= slower * (1 + 0.2 * static_cast<double>(r % 3));
+    }
+  }
+  const RunComparison comparison = compare_runs(runs);
+  ASSERT_NE(comparison_html(comparison).find("inconclusive (needs n"), std::string::npos);
+  const nlohmann::json page = ask(comparison_html(comparison), kProbeTables, {.width = 1300});
+  ASSERT_TRUE(page.is_object());
+  EXPECT_EQ(page["problems"], nlohmann::json::array());
+  EXPECT_GE(page["tables"], 2);
+  EXPECT_EQ(page["cut"], nlohmann::json::array());
+  EXPECT_LE(page["overflow"].get<int>(), 0);
+}
 
 TEST_F(ReportInBrowser, OpensSoonWithManyCells) {
   // Time of a loaded page, the browser's own start left out; the limits have room for a busy machine.

@@ -26,8 +26,8 @@ TEST(ReportSections, AllAreThereAndInTheContents) {
   }
   const std::string html = report_of(run);
   EXPECT_EQ(nesting_error(html), "");
-  for (const char* id : {"headline", "speedup", "heat", "acceptance", "steps", "ranks", "devices", "timeline",
-                         "latency", "pareto", "cells", "samples", "setup"}) {
+  for (const char* id : {"trouble", "headline", "speedup", "heat", "acceptance", "steps", "ranks", "devices",
+                         "timeline", "memory", "latency", "pareto", "cells", "samples", "setup"}) {
     EXPECT_NE(section_of(html, id), "") << id;
     EXPECT_TRUE(holds(html, "<a href=\"#" + std::string(id) + "\">")) << id;
   }
@@ -37,7 +37,7 @@ TEST(ReportSections, HeadlineHasABarForEachProposerWithinEachPlacement) {
   RunResult run = test::synthetic_run({.with_trouble = false});
   const std::string section = section_of(report_of(run), "headline");
   EXPECT_EQ(count(section, "<rect class=\"b "), 4u * 3u);
-  EXPECT_EQ(count(section, "<path class=\"w\""), 4u * 3u);  // whiskers
+  EXPECT_EQ(count(section, "<g class=\"w\""), 4u * 3u);  // whiskers
   for (const char* place : {">TP 1 × PP 1<", ">TP 1 × PP 2<", ">TP 2 × PP 1<", ">TP 2 × PP 2<"})
     EXPECT_EQ(count(section, place), 1u) << place;
   const RunSummary summary = summarize(run);
@@ -46,7 +46,7 @@ TEST(ReportSections, HeadlineHasABarForEachProposerWithinEachPlacement) {
   EXPECT_TRUE(holds(section, fmt::format("{:.1f} [{:.0f}, {:.0f}]", *first.output_tok_s,
                                          first.output_tok_s_interval->low, first.output_tok_s_interval->high)));
   for (CellResult& cell : run.cells) cell.repetitions.resize(1);
-  EXPECT_EQ(count(section_of(report_of(run), "headline"), "<path class=\"w\""), 0u);
+  EXPECT_EQ(count(section_of(report_of(run), "headline"), "<g class=\"w\""), 0u);
 }
 
 TEST(ReportSections, SpeedupFollowsXAndFacetOfTheConfiguration) {
@@ -57,7 +57,7 @@ TEST(ReportSections, SpeedupFollowsXAndFacetOfTheConfiguration) {
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u);
   EXPECT_TRUE(holds(section, ">TP 2 × PP 1<"));
   EXPECT_TRUE(holds(section, "ngram c=8<"));
-  EXPECT_EQ(count(section, "<circle class=\"m k0\""), 4u * 3u + 1u);  // ngram at c=1, and in the legend
+  EXPECT_EQ(count(section, "<circle class=\"m k0\""), 2u * (4u * 3u + 1u));  // ngram at c=1 and 8, and in the legend
 
   run.config_resolved["report"] = {{"x", "concurrency"}, {"facet", {"engine.parallel.tp", "pp", "k"}}};
   section = section_of(report_of(run), "speedup");
@@ -107,6 +107,48 @@ TEST(ReportSections, TheHeatMapTellsItsNumbersAndWhereGainsEnd) {
       std::regex_search(section, std::regex("tp1 pp1 draft, at its best k, stops paying: [0-9.]+× at concurrency "
                                             "1, 0\\.[0-9]+× at concurrency 8\\.")))
       << section;
+}
+
+TEST(ReportSections, TheHeatMapColoursOnlyWhatIsShown) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  const auto with_rates = [&](const std::string& proposer, int tp, const std::vector<double>& rates) {
+    for (CellResult& cell : run.cells) {
+      if (cell.axes.proposer != proposer || cell.axes.tp != tp || cell.axes.pp != 1) continue;
+      for (size_t r = 0; r < cell.repetitions.size(); ++r)
+        cell.repetitions[r].wall_s =
+            static_cast<double>(output_tokens_of(cell.repetitions[r])) / rates[r % rates.size()];
+    }
+  };
+  // Three times as fast on the whole, but too scattered to say so; and for sure twice as slow.
+  with_rates("none", 1, {100});
+  with_rates("ngram", 1, {50, 300, 1800});
+  with_rates("draft", 1, {50});
+  const std::string section = section_of(report_of(run), "heat");
+  EXPECT_TRUE(std::regex_search(section,
+                                std::regex("<td class=\"open\" title=\"tp1 pp1 ngram[^>]*inconclusive\">[0-9.]+× \\?")))
+      << section;
+  EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"s4\" title=\"tp1 pp1 draft[^>]*slower\">0.50×<")));
+  EXPECT_FALSE(std::regex_search(section, std::regex("class=\"[fs][1-4]\"[^>]*>[0-9.]+× \\?")));
+}
+
+TEST(ReportSections, TheHeatMapIsOverPlainDecodingOfTheSamePlacement) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  const std::string own = section_of(report_of(run), "heat");
+  EXPECT_TRUE(holds(own, "<caption>Speedup over plain decoding of the same column.</caption>"));
+  // As with sweep.baseline: one cell for all placements.
+  const std::string one_rank = run.cells[0].id;
+  ASSERT_EQ(run.cells[0].axes.proposer, "none");
+  for (CellResult& cell : run.cells) cell.baseline_id = one_rank;
+  EXPECT_EQ(section_of(report_of(run), "heat"), own);
+  // Without the plain cell of a placement the baseline is all there is, and is named.
+  for (CellResult& cell : run.cells) {
+    if (cell.axes.proposer != "none" || cell.axes.tp != 2 || cell.axes.pp != 1) continue;
+    cell.status = CellStatus::failed;
+    cell.repetitions.clear();
+  }
+  const std::string named = section_of(report_of(run), "heat");
+  EXPECT_TRUE(holds(named, "the same column; †: not measured, so over tp1 pp1 none.</caption>")) << named;
+  EXPECT_EQ(count(named, " †</td>"), 6u);
 }
 
 TEST(ReportSections, HistogramSharesAreThoseOfAllVerifySteps) {
@@ -271,6 +313,8 @@ TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
         EXPECT_GE(contrast(colors.at(text), colors.at(ground)), 4.5) << text << " on " << ground << ", mode " << modes;
     for (const char* ground : {"f1", "f2", "f3", "f4", "s1", "s2", "s3", "s4"})
       EXPECT_GE(contrast(colors.at("fg"), colors.at(ground)), 4.5) << "fg on " << ground << ", mode " << modes;
+    for (int i = 0; i < 9; ++i)
+      EXPECT_GE(contrast(colors.at("p" + std::to_string(i)), colors.at("bg")), 3) << "p" << i << ", mode " << modes;
     for (int i = 0; i < 8; ++i)
       EXPECT_GE(contrast(colors.at("c" + std::to_string(i)), colors.at("bg")), 3) << "c" << i << ", mode " << modes;
   }

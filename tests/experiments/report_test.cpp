@@ -103,9 +103,12 @@ TEST(BarChart, TheTextBehindTheLongestBarFits) {
   const std::string svg = svg_bar_chart(chart);
   const size_t at = svg.find("class=\"v\" x=\"");
   ASSERT_NE(at, std::string::npos);
+  // In per cent of the element, whose right margin holds what stands behind the end.
   const double begin = std::stod(svg.substr(at + std::string("class=\"v\" x=\"").size()));
-  EXPECT_LE(begin + 31 * 6.3, chart.width);
-  EXPECT_GT(begin, chart.width / 2);
+  EXPECT_DOUBLE_EQ(begin, 100);  // the axis ends at 3
+  const size_t margin = svg.find("margin:0 ");
+  ASSERT_NE(margin, std::string::npos);
+  EXPECT_GE(std::stod(svg.substr(margin + 9)), 31 * 6.3);
 }
 
 TEST(NiceTicks, CoverTheRange) {
@@ -121,14 +124,75 @@ TEST(NiceTicks, CoverTheRange) {
 }
 
 TEST(Charts, ALongLabelHasItsRoom) {
-  const auto end_of_label = [](const std::string& label) {
-    const std::string svg = svg_bar_chart({.rows = {{.label = label, .value = 1.0}}});
-    const std::string tail = svg.substr(svg.rfind(" x=\"", svg.find(">" + label + "<")) + 4);
-    return std::stod(tail);
+  const auto chart_of = [](const std::string& label) {
+    return svg_bar_chart({.rows = {{.label = label, .value = 1.0}}});
   };
-  EXPECT_EQ(end_of_label("short"), end_of_label("a little longer"));
-  EXPECT_GT(end_of_label(std::string(40, 'x')), 40 * 6.0);
-  EXPECT_LE(end_of_label(std::string(400, 'x')), BarChart{}.width / 2);
+  const auto room = [&](const std::string& label) {
+    const std::string svg = chart_of(label);
+    return std::stod(svg.substr(svg.find("px 0 ") + 5));  // the left margin
+  };
+  EXPECT_EQ(room("short"), room("a little longer"));
+  EXPECT_GT(room(std::string(40, 'x')), 40 * 6.0);
+  EXPECT_GT(room("tp2 pp1 draft, TP2 + self-draft k=5 c=1"), 39 * 6.5);
+  EXPECT_LE(room(std::string(400, 'x')), 400);
+  const std::string cut = chart_of(std::string(400, 'x'));
+  EXPECT_NE(cut.find(std::string(49, 'x') + "…<title>" + std::string(400, 'x')), std::string::npos) << cut;
+}
+
+TEST(Charts, AWhiskerThatIsCutHasAnArrowHead) {
+  const auto head = [](bool is_cut) {
+    BarChart chart{.title = "t", .x_label = "x", .rows = {}, .scale_to = {}};
+    chart.rows.push_back({.label = "a", .value = 2, .low = 1, .high = 3, .is_cut = is_cut, .text = "2 [1, 9]"});
+    return test::count(svg_bar_chart(chart), "<svg class=\"cut\" x=\"100.00%\"");
+  };
+  EXPECT_EQ(head(true), 1u);
+  EXPECT_EQ(head(false), 0u);
+
+  const auto caps = [](double low, double high) {
+    LineChart chart{
+        .title = "t", .x_label = "x", .y_label = "y", .x_ticks = {1, 2}, .x_tick_texts = {}, .reference = {}};
+    chart.y_max = 2;
+    LineSeries series{.name = "a", .shape = {}, .points = {}};
+    series.points.push_back({.x = 1, .y = 1, .low = low, .high = high, .tooltip = ""});
+    chart.series.push_back(series);
+    const std::string svg = svg_line_chart(chart);
+    return std::pair(test::count(svg, "h6"), test::count(svg, "l4 -6 4 6") + test::count(svg, "l4 6 4 -6"));
+  };
+  EXPECT_EQ(caps(0.5, 1.5), std::pair(size_t(2), size_t(0)));
+  EXPECT_EQ(caps(0.5, 9), std::pair(size_t(1), size_t(1)));
+  EXPECT_EQ(caps(-1, 9), std::pair(size_t(0), size_t(2)));
+}
+
+TEST(Charts, TicksArePlainNumbers) {
+  LineChart chart{.title = "t",
+                  .x_label = "x",
+                  .y_label = "y",
+                  .x_ticks = {0, 2.5, 999, 1000},
+                  .x_tick_texts = {},
+                  .reference = {}};
+  chart.y_max = 20000;
+  LineSeries series{.name = "a", .shape = {}, .points = {}};
+  series.points.push_back({.x = 1000, .y = 12345, .low = {}, .high = {}, .tooltip = ""});
+  chart.series.push_back(series);
+  for (const double large : {40000.0, 3e6}) {
+    chart.x_ticks.back() = large;
+    const std::string svg = svg_line_chart(chart);
+    EXPECT_NE(svg.find(">10,000</text>"), std::string::npos) << svg;
+    EXPECT_NE(svg.find(large > 1e6 ? ">3M</text>" : ">40,000</text>"), std::string::npos) << svg;
+    EXPECT_NE(svg.find("a: 12,345 at 1,000"), std::string::npos) << svg;
+    EXPECT_EQ(svg.find("e+"), std::string::npos) << svg;
+  }
+}
+
+TEST(Charts, NoLineRunsThroughTheNameOfAnother) {
+  LineChart chart{.title = "t", .x_label = "x", .y_label = "y", .x_ticks = {1, 2}, .x_tick_texts = {}, .reference = {}};
+  for (const char* name : {"k=1", "k=2"}) {
+    LineSeries series{.name = name, .shape = {}, .points = {}, .end_text = name};
+    for (const double x : {1.0, 2.0}) series.points.push_back({.x = x, .y = 0.5, .low = {}, .high = {}, .tooltip = ""});
+    chart.series.push_back(series);
+  }
+  const std::string svg = svg_line_chart(chart);
+  EXPECT_GT(svg.find(">k=1</text>"), svg.rfind("<path class=\"l ")) << svg;
 }
 
 TEST(ReportText, TableVerdictAndPaths) {
@@ -140,6 +204,22 @@ TEST(ReportText, TableVerdictAndPaths) {
   EXPECT_NE(text.find("28 cells: 26 done, 1 failed, 1 skipped"), std::string::npos);
   EXPECT_NE(text.find("results/x/report.html"), std::string::npos);
   EXPECT_NE(end_of_run_text(run, summarize(run), TextColor::on).find("\x1b[32m"), std::string::npos);
+  const auto head_at = [&](int columns) {
+    const std::string narrow = end_of_run_text(run, summarize(run), TextColor::off, {}, columns);
+    return narrow.substr(0, narrow.find('\n'));
+  };
+  const std::string whole = text.substr(0, text.find('\n'));
+  EXPECT_EQ(head_at(1000), whole);
+  EXPECT_EQ(head_at(1).find("req/dev/min"), std::string::npos);
+  EXPECT_EQ(head_at(1).find("ttft p50"), std::string::npos);
+  EXPECT_NE(head_at(1).find("speedup"), std::string::npos);
+  EXPECT_TRUE(head_at(1).ends_with("verdict"));
+  int widest = 0;
+  for (size_t at = 0; at < text.find("\n\n"); at = text.find('\n', at) + 1)
+    widest = std::max(widest, display_width(text.substr(at, text.find('\n', at) - at)));
+  EXPECT_EQ(head_at(widest), whole);
+  EXPECT_EQ(head_at(widest - 1).find("req/dev/min"), std::string::npos);
+  EXPECT_NE(head_at(widest - 1).find("degen."), std::string::npos) << "as few as it takes";
 }
 
 TEST(ReportText, BusySharesByRank) {

@@ -13,9 +13,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/util/clock.h"
 #include "experiments/analysis/certificate.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/analysis/summary_verdict.h"
+#include "experiments/report/documents.h"
 #include "experiments/report/text.h"
 #include "experiments/results/baseline.h"
 #include "experiments/results/environment.h"
@@ -100,6 +102,31 @@ TEST(Metrics, ByHand) {
   EXPECT_DOUBLE_EQ(*s.step_ms, 10);
   EXPECT_DOUBLE_EQ(s.phase_ms_per_step.verify_ms, 8);
   EXPECT_DOUBLE_EQ(*s.busy, 57.0 / 60);
+}
+
+TEST(Metrics, AShortDraftSaysNothingAboutThePositionsBehindIt) {
+  // A draft that is always right, cut to two tokens in the last of three steps.
+  CellResult cell = hand_cell("x", 0.5, 1);
+  RepetitionResult& r = cell.repetitions[0];
+  r.requests[0].drafted = {3, 3};
+  r.requests[0].accepted = {3, 3};
+  r.requests[1].drafted = {2};
+  r.requests[1].accepted = {2};
+  r.counters.verify_steps = r.counters.drafts = 3;
+  r.counters.drafted = r.counters.accepted = 8;
+  r.counters.proposed_by_position = r.counters.accepted_by_position = {3, 3, 2};
+  const CellSummary s = summarize_cell(cell);
+  EXPECT_EQ(s.acceptance_per_position, (std::vector<double>{1, 1, 2.0 / 3}));
+  EXPECT_EQ(s.acceptance_per_position_conditional, (std::vector<double>{1, 1, 1}));
+
+  // Kept before a position where nothing was drafted: not known there.
+  r.requests[0].drafted = r.requests[0].accepted = {2, 2};
+  r.counters.drafted = r.counters.accepted = 6;
+  r.counters.proposed_by_position = r.counters.accepted_by_position = {3, 3, 0};
+  const std::vector<double> unknown = summarize_cell(cell).acceptance_per_position_conditional;
+  ASSERT_EQ(unknown.size(), 3u);
+  EXPECT_EQ(unknown[1], 1);
+  EXPECT_TRUE(std::isnan(unknown[2])) << unknown[2];
 }
 
 TEST(Metrics, PlainDecodingGivesOneTokenAPassAndNoAcceptance) {
@@ -388,7 +415,7 @@ TEST(Store, WritesTheWholeFolderAndLatest) {
   RunFolder folder(root.path(), run, json::object());
   EXPECT_TRUE(fs::exists(folder.path() / "manifest.json"));
   test::record_all(folder, run);
-  folder.finish(run);
+  folder.finish(run, run_documents(run));
   for (const char* file : {"manifest.json", "config.resolved.json", "environment.json", "summary.json", "summary.csv",
                            "summary.md", "report.html", "cells/001_tp1_pp1_ngram_k1_c1/cell.json"}) {
     EXPECT_TRUE(fs::exists(root.path() / "latest" / file)) << file;
@@ -411,7 +438,7 @@ TEST(Store, WritesTheWholeFolderAndLatest) {
   RunResult again = test::synthetic_run();
   RunFolder second(root.path(), again, json::object());
   EXPECT_NE(second.path(), folder.path());
-  second.finish(again);
+  second.finish(again, run_documents(again));
   EXPECT_EQ(fs::read_symlink(root.path() / "latest"), second.path().filename());
 }
 
@@ -451,7 +478,7 @@ TEST(Store, RefusesImpossiblePlaces) {
   }
   fs::create_directory(root.path() / "latest");  // a user's folder
   RunFolder folder(root.path(), run, json::object());
-  EXPECT_THROW(folder.finish(run), Error);
+  EXPECT_THROW(folder.finish(run, run_documents(run)), Error);
   EXPECT_TRUE(fs::is_directory(root.path() / "latest"));
 }
 

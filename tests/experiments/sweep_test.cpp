@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/run/planned_result.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 
@@ -324,6 +325,19 @@ TEST(Sweep, Mistakes) {
             "1:117: \"published\": \"speedup\" is 0: " + expected);
   EXPECT_EQ(published(R"("label": "two", "published": {"ovr": "one"})"),
             "1:98: \"published\": \"ovr\" is \"one\": " + expected);
+}
+
+TEST(Sweep, ABaselineIsNotForced) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(
+      files.load(
+          R"({"sweep": {"axes": {"proposer": ["none", "ngram"], "speculation.forced_acceptance.acceptance_length": [1, 3]}}})"),
+      {});
+  ASSERT_EQ(cells.size(), 3u);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const CellResult planned = planned_result(cells[i], int(i), cells);
+    EXPECT_EQ(planned.forced, planned.axes.proposer == "ngram") << planned.id;
+  }
 }
 
 TEST(Sweep, HashesAreStableAndFollowWhatMatters) {

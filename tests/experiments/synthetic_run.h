@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/fnv1a.h"
 #include "experiments/results/results.h"
 
 namespace paceline::test {

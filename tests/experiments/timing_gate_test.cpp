@@ -3,11 +3,12 @@
 #include "experiments/analysis/timing_gate.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <random>
 
 #include <gtest/gtest.h>
+
+#include "tests/support/long_samples.h"
 
 namespace paceline {
 namespace {
@@ -147,14 +148,17 @@ std::vector<TimingPair> real_pairs(int baseline_rounds, int now_rounds) {
 
 constexpr int kRounds = 500'000;
 
-/// A sample; PACELINE_LONG=1 takes as many windows as the rule was checked with.
-int windows() { return std::getenv("PACELINE_LONG") ? 200 : 8; }
+int windows() { return test::long_samples() ? 200 : 8; }
 
 TEST(TimingGate, RealWorkAgainstItselfRaisesNoAlarm) {
   for (int window = 0; window < windows(); ++window) {
     const TimingVerdict verdict = judge_timing({{.id = "a", .pairs = real_pairs(kRounds, kRounds)}}).front();
     EXPECT_FALSE(verdict.fails()) << "window " << window << ": " << verdict.median_ratio << ", p " << verdict.p_value;
   }
+  if (!HasFailure())
+    test::record_long_sample("timing_gate_alarms", {{"what", "the timing gate, work against itself, 40 pairs a window"},
+                                                    {"windows", windows()},
+                                                    {"false_alarms", 0}});
 }
 
 TEST(TimingGate, FivePerCentMoreRealWorkIsCaught) {
@@ -162,6 +166,9 @@ TEST(TimingGate, FivePerCentMoreRealWorkIsCaught) {
   for (int window = 0; window < windows(); ++window)
     caught += judge_timing({{.id = "a", .pairs = real_pairs(kRounds, kRounds * 105 / 100)}}).front().fails();
   EXPECT_GE(caught, windows() * 9 / 10);
+  test::record_long_sample(
+      "timing_gate_power",
+      {{"what", "the timing gate, 5 % more work, 40 pairs a window"}, {"windows", windows()}, {"caught", caught}});
 }
 
 }  // namespace

@@ -133,6 +133,43 @@ TEST(TimingPairs, AnOlderProgramIsTimedAsAWhole) {
   EXPECT_EQ(times.cells[0].pairs.size(), 8u);
 }
 
+TEST(TimingPairs, DisturbedPairsAreKeptApartWhereBothProgramsSaySo) {
+  const FakeBinaries binaries;
+  const auto body = [](const std::string& foreign) {
+    const std::string cpu = ", \\\"cpu_s\\\": 0.4, \\\"cpu_wait_s\\\": 0";
+    return fmt::format(
+        "f=0; if {}; then f=0.5; fi\nprintf '{}' one 1 same \"{}, \\\"disturbance\\\": {{\\\"wall_s\\\": "
+        "1, \\\"cores\\\": 2, \\\"foreign_cpu_s\\\": $f}}\" | cell 000_one",
+        foreign, kCell, cpu);
+  };
+  const fs::path quiet = binaries.add("A", body("false")), always = binaries.add("N", body("true")),
+                 some = binaries.add("S", body("[ $((n % 4)) = 0 ]"));
+  const PairTimes now_and_then = time_pairs(plan_of(quiet, some, 9));
+  EXPECT_EQ(now_and_then.cells[0].pairs.size(), 7u);
+  EXPECT_EQ(now_and_then.cells[0].disturbed.size(), 2u);
+  const PairTimes throughout = time_pairs(plan_of(quiet, always, 9));
+  EXPECT_EQ(throughout.cells[0].pairs.size(), 0u);
+  EXPECT_EQ(throughout.cells[0].disturbed.size(), 9u);
+  const PairTimes one_sided = time_pairs(plan_of(binaries.add_timed("B", 400), always, 9));
+  EXPECT_EQ(one_sided.cells[0].pairs.size(), 9u) << "an older program does not say";
+  EXPECT_TRUE(one_sided.cells[0].disturbed.empty());
+}
+
+TEST(TimingPairs, OtherNumbersOfThreadsAreSaid) {
+  const FakeBinaries binaries;
+  const auto with_threads = [&](const std::string& letter, int threads) {
+    return binaries.add(
+        letter,
+        fmt::format("printf '{}' one 1 same ', \"cpu_s\": 0.4, \"cpu_wait_s\": 0' | sed 's/\"status\"/\"effective\": "
+                    "{{\"threads_per_rank\": {}}}, \"status\"/' | cell 000_one",
+                    kCell, threads));
+  };
+  const fs::path two = with_threads("A", 2), four = with_threads("B", 4);
+  EXPECT_FALSE(time_pairs(plan_of(two, four, 8)).cells[0].same_threads);
+  EXPECT_TRUE(time_pairs(plan_of(two, two, 8)).cells[0].same_threads);
+  EXPECT_TRUE(time_pairs(plan_of(two, binaries.add_timed("C", 400), 8)).cells[0].same_threads) << "does not say";
+}
+
 TEST(TimingPairs, TooFewPairsAreAUsageError) {
   const FakeBinaries binaries;
   const fs::path a = binaries.add_timed("A", 400);

@@ -53,6 +53,27 @@ TEST(VllmFlags, EngineFlagsBecomeKeys) {
   EXPECT_TRUE(notes_hold("--model org/name", "nothing is downloaded"));
 }
 
+TEST(VllmFlags, FlagsOfSGLangAreNamedAndTheModelIsRead) {
+  const std::string flags =
+      "python3 -m sglang.launch_server --model-path ./m --speculative-algorithm EAGLE --tp-size 2";
+  EXPECT_EQ(config(flags), R"({"engine":{"target":{"path":"./m"}}})");
+  EXPECT_TRUE(notes_hold(flags, "these look like SGLang's flags"));
+  EXPECT_TRUE(notes_hold(flags, "--speculative-algorithm: left out: a flag of SGLang"));
+  EXPECT_EQ(complaints("--model-path"), "--model-path: expected a value behind this flag");
+  EXPECT_FALSE(notes_hold("--max-num-batched-tokens 64 --nothing-known", "SGLang"));
+}
+
+TEST(VllmFlags, AnUnknownFlagWithTheModelIsAnError) {
+  EXPECT_EQ(complaints("--model-name ./m --seed 1"), "--model-name: unknown flag (did you mean \"--model\"?)");
+  EXPECT_EQ(complaints("--model-impl auto"), "") << "vLLM's, and not the model";
+}
+
+TEST(VllmFlags, WithoutAModelTheTextSaysWhatRuns) {
+  constexpr const char* kNoModel = "// No model was given: the built-in one runs.";
+  EXPECT_NE(imported_text(import("--seed 1")).find(kNoModel), std::string::npos);
+  EXPECT_EQ(imported_text(import("--model ./m")).find(kNoModel), std::string::npos);
+}
+
 constexpr const char* kNgram =
     R"({"speculation":{"proposer":"ngram","num_speculative_tokens":5,"ngram":{"min":2,"max":4,"match":"first"}}})";
 

@@ -1,6 +1,8 @@
-#include "experiments/run/devices.h"
+#include "experiments/config/devices.h"
 
 #include <fmt/format.h>
+
+#include "engine/util/counted.h"
 
 namespace paceline {
 namespace {
@@ -46,10 +48,9 @@ std::optional<ConfigConflict> device_conflict(const EngineConfig& engine, const 
   for (int rank = 0; present > 0 && rank < ranks; ++rank) {
     const int64_t device = device_of(engine, rank);
     if (device >= present)
-      return conflict("engine.devices",
-                      fmt::format("engine.devices {}: found {} CUDA device{}, no number {}: count from 0, as "
-                                  "CUDA_VISIBLE_DEVICES leaves them",
-                                  list, present, present == 1 ? "" : "s", device));
+      return conflict("engine.devices", fmt::format("engine.devices {}: found {}, no number {}: count from 0, as "
+                                                    "CUDA_VISIBLE_DEVICES leaves them",
+                                                    list, counted(present, "CUDA device"), device));
   }
   if (present > 0 && ranks > 1 && !gpus.nccl)
     return conflict("engine.backend",

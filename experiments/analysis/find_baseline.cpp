@@ -1,7 +1,8 @@
-#include "experiments/results/find_baseline.h"
+#include "experiments/analysis/find_baseline.h"
 
 #include <system_error>
 
+#include "experiments/analysis/read_run.h"
 #include "experiments/results/baseline.h"
 #include "experiments/results/read.h"
 

@@ -1,0 +1,45 @@
+#include "experiments/analysis/category_verdict.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "experiments/analysis/open_loop_verdict.h"
+
+namespace paceline {
+namespace {
+
+constexpr size_t kMostListed = 12;
+
+std::string sentence(const VerdictView& view, const LoadGroup& group, const CellSummary& s) {
+  const CellSummary* const over = view.reference_of(s);
+  if (!over || s.categories.empty()) return "";
+  std::vector<CategorySummary> order = summarize_categories(view.cell(s), &view.cell(*over));
+  std::erase_if(order, [](const CategorySummary& c) { return !c.decode_speedup; });
+  if (order.size() < 2) return "";
+  std::stable_sort(order.begin(), order.end(), [](const CategorySummary& a, const CategorySummary& b) {
+    return a.decode_speedup->ratio > b.decode_speedup->ratio;
+  });
+  std::string text =
+      fmt::format("By category{}, decoding with {}{}:", view.has_several_loads() ? group.where() : "",
+                  view.marked_label(s), view.is_plain_twin(*over, s) ? "" : " over " + view.reference_text(s, *over));
+  for (size_t i = 0; i < std::min(kMostListed, order.size()); ++i)
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", order[i].category.empty() ? "(none)" : order[i].category,
+                        interval_text(*order[i].decode_speedup));
+  if (order.size() > kMostListed) text += fmt::format(" and {} more", order.size() - kMostListed);
+  return text + ".";
+}
+
+}  // namespace
+
+void add_categories(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  for (const LoadGroup& group : view.groups()) {
+    const CellSummary* best = view.fastest(group, Among::speculative);
+    if (!best) best = lowest_latency(view, group, Among::speculative);
+    if (!best) continue;
+    if (std::string text = sentence(view, group, *best); !text.empty())
+      out.push_back({VerdictKind::best, std::move(text)});
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,49 @@
+#include "experiments/analysis/cell_ratio.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "experiments/analysis/significance.h"
+
+namespace paceline {
+namespace {
+
+std::optional<double> mean_end_s(const CellResult& cell) {
+  std::vector<double> ends;
+  for (const RepetitionResult& r : cell.repetitions) {
+    if (!r.ended_at_s) return std::nullopt;
+    ends.push_back(*r.ended_at_s);
+  }
+  return mean(ends);
+}
+
+}  // namespace
+
+Pairing pairing_of(const CellResult& a, const CellResult& b) {
+  const size_t pairs = std::min(a.repetitions.size(), b.repetitions.size());
+  for (size_t i = 0; i < pairs; ++i) {
+    if (a.repetitions[i].process != b.repetitions[i].process) return Pairing::none;
+  }
+  for (size_t i = 0; i + 1 < pairs; ++i) {
+    const int64_t last = std::max(a.repetitions[i].turn, b.repetitions[i].turn);
+    const int64_t next = std::min(a.repetitions[i + 1].turn, b.repetitions[i + 1].turn);
+    if (next >= 0 && last > next) return Pairing::none;
+  }
+  return Pairing::by_repetition;
+}
+
+std::optional<double> measured_earlier_s(const CellResult& baseline, const CellResult& cell) {
+  const std::optional<double> before = mean_end_s(baseline), after = mean_end_s(cell);
+  if (!before || !after) return std::nullopt;
+  return *after - *before;
+}
+
+std::optional<RatioInterval> ratio_of_repetitions(std::span<const double> numerator,
+                                                  std::span<const double> denominator, Pairing pairing) {
+  if (pairing == Pairing::by_repetition) return paired_ratio(numerator, denominator);
+  const std::optional<RatioTest> test = welch_ratio(denominator, numerator);
+  if (!test) return std::nullopt;
+  return RatioInterval{.ratio = test->ratio, .low = test->low, .high = test->high, .pairs = 0};
+}
+
+}  // namespace paceline

@@ -1,0 +1,93 @@
+#include "experiments/analysis/speculation_verdict.h"
+
+#include <map>
+
+#include <fmt/format.h>
+
+namespace paceline {
+namespace {
+
+/// A speculative cell with its gain.
+struct Judged {
+  const CellSummary* cell = nullptr;
+  SpeculationGain gain;
+};
+
+/// Cells of a proposer under one load, and whether all are shown to be slower.
+struct OfProposer {
+  Judged best;     // of the highest lower bound; without intervals the largest estimate
+  Judged largest;  // estimate
+  bool all_slower = true;
+
+  void add(const Judged& judged) {
+    all_slower &= judged.gain.outcome == Outcome::slower;
+    if (!largest.cell || judged.gain.ratio.ratio > largest.gain.ratio.ratio) largest = judged;
+    if (!best.cell || begins_higher(judged.gain.ratio, best.gain.ratio)) best = judged;
+  }
+
+ private:
+  static bool begins_higher(const RatioInterval& a, const RatioInterval& b) {
+    if (a.low && b.low) return *a.low > *b.low;
+    return a.low || b.low ? a.low.has_value() : a.ratio > b.ratio;
+  }
+};
+
+/// What a pass costs, and the acceptance at which the cell would equal its reference.
+std::string cost_text(const VerdictView& view, const CellSummary& s, const SpeculationGain& gain) {
+  if (!s.step_ms || gain.over->step_ms.value_or(0) <= 0) return "";
+  std::string text = fmt::format(
+      "; a pass takes {:.2f}× {}", *s.step_ms / *gain.over->step_ms,
+      view.is_plain_twin(*gain.over, s) ? "a plain one's time" : "the time of one of " + view.label(*gain.over));
+  const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
+  const std::optional<double> needed = break_even_length(s, gain.ratio.ratio);
+  if (!needed || !s.mean_acceptance_length || !k) return text;
+  text += fmt::format(", so breaking even takes an acceptance length of {:.2f}", *needed);
+  if (*needed > *k + 1) text += fmt::format(" (k + 1 = {} is the most there is)", *k + 1);
+  text += fmt::format("; measured: {:.2f}", *s.mean_acceptance_length);
+  if (s.draft_coverage && *s.draft_coverage < 0.995)
+    text += fmt::format(", with drafts in {} of steps", percent_text(*s.draft_coverage));
+  return text;
+}
+
+/// What the proposer fails to do. Where the table compares with another placement it says so: the row may be faster.
+std::string claim_text(const VerdictView& view, const OfProposer& of) {
+  const bool as_in_table = of.best.gain.over == view.baseline_of(*of.best.cell);
+  const std::string than = as_in_table ? "" : " than the same placement without it";
+  return of.all_slower ? (as_in_table ? "does not pay" : "is slower" + than) : "is not shown to be faster" + than;
+}
+
+std::string sentence(const VerdictView& view, const LoadGroup& group, const std::string& proposer,
+                     const OfProposer& of) {
+  const CellSummary& s = *of.best.cell;
+  const SpeculationGain& gain = of.best.gain;
+  std::string text = fmt::format("{} {}{}: its best cell, {}, is at {} over {}", proposer, claim_text(view, of),
+                                 view.has_several_loads() ? group.where() : "", view.marked_label(s),
+                                 interval_text(gain.ratio), view.reference_text(s, *gain.over));
+  if (gain.far_apart_s) text += fmt::format(" ({})", baseline_time_text(*gain.far_apart_s));
+  if (gain.outcome == Outcome::inconclusive) text += "; " + undecided_text(gain.ratio);
+  text += cost_text(view, s, gain);
+  if (const std::string phase = costliest_phase(s); !phase.empty()) text += "; " + phase;
+  if (of.largest.cell != &s && of.largest.gain.outcome == Outcome::inconclusive)
+    text += fmt::format("; the largest estimate, {} at {}, is inconclusive", view.marked_label(*of.largest.cell),
+                        interval_text(of.largest.gain.ratio));
+  return text + ".";
+}
+
+}  // namespace
+
+void add_pays_not(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  for (const LoadGroup& group : view.groups()) {
+    std::map<std::string, OfProposer> proposers;
+    for (const CellSummary* s : group.cells) {
+      if (!s->rankable || !view.speculates(*s)) continue;
+      if (const std::optional<SpeculationGain> gain = view.gain_of_speculation(*s))
+        proposers[view.cell(*s).axes.proposer].add({s, *gain});
+    }
+    for (const auto& [proposer, of] : proposers) {
+      if (of.best.gain.outcome != Outcome::faster)
+        out.push_back({VerdictKind::pays_not, sentence(view, group, proposer, of)});
+    }
+  }
+}
+
+}  // namespace paceline

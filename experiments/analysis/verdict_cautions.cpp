@@ -1,0 +1,156 @@
+#include "experiments/analysis/verdict_cautions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "engine/util/counted.h"
+
+namespace paceline {
+namespace {
+
+/// What is to be said of cells without their baseline: "tp1 pp1 none, the baseline of 3 cells that ran, failed".
+std::vector<std::string> missing_baselines(const VerdictView& view) {
+  std::map<size_t, int> missing;  // cells that ran, by their baseline
+  for (const CellSummary& s : view.summary().cells) {
+    const CellSummary* const base = view.baseline_of(s);
+    if (view.cell(s).status == CellStatus::done && base && view.cell(*base).status != CellStatus::done)
+      ++missing[base->cell];
+  }
+  std::vector<std::string> texts;
+  for (const auto& [base, cells] : missing) {
+    const bool failed = view.run().cells[base].status == CellStatus::failed;
+    texts.push_back(fmt::format("{}, the baseline of {}, {}", view.label(view.summary().cells[base]),
+                                counted(cells, "cell that ran", "cells that ran"), failed ? "failed" : "did not run"));
+  }
+  return texts;
+}
+
+void add_state(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  const RunSummary& summary = view.summary();
+  if (summary.failed > 0)
+    out.push_back({VerdictKind::caution,
+                   fmt::format("{} of {} failed; the table says why.", summary.failed,
+                               counted(int64_t(summary.cells.size()), "cell")),
+                   true});
+  if (!summary.finished()) return;  // said in its own sentence
+  for (const std::string& text : missing_baselines(view))
+    out.push_back({VerdictKind::caution, text + ": their gain is not known.", true});
+}
+
+void add_workload(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  const WorkloadFacts& workload = view.run().workload;
+  if (workload.bad_records == 0) return;
+  out.push_back({VerdictKind::caution,
+                 fmt::format("{} left out of the data set (workload.skip_bad); the first: {}.",
+                             counted(workload.bad_records, "bad record was", "bad records were"), workload.first_bad)});
+}
+
+/// Cells that are marked.
+void add_marks(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  int oversubscribed = 0, forced = 0, random = 0;
+  for (const CellResult& cell : view.run().cells) {
+    if (cell.status != CellStatus::done) continue;
+    oversubscribed += cell.oversubscribed ? 1 : 0;
+    forced += cell.forced || cell.lossy ? 1 : 0;
+    random += cell.random_weights ? 1 : 0;
+  }
+  if (oversubscribed > 0)
+    out.push_back(
+        {VerdictKind::caution, counted(oversubscribed, "cell ran", "cells ran") +
+                                   " more threads than cores (oversubscribed): measured and checked, not ranked."});
+  if (forced > 0)
+    out.push_back({VerdictKind::caution,
+                   counted(forced, "cell uses", "cells use") + " forced acceptance or a lossy rule: not ranked."});
+  if (random > 0)
+    out.push_back({VerdictKind::caution,
+                   counted(random, "cell has", "cells have") +
+                       " random weights (load_format dummy): times are real; tokens, acceptance and certificate are "
+                       "not those of a trained model.",
+                   true});
+}
+
+/// Of its speed, and where it was compared of its gain.
+bool has_interval(const CellSummary& s) {
+  const std::optional<RatioInterval>& gain = s.open_loop ? s.decode_speedup : s.speedup;
+  return s.repetitions > 1 && (!gain || gain->low);
+}
+
+/// How much the numbers carry.
+void add_evidence(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  int fewest = std::numeric_limits<int>::max(), most = 0, without_interval = 0, far = 0;
+  double most_degenerate = 0, farthest_s = 0;
+  for (const CellSummary& s : view.summary().cells) {
+    if (view.cell(s).status != CellStatus::done) continue;
+    fewest = std::min(fewest, s.repetitions);
+    most = std::max(most, s.repetitions);
+    without_interval += has_interval(s) ? 0 : 1;
+    most_degenerate = std::max(most_degenerate, s.degenerate_share.value_or(0));
+    if (!s.baseline_far) continue;
+    ++far;
+    farthest_s = std::max(farthest_s, std::fabs(*s.baseline_apart_s));
+  }
+  if (far > 0)
+    out.push_back({VerdictKind::caution,
+                   fmt::format("{} at another time than the baseline (up to {} apart), so repetitions are not paired, "
+                               "and what drifted in between is in no interval.",
+                               counted(far, "cell was measured", "cells were measured"), rough_time_text(farthest_s))});
+  constexpr int kEnough = 7;
+  if (view.summary().done > 0 && most == 1)
+    out.push_back({VerdictKind::caution,
+                   fmt::format("1 repetition only: there are no intervals, so no order of speeds is shown; use 3 or "
+                               "more, and {} or more before a close call is believed.",
+                               kEnough)});
+  else if (view.summary().done > 0 && fewest < kEnough)
+    out.push_back({VerdictKind::caution,
+                   fmt::format("{} repetitions: {}; use {} or more before a close call is believed.",
+                               fewest == most ? std::to_string(fewest) : fmt::format("Between {} and {}", fewest, most),
+                               without_interval == 0 ? "intervals are wide"
+                                                     : counted(without_interval, "cell has", "cells have") +
+                                                           " no interval, and the others' are wide",
+                               kEnough)});
+  if (most_degenerate > 0.1)
+    out.push_back({VerdictKind::caution,
+                   fmt::format("Up to {} of the outputs end in a repetition, which flatters every proposer.",
+                               percent_text(most_degenerate))});
+}
+
+}  // namespace
+
+std::string unfinished_sentence(const VerdictView& view) {
+  const RunSummary& counts = view.summary();
+  if (counts.finished()) return "";
+  std::string text = fmt::format("Not finished: {} of {} ran", counts.done, counted(counts.planned(), "cell"));
+  if (counts.done > 0 && counts.partial == counts.done)
+    text += ", none with all its repetitions";
+  else if (counts.partial > 0)
+    text += fmt::format(", {} of them with fewer repetitions than asked for", counts.partial);
+  if (counts.failed > 0) text += fmt::format("; {} failed", counts.failed);
+  if (counts.not_run > 0) text += fmt::format("; {} did not run", counts.not_run);
+  for (const std::string& missing : missing_baselines(view)) text += "; " + missing;
+  return text + ". What follows speaks of the cells that ran.";
+}
+
+std::string noise_sentence(const VerdictView& view) {
+  int noisy = 0;
+  std::string first;
+  for (const CellSummary& s : view.summary().cells) {
+    if (s.noise.empty() || view.cell(s).status != CellStatus::done) continue;
+    if (++noisy == 1) first = fmt::format("{}: {}", view.cell(s).id, s.noise);
+  }
+  if (noisy == 0) return {};
+  return fmt::format("{} disturbed while {} measured (noisy): {}{}.", counted(noisy, "cell was", "cells were"),
+                     noisy == 1 ? "it was" : "they were", first, noisy == 1 ? "" : ", and others");
+}
+
+void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  add_state(view, out);
+  add_workload(view, out);
+  add_marks(view, out);
+  add_evidence(view, out);
+}
+
+}  // namespace paceline

@@ -1,0 +1,20 @@
+#pragma once
+// Sentences of the verdict on the run itself: how far it came, and what to distrust.
+
+#include <string>
+#include <vector>
+
+#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict_view.h"
+
+namespace paceline {
+
+/// What a run that ended early leaves open; stands before everything else. Empty for a run that came to its end.
+std::string unfinished_sentence(const VerdictView& view);
+
+/// How many cells were disturbed (noise.h), and by what; stands before every sentence on speed. Empty without any.
+std::string noise_sentence(const VerdictView& view);
+
+void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out);
+
+}  // namespace paceline

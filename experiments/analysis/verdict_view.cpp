@@ -1,0 +1,173 @@
+#include "experiments/analysis/verdict_view.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostListed = 3;
+
+std::string without_placement(const CellResult& cell) {
+  json asked = cell.requested;
+  if (asked.is_object() && asked.contains("engine") && asked["engine"].is_object()) {
+    json& engine = asked["engine"];
+    engine.erase("devices");
+    if (engine.contains("parallel") && engine["parallel"].is_object()) {
+      engine["parallel"].erase("tp");
+      engine["parallel"].erase("pp");
+    }
+  }
+  const CellAxes& axes = cell.axes;
+  return json::array(
+             {asked, cell.model, cell.load, axes.proposer, axes.num_speculative_tokens.value_or(0), axes.concurrency})
+      .dump();
+}
+
+/// Of old records that do not hold what was asked for, the variant stands for it.
+std::string without_speculation(const CellResult& cell) {
+  json asked = cell.requested;
+  if (asked.is_object())
+    asked.erase("speculation");
+  else
+    asked = cell.axes.variant;
+  const CellAxes& axes = cell.axes;
+  return json::array({asked, cell.model, cell.load, axes.tp, axes.pp, axes.concurrency}).dump();
+}
+
+/// "0.97"; as many digits as tell it from 1, up to five.
+std::string bound_text(double bound) {
+  std::string text;
+  for (int digits = 2; digits <= 5; ++digits) {
+    text = fmt::format("{:.{}f}", bound, digits);
+    if (bound == 1 || text != fmt::format("{:.{}f}", 1.0, digits)) break;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string LoadGroup::where() const {
+  return load == "closed" ? fmt::format(" at concurrency {}", concurrency) : fmt::format(", {}", load);
+}
+
+VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_(run), summary_(summary) {
+  for (const CellResult& cell : run.cells) {
+    twin_of_.push_back(without_placement(cell));
+    plain_twin_of_.push_back(without_speculation(cell));
+  }
+  for (const CellSummary& s : summary.cells) {
+    const CellResult& of = cell(s);
+    const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const LoadGroup& group) {
+      return group.load == of.load && group.concurrency == of.axes.concurrency;
+    });
+    LoadGroup& group =
+        known != groups_.end()
+            ? *known
+            : groups_.emplace_back(LoadGroup{.load = of.load, .concurrency = of.axes.concurrency, .cells = {}});
+    group.cells.push_back(&s);
+  }
+}
+
+std::string VerdictView::label(const CellSummary& s) const {
+  CellAxes axes = cell(s).axes;
+  axes.concurrency = 0;
+  if (axes.variant == cell(s).load) axes.variant.clear();
+  return axes_label(axes);
+}
+
+std::string VerdictView::marked_label(const CellSummary& s) const {
+  return s.noise.empty() ? label(s) : label(s) + " (disturbed)";
+}
+
+std::string VerdictView::labels(const std::vector<const CellSummary*>& cells) const {
+  std::string text;
+  const size_t listed = cells.size() <= kMostListed + 1 ? cells.size() : kMostListed;  // "and 1 more" saves nothing
+  for (size_t i = 0; i < listed; ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == cells.size() ? " and " : ", ", marked_label(*cells[i]));
+  if (cells.size() > listed) text += fmt::format(" and {} more", cells.size() - listed);
+  return text;
+}
+
+const CellSummary* VerdictView::fastest(const LoadGroup& group, Among among) const {
+  const CellSummary* best = nullptr;
+  for (const CellSummary* s : group.cells) {
+    if (ranks_by_rate(*s) && is_among(*s, among) && (!best || *s->output_tok_s > *best->output_tok_s)) best = s;
+  }
+  return best;
+}
+
+const CellSummary* VerdictView::baseline_of(const CellSummary& s) const {
+  const auto found = std::find_if(summary_.cells.begin(), summary_.cells.end(),
+                                  [&](const CellSummary& b) { return cell(b).id == cell(s).baseline_id; });
+  return found == summary_.cells.end() ? nullptr : &*found;
+}
+
+bool VerdictView::is_plain_twin(const CellSummary& plain, const CellSummary& s) const {
+  return &plain != &s && !speculates(plain) && plain_twin_of_[plain.cell] == plain_twin_of_[s.cell];
+}
+
+const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
+  const auto ran = [&](const CellSummary& other) { return cell(other).status == CellStatus::done; };
+  const CellSummary* base = baseline_of(s);
+  if (base && !ran(*base)) base = nullptr;
+  if (base && is_plain_twin(*base, s)) return base;
+  const auto twin = std::find_if(summary_.cells.begin(), summary_.cells.end(),
+                                 [&](const CellSummary& other) { return is_plain_twin(other, s) && ran(other); });
+  return twin == summary_.cells.end() ? base : &*twin;
+}
+
+std::string VerdictView::reference_text(const CellSummary& s, const CellSummary& reference) const {
+  if (!speculates(s) || !is_plain_twin(reference, s)) return marked_label(reference);
+  return std::string("the same placement without speculation") + (reference.noise.empty() ? "" : " (disturbed)");
+}
+
+std::optional<SpeculationGain> VerdictView::gain_of_speculation(const CellSummary& s) const {
+  const CellSummary* const over = reference_of(s);
+  if (!over || s.open_loop) return std::nullopt;
+  const std::optional<RatioInterval> ratio = over == baseline_of(s) ? s.speedup : rate_over(s, *over);
+  if (!ratio) return std::nullopt;
+  SpeculationGain gain{.over = over, .ratio = *ratio, .outcome = outcome_of(*ratio), .far_apart_s = {}};
+  const std::optional<double> apart_s = measured_earlier_s(cell(*over), cell(s));
+  if (is_far_apart(apart_s, pairing_of(cell(s), cell(*over)), std::min(s.repetitions, over->repetitions)))
+    gain.far_apart_s = apart_s;
+  return gain;
+}
+
+std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const CellSummary& other) const {
+  return ratio_of_repetitions(s.output_tok_s_per_repetition, other.output_tok_s_per_repetition,
+                              pairing_of(cell(s), cell(other)));
+}
+
+std::string interval_text(const RatioInterval& interval) {
+  if (!interval.low || !interval.high) return fmt::format("{:.2f}×", interval.ratio);
+  return fmt::format("{:.2f}× [{}, {}]", interval.ratio, bound_text(*interval.low), bound_text(*interval.high));
+}
+
+std::string undecided_text(const RatioInterval& interval) {
+  if (!interval.low || !interval.high) return "one repetition has no interval; run with measure.repetitions >= 3";
+  return fmt::format("the 95 % interval {}–{} holds 1", bound_text(*interval.low), bound_text(*interval.high));
+}
+
+std::string rough_time_text(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  if (seconds < 2 * kHour) return fmt::format("{:.0f} min", seconds / kMinute);
+  if (seconds < 2 * kDay) return fmt::format("{:.0f} h", seconds / kHour);
+  return fmt::format("{:.0f} days", seconds / kDay);
+}
+
+std::string baseline_time_text(double apart_s) {
+  return fmt::format("baseline measured {} {}", rough_time_text(std::fabs(apart_s)), apart_s > 0 ? "earlier" : "later");
+}
+
+std::string baseline_time_text(const CellSummary& s) {
+  return s.baseline_far ? baseline_time_text(*s.baseline_apart_s) : "";
+}
+
+std::string percent_text(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+}  // namespace paceline

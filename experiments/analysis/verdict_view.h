@@ -1,0 +1,113 @@
+#pragma once
+// What every sentence of the verdict looks up: cells by load, their names, twins, and who is shown to be behind whom.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/analysis/summary.h"
+
+namespace paceline {
+
+/// Cells that ran under one load: only these are ranked against each other.
+struct LoadGroup {
+  std::string load;     // CellResult::load
+  int concurrency = 0;  // 0: no closed loop
+  std::vector<const CellSummary*> cells;
+
+  /// " at concurrency 4", ", offline"; for sentences of runs with several loads.
+  std::string where() const;
+};
+
+/// What speculation does to the speed of a cell.
+struct SpeculationGain {
+  const CellSummary* over = nullptr;  // VerdictView::reference_of
+  RatioInterval ratio;                // tok/s
+  Outcome outcome = Outcome::inconclusive;
+  std::optional<double> far_apart_s;  // measured_earlier_s of `over`, where that is to be told
+};
+
+enum class Among : uint8_t { all, plain, speculative };
+
+/// A run with its summary; both outlive it.
+class VerdictView {
+ public:
+  VerdictView(const RunResult& run, const RunSummary& summary);
+
+  const RunResult& run() const { return run_; }
+  const RunSummary& summary() const { return summary_; }
+  const CellResult& cell(const CellSummary& s) const { return run_.cells[s.cell]; }
+
+  bool speculates(const CellSummary& s) const { return cell(s).axes.proposer != "none"; }
+  bool is_among(const CellSummary& s, Among among) const {
+    return among == Among::all || speculates(s) == (among == Among::speculative);
+  }
+
+  /// Open loops are compared by latency (open_loop_verdict.h).
+  static bool ranks_by_rate(const CellSummary& s) { return s.rankable && s.output_tok_s && !s.open_loop; }
+
+  /// "tp1 pp2 ngram k=5", without the load.
+  std::string label(const CellSummary& s) const;
+  /// label(), and whether the cell is noisy: "tp1 pp2 ngram k=5 (disturbed)".
+  std::string marked_label(const CellSummary& s) const;
+  /// "A, B (disturbed) and 3 more"
+  std::string labels(const std::vector<const CellSummary*>& cells) const;
+
+  /// Of all cells, in the order of the plan.
+  const std::vector<LoadGroup>& groups() const { return groups_; }
+  /// Whether sentences name the load.
+  bool has_several_loads() const { return groups_.size() > 1; }
+
+  /// The largest rate among ranked cells; null without one.
+  const CellSummary* fastest(const LoadGroup& group, Among among = Among::all) const;
+
+  /// Null where the cell has none; perhaps one that did not run.
+  const CellSummary* baseline_of(const CellSummary& s) const;
+
+  /// Equal in all that was asked for but tp, pp and devices.
+  bool are_twins(const CellSummary& a, const CellSummary& b) const { return twin_of_[a.cell] == twin_of_[b.cell]; }
+
+  /// Whether `plain` does not speculate, and is `s` in placement and in all else that was asked for.
+  bool is_plain_twin(const CellSummary& plain, const CellSummary& s) const;
+
+  /// The cell that a speculative one is judged against, so that no gain of its placement counts as speculation's: its
+  /// plain twin, where none ran its baseline. Null where that did not run either.
+  const CellSummary* reference_of(const CellSummary& s) const;
+
+  /// "the same placement without speculation", "tp1 pp1 none": `reference`, in a sentence on `s`.
+  std::string reference_text(const CellSummary& s, const CellSummary& reference) const;
+
+  /// tok/s of one cell over another's.
+  std::optional<RatioInterval> rate_over(const CellSummary& s, const CellSummary& other) const;
+
+  /// Of a speculative cell over reference_of(); none in an open loop.
+  std::optional<SpeculationGain> gain_of_speculation(const CellSummary& s) const;
+
+ private:
+  const RunResult& run_;
+  const RunSummary& summary_;
+  std::vector<LoadGroup> groups_;
+  std::vector<std::string> twin_of_;        // [cell] what the cell asks for, without its placement
+  std::vector<std::string> plain_twin_of_;  // [cell] ... without its speculation
+};
+
+/// "2.14× [2.09, 2.19]" with the 95 % interval; "2.14×" where there is none. An end that is not 1 never reads as 1.00:
+/// "1.10× [1.003, 1.20]".
+std::string interval_text(const RatioInterval& interval);
+
+/// Why a ratio decides nothing: "the 95 % interval 0.97–1.05 holds 1", or that there is none and how to get one.
+std::string undecided_text(const RatioInterval& interval);
+
+/// "25 min", "2 h", "3 days"; of what is longer than a minute or so.
+std::string rough_time_text(double seconds);
+
+/// "baseline measured 2 h earlier"; `apart_s`: measured_earlier_s.
+std::string baseline_time_text(double apart_s);
+/// Empty unless CellSummary::baseline_far.
+std::string baseline_time_text(const CellSummary& s);
+
+/// "71 %"
+std::string percent_text(double share);
+
+}  // namespace paceline

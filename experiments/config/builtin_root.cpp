@@ -1,0 +1,47 @@
+#include "experiments/config/builtin_root.h"
+
+#include "kernels/error.h"
+
+namespace paceline {
+
+namespace {
+
+bool is_builtin_root(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(folder / "models", ignored);
+}
+
+/// The configs/ folder nearest above `file`; empty when there is none.
+std::filesystem::path builtin_root_above(const std::filesystem::path& file) {
+  std::filesystem::path folder = file.lexically_normal().parent_path();
+  while (true) {
+    if (folder.filename() == "configs" && is_builtin_root(folder)) return folder;
+    if (is_builtin_root(folder / "configs")) return folder / "configs";
+    if (folder == folder.parent_path()) return {};
+    folder = folder.parent_path();
+  }
+}
+
+}  // namespace
+
+std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
+  std::filesystem::path root = builtin_root_above(std::filesystem::absolute(file));
+  if (root.empty() && is_builtin_root(std::filesystem::current_path() / "configs")) {
+    root = std::filesystem::current_path() / "configs";
+  }
+  if (root.empty()) {  // a program called by its path, from wherever: build/release/runexp lies below the repository
+    std::error_code ignored;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    if (!program.empty()) root = builtin_root_above(program);
+  }
+  return root;
+}
+
+void fail_without_builtin_root(const std::string& name) {
+  fail(ExitCode::usage,
+       "\"{}\": found no folder configs/models above the configuration, in the current folder or above the program; "
+       "run it in the repository, or write the path of a folder",
+       name);
+}
+
+}  // namespace paceline

@@ -1,0 +1,130 @@
+#include "experiments/config/void_keys.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "experiments/config/key_help.h"
+#include "experiments/config/schema.h"
+
+namespace paceline {
+namespace {
+
+/// Keys whose values decide whether those of a scope have an effect.
+std::vector<std::string> deciders_of(KeyScope scope) {
+  switch (scope) {
+    case KeyScope::always: return {};
+    case KeyScope::speculation:
+    case KeyScope::ngram:
+    case KeyScope::draft: return {"speculation.proposer"};
+    case KeyScope::draft_model: return {"speculation.proposer", "speculation.draft.self"};
+    case KeyScope::static_batching: return {"engine.scheduler.batching"};
+    case KeyScope::closed_loop:
+    case KeyScope::random_arrivals:
+    case KeyScope::gamma_arrivals:
+    case KeyScope::trace_arrivals: return {"load.mode"};
+  }
+  return {};
+}
+
+/// Where a value was written; a later one overrides an earlier one.
+enum class Layer : uint8_t { nowhere, inherited, file, command_line };
+
+Layer layer_of(const LoadedConfig& loaded, const ConfigNode* node) {
+  if (node == nullptr || !node->origin.source) return Layer::nowhere;
+  if (node->origin.source->is_argument) return Layer::command_line;
+  return node->origin.source->name == loaded.file.string() ? Layer::file : Layer::inherited;
+}
+
+const ConfigNode* axis_of(const LoadedConfig& loaded, const std::string& path) {
+  const ConfigNode* const axes = loaded.written("sweep.axes");
+  return axes ? axes->find(path) : nullptr;
+}
+
+/// The file's configuration with every value that the sweep gives to the deciders.
+std::vector<ExperimentConfig> variants(const LoadedConfig& loaded, const std::vector<std::string>& deciders) {
+  const SweepConfig& sweep = loaded.config.sweep;
+  std::vector<ExperimentConfig> all = {loaded.config};
+  for (const std::string& path : deciders) {
+    const KeySpec& key = *find_key(path);
+    const auto axis =
+        std::find_if(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& a) { return a.path == path; });
+    if (axis == sweep.axes.end()) continue;
+    std::vector<ExperimentConfig> next;
+    for (const ExperimentConfig& config : all)
+      for (const ConfigJson& value : axis->values) key.assign(next.emplace_back(config), value);
+    all = std::move(next);
+  }
+  for (const ConfigJson& row : sweep.include) {
+    ExperimentConfig config = loaded.config;
+    for (const std::string& path : deciders)
+      if (row.contains(path)) find_key(path)->assign(config, row[path]);
+    all.push_back(std::move(config));
+  }
+  return all;
+}
+
+bool some_profile_sets(const LoadedConfig& loaded, const std::string& path) {
+  const ConfigNode* const profiles = loaded.tree.find("profiles");
+  if (profiles == nullptr) return false;
+  return std::any_of(profiles->members.begin(), profiles->members.end(), [&](const ConfigMember& profile) {
+    const ConfigNode* at = &profile.value;
+    for (size_t from = 0; at != nullptr && from <= path.size();) {
+      const size_t dot = std::min(path.find('.', from), path.size());
+      at = at->find(std::string_view(path).substr(from, dot - from));
+      from = dot + 1;
+    }
+    const ConfigNode* const sweep = profile.value.find("sweep");
+    return at != nullptr || (sweep != nullptr && (sweep->find("axes") || sweep->find("include")));
+  });
+}
+
+std::string complaint(const LoadedConfig& loaded, const KeySpec& key, const ConfigNode& node) {
+  const SpeculationConfig& speculation = loaded.config.speculation;
+  if (key.scope == KeyScope::speculation)
+    return fmt::format("the proposer \"none\" drafts nothing, yet {} is {}: drop it, or name a proposer (ngram, draft)",
+                       last_part(key.path), node.describe());
+  std::string now;
+  for (const std::string& path : deciders_of(key.scope)) {
+    if (path == "speculation.draft.self" && speculation.proposer != "draft") continue;
+    if (axis_of(loaded, path))
+      now += fmt::format("{}the axis {} has no such value", now.empty() ? "" : ", ", path);
+    else
+      now += fmt::format("{}{} is {}", now.empty() ? "" : ", ", path, find_key(path)->read(loaded.config).dump());
+  }
+  return fmt::format("{} is {}, which has an effect only with {}: here {}; drop it, or change that", key.path,
+                     node.describe(), scope_text(key.scope), now);
+}
+
+}  // namespace
+
+void check_void_keys(const LoadedConfig& loaded, Diagnostics& out) {
+  const std::vector<KeySpec>& keys = config_keys();
+  const bool is_resolved = std::all_of(keys.begin(), keys.end(),
+                                       [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); });
+  if (is_resolved) return;
+  for (const KeySpec& key : keys) {
+    if (key.scope == KeyScope::always) continue;
+    if (axis_of(loaded, key.path)) continue;  // cells that differ in it alone become one
+    const ConfigNode* const node = loaded.written(key.path);
+    const Layer layer = layer_of(loaded, node);
+    if (layer < Layer::file) continue;
+    const std::vector<std::string> deciders = deciders_of(key.scope);
+    Layer decided = Layer::nowhere;
+    bool by_profile = false;
+    for (const std::string& path : deciders) {
+      decided = std::max({decided, layer_of(loaded, axis_of(loaded, path)), layer_of(loaded, loaded.written(path))});
+      by_profile = by_profile || some_profile_sets(loaded, path);
+    }
+    if (decided > layer || (by_profile && layer == Layer::file)) continue;
+    // A file that others extend sets keys for proposers that those name.
+    if (decided == Layer::nowhere && layer == Layer::file && key.path.starts_with("speculation.") &&
+        loaded.is_fragment())
+      continue;
+    const std::vector<ExperimentConfig> cells = variants(loaded, deciders);
+    if (std::none_of(cells.begin(), cells.end(), [&](const ExperimentConfig& c) { return key_applies(key, c); }))
+      out.add(node->origin, complaint(loaded, key, *node));
+  }
+}
+
+}  // namespace paceline

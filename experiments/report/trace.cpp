@@ -1,0 +1,87 @@
+#include "experiments/report/trace.h"
+
+#include <fmt/format.h>
+
+#include "experiments/analysis/lane_pieces.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+json named(const char* what, int cell, size_t rank, const std::string& name) {
+  return {{"ph", "M"}, {"name", what}, {"pid", cell}, {"tid", rank}, {"args", {{"name", name}}}};
+}
+
+json event(int cell, size_t rank, const std::string& name, const char* category, int64_t start_ns,
+           int64_t duration_ns) {
+  return {{"ph", "X"},
+          {"name", name},
+          {"pid", cell},
+          {"tid", rank},
+          {"ts", double(start_ns) / 1e3},
+          {"dur", double(duration_ns) / 1e3},
+          {"cat", category}};
+}
+
+void add_activity(json& events, int cell, size_t rank, const LaneActivity& a) {
+  std::string name;
+  const char* category = "work";
+  switch (a.kind) {
+    case ActivityKind::pass: name = fmt::format("pass {}", a.pass); break;
+    case ActivityKind::draft: name = "draft"; break;
+    case ActivityKind::sample: name = fmt::format("sample {}", a.pass); break;
+    case ActivityKind::wait_stage:
+      name = "wait: stage before";
+      category = "wait";
+      break;
+    case ActivityKind::wait_peers:
+      name = "wait: collective";
+      category = "wait";
+      break;
+  }
+  json out = event(cell, rank, name, category, a.start_ns, a.duration_ns);
+  if (a.pass > 0) out["args"] = {{"pass", a.pass}};
+  events.push_back(std::move(out));
+}
+
+/// Of waits that no activity records; null for the other kinds.
+const char* idle_name(PieceKind kind) {
+  switch (kind) {
+    case PieceKind::wait_outcome: return "wait: outcome";
+    case PieceKind::wait_handover: return "wait: hand-over";
+    case PieceKind::wait_scheduler: return "wait: scheduler";
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+json chrome_trace(const RunResult& run, std::span<const size_t> cells) {
+  json events = json::array();
+  for (const size_t index : cells) {
+    const CellResult& cell = run.cells[index];
+    if (cell.repetitions.empty()) continue;
+    const RankLanes& lanes = cell.repetitions.front().lanes;
+    if (lanes.empty()) continue;
+    events.push_back(named("process_name", cell.index, 0, cell.id));
+    const auto pieces = lane_pieces(lanes);
+    for (size_t rank = 0; rank < lanes.ranks.size(); ++rank) {
+      const RankLane& lane = lanes.ranks[rank];
+      events.push_back(named("thread_name", cell.index, rank,
+                             fmt::format("rank {} (stage {}, shard {}, {}{})", rank, lane.stage, lane.shard,
+                                         lane.device, lane.device == "cpu" ? "" : ", its host")));
+      for (const LaneActivity& activity : lane.activities) add_activity(events, cell.index, rank, activity);
+      for (const LanePiece& piece : pieces[rank]) {
+        if (const char* const name = idle_name(piece.kind))
+          events.push_back(event(cell.index, rank, name, "wait", piece.start_ns, piece.end_ns - piece.start_ns));
+      }
+    }
+  }
+  return {{"displayTimeUnit", "ms"},
+          {"otherData", {{"run", run.info.id}, {"clock", "CLOCK_MONOTONIC, since each cell's window began"}}},
+          {"traceEvents", std::move(events)}};
+}
+
+}  // namespace paceline

@@ -1,0 +1,34 @@
+#include "experiments/results/run_order.h"
+
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "experiments/results/files.h"
+#include "experiments/results/read.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kFile = "order";
+
+}  // namespace
+
+RunOrder run_order(const std::filesystem::path& folder) {
+  const std::string name = folder.filename().string();
+  RunOrder order{.stamp = name.substr(0, name.find('_'))};
+  std::ifstream in(folder / kFile);
+  RunOrder written;
+  if (std::getline(in, written.stamp) && in >> written.number) order = written;
+  return order;
+}
+
+void place_last(const std::filesystem::path& root, const std::filesystem::path& folder) {
+  const std::vector<std::string> ids = list_runs(root);
+  if (ids.empty()) return;
+  const RunOrder newest = run_order(root / ids.back());
+  if (newest < run_order(folder)) return;
+  write_file_atomic(folder / kFile, fmt::format("{}\n{}\n", newest.stamp, newest.number + 1));
+}
+
+}  // namespace paceline

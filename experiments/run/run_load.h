@@ -1,0 +1,69 @@
+#pragma once
+// The cells of one engine load: their repetitions, by turns, and what is recorded of them.
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "experiments/results/cell_log.h"
+#include "experiments/results/store.h"
+#include "experiments/run/runner.h"
+#include "experiments/workload/arrivals.h"
+#include "experiments/workload/requests.h"
+
+namespace paceline {
+
+/// The run under way: what its steps share. Single-threaded, but for what `options.interrupts` reads.
+struct SweepUnderWay {
+  const LoadedConfig& loaded;
+  Progress& progress;
+  const RunOptions& options;
+  std::vector<Cell> cells;
+  RunResult run;
+  std::unique_ptr<RunFolder> folder;
+  std::unique_ptr<CellLog> log;  // as long as folder
+  std::vector<Prompt> prompts;
+  ArrivalPlan arrivals;
+  std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
+      encoded;  // by model, format, max_model_len
+  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
+  int num_failures = 0;
+  int64_t next_turn = 0;  // RepetitionResult::turn
+  int process = 0;        // RepetitionResult::process
+  bool stop = false;
+  bool told_to_wait = false;  // after the first interrupt
+  bool wants_new_process = false;
+
+  int interrupts() const;
+  std::string reason_of_stop() const;
+  /// When a repetition ended, on the wall and among all that the run has, and in which process.
+  void stamp(RepetitionResult& repetition);
+  void leave_out(CellResult& cell) const;
+  /// Asked between steps: true ends the pass under way.
+  bool stop_now();
+  /// One interrupt ends the sweep after the pass under way.
+  void heed_interrupts();
+  /// Records the failure and counts it.
+  void fail_cell(size_t cell, const std::string& reason);
+  void record_failure(size_t cell, const std::string& reason);
+  /// Stops the sweep where sweep.max_failures or on_error says so.
+  void count_failure();
+};
+
+/// The sweep's prompts for one model, encoded once for all its loads.
+const std::vector<EncodedPrompt>& encode_for(SweepUnderWay& sweep, const ExperimentConfig& config,
+                                             const Tokenizer& tokenizer, int max_model_len);
+
+/// Whether the cell lacks repetitions that it is to have.
+bool lacks_repetitions(const SweepUnderWay& sweep, size_t index);
+
+/// The cells of one load that lack repetitions: warm up each, then repetitions in random blocks, so that drift spreads
+/// evenly. `planned`: all cells of the load, in plan order. A cell that fails is recorded; throws for the results
+/// store.
+void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned);
+
+}  // namespace paceline

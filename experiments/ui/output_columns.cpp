@@ -1,0 +1,18 @@
+#include "experiments/ui/output_columns.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace paceline {
+
+int output_columns() {
+  if (::isatty(STDOUT_FILENO) != 1) return 0;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* const columns = std::getenv("COLUMNS");
+  return columns ? std::max(0, std::atoi(columns)) : 0;
+}
+
+}  // namespace paceline

@@ -1,0 +1,521 @@
+// What the verdict claims, and what it must not: on cells whose speeds are set by hand.
+
+#include <gtest/gtest.h>
+
+#include "experiments/analysis/cell_ratio.h"
+#include "experiments/analysis/summary_verdict.h"
+#include "experiments/report/text.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A cell of one request of 100 tokens, one repetition for each rate in tokens/s. Verify steps of a proposer draft k
+/// tokens each and accept one.
+CellResult cell_of(const std::string& id, const CellAxes& axes, const std::vector<double>& rates) {
+  CellResult cell{.id = id, .axes = axes};
+  cell.identity = id;
+  cell.requested = {
+      {"measure", {{"repetitions", rates.size()}}},
+      {"engine", {{"parallel", {{"tp", axes.tp}, {"pp", axes.pp}}}, {"scheduler", {{"batching", "continuous"}}}}}};
+  const bool drafts = axes.proposer != "none";
+  for (const double rate : rates) {
+    RepetitionResult r;
+    RequestRecord q{.id = "q"};
+    q.output.resize(100);
+    q.ttft_ms = 1;
+    q.e2e_ms = 1e5 / rate;
+    r.requests.push_back(q);
+    r.wall_s = 100 / rate;
+    const int64_t steps = drafts ? 50 : 100;
+    r.counters = {.steps = steps, .verify_steps = steps, .target_forwards = steps};
+    if (drafts) {
+      r.counters.drafts = r.counters.accepted = steps;
+      r.counters.drafted = steps * axes.num_speculative_tokens.value_or(1);
+    }
+    r.phases.verify_ms = r.wall_s * 1e3;
+    cell.repetitions.push_back(std::move(r));
+  }
+  cell.certificate.status = drafts ? CertificateStatus::pass : CertificateStatus::baseline;
+  cell.certificate.tokens_checked = drafts ? 100 : 0;
+  cell.baseline_id = "plain";
+  return cell;
+}
+
+CellResult plain(const std::vector<double>& rates) { return cell_of("plain", {}, rates); }
+CellResult ngram(int k, const std::vector<double>& rates) {
+  return cell_of(fmt::format("ngram{}", k), {.proposer = "ngram", .num_speculative_tokens = k}, rates);
+}
+CellResult placed(CellResult cell, int tp, int pp) {
+  cell.axes.tp = tp;
+  cell.axes.pp = pp;
+  cell.requested["engine"]["parallel"] = {{"tp", tp}, {"pp", pp}};
+  cell.id += fmt::format("_tp{}_pp{}", tp, pp);
+  return cell;
+}
+
+CellResult not_run(CellResult cell) {
+  cell.status = CellStatus::skipped;
+  cell.not_run = true;
+  cell.reason = "not run: interrupted";
+  cell.repetitions.clear();
+  return cell;
+}
+
+RunResult run_of(std::vector<CellResult> cells) {
+  RunResult run;
+  run.cells = std::move(cells);
+  return run;
+}
+
+std::vector<std::string> sentences(const RunResult& run) {
+  std::vector<std::string> out;
+  for (const VerdictSentence& v : make_verdict(run, summarize(run))) out.push_back(v.text);
+  return out;
+}
+std::string verdict(const RunResult& run) { return fmt::format("{}", fmt::join(sentences(run), "\n")); }
+
+const std::vector<double> kSlow = {100, 101, 99}, kFast = {150, 152, 149}, kNearFast = {148, 153, 147};
+
+TEST(VerdictParallel, ComparesOnlyCellsThatAreEqualOtherwise) {
+  CellResult still = plain(kSlow), still2 = placed(still, 2, 1), flows = plain({200, 202, 199}),
+             flows2 = placed(flows, 2, 1);
+  for (CellResult* cell : {&still, &still2}) {
+    cell->axes.variant = "batching=static";
+    cell->id += "_static";
+    cell->requested["engine"]["scheduler"]["batching"] = "static";
+  }
+  for (CellResult* cell : {&flows, &flows2}) cell->axes.variant = "batching=continuous";
+  for (RepetitionResult& r : flows2.repetitions) r.wall_s /= 1.25;
+  for (RepetitionResult& r : still2.repetitions) r.wall_s /= 1.5;
+  const std::string text = verdict(run_of({still, still2, flows, flows2}));
+  EXPECT_TRUE(holds(text, "against one rank (batching=static, 100.0 tok/s): tp2 pp1 1.50× [")) << text;
+  EXPECT_TRUE(holds(text, "against one rank (batching=continuous, 200.3 tok/s): tp2 pp1 1.25× [")) << text;
+  for (const char* const mixed : {"2.50×", "0.62×"}) EXPECT_FALSE(holds(text, "tp2 pp1 " + std::string(mixed))) << text;
+}
+
+TEST(VerdictParallel, ARowsLabelHidesNoTwin) {
+  CellResult one = plain(kSlow), two = placed(one, 2, 1);
+  one.axes.variant = "one rank";
+  two.axes.variant = "TP2";
+  EXPECT_TRUE(holds(verdict(run_of({one, two})), "against one rank (100.0 tok/s): tp2 pp1 1.00×"));
+  two.requested["engine"]["kv_cache"] = {{"block_size", 32}};
+  EXPECT_FALSE(holds(verdict(run_of({one, two})), "against one rank"));
+}
+
+TEST(VerdictParallel, ComesFirstWhereNothingSpeculates) {
+  const auto parallel_before_lossless = [](const RunResult& run) {
+    const std::string text = verdict(run);
+    EXPECT_TRUE(holds(text, "against one rank") && holds(text, "Lossless")) << text;
+    return text.find("against one rank") < text.find("Lossless");
+  };
+  CellResult two = placed(plain(kFast), 2, 1);
+  two.certificate.status = CertificateStatus::pass;
+  EXPECT_TRUE(parallel_before_lossless(run_of({plain(kSlow), two})));
+  EXPECT_FALSE(parallel_before_lossless(run_of({plain(kSlow), two, ngram(3, kFast)})));
+}
+
+TEST(VerdictCorrectness, TellsWhyCellsHaveNoCertificate) {
+  const auto unverified = [](int k, const char* why) {
+    CellResult cell = ngram(k, kFast);
+    cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = why};
+    return cell;
+  };
+  EXPECT_TRUE(
+      holds(verdict(run_of({plain(kSlow), unverified(1, "forced acceptance"), unverified(3, "forced acceptance")})),
+            "UNVERIFIED: 2 cells without a certificate: forced acceptance."));
+  EXPECT_TRUE(
+      holds(verdict(run_of({plain(kSlow), unverified(1, "forced"), unverified(3, "a rule"), unverified(5, "a rule")})),
+            "UNVERIFIED: 3 cells without a certificate: 1: forced; 2: a rule."));
+  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), unverified(1, "")})), "UNVERIFIED: 1 cell without a certificate."));
+}
+
+TEST(VerdictCorrectness, SpeaksOfEveryKOnlyWhereSeveralWereRun) {
+  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "every k"));
+  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kFast)})), "the same at every k"));
+}
+
+TEST(VerdictBest, CellsThatTieAreNamed) {
+  const std::string text = sentences(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kNearFast)}))[0];
+  EXPECT_TRUE(text.starts_with("Fastest: tp1 pp1 ngram k=3, 150.3 tok/s, 1.50× [")) << text;
+  EXPECT_TRUE(holds(text, "; not shown to be slower: tp1 pp1 ngram k=5.")) << text;
+  EXPECT_FALSE(holds(sentences(run_of({plain(kSlow), ngram(3, kFast)}))[0], "not shown to be slower"));
+}
+
+TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
+  const std::string tie = sentences(run_of({plain(kFast), ngram(3, kNearFast)}))[0];
+  EXPECT_TRUE(holds(tie, "not shown to be slower: tp1 pp1 ngram k=3; no speculative cell is shown to be faster."))
+      << tie;
+  const std::string clear = sentences(run_of({plain(kFast), ngram(3, kSlow)}))[0];
+  EXPECT_TRUE(holds(clear, "tok/s; no speculative cell is faster.")) << clear;
+  const std::string once = sentences(run_of({plain({150}), ngram(3, {100})}))[0];
+  EXPECT_TRUE(holds(once, "no speculative cell is shown to be faster.")) << once;
+}
+
+TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
+  const std::string wide = sentences(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}))[0];
+  EXPECT_TRUE(holds(wide, "not shown to be faster than that: the 95 % interval 0.")) << wide;
+  EXPECT_TRUE(holds(wide, " holds 1")) << wide;
+  const std::string once = verdict(run_of({plain({100}), ngram(3, {150})}));
+  EXPECT_TRUE(holds(once, "one repetition has no interval; run with measure.repetitions >= 3")) << once;
+  EXPECT_TRUE(holds(once, "1 repetition only: there are no intervals")) << once;
+  EXPECT_FALSE(holds(once, "inconclusive: the interval is missing or holds 1"));
+}
+
+// Half the steps accept all of one draft: 2 tokens a pass, and at a speed of 0.8 it would take 2.5 of them.
+TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
+  const RunResult run = run_of({plain(kSlow), ngram(3, {80, 80.8, 79.2})});
+  const CellSummary s = summarize(run).cells[1];
+  EXPECT_DOUBLE_EQ(*s.tokens_per_target_forward, 2);
+  EXPECT_DOUBLE_EQ(*s.mean_acceptance_length, 2);
+  EXPECT_NEAR(*s.break_even_acceptance_length, 2.5, 1e-9);
+  const std::string text = verdict(run);
+  EXPECT_TRUE(holds(text, "ngram does not pay: its best cell, tp1 pp1 ngram k=3, is at 0.80× [")) << text;
+  EXPECT_TRUE(holds(text,
+                    "a pass takes 2.50× a plain one's time, so breaking even takes an acceptance length of 2.50; "
+                    "measured: 2.00"))
+      << text;
+  const std::string never = verdict(run_of({plain(kSlow), ngram(1, {80, 80.8, 79.2})}));
+  EXPECT_TRUE(holds(never, "an acceptance length of 2.50 (k + 1 = 2 is the most there is)")) << never;
+}
+
+TEST(VerdictPaysNot, IsSaidOfCellsThatAreAllShownToBeSlower) {
+  const CellResult wide = ngram(5, {70, 99, 60});
+  const std::string text = verdict(run_of({plain(kSlow), ngram(3, {80, 80.8, 79.2}), wide}));
+  EXPECT_FALSE(holds(text, "does not pay")) << text;
+  EXPECT_TRUE(holds(text, "ngram is not shown to be faster: its best cell, tp1 pp1 ngram k=3")) << text;
+}
+
+// The largest estimate belongs to the noisiest cell: a wide interval around 1.8 says less than a narrow one above 1.
+TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
+  const CellResult wide = ngram(7, {320, 90, 200});
+  const RunResult run = run_of({plain(kSlow), ngram(5, {120, 121, 119}), wide});
+  const RunSummary summary = summarize(run);
+  ASSERT_GT(summary.cells[2].speedup->ratio, summary.cells[1].speedup->ratio);
+  ASSERT_EQ(summary.cells[2].outcome, Outcome::inconclusive);
+  ASSERT_EQ(summary.cells[1].outcome, Outcome::faster);
+  EXPECT_FALSE(holds(verdict(run), "ngram is not shown to be faster")) << verdict(run);
+  const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
+  EXPECT_TRUE(holds(none, "ngram is not shown to be faster: its best cell, tp1 pp1 ngram k=5, is at 1.00× [")) << none;
+  EXPECT_TRUE(holds(none, "; the largest estimate, tp1 pp1 ngram k=7 at 1.79× [")) << none;
+}
+
+/// As configs/tp_pp_speculative.json: every row over one rank, so that a row of two ranks holds the gain of both.
+struct OverOneRank {
+  CellResult one = asked(plain(kSlow), "none"), two = asked(placed(plain({200, 202, 198}), 2, 1), "none");
+
+  static CellResult asked(CellResult cell, const char* proposer) {
+    cell.requested["speculation"] = {{"proposer", proposer}};
+    return cell;
+  }
+  static CellResult drafts(const std::vector<double>& rates) { return asked(placed(ngram(3, rates), 2, 1), "ngram"); }
+};
+
+TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
+  const OverOneRank rows;
+  const CellResult slow = OverOneRank::drafts({160, 161.6, 158.4});
+  const RunResult run = run_of({rows.one, rows.two, slow});
+  EXPECT_EQ(summarize(run).cells[2].outcome, Outcome::faster) << "over one rank";
+  const std::string text = verdict(run);
+  EXPECT_TRUE(holds(text,
+                    "ngram is slower than the same placement without it: its best cell, tp2 pp1 ngram k=3, is at "
+                    "0.80× ["))
+      << text;
+  EXPECT_TRUE(holds(text,
+                    "] over the same placement without speculation; a pass takes 2.50× a plain one's time, so "
+                    "breaking even takes an acceptance length of 2.50; measured: 2.00"))
+      << text;
+  const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
+  EXPECT_TRUE(holds(alone, "ngram does not pay: its best cell, tp2 pp1 ngram k=3, is at 0.80× [")) << alone;
+  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none; a pass takes 2.50× the time of one of tp1 pp1 none")) << alone;
+}
+
+TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
+  const OverOneRank rows;
+  const CellResult third = placed(OverOneRank::asked(plain({250, 252, 248}), "none"), 1, 2);
+  const std::string text = sentences(run_of({rows.one, rows.two, third, OverOneRank::drafts({300, 303, 297})}))[0];
+  EXPECT_TRUE(holds(text, "Fastest: tp2 pp1 ngram k=3, 300.0 tok/s, 3.00× [")) << text;
+  EXPECT_TRUE(holds(text, "] over tp1 pp1 none;")) << text;
+  EXPECT_TRUE(holds(text, "; 1.50× [")) << text;
+  EXPECT_TRUE(holds(text, "] over the same placement without speculation;")) << text;
+  EXPECT_TRUE(holds(text, "; against the fastest plain cell (tp1 pp2 none, 250.0 tok/s): 1.20× [")) << text;
+}
+
+CellResult disturbed(CellResult cell) {
+  cell.repetitions[0].disturbance = Disturbance{.wall_s = 1,
+                                                .cores = 2,
+                                                .foreign_cpu_s = 1,
+                                                .stolen_s = {},
+                                                .throttled_s = {},
+                                                .throttled_periods = {},
+                                                .thermal_events = {},
+                                                .clock_ghz = {}};
+  return cell;
+}
+
+TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
+  const RunResult run = run_of({plain(kSlow), disturbed(ngram(3, {80, 80.8, 79.2})), ngram(5, {70, 71, 69})});
+  const std::vector<std::string> said = sentences(run);
+  EXPECT_TRUE(
+      said[0].starts_with("1 cell was disturbed while it was measured (noisy): ngram3: other processes used 50 %"))
+      << said[0];
+  EXPECT_TRUE(holds(verdict(run), "ngram does not pay: its best cell, tp1 pp1 ngram k=3 (disturbed), is at 0.80× ["))
+      << verdict(run);
+  EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, {80, 80.8, 79.2})})),
+                    "] over the same placement without speculation (disturbed);"));
+  const std::string shown = end_of_run_text(run, summarize(run), TextColor::off, "runexp show last");
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(holds(shown, said[i])) << said[i];
+  RunResult cut = run;
+  cut.cells.push_back(not_run(ngram(7, kSlow)));
+  EXPECT_TRUE(sentences(cut)[0].starts_with("Not finished")) << sentences(cut)[0];
+  EXPECT_TRUE(sentences(cut)[1].starts_with("1 cell was disturbed")) << sentences(cut)[1];
+}
+
+TEST(VerdictCautions, CountsTheRepetitionsThatThereAre) {
+  const std::string cut = verdict(run_of({plain({100, 101}), ngram(3, {150, 152}), ngram(5, {140})}));
+  EXPECT_TRUE(holds(cut, "Between 1 and 2 repetitions: 1 cell has no interval, and the others' are wide; use 7"))
+      << cut;
+  EXPECT_FALSE(holds(cut, "there are no intervals")) << cut;
+  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, {150, 152})})),
+                    "Between 2 and 3 repetitions: intervals are wide; use 7"));
+  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "\n3 repetitions: intervals are wide; use 7"));
+}
+
+/// As `cell`, with requests of two categories: b's decode `gain` times as fast as a's.
+CellResult with_categories(CellResult cell, double gain) {
+  for (RepetitionResult& r : cell.repetitions) {
+    r.requests.push_back(r.requests[0]);
+    r.requests[0].category = "a";
+    r.requests[1].category = "b";
+    r.requests[1].id = "r";
+    r.requests[1].e2e_ms = 1 + (r.requests[1].e2e_ms - 1) / gain;
+  }
+  return cell;
+}
+
+TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
+  CellResult base = with_categories(plain(kSlow), 1), fast = with_categories(ngram(3, kFast), 2);
+  CellResult decodes = with_categories(ngram(5, {120, 121, 119}), 1);  // more slowly, but for what wall_s says
+  for (RepetitionResult& r : decodes.repetitions)
+    for (RequestRecord& q : r.requests) q.e2e_ms /= 10;
+  const std::string text = verdict(run_of({base, fast, decodes}));
+  EXPECT_TRUE(holds(text, "By category, decoding with tp1 pp1 ngram k=3: b 3.0")) << text;
+  EXPECT_TRUE(holds(text, ", a 1.5")) << text;
+  EXPECT_TRUE(holds(text, "× [")) << text;
+  std::vector<CellResult> cells = {base, fast};
+  for (CellResult cell : {base, decodes}) {
+    cell.id += "_c4";
+    cell.axes.concurrency = 4;
+    cell.baseline_id = "plain_c4";
+    cells.push_back(cell);
+  }
+  const std::string loads = verdict(run_of(cells));
+  EXPECT_TRUE(holds(loads, "By category at concurrency 4, decoding with tp1 pp1 ngram k=5:")) << loads;
+  EXPECT_TRUE(holds(loads, "By category at concurrency 1, decoding with tp1 pp1 ngram k=3:")) << loads;
+}
+
+TEST(VerdictCategories, AreOverTheSamePlacement) {
+  OverOneRank rows;
+  rows.one = with_categories(rows.one, 1);
+  rows.two = with_categories(rows.two, 1);
+  const CellResult drafts = with_categories(OverOneRank::drafts({300, 303, 297}), 2);
+  const std::string text = verdict(run_of({rows.one, rows.two, drafts}));
+  EXPECT_TRUE(holds(text, "decoding with tp2 pp1 ngram k=3: b 3.0")) << text;
+  const std::string alone = verdict(run_of({rows.one, drafts}));
+  EXPECT_TRUE(holds(alone, "decoding with tp2 pp1 ngram k=3 over tp1 pp1 none: b 6.0")) << alone;
+}
+
+TEST(VerdictForced, NamesTheAcceptanceLengthsBetweenWhichItPays) {
+  const auto forced = [](int64_t accepted, std::vector<double> rates) {
+    CellResult cell =
+        cell_of(fmt::format("forced{}", accepted), {.proposer = "draft", .num_speculative_tokens = 5}, rates);
+    cell.axes.variant = fmt::format("acceptance_length={}", accepted);
+    cell.forced = true;
+    for (RepetitionResult& r : cell.repetitions) r.counters.accepted = accepted * r.counters.drafts;
+    return cell;
+  };
+  const CellResult good = forced(5, {140, 141, 139}), fair = forced(2, {90, 91, 89}), bad = forced(0, {60, 61, 59});
+  const std::string text = verdict(run_of({plain(kSlow), good, bad, fair}));
+  EXPECT_TRUE(
+      holds(text, "With forced acceptance, tp1 pp1 draft k=5 breaks even between the acceptance lengths 3.00 (0.90× ["))
+      << text;
+  EXPECT_TRUE(holds(text, " and 6.00 (1.40× [")) << text;
+  EXPECT_TRUE(holds(text, "no speculative cell is ranked.")) << text;
+  EXPECT_TRUE(
+      holds(verdict(run_of({plain(kSlow), bad, fair})), "is not faster at any acceptance length measured, up to 3.00"));
+
+  // A bracket is claimed only where both of its ends are shown.
+  const CellResult wide_low = forced(0, {60, 90, 40}), wide_high = forced(5, {80, 150, 110});
+  const auto bracket = [](const RunResult& run) {
+    const std::string all = verdict(run);
+    EXPECT_EQ(holds(all, "breaks even between"), !holds(all, "shows no bracket of its break-even")) << all;
+    return holds(all, "breaks even between");
+  };
+  EXPECT_FALSE(bracket(run_of({plain(kSlow), wide_low, wide_high})));
+  EXPECT_FALSE(bracket(run_of({plain(kSlow), wide_low, good})));
+  EXPECT_FALSE(bracket(run_of({plain(kSlow), bad, wide_high})));
+  EXPECT_TRUE(bracket(run_of({plain(kSlow), bad, good})));
+  CellResult late = good, early = bad;
+  late.repetitions = forced(0, {140, 141, 139}).repetitions;
+  early.repetitions = forced(5, {60, 61, 59}).repetitions;
+  EXPECT_FALSE(bracket(run_of({plain(kSlow), late, early}))) << "slower above what is faster";
+}
+
+TEST(VerdictUnfinished, ComesFirstAndClaimsNothingOfWhatDidNotRun) {
+  CellResult cut = ngram(3, kFast);
+  cut.repetitions.resize(2);
+  const RunResult run = run_of({not_run(plain(kSlow)), cut, not_run(ngram(5, kFast))});
+  const std::vector<std::string> said = sentences(run);
+  EXPECT_EQ(
+      said[0],
+      "Not finished: 1 of 3 cells ran, none with all its repetitions; 2 did not run; tp1 pp1 none, the baseline of 1 "
+      "cell that ran, did not run. What follows speaks of the cells that ran.");
+  EXPECT_TRUE(holds(said[1], "Fastest: tp1 pp1 ngram k=3")) << said[1];
+  EXPECT_TRUE(holds(said[1], "its baseline was not measured, so its gain is not known")) << said[1];
+  EXPECT_FALSE(holds(verdict(run), "no speculative cell is faster"));
+  const std::string table = end_of_run_text(run, summarize(run), TextColor::off);
+  EXPECT_TRUE(
+      holds(table, "3 cells: 1 done (1 with fewer repetitions than asked for), 0 failed, 2 skipped (2 not run) in"))
+      << table;
+  EXPECT_TRUE(holds(table, "no baseline, lossless, 2 of 3 repetitions")) << table;
+  EXPECT_TRUE(holds(table, "–  not run: interrupted")) << table;
+  const json summary = summary_to_json(run, summarize(run));
+  EXPECT_EQ(summary["num_done"], 1);
+  EXPECT_EQ(summary["num_partial"], 1);
+  EXPECT_EQ(summary["num_not_run"], 2);
+
+  const std::string no_drafts = verdict(run_of({plain(kSlow), not_run(ngram(3, kFast))}));
+  EXPECT_TRUE(holds(no_drafts, "no speculative cell ran.")) << no_drafts;
+  CellResult other = ngram(7, kSlow);
+  other.repetitions.resize(2);
+  const std::string half = verdict(run_of({plain(kFast), ngram(3, kSlow), other, not_run(ngram(5, kFast))}));
+  EXPECT_TRUE(
+      half.starts_with("Not finished: 3 of 4 cells ran, 1 of them with fewer repetitions than asked for; 1 did "
+                       "not run. What"))
+      << half;
+  EXPECT_TRUE(holds(half, "no speculative cell that ran is faster.")) << half;
+}
+
+TEST(VerdictUnfinished, AFailedBaselineIsNamedInAFinishedRun) {
+  CellResult broken = plain(kSlow);
+  broken.status = CellStatus::failed;
+  broken.reason = "out of memory";
+  broken.repetitions.clear();
+  const std::string text = verdict(run_of({broken, ngram(3, kFast)}));
+  EXPECT_FALSE(holds(text, "Not finished")) << text;
+  EXPECT_TRUE(holds(text, "1 of 2 cells failed; the table says why.")) << text;
+  EXPECT_TRUE(holds(text, "tp1 pp1 none, the baseline of 1 cell that ran, failed: their gain is not known.")) << text;
+}
+
+TEST(EndOfRunText, TellsHowToSeeTheSentencesThatItLeavesOut) {
+  const RunResult run = run_of({plain({100}), ngram(3, {50}), ngram(5, {60})});
+  const RunSummary summary = summarize(run);
+  const std::string all = end_of_run_text(run, summary, TextColor::off);
+  const std::string some = end_of_run_text(run, summary, TextColor::off, "runexp show last");
+  const std::vector<std::string> said = sentences(run);
+  ASSERT_GT(said.size(), 3u);
+  for (const std::string& sentence : said) EXPECT_TRUE(holds(all, sentence)) << sentence;
+  EXPECT_FALSE(holds(some, said.back()));
+  EXPECT_TRUE(holds(some, fmt::format("({} more: runexp show last)", said.size() - 3))) << some;
+}
+
+TEST(EndOfRunText, PrintsIntervalsAsTheyAre) {
+  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 2, .low = 1, .high = 4, .pairs = 3}), "2.00× [1.00, 4.00]");
+  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 2, .low = {}, .high = {}, .pairs = 1}), "2.00×");
+  EXPECT_EQ(speedup_text({}), "–");
+  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 1.1, .low = 1.003, .high = 1.2, .pairs = 3}), "1.10× [1.003, 1.20]");
+  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 1.1, .low = 0.997, .high = 1.2, .pairs = 3}), "1.10× [0.997, 1.20]");
+  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 0.9, .low = 0.8, .high = 0.9998, .pairs = 3}), "0.90× [0.80, 0.9998]");
+  const RunResult run = run_of({plain(kSlow), ngram(3, kFast)});
+  for (const std::string& text :
+       {end_of_run_text(run, summarize(run), TextColor::off), summary_markdown(run, summarize(run))})
+    EXPECT_FALSE(holds(text, "±")) << text;
+}
+
+/// Gives the repetitions of `first` and then those of `second` their turns, by turns or one cell after the other.
+void measure(CellResult& first, CellResult& second, bool by_turns, double apart_s) {
+  int64_t turn = 0;
+  const auto stamp = [&](CellResult& cell, size_t i, double at_s) {
+    cell.repetitions[i].turn = turn++;
+    cell.repetitions[i].ended_at_s = at_s;
+  };
+  const size_t count = second.repetitions.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i < first.repetitions.size()) stamp(first, i, 1e9 + double(i));
+    if (by_turns) stamp(second, i, 1e9 + double(i));
+  }
+  for (size_t i = 0; i < count && !by_turns; ++i) stamp(second, i, 1e9 + apart_s + double(i));
+}
+
+TEST(Pairing, IsByTheOrderOfMeasuring) {
+  CellResult a = plain(kSlow), b = ngram(3, kFast);
+  EXPECT_EQ(pairing_of(a, b), Pairing::by_repetition) << "an old record does not tell";
+  measure(a, b, /*by_turns=*/true, 0);
+  EXPECT_EQ(pairing_of(a, b), Pairing::by_repetition);
+  EXPECT_EQ(pairing_of(b, a), Pairing::by_repetition);
+  measure(a, b, /*by_turns=*/false, 7200);
+  EXPECT_EQ(pairing_of(a, b), Pairing::none);
+  EXPECT_EQ(pairing_of(b, a), Pairing::none);
+  EXPECT_DOUBLE_EQ(*measured_earlier_s(a, b), 7200);
+  b.repetitions[1].ended_at_s.reset();
+  EXPECT_FALSE(measured_earlier_s(a, b));
+}
+
+TEST(Pairing, NoPairSpansTwoProcesses) {
+  CellResult a = plain(kSlow), b = ngram(3, kFast);
+  measure(a, b, /*by_turns=*/true, 0);
+  for (CellResult* const cell : {&a, &b})
+    for (RepetitionResult& r : cell->repetitions) r.process = 0;
+  EXPECT_EQ(pairing_of(a, b), Pairing::by_repetition);
+  b.repetitions.back().process = 1;  // stopped within the block, and resumed
+  EXPECT_EQ(pairing_of(a, b), Pairing::none);
+}
+
+TEST(Pairing, ASingleRepetitionLongAgoIsMarked) {
+  CellResult base = plain(kSlow), cell = ngram(3, kFast);
+  base.repetitions.resize(1);
+  measure(base, cell, /*by_turns=*/true, 0);
+  for (RepetitionResult& r : cell.repetitions) *r.ended_at_s += 90000;
+  EXPECT_TRUE(summarize(run_of({base, cell})).cells[1].baseline_far);
+}
+
+// Speeds that go up and down together pair well; of two samples apart that says nothing.
+TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
+  CellResult base = plain({100, 120, 80}), cell = ngram(3, {130, 157, 103});
+  measure(base, cell, /*by_turns=*/true, 0);
+  const CellSummary paired = summarize(run_of({base, cell})).cells[1];
+  measure(base, cell, /*by_turns=*/false, 7500);
+  const RunResult run = run_of({base, cell});
+  const RunSummary summary = summarize(run);
+  const CellSummary& apart = summary.cells[1];
+  EXPECT_EQ(paired.outcome, Outcome::faster);
+  EXPECT_FALSE(paired.baseline_far);
+  EXPECT_EQ(apart.outcome, Outcome::inconclusive);
+  EXPECT_NEAR(apart.speedup->ratio, paired.speedup->ratio, 1e-12);
+  EXPECT_LT(*apart.speedup->low, *paired.speedup->low);
+  EXPECT_EQ(apart.pairing, Pairing::none);
+  EXPECT_TRUE(holds(cell_verdict(run.cells[1], apart), "baseline measured 2 h earlier"));
+  EXPECT_TRUE(holds(verdict(run),
+                    " over the same placement without speculation (baseline measured 2 h earlier: the "
+                    "machine may have changed); not shown to be faster"))
+      << verdict(run);
+  EXPECT_TRUE(holds(verdict(run), "1 cell was measured at another time than the baseline (up to 2 h apart)"))
+      << verdict(run);
+  const json row = summary_to_json(run, summary)["cells"][1];
+  EXPECT_EQ(row["paired_with_baseline"], false);
+  EXPECT_EQ(row["baseline_apart_s"], 7500.0);
+}
+
+TEST(Pairing, ALoadLaterIsNoMark) {
+  CellResult base = plain(kSlow), cell = placed(plain(kFast), 2, 1);
+  measure(base, cell, /*by_turns=*/false, 40);
+  const RunResult run = run_of({base, cell});
+  EXPECT_EQ(summarize(run).cells[1].pairing, Pairing::none);
+  EXPECT_FALSE(holds(verdict(run), "at another time")) << verdict(run);
+}
+
+}  // namespace
+}  // namespace paceline
