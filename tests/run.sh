@@ -3,9 +3,9 @@
 #
 #   ./tests/run.sh           release build, all tests
 #   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on everything, TSan on what runs threads; and the
-#                            CUDA build where nvcc is
+#                            CUDA build where nvcc is; and 10 s of each fuzz target
 #   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (before a release)
-#   ./tests/run.sh --long    with the long samples of the timing gate: 200 windows without a false alarm
+#   ./tests/run.sh --long    with the long samples: 500 kill points, 200 windows of the timing gate; writes results/long/
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,7 +21,9 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-./experiments/packages.sh || exit 2
+packages=()
+[ "$all" -eq 1 ] && packages=(clang)  # for the fuzz targets
+./experiments/packages.sh "${packages[@]}" || exit 2
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 declare -a minutes=()
@@ -90,6 +92,7 @@ if [ "$all" -eq 1 ]; then
   else
     failed=$((failed + 1))
   fi
+  timed "fuzz targets" tests/fuzz/run.sh 10 || failed=$((failed + 1))
   # A GPU is not needed to compile for one; tests/gpu.sh runs what needs it.
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     timed "cuda build" build cuda runexp || failed=$((failed + 1))
