@@ -38,6 +38,7 @@ std::vector<PublishedRow> published_rows(const RunResult& run, const RunSummary&
                      .tpot_ms = s.tpot_ms.p50,
                      .measured = {},
                      .published = cell.published->speedup,
+                     .source = cell.published->source,
                      .why = cell.status == CellStatus::done ? "" : cell.reason};
     const auto over = std::find_if(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& other) {
       return run.cells[other.cell].axes.variant == row.over;
@@ -49,6 +50,24 @@ std::vector<PublishedRow> published_rows(const RunResult& run, const RunSummary&
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::string published_sources(const std::vector<PublishedRow>& rows) {
+  std::vector<std::pair<std::string, std::string>> by_source;  // source, its rows; in their order
+  for (const PublishedRow& row : rows) {
+    const auto known =
+        std::find_if(by_source.begin(), by_source.end(), [&](const auto& each) { return each.first == row.source; });
+    if (known == by_source.end())
+      by_source.emplace_back(row.source, row.label);
+    else
+      known->second += ", " + row.label;
+  }
+  std::string text;
+  for (const auto& [source, labels] : by_source) {
+    text += fmt::format("{}{}", text.empty() ? "published: " : "; ", source.empty() ? "source not named" : source);
+    if (by_source.size() > 1) text += fmt::format(" ({})", labels);
+  }
+  return text;
 }
 
 }  // namespace paceline

@@ -16,10 +16,14 @@ struct PublishedRow {
   std::optional<double> tpot_ms;   // median
   std::optional<double> measured;  // ratio of output_tok_s; none: one of the two did not run
   double published = 0;
-  std::string why;  // what the ratio is made of: tokens and time of a target pass, and what else takes long
+  std::string source;  // as PublishedSpeedup::source
+  std::string why;     // what the ratio is made of: tokens and time of a target pass, and what else takes long
 };
 
 /// In plan order; empty when no row has a published speedup.
 std::vector<PublishedRow> published_rows(const RunResult& run, const RunSummary& summary);
+
+/// Who measured what is published: "published: A (row, other row); B"; says so where a row does not name it.
+std::string published_sources(const std::vector<PublishedRow>& rows);
 
 }  // namespace paceline

@@ -174,6 +174,7 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
                          {"over", row.over},
                          {"measured", json_number(row.measured)},
                          {"published", row.published},
+                         {"source", row.source},
                          {"why", row.why}});
   return {{"schema", "paceline.summary"},
           {"schema_version", 1},

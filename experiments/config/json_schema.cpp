@@ -119,11 +119,13 @@ ConfigJson value_of(const KeySpec& key) {
     case KeyType::assignments: {
       ConfigJson row = by_key(value_reference);
       row["properties"]["label"] = {{"type", "string"}};
-      row["properties"]["published"] = {
-          {"type", "object"},
-          {"properties", {{"over", {{"type", "string"}}}, {"speedup", {{"type", "number"}, {"exclusiveMinimum", 0}}}}},
-          {"required", {"over", "speedup"}},
-          {"additionalProperties", false}};
+      row["properties"]["published"] = {{"type", "object"},
+                                        {"properties",
+                                         {{"over", {{"type", "string"}}},
+                                          {"speedup", {{"type", "number"}, {"exclusiveMinimum", 0}}},
+                                          {"source", {{"type", "string"}}}}},
+                                        {"required", {"over", "speedup"}},
+                                        {"additionalProperties", false}};
       return array_of(row);
     }
     case KeyType::patterns: return array_of(by_key(value_or_list));

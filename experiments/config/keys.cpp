@@ -371,7 +371,7 @@ void add_sweep(std::vector<KeySpec>& rows) {
   rows.push_back(sweep_list(
       "sweep.include", KeyType::assignments, &SweepConfig::include,
       "Cells beside the grid: key or alias -> value, a \"label\", and \"published\": what others measured, as "
-      "{over: a row's label, speedup: ratio}."));
+      "{over: a row's label, speedup: ratio, source: who measured it}."));
   rows.push_back(sweep_list("sweep.exclude", KeyType::patterns, &SweepConfig::exclude,
                             "Cells to leave out: key or alias -> value or list of values."));
   rows.push_back(special(

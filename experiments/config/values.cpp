@@ -243,27 +243,28 @@ std::optional<ConfigJson> convert_axes(const ConfigNode& node, Diagnostics& out)
   return good ? std::optional<ConfigJson>(std::move(axes)) : std::nullopt;
 }
 
-/// A row's {"over": label, "speedup": ratio}.
+/// A row's {"over": label, "speedup": ratio, "source": who measured it}; the source may be missing.
 std::optional<ConfigJson> convert_published(const ConfigNode& node, Diagnostics& out) {
   ConfigJson published = ConfigJson::object();
   const auto complain = [&out](const Origin& at, std::string message) -> std::optional<ConfigJson> {
     out.add(at, std::move(message));
     return std::nullopt;
   };
-  const std::string expected = "{ \"over\": a row's label, \"speedup\": a ratio above 0 }";
+  const std::string expected =
+      "{ \"over\": a row's label, \"speedup\": a ratio above 0, \"source\": a text (optional) }";
   if (node.kind != NodeKind::object)
     return complain(node.origin, fmt::format("\"published\" is {}: expected {}", node.describe(), expected));
   for (const auto& [key, key_origin, value] : node.members) {
     const bool is_number = value.kind == NodeKind::integer || value.kind == NodeKind::number;
-    if (key == "over" && value.kind == NodeKind::string)
-      published["over"] = value.text;
+    if ((key == "over" || key == "source") && value.kind == NodeKind::string)
+      published[key] = value.text;
     else if (key == "speedup" && is_number && value.number > 0)
       published["speedup"] = value.number;
     else
       return complain(value.origin,
                       fmt::format("\"published\": \"{}\" is {}: expected {}", key, value.describe(), expected));
   }
-  if (published.size() < 2)
+  if (!published.contains("over") || !published.contains("speedup"))
     return complain(node.origin, fmt::format("\"published\" lacks a key: expected {}", expected));
   return published;
 }

@@ -96,11 +96,12 @@ std::vector<std::string> loads_text(const RunResult& run) {
 const Row kPublishedHeader = {"row", "over", "tok/s", "tpot p50", "measured", "published", "why"};
 bool is_published_text(size_t column) { return column < 2 || column + 1 == kPublishedHeader.size(); }
 
-/// With the header; empty where there are none.
-std::vector<Row> published_table(const RunResult& run, const RunSummary& summary) {
-  std::vector<Row> rows;
-  for (const PublishedRow& row : published_rows(run, summary)) {
-    if (rows.empty()) rows.push_back(kPublishedHeader);
+constexpr const char* kPublishedTitle = "Beside what others measured, each row over the one that it names; ";
+
+/// With the header.
+std::vector<Row> published_table(const std::vector<PublishedRow>& published) {
+  std::vector<Row> rows = {kPublishedHeader};
+  for (const PublishedRow& row : published) {
     rows.push_back({row.label, row.over, number_text(row.output_tok_s, 1),
                     row.tpot_ms ? number_text(row.tpot_ms, 2) + " ms" : "–", ratio_text(row.measured),
                     ratio_text(row.published), row.why});
@@ -252,9 +253,9 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
       paint = r == 0 ? "\x1b[1m" : color_of(run.cells[summary.cells[r - 1].cell], summary.cells[r - 1]);
     out += *paint == '\0' ? lines[r] + "\n" : fmt::format("{}{}\x1b[0m\n", paint, lines[r]);
   }
-  if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
-    out += "\n  Beside what others measured, each row over the one that it names:\n";
-    for (const std::string& line : table_lines(published, is_published_text)) out += line + "\n";
+  if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
+    out += fmt::format("\n  {}{}:\n", kPublishedTitle, published_sources(published));
+    for (const std::string& line : table_lines(published_table(published), is_published_text)) out += line + "\n";
   }
   out += "\n";
   const std::vector<VerdictSentence> verdict = make_verdict(run, summary);
@@ -299,10 +300,11 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
       "share of steps with drafts. dev busy: share of the time in which each rank's device was at work. speedup: tok/s "
       "over the baseline cell, with its 95 % interval over repetitions.\n";
   for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_cell(load));
-  if (const std::vector<Row> published = published_table(run, summary); !published.empty()) {
-    out += "\nBeside what others measured, each row over the one that it names:\n\n";
-    add_header(published[0], is_published_text);
-    for (size_t r = 1; r < published.size(); ++r) add_row(published[r]);
+  if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
+    out += fmt::format("\n{}{}:\n\n", kPublishedTitle, markdown_cell(published_sources(published)));
+    const std::vector<Row> rows = published_table(published);
+    add_header(rows[0], is_published_text);
+    for (size_t r = 1; r < rows.size(); ++r) add_row(rows[r]);
   }
   return out;
 }

@@ -168,7 +168,9 @@ void read_cell_plan(const json& object, CellResult& cell) {
   cell.baseline_id = get<std::string>(object, "baseline_id");
   cell.published.reset();
   if (const json& published = part(object, "published"); !published.empty())
-    cell.published = {.over = get<std::string>(published, "over"), .speedup = get<double>(published, "speedup")};
+    cell.published = {.over = get<std::string>(published, "over"),
+                      .speedup = get<double>(published, "speedup"),
+                      .source = get<std::string>(published, "source", "")};
   cell.load = get<std::string>(object, "load", "closed");
   cell.forecast.reset();
   if (const json& forecast = part(object, "forecast"); !forecast.empty())

@@ -171,8 +171,10 @@ json cell_plan_to_json(const CellResult& cell) {
             {"variant", cell.axes.variant}}},
           {"model", cell.model},
           {"baseline_id", cell.baseline_id.empty() ? json(nullptr) : json(cell.baseline_id)},
-          {"published",
-           cell.published ? json{{"over", cell.published->over}, {"speedup", cell.published->speedup}} : json(nullptr)},
+          {"published", cell.published ? json{{"over", cell.published->over},
+                                              {"speedup", cell.published->speedup},
+                                              {"source", cell.published->source}}
+                                       : json(nullptr)},
           {"load", cell.load},
           {"forecast", forecast_to_json(cell.forecast)},
           {"requested", cell.requested},

@@ -124,6 +124,7 @@ struct CellAxes {
 struct PublishedSpeedup {
   std::string over;  // label of the row that it refers to
   double speedup = 0;
+  std::string source;  // who measured it, where to read it; empty: not said
 };
 
 enum class CellStatus { done, failed, skipped };

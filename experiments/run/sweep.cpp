@@ -137,7 +137,8 @@ class Expander {
 
   PublishedSpeedup published_of(const ConfigJson& value, size_t include_index) const {
     const PublishedSpeedup published{.over = value.at("over").get<std::string>(),
-                                     .speedup = value.at("speedup").get<double>()};
+                                     .speedup = value.at("speedup").get<double>(),
+                                     .source = value.value("source", "")};
     std::string labels;
     for (const ConfigJson& row : sweep_.include) {
       const auto label = row.find("label");

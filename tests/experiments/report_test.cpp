@@ -7,6 +7,7 @@
 #include "experiments/report/html.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"
+#include "experiments/results/parse.h"
 #include "tests/experiments/report_page.h"
 
 namespace paceline {
@@ -286,9 +287,9 @@ TEST(Reports, RowsBesideWhatOthersMeasured) {
   CellResult& failed = run.cells[size_t(find(CellStatus::failed, 0))];
   run.cells[size_t(base)].axes.variant = "base <1>";
   run.cells[size_t(faster)].axes.variant = "faster";
-  run.cells[size_t(faster)].published = {.over = "base <1>", .speedup = 1.6};
+  run.cells[size_t(faster)].published = {.over = "base <1>", .speedup = 1.6, .source = "a <paper>"};
   failed.axes.variant = "failed";
-  failed.published = {.over = "base <1>", .speedup = 0.5};
+  failed.published = {.over = "base <1>", .speedup = 0.5, .source = {}};
 
   const RunSummary summary = summarize(run);
   const std::vector<PublishedRow> rows = published_rows(run, summary);
@@ -309,6 +310,13 @@ TEST(Reports, RowsBesideWhatOthersMeasured) {
   EXPECT_NE(html.find("<td class=\"s\">base &lt;1&gt;</td>"), std::string::npos);
   EXPECT_NE(html.find("<td>" + measured + "</td><td>1.60×</td>"), std::string::npos);
   const nlohmann::json json = summary_to_json(run, summary);
+  const std::string sources = "; published: a <paper> (faster); source not named (failed)";
+  EXPECT_NE(text.find("each row over the one that it names" + sources + ":"), std::string::npos) << text;
+  EXPECT_NE(html.find("row named; published: a &lt;paper&gt; (faster); source not named (failed)."), std::string::npos);
+  EXPECT_EQ(json["published"][0]["source"], "a <paper>");
+  CellResult read;
+  read_cell_plan(cell_plan_to_json(run.cells[size_t(faster)]), read);
+  EXPECT_EQ(read.published->source, "a <paper>");
   EXPECT_EQ(json["published"].size(), 2u);
   EXPECT_EQ(json["published"][0]["published"], 1.6);
   EXPECT_TRUE(json["published"][1]["measured"].is_null());

@@ -312,12 +312,16 @@ TEST(Sweep, Mistakes) {
   const auto published = [&](const std::string& members) {
     return complaint(R"({"sweep": {"include": [{"tp": 1, "label": "one"}, {"tp": 2, )" + members + "}]}}");
   };
+  const std::string expected =
+      "expected { \"over\": a row's label, \"speedup\": a ratio above 0, \"source\": a text (optional) }";
   EXPECT_EQ(published(R"("label": "two", "published": {"over": "one", "speedup": 2})"), "");
   EXPECT_EQ(published(R"("label": "two", "published": {"over": "on", "speedup": 2})"),
             "1:51: \"published\" is over \"on\", which is no row's label; labels: \"one\", \"two\"");
+  EXPECT_EQ(published(R"("label": "two", "published": {"over": "one", "speedup": 2, "source": "a paper"})"), "");
+  EXPECT_EQ(published(R"("label": "two", "published": {"source": "a paper", "speedup": 2})"),
+            "1:90: \"published\" lacks a key: " + expected);
   EXPECT_EQ(published(R"("published": {"over": "one", "speedup": 2})"),
             "1:51: a row with \"published\" needs a \"label\"");
-  const std::string expected = "expected { \"over\": a row's label, \"speedup\": a ratio above 0 }";
   EXPECT_EQ(published(R"("label": "two", "published": 2)"), "1:90: \"published\" is 2: " + expected);
   EXPECT_EQ(published(R"("label": "two", "published": {"over": "one"})"),
             "1:90: \"published\" lacks a key: " + expected);
