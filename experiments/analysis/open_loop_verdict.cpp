@@ -24,9 +24,14 @@ std::string percentiles_text(const char* name, const Percentiles& p) {
   return text;
 }
 
+/// "0.512/s", "3990/s"
+std::string rate_text(const std::optional<double>& per_s) {
+  const double value = per_s.value_or(0);
+  return value < 100 ? fmt::format("{:.3g}/s", value) : fmt::format("{:.0f}/s", value);
+}
+
 std::string rates_text(const OpenLoopSummary& o) {
-  return fmt::format("offered {:.3g}/s, achieved {:.3g}/s", o.offered_rate_per_s.value_or(0),
-                     o.achieved_rate_per_s.value_or(0));
+  return fmt::format("offered {}, achieved {}", rate_text(o.offered_rate_per_s), rate_text(o.achieved_rate_per_s));
 }
 
 /// Median E2E of each repetition.
@@ -117,7 +122,7 @@ std::string best_goodput(const VerdictView& view, const LoadGroup& group) {
   std::string text = fmt::format("Goodput ({}), {}: ", slo_text(view.run().slo), load);
   if (best->goodput->share == 0) return text + "no request meets it.";
   const auto numbers = [](const CellSummary& s) {
-    return fmt::format("{:.0f} % of requests, {:.3g}/s", 100 * s.goodput->share, s.goodput->rate_per_s.value_or(0));
+    return fmt::format("{:.0f} % of requests, {}", 100 * s.goodput->share, rate_text(s.goodput->rate_per_s));
   };
   text += fmt::format("most with {}, {}", view.label(*best), numbers(*best));
   const auto equal = std::count_if(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {

@@ -46,11 +46,12 @@ std::string of_speculation(const VerdictView& view, const LoadGroup& group, cons
   if (planned == 0) return "; there is no speculative cell to compare with";
   if (measured == 0) return "; no speculative cell ran";
   if (ranked == 0) return "; no speculative cell is ranked";
-  const bool all = measured == planned;
+  const char* const which = measured < planned ? " that ran" : "";
   const bool open = std::any_of(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
     return VerdictView::ranks_by_rate(*s) && view.speculates(*s) && !is_ahead(view.rate_over(best, *s));
   });
-  return fmt::format("; no speculative cell{} {} faster", all ? "" : " that ran", open ? "is shown to be" : "is");
+  return fmt::format("; no {}speculative cell{} {} faster", ranked < measured ? "ranked " : "", which,
+                     open ? "is shown to be" : "is");
 }
 
 /// Ranked cells whose rate is not shown to lie below the best one's, the fastest first.

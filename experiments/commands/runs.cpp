@@ -11,6 +11,7 @@
 #include "experiments/analysis/noise.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/analysis/summary.h"
+#include "experiments/analysis/verdict_view.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/suggest.h"
 #include "experiments/report/html.h"
@@ -169,6 +170,17 @@ std::string disturbed_text(const CellResult& cell, const CellSummary& summary) {
   return on_gpus && was_watched(cell) ? text + " (CPUs; GPUs are not watched)" : text;
 }
 
+/// As the verdict judges the cell: over the same placement without speculation where that ran, else its baseline.
+std::string break_even_text(const RunResult& run, const RunSummary& summary, const CellSummary& cell) {
+  const VerdictView view(run, summary);
+  const std::optional<SpeculationGain> gain = view.gain_of_speculation(cell);
+  const std::optional<double> length = gain ? break_even_length(cell, gain->ratio.ratio) : std::nullopt;
+  if (!length) return "";
+  const std::string text =
+      *length > 1 ? fmt::format("at an acceptance length of {:.2f}", *length) : "whatever is accepted";
+  return fmt::format("{}, over {}", text, view.label(*gain->over));
+}
+
 /// One cell: what was asked, what ran, what came out.
 void print_cell(const RunResult& run, const RunSummary& summary, const std::string& id) {
   std::vector<std::string> ids;
@@ -194,11 +206,8 @@ void print_cell(const RunResult& run, const RunSummary& summary, const std::stri
     fmt::print("\n  acceptance    length {}, rate {}, coverage {}\n",
                number_text(facts.mean_acceptance_length, "{:.2f}"), number_text(facts.draft_acceptance_rate, "{:.2f}"),
                number_text(facts.draft_coverage, "{:.2f}"));
-    if (facts.break_even_acceptance_length)
-      fmt::print("  break-even    {}\n",
-                 *facts.break_even_acceptance_length > 1
-                     ? fmt::format("at an acceptance length of {:.2f}", *facts.break_even_acceptance_length)
-                     : "whatever is accepted");
+    if (const std::string text = break_even_text(run, summary, facts); !text.empty())
+      fmt::print("  break-even    {}\n", text);
     fmt::print("  ttft          p50 {}, p90 {}\n", number_text(facts.ttft_ms.p50, "{:.2f} ms"),
                number_text(facts.ttft_ms.p90, "{:.2f} ms"));
     fmt::print("  tpot          p50 {}, p90 {}\n", number_text(facts.tpot_ms.p50, "{:.3f} ms"),

@@ -169,6 +169,22 @@ TEST_F(Runs, AreShownWholeAndByCell) {
   expect_failure(with_root({"show", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
 }
 
+// With a baseline of one rank, the break-even of two ranks is still over two ranks without speculation.
+TEST(Show, BreakEvenIsOverTheSamePlacement) {
+  const Workspace workspace;
+  const std::string root = workspace.results().string();
+  const ProcessResult run = runexp({workspace.config().string(), "--results", root, "--ui", "quiet", "--axis", "tp=1,2",
+                                    "--set", R"(sweep.baseline={"tp": 1, "proposer": "none"})", "--set", "sampling.max_tokens=24"});
+  ASSERT_EQ(run.exit_code, 0) << described(run);
+  for (const json& cell : workspace.cells()) {
+    if (cell.at("axes").at("proposer") == "none") continue;
+    const ProcessResult shown = runexp({"show", "last", cell.at("id").get<std::string>(), "--results", root});
+    const std::string over = fmt::format(", over tp{} pp1 none\n", cell.at("axes").at("tp").get<int>());
+    EXPECT_TRUE(holds(shown.out, "\n  break-even    ")) << described(shown);
+    EXPECT_TRUE(holds(shown.out, over)) << over << shown.out;
+  }
+}
+
 TEST_F(Runs, ReportsAreWrittenAnew) {
   const fs::path file = workspace_->folder() / "again.html";
   ASSERT_EQ(with_root({"report", "last", "-o", file.string()}).exit_code, 0);

@@ -114,6 +114,8 @@ TEST(OpenLoop, AnEngineThatDoesNotKeepUpIsNamed) {
   for (const char* const piece : {"Saturated: tp1 pp1 none at poisson (offered 1.", "the baseline does not keep up",
                                   "baseline, saturated", "lowest latency with tp1 pp1 ngram k=3"})
     EXPECT_NE(text.find(piece), std::string::npos) << piece << "\n" << text;
+  const RunResult fast = run_of(simulated(4000, 0.001, 2), simulated(4000, 0.0005, 2));
+  EXPECT_EQ(summary_markdown(fast, summarize(fast)).find("e+0"), std::string::npos);
   const RunResult both = run_of(simulated(9, 1, 2), simulated(9, 0.5, 2));
   EXPECT_NE(summary_markdown(both, summarize(both)).find("no cell keeps up"), std::string::npos);
 }

@@ -153,6 +153,10 @@ TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
   EXPECT_TRUE(holds(clear, "tok/s; no speculative cell is faster.")) << clear;
   const std::string once = sentences(run_of({plain({150}), ngram(3, {100})}))[0];
   EXPECT_TRUE(holds(once, "no speculative cell is shown to be faster.")) << once;
+  CellResult lossy = ngram(7, {200, 201, 199});
+  lossy.certificate.status = CertificateStatus::fail;
+  const std::string partly = verdict(run_of({plain(kFast), ngram(3, kSlow), lossy}));
+  EXPECT_TRUE(holds(partly, "; no ranked speculative cell is faster.")) << partly;
 }
 
 TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
