@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
 done
 
 packages=()
-[ "$all" -eq 1 ] && packages=(clang)  # for the fuzz targets
+[ "$all" -eq 1 ] && packages=(clang zsh fish)  # for the fuzz targets; for the completion scripts
 ./experiments/packages.sh "${packages[@]}" || exit 2
 jobs=$(nproc)
 passed=0 failed=0 skipped=0

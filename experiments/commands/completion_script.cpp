@@ -87,7 +87,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> argument_words() {
 
 /// Words after an option, by its name.
 std::vector<std::pair<std::string, std::vector<std::string>>> option_words() {
-  return {{"--ui", {"auto", "live", "plain", "quiet"}}, {"--proposer", {"none", "ngram", "draft"}}};
+  return {{"--ui", {"auto", "live", "plain", "jsonl", "quiet"}},
+          {"--proposer", find_key_or_alias("proposer")->canonical_choices()}};
 }
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
@@ -170,7 +171,13 @@ _runexp() {
     fi
     previous="$key"
   fi
-  if [[ $previous == --profile ]]; then return; fi  # a name of the experiment's own, no file
+  if [[ $previous == --profile ]]; then  # a name of the experiment's own, no file
+    for next in "${COMP_WORDS[@]:1:COMP_CWORD-2}"; do
+      if [[ -f $next ]]; then found="$("${COMP_WORDS[0]}" config profiles "$next" 2>/dev/null)"; fi
+    done
+    COMPREPLY=($(compgen -W "$found" -- "$current"))
+    return
+  fi
   _runexp_after "$previous"
   if [[ -n $found ]]; then
     if [[ $previous == --set || $previous == --axis ]]; then
@@ -221,7 +228,13 @@ _runexp() {
     fi
     return
   fi
-  if [[ $previous == --profile ]]; then return; fi  # a name of the experiment's own, no file
+  if [[ $previous == --profile ]]; then  # a name of the experiment's own, no file
+    for word in $typed; do
+      if [[ -f $word ]]; then found="$("$words[1]" config profiles "$word" 2>/dev/null)"; fi
+    done
+    compadd -- ${=found}
+    return
+  fi
   _runexp_after "$previous"
   if [[ -n $found ]]; then
     compadd -- ${=found}
@@ -289,6 +302,14 @@ std::string fish_script(const std::vector<Command>& commands) {
     end
     test "$path" = "$argv[1]"
 end
+function __runexp_profiles
+    set -l typed (commandline -opc)
+    for word in $typed[2..-1]
+        if test -f "$word"
+            $typed[1] config profiles $word 2>/dev/null
+        end
+    end
+end
 )sh";
   const auto words = argument_words();
   for (const Command& command : commands) {
@@ -306,7 +327,7 @@ end
       for (const auto& [name, names] : option_words()) {
         if (name == option.name) value = " -x -a " + quoted(joined(names));
       }
-      if (option.name == "--profile") value = " -x";  // a name of the experiment's own, no file
+      if (option.name == "--profile") value = " -x -a '(__runexp_profiles)'";  // names of the experiment's own
       if (option.name == "--set" || option.name == "--axis") {
         value = " -x -a " + quoted(joined(fish_assignments(option.name == "--axis")));
       }

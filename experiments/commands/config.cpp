@@ -135,6 +135,17 @@ void add_expand(CLI::App& config, CommandLine& line) {
   command->callback([options, &line] { line.code = expand_command(options->source, options->json); });
 }
 
+/// One a line, for scripts and completion.
+void add_profiles(CLI::App& config, CommandLine& line) {
+  const auto file = std::make_shared<std::filesystem::path>();
+  CLI::App* command = config.add_subcommand("profiles", "name the profiles that --profile takes, one a line");
+  command->add_option("config", *file, "experiment file")->required();
+  command->callback([file, &line] {
+    for (const std::string& name : load_config(*file, {}).profiles) fmt::print("{}\n", name);
+    line.code = ExitCode::ok;
+  });
+}
+
 void add_validate(CLI::App& config, CommandLine& line) {
   struct Options {
     std::vector<std::filesystem::path> files;
@@ -170,6 +181,7 @@ void add_config_commands(CLI::App& app, CommandLine& line) {
   config->require_subcommand(1);
   add_show(*config, line);
   add_expand(*config, line);
+  add_profiles(*config, line);
   add_validate(*config, line);
   add_diff(*config, line);
   config->add_subcommand("schema", "print the JSON Schema of experiment files, for editors")->callback([&line] {

@@ -24,7 +24,7 @@ class CompletionTest : public testing::Test {
     std::vector<std::string> argv = {"/bin/bash", "-c",
                                      "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($#-1)); _runexp; "
                                      "printf '%s\\n' \"${COMPREPLY[@]}\"",
-                                     script("bash"), "runexp"};
+                                     script("bash"), kRunexp};
     argv.insert(argv.end(), words.begin(), words.end());
     const ProcessResult result = run_process(argv, {.folder = kSource});
     EXPECT_EQ(result.err, "");
@@ -58,6 +58,8 @@ TEST_F(CompletionTest, BashCompletesCommandsOptionsKeysAndFiles) {
   EXPECT_EQ(offered({"init", "tp"}), Words{"tp-vs-pp"});
   EXPECT_EQ(offered({"explain", "exit"}), Words{"exit-codes"});
   EXPECT_EQ(offered({"run", "--profile", "configs/ngram"}), Words{""}) << "a profile is no file";
+  EXPECT_EQ(offered({"run", "configs/tp_pp_speculative.json", "--profile", ""}), Words{"quick"});
+  EXPECT_EQ(offered({"run", "--ui", "j"}), Words{"jsonl"});
   EXPECT_EQ(offered({"run", "configs/ngram"}), Words{"configs/ngram_tp2.json"});
 }
 
@@ -82,7 +84,7 @@ TEST_F(CompletionTest, ZshScriptCompletes) {
        "zsh -f -c 'compadd() { print -r -- \"$@\" }; compset() { : }; _files() { print files }; source \"$0\"; "
        "words=(\"$@\"); CURRENT=$#; _runexp' \"$@\"",
        "sh", file, "runexp", "config", ""});
-  EXPECT_EQ(offer.out, "-- show expand validate diff schema docs\n") << described(offer);
+  EXPECT_EQ(offer.out, "-- show expand profiles validate diff schema docs\n") << described(offer);
 }
 
 TEST_F(CompletionTest, FishScriptCompletes) {

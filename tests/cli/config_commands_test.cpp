@@ -143,7 +143,7 @@ TEST(ConfigCommands, AFileMayComeThroughAPipe) {
 }
 
 TEST(ConfigCommands, MistypedCommandsAreNamed) {
-  expect_failure(runexp({"config"}), 2, {"name a command after \"config\"", "show, expand, validate, diff"});
+  expect_failure(runexp({"config"}), 2, {"name a command after \"config\"", "show, expand, profiles, validate, diff"});
   expect_failure(runexp({"config", "shwo", "x.json"}), 2, {"\"config shwo\"", "did you mean \"show\"?"});
   expect_failure(runexp({"config", "show", "x.json", "--orgin"}), 2,
                  {"did you mean \"--origin\"?", "runexp config show --help"});
