@@ -7,7 +7,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "building runexp (a few minutes the first time)"
-if ! { cmake --preset release && cmake --build --preset release --target runexp; } >"$log" 2>&1; then
+show_steps() {  # on a terminal "[12/345]", ninja's count, in place
+  [ -t 1 ] || exec cat >/dev/null
+  while IFS= read -r line; do
+    [[ $line =~ ^\[[0-9]+/[0-9]+\] ]] && printf '\r  %s ' "${BASH_REMATCH[0]}"
+  done
+  printf '\r\033[K'
+}
+if ! { cmake --preset release && cmake --build --preset release --target runexp; } 2>&1 | tee "$log" | show_steps; then
   tail -n 40 "$log" >&2
   exit 2
 fi
