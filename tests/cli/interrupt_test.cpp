@@ -19,8 +19,8 @@ class LongRun {
         runexp_argv(args),
         ProcessOptions{
             .folder = kSource, .environment = {}, .timeout_s = 30 * time_factor(), .streams = Streams::pipes});
-    // The folder shows that configuration and prompts are read; the passes begin right after.
-    for (int i = 0; i < 500 && process_->running() && !started(); ++i) process_->wait(0.02);
+    // A cell's log shows that its model is loaded; the passes begin right after.
+    for (int i = 0; i < 500 && process_->running() && !has_loaded(); ++i) process_->wait(0.02);
     process_->wait(0.4 * time_factor());
   }
   Process& process() { return *process_; }
@@ -28,10 +28,13 @@ class LongRun {
   const Workspace workspace;
 
  private:
-  bool started() const {
+  bool has_loaded() const {
     std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(workspace.results(), none)) {
-      if (std::filesystem::exists(entry.path() / "environment.json")) return true;
+    for (const auto& run : std::filesystem::directory_iterator(workspace.results(), none)) {
+      for (const auto& cell : std::filesystem::directory_iterator(run.path() / "cells", none)) {
+        const std::filesystem::path log = cell.path() / "log.txt";
+        if (std::filesystem::exists(log) && holds(read_file(log), " s load ")) return true;
+      }
     }
     return false;
   }

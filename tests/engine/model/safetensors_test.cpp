@@ -4,6 +4,7 @@
 #include <string>
 #include <sys/resource.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/checkpoint_writer.h"
@@ -69,7 +70,7 @@ TEST_F(Safetensors, AScalarHasOneElement) {
 
 TEST_F(Safetensors, F1_ShorterThanTheHeaderLength) {
   for (size_t bytes = 0; bytes < 8; ++bytes)
-    refuses({"header length: need 8 bytes, file has " + std::to_string(bytes)}, std::string(bytes, '\1'));
+    refuses({fmt::format("header length: need 8 bytes, file has {}", bytes)}, std::string(bytes, '\1'));
 }
 
 TEST_F(Safetensors, F2_HeaderLengthBeyondReason) {
