@@ -173,8 +173,9 @@ TEST_F(Runs, AreShownWholeAndByCell) {
 TEST(Show, BreakEvenIsOverTheSamePlacement) {
   const Workspace workspace;
   const std::string root = workspace.results().string();
-  const ProcessResult run = runexp({workspace.config().string(), "--results", root, "--ui", "quiet", "--axis", "tp=1,2",
-                                    "--set", R"(sweep.baseline={"tp": 1, "proposer": "none"})", "--set", "sampling.max_tokens=24"});
+  const ProcessResult run =
+      runexp({workspace.config().string(), "--results", root, "--ui", "quiet", "--axis", "tp=1,2", "--set",
+              R"(sweep.baseline={"tp": 1, "proposer": "none"})", "--set", "sampling.max_tokens=24"});
   ASSERT_EQ(run.exit_code, 0) << described(run);
   for (const json& cell : workspace.cells()) {
     if (cell.at("axes").at("proposer") == "none") continue;
