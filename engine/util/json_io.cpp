@@ -117,6 +117,19 @@ std::string json_error_text(const std::string& what) {
   return text;
 }
 
+const nlohmann::json* find_value(const nlohmann::json& tree, std::string_view path) {
+  const nlohmann::json* node = &tree;
+  while (!path.empty()) {
+    const size_t dot = path.find('.');
+    if (!node->is_object()) return nullptr;
+    const auto found = node->find(path.substr(0, dot));
+    if (found == node->end()) return nullptr;
+    node = &*found;
+    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  }
+  return node;
+}
+
 std::string json_literal(std::string_view text) {
   const bool cut = text.size() > kMaxMessageText;
   std::string literal =

@@ -25,6 +25,9 @@ nlohmann::json parse_json(std::string_view text, const std::string& source, Exit
 /// Same for a regular file. A file that cannot be read is Error(model_file), bad content Error(content_code).
 nlohmann::json read_json_file(const std::filesystem::path& path, ExitCode content_code, const JsonLimits& limits = {});
 
+/// The value at a dotted path of nested objects, "engine.parallel.tp"; null where it leads nowhere.
+const nlohmann::json* find_value(const nlohmann::json& tree, std::string_view path);
+
 /// `text` as a JSON string literal of at most about 100 characters: safe inside a one-line message.
 std::string json_literal(std::string_view text);
 

@@ -19,7 +19,7 @@ CertificateResult unverified(std::string reason) {
 
 /// Why the tokens of a finished cell are not compared with those of its reference; empty: they are.
 std::string obstacle(const CellResult& cell, const CellResult* reference) {
-  if (!reference) return "no finished cell without speculation to compare with";
+  if (!reference) return "no finished cell without speculation that asks for the same text";
   if (reference == &cell) return {};
   if (cell.forced) return "forced acceptance: the text is not the model's";
   if (!token_exact_rule(cell))

@@ -20,7 +20,7 @@ CertificateResult flip_certificate(const CellResult& cell, const CellResult& ref
 /// repetitions.
 const CellResult* compared_with(const References& references, const CellResult& cell);
 
-/// Fills the certificates of all finished cells: of each model and kind of numerics, the first finished cell that does
+/// Fills the certificates of all finished cells: of each kind (References), the first finished cell that does
 /// not speculate is the baseline, the others are compared with the baseline of their own placement where there is one,
 /// else with that first one. Cells whose rule gives the same law but other tokens (rejection) and forced ones stay
 /// unverified, with the reason.

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/key_effect.h"
+
 namespace paceline {
 namespace {
 
@@ -74,6 +76,10 @@ const CellResult* References::of(const CellResult& cell) const {
 
 bool References::usable(const CellResult& cell) { return cell.status == CellStatus::done && !cell.repetitions.empty(); }
 
-References::Kind References::kind_of(const CellResult& cell) { return {cell.model, has_fast_numerics(cell)}; }
+References::Kind References::kind_of(const CellResult& cell) {
+  const std::string backend = cell.effective.is_object() ? cell.effective.value("backend", "") : "";
+  return {cell.model, backend, nlohmann::json(settings_that_change(KeyEffect::text, cell.requested)).dump(),
+          has_fast_numerics(cell)};
+}
 
 }  // namespace paceline

@@ -43,8 +43,8 @@ struct Comparison {
 /// Every repetition of `cell` against the first one of `reference`, request by request (dataset index and id).
 Comparison compare_outputs(const CellResult& cell, const CellResult& reference);
 
-/// Who is compared with whom: cells of one model and one kind of numerics. A cell is usable when it is done and has a
-/// repetition.
+/// Who is compared with whom: cells of one model, kind of device and numerics, that asked for the same text (sampling,
+/// types, length: KeyEffect::text). A cell is usable when it is done and has a repetition.
 class References {
  public:
   explicit References(const RunResult& run);
@@ -57,7 +57,7 @@ class References {
   static bool usable(const CellResult& cell);
 
  private:
-  using Kind = std::pair<std::string, bool>;  // model, fast numerics
+  using Kind = std::tuple<std::string, std::string, std::string, bool>;  // model, device, what was asked, fast numerics
   static Kind kind_of(const CellResult& cell);
 
   std::map<Kind, const CellResult*> firsts_;

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
+
+#include "experiments/config/key_effect.h"
 
 namespace paceline {
 namespace {
@@ -49,10 +53,43 @@ std::string bound_text(double bound) {
   return text;
 }
 
+using Settings = std::map<std::string, json>;
+
+/// What the requests of a cell ask for; the sections of the engine give the same work another speed.
+Settings work_of(const CellResult& cell) {
+  Settings work = settings_that_change(KeyEffect::text, cell.requested);
+  std::erase_if(work, [](const auto& setting) { return setting.first.starts_with("engine."); });
+  return work;
+}
+
+/// [cell] "temperature=0.8, max_tokens=16": the settings in which the cells' work differs.
+std::vector<std::string> names_of_work(const std::vector<CellResult>& cells) {
+  std::vector<Settings> work;
+  std::set<std::string> differing;
+  for (const CellResult& cell : cells) {
+    work.push_back(work_of(cell));
+    for (const auto& [path, value] : work.back()) {
+      const auto first = work.front().find(path);
+      if (first == work.front().end() || first->second != value) differing.insert(path);
+    }
+  }
+  std::vector<std::string> names(cells.size());
+  for (size_t i = 0; i < cells.size(); ++i) {
+    for (const std::string& path : differing) {
+      const auto value = work[i].find(path);
+      if (value == work[i].end()) continue;
+      const std::string text = value->second.is_string() ? value->second.get<std::string>() : value->second.dump();
+      names[i] += fmt::format("{}{}={}", names[i].empty() ? "" : ", ", last_part(path), text);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string LoadGroup::where() const {
-  return load == "closed" ? fmt::format(" at concurrency {}", concurrency) : fmt::format(", {}", load);
+  const std::string at = load == "closed" ? fmt::format(" at concurrency {}", concurrency) : fmt::format(", {}", load);
+  return work.empty() ? at : at + ", " + work;
 }
 
 VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_(run), summary_(summary) {
@@ -60,15 +97,17 @@ VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_
     twin_of_.push_back(without_placement(cell));
     plain_twin_of_.push_back(without_speculation(cell));
   }
+  const std::vector<std::string> work = names_of_work(run.cells);
   for (const CellSummary& s : summary.cells) {
     const CellResult& of = cell(s);
     const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const LoadGroup& group) {
-      return group.load == of.load && group.concurrency == of.axes.concurrency;
+      return group.load == of.load && group.concurrency == of.axes.concurrency && group.work == work[s.cell];
     });
     LoadGroup& group =
         known != groups_.end()
             ? *known
-            : groups_.emplace_back(LoadGroup{.load = of.load, .concurrency = of.axes.concurrency, .cells = {}});
+            : groups_.emplace_back(
+                  LoadGroup{.load = of.load, .concurrency = of.axes.concurrency, .work = work[s.cell], .cells = {}});
     group.cells.push_back(&s);
   }
 }

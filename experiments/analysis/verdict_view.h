@@ -10,13 +10,14 @@
 
 namespace paceline {
 
-/// Cells that ran under one load: only these are ranked against each other.
+/// Cells whose requests ask for the same work under one load: only these are ranked against each other.
 struct LoadGroup {
   std::string load;     // CellResult::load
   int concurrency = 0;  // 0: no closed loop
+  std::string work;     // "temperature=0.8": what its requests ask and those of others do not; mostly empty
   std::vector<const CellSummary*> cells;
 
-  /// " at concurrency 4", ", offline"; for sentences of runs with several loads.
+  /// " at concurrency 4", ", offline", " at concurrency 4, temperature=0.8"; for sentences of runs with several loads.
   std::string where() const;
 };
 

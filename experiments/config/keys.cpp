@@ -27,9 +27,18 @@ struct Limits {
   std::string absent = {};
   std::string hint = {};
   KeyScope scope = KeyScope::always;
+  std::optional<KeyEffect> effect = {};  // else that of its section
   bool is_path = false;
   bool is_shape = false;
 };
+
+KeyEffect effect_of_section(std::string_view path) {
+  for (const std::string_view section : {"engine.target.", "sampling.", "workload."})
+    if (path.starts_with(section)) return KeyEffect::text;
+  for (const std::string_view section : {"measure.", "sweep.", "report."})
+    if (path.starts_with(section)) return KeyEffect::times;
+  return KeyEffect::steps;
+}
 
 template <class Value>
 KeyType type_of() {
@@ -101,6 +110,7 @@ KeySpec key(std::string path, Member member, Limits limits, std::string help) {
   row.help = std::move(help);
   row.reload = path.starts_with("engine.");
   row.in_identity = !path.starts_with("sweep.") && !path.starts_with("report.");
+  row.effect = limits.effect.value_or(effect_of_section(path));
   row.path = std::move(path);
   row.assign = [member, absent = row.absent](ExperimentConfig& config, const ConfigJson& json) {
     if constexpr (kOptional) {
@@ -172,9 +182,11 @@ void add_head(std::vector<KeySpec>& rows) {
 }
 
 void add_engine(std::vector<KeySpec>& rows) {
-  rows.push_back(key("engine.backend", MEMBER(engine.backend), {.choices = words({"auto", "cpu", "cuda"})},
-                     "Device kind; auto takes GPUs where the build and the machine have them."));
-  rows.push_back(key("engine.devices", MEMBER(engine.devices), {.min = 0},
+  rows.push_back(
+      key("engine.backend", MEMBER(engine.backend),
+          {.choices = words({"auto", "cpu", "cuda"}), .effect = KeyEffect::times},  // bits depend on the kind in effect
+          "Device kind; auto takes GPUs where the build and the machine have them."));
+  rows.push_back(key("engine.devices", MEMBER(engine.devices), {.min = 0, .effect = KeyEffect::times},
                      "Numbers of the CUDA devices of the ranks; by default 0, 1, and so on."));
   rows.push_back(key("engine.target.path", MEMBER(engine.target.path), {.is_path = true},
                      "Checkpoint folder of the target model, or builtin:NAME."));
@@ -192,14 +204,14 @@ void add_engine(std::vector<KeySpec>& rows) {
   rows.push_back(key("engine.parallel.pp", MEMBER(engine.parallel.pp), {.min = 1, .max = 64, .unit = "stages"},
                      "Pipeline-parallel size: the layers are split into this many stages."));
   rows.push_back(key("engine.parallel.threads_per_rank", MEMBER(engine.parallel.threads_per_rank),
-                     {.min = 1, .max = 1024, .unit = "threads", .absent = "auto"},
+                     {.min = 1, .max = 1024, .unit = "threads", .absent = "auto", .effect = KeyEffect::times},
                      "Threads of one CPU rank; auto divides the cores by the largest tp*pp of the sweep that fits."));
   rows.push_back(key("engine.parallel.pp_microbatches", MEMBER(engine.parallel.pp_microbatches),
                      {.min = 1, .max = 256, .absent = "auto"}, "Batches kept in flight; auto means pp."));
   rows.push_back(key("engine.parallel.pad_vocab", MEMBER(engine.parallel.pad_vocab), {},
                      "Pad a vocabulary that tp does not divide; false makes that an error."));
   rows.push_back(key("engine.parallel.timeout_s", MEMBER(engine.parallel.timeout_s),
-                     {.min = 0, .max = 86400, .above_min = true, .unit = "s"},
+                     {.min = 0, .max = 86400, .above_min = true, .unit = "s", .effect = KeyEffect::times},
                      "Deadline of every wait between ranks."));
   rows.push_back(key("engine.kv_cache.block_size", MEMBER(engine.kv_cache.block_size),
                      {.min = 16, .max = 1024, .unit = "tokens"}, "Tokens of one KV page, a multiple of 16."));
@@ -211,14 +223,15 @@ void add_engine(std::vector<KeySpec>& rows) {
                      "Host memory of each rank for the KV of preempted sequences; without room it is computed again."));
   rows.push_back(key("engine.kv_cache.prefix_caching", MEMBER(engine.kv_cache.prefix_caching), {},
                      "Reuse the pages of equal prompt prefixes; off in benchmarks unless asked for."));
-  rows.push_back(key("engine.kv_cache.dtype", MEMBER(engine.kv_cache.dtype), {.choices = dtypes()},
+  rows.push_back(key("engine.kv_cache.dtype", MEMBER(engine.kv_cache.dtype),
+                     {.choices = dtypes(), .effect = KeyEffect::text},
                      "Type of keys and values in the cache; auto is the target's type."));
   rows.push_back(key("engine.scheduler.max_num_seqs", MEMBER(engine.scheduler.max_num_seqs),
                      {.min = 1, .max = 65536, .unit = "sequences"}, "Sequences that run at the same time."));
   rows.push_back(key("engine.scheduler.max_num_batched_tokens", MEMBER(engine.scheduler.max_num_batched_tokens),
                      {.min = 1, .max = 1 << 20, .unit = "tokens"}, "Rows of one step; longer prompts are chunked."));
   rows.push_back(key("engine.scheduler.max_model_len", MEMBER(engine.scheduler.max_model_len),
-                     {.min = 2, .max = 1 << 24, .unit = "tokens", .absent = "auto"},
+                     {.min = 2, .max = 1 << 24, .unit = "tokens", .absent = "auto", .effect = KeyEffect::text},
                      "Longest prompt plus output; auto takes the model's, cut to what the KV cache holds."));
   rows.push_back(key("engine.scheduler.batching", MEMBER(engine.scheduler.batching), {},
                      "continuous admits requests at every step; static runs padded turns of static_batch_size."));
@@ -228,10 +241,10 @@ void add_engine(std::vector<KeySpec>& rows) {
   rows.push_back(key("engine.scheduler.run_ahead", MEMBER(engine.scheduler.run_ahead), {},
                      "Launch step n+1 before step n is collected: for devices that run beside the host."));
   rows.push_back(
-      key("engine.numerics", MEMBER(engine.numerics), {},
+      key("engine.numerics", MEMBER(engine.numerics), {.effect = KeyEffect::text},
           "strict: a row's bits do not depend on batch, threads or ranks; fast (GPUs): from 65 rows on cuBLASLt "
           "multiplies, weights are held twice, and certificates allow flips within noise."));
-  rows.push_back(key("engine.cuda_graphs", MEMBER(engine.cuda_graphs), {},
+  rows.push_back(key("engine.cuda_graphs", MEMBER(engine.cuda_graphs), {.effect = KeyEffect::times},
                      "On GPUs: launch passes of up to 64 rows as CUDA graphs, which changes their speed only."));
 }
 
@@ -322,10 +335,11 @@ void add_requests(std::vector<KeySpec>& rows) {
   rows.push_back(
       key("load.arrival_seed", MEMBER(load.arrival_seed), {.min = 0, .scope = KeyScope::random_arrivals},
           "Seed of the arrival times; with the repetition's number it decides them, the same in all cells."));
-  rows.push_back(key("load.trace", MEMBER(load.trace), {.scope = KeyScope::trace_arrivals, .is_path = true},
+  rows.push_back(key("load.trace", MEMBER(load.trace),
+                     {.scope = KeyScope::trace_arrivals, .effect = KeyEffect::text, .is_path = true},
                      "JSON Lines file of arrival times: {\"t_s\", \"output_tokens\"?} (configs/workloads/README.md)."));
   rows.push_back(key("measure.warmup_requests", MEMBER(measure.warmup_requests),
-                     {.min = 0, .max = 1e6, .unit = "requests"},
+                     {.min = 0, .max = 1e6, .unit = "requests", .effect = KeyEffect::steps},
                      "Requests run before the first repetition and not counted."));
   rows.push_back(key("measure.repetitions", MEMBER(measure.repetitions), {.min = 1, .max = 10000},
                      "Times each cell is measured; fewer than 7 cannot carry a verdict."));

@@ -48,6 +48,13 @@ enum class KeyScope : uint8_t {
   trace_arrivals
 };
 
+/// What of a cell another value may change; each holds those before it.
+enum class KeyEffect : uint8_t {
+  times,  // how fast it runs
+  steps,  // the steps to the same tokens: counters, KV blocks, collectives
+  text,   // the tokens
+};
+
 struct KeySpec {
   std::string path;  // "engine.parallel.tp"
   KeyType type = KeyType::text;
@@ -61,8 +68,9 @@ struct KeySpec {
   std::string hint;    // what to write for a number out of range
   std::string form;    // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;
-  bool reload = false;                                               // another value needs another engine load
-  bool in_identity = false;                                          // decides the numbers of a cell
+  bool reload = false;       // another value needs another engine load
+  bool in_identity = false;  // decides the numbers of a cell
+  KeyEffect effect = KeyEffect::times;
   std::function<void(ExperimentConfig&, const ConfigJson&)> assign;  // takes what convert_value() gave
   std::function<ConfigJson(const ExperimentConfig&)> read;
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/json_io.h"
 #include "experiments/config/config.h"
 #include "experiments/config/schema.h"
 
@@ -26,15 +27,10 @@ std::string name_of(const std::string& path) {
   return std::string(last_part(path));
 }
 
-/// The value below a path of nested objects; null when there is none.
-const nlohmann::json* find_value(const nlohmann::json& tree, const std::string& path) {
-  const nlohmann::json* at = &tree;
-  std::istringstream parts(path);
-  for (std::string part; std::getline(parts, part, '.');) {
-    if (!at->is_object() || !at->contains(part)) return nullptr;
-    at = &(*at)[part];
-  }
-  return at->is_null() || at->is_object() ? nullptr : at;
+/// The scalar or list at a path; null when there is none.
+const nlohmann::json* find_leaf(const nlohmann::json& tree, const std::string& path) {
+  const nlohmann::json* const value = find_value(tree, path);
+  return !value || value->is_null() || value->is_object() ? nullptr : value;
 }
 
 /// Numbers below a section of a configuration, by path.
@@ -76,16 +72,16 @@ std::optional<std::string> ChartAxis::value(const CellResult& cell) const {
   if (path_ == kConcurrency) return std::to_string(axes.concurrency);
   if (path_ == kK)
     return axes.num_speculative_tokens ? std::optional(std::to_string(*axes.num_speculative_tokens)) : std::nullopt;
-  const nlohmann::json* const value = find_value(cell.requested, path_);
+  const nlohmann::json* const value = find_leaf(cell.requested, path_);
   if (!value) return std::nullopt;
   return value->is_string() ? value->get<std::string>() : value->dump();
 }
 
 ChartLayout chart_layout(const RunResult& run) {
   const ReportConfig defaults;
-  const nlohmann::json* const x = find_value(run.config_resolved, "report.x");
+  const nlohmann::json* const x = find_leaf(run.config_resolved, "report.x");
   const bool is_chosen = x && x->is_string() && x->get<std::string>() != kAutoChartX;
-  const nlohmann::json* const facet = find_value(run.config_resolved, "report.facet");
+  const nlohmann::json* const facet = find_leaf(run.config_resolved, "report.facet");
   ChartLayout layout{.x = ChartAxis(is_chosen ? x->get<std::string>() : widest_axis(run)), .facets = {}};
   const auto add = [&](const std::string& name) {
     ChartAxis axis(name);

@@ -234,6 +234,27 @@ TEST(Certificate, CellsOfOneModelAreCompared) {
   EXPECT_EQ(run.cells[1].certificate.status, CertificateStatus::baseline);
 }
 
+// Another temperature, length or type of the cache gives another text; another block size does not.
+TEST(Certificate, CellsThatAskForOneTextAreCompared) {
+  const auto status_with = [](const char* key, const nlohmann::json& value) {
+    RunResult run = pair_run();
+    run.cells[1].axes.proposer = "none";
+    run.cells[1].repetitions[0].requests[0].output.back() += 1;
+    run.cells[1].repetitions.resize(1);
+    for (CellResult& cell : run.cells)
+      cell.requested = {{"sampling", {{"temperature", 0.0}, {"max_tokens", 8}}},
+                        {"engine", {{"kv_cache", {{"dtype", "auto"}, {"block_size", 16}}}}}};
+    run.cells[1].requested[nlohmann::json::json_pointer(key)] = value;
+    certify(run);
+    return run.cells[1].certificate.status;
+  };
+  EXPECT_EQ(status_with("/sampling/temperature", 0.0), CertificateStatus::fail);
+  EXPECT_EQ(status_with("/sampling/temperature", 0.8), CertificateStatus::baseline);
+  EXPECT_EQ(status_with("/sampling/max_tokens", 4), CertificateStatus::baseline);
+  EXPECT_EQ(status_with("/engine/kv_cache/dtype", "float32"), CertificateStatus::baseline);
+  EXPECT_EQ(status_with("/engine/kv_cache/block_size", 32), CertificateStatus::fail);
+}
+
 // Fast numerics have tokens of their own.
 TEST(Certificate, CellsOfOneNumericsAreCompared) {
   RunResult run = pair_run();
@@ -242,7 +263,7 @@ TEST(Certificate, CellsOfOneNumericsAreCompared) {
   run.cells[1].repetitions[0].requests[0].output.back() += 1;
   certify(run);
   EXPECT_EQ(run.cells[1].certificate.status, CertificateStatus::unverified);
-  EXPECT_EQ(run.cells[1].certificate.detail, "no finished cell without speculation to compare with");
+  EXPECT_EQ(run.cells[1].certificate.detail, "no finished cell without speculation that asks for the same text");
   run.cells[1].axes.proposer = "none";
   run.cells[1].repetitions.resize(1);
   certify(run);

@@ -207,6 +207,19 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   EXPECT_TRUE(holds(none, "; the largest estimate, tp1 pp1 ngram k=7 at 1.79× [")) << none;
 }
 
+// Requests of another length are other work: their rates stand in sentences of their own.
+TEST(VerdictFastest, RanksCellsOfOneWork) {
+  const auto asking = [](CellResult cell, int max_tokens) {
+    cell.requested["sampling"] = {{"max_tokens", max_tokens}};
+    cell.axes.variant = fmt::format("max_tokens={}", max_tokens);
+    cell.id = cell.baseline_id = fmt::format("{}{}", cell.id, max_tokens);
+    return cell;
+  };
+  const std::string text = verdict(run_of({asking(plain(kSlow), 8), asking(plain(kFast), 16)}));
+  EXPECT_TRUE(holds(text, "Fastest at concurrency 1, max_tokens=8: ")) << text;
+  EXPECT_TRUE(holds(text, "Fastest at concurrency 1, max_tokens=16: ")) << text;
+}
+
 /// As configs/tp_pp_speculative.json: every row over one rank, so that a row of two ranks holds the gain of both.
 struct OverOneRank {
   CellResult one = asked(plain(kSlow), "none"), two = asked(placed(plain({200, 202, 198}), 2, 1), "none");
