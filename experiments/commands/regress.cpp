@@ -107,12 +107,22 @@ void check_options(const RegressCommand& command) {
 /// Cell by cell, another experiment differs everywhere, which says nothing about the program.
 void check_same_subject(const FoundBaseline& baseline, const LoadedConfig& loaded) {
   const BaselineSubject before = subject_of(baseline.facts);
-  const BaselineSubject now{
-      .name = loaded.config.name, .profile = loaded.profile, .requests = loaded.config.workload.requests};
-  if (same_subject(before, now)) return;
+  const BaselineSubject now{.name = loaded.config.name,
+                            .profile = loaded.profile,
+                            .requests = loaded.config.workload.requests,
+                            .settings = exact_settings(config_to_json(loaded.config))};
+  std::vector<std::string> differences = subject_differences(before, now);
+  if (differences.empty()) return;
+  constexpr size_t kMostNamed = 6;
+  if (differences.size() > kMostNamed) {
+    const size_t more = differences.size() - kMostNamed;
+    differences.resize(kMostNamed);
+    differences.push_back(fmt::format("{} more", more));
+  }
   fail(ExitCode::usage,
-       "{} is of {}, this is {}: name a baseline with --baseline, or make one with --baseline FILE --update-baseline",
-       baseline.name, described(before), described(now));
+       "{} is of {}, this is {}: {}; name a baseline with --baseline, or make one with --baseline FILE "
+       "--update-baseline",
+       baseline.name, described(before), described(now), fmt::join(differences, "; "));
 }
 
 /// Runs the experiment here; report.baseline stays empty where there is nothing to judge: it was interrupted, or the

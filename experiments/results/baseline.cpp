@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "engine/util/json_io.h"
+#include "experiments/config/key_effect.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -70,8 +72,13 @@ json make_baseline(const RunResult& run) {
     facts["repetitions_agree"] = agree;
     cells[cell.id] = std::move(facts);
   }
-  return {{"schema", kSchema},           {"schema_version", kVersion},           {"name", run.info.name},
-          {"profile", run.info.profile}, {"environment", kept_environment(run)}, {"cells", std::move(cells)}};
+  return {{"schema", kSchema},
+          {"schema_version", kVersion},
+          {"name", run.info.name},
+          {"profile", run.info.profile},
+          {"environment", kept_environment(run)},
+          {"settings", exact_settings(run.config_resolved)},
+          {"cells", std::move(cells)}};
 }
 
 json read_baseline(const std::filesystem::path& file) {
@@ -116,17 +123,35 @@ std::string made_on(const json& baseline) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::map<std::string, json> exact_settings(const json& resolved) {
+  std::map<std::string, json> settings = settings_that_change(KeyEffect::steps, resolved);
+  const json* const axes = find_value(resolved, "sweep.axes");
+  std::erase_if(settings, [&](const auto& setting) { return axes && axes->contains(setting.first); });
+  return settings;
+}
+
 BaselineSubject subject_of(const json& baseline) {
-  BaselineSubject subject{.name = baseline.value("name", ""), .profile = baseline.value("profile", "")};
+  BaselineSubject subject{.name = baseline.value("name", ""),
+                          .profile = baseline.value("profile", ""),
+                          .requests = 0,
+                          .settings = baseline.value("settings", std::map<std::string, json>())};
   for (const json& cell : baseline.at("cells"))
     subject.requests = std::max(subject.requests, cell.value("requests", int64_t{0}));
   return subject;
 }
 
-bool same_subject(const BaselineSubject& left, const BaselineSubject& right) {
-  const bool other_name = !left.name.empty() && !right.name.empty() && left.name != right.name;
-  const bool other_requests = left.requests > 0 && right.requests > 0 && left.requests != right.requests;
-  return !other_name && !other_requests;
+std::vector<std::string> subject_differences(const BaselineSubject& before, const BaselineSubject& now) {
+  std::vector<std::string> found;
+  if (!before.name.empty() && !now.name.empty() && before.name != now.name)
+    found.push_back(fmt::format("name {}, here {}", before.name, now.name));
+  for (const auto& [path, value] : before.settings) {
+    const auto here = now.settings.find(path);
+    if (here != now.settings.end() && here->second != value)
+      found.push_back(fmt::format("{} {}, here {}", path, value.dump(), here->second.dump()));
+  }
+  if (before.settings.empty() && before.requests > 0 && now.requests > 0 && before.requests != now.requests)
+    found.push_back(fmt::format("{} a cell, here {}", counted(before.requests, "request"), now.requests));
+  return found;
 }
 
 std::string described(const BaselineSubject& subject) {

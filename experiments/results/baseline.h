@@ -4,6 +4,7 @@
 // bits, and so a baseline, of their own.
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +16,9 @@
 namespace paceline {
 
 /// Exact facts of every finished cell, as committed in results/baselines/: {"schema": "paceline.baseline",
-/// "schema_version", "name", "profile", "environment", "cells": {<id>: {"output_hash", "requests", "output_tokens",
-/// "counters"}}}. environment: what the run was made on, for readers; it is not compared.
+/// "schema_version", "name", "profile", "environment", "settings", "cells": {<id>: {"output_hash", "requests",
+/// "output_tokens", "counters"}}}. environment: what the run was made on, for readers; it is not compared. settings:
+/// what decides tokens and steps (KeyEffect::steps), by path, but for axes, which the ids of cells name.
 /// Taken from the first repetition; "repetitions_agree" tells whether the others are the same.
 nlohmann::json make_baseline(const RunResult& run);
 
@@ -29,14 +31,19 @@ std::string made_on(const nlohmann::json& baseline);
 
 /// What decides whether exact differences from a baseline say anything about the program.
 struct BaselineSubject {
-  std::string name;      // of the experiment; empty: not recorded
-  std::string profile;   // empty: none
-  int64_t requests = 0;  // of a cell; 0: not recorded
+  std::string name;                                // of the experiment; empty: not recorded
+  std::string profile;                             // empty: none
+  int64_t requests = 0;                            // of a cell; 0: not recorded
+  std::map<std::string, nlohmann::json> settings;  // empty: not recorded
 };
 BaselineSubject subject_of(const nlohmann::json& baseline);
 
-/// Another name or another number of requests, where both are known. Profiles are names for values, no values.
-bool same_subject(const BaselineSubject& left, const BaselineSubject& right);
+/// The settings of a baseline's subject: of a resolved configuration.
+std::map<std::string, nlohmann::json> exact_settings(const nlohmann::json& resolved);
+
+/// What makes `now` another experiment than `before`, where both are known: "name ngram_tp2, here tp_vs_pp",
+/// "sampling.max_tokens 48, here 17"; empty: nothing. Profiles are names for values, no values.
+std::vector<std::string> subject_differences(const BaselineSubject& before, const BaselineSubject& now);
 
 /// "ngram_tp2 (12 requests a cell, profile quick)"
 std::string described(const BaselineSubject& subject);

@@ -105,7 +105,9 @@ TEST_F(Gates, ARecordedRunIsABaselineToo) {
   const ProcessResult same = regress({"--baseline", "last"});
   EXPECT_EQ(same.exit_code, 0) << described(same);
   EXPECT_TRUE(holds(same.out, "_tiny_")) << same.out;
-  EXPECT_EQ(regress({"--baseline", "last", "--set", "sampling.max_tokens=4"}).exit_code, 7);
+  expect_failure(regress({"--baseline", "last", "--set", "sampling.max_tokens=4", "--set", "load.concurrency=2"}), 2,
+                 {": load.concurrency 1, here 2; sampling.max_tokens 8, here 4; name a baseline"});
+  EXPECT_EQ(regress({"--baseline", "last", "--set", "measure.repetitions=2", "--axis", "k=3"}).exit_code, 0);
   expect_failure(regress({"--baseline", "nothing-like-it"}), 2, {"nothing-like-it"});
   expect_failure(regress({"--baseline", "absent.json"}), 6, {"absent.json", "--update-baseline"});
 }
@@ -115,11 +117,14 @@ TEST_F(Gates, ABaselineOfAnotherExperimentIsAUsageError) {
   expect_failure(
       regress({}), 2,
       {"results/baselines/cpu.json is of ngram_tp2 (12 requests a cell, profile quick), this is tiny (2 requests "
-       "a cell): name a baseline with --baseline, or make one with --baseline FILE --update-baseline"});
+       "a cell): name ngram_tp2, here tiny; ",
+       "; name a baseline with --baseline, or make one with --baseline FILE "
+       "--update-baseline"});
   ASSERT_EQ(run({"--set", "name=other"}).exit_code, 0);
   expect_failure(regress({"--baseline", "last"}), 2, {"is of other (2 requests a cell), this is tiny (2 requests"});
   ASSERT_EQ(run({"--set", "workload.requests=1"}).exit_code, 0);
-  expect_failure(regress({"--baseline", "last"}), 2, {"tiny (1 request a cell), this is tiny (2 requests a cell)"});
+  expect_failure(regress({"--baseline", "last"}), 2,
+                 {"tiny (1 request a cell), this is tiny (2 requests a cell): workload.requests 1, here 2;"});
   // What a baseline does not say is no difference.
   ASSERT_EQ(regress({"--baseline", file("old.json"), "--update-baseline"}).exit_code, 0);
   json old = json::parse(read_file(file("old.json")));
