@@ -17,6 +17,7 @@
 #include "engine/util/printable.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
+#include "experiments/commands/help_pages.h"
 #include "experiments/config/suggest.h"
 #include "experiments/config/tree.h"
 #include "experiments/results/build_info.h"
@@ -155,6 +156,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_config_commands(app, line);
   add_completion_command(app, line);
   add_import_command(app, line);
+  add_help_pages(app);
 }
 
 ExitCode dispatch(std::vector<std::string> args, std::vector<std::string> argv) {

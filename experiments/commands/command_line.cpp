@@ -10,20 +10,27 @@ CLI::Option* add_repeatable(CLI::App& command, const std::string& name, std::vec
 }
 
 void add_override_options(CLI::App& command, ConfigOverrides& overrides) {
-  add_repeatable(command, "--set", overrides.set, "KEY=VALUE: override one value, e.g. --set speculation.ngram.max=5");
-  command.add_option("--profile", overrides.profile, "apply profiles.NAME of the file, e.g. quick");
-  add_repeatable(command, "--axis", overrides.axis, "KEY=VALUES: replace or add an axis, e.g. --axis k=1..8");
-  command.add_option("--only", overrides.only, "run the cells for which the expression holds, e.g. 'tp==2 && k>3'");
+  add_repeatable(command, "--set", overrides.set, "override one value, e.g. --set speculation.ngram.max=5")
+      ->type_name("KEY=VALUE");
+  command.add_option("--profile", overrides.profile, "apply profiles.NAME of the file, e.g. quick")->type_name("NAME");
+  add_repeatable(command, "--axis", overrides.axis, "replace or add an axis, e.g. --axis k=1..8")
+      ->type_name("KEY=VALUES");
+  command.add_option("--only", overrides.only, "run the cells for which the expression holds, e.g. 'tp==2 && k>3'")
+      ->type_name("EXPRESSION");
 }
 
 void add_config_options(CLI::App& command, std::filesystem::path& config, ConfigOverrides& overrides) {
-  command.add_option("config", config, "experiment file (.json with comments, or .yaml)")->required();
+  command.add_option("config", config, "experiment file (.json with comments, or .yaml)")
+      ->required()
+      ->type_name("FILE");
   add_override_options(command, overrides);
 }
 
 void add_output_options(CLI::App& command, RunCommand& run) {
-  command.add_option("--results", run.results_root, "folder for results")->capture_default_str();
-  command.add_option("--ui", run.progress, "auto, live, plain, jsonl or quiet")->capture_default_str();
+  command.add_option("--results", run.results_root, "folder for results")->capture_default_str()->type_name("DIR");
+  command.add_option("--ui", run.progress, "auto, live, plain, jsonl or quiet")
+      ->capture_default_str()
+      ->type_name("VIEW");
 }
 
 void add_process_option(CLI::App& command, RunCommand& run) {

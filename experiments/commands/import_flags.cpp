@@ -21,7 +21,6 @@ ExitCode import_command(const std::vector<std::string>& arguments) {
 
 void add_import_command(CLI::App& app, CommandLine& line) {
   CLI::App* command = app.add_subcommand("import-flags", "print an experiment for a command line of vLLM");
-  command->footer("FLAGS: vLLM's own, in one quoted text or as they are, e.g. --tensor-parallel-size 2");
   command->prefix_command();  // whatever follows is not ours
   command->callback([command, &line] { line.code = import_command(command->remaining()); });
 }

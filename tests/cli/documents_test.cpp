@@ -83,18 +83,67 @@ class LooksLikeTheCheckout {
   TempDir dir_;
 };
 
-/// Options and commands that `runexp COMMAND --help` prints; of runexp itself without a command.
+/// What `runexp COMMAND --help` says above its examples; of runexp itself without a command.
+std::string list_of_help(const std::string& help) {
+  return help.substr(0, std::min(help.find("\nExample"), help.find("\nA configuration file alone")));
+}
+
+/// The words of list_of_help(): options and commands.
 const std::set<std::string>& words_of_help(const std::vector<std::string>& command) {
   static std::map<std::vector<std::string>, std::set<std::string>> known;
   const auto [it, is_new] = known.try_emplace(command);
   if (is_new) {
     std::vector<std::string> args = command;
     args.push_back("--help");
-    const std::string help = runexp(args).out;
+    const std::string help = list_of_help(runexp(args).out);
     static const std::regex word("[-A-Za-z0-9_]+");
     for (std::sregex_iterator w(help.begin(), help.end(), word), end; w != end; ++w) it->second.insert(w->str());
   }
   return it->second;
+}
+
+/// The command of a call, "config diff"; empty where it is a configuration file or an option.
+std::vector<std::string> command_of(const std::string& call) {
+  std::smatch word;
+  if (!std::regex_search(call, word, std::regex("^([a-z-]+)(?![a-z-]*[./])")) || word[1].str().starts_with("-"))
+    return {};
+  std::vector<std::string> command = {word[1]};
+  const std::string rest = word.suffix();
+  if (command[0] == "config" && std::regex_search(rest, word, std::regex("^ ([a-z]+)"))) command.push_back(word[1]);
+  return command;
+}
+
+/// Every command and option of "CALL", the text behind "runexp ", exists.
+void expect_known(const std::string& call) {
+  static const std::regex option("(?:^|[ \\[])(--[a-z][-a-z]*)");
+  const std::vector<std::string> command = command_of(call);
+  if (command.empty()) return;
+  EXPECT_TRUE(words_of_help({}).contains(command[0])) << "no command " << command[0];
+  if (!words_of_help({}).contains(command[0]) || command[0] == "import-flags") return;
+  for (std::sregex_iterator it(call.begin(), call.end(), option), end; it != end; ++it)
+    EXPECT_TRUE(words_of_help(command).contains((*it)[1].str())) << "no option " << (*it)[1];
+}
+
+TEST(Help, ExamplesNameWhatThereIs) {
+  static const std::regex example("\n  runexp ([^\n]*)"), entry("\n  ([a-z-]+) +[a-z]");
+  const std::string program = runexp({"--help"}).out, list = list_of_help(program);
+  std::vector<std::string> pages = {program, runexp({"config", "diff", "--help"}).out};
+  for (std::sregex_iterator it(list.begin(), list.end(), entry), end; it != end; ++it)
+    pages.push_back(runexp({(*it)[1].str(), "--help"}).out);
+  int examples = 0;
+  for (const std::string& page : pages) {
+    for (const std::string& line : lines_of(page)) EXPECT_LE(line.size(), 130u) << line;
+    for (std::sregex_iterator it(page.begin(), page.end(), example), end; it != end; ++it, ++examples) {
+      const std::string call = (*it)[1];
+      SCOPED_TRACE(call);
+      expect_known(call);
+      static const std::regex config("configs/[a-z0-9_]+\\.json");
+      std::smatch file;
+      if (std::regex_search(call, file, config) && call.find('>') == std::string::npos)
+        EXPECT_TRUE(fs::exists(kSource / file.str()));
+    }
+  }
+  EXPECT_GE(examples, 20);
 }
 
 class Documents : public ::testing::TestWithParam<std::string> {};
@@ -125,22 +174,11 @@ TEST_P(Documents, CommandsRunAsTheyStand) {
 
 TEST_P(Documents, NameCommandsAndOptionsThatExist) {
   const Document document = read_document(GetParam());
-  static const std::regex call("(?:^|[ /])runexp ([a-z-]+)(.*)");
-  static const std::regex option("(?:^|[ \\[])(--[a-z][-a-z]*)");
+  static const std::regex call("(?:^|[ /])runexp (.*)");
   for (const auto& [line, text] : document.inline_code) {
     SCOPED_TRACE(document.name + ":" + std::to_string(line) + ": " + text);
     std::smatch match;
-    if (!std::regex_search(text, match, call)) continue;
-    std::string command = match[1];
-    const std::string rest = match[2];
-    if (command.starts_with("-")) continue;
-    EXPECT_TRUE(words_of_help({}).contains(command)) << "no command " << command;
-    if (!words_of_help({}).contains(command) || command == "import-flags") continue;
-    std::vector<std::string> words = {command};
-    std::smatch next;
-    if (command == "config" && std::regex_search(rest, next, std::regex("^ ([a-z]+)"))) words.push_back(next[1]);
-    for (std::sregex_iterator it(rest.begin(), rest.end(), option), end; it != end; ++it)
-      EXPECT_TRUE(words_of_help(words).contains((*it)[1].str())) << "no option " << (*it)[1];
+    if (std::regex_search(text, match, call)) expect_known(match[1]);
   }
 }
 
