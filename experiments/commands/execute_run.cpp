@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "experiments/config/schema.h"
 #include "experiments/report/text.h"
 #include "experiments/results/read.h"
 #include "experiments/results/run_lock.h"
@@ -36,6 +37,28 @@ std::string other_run_text(const std::filesystem::path& root, const std::optiona
           (root / id).string());
   }
   return "";
+}
+
+/// What `asked` has beside `recorded`, as arguments of --axis that keep every recorded cell: the values of the axis so
+/// far, or the one value there was, stay in front. Zipped axes are taken as they are asked for: their values belong
+/// together.
+std::vector<std::string> grown_axes(const ExperimentConfig& recorded, const ExperimentConfig& asked) {
+  std::vector<std::string> arguments;
+  for (const SweepAxis& axis : asked.sweep.axes) {
+    const auto known = std::find_if(recorded.sweep.axes.begin(), recorded.sweep.axes.end(),
+                                    [&](const SweepAxis& each) { return each.path == axis.path; });
+    const bool is_zipped = std::any_of(asked.sweep.zip.begin(), asked.sweep.zip.end(), [&](const auto& group) {
+      return std::find(group.begin(), group.end(), axis.path) != group.end();
+    });
+    std::vector<ConfigJson> values;
+    if (!is_zipped && known != recorded.sweep.axes.end()) values = known->values;
+    if (!is_zipped && known == recorded.sweep.axes.end()) values = {find_key(axis.path)->read(recorded)};
+    for (const ConfigJson& value : axis.values)
+      if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    if (known != recorded.sweep.axes.end() && values == known->values) continue;
+    arguments.push_back(fmt::format("{}={}", axis.path, ConfigJson(values).dump()));
+  }
+  return arguments;
 }
 
 }  // namespace
@@ -74,21 +97,31 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
     return outcome.exit_code;
   }
   const ExitCode code = outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
+  const auto say_what_is_missing = [&outcome, id = outcome.result.info.id] {
+    if (outcome.store_error.empty()) return;
+    std::fputs(fmt::format("runexp: error: {}; what was measured is in the journal: runexp resume {} writes the rest\n",
+                           outcome.store_error, id)
+                   .c_str(),
+               stderr);
+  };
   if (mode == ProgressMode::jsonl) {
+    say_what_is_missing();
     progress->finished(outcome.result.info.status, outcome.result.folder, int(code));
     return code;
   }
+  const std::string where = show_command(command.results_root, outcome.result.folder);
+  if (!outcome.store_error.empty()) outcome.result.folder.clear();  // there is no report to name
   const RunSummary summary = summarize(outcome.result);
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
   // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
-  std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off,
-                             show_command(command.results_root, outcome.result.folder), output_columns())
-                 .c_str(),
-             stdout);
+  std::fputs(
+      end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off, where, output_columns()).c_str(),
+      stdout);
   std::fflush(stdout);
   if (outcome.exit_code == ExitCode::interrupted)
     std::fputs(fmt::format("runexp: interrupted; go on with: runexp resume {}\n", outcome.result.info.id).c_str(),
                stderr);
+  say_what_is_missing();
   spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
   spdlog::default_logger()->sinks().clear();
   return code;
@@ -98,12 +131,16 @@ ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, Resum
                     const std::vector<std::string>& axis) {
   const RunInfo& info = resume.recorded.run.info;
   const std::filesystem::path folder = resume.recorded.run.folder;
-  LoadedConfig loaded = load_config(folder / "experiment.json", {.set = {},
-                                                                 .profile = {},
-                                                                 .axis = axis,
-                                                                 .only = info.only,
-                                                                 .builtin_root = info.builtin_root,
-                                                                 .is_recorded = true});
+  const auto load = [&](const std::vector<std::string>& axes) {
+    return load_config(folder / "experiment.json", {.set = {},
+                                                    .profile = {},
+                                                    .axis = axes,
+                                                    .only = info.only,
+                                                    .builtin_root = info.builtin_root,
+                                                    .is_recorded = true});
+  };
+  LoadedConfig loaded = load({});
+  if (!axis.empty()) loaded = load(grown_axes(loaded.config, load(axis).config));
   loaded.profile = info.profile;
   return execute_run(command, task, loaded, std::move(resume));
 }

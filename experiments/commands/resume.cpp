@@ -28,11 +28,13 @@ std::string standing(const RunResult& run) {
 
 ExitCode resume_command(const ResumeCommand& command) {
   const std::filesystem::path folder = find_run(command.run.results_root, command.name);
+  const int failures_accepted = command.keep_failed ? count_cells(read_record(folder).run.cells).failed : 0;
   return in_a_process(
       command.run,
       [&](const SupervisedTask& task) {
         ResumeOptions resume(folder);
         resume.failed = command.keep_failed || task.is_restart ? FailedCells::keep : FailedCells::retry;
+        resume.failures_accepted = failures_accepted;
         resume.restart = task.is_restart ? Restart::yes : Restart::no;
         resume.mixed = command.allow_mixed_build ? MixedBuilds::allow : MixedBuilds::refuse;
         if (!task.is_restart) {
@@ -54,8 +56,11 @@ void add_resume_command(CLI::App& app, CommandLine& line) {
       "resume", "go on with a run that was interrupted or killed: what is recorded is not run again");
   command->add_option("run", resume->name, "last, last~N, @TAG, the beginning of an id, or a folder")
       ->capture_default_str();
-  add_repeatable(*command, "--axis", resume->axis, "KEY=VALUES: replace or add an axis; cells that exist stay");
-  command->add_flag("--keep-failed", resume->keep_failed, "do not try failed cells again");
+  add_repeatable(*command, "--axis", resume->axis,
+                 "more values of an axis, or a new axis; the cells that there are stay")
+      ->type_name("KEY=VALUES");
+  command->add_flag("--keep-failed", resume->keep_failed,
+                    "do not try failed cells again, and go on although a sweep stopped at them");
   command->add_flag("--allow-mixed-build", resume->allow_mixed_build,
                     "go on although the program is another build; the report says so");
   add_output_options(*command, resume->run);

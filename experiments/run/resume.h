@@ -27,6 +27,7 @@ struct ResumeOptions {
   std::shared_ptr<RunLock> lock;
   RecordedRun recorded;
   FailedCells failed = FailedCells::retry;
+  int failures_accepted = 0;  // failed cells that are kept on purpose: sweep.max_failures counts those beyond them
   MixedBuilds mixed = MixedBuilds::refuse;
   Restart restart = Restart::no;
 };

@@ -23,7 +23,8 @@ namespace paceline {
 int SweepUnderWay::interrupts() const { return options.interrupts ? options.interrupts() : 0; }
 std::string SweepUnderWay::reason_of_stop() const {
   if (interrupts() > 0) return "not run: interrupted";
-  return fmt::format("not run: the sweep stopped after {}", counted(num_failures, "failure"));
+  return fmt::format("not run: the sweep stopped after {}; \"runexp resume --keep-failed\" goes on without what failed",
+                     counted(num_failures, "failure"));
 }
 
 void SweepUnderWay::stamp(RepetitionResult& repetition) {
@@ -138,7 +139,10 @@ void finish_cell(SweepUnderWay& sweep, size_t index) {
   const CellSummary summary = summarize_cell(result);
   sweep.progress.cell_finished({.label = result.id,
                                 .status = "done",
-                                .reason = {},
+                                .reason = lacks_repetitions(sweep, index)
+                                              ? fmt::format("{} of {} repetitions", result.repetitions.size(),
+                                                            sweep.cells[index].config.measure.repetitions)
+                                              : std::string(),
                                 .tok_s = summary.output_tok_s,
                                 .speedup = {},
                                 .acceptance_length = summary.mean_acceptance_length,

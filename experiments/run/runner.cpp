@@ -155,7 +155,8 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     for (const CellResult& cell : run.cells)
       for (const RepetitionResult& r : cell.repetitions) sweep.next_turn = std::max(sweep.next_turn, r.turn + 1);
     sweep.num_failures = int(std::count_if(run.cells.begin(), run.cells.end(),
-                                           [](const CellResult& cell) { return cell.status == CellStatus::failed; }));
+                                           [](const CellResult& cell) { return cell.status == CellStatus::failed; })) -
+                         options.resume->failures_accepted;
     const SweepConfig& limits = loaded.config.sweep;
     if (sweep.num_failures >= limits.max_failures || (sweep.num_failures > 0 && limits.on_error == OnError::stop))
       sweep.stop = true;
@@ -214,15 +215,21 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   }
   const bool interrupted = sweep.interrupts() > 0;
   run.info.status = interrupted ? "interrupted" : any_failed ? "failed_cells" : "done";
-  for (CellResult& cell : run.cells) {
-    if (cell.status == CellStatus::failed) cell.log_tail = log_tail(cell_log_file(sweep.folder->path(), cell));
-    sweep.folder->write_cell(cell);
+  try {
+    for (CellResult& cell : run.cells) {
+      if (cell.status == CellStatus::failed) cell.log_tail = log_tail(cell_log_file(sweep.folder->path(), cell));
+      sweep.folder->write_cell(cell);
+    }
+    sweep.folder->finish(run, run_documents(run));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::store) throw;
+    outcome.store_error = error.what();
   }
-  sweep.folder->finish(run, run_documents(run));
-  outcome.exit_code = interrupted  ? ExitCode::interrupted
-                      : any_wrong  ? ExitCode::correctness
-                      : any_failed ? ExitCode::failed_cells
-                                   : ExitCode::ok;
+  outcome.exit_code = !outcome.store_error.empty() ? ExitCode::store
+                      : interrupted                ? ExitCode::interrupted
+                      : any_wrong                  ? ExitCode::correctness
+                      : any_failed                 ? ExitCode::failed_cells
+                                                   : ExitCode::ok;
   outcome.result = std::move(run);
   return outcome;
 }

@@ -34,6 +34,7 @@ struct RunOptions {
 struct RunOutcome {
   RunResult result;
   ExitCode exit_code = ExitCode::ok;
+  std::string store_error;         // why the documents at the end are not whole; the journal is. Empty: they are
   bool wants_new_process = false;  // what is recorded is on disk, the rest is to be done by another process
 };
 

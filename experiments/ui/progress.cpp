@@ -48,8 +48,9 @@ std::string cell_line(const ProgressCell& cell) {
   if (cell.status != "done")
     return fmt::format("{:<8}{}: {}{}{}", cell.status, cell.label, cell.reason,
                        cell.log.empty() ? "" : "; log: ", cell.log);
-  std::string out = fmt::format("{:<8}{}{}", cell.status, cell.label,
-                                cell.tok_s ? fmt::format("  {:.1f} tok/s", *cell.tok_s) : std::string());
+  std::string out =
+      fmt::format("{:<8}{}{}{}", cell.status, cell.label, cell.reason.empty() ? "" : fmt::format(" ({})", cell.reason),
+                  cell.tok_s ? fmt::format("  {:.1f} tok/s", *cell.tok_s) : std::string());
   if (cell.speedup) out += fmt::format("  {:.2f}×", *cell.speedup);
   if (cell.acceptance_length) out += fmt::format("  AL {:.2f}", *cell.acceptance_length);
   if (cell.acceptance_rate) out += fmt::format("  accept {:.2f}", *cell.acceptance_rate);

@@ -47,7 +47,7 @@ struct ProgressUpdate {
 struct ProgressCell {
   std::string label;
   std::string status;  // done, failed, skipped
-  std::string reason;  // of failed and skipped
+  std::string reason;  // of failed and skipped; of done ones without all repetitions, how many they have
   std::string log;     // file, of failed ones
   std::optional<double> tok_s, speedup, acceptance_length, acceptance_rate;
   std::string certificate;

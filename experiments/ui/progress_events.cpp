@@ -34,7 +34,7 @@ const std::vector<ProgressEvent>& progress_events() {
        "a cell is over",
        {{"cell", "its id"},
         {"status", "\"done\", \"failed\", \"skipped\""},
-        {"reason", "of failed and skipped ones, else null"},
+        {"reason", "of failed, skipped and unfinished ones, else null"},
         {"log", "file with what happened, of failed ones, else null"},
         {"tok_s", "geometric mean over repetitions"},
         {"acceptance_length", "null where nobody drafts"},

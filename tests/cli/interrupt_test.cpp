@@ -93,6 +93,7 @@ TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
   EXPECT_EQ(result.exit_code, 130) << described(result);
   EXPECT_TRUE(holds(result.err, "stopping after this pass; interrupt again to stop now")) << result.err;
   EXPECT_TRUE(holds(result.out, "report  ")) << result.out;
+  EXPECT_TRUE(holds(result.err, " of 10000 repetitions)")) << result.err;
   expect_interrupted(run);
   expect_one_story(run, result.out);
 }

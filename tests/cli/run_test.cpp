@@ -267,8 +267,19 @@ TEST(Run, ASweepThatStopsNamesWhatItLeftOut) {
   for (const json& cell : workspace.cells()) {
     if (cell.at("axes").at("tp") == 3) continue;
     EXPECT_EQ(cell.at("status"), "skipped");
-    EXPECT_EQ(cell.at("reason"), "not run: the sweep stopped after 1 failure");
+    EXPECT_EQ(
+        cell.at("reason"),
+        "not run: the sweep stopped after 1 failure; \"runexp resume --keep-failed\" goes on without what failed");
   }
+  const auto resumed = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"resume", "last", "--results", workspace.results().string()});
+    EXPECT_EQ(runexp(args).exit_code, 1);
+    return workspace.summary();
+  };
+  EXPECT_EQ(resumed({}).at("num_done"), 0) << "what failed fails again";
+  const json summary = resumed({"--keep-failed"});
+  EXPECT_EQ(summary.at("num_done"), 2);
+  EXPECT_EQ(summary.at("num_failed"), 2);
 }
 
 TEST(Run, AResultsFolderThatCannotBeWrittenIsExitCode6) {
