@@ -84,7 +84,7 @@ ExitCode validate_command(const std::vector<std::filesystem::path>& files, const
       check_splits(loaded, cells, SplitRule::every_cell);
       fmt::print("{}: ok, {}{}\n", file.string(), counted(int64_t(cells.size()), "cell"), kind_note(loaded));
     } catch (const ConfigError& error) {
-      fmt::print(stderr, "{}\n", error.what());
+      fmt::print(stderr, "{}\n", error.full_text());
       code = error.code();
     } catch (const Error& error) {
       fmt::print(stderr, "runexp: error: {}\n", error.what());

@@ -61,6 +61,25 @@ TEST(ConfigCommands, ExpandListsCellsAsPlanDoes) {
       holds(lines.out, "tp1_pp1_ngram_k1_c1  " + identity + "  tp=1 pp=1 proposer=ngram num_speculative_tokens=1"));
 }
 
+TEST(ConfigCommands, ValidatePrintsEveryComplaintAndRunTheFirst) {
+  const Workspace workspace;
+  std::string text = "{ \"sampling\": { \"seed\": -1";
+  for (int i = 0; i < 24; ++i) text += ", \"nothing" + std::to_string(i) + "\": 1";
+  write_file(workspace.config(), text + " }, \"engine\": { \"kv_cache\": { \"block_size\": 17 } } }");
+  const auto errors = [](const ProcessResult& result) {
+    size_t count = 0;
+    for (const std::string& line : lines_of(result.err)) count += holds(line, ": error: ");
+    return count;
+  };
+  const ProcessResult all = runexp({"config", "validate", workspace.config().string()});
+  EXPECT_EQ(all.exit_code, 2);
+  EXPECT_EQ(errors(all), 26u) << described(all);
+  EXPECT_TRUE(holds(all.err, "block_size 17")) << described(all);
+  const ProcessResult some = runexp({"run", workspace.config().string(), "--results", workspace.results().string()});
+  EXPECT_EQ(errors(some), 20u) << described(some);
+  EXPECT_TRUE(holds(some.err, "... and 6 more; `runexp config validate` prints all")) << described(some);
+}
+
 TEST(ConfigCommands, ExpandSaysWhyACellIsSkipped) {
   const Workspace workspace;
   write_file(workspace.config(), R"({"sweep": {"axes": {"tp": [1, 2]}, "constraints": ["tp < 2"]}})");

@@ -165,6 +165,84 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
   for (const Mistake& mistake : mistakes) EXPECT_EQ(files.complaints(mistake.text), mistake.expected) << mistake.text;
 }
 
+TEST(Config, OnePassFindsWhatSeveralValuesSayTogether) {
+  const ConfigFiles files;
+  EXPECT_EQ(
+      files.complaints("{\"engine\": {\"kv_cache\": {\"block_size\": 17}},\n\"speculation\": {\"proposer\": \"ngram\", "
+                       "\"ngram\": {\"min\": 8, \"max\": 4}}}"),
+      "1:40: block_size 17 is no multiple of 16: use 16, 32, 48, ...\n"
+      "2:55: speculation.ngram.min 8 is larger than speculation.ngram.max 4");
+  // what cannot be read hides only the checks that need it
+  const std::string rest = R"(
+"engine": {"kv_cache": {"block_size": 17}}, "report": {"x": "foo", "facet": ["bar"]},
+"speculation": {"proposer": "ngram", "ngram": {"min": 8, "max": 4}},
+"load": {"rate_per_s": 4},
+"measure": {"warmup_requests": "=load.concurrency/3"},
+"sweep": {"cell_timeout_s": "10m", "axes": {"tp": [1, 2, 2], "pp": [1]}, "zip": [["tp", "pp"]]}})";
+  const std::string together =
+      "2:39: block_size 17 is no multiple of 16: use 16, 32, 48, ...\n"
+      "2:61: report.x names \"foo\", which is no key: write one that the sweep varies, such as k, concurrency or "
+      "speculation.ngram.max\n"
+      "2:77: report.facet names \"bar\", which is no key: write one that the sweep varies, such as k, concurrency or "
+      "speculation.ngram.max\n"
+      "3:55: speculation.ngram.min 8 is larger than speculation.ngram.max 4\n"
+      "4:24: load.rate_per_s is 4, which has an effect only with load.mode poisson or gamma: here load.mode is "
+      "\"closed\"; drop it, or change that\n"
+      "5:32: \"measure.warmup_requests\" is 0.3333333333333333: expected an integer from 0 to 1000000 (requests)\n"
+      "6:29: \"sweep.cell_timeout_s\" is \"10m\": expected a number above 0, at most 10000000 (s); write the number of "
+      "s, "
+      "without a unit\n"
+      "6:81: zipped axes have equal lengths: \"engine.parallel.tp\" has 3 values, \"engine.parallel.pp\" has 1";
+  EXPECT_EQ(files.complaints("{" + rest), together);
+  EXPECT_EQ(files.complaints("{\"samplng\": {}," + rest),
+            "1:2: unknown key \"samplng\" (did you mean \"sampling\"?)\n" + together);
+  EXPECT_EQ(files.complaints("{\"vars\": {}, \"name\": \"${no}\"," + rest),
+            "1:22: unknown variable \"no\" in \"${no}\"\n" + together);
+}
+
+TEST(Config, OneMistakeGetsOneComplaint) {
+  const ConfigFiles files;
+  const auto speculation = [&](const std::string& members) {
+    return files.complaints("{\"speculation\": {\"proposer\": \"ngram\", " + members + "}}");
+  };
+  // each of these may be what makes the other value right
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8, "mx": 12})"),
+            "1:59: unknown key \"mx\" in \"speculation.ngram\" (did you mean \"max\"?)");
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8, "max": "12"})"),
+            "1:66: \"speculation.ngram.max\" is \"12\": expected an integer from 1 to 64 (tokens); write 12, without "
+            "quotes");
+  EXPECT_EQ(
+      files.complaints(R"({"speculation": {"proposer": "ngrm", "num_speculative_tokens": 3, "ngram": {"min": 8}}})"),
+      "1:30: \"speculation.proposer\" is \"ngrm\": expected none | ngram | draft (did you mean \"ngram\"?)");
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8}}, "sweep": {"axes": {"speculation.ngram.mx": [8, 9]})"),
+            "1:80: unknown key \"speculation.ngram.mx\" in \"sweep.axes\" (did you mean \"speculation.ngram.max\"?)");
+  EXPECT_EQ(
+      speculation(R"("ngram": {"min": 8}}, "sweep": {"axes": {"speculation.ngram.max": [8, "9"]})"),
+      "1:109: \"speculation.ngram.max\" is \"9\": expected an integer from 1 to 64 (tokens); write 9, without quotes");
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8, "max": "=measure.repetitions"}}, "measure": {"repetitions": "9")"),
+            "1:119: \"measure.repetitions\" is \"9\": expected an integer from 1 to 10000; write 9, without quotes");
+  EXPECT_EQ(
+      files.complaints(R"({"speculation": {"proposer": "ngram", "ngram": {"min": 8}}})", {.set = {"ngram.max=9"}}),
+      "--set: error: unknown key \"ngram.max\" (did you mean \"speculation.ngram.max\"?)");
+}
+
+TEST(Config, AFewOfManyComplaintsArePrintedAndAllAreKept) {
+  const ConfigFiles files;
+  std::string text = "{\"sampling\": {";
+  for (int i = 0; i < 25; ++i) text += fmt::format("{}\n\"nothing{}\": 1", i ? "," : "", i);
+  try {
+    files.load(text + "}}");
+    FAIL();
+  } catch (const ConfigError& error) {
+    const std::string some = error.what(), all = error.full_text();
+    EXPECT_NE(some.find("nothing19"), std::string::npos);
+    EXPECT_EQ(some.find("nothing20"), std::string::npos);
+    EXPECT_TRUE(some.ends_with("\n... and 5 more; `runexp config validate` prints all")) << some;
+    EXPECT_NE(all.find("nothing24"), std::string::npos);
+    EXPECT_EQ(all.find("more;"), std::string::npos);
+  }
+}
+
 TEST(Config, MessagesCarryFileLineAndCaret) {
   const ConfigFiles files;
   try {
