@@ -217,6 +217,7 @@ void merge_config(ConfigNode& base, const ConfigNode& overlay, Diagnostics& diag
         inherited = base.find(key);
       }
       merge_config(*inherited, member.value, diagnostics, marks);
+      if (!member.value.members.empty()) inherited->origin = member.value.origin;
     } else {
       base.set(member);
     }

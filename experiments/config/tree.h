@@ -113,7 +113,8 @@ constexpr size_t kMaxConfigNodes = 200'000;
 enum class MergeMarks : uint8_t { apply, keep };
 
 /// Lays `overlay` over `base`: objects merge key by key, everything else replaces. In objects `"+key": [..]` appends
-/// to the inherited list and `"-key": true` deletes an inherited key. Complaints go to `diagnostics`.
+/// to the inherited list and `"-key": true` deletes an inherited key. A merged object stands where it was written into
+/// last. Complaints go to `diagnostics`.
 void merge_config(ConfigNode& base, const ConfigNode& overlay, Diagnostics& diagnostics,
                   MergeMarks marks = MergeMarks::apply);
 

@@ -80,6 +80,16 @@ TEST(ConfigCommands, ValidatePrintsEveryComplaintAndRunTheFirst) {
   EXPECT_TRUE(holds(some.err, "... and 6 more; `runexp config validate` prints all")) << described(some);
 }
 
+TEST(ConfigCommands, ABaselineThatNoCellHasIsShownInTheFileThatChangedIt) {
+  const Workspace workspace;
+  write_file(workspace.folder() / "base.json", R"({"sweep": {"baseline": {"proposer": "none"}}})");
+  write_file(workspace.config(),
+             "{ \"extends\": \"base.json\", \"sweep\": { \"axes\": { \"proposer\": [\"none\", \"ngram\"] },\n"
+             "    \"baseline\": { \"proposer\": \"draft\" } } }");
+  expect_failure(runexp({"plan", workspace.config().string()}), 2,
+                 {workspace.config().string() + ":2:17: error: no cell has the values of sweep.baseline"});
+}
+
 TEST(ConfigCommands, ExpandSaysWhyACellIsSkipped) {
   const Workspace workspace;
   write_file(workspace.config(), R"({"sweep": {"axes": {"tp": [1, 2]}, "constraints": ["tp < 2"]}})");

@@ -315,6 +315,16 @@ TEST(Config, MergesInheritedFilesInOrder) {
             "1:13: there is no file base/c.json (did you mean \"a.json\"?)");
 }
 
+TEST(Config, AMergedObjectStandsWhereItWasWrittenIntoLast) {
+  const ConfigFiles files;
+  files.write("base.json", R"({"sweep": {"baseline": {"proposer": "none"}, "axes": {"tp": [1, 2]}}})");
+  const LoadedConfig loaded =
+      files.load("{\"extends\": \"base.json\",\n\"sweep\": {\"baseline\": {\"tp\": 1}, \"axes\": {}}}");
+  EXPECT_EQ(loaded.origin_of("sweep.baseline").source->name, (files.folder() / "x.json").string());
+  EXPECT_EQ(loaded.origin_of("sweep.baseline").line, 2);
+  EXPECT_EQ(loaded.origin_of("sweep.axes").source->name, (files.folder() / "base.json").string());
+}
+
 TEST(Config, CirclesAndDeepInheritanceAreErrors) {
   const ConfigFiles files;
   files.write("a.json", "{\"extends\": \"b.json\"}");
