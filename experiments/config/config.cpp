@@ -104,6 +104,20 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
   }
 }
 
+/// The ranks of a draft are one, or those of the target.
+void add_draft_conflicts(const ExperimentConfig& config, Conflicts& found) {
+  const DraftConfig& draft = config.speculation.draft;
+  const int target_tp = config.engine.parallel.tp;
+  if (config.speculation.proposer != "draft" || draft.self || draft.tp.value_or(target_tp) == target_tp) return;
+  if (*draft.tp == 1) return;
+  found.push_back(
+      {"speculation.draft.tp",
+       {"speculation.draft.tp", "engine.parallel.tp", "speculation.draft.self", "speculation.proposer"},
+       fmt::format("speculation.draft.tp is {}, engine.parallel.tp {}: expected 1 or the target's; \"target\" "
+                   "follows it",
+                   *draft.tp, target_tp)});
+}
+
 void add_engine_conflicts(const ExperimentConfig& config, Conflicts& found) {
   const EngineConfig& engine = config.engine;
   const SchedulerConfig& scheduler = engine.scheduler;
@@ -202,6 +216,7 @@ std::vector<ConfigConflict> find_conflicts(const ExperimentConfig& config) {
   Conflicts found;
   add_unknown_chart_axes(config.report, found);
   add_speculation_conflicts(config, found);
+  add_draft_conflicts(config, found);
   add_load_conflicts(config, found);
   add_engine_conflicts(config, found);
   return found;

@@ -243,6 +243,24 @@ TEST(Config, AFewOfManyComplaintsArePrintedAndAllAreKept) {
   }
 }
 
+TEST(Config, ADraftRunsOnOneRankOrOnTheTargets) {
+  const ConfigFiles files;
+  const auto with = [&](const std::string& draft_tp, const std::string& more) {
+    return files.complaints("{\"speculation\": {\"proposer\": \"draft\", \"draft\": {\"tp\": " + draft_tp + "}}" +
+                            more + "}");
+  };
+  EXPECT_EQ(with("2", ""),
+            "1:55: speculation.draft.tp is 2, engine.parallel.tp 1: expected 1 or the target's; \"target\" follows it");
+  EXPECT_EQ(with("2", R"(, "engine": {"parallel": {"tp": 2}})"), "");
+  EXPECT_EQ(with("1", R"(, "engine": {"parallel": {"tp": 2}})"), "");
+  EXPECT_EQ(with("\"target\"", R"(, "engine": {"parallel": {"tp": 2}})"), "");
+  EXPECT_EQ(with("2", R"(, "sweep": {"axes": {"tp": [1, 2]}})"), "") << "cells of tp 2 can run";
+  EXPECT_EQ(files.complaints(R"({"speculation": {"proposer": "draft", "draft": {"tp": 2, "self": true}}})")
+                .find("expected 1"),
+            std::string::npos)
+      << "void for a target that drafts for itself";
+}
+
 TEST(Config, MessagesCarryFileLineAndCaret) {
   const ConfigFiles files;
   try {
