@@ -295,6 +295,20 @@ TEST_F(DatasetFormats, AMissingSetSaysWhereItCanBeGot) {
   EXPECT_NE(message("q.jsonl", DatasetFormat::spec_bench).find("github.com/hemingkx/Spec-Bench"), std::string::npos);
   EXPECT_NE(message("Spec-Bench.jsonl", DatasetFormat::automatic).find("hemingkx"), std::string::npos);
   EXPECT_NE(message("q.jsonl", DatasetFormat::humaneval).find("openai/human-eval"), std::string::npos);
+  // under the names of the published files
+  for (const auto& [name, home] : std::vector<std::pair<std::string, std::string>>{
+           {"dev-v1.1.json", "SQuAD-explorer"},
+           {"train-v1.1.json", "SQuAD-explorer"},
+           {"train-v2.0.json", "SQuAD-explorer"},
+           {"human_eval.jsonl", "openai/human-eval"},
+           {"HumanEval.jsonl", "openai/human-eval"},
+           {"test.jsonl", "openai/grade-school-math"},
+           {"ShareGPT_V3_unfiltered_cleaned_split.json", "anon8231489123"},
+           {"mt_bench/question.jsonl", "get MT-bench: github.com/lm-sys/FastChat"},
+           {"question.jsonl", "get Spec-Bench: "},
+           {"question.jsonl", ", or MT-bench: github.com/lm-sys/FastChat"}})
+    EXPECT_NE(message(name, DatasetFormat::automatic).find(home), std::string::npos) << name;
+  EXPECT_EQ(message("test.jsonl", DatasetFormat::paceline).find("github"), std::string::npos);
   const std::string plain = message("q.jsonl", DatasetFormat::automatic);
   EXPECT_NE(plain.find("q.jsonl: dataset file not found: check workload.dataset"), std::string::npos);
   EXPECT_EQ(plain.find("github"), std::string::npos);
