@@ -39,9 +39,9 @@ struct ImportedFlags {
 };
 
 /// `words` is a command line as a shell splits it; a leading `vllm serve MODEL` or `python -m vllm...` is allowed.
-/// '_' in flags is '-'. Flags that are not known become notes, unless they look like a typing mistake of a known one.
-/// Throws ConfigError (exit code 2) for a value that does not fit its key, for flags that contradict each other, and
-/// for a draft without what it needs.
+/// '_' in flags is '-'; `--speculative-config.FIELD VALUE` sets one field of the JSON form. Flags that are not known
+/// become notes, unless they look like a typing mistake of a known one. Throws ConfigError (exit code 2) for a value
+/// that does not fit its key, for flags that contradict each other, and for a draft without what it needs.
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words);
 
 /// The experiment as text for a file in configs/: notes as comments, then the keys.
