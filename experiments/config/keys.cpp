@@ -237,7 +237,9 @@ void add_engine(std::vector<KeySpec>& rows) {
 
 void add_speculation(std::vector<KeySpec>& rows) {
   rows.push_back(key("speculation.proposer", MEMBER(speculation.proposer),
-                     {.choices = words({"none", "ngram", "draft"})},
+                     {.choices = words({"none", "ngram", "draft"}),
+                      .hint = "; others (EAGLE, Medusa, MTP, suffix decoding) do not exist here yet: a draft model is "
+                              "\"draft\", prompt lookup \"ngram\""},
                      "Who drafts: nobody, lookup in the sequence's own text, or a small model."));
   rows.push_back(key("speculation.num_speculative_tokens", MEMBER(speculation.num_speculative_tokens),
                      {.min = 1,

@@ -32,6 +32,10 @@ struct VllmFlag {
 /// The flags that are known, in the order of the table.
 std::span<const VllmFlag> vllm_flags();
 
+/// ` (vLLM's name; here: "engine.parallel.tp")` for a name of vLLM's in `section` of a configuration, or why there is
+/// no such thing here; empty for other names.
+std::string hint_for_vllm_name(std::string_view name, std::string_view section);
+
 /// An imported command line.
 struct ImportedFlags {
   ConfigJson config = ConfigJson::object();  // nested keys, what the flags say and nothing else

@@ -24,6 +24,9 @@ TEST(Explain, ATypoGetsTheNearestName) {
   expect_failure(runexp({"explain", "speculation.ngram.maxx"}), 2, {"did you mean \"speculation.ngram.max\"?"});
   expect_failure(runexp({"explain", "max-tokns"}), 2, {"did you mean \"max_tokens\"?", "exit-codes"});
   expect_failure(runexp({"explain", "speculaton"}), 2, {"did you mean \"speculation\"?"});
+  expect_failure(runexp({"explain", "ngrm"}), 2, {"did you mean \"ngram\"?"});
+  EXPECT_EQ(runexp({"explain", "ngram"}).exit_code, 0) << "what is suggested is known";
+  expect_failure(runexp({"explain", "tensor-parallel-size"}), 2, {"vLLM's name; here: \"engine.parallel.tp\""});
 }
 
 TEST(ConfigCommands, ShowPrintsWhatLoadsBack) {

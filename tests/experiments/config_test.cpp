@@ -243,6 +243,40 @@ TEST(Config, AFewOfManyComplaintsArePrintedAndAllAreKept) {
   }
 }
 
+TEST(Config, NamesOfVllmAreToldFromTyposWithTheKeyHere) {
+  const ConfigFiles files;
+  const std::pair<const char*, const char*> names[] = {
+      {R"({"engine": {"tensor_parallel_size": 2}})",
+       "1:13: unknown key \"tensor_parallel_size\" in \"engine\" (vLLM's name; here: \"engine.parallel.tp\")"},
+      {R"({"engine": {"pipeline_parallel_size": 2}})",
+       "1:13: unknown key \"pipeline_parallel_size\" in \"engine\" (vLLM's name; here: \"engine.parallel.pp\")"},
+      {R"({"gpu_memory_utilization": 0.9})",
+       "1:2: unknown key \"gpu_memory_utilization\" (in a file \"gpu_memory_utilization\" is written "
+       "\"memory_fraction\" in \"engine.kv_cache\")"},
+      {R"({"speculation": {"method": "ngram"}})",
+       "1:18: unknown key \"method\" in \"speculation\" (vLLM's name; here: \"speculation.proposer\")"},
+      {R"({"speculation": {"model": "m"}})",
+       "1:18: unknown key \"model\" in \"speculation\" (vLLM's name; here: \"speculation.draft.path\")"},
+      {R"({"engine": {"model": "m"}})",
+       "1:13: unknown key \"model\" in \"engine\" (vLLM's name; here: \"engine.target.path\")"},
+      {R"({"speculative_model": "m"})",
+       "1:2: unknown key \"speculative_model\" (vLLM's name; here: \"speculation.draft.path\")"},
+      {R"({"speculative_config": {}})", "1:2: unknown key \"speculative_config\" (vLLM's name; here: \"speculation\")"},
+      {R"({"engine": {"num_speculative_tokens": 3}})",
+       "1:13: unknown key \"num_speculative_tokens\" in \"engine\" (\"num_speculative_tokens\" belongs in "
+       "\"speculation\")"},
+      {R"({"engine": {"trust_remote_code": true}})",
+       "1:13: unknown key \"trust_remote_code\" in \"engine\" (vLLM's name; not here: code of a checkpoint is never "
+       "run)"},
+      {R"({"speculation": {"proposer": "eagle"}})",
+       "1:30: \"speculation.proposer\" is \"eagle\": expected none | ngram | draft; others (EAGLE, Medusa, MTP, suffix "
+       "decoding) do not exist here yet: a draft model is \"draft\", prompt lookup \"ngram\""},
+  };
+  for (const auto& [text, expected] : names) EXPECT_EQ(files.complaints(text), expected) << text;
+  EXPECT_EQ(files.complaints("{}", {.set = {"tensor_parallel_size=2"}}),
+            "--set: error: unknown key \"tensor_parallel_size\" (vLLM's name; here: \"engine.parallel.tp\")");
+}
+
 TEST(Config, ADraftRunsOnOneRankOrOnTheTargets) {
   const ConfigFiles files;
   const auto with = [&](const std::string& draft_tp, const std::string& more) {
