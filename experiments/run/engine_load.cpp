@@ -82,6 +82,18 @@ TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentCon
           .order = ranks == RankSet::deciding ? StreamOrder::at_once : StreamOrder::in_order};
 }
 
+/// The name of a checkpoint on a model hub is what is mostly meant by a folder that is not there.
+void check_model_folder(const char* key, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder, ignored)) return;
+  const std::filesystem::path name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  fail(
+      ExitCode::model_file,
+      "{}: there is no folder {}: nothing is downloaded; expected a folder with config.json and *.safetensors, such as "
+      "\"${{env:PACELINE_MODELS}}/{}\" (`runexp models` lists what is there)",
+      key, folder.string(), name.string());
+}
+
 /// As sampling asks, forced acceptance aside.
 VerifyRule verify_rule(const ExperimentConfig& config) {
   const bool greedy = config.sampling.temperature <= 1e-5;
@@ -122,7 +134,9 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   const Placement placement = placement_of(config);
   const auto& scheduler = config.engine.scheduler;
   if (config.engine.target.directory.empty()) fail_without_builtin_root(config.engine.target.path);
-  plan.target = source_spec(target_source(config));
+  const ModelSource target = target_source(config);
+  if (!target.random_weights || target.shape_file.empty()) check_model_folder("engine.target.path", target.directory);
+  plan.target = source_spec(target);
   validate_parallel(plan.target, placement.tp, placement.pp);
   plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
   plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, plan.dtype);
@@ -174,6 +188,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       plan.draft_dtype = plan.dtype;
     } else {
       if (config.speculation.draft.directory.empty()) fail_without_builtin_root(config.speculation.draft.path);
+      check_model_folder("speculation.draft.path", config.speculation.draft.directory);
       plan.draft = source_spec(draft_source(config));
       plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
       validate_parallel(*plan.draft, num_shards, 1);

@@ -36,6 +36,18 @@ TEST(LoadPlan, TooLittleMemoryIsSaidWithNumbers) {
                      [&] { plan_load(config, {.memory_bytes = size_t{24} << 30}); });
 }
 
+TEST(LoadPlan, ANameOfAHubIsNoFolder) {
+  ExperimentConfig config = config_as("llama-3-8b");
+  config.engine.target.path = "/models/meta-llama/Llama-3-8B/";
+  derive_paths(config);
+  test::expect_error(ExitCode::model_file,
+                     {"engine.target.path: there is no folder /models/meta-llama/Llama-3-8B/", "nothing is downloaded",
+                      "\"${env:PACELINE_MODELS}/Llama-3-8B\"", "`runexp models`"},
+                     [&] { plan_load(config, {.memory_bytes = size_t{64} << 30}); });
+  config.engine.target.load_format = "dummy";  // random weights in a shape need no checkpoint
+  EXPECT_EQ(plan_load(config, {.memory_bytes = size_t{64} << 30}).target.num_layers, 32);
+}
+
 TEST(LoadPlan, ADraftModelIsInflatedByItsOwnKey) {
   ExperimentConfig config = config_as("llama-3-8b");
   config.speculation.proposer = "draft";
