@@ -374,8 +374,9 @@ void add_sweep(std::vector<KeySpec>& rows) {
       "sweep.include", KeyType::assignments, &SweepConfig::include,
       "Cells beside the grid: key or alias -> value, a \"label\", and \"published\": what others measured, as "
       "{over: a row's label, speedup: ratio, source: who measured it}."));
-  rows.push_back(sweep_list("sweep.exclude", KeyType::patterns, &SweepConfig::exclude,
-                            "Cells to leave out: key or alias -> value or list of values."));
+  rows.push_back(
+      sweep_list("sweep.exclude", KeyType::patterns, &SweepConfig::exclude,
+                 "Cells to leave out: key or alias -> value or list of values; each pattern fits some cell."));
   rows.push_back(special(
       "sweep.baseline", KeyType::assignment,
       "A cell is compared with the one that has these values and equals it elsewhere.",

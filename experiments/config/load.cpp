@@ -316,6 +316,13 @@ class DeferredEvaluator {
   std::set<std::string> open_, done_;
 };
 
+/// As a resolved configuration does, of which not every key has an effect.
+bool names_every_key(const LoadedConfig& loaded) {
+  const std::vector<KeySpec>& keys = config_keys();
+  return std::all_of(keys.begin(), keys.end(),
+                     [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); });
+}
+
 /// Sets the computed keys. One that cannot be computed becomes unsound, and so do those that name an unsound one.
 void evaluate_sound(LoadedConfig& loaded, UnsoundKeys& unsound, Diagnostics& diagnostics) {
   const auto names_unsound = [&](const Expression& expression) {
@@ -411,8 +418,10 @@ LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverride
   evaluate_sound(loaded, unsound, diagnostics);
   derive_paths(loaded.config);
   check_values_together(loaded, unsound, diagnostics);
-  if (!overrides.is_recorded) check_void_keys(loaded, unsound, diagnostics);
+  const bool is_record = overrides.is_recorded || names_every_key(loaded);
+  if (!is_record) check_void_keys(loaded, unsound, diagnostics);
   diagnostics.throw_if_any();
+  loaded.is_as_written = !is_record && overrides.profile.empty() && overrides.axis.empty() && overrides.set.empty();
   loaded.hash = config_hash(config_to_json(loaded.config));
   return loaded;
 }

@@ -94,9 +94,6 @@ std::string complaint(const LoadedConfig& loaded, const KeySpec& key, const Conf
 
 void check_void_keys(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
   const std::vector<KeySpec>& keys = config_keys();
-  const bool is_resolved = std::all_of(keys.begin(), keys.end(),
-                                       [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); });
-  if (is_resolved) return;
   for (const KeySpec& key : keys) {
     if (key.scope == KeyScope::always) continue;
     if (axis_of(loaded, key.path)) continue;  // cells that differ in it alone become one
