@@ -39,9 +39,10 @@ ConfigJson cell_json(const std::vector<Cell>& cells, const Cell& cell) {
 }
 
 std::string axes_text(const ConfigJson& axes) {
+  const bool drafts = axes.at("proposer") != "none";
   std::string text;
   for (const auto& [name, value] : axes.items()) {
-    if (value.is_null()) continue;
+    if (value.is_null() || (name == "num_speculative_tokens" && !drafts)) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name,
                         value.is_string() ? value.get<std::string>() : value.dump());
   }

@@ -29,10 +29,10 @@ std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file)
   // What comes from a pipe (runexp <(...)) lies nowhere: its paths count from the current folder.
   source->directory = std::filesystem::is_fifo(file, ignored) ? std::filesystem::current_path()
                                                               : std::filesystem::absolute(file).parent_path();
+  if (std::filesystem::is_directory(file, ignored))
+    fail(ExitCode::usage, "{}: is a folder: name an experiment file in it", file.string());
   std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file, ignored)) {
-    fail(ExitCode::usage, "{}: no such configuration file", file.string());
-  }
+  if (!stream) fail(ExitCode::usage, "{}: no such configuration file", file.string());
   source->text.resize(kMaxConfigBytes + 1);
   stream.read(source->text.data(), static_cast<std::streamsize>(source->text.size()));
   source->text.resize(static_cast<size_t>(stream.gcount()));

@@ -64,6 +64,12 @@ TEST(ConfigCommands, ExpandListsCellsAsPlanDoes) {
       holds(lines.out, "tp1_pp1_ngram_k1_c1  " + identity + "  tp=1 pp=1 proposer=ngram num_speculative_tokens=1"));
 }
 
+TEST(ConfigCommands, ExpandNamesNoDraftsWhereNobodyDrafts) {
+  const ProcessResult lines = runexp({"config", "expand", "configs/ngram_tp2.json", "--profile", "quick"});
+  EXPECT_TRUE(holds(lines.out, "proposer=none concurrency=1")) << described(lines);
+  EXPECT_FALSE(holds(lines.out, "num_speculative_tokens=0"));
+}
+
 TEST(ConfigCommands, ValidatePrintsEveryComplaintAndRunTheFirst) {
   const Workspace workspace;
   std::string text = "{ \"sampling\": { \"seed\": -1";
@@ -119,6 +125,8 @@ TEST(ConfigCommands, ValidateChecksAllFilesAndTheirCells) {
                                    many + ":1:20: error: the axes cross to more than 100000 cells",
                                    std::string("none.json: no such configuration file")})
     EXPECT_TRUE(holds(result.err, piece)) << piece;
+  expect_failure(runexp({"config", "validate", workspace.folder().string()}), 2,
+                 {workspace.folder().string() + ": is a folder: name an experiment file in it"});
   const ProcessResult shipped = runexp({"config", "validate", "configs/ngram_tp2.json", "configs/base/defaults.json",
                                         "configs/offline_throughput.json", "configs/tp_pp_speculative.json"});
   EXPECT_EQ(shipped.exit_code, 0) << described(shipped);

@@ -308,7 +308,12 @@ TEST(Config, MessagesCarryFileLineAndCaret) {
                   "\"num_speculative_tokens\"?)\n      \"num_speculative_token\": 5,\n      ^");
   }
   EXPECT_THROW(load_config(files.folder() / "missing.json"), Error);
-  EXPECT_THROW(load_config(files.folder()), Error);
+  try {
+    load_config(files.folder());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), files.folder().string() + ": is a folder: name an experiment file in it");
+  }
 }
 
 TEST(Config, WordsOfOtherEnginesAreAliases) {
