@@ -39,9 +39,10 @@ ConfigJson cell_json(const std::vector<Cell>& cells, const Cell& cell) {
 }
 
 std::string axes_text(const ConfigJson& axes) {
+  const bool drafts = axes.at("proposer") != "none";
   std::string text;
   for (const auto& [name, value] : axes.items()) {
-    if (value.is_null()) continue;
+    if (value.is_null() || (name == "num_speculative_tokens" && !drafts)) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name,
                         value.is_string() ? value.get<std::string>() : value.dump());
   }
@@ -84,7 +85,7 @@ ExitCode validate_command(const std::vector<std::filesystem::path>& files, const
       check_splits(loaded, cells, SplitRule::every_cell);
       fmt::print("{}: ok, {}{}\n", file.string(), counted(int64_t(cells.size()), "cell"), kind_note(loaded));
     } catch (const ConfigError& error) {
-      fmt::print(stderr, "{}\n", error.what());
+      fmt::print(stderr, "{}\n", error.full_text());
       code = error.code();
     } catch (const Error& error) {
       fmt::print(stderr, "runexp: error: {}\n", error.what());

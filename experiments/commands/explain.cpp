@@ -3,6 +3,7 @@
 #include "experiments/commands/command_line.h"
 #include "experiments/config/key_help.h"
 #include "experiments/config/suggest.h"
+#include "experiments/config/vllm_flags.h"
 #include "experiments/ui/progress_events.h"
 
 namespace paceline {
@@ -22,15 +23,26 @@ constexpr const char* kExitCodes =
     "130  SIGINT\n"
     "143  SIGTERM\n";
 
-/// What a typed name can have meant: topics, sections, keys, aliases and last parts of keys.
+/// What a typed name can have meant: topics, sections, keys, aliases and parts of keys.
 std::vector<std::string> known_names() {
   std::vector<std::string> names = {"exit-codes", "jsonl"};
   for (const KeySection& section : key_sections()) {
     if (!section.name.empty()) names.push_back(section.name);
   }
   for (std::string& name : key_names_for_hints()) names.push_back(std::move(name));
-  for (const KeySpec& key : config_keys()) names.emplace_back(last_part(key.path));
+  for (const KeySpec& key : config_keys()) {
+    for (std::string_view path = key.path; !path.empty();) {  // "kv_cache" of "engine.kv_cache.dtype", too
+      names.emplace_back(last_part(path));
+      path = path.substr(0, path.size() > names.back().size() ? path.size() - names.back().size() - 1 : 0);
+    }
+  }
   return names;
+}
+
+std::string hint_for(const std::string& name) {
+  if (name.find('.') != std::string::npos) return hint_for_unknown_key(name);
+  const std::string of_vllm = hint_for_vllm_name(name, "");
+  return of_vllm.empty() ? did_you_mean(name, known_names()) : of_vllm;
 }
 
 /// Throws Error(usage) with the nearest name for an unknown one.
@@ -50,7 +62,7 @@ ExitCode explain_command(const std::string& name) {
     fail(ExitCode::usage,
          "explain: \"{}\" is no key, section or topic{}; `runexp explain` lists the keys, and the topics exit-codes "
          "and jsonl",
-         name, name.find('.') == std::string::npos ? did_you_mean(name, known_names()) : hint_for_unknown_key(name));
+         name, hint_for(name));
   }
   fmt::print("{}", *text);
   return ExitCode::ok;

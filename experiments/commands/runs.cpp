@@ -263,7 +263,7 @@ ExitCode tag_command(const std::filesystem::path& root, const std::string& name,
   const std::filesystem::path folder = find_run(root, name);
   RunLabels labels = read_labels(folder);
   for (const std::string& tag : tags) {
-    check_tag(tag);
+    take_away ? check_tag(tag) : check_new_tag(tag);
     const auto has = [&](const RunLabels& of) {
       return std::find(of.tags.begin(), of.tags.end(), tag) != of.tags.end();
     };

@@ -39,8 +39,8 @@ std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
 
 void fail_without_builtin_root(const std::string& name) {
   fail(ExitCode::usage,
-       "\"{}\": found no folder configs/models above the configuration, in the current folder or above the program; "
-       "run it in the repository, or write the path of a folder",
+       "\"{}\": found no folder configs/ with what is built in (models, shapes, workloads) above the configuration, in "
+       "the current folder or above the program; run it in the repository, or write a path",
        name);
 }
 

@@ -35,46 +35,139 @@ std::filesystem::path shape_file(const ExperimentConfig& config, const std::opti
   return is_shape_name(*shape) ? config.builtin_root / "shapes" / (*shape + ".json") : std::filesystem::path(*shape);
 }
 
+using Conflicts = std::vector<ConfigConflict>;
+
 /// An open loop that lacks what it needs, or cannot end in time.
-std::optional<ConfigConflict> find_load_conflict(const ExperimentConfig& config) {
+void add_load_conflicts(const ExperimentConfig& config, Conflicts& found) {
   const LoadConfig& load = config.load;
   const std::string_view mode = names_of(load.mode)[size_t(load.mode)];
   if (load.mode == LoadMode::trace && !load.trace) {
-    return ConfigConflict{
-        "load.mode", {"load.mode", "load.trace"}, "load.mode \"trace\" needs load.trace, a file of arrival times"};
+    found.push_back(
+        {"load.mode", {"load.mode", "load.trace"}, "load.mode \"trace\" needs load.trace, a file of arrival times"});
   }
-  if (load.mode != LoadMode::poisson && load.mode != LoadMode::gamma) return std::nullopt;
+  if (load.mode != LoadMode::poisson && load.mode != LoadMode::gamma) return;
   if (!load.rate_per_s) {
-    return ConfigConflict{
-        "load.mode",
-        {"load.mode", "load.rate_per_s"},
-        fmt::format("load.mode \"{}\" needs load.rate_per_s, the mean number of requests a second", mode)};
+    found.push_back(
+        {"load.mode",
+         {"load.mode", "load.rate_per_s"},
+         fmt::format("load.mode \"{}\" needs load.rate_per_s, the mean number of requests a second", mode)});
+    return;
   }
   const double arrivals_s = config.workload.requests / *load.rate_per_s;
   if (arrivals_s > config.sweep.cell_timeout_s) {
-    return ConfigConflict{
-        "load.rate_per_s",
-        {"load.rate_per_s", "workload.requests", "load.mode"},
-        fmt::format("{} requests at {} a second arrive over {:.0f} s, sweep.cell_timeout_s is {}: fewer requests, a "
-                    "higher rate or a longer timeout",
-                    config.workload.requests, *load.rate_per_s, arrivals_s, config.sweep.cell_timeout_s)};
+    found.push_back(
+        {"load.rate_per_s",
+         {"load.rate_per_s", "workload.requests", "load.mode", "sweep.cell_timeout_s"},
+         fmt::format("{} requests at {} a second arrive over {:.0f} s, sweep.cell_timeout_s is {}: fewer requests, a "
+                     "higher rate or a longer timeout",
+                     config.workload.requests, *load.rate_per_s, arrivals_s, config.sweep.cell_timeout_s)});
   }
-  return std::nullopt;
 }
 
-/// The first name of report.x and report.facet that is no key.
-std::optional<ConfigConflict> find_unknown_chart_axis(const ReportConfig& report) {
-  const auto unknown = [](const char* key, const std::string& name) {
-    return ConfigConflict{key,
-                          {key},
-                          fmt::format("{} names \"{}\", which is no key: write one that the sweep varies, such as k, "
-                                      "concurrency or speculation.ngram.max",
-                                      key, name)};
+/// Names of report.x and report.facet that are no keys.
+void add_unknown_chart_axes(const ReportConfig& report, Conflicts& found) {
+  const auto check = [&found](const char* key, const std::string& name) {
+    if (find_key_or_alias(name)) return;
+    found.push_back({key,
+                     {key},
+                     fmt::format("{} names \"{}\", which is no key: write one that the sweep varies, such as k, "
+                                 "concurrency or speculation.ngram.max",
+                                 key, name)});
   };
-  if (report.x && !find_key_or_alias(*report.x)) return unknown("report.x", *report.x);
-  for (const std::string& name : report.facet)
-    if (!find_key_or_alias(name)) return unknown("report.facet", name);
-  return std::nullopt;
+  if (report.x) check("report.x", *report.x);
+  for (const std::string& name : report.facet) check("report.facet", name);
+}
+
+void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found) {
+  const SpeculationConfig& speculation = config.speculation;
+  if (speculation.proposer == "ngram" && speculation.ngram.min > speculation.ngram.max) {
+    found.push_back({"speculation.ngram.min",
+                     {"speculation.ngram.min", "speculation.ngram.max", "speculation.proposer"},
+                     fmt::format("speculation.ngram.min {} is larger than speculation.ngram.max {}",
+                                 speculation.ngram.min, speculation.ngram.max)});
+  }
+  if (speculation.proposer != "none" && speculation.rule == "greedy" && config.sampling.temperature > 0) {
+    found.push_back({"speculation.verifier.rule",
+                     {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
+                     fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection or "
+                                 "coupled",
+                                 config.sampling.temperature)});
+  }
+  if (speculation.forces_acceptance() &&
+      *speculation.forced_acceptance_length > speculation.num_speculative_tokens + 1) {
+    found.push_back({"speculation.forced_acceptance.acceptance_length",
+                     {"speculation.forced_acceptance.acceptance_length", "speculation.num_speculative_tokens",
+                      "speculation.proposer"},
+                     fmt::format("acceptance_length {} cannot be reached with num_speculative_tokens {}: at most {}",
+                                 *speculation.forced_acceptance_length, speculation.num_speculative_tokens,
+                                 speculation.num_speculative_tokens + 1)});
+  }
+}
+
+/// The ranks of a draft are one, or those of the target.
+void add_draft_conflicts(const ExperimentConfig& config, Conflicts& found) {
+  const DraftConfig& draft = config.speculation.draft;
+  const int target_tp = config.engine.parallel.tp;
+  if (config.speculation.proposer != "draft" || draft.self || draft.tp.value_or(target_tp) == target_tp) return;
+  if (*draft.tp == 1) return;
+  found.push_back(
+      {"speculation.draft.tp",
+       {"speculation.draft.tp", "engine.parallel.tp", "speculation.draft.self", "speculation.proposer"},
+       fmt::format("speculation.draft.tp is {}, engine.parallel.tp {}: expected 1 or the target's; \"target\" "
+                   "follows it",
+                   *draft.tp, target_tp)});
+}
+
+void add_engine_conflicts(const ExperimentConfig& config, Conflicts& found) {
+  const EngineConfig& engine = config.engine;
+  const SchedulerConfig& scheduler = engine.scheduler;
+  for (size_t i = 0; i < engine.devices.size(); ++i) {
+    const auto here = engine.devices.begin() + ptrdiff_t(i);
+    if (std::count(engine.devices.begin(), here + 1, *here) == 2) {  // once for each device
+      found.push_back({"engine.devices",
+                       {"engine.devices"},
+                       fmt::format("device {} is named twice in [{}]: a rank takes one alone, so name others", *here,
+                                   fmt::join(engine.devices, ", "))});
+    }
+  }
+  if (engine.numerics == Numerics::fast && !on_cuda(engine)) {
+    found.push_back({"engine.numerics",
+                     {"engine.numerics", "engine.backend"},
+                     "the CPU backend has strict numerics only, at no cost: use strict"});
+  }
+  if (config.sampling.from_model) {
+    found.push_back(
+        {"sampling.from_model",
+         {"sampling.from_model"},
+         "sampling values of the model's generation_config.json are never applied: write them under \"sampling\""});
+  }
+  if (engine.kv_cache.block_size % 16 != 0) {
+    found.push_back(
+        {"engine.kv_cache.block_size",
+         {"engine.kv_cache.block_size"},
+         fmt::format("block_size {} is no multiple of 16: use 16, 32, 48, ...", engine.kv_cache.block_size)});
+  }
+  if (scheduler.run_ahead && engine.parallel.pp > 1) {
+    found.push_back(
+        {"engine.scheduler.run_ahead",
+         {"engine.scheduler.run_ahead", "engine.parallel.pp"},
+         fmt::format(
+             "run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already",
+             engine.parallel.pp)});
+  }
+  if (scheduler.max_model_len && config.sampling.max_tokens >= *scheduler.max_model_len) {
+    found.push_back({"sampling.max_tokens",
+                     {"sampling.max_tokens", "engine.scheduler.max_model_len"},
+                     fmt::format("sampling.max_tokens {} leaves no room for a prompt in max_model_len {}",
+                                 config.sampling.max_tokens, *scheduler.max_model_len)});
+  }
+  if (scheduler.batching == BatchingMode::static_turns && scheduler.static_batch_size > scheduler.max_num_seqs) {
+    found.push_back(
+        {"engine.scheduler.static_batch_size",
+         {"engine.scheduler.static_batch_size", "engine.scheduler.max_num_seqs", "engine.scheduler.batching"},
+         fmt::format("static_batch_size {} is larger than max_num_seqs {}", scheduler.static_batch_size,
+                     scheduler.max_num_seqs)});
+  }
 }
 
 }  // namespace
@@ -119,81 +212,19 @@ void derive_paths(ExperimentConfig& config) {
   }
 }
 
+std::vector<ConfigConflict> find_conflicts(const ExperimentConfig& config) {
+  Conflicts found;
+  add_unknown_chart_axes(config.report, found);
+  add_speculation_conflicts(config, found);
+  add_draft_conflicts(config, found);
+  add_load_conflicts(config, found);
+  add_engine_conflicts(config, found);
+  return found;
+}
+
 std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
-  if (auto conflict = find_unknown_chart_axis(config.report)) return conflict;
-  const SpeculationConfig& speculation = config.speculation;
-  const SchedulerConfig& scheduler = config.engine.scheduler;
-  if (speculation.proposer == "ngram" && speculation.ngram.min > speculation.ngram.max) {
-    return ConfigConflict{"speculation.ngram.min",
-                          {"speculation.ngram.min", "speculation.ngram.max", "speculation.proposer"},
-                          fmt::format("speculation.ngram.min {} is larger than speculation.ngram.max {}",
-                                      speculation.ngram.min, speculation.ngram.max)};
-  }
-  if (speculation.proposer != "none" && speculation.rule == "greedy" && config.sampling.temperature > 0) {
-    return ConfigConflict{"speculation.verifier.rule",
-                          {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
-                          fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection "
-                                      "or coupled",
-                                      config.sampling.temperature)};
-  }
-  if (speculation.forces_acceptance() &&
-      *speculation.forced_acceptance_length > speculation.num_speculative_tokens + 1) {
-    return ConfigConflict{
-        "speculation.forced_acceptance.acceptance_length",
-        {"speculation.forced_acceptance.acceptance_length", "speculation.num_speculative_tokens",
-         "speculation.proposer"},
-        fmt::format("acceptance_length {} cannot be reached with num_speculative_tokens {}: at most {}",
-                    *speculation.forced_acceptance_length, speculation.num_speculative_tokens,
-                    speculation.num_speculative_tokens + 1)};
-  }
-  if (std::optional<ConfigConflict> conflict = find_load_conflict(config)) return conflict;
-  const EngineConfig& engine = config.engine;
-  for (const int64_t device : engine.devices) {
-    if (std::count(engine.devices.begin(), engine.devices.end(), device) > 1)
-      return ConfigConflict{"engine.devices",
-                            {"engine.devices"},
-                            fmt::format("device {} is named twice in [{}]: a rank takes one alone, so name others",
-                                        device, fmt::join(engine.devices, ", "))};
-  }
-  if (engine.numerics == Numerics::fast && !on_cuda(engine)) {
-    return ConfigConflict{"engine.numerics",
-                          {"engine.numerics", "engine.backend"},
-                          "the CPU backend has strict numerics only, at no cost: use strict"};
-  }
-  if (config.sampling.from_model) {
-    return ConfigConflict{
-        "sampling.from_model",
-        {"sampling.from_model"},
-        "sampling values of the model's generation_config.json are never applied: write them under \"sampling\""};
-  }
-  if (engine.kv_cache.block_size % 16 != 0) {
-    return ConfigConflict{
-        "engine.kv_cache.block_size",
-        {"engine.kv_cache.block_size"},
-        fmt::format("block_size {} is no multiple of 16: use 16, 32, 48, ...", engine.kv_cache.block_size)};
-  }
-  if (scheduler.run_ahead && engine.parallel.pp > 1) {
-    return ConfigConflict{
-        "engine.scheduler.run_ahead",
-        {"engine.scheduler.run_ahead", "engine.parallel.pp"},
-        fmt::format(
-            "run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already",
-            engine.parallel.pp)};
-  }
-  if (scheduler.max_model_len && config.sampling.max_tokens >= *scheduler.max_model_len) {
-    return ConfigConflict{"sampling.max_tokens",
-                          {"sampling.max_tokens", "engine.scheduler.max_model_len"},
-                          fmt::format("sampling.max_tokens {} leaves no room for a prompt in max_model_len {}",
-                                      config.sampling.max_tokens, *scheduler.max_model_len)};
-  }
-  if (scheduler.batching == BatchingMode::static_turns && scheduler.static_batch_size > scheduler.max_num_seqs) {
-    return ConfigConflict{
-        "engine.scheduler.static_batch_size",
-        {"engine.scheduler.static_batch_size", "engine.scheduler.max_num_seqs", "engine.scheduler.batching"},
-        fmt::format("static_batch_size {} is larger than max_num_seqs {}", scheduler.static_batch_size,
-                    scheduler.max_num_seqs)};
-  }
-  return std::nullopt;
+  const std::vector<ConfigConflict> found = find_conflicts(config);
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 }  // namespace paceline

@@ -207,6 +207,9 @@ struct ConfigConflict {
   std::vector<std::string> involved;
   std::string message;
 };
+/// All of them; what a value says by itself was checked when it was read.
+std::vector<ConfigConflict> find_conflicts(const ExperimentConfig& config);
+/// The first, for those that need one reason.
 std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config);
 
 }  // namespace paceline

@@ -250,7 +250,9 @@ void add_engine(std::vector<KeySpec>& rows) {
 
 void add_speculation(std::vector<KeySpec>& rows) {
   rows.push_back(key("speculation.proposer", MEMBER(speculation.proposer),
-                     {.choices = words({"none", "ngram", "draft"})},
+                     {.choices = words({"none", "ngram", "draft"}),
+                      .hint = "; others (EAGLE, Medusa, MTP, suffix decoding) do not exist here yet: a draft model is "
+                              "\"draft\", prompt lookup \"ngram\""},
                      "Who drafts: nobody, lookup in the sequence's own text, or a small model."));
   rows.push_back(key("speculation.num_speculative_tokens", MEMBER(speculation.num_speculative_tokens),
                      {.min = 1,
@@ -386,8 +388,9 @@ void add_sweep(std::vector<KeySpec>& rows) {
       "sweep.include", KeyType::assignments, &SweepConfig::include,
       "Cells beside the grid: key or alias -> value, a \"label\", and \"published\": what others measured, as "
       "{over: a row's label, speedup: ratio, source: who measured it}."));
-  rows.push_back(sweep_list("sweep.exclude", KeyType::patterns, &SweepConfig::exclude,
-                            "Cells to leave out: key or alias -> value or list of values."));
+  rows.push_back(
+      sweep_list("sweep.exclude", KeyType::patterns, &SweepConfig::exclude,
+                 "Cells to leave out: key or alias -> value or list of values; each pattern fits some cell."));
   rows.push_back(special(
       "sweep.baseline", KeyType::assignment,
       "A cell is compared with the one that has these values and equals it elsewhere.",

@@ -4,10 +4,11 @@
 #include <cmath>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "experiments/config/builtin_root.h"
+#include "experiments/config/cross_checks.h"
 #include "experiments/config/jsonc.h"
+#include "experiments/config/overrides.h"
 #include "experiments/config/schema.h"
 #include "experiments/config/substitute.h"
 #include "experiments/config/suggest.h"
@@ -28,10 +29,10 @@ std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file)
   // What comes from a pipe (runexp <(...)) lies nowhere: its paths count from the current folder.
   source->directory = std::filesystem::is_fifo(file, ignored) ? std::filesystem::current_path()
                                                               : std::filesystem::absolute(file).parent_path();
+  if (std::filesystem::is_directory(file, ignored))
+    fail(ExitCode::usage, "{}: is a folder: name an experiment file in it", file.string());
   std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file, ignored)) {
-    fail(ExitCode::usage, "{}: no such configuration file", file.string());
-  }
+  if (!stream) fail(ExitCode::usage, "{}: no such configuration file", file.string());
   source->text.resize(kMaxConfigBytes + 1);
   stream.read(source->text.data(), static_cast<std::streamsize>(source->text.size()));
   source->text.resize(static_cast<size_t>(stream.gcount()));
@@ -63,6 +64,7 @@ class FileReader {
     }
     if (++num_files_ > kMaxFiles) fail_at(wanted_by, fmt::format("\"extends\" reads more than {} files", kMaxFiles));
     if (wanted_by.source && !std::filesystem::is_regular_file(file, ignored)) {
+      is_complete_ = false;
       diagnostics_.add(wanted_by,
                        fmt::format("there is no file {}{}", file.string(), hint_for_missing(file, wanted_by)));
       return ConfigNode::make_object(wanted_by);
@@ -70,19 +72,25 @@ class FileReader {
     stack_.push_back(canonical);
     const std::shared_ptr<const SourceText> source = read_source(file);
     const std::string extension = file.extension().string();
-    ConfigNode own = extension == ".yaml" || extension == ".yml" ? parse_yaml(source, diagnostics_)
-                                                                 : parse_jsonc(source, diagnostics_);
+    Diagnostics of_syntax;
+    ConfigNode own =
+        extension == ".yaml" || extension == ".yml" ? parse_yaml(source, of_syntax) : parse_jsonc(source, of_syntax);
+    is_complete_ = is_complete_ && of_syntax.empty() && own.kind == NodeKind::object;
+    diagnostics_.add(of_syntax.list());
     if (is_json_schema(own))
       fail_at(own.find("$schema")->origin,
               "this is a JSON Schema, which editors check experiments with; expected an experiment");
-    if (own.kind == NodeKind::object || diagnostics_.empty()) validate_tree(own, diagnostics_);
+    if (own.kind == NodeKind::object || of_syntax.empty()) validate_tree(own, diagnostics_);
     ConfigNode merged = ConfigNode::make_object(own.origin);
     if (const ConfigNode* extends = own.find("extends")) {
       const std::vector<ConfigNode> one = {*extends};
       const std::filesystem::path folder =
           std::filesystem::is_fifo(file, ignored) ? source->directory : file.parent_path();
       for (const ConfigNode& parent : extends->kind == NodeKind::list ? extends->items : one) {
-        if (parent.kind != NodeKind::string) continue;  // complained about already
+        if (parent.kind != NodeKind::string) {  // complained about already
+          is_complete_ = false;
+          continue;
+        }
         merge(merged, read((folder / parent.text).lexically_normal(), parent.origin));
       }
     }
@@ -94,6 +102,9 @@ class FileReader {
     stack_.pop_back();
     return merged;
   }
+
+  /// False where a file is missing or its text is a guess: then a value may be one that nobody wrote.
+  bool is_complete() const { return is_complete_; }
 
  private:
   /// Profiles keep their "+key" and "-key" for the moment when they are applied.
@@ -139,169 +150,8 @@ class FileReader {
   Diagnostics& diagnostics_;
   std::vector<std::filesystem::path> stack_;
   size_t num_files_ = 0;
+  bool is_complete_ = true;
 };
-
-std::shared_ptr<const SourceText> argument(const std::string& option, const std::string& text) {
-  auto source = std::make_shared<SourceText>();
-  source->name = option;
-  source->text = text;
-  source->directory = std::filesystem::current_path();
-  source->is_argument = true;
-  return source;
-}
-
-void move_origin(ConfigNode& node, const Origin& origin) {
-  node.origin = origin;
-  for (ConfigNode& item : node.items) move_origin(item, origin);
-  for (ConfigMember& member : node.members) {
-    member.key_origin = origin;
-    move_origin(member.value, origin);
-  }
-}
-
-/// A value on the command line: JSON where it is JSON and the key is not a text, else the text itself.
-ConfigNode argument_value(const std::string& text, bool is_text, const Origin& origin) {
-  if (!is_text || text.starts_with("\"")) {
-    Diagnostics problems;
-    ConfigNode node = parse_jsonc(argument("", text), problems);
-    if (problems.empty()) {
-      move_origin(node, origin);
-      return node;
-    }
-  }
-  return ConfigNode::make_string(text, origin);
-}
-
-bool is_text_key(const KeySpec& key) {
-  return key.type == KeyType::text || key.type == KeyType::choice || key.type == KeyType::path ||
-         key.type == KeyType::shape || key.path == "name";
-}
-
-/// {"a": {"b": value}} for the path a.b.
-ConfigNode nested(const std::string& path, ConfigNode value) {
-  const size_t dot = path.find('.');
-  ConfigNode object = ConfigNode::make_object(value.origin);
-  const Origin origin = value.origin;
-  if (dot == std::string::npos) {
-    object.members.push_back({path, origin, std::move(value)});
-  } else {
-    object.members.push_back({path.substr(0, dot), origin, nested(path.substr(dot + 1), std::move(value))});
-  }
-  return object;
-}
-
-struct Argument {
-  std::string name;
-  std::string value;
-  Origin name_origin, value_origin;
-};
-
-Argument split_argument(const std::string& option, const std::string& text) {
-  const auto source = argument(option, text);
-  const size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos) {
-    fail_at({source, 1, 1}, fmt::format("expected key=value, found \"{}\"", text));
-  }
-  return {text.substr(0, equals), text.substr(equals + 1), {source, 1, 1}, {source, 1, static_cast<int>(equals) + 2}};
-}
-
-const KeySpec& key_of(const Argument& argument) {
-  const KeySpec* key = find_key_or_alias(argument.name);
-  if (!key || (key->type == KeyType::outside && key->path != "name")) {
-    fail_at(argument.name_origin,
-            fmt::format("unknown key \"{}\"{}", argument.name, hint_for_unknown_key(argument.name)));
-  }
-  return *key;
-}
-
-ConfigNode overlay_of_set(const std::string& text) {
-  const Argument argument = split_argument("--set", text);
-  if (argument.name.starts_with("vars.")) {
-    const std::string variable = argument.name.substr(5);
-    ConfigNode vars = ConfigNode::make_object(argument.name_origin);
-    vars.members.push_back(
-        {variable, argument.name_origin, argument_value(argument.value, false, argument.value_origin)});
-    return nested("vars", std::move(vars));
-  }
-  const KeySpec& key = key_of(argument);
-  return nested(key.path, argument_value(argument.value, is_text_key(key), argument.value_origin));
-}
-
-ConfigNode overlay_of_axis(const std::string& text) {
-  const Argument argument = split_argument("--axis", text);
-  const KeySpec& key = key_of(argument);
-  ConfigNode value;
-  if (argument.value.starts_with("[") || argument.value.find("..") != std::string::npos) {
-    value = argument_value(argument.value, false, argument.value_origin);
-  } else {
-    value.kind = NodeKind::list;
-    value.origin = argument.value_origin;
-    std::istringstream items(argument.value);
-    for (std::string item; std::getline(items, item, ',');) {
-      value.items.push_back(argument_value(item, is_text_key(key), argument.value_origin));
-    }
-  }
-  ConfigNode axes = ConfigNode::make_object(argument.name_origin);
-  axes.members.push_back({key.path, argument.name_origin, std::move(value)});
-  return nested("sweep.axes", std::move(axes));
-}
-
-const ConfigNode* find_path(const ConfigNode& root, std::string_view path) {
-  const ConfigNode* node = &root;
-  while (node && !path.empty()) {
-    const size_t dot = path.find('.');
-    node = node->find(path.substr(0, dot));
-    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
-  }
-  return node;
-}
-
-void apply_profile(LoadedConfig& loaded, const std::string& name, Diagnostics& diagnostics) {
-  if (const ConfigNode* profiles = loaded.tree.find("profiles")) {
-    for (const ConfigMember& member : profiles->members) loaded.profiles.push_back(member.key);
-  }
-  if (name.empty()) return;
-  const ConfigNode* profile = find_path(loaded.tree, "profiles");
-  profile = profile ? profile->find(name) : nullptr;
-  if (!profile) {
-    fail_at({argument("--profile", name), 1, 1},
-            loaded.profiles.empty()
-                ? fmt::format("{} has no profiles", loaded.file.string())
-                : fmt::format("{} has no profile \"{}\"{}: there are {}", loaded.file.string(), name,
-                              did_you_mean(name, loaded.profiles), fmt::join(loaded.profiles, ", ")));
-  }
-  const ConfigNode changes = *profile;
-  merge_config(loaded.tree, changes, diagnostics);
-}
-
-void apply_arguments(LoadedConfig& loaded, const ConfigOverrides& overrides, Diagnostics& diagnostics) {
-  for (const std::string& text : overrides.axis) {
-    ConfigNode overlay = overlay_of_axis(text);
-    validate_tree(overlay, diagnostics);
-    merge_config(loaded.tree, overlay, diagnostics);
-  }
-  for (const std::string& text : overrides.set) {
-    ConfigNode overlay = overlay_of_set(text);
-    validate_tree(overlay, diagnostics);
-    const Argument parts = split_argument("--set", text);
-    const KeySpec* key = find_key_or_alias(parts.name);
-    const ConfigNode* axes = find_path(loaded.tree, "sweep.axes");
-    const ConfigNode* const value = key ? find_path(overlay, key->path) : nullptr;
-    Diagnostics of_value;  // has been complained about
-    const bool fits = value && (parts.value.find("${") != std::string::npos || is_deferred_expression(*key, *value) ||
-                                convert_value(*key, *value, of_value));
-    if (fits && axes && axes->find(key->path)) {
-      diagnostics.add(parts.name_origin, fmt::format("\"{0}\" is an axis of the sweep, which would overrule --set: use "
-                                                     "--axis {0}={1}",
-                                                     parts.name, parts.value));
-    }
-    merge_config(loaded.tree, overlay, diagnostics);
-  }
-  if (overrides.only.empty()) return;
-  const ConfigNode node = ConfigNode::make_string(overrides.only, {argument("--only", overrides.only), 1, 1});
-  check_expression(node, node.text, 0, diagnostics);
-  if (diagnostics.empty()) loaded.only = Expression::parse(overrides.only);
-}
 
 /// Names behind builtin: are known, so a wrong one is a typo.
 void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesystem::path& root, Diagnostics& out) {
@@ -334,113 +184,81 @@ void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesy
                                    did_you_mean(name, known), fmt::join(known, ", ")));
 }
 
-void check_zip(const LoadedConfig& loaded, Diagnostics& out) {
-  std::set<std::string> used;
-  const Origin at = loaded.origin_of("sweep.zip");
-  for (const std::vector<std::string>& group : loaded.config.sweep.zip) {
-    std::optional<size_t> length;
-    for (const std::string& path : group) {
-      const auto& axes = loaded.config.sweep.axes;
-      const auto axis = std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& a) { return a.path == path; });
-      if (!used.insert(path).second) out.add(at, fmt::format("\"{}\" stands in sweep.zip twice", path));
-      if (axis == axes.end()) {
-        out.add(at, fmt::format("sweep.zip names \"{}\", which is not an axis", path));
-      } else if (length && *length != axis->values.size()) {
-        out.add(at, fmt::format("zipped axes have equal lengths: \"{}\" has {} values, \"{}\" has {}", group[0],
-                                *length, path, axis->values.size()));
-      } else {
-        length = axis->values.size();
-      }
+/// Whether "${" in a value is a variable that has none, or text.
+enum class Variables : uint8_t { all_known, some_unknown };
+
+/// The members of sweep.axes that can be read; the other axes become unsound.
+ConfigNode readable_axes(const KeySpec& key, const ConfigNode& axes, Variables variables, UnsoundKeys& unsound,
+                         Diagnostics& diagnostics) {
+  ConfigNode readable = ConfigNode::make_object(axes.origin);
+  for (const ConfigMember& axis : axes.members) {
+    ConfigNode alone = ConfigNode::make_object(axes.origin);
+    alone.members.push_back(axis);
+    const bool known = variables == Variables::all_known || !has_substitution(axis.value);
+    if (known && convert_value(key, alone, diagnostics)) {
+      readable.members.push_back(axis);
+    } else {
+      unsound.insert(axis.key);
     }
+  }
+  return readable;
+}
+
+/// The name becomes part of a folder's name.
+void check_name(const LoadedConfig& loaded, Diagnostics& diagnostics) {
+  const std::string& name = loaded.config.name;
+  const bool plain = !name.empty() && name.size() <= 100 && name[0] != '.' &&
+                     std::all_of(name.begin(), name.end(),
+                                 [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; });
+  if (!plain) {
+    diagnostics.add(loaded.origin_of("name"),
+                    fmt::format("\"name\" is \"{}\": expected letters, digits, '_', '-' and '.'", name));
   }
 }
 
-/// A value that stands twice on an axis would make the same cell twice; zipped axes may repeat theirs.
-void check_repeated_values(const LoadedConfig& loaded, Diagnostics& out) {
-  const ConfigNode* axes = find_path(loaded.tree, "sweep.axes");
-  for (const SweepAxis& axis : loaded.config.sweep.axes) {
-    const auto& zip = loaded.config.sweep.zip;
-    const bool zipped = std::any_of(zip.begin(), zip.end(), [&](const std::vector<std::string>& group) {
-      return std::find(group.begin(), group.end(), axis.path) != group.end();
-    });
-    const ConfigNode* node = axes ? axes->find(axis.path) : nullptr;
-    if (zipped || !node || node->kind != NodeKind::list) continue;
-    std::set<std::string> seen;
-    for (size_t i = 0; i < axis.values.size(); ++i) {
-      if (!seen.insert(axis.values[i].dump()).second) {
-        out.add(node->items[i].origin,
-                fmt::format("the axis \"{}\" holds {} twice", axis.path, node->items[i].describe()));
-      }
-    }
-  }
-}
-
-/// A contradiction is named here unless cells may resolve it.
-void check_conflict(const LoadedConfig& loaded, Diagnostics& out) {
-  const auto varies = [&](const std::string& path) {
-    const SweepConfig& sweep = loaded.config.sweep;
-    return std::any_of(sweep.axes.begin(), sweep.axes.end(),
-                       [&](const SweepAxis& axis) { return axis.path == path; }) ||
-           std::any_of(sweep.include.begin(), sweep.include.end(),
-                       [&](const ConfigJson& row) { return row.contains(path); });
-  };
-  const auto check = [&](const ExperimentConfig& config, const std::string& given) {
-    const std::optional<ConfigConflict> conflict = find_conflict(config);
-    if (!conflict) return;
-    for (const std::string& path : conflict->involved) {
-      if (path != given && varies(path)) return;
-    }
-    out.add(loaded.origin_of(conflict->key), conflict->message);
-  };
-  const std::string proposer = "speculation.proposer";
-  if (!varies(proposer)) {
-    check(loaded.config, "");
-    return;
-  }
-  // A proposer of the sweep that could run in no cell is a mistake, not a list of skipped cells.
-  for (const SweepAxis& axis : loaded.config.sweep.axes) {
-    if (axis.path != proposer) continue;
-    for (const ConfigJson& value : axis.values) {
-      if (!value.is_string()) continue;
-      ExperimentConfig config = loaded.config;
-      config.speculation.proposer = value.get<std::string>();
-      check(config, proposer);
-      if (!out.empty()) return;
-    }
-  }
-}
-
-void fill_config(LoadedConfig& loaded, Diagnostics& diagnostics) {
+/// Sets every key that can be read, and gives those that cannot.
+UnsoundKeys fill_config(LoadedConfig& loaded, Variables variables, Diagnostics& diagnostics) {
   ExperimentConfig& config = loaded.config;
+  UnsoundKeys unsound = keys_in_doubt(loaded.tree);
+  const auto is_known = [&](const ConfigNode& node) {
+    return variables == Variables::all_known || !has_substitution(node);
+  };
   for (const KeySpec& key : config_keys()) {
-    const ConfigNode* node = find_path(loaded.tree, key.path);
+    const ConfigNode* node = loaded.written(key.path);
     if (!node || !key.assign) continue;
-    if (is_deferred_expression(key, *node)) {
-      check_expression(*node, std::string_view(node->text).substr(1), 1, diagnostics);
-      if (diagnostics.empty()) {
+    if (is_deferred_expression(key, *node) && is_known(*node)) {
+      Diagnostics of_expression;
+      check_expression(*node, std::string_view(node->text).substr(1), 1, of_expression);
+      if (of_expression.empty()) {
         loaded.deferred.emplace(key.path, DeferredValue{Expression::parse(node->text.substr(1)), node->origin});
+      } else {
+        unsound.insert(key.path);
       }
+      diagnostics.add(of_expression.list());
       continue;
     }
-    const std::optional<ConfigJson> value = convert_value(key, *node, diagnostics);
-    if (value) key.assign(config, *value);
-    check_builtin(key, *node, config.builtin_root, diagnostics);
+    const bool has_axes = key.type == KeyType::axes && node->kind == NodeKind::object;
+    const ConfigNode readable = has_axes ? readable_axes(key, *node, variables, unsound, diagnostics) : *node;
+    const std::optional<ConfigJson> value =
+        is_known(readable) ? convert_value(key, readable, diagnostics) : std::nullopt;
+    if (value) {
+      key.assign(config, *value);
+    } else {
+      unsound.insert(key.path);
+      for (const ConfigNode& row : node->items)
+        for (const ConfigMember& member : row.members) unsound.insert(member.key);
+    }
+    if (is_known(*node)) check_builtin(key, *node, config.builtin_root, diagnostics);
   }
-  if (const ConfigNode* axes = find_path(loaded.tree, "sweep.axes")) {
+  if (const ConfigNode* axes = loaded.written("sweep.axes")) {
     for (const ConfigMember& axis : axes->members) {
       if (const KeySpec* key = find_key(axis.key)) check_builtin(*key, axis.value, config.builtin_root, diagnostics);
     }
   }
   const ConfigNode* name = loaded.tree.find("name");
   config.name = name && name->kind == NodeKind::string ? name->text : loaded.file.stem().string();
-  // The name becomes part of a folder's name.
-  const bool plain = !config.name.empty() && config.name.size() <= 100 && config.name[0] != '.' &&
-                     std::all_of(config.name.begin(), config.name.end(),
-                                 [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; });
-  if (!plain) {
-    diagnostics.add(name ? name->origin : loaded.tree.origin,
-                    fmt::format("\"name\" is \"{}\": expected letters, digits, '_', '-' and '.'", config.name));
-  }
+  if (!name || is_known(*name)) check_name(loaded, diagnostics);
+  return unsound;
 }
 
 ExpressionValue value_of(const ConfigJson& json) {
@@ -498,6 +316,41 @@ class DeferredEvaluator {
   std::set<std::string> open_, done_;
 };
 
+/// As a resolved configuration does, of which not every key has an effect.
+bool names_every_key(const LoadedConfig& loaded) {
+  const std::vector<KeySpec>& keys = config_keys();
+  return std::all_of(keys.begin(), keys.end(),
+                     [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); });
+}
+
+/// Sets the computed keys. One that cannot be computed becomes unsound, and so do those that name an unsound one.
+void evaluate_sound(LoadedConfig& loaded, UnsoundKeys& unsound, Diagnostics& diagnostics) {
+  const auto names_unsound = [&](const Expression& expression) {
+    return std::any_of(expression.names().begin(), expression.names().end(), [&](const auto& name) {
+      const KeySpec* key = find_key_or_alias(name.first);
+      return key && unsound.contains(key->path);
+    });
+  };
+  const auto spread = [&] {
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (const auto& [path, value] : loaded.deferred)
+        grew |= names_unsound(value.expression) && unsound.insert(path).second;
+    }
+  };
+  spread();
+  for (const auto& [path, value] : loaded.deferred) {
+    if (unsound.contains(path)) continue;
+    try {
+      DeferredEvaluator(loaded, 1, loaded.config).evaluate(path);
+    } catch (const ConfigError& error) {
+      diagnostics.add(error.diagnostics());
+      unsound.insert(path);
+      spread();
+    }
+  }
+}
+
 }  // namespace
 
 const ConfigNode* LoadedConfig::written(std::string_view path) const { return find_path(tree, path); }
@@ -552,24 +405,23 @@ LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverride
   loaded.file = file;
   loaded.profile = overrides.profile;
   Diagnostics diagnostics;
-  loaded.tree = FileReader(loaded, diagnostics).read(file, {});
-  diagnostics.throw_if_any();
-  apply_profile(loaded, overrides.profile, diagnostics);
-  apply_arguments(loaded, overrides, diagnostics);
-  diagnostics.throw_if_any();
-  substitute_variables(loaded.tree, diagnostics);
-  diagnostics.throw_if_any();
+  FileReader reader(loaded, diagnostics);
+  loaded.tree = reader.read(file, {});
+  if (!reader.is_complete()) diagnostics.throw_if_any();
+  if (!apply_overrides(loaded, overrides, diagnostics)) diagnostics.throw_if_any();
+  Diagnostics of_variables;
+  substitute_variables(loaded.tree, of_variables);
+  diagnostics.add(of_variables.list());
   loaded.config.builtin_root = overrides.builtin_root.empty() ? find_builtin_root(file) : overrides.builtin_root;
-  fill_config(loaded, diagnostics);
-  diagnostics.throw_if_any();
-  check_zip(loaded, diagnostics);
-  check_repeated_values(loaded, diagnostics);
-  diagnostics.throw_if_any();
-  evaluate_deferred(loaded, 1, loaded.config);
+  UnsoundKeys unsound =
+      fill_config(loaded, of_variables.empty() ? Variables::all_known : Variables::some_unknown, diagnostics);
+  evaluate_sound(loaded, unsound, diagnostics);
   derive_paths(loaded.config);
-  check_conflict(loaded, diagnostics);
-  if (!overrides.is_recorded) check_void_keys(loaded, diagnostics);
+  check_values_together(loaded, unsound, diagnostics);
+  const bool is_record = overrides.is_recorded || names_every_key(loaded);
+  if (!is_record) check_void_keys(loaded, unsound, diagnostics);
   diagnostics.throw_if_any();
+  loaded.is_as_written = !is_record && overrides.profile.empty() && overrides.axis.empty() && overrides.set.empty();
   loaded.hash = config_hash(config_to_json(loaded.config));
   return loaded;
 }

@@ -41,6 +41,7 @@ struct LoadedConfig {
   std::vector<std::shared_ptr<const SourceText>> sources;  // every file read, inherited ones first
   ConfigNode tree;                                         // merged, substituted: where each value was written
   std::string hash;                                        // config_hash(config_to_json(config))
+  bool is_as_written = true;  // no profile, --axis or --set changed it, and it is no record that names every key
 
   /// The value of a key path as it was written, or null when it has its default.
   const ConfigNode* written(std::string_view path) const;

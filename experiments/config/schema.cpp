@@ -6,6 +6,7 @@
 
 #include "experiments/config/expression.h"
 #include "experiments/config/suggest.h"
+#include "experiments/config/vllm_flags.h"
 
 namespace paceline {
 
@@ -79,6 +80,7 @@ void complain_unknown(const ConfigMember& member, std::string_view name, std::st
     hint = fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
                        meant->path.substr(0, meant->path.rfind('.')));
   }
+  if (hint.empty()) hint = hint_for_vllm_name(name, section);
   if (hint.empty() && !section.empty()) hint = keys_like(name, section);
   if (name == "<<") hint = " (merge keys of YAML are not read: use \"extends\")";
   if (name.find('.') != std::string_view::npos && (find_key(join_path(section, name)) || find_key(name))) {
@@ -237,9 +239,11 @@ std::string hint_for_unknown_key(std::string_view name) {
         key.path.size() > name.size() && key.path.ends_with(name) && key.path[key.path.size() - name.size() - 1] == '.';
     if (ends_in_name && !name.empty()) keys += fmt::format("{}\"{}\"", keys.empty() ? "" : " or ", key.path);
   }
-  if (keys.empty() && name.find('.') != std::string_view::npos) {  // "engine.dtpe": by its last part, in its section
-    const size_t dot = name.rfind('.');
-    if (std::string near = keys_like(name.substr(dot + 1), name.substr(0, dot)); !near.empty()) return near;
+  const size_t last_dot = name.rfind('.');
+  const std::string_view section = last_dot == std::string_view::npos ? "" : name.substr(0, last_dot);
+  if (std::string hint = hint_for_vllm_name(last_part(name), section); keys.empty() && !hint.empty()) return hint;
+  if (keys.empty() && last_dot != std::string_view::npos) {  // "engine.dtpe": by its last part, in its section
+    if (std::string near = keys_like(last_part(name), section); !near.empty()) return near;
   }
   return keys.empty() ? did_you_mean(name, key_names_for_hints()) : fmt::format(" (did you mean {}?)", keys);
 }

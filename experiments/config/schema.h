@@ -65,7 +65,7 @@ struct KeySpec {
   bool above_min = false;                                    // min itself is excluded
   std::vector<std::pair<std::string, std::string>> choices;  // spelling -> canonical spelling
   std::string absent;  // word for "no value": "auto", "target", or "null"; empty: a value is required
-  std::string hint;    // what to write for a number out of range
+  std::string hint;    // what to write for a number out of range, or for a word that is like no choice
   std::string form;    // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;
   bool reload = false;       // another value needs another engine load
@@ -94,7 +94,8 @@ const KeySpec* find_key_or_alias(std::string_view name);
 std::vector<std::string> aliases_of(const KeySpec& key);
 /// Full paths and aliases, for hints.
 std::vector<std::string> key_names_for_hints();
-/// ` (did you mean "sampling.seed"?)` for a name that is no key: the keys that end in it, else the nearest one; or "".
+/// ` (did you mean "sampling.seed"?)` for a name that is no key: the keys that end in it, else the one that vLLM calls
+/// so, else the nearest one; or "".
 std::string hint_for_unknown_key(std::string_view name);
 /// True for "engine", "engine.parallel", ...: a path with keys below it.
 bool is_section(std::string_view path);

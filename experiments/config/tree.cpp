@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -57,14 +58,14 @@ std::string printable(const std::string& text) {
   return out;
 }
 
-std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics) {
+std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics, size_t most) {
   std::string text;
-  for (size_t i = 0; i < std::min(diagnostics.size(), kMaxPrintedDiagnostics); ++i) {
+  for (size_t i = 0; i < std::min(diagnostics.size(), most); ++i) {
     if (i > 0) text += "\n";
     text += diagnostics[i].str();
   }
-  if (diagnostics.size() > kMaxPrintedDiagnostics) {
-    text += fmt::format("\n... and {} more errors", diagnostics.size() - kMaxPrintedDiagnostics);
+  if (diagnostics.size() > most) {
+    text += fmt::format("\n... and {} more; `runexp config validate` prints all", diagnostics.size() - most);
   }
   return text;
 }
@@ -85,15 +86,26 @@ std::string Diagnostic::str() const {
 }
 
 ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
-    : Error(ExitCode::usage, join_diagnostics(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+    : Error(ExitCode::usage, join_diagnostics(diagnostics, kMaxPrintedDiagnostics)),
+      diagnostics_(std::move(diagnostics)) {}
+
+std::string ConfigError::full_text() const { return join_diagnostics(diagnostics_, diagnostics_.size()); }
 
 void Diagnostics::add(const Origin& origin, std::string message) { list_.push_back({origin, std::move(message)}); }
+
+void Diagnostics::add(const std::vector<Diagnostic>& others) {
+  list_.insert(list_.end(), others.begin(), others.end());
+}
 
 void Diagnostics::throw_if_any() const {
   if (list_.empty()) return;
   std::map<const SourceText*, size_t> order;  // files in the order of their first complaint
   for (const Diagnostic& d : list_) order.emplace(d.origin.source.get(), order.size());
-  std::vector<Diagnostic> sorted = list_;
+  std::vector<Diagnostic> sorted;
+  std::set<std::tuple<const SourceText*, int, int, std::string_view>> said;
+  for (const Diagnostic& d : list_) {
+    if (said.insert({d.origin.source.get(), d.origin.line, d.origin.column, d.message}).second) sorted.push_back(d);
+  }
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Diagnostic& a, const Diagnostic& b) {
     return std::tuple(order[a.origin.source.get()], a.origin.line, a.origin.column) <
            std::tuple(order[b.origin.source.get()], b.origin.line, b.origin.column);
@@ -159,6 +171,16 @@ ConfigNode ConfigNode::make_object(Origin where) {
   return node;
 }
 
+const ConfigNode* find_path(const ConfigNode& root, std::string_view path) {
+  const ConfigNode* node = &root;
+  while (node && !path.empty()) {
+    const size_t dot = path.find('.');
+    node = node->find(path.substr(0, dot));
+    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  }
+  return node;
+}
+
 void merge_config(ConfigNode& base, const ConfigNode& overlay, Diagnostics& diagnostics, MergeMarks marks) {
   for (const ConfigMember& member : overlay.members) {
     const char op = marks == MergeMarks::keep || member.key.empty() ? '\0' : member.key[0];
@@ -195,6 +217,7 @@ void merge_config(ConfigNode& base, const ConfigNode& overlay, Diagnostics& diag
         inherited = base.find(key);
       }
       merge_config(*inherited, member.value, diagnostics, marks);
+      if (!member.value.members.empty()) inherited->origin = member.value.origin;
     } else {
       base.set(member);
     }

@@ -35,10 +35,13 @@ struct Diagnostic {
   std::string str() const;
 };
 
-/// Thrown for a configuration that cannot be used: every complaint found in one pass. what() prints up to 20 of them.
+/// Thrown for a configuration that cannot be used: every complaint found in one pass. what() prints up to 20 of them
+/// and names the command that prints all.
 class ConfigError : public Error {
  public:
   explicit ConfigError(std::vector<Diagnostic> diagnostics);
+  /// Every complaint, however many there are.
+  std::string full_text() const;
   const std::vector<Diagnostic>& diagnostics() const noexcept { return diagnostics_; }
 
  private:
@@ -49,8 +52,11 @@ class ConfigError : public Error {
 class Diagnostics {
  public:
   void add(const Origin& origin, std::string message);
+  void add(const std::vector<Diagnostic>& others);
   bool empty() const noexcept { return list_.empty(); }
-  /// Throws ConfigError, in the order of file and position, when anything was added.
+  const std::vector<Diagnostic>& list() const noexcept { return list_; }
+  /// Throws ConfigError, in the order of file and position, when anything was added. What was said twice of one place
+  /// is said once: a value is read in its file and again where it is used.
   void throw_if_any() const;
 
  private:
@@ -95,6 +101,9 @@ struct ConfigMember {
   ConfigNode value;
 };
 
+/// The value of a key path below `root`, or null.
+const ConfigNode* find_path(const ConfigNode& root, std::string_view path);
+
 /// Limits that keep a hostile file from costing more than it is worth.
 constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 constexpr int kMaxConfigDepth = 64;
@@ -104,7 +113,8 @@ constexpr size_t kMaxConfigNodes = 200'000;
 enum class MergeMarks : uint8_t { apply, keep };
 
 /// Lays `overlay` over `base`: objects merge key by key, everything else replaces. In objects `"+key": [..]` appends
-/// to the inherited list and `"-key": true` deletes an inherited key. Complaints go to `diagnostics`.
+/// to the inherited list and `"-key": true` deletes an inherited key. A merged object stands where it was written into
+/// last. Complaints go to `diagnostics`.
 void merge_config(ConfigNode& base, const ConfigNode& overlay, Diagnostics& diagnostics,
                   MergeMarks marks = MergeMarks::apply);
 

@@ -51,7 +51,8 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
   if (key.type == KeyType::choice) {
     std::vector<std::string> names = choice_names(key);
     if (!key.absent.empty()) names.push_back(key.absent);
-    return node.kind == NodeKind::string ? did_you_mean(node.text, names) : "";
+    const std::string near = node.kind == NodeKind::string ? did_you_mean(node.text, names) : "";
+    return near.empty() && node.kind == NodeKind::string ? key.hint : near;
   }
   if (key.type == KeyType::boolean) {
     static const std::set<std::string> kYes = {"true", "True", "TRUE", "yes", "Yes", "on", "1"};

@@ -1,6 +1,11 @@
 // The flags of vLLM that we know, and what becomes of each.
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "experiments/config/vllm_flags.h"
+#include "experiments/config/vllm_speculation.h"
 
 namespace paceline {
 
@@ -114,5 +119,28 @@ constexpr VllmFlag kFlags[] = {
 }  // namespace
 
 std::span<const VllmFlag> vllm_flags() { return kFlags; }
+
+std::string hint_for_vllm_name(std::string_view name, std::string_view section) {
+  std::string folded(name);
+  std::replace(folded.begin(), folded.end(), '-', '_');
+  const bool in_speculation = section == "speculation" || section.starts_with("speculation.");
+  std::string_view key = in_speculation ? key_of_vllm_field(folded) : "";
+  std::string_view reason = in_speculation ? reason_field_is_left_out(folded) : "";
+  std::replace(folded.begin(), folded.end(), '_', '-');
+  const auto flag = std::find_if(std::begin(kFlags), std::end(kFlags), [&](const auto& f) { return f.name == folded; });
+  if (key.empty() && reason.empty() && flag != std::end(kFlags)) {
+    if (flag->kind == config)
+      key = "speculation";
+    else if (flag->kind == model)
+      key = "engine.target.path";
+    else if (flag->kind == speculation)
+      key = key_of_vllm_field(flag->target);
+    else
+      key = flag->target;
+    reason = flag->note;
+  }
+  if (!key.empty()) return fmt::format(" (vLLM's name; here: \"{}\")", key);
+  return reason.empty() ? "" : fmt::format(" (vLLM's name; not here: {})", reason);
+}
 
 }  // namespace paceline

@@ -133,7 +133,11 @@ class Importer {
       word.resize(equals);
     }
     std::string name = word.substr(word.starts_with("--") ? 2 : 1);
+    const size_t dot = name.find('.');
+    const std::string field = dot == std::string::npos ? "" : name.substr(dot + 1);
+    name.resize(std::min(dot, name.size()));
     std::replace(name.begin(), name.end(), '_', '-');
+    if (name == "sc") name = "speculative-config";
     if (word == "-tp") name = "tensor-parallel-size";
     if (word == "-pp") name = "pipeline-parallel-size";
     if (word == "-q") name = "quantization";
@@ -141,11 +145,30 @@ class Importer {
     if (word == "-spec-draft-tp" || name == "spec-draft-tp") name = "speculative-draft-tensor-parallel-size";
     const bool off = name.starts_with("no-");
     const VllmFlag* flag = find(off ? std::string_view(name).substr(3) : std::string_view(name));
-    if (!flag) {
+    const bool takes_fields = flag && (flag->kind == VllmFlagKind::config || flag->kind == VllmFlagKind::dropped);
+    if (!flag || (!field.empty() && !takes_fields)) {
       unknown(word, name, value);
+    } else if (!field.empty() && flag->kind == VllmFlagKind::config) {
+      add_speculative_field(word, field, value);
     } else {
       known(*flag, word, off, value);
     }
+  }
+
+  /// The value of a flag that takes one: behind its "=", else the next word. Nothing, with a complaint, without.
+  std::optional<std::string> value_of(const std::string& word, const std::optional<std::string>& value) {
+    if (value) return value;
+    if (next_ < words_.size() && !(words_[next_].starts_with("--") && words_[next_].size() > 2)) return words_[next_++];
+    diagnostics_.add(origin_of(word, word), "expected a value behind this flag");
+    return std::nullopt;
+  }
+
+  /// --speculative-config.num_speculative_tokens 4
+  void add_speculative_field(const std::string& word, std::string field, const std::optional<std::string>& value) {
+    const std::optional<std::string> text = value_of(word, value);
+    if (!text) return;
+    std::replace(field.begin(), field.end(), '-', '_');
+    speculation_.add_field({field, origin_of(word, word), value_node(word, *text)}, diagnostics_);
   }
 
   static const VllmFlag* find(std::string_view name) {
@@ -212,13 +235,7 @@ class Importer {
       diagnostics_.add(origin_of(word, word), fmt::format("--{} takes a value and has no \"--no-\"", flag.name));
       return;
     }
-    if (!is_switch && !value) {
-      if (next_ >= words_.size() || (words_[next_].starts_with("--") && words_[next_].size() > 2)) {
-        diagnostics_.add(origin_of(word, word), "expected a value behind this flag");
-        return;
-      }
-      value = words_[next_++];
-    }
+    if (!is_switch && !(value = value_of(word, value))) return;
     switch (flag.kind) {
       case VllmFlagKind::value: add_key(flag, word, *value); break;
       case VllmFlagKind::model: add_model(word, *value); break;

@@ -32,6 +32,10 @@ struct VllmFlag {
 /// The flags that are known, in the order of the table.
 std::span<const VllmFlag> vllm_flags();
 
+/// ` (vLLM's name; here: "engine.parallel.tp")` for a name of vLLM's in `section` of a configuration, or why there is
+/// no such thing here; empty for other names.
+std::string hint_for_vllm_name(std::string_view name, std::string_view section);
+
 /// An imported command line.
 struct ImportedFlags {
   ConfigJson config = ConfigJson::object();  // nested keys, what the flags say and nothing else
@@ -39,9 +43,9 @@ struct ImportedFlags {
 };
 
 /// `words` is a command line as a shell splits it; a leading `vllm serve MODEL` or `python -m vllm...` is allowed.
-/// '_' in flags is '-'. Flags that are not known become notes, unless they look like a typing mistake of a known one.
-/// Throws ConfigError (exit code 2) for a value that does not fit its key, for flags that contradict each other, and
-/// for a draft without what it needs.
+/// '_' in flags is '-'; `--speculative-config.FIELD VALUE` sets one field of the JSON form. Flags that are not known
+/// become notes, unless they look like a typing mistake of a known one. Throws ConfigError (exit code 2) for a value
+/// that does not fit its key, for flags that contradict each other, and for a draft without what it needs.
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words);
 
 /// The experiment as text for a file in configs/: notes as comments, then the keys.

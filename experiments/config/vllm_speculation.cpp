@@ -1,6 +1,7 @@
 #include "experiments/config/vllm_speculation.h"
 
 #include <algorithm>
+#include <span>
 
 #include "experiments/config/suggest.h"
 
@@ -25,9 +26,21 @@ constexpr std::pair<std::string_view, std::string_view> kLeftOut[] = {
     {"speculative_token_tree", "no tree drafts here"},
     {"parallel_drafting", "drafts are made one after the other"},
 };
-constexpr std::string_view kKnown[] = {
-    "method",           "model", "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max",
-    "prompt_lookup_min"};
+/// The fields that are read, and our keys for them.
+constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
+    {"method", "speculation.proposer"},
+    {"model", "speculation.draft.path"},
+    {"num_speculative_tokens", "speculation.num_speculative_tokens"},
+    {"draft_tensor_parallel_size", "speculation.draft.tp"},
+    {"prompt_lookup_max", "speculation.ngram.max"},
+    {"prompt_lookup_min", "speculation.ngram.min"},
+};
+
+std::string_view second_of(std::span<const std::pair<std::string_view, std::string_view>> table,
+                           std::string_view first) {
+  const auto row = std::find_if(table.begin(), table.end(), [&](const auto& pair) { return pair.first == first; });
+  return row == table.end() ? std::string_view() : row->second;
+}
 
 ConfigNode integer_node(int64_t value, const Origin& origin) {
   ConfigNode node;
@@ -42,6 +55,9 @@ ConfigNode integer_node(int64_t value, const Origin& origin) {
 bool is_ngram(const std::string& text) { return text == "ngram" || text == "[ngram]"; }
 
 }  // namespace
+
+std::string_view key_of_vllm_field(std::string_view field) { return second_of(kKnown, field); }
+std::string_view reason_field_is_left_out(std::string_view field) { return second_of(kLeftOut, field); }
 
 std::string local_model_path(const std::string& name, std::vector<std::string>& notes) {
   if (name.starts_with("/") || name.starts_with(".") || name.starts_with("builtin:") || name.starts_with("$")) {
@@ -65,20 +81,29 @@ void VllmSpeculation::add_config(const ConfigNode& json, const Origin& origin, D
                                         json.describe()));
     return;
   }
-  std::vector<std::string> names(std::begin(kKnown), std::end(kKnown));
-  for (const auto& [name, reason] : kLeftOut) names.emplace_back(name);
-  for (const ConfigMember& member : json.members) {
-    if (member.key == "tensor_parallel_size") {
-      diagnostics.add(member.key_origin, "the draft's size is \"draft_tensor_parallel_size\"");
-    } else if (std::find(names.begin(), names.end(), member.key) == names.end()) {
-      diagnostics.add(member.key_origin, fmt::format("unknown field \"{}\" in --speculative-config{}", member.key,
-                                                     did_you_mean(member.key, names)));
-    } else if ((member.key == "method" || member.key == "model") && member.value.kind != NodeKind::string) {
-      diagnostics.add(member.value.origin,
-                      fmt::format("\"{}\" is {}: expected a string", member.key, member.value.describe()));
-    } else {
-      fields_.push_back({member.key, member.value});
-    }
+  for (const ConfigMember& member : json.members) add_field(member, diagnostics);
+}
+
+void VllmSpeculation::add_field(ConfigMember field, Diagnostics& diagnostics) {
+  if (new_origin_.line == 0) new_origin_ = field.key_origin;
+  const ConfigNode* const before = find(field.key);
+  if (field.key == "tensor_parallel_size") {
+    diagnostics.add(field.key_origin, "the draft's size is \"draft_tensor_parallel_size\"");
+  } else if (key_of_vllm_field(field.key).empty() && reason_field_is_left_out(field.key).empty()) {
+    std::vector<std::string> names;
+    for (const auto& [name, key] : kKnown) names.emplace_back(name);
+    for (const auto& [name, reason] : kLeftOut) names.emplace_back(name);
+    diagnostics.add(field.key_origin, fmt::format("unknown field \"{}\" in --speculative-config{}", field.key,
+                                                  did_you_mean(field.key, names)));
+  } else if ((field.key == "method" || field.key == "model") && field.value.kind != NodeKind::string) {
+    diagnostics.add(field.value.origin,
+                    fmt::format("\"{}\" is {}: expected a string", field.key, field.value.describe()));
+  } else if (before && before->describe() != field.value.describe()) {
+    diagnostics.add(field.value.origin,
+                    fmt::format("\"{}\" is {} here, but {} said {} before: give one of the two", field.key,
+                                field.value.describe(), before->origin.source->name, before->describe()));
+  } else {
+    fields_.push_back({std::move(field.key), std::move(field.value)});
   }
 }
 

@@ -16,6 +16,8 @@ class VllmSpeculation {
   void add_flag(std::string_view field, ConfigNode value);
   /// All fields by --speculative-config '{...}'.
   void add_config(const ConfigNode& json, const Origin& origin, Diagnostics& diagnostics);
+  /// One field by --speculative-config.FIELD; several of these add up, and to the JSON form.
+  void add_field(ConfigMember field, Diagnostics& diagnostics);
 
   /// A value for one of our keys, with the place that messages name.
   struct Assignment {
@@ -39,6 +41,11 @@ class VllmSpeculation {
   std::vector<Field> fields_;
   Origin old_origin_, new_origin_;  // line 0: not used
 };
+
+/// Our key for a field of --speculative-config; empty: there is none.
+std::string_view key_of_vllm_field(std::string_view field);
+/// Why a field of it is left out; empty: it is not, or it is no field.
+std::string_view reason_field_is_left_out(std::string_view field);
 
 /// Where a checkpoint of this name lies for us: a path stays, a hub's name becomes a folder below PACELINE_MODELS, and
 /// a note says so.

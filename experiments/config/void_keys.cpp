@@ -68,14 +68,8 @@ bool some_profile_sets(const LoadedConfig& loaded, const std::string& path) {
   const ConfigNode* const profiles = loaded.tree.find("profiles");
   if (profiles == nullptr) return false;
   return std::any_of(profiles->members.begin(), profiles->members.end(), [&](const ConfigMember& profile) {
-    const ConfigNode* at = &profile.value;
-    for (size_t from = 0; at != nullptr && from <= path.size();) {
-      const size_t dot = std::min(path.find('.', from), path.size());
-      at = at->find(std::string_view(path).substr(from, dot - from));
-      from = dot + 1;
-    }
     const ConfigNode* const sweep = profile.value.find("sweep");
-    return at != nullptr || (sweep != nullptr && (sweep->find("axes") || sweep->find("include")));
+    return find_path(profile.value, path) || (sweep != nullptr && (sweep->find("axes") || sweep->find("include")));
   });
 }
 
@@ -98,11 +92,8 @@ std::string complaint(const LoadedConfig& loaded, const KeySpec& key, const Conf
 
 }  // namespace
 
-void check_void_keys(const LoadedConfig& loaded, Diagnostics& out) {
+void check_void_keys(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
   const std::vector<KeySpec>& keys = config_keys();
-  const bool is_resolved = std::all_of(keys.begin(), keys.end(),
-                                       [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); });
-  if (is_resolved) return;
   for (const KeySpec& key : keys) {
     if (key.scope == KeyScope::always) continue;
     if (axis_of(loaded, key.path)) continue;  // cells that differ in it alone become one
@@ -110,6 +101,9 @@ void check_void_keys(const LoadedConfig& loaded, Diagnostics& out) {
     const Layer layer = layer_of(loaded, node);
     if (layer < Layer::file) continue;
     const std::vector<std::string> deciders = deciders_of(key.scope);
+    if (unsound.contains(key.path) ||
+        std::any_of(deciders.begin(), deciders.end(), [&](const std::string& path) { return unsound.contains(path); }))
+      continue;
     Layer decided = Layer::nowhere;
     bool by_profile = false;
     for (const std::string& path : deciders) {

@@ -45,4 +45,10 @@ void check_tag(const std::string& tag) {
   if (!plain) fail(ExitCode::usage, "tag \"{}\": expected at most 60 letters, digits, '-', '_' and '.'", tag);
 }
 
+void check_new_tag(const std::string& tag) {
+  if (tag == "last" || tag == "latest" || tag.starts_with("last~"))
+    fail(ExitCode::usage, "tag \"{}\": means the run that began last wherever a run is named: take another word", tag);
+  check_tag(tag);
+}
+
 }  // namespace paceline

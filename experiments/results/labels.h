@@ -19,5 +19,7 @@ void write_labels(const std::filesystem::path& folder, const RunLabels& labels);
 
 /// Throws Error(usage) unless `tag` can be one.
 void check_tag(const std::string& tag);
+/// The same for a tag that is to be given: also refuses names that find a run by its age, as `last` does.
+void check_new_tag(const std::string& tag);
 
 }  // namespace paceline

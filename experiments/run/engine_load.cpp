@@ -34,6 +34,8 @@ RankSet draft_ranks(const ExperimentConfig& config) {
   return config.speculation.draft.tp.value_or(config.engine.parallel.tp) > 1 ? RankSet::last_stage : RankSet::deciding;
 }
 
+int draft_tp(RankSet ranks, const Placement& placement) { return ranks == RankSet::deciding ? 1 : placement.tp; }
+
 size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, DType dtype,
                           Numerics numerics, std::vector<size_t>& per_rank) {
   size_t total = 0;
@@ -80,6 +82,18 @@ TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentCon
           .order = ranks == RankSet::deciding ? StreamOrder::at_once : StreamOrder::in_order};
 }
 
+/// The name of a checkpoint on a model hub is what is mostly meant by a folder that is not there.
+void check_model_folder(const char* key, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder, ignored)) return;
+  const std::filesystem::path name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  fail(
+      ExitCode::model_file,
+      "{}: there is no folder {}: nothing is downloaded; expected a folder with config.json and *.safetensors, such as "
+      "\"${{env:PACELINE_MODELS}}/{}\" (`runexp models` lists what is there)",
+      key, folder.string(), name.string());
+}
+
 /// As sampling asks, forced acceptance aside.
 VerifyRule verify_rule(const ExperimentConfig& config) {
   const bool greedy = config.sampling.temperature <= 1e-5;
@@ -120,7 +134,9 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   const Placement placement = placement_of(config);
   const auto& scheduler = config.engine.scheduler;
   if (config.engine.target.directory.empty()) fail_without_builtin_root(config.engine.target.path);
-  plan.target = source_spec(target_source(config));
+  const ModelSource target = target_source(config);
+  if (!target.random_weights || target.shape_file.empty()) check_model_folder("engine.target.path", target.directory);
+  plan.target = source_spec(target);
   validate_parallel(plan.target, placement.tp, placement.pp);
   plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
   plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, plan.dtype);
@@ -166,25 +182,26 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   if (on_cuda(config.engine)) memory.workspace_bytes += size_t(placement.num_ranks()) * kCudaWorkspaceBytes;
   if (wants_draft(config)) {
     plan.draft_ranks = draft_ranks(config);
-    const int draft_tp = plan.draft_ranks == RankSet::deciding ? 1 : placement.tp;
+    const int num_shards = draft_tp(plan.draft_ranks, placement);
     if (config.speculation.draft.self) {
       plan.draft = plan.target;
       plan.draft_dtype = plan.dtype;
     } else {
       if (config.speculation.draft.directory.empty()) fail_without_builtin_root(config.speculation.draft.path);
+      check_model_folder("speculation.draft.path", config.speculation.draft.directory);
       plan.draft = source_spec(draft_source(config));
       plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
-      validate_parallel(*plan.draft, draft_tp, 1);
+      validate_parallel(*plan.draft, num_shards, 1);
       memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype,
                                                 config.engine.numerics, per_rank);
     }
     memory.draft_block_bytes =
         block_bytes_of(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype).total;
     memory.workspace_bytes +=
-        size_t(draft_tp) *
+        size_t(num_shards) *
         workspace_bytes(*plan.draft,
                         transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
-                        draft_tp);
+                        num_shards);
     if (draft_sampling(verify_rule(config)) == DraftSampling::own_noise)
       memory.workspace_bytes += draft_probs_bytes({.max_num_seqs = plan.max_num_seqs,
                                                    .max_draft_len = limits.max_draft_len,
@@ -300,7 +317,7 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
 }
 
 nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine& engine) const {
-  return {
+  nlohmann::json ran = {
       {"backend", on_cuda(cell.engine) ? "cuda" : "cpu"},
       {"device", team_->rank(team_->deciding_rank()).backend->describe()},
       {"devices", team_->options().placement.devices},
@@ -326,6 +343,8 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"run_ahead", cell.engine.scheduler.run_ahead},
       {"lossless", engine.verifier().lossless()},
   };
+  if (wants_draft(cell)) ran["draft_tp"] = draft_tp(draft_ranks(cell), team_->options().placement);
+  return ran;
 }
 
 }  // namespace paceline

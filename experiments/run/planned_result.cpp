@@ -75,6 +75,10 @@ std::vector<std::string> effective_differences(const Cell& cell, const nlohmann:
   compare("proposer", config.speculation.proposer);
   compare("num_speculative_tokens",
           config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
+  const DraftConfig& draft = config.speculation.draft;
+  const int target_tp = config.engine.parallel.tp;
+  if (config.speculation.proposer == "draft")
+    compare("draft_tp", draft.self ? target_tp : draft.tp.value_or(target_tp));
   compare("load_format", config.engine.target.load_format);
   compare("shape", config.engine.target.shape_file.stem().string());
   compare("block_size", config.engine.kv_cache.block_size);

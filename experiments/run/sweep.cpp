@@ -52,6 +52,7 @@ class Expander {
     base_.sweep.include.clear();
     base_.sweep.exclude.clear();
     base_.sweep.zip.clear();
+    for (const ConfigJson& pattern : sweep_.exclude) fits_.push_back({.of_keys = std::vector<char>(pattern.size())});
     for (const std::string& text : sweep_.constraints) constraints_.push_back(Expression::parse(text));
     for (const SweepAxis& axis : sweep_.axes) varied_.push_back(find_key(axis.path));
     for (const ConfigJson& row : sweep_.include) {
@@ -65,6 +66,7 @@ class Expander {
   std::vector<Cell> run() {
     add_grid();
     add_included();
+    check_patterns();
     group_by_load();
     name_cells();
     find_baselines();
@@ -173,7 +175,8 @@ class Expander {
       return;
     }
     cell.skip_reason = reason_to_skip(cell.config);
-    if (!cell.skip_reason && is_excluded(cell.config)) return;
+    const bool is_excluded = fits_pattern(cell.config);
+    if (!cell.skip_reason && is_excluded) return;
     set_load_keys(cell);
     cells_.push_back(std::move(cell));
   }
@@ -216,16 +219,48 @@ class Expander {
     return fmt::format("{} is not met: {}", constraint.text(), values);
   }
 
-  bool is_excluded(const ExperimentConfig& config) const {
-    return std::any_of(sweep_.exclude.begin(), sweep_.exclude.end(), [&](const ConfigJson& pattern) {
-      for (const auto& [path, wanted] : pattern.items()) {
+  /// Whether a pattern of sweep.exclude fits the cell, and for those that have fitted none yet, which keys do.
+  bool fits_pattern(const ExperimentConfig& config) {
+    bool fits_any = false;
+    for (size_t i = 0; i < sweep_.exclude.size(); ++i) {
+      PatternFit& fit = fits_[i];
+      bool fits = true;
+      size_t at = 0;
+      for (const auto& [path, wanted] : sweep_.exclude[i].items()) {
         const ConfigJson value = find_key(path)->read(config);
         const bool met =
             wanted.is_array() ? std::find(wanted.begin(), wanted.end(), value) != wanted.end() : wanted == value;
-        if (!met) return false;
+        fit.of_keys[at++] |= char(met);
+        fits = fits && met;
+        if (!fits && fit.some_cell) break;
       }
-      return true;
-    });
+      fit.some_cell = fit.some_cell || fits;
+      fits_any = fits_any || fits;
+    }
+    return fits_any;
+  }
+
+  /// A pattern of the file itself that fits no cell is a mistake, as is a key without effect. An inherited one is
+  /// somebody else's, and one with a computed key may fit on another machine.
+  void check_patterns() const {
+    const ConfigNode* const rows = loaded_.written("sweep.exclude");
+    if (!loaded_.is_as_written || loaded_.is_fragment() || !rows) return;
+    Diagnostics diagnostics;
+    for (size_t i = 0; i < std::min(fits_.size(), rows->items.size()); ++i) {
+      const Origin& origin = rows->items[i].origin;
+      if (fits_[i].some_cell || !origin.source || origin.source->name != loaded_.file.string()) continue;
+      std::string reason = "none has all of these values";
+      bool is_computed = false;
+      size_t at = 0;
+      for (const auto& [path, wanted] : sweep_.exclude[i].items()) {
+        is_computed = is_computed || loaded_.deferred.contains(path);
+        if (!fits_[i].of_keys[at++]) reason = fmt::format("none has {} {}", path, wanted.dump());
+      }
+      if (is_computed) continue;
+      diagnostics.add(origin,
+                      fmt::format("no cell fits this pattern of sweep.exclude: {}; change it, or take it out", reason));
+    }
+    diagnostics.throw_if_any();
   }
 
   void set_load_keys(Cell& cell) const {
@@ -360,7 +395,7 @@ class Expander {
       keep(kept);
     }
     if (cells_.empty()) {
-      fail_at(loaded_.origin_of("sweep"), "no cell is left: sweep.exclude takes all of them out");
+      fail_at(loaded_.origin_of("sweep.exclude"), "no cell is left: sweep.exclude takes all of them out");
     }
   }
 
@@ -388,12 +423,19 @@ class Expander {
     cells_ = std::move(left);
   }
 
+  /// What a pattern of sweep.exclude has fitted so far.
+  struct PatternFit {
+    bool some_cell = false;
+    std::vector<char> of_keys;  // by its keys: some cell has such a value
+  };
+
   const LoadedConfig& loaded_;
   const ExpandContext context_;
   const SweepConfig& sweep_;
   ExperimentConfig base_;  // without the parts of sweep that describe the grid
   std::vector<Expression> constraints_;
   std::vector<const KeySpec*> varied_;  // axes, then the further keys of include
+  std::vector<PatternFit> fits_;        // of sweep.exclude
   std::vector<Cell> cells_;
   std::unordered_set<std::string> known_;
 };

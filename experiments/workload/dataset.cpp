@@ -13,39 +13,68 @@ namespace {
 
 constexpr std::string_view kBuiltin = "builtin:";
 
-/// A set that others publish, and where. `hint` is a part of its usual file names, in lower case.
+/// A set that others publish, and where. Names are in lower case, with '_' for '-': `hint` is a part of a path that
+/// means this set alone, `files` are the published names, which other sets may share.
 struct PublicHome {
   DatasetFormat format;
-  const char* hint;
+  std::array<std::string_view, 2> hint;
+  std::array<std::string_view, 4> files;
   const char* where;
 };
 
 constexpr std::array<PublicHome, 6> kPublicHomes = {{
-    {DatasetFormat::spec_bench, "spec_bench",
+    {DatasetFormat::spec_bench,
+     {"spec_bench", "specbench"},
+     {"question.jsonl"},
      "Spec-Bench: github.com/hemingkx/Spec-Bench, data/spec_bench/question.jsonl"},
-    {DatasetFormat::mt_bench, "mt_bench",
+    {DatasetFormat::mt_bench,
+     {"mt_bench", "mtbench"},
+     {"question.jsonl"},
      "MT-bench: github.com/lm-sys/FastChat, fastchat/llm_judge/data/mt_bench/question.jsonl"},
-    {DatasetFormat::humaneval, "humaneval",
+    {DatasetFormat::humaneval,
+     {"humaneval", "human_eval"},
+     {},
      "HumanEval: github.com/openai/human-eval, data/HumanEval.jsonl.gz, unpacked"},
-    {DatasetFormat::gsm8k, "gsm8k", "GSM8K: github.com/openai/grade-school-math, grade_school_math/data/test.jsonl"},
-    {DatasetFormat::squad, "squad", "SQuAD: rajpurkar.github.io/SQuAD-explorer, dev-v1.1.json or dev-v2.0.json"},
-    {DatasetFormat::sharegpt, "sharegpt",
+    {DatasetFormat::gsm8k,
+     {"gsm8k", "grade_school_math"},
+     {"test.jsonl", "train.jsonl"},
+     "GSM8K: github.com/openai/grade-school-math, grade_school_math/data/test.jsonl"},
+    {DatasetFormat::squad,
+     {"squad"},
+     {"dev_v1.1.json", "dev_v2.0.json", "train_v1.1.json", "train_v2.0.json"},
+     "SQuAD: rajpurkar.github.io/SQuAD-explorer, dev-v1.1.json or dev-v2.0.json"},
+    {DatasetFormat::sharegpt,
+     {"sharegpt"},
+     {},
      "ShareGPT: huggingface.co/datasets/anon8231489123/ShareGPT_Vicuna_unfiltered, "
      "ShareGPT_V3_unfiltered_cleaned_split.json"},
 }};
 
-[[noreturn]] void fail_missing(const std::filesystem::path& file, DatasetFormat format) {
-  std::string name = file.string();
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::tolower(c)); });
+/// Where the sets that may be meant are published: by the format, else by the path, else by the file's name alone.
+std::vector<std::string_view> public_homes(const std::filesystem::path& file, DatasetFormat format) {
+  const auto folded = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::tolower(c)); });
+    return text;
+  };
+  const std::string path = folded(file.string()), name = folded(file.filename().string());
+  std::vector<std::string_view> by_path, by_name;
   for (const PublicHome& home : kPublicHomes) {
-    const bool meant =
-        format == DatasetFormat::automatic ? name.find(home.hint) != std::string::npos : format == home.format;
-    if (meant)
-      fail(ExitCode::model_file, "{}: dataset file not found: check workload.dataset, or get {}", file.string(),
-           home.where);
+    const auto is_in_path = [&](std::string_view hint) {
+      return !hint.empty() && path.find(hint) != std::string::npos;
+    };
+    const bool meant = format == DatasetFormat::automatic ? std::any_of(home.hint.begin(), home.hint.end(), is_in_path)
+                                                          : format == home.format;
+    if (meant) by_path.emplace_back(home.where);
+    if (std::find(home.files.begin(), home.files.end(), name) != home.files.end()) by_name.emplace_back(home.where);
   }
-  fail(ExitCode::model_file, "{}: dataset file not found: check workload.dataset", file.string());
+  return by_path.empty() && format == DatasetFormat::automatic ? by_name : by_path;
+}
+
+[[noreturn]] void fail_missing(const std::filesystem::path& file, DatasetFormat format) {
+  const std::vector<std::string_view> homes = public_homes(file, format);
+  fail(ExitCode::model_file, "{}: dataset file not found: check workload.dataset{}{}", file.string(),
+       homes.empty() ? "" : ", or get ", fmt::join(homes, ", or "));
 }
 
 /// Bytes that begin files which must be unpacked first.

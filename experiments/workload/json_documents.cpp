@@ -108,7 +108,9 @@ void read_article(std::string_view text, int64_t line, size_t number, PromptColl
   const auto spoilt = [&](const Error& error) { out.add(line, [&](const Place&) -> Prompt { throw error; }); };
   const json* paragraphs = nullptr;
   try {
-    article = parse_record(text, place);
+    Place whole = place;
+    whole.record = name;  // of the fields in it the path begins so
+    article = parse_record(text, whole);
     if (article.contains("title")) title = string_field(article, "title", name + ".title", place);
     paragraphs = &array_field(article, "paragraphs", name + ".paragraphs", place);
   } catch (const Error& error) {
@@ -156,9 +158,14 @@ std::string role_of(const std::string& from) {
   return "";
 }
 
-/// {"id", "conversations": [{"from", "value"}]}: the first user turn, behind a system turn where one is first.
-Prompt read_conversation(const json& row, const Place& place) {
+/// {"id", "conversations": [{"from", "value"}]}: the first user turn, behind a system turn where one is first. `number`
+/// counts the records from 0: files without line breaks are usual.
+Prompt read_conversation(std::string_view text, size_t number, Place place) {
+  place.record = fmt::format("record [{}]", number);
+  const json row = parse_record(text, place);
   Prompt prompt;
+  prompt.id = id_field(row, "id", place).value_or("");
+  if (!prompt.id.empty()) place.record += fmt::format(", id \"{}\"", prompt.id.substr(0, 40));
   const json& turns = array_field(row, "conversations", "conversations", place);
   for (size_t i = 0; i < turns.size(); ++i) {
     const std::string name = fmt::format("conversations[{}]", i);
@@ -173,7 +180,6 @@ Prompt read_conversation(const json& row, const Place& place) {
   }
   if (prompt.messages.empty() || prompt.messages.back().role != "user")
     place.fail("field \"conversations\" has no turn of a user: expected one from \"human\"");
-  prompt.id = id_field(row, "id", place).value_or("");
   return prompt;
 }
 
@@ -204,8 +210,10 @@ void read_squad(std::string_view text, PromptCollector& out) {
 
 void read_sharegpt(std::string_view text, PromptCollector& out) {
   Scanner scanner(text, out.at(1));
+  size_t number = 0;
   for_each_element(scanner, "at the start of a ShareGPT document", [&](std::string_view element, int64_t line) {
-    out.add(line, [&](const Place& place) { return read_conversation(parse_record(element, place), place); });
+    out.add(line, [&](const Place& place) { return read_conversation(element, number, place); });
+    ++number;
   });
   if (!scanner.at_end()) scanner.place().fail("text behind the end of the document");
 }

@@ -112,7 +112,9 @@ void PromptCollector::take(Prompt prompt, const Place& place) {
 }
 
 void PromptCollector::refuse(const Error& error) {
-  if (options_.bad_records == BadRecords::refuse || error.code() != ExitCode::model_file) throw error;
+  if (error.code() != ExitCode::model_file) throw error;
+  if (options_.bad_records == BadRecords::refuse)
+    fail(ExitCode::model_file, "{}; workload.skip_bad leaves bad records out", error.what());
   if (dataset_.num_bad++ == 0) dataset_.first_bad = error.what();
 }
 

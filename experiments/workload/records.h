@@ -14,14 +14,17 @@
 
 namespace paceline {
 
-/// Where a record lies. `line` counts from 1.
+/// Where a record lies. `line` counts from 1; `record` names one among those of a line ("[3], id \"a\"") and may be
+/// empty.
 struct Place {
   std::string file;
   int64_t line = 0;
+  std::string record = {};
 
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    paceline::fail(ExitCode::model_file, "{}:{}: {}", file, line, fmt::format(format, std::forward<Args>(args)...));
+    paceline::fail(ExitCode::model_file, "{}:{}: {}{}{}", file, line, record, record.empty() ? "" : ": ",
+                   fmt::format(format, std::forward<Args>(args)...));
   }
 };
 
@@ -70,8 +73,8 @@ class PromptCollector {
 
   Place at(int64_t line) const { return {.file = file_.string(), .line = line}; }
 
-  /// Adds what `read(place)` returns. An Error(model_file) of it, or an id that was used before, is thrown on or
-  /// counted, as the options say.
+  /// Adds what `read(place)` returns. An Error(model_file) of it, or an id that was used before, is thrown on with the
+  /// way out, or counted, as the options say.
   template <class Read>
   void add(int64_t line, Read&& read) {
     const Place place = at(line);

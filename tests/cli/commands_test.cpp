@@ -362,7 +362,13 @@ TEST(Models, AreFoundAboveTheProgramFromAnyFolder) {
   const ProcessResult generate =
       run_process({program.string(), "generate", "hi"},
                   {.folder = "/", .environment = {}, .timeout_s = 20, .streams = Streams::pipes});
-  expect_failure(generate, 2, {"builtin:target-7m", "found no folder configs/models", "run it in the repository"});
+  expect_failure(generate, 2, {"builtin:target-7m", "found no folder configs/ with", "run it in the repository"});
+  write_file(workspace.config(), "{ \"engine\": { \"target\": { \"path\": \"" +
+                                     (kSource / "configs/models/target-7m").string() + "\" } } }");
+  const ProcessResult plan =
+      run_process({program.string(), "plan", workspace.config().string()},
+                  {.folder = "/", .environment = {}, .timeout_s = 20, .streams = Streams::pipes});
+  expect_failure(plan, 2, {"\"builtin:reading_qa\": found no folder configs/ with", "models, shapes, workloads"});
   std::filesystem::create_directory_symlink(kSource / "configs", workspace.folder() / "configs");
   const ProcessResult with = models();
   EXPECT_TRUE(holds(with.out, "builtin:target-7m")) << described(with);

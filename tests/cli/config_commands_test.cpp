@@ -24,6 +24,9 @@ TEST(Explain, ATypoGetsTheNearestName) {
   expect_failure(runexp({"explain", "speculation.ngram.maxx"}), 2, {"did you mean \"speculation.ngram.max\"?"});
   expect_failure(runexp({"explain", "max-tokns"}), 2, {"did you mean \"max_tokens\"?", "exit-codes"});
   expect_failure(runexp({"explain", "speculaton"}), 2, {"did you mean \"speculation\"?"});
+  expect_failure(runexp({"explain", "ngrm"}), 2, {"did you mean \"ngram\"?"});
+  EXPECT_EQ(runexp({"explain", "ngram"}).exit_code, 0) << "what is suggested is known";
+  expect_failure(runexp({"explain", "tensor-parallel-size"}), 2, {"vLLM's name; here: \"engine.parallel.tp\""});
 }
 
 TEST(ConfigCommands, ShowPrintsWhatLoadsBack) {
@@ -61,6 +64,41 @@ TEST(ConfigCommands, ExpandListsCellsAsPlanDoes) {
       holds(lines.out, "tp1_pp1_ngram_k1_c1  " + identity + "  tp=1 pp=1 proposer=ngram num_speculative_tokens=1"));
 }
 
+TEST(ConfigCommands, ExpandNamesNoDraftsWhereNobodyDrafts) {
+  const ProcessResult lines = runexp({"config", "expand", "configs/ngram_tp2.json", "--profile", "quick"});
+  EXPECT_TRUE(holds(lines.out, "proposer=none concurrency=1")) << described(lines);
+  EXPECT_FALSE(holds(lines.out, "num_speculative_tokens=0"));
+}
+
+TEST(ConfigCommands, ValidatePrintsEveryComplaintAndRunTheFirst) {
+  const Workspace workspace;
+  std::string text = "{ \"sampling\": { \"seed\": -1";
+  for (int i = 0; i < 24; ++i) text += ", \"nothing" + std::to_string(i) + "\": 1";
+  write_file(workspace.config(), text + " }, \"engine\": { \"kv_cache\": { \"block_size\": 17 } } }");
+  const auto errors = [](const ProcessResult& result) {
+    size_t count = 0;
+    for (const std::string& line : lines_of(result.err)) count += holds(line, ": error: ");
+    return count;
+  };
+  const ProcessResult all = runexp({"config", "validate", workspace.config().string()});
+  EXPECT_EQ(all.exit_code, 2);
+  EXPECT_EQ(errors(all), 26u) << described(all);
+  EXPECT_TRUE(holds(all.err, "block_size 17")) << described(all);
+  const ProcessResult some = runexp({"run", workspace.config().string(), "--results", workspace.results().string()});
+  EXPECT_EQ(errors(some), 20u) << described(some);
+  EXPECT_TRUE(holds(some.err, "... and 6 more; `runexp config validate` prints all")) << described(some);
+}
+
+TEST(ConfigCommands, ABaselineThatNoCellHasIsShownInTheFileThatChangedIt) {
+  const Workspace workspace;
+  write_file(workspace.folder() / "base.json", R"({"sweep": {"baseline": {"proposer": "none"}}})");
+  write_file(workspace.config(),
+             "{ \"extends\": \"base.json\", \"sweep\": { \"axes\": { \"proposer\": [\"none\", \"ngram\"] },\n"
+             "    \"baseline\": { \"proposer\": \"draft\" } } }");
+  expect_failure(runexp({"plan", workspace.config().string()}), 2,
+                 {workspace.config().string() + ":2:17: error: no cell has the values of sweep.baseline"});
+}
+
 TEST(ConfigCommands, ExpandSaysWhyACellIsSkipped) {
   const Workspace workspace;
   write_file(workspace.config(), R"({"sweep": {"axes": {"tp": [1, 2]}, "constraints": ["tp < 2"]}})");
@@ -87,6 +125,8 @@ TEST(ConfigCommands, ValidateChecksAllFilesAndTheirCells) {
                                    many + ":1:20: error: the axes cross to more than 100000 cells",
                                    std::string("none.json: no such configuration file")})
     EXPECT_TRUE(holds(result.err, piece)) << piece;
+  expect_failure(runexp({"config", "validate", workspace.folder().string()}), 2,
+                 {workspace.folder().string() + ": is a folder: name an experiment file in it"});
   const ProcessResult shipped = runexp({"config", "validate", "configs/ngram_tp2.json", "configs/base/defaults.json",
                                         "configs/offline_throughput.json", "configs/tp_pp_speculative.json"});
   EXPECT_EQ(shipped.exit_code, 0) << described(shipped);

@@ -197,6 +197,8 @@ TEST_F(Runs, TagsNameOneRun) {
   EXPECT_EQ(find_run(root(), "@before"), root() / id(0));
   expect_failure(with_root({"tag", "last", "before"}), 2, {id(0), "a tag names one run"});
   expect_failure(with_root({"tag", "last", "a b"}), 2, {"expected at most 60 letters"});
+  for (const char* const word : {"last", "latest", "last~1"})
+    expect_failure(with_root({"tag", "last", word}), 2, {word, "means the run that began last"});
   ASSERT_EQ(with_root({"note", "@v1", "the old scheduler"}).exit_code, 0);
   EXPECT_TRUE(holds(with_root({"list"}).out, "@before @v1  the old scheduler"));
   expect_failure(with_root({"note", "@v1", "two\nlines"}), 2, {"expected one line"});

@@ -165,6 +165,136 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
   for (const Mistake& mistake : mistakes) EXPECT_EQ(files.complaints(mistake.text), mistake.expected) << mistake.text;
 }
 
+TEST(Config, OnePassFindsWhatSeveralValuesSayTogether) {
+  const ConfigFiles files;
+  EXPECT_EQ(
+      files.complaints("{\"engine\": {\"kv_cache\": {\"block_size\": 17}},\n\"speculation\": {\"proposer\": \"ngram\", "
+                       "\"ngram\": {\"min\": 8, \"max\": 4}}}"),
+      "1:40: block_size 17 is no multiple of 16: use 16, 32, 48, ...\n"
+      "2:55: speculation.ngram.min 8 is larger than speculation.ngram.max 4");
+  // what cannot be read hides only the checks that need it
+  const std::string rest = R"(
+"engine": {"kv_cache": {"block_size": 17}}, "report": {"x": "foo", "facet": ["bar"]},
+"speculation": {"proposer": "ngram", "ngram": {"min": 8, "max": 4}},
+"load": {"rate_per_s": 4},
+"measure": {"warmup_requests": "=load.concurrency/3"},
+"sweep": {"cell_timeout_s": "10m", "axes": {"tp": [1, 2, 2], "pp": [1]}, "zip": [["tp", "pp"]]}})";
+  const std::string together =
+      "2:39: block_size 17 is no multiple of 16: use 16, 32, 48, ...\n"
+      "2:61: report.x names \"foo\", which is no key: write one that the sweep varies, such as k, concurrency or "
+      "speculation.ngram.max\n"
+      "2:77: report.facet names \"bar\", which is no key: write one that the sweep varies, such as k, concurrency or "
+      "speculation.ngram.max\n"
+      "3:55: speculation.ngram.min 8 is larger than speculation.ngram.max 4\n"
+      "4:24: load.rate_per_s is 4, which has an effect only with load.mode poisson or gamma: here load.mode is "
+      "\"closed\"; drop it, or change that\n"
+      "5:32: \"measure.warmup_requests\" is 0.3333333333333333: expected an integer from 0 to 1000000 (requests)\n"
+      "6:29: \"sweep.cell_timeout_s\" is \"10m\": expected a number above 0, at most 10000000 (s); write the number of "
+      "s, "
+      "without a unit\n"
+      "6:81: zipped axes have equal lengths: \"engine.parallel.tp\" has 3 values, \"engine.parallel.pp\" has 1";
+  EXPECT_EQ(files.complaints("{" + rest), together);
+  EXPECT_EQ(files.complaints("{\"samplng\": {}," + rest),
+            "1:2: unknown key \"samplng\" (did you mean \"sampling\"?)\n" + together);
+  EXPECT_EQ(files.complaints("{\"vars\": {}, \"name\": \"${no}\"," + rest),
+            "1:22: unknown variable \"no\" in \"${no}\"\n" + together);
+}
+
+TEST(Config, OneMistakeGetsOneComplaint) {
+  const ConfigFiles files;
+  const auto speculation = [&](const std::string& members) {
+    return files.complaints("{\"speculation\": {\"proposer\": \"ngram\", " + members + "}}");
+  };
+  // each of these may be what makes the other value right
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8, "mx": 12})"),
+            "1:59: unknown key \"mx\" in \"speculation.ngram\" (did you mean \"max\"?)");
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8, "max": "12"})"),
+            "1:66: \"speculation.ngram.max\" is \"12\": expected an integer from 1 to 64 (tokens); write 12, without "
+            "quotes");
+  EXPECT_EQ(
+      files.complaints(R"({"speculation": {"proposer": "ngrm", "num_speculative_tokens": 3, "ngram": {"min": 8}}})"),
+      "1:30: \"speculation.proposer\" is \"ngrm\": expected none | ngram | draft (did you mean \"ngram\"?)");
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8}}, "sweep": {"axes": {"speculation.ngram.mx": [8, 9]})"),
+            "1:80: unknown key \"speculation.ngram.mx\" in \"sweep.axes\" (did you mean \"speculation.ngram.max\"?)");
+  EXPECT_EQ(
+      speculation(R"("ngram": {"min": 8}}, "sweep": {"axes": {"speculation.ngram.max": [8, "9"]})"),
+      "1:109: \"speculation.ngram.max\" is \"9\": expected an integer from 1 to 64 (tokens); write 9, without quotes");
+  EXPECT_EQ(speculation(R"("ngram": {"min": 8, "max": "=measure.repetitions"}}, "measure": {"repetitions": "9")"),
+            "1:119: \"measure.repetitions\" is \"9\": expected an integer from 1 to 10000; write 9, without quotes");
+  EXPECT_EQ(
+      files.complaints(R"({"speculation": {"proposer": "ngram", "ngram": {"min": 8}}})", {.set = {"ngram.max=9"}}),
+      "--set: error: unknown key \"ngram.max\" (did you mean \"speculation.ngram.max\"?)");
+}
+
+TEST(Config, AFewOfManyComplaintsArePrintedAndAllAreKept) {
+  const ConfigFiles files;
+  std::string text = "{\"sampling\": {";
+  for (int i = 0; i < 25; ++i) text += fmt::format("{}\n\"nothing{}\": 1", i ? "," : "", i);
+  try {
+    files.load(text + "}}");
+    FAIL();
+  } catch (const ConfigError& error) {
+    const std::string some = error.what(), all = error.full_text();
+    EXPECT_NE(some.find("nothing19"), std::string::npos);
+    EXPECT_EQ(some.find("nothing20"), std::string::npos);
+    EXPECT_TRUE(some.ends_with("\n... and 5 more; `runexp config validate` prints all")) << some;
+    EXPECT_NE(all.find("nothing24"), std::string::npos);
+    EXPECT_EQ(all.find("more;"), std::string::npos);
+  }
+}
+
+TEST(Config, NamesOfVllmAreToldFromTyposWithTheKeyHere) {
+  const ConfigFiles files;
+  const std::pair<const char*, const char*> names[] = {
+      {R"({"engine": {"tensor_parallel_size": 2}})",
+       "1:13: unknown key \"tensor_parallel_size\" in \"engine\" (vLLM's name; here: \"engine.parallel.tp\")"},
+      {R"({"engine": {"pipeline_parallel_size": 2}})",
+       "1:13: unknown key \"pipeline_parallel_size\" in \"engine\" (vLLM's name; here: \"engine.parallel.pp\")"},
+      {R"({"gpu_memory_utilization": 0.9})",
+       "1:2: unknown key \"gpu_memory_utilization\" (in a file \"gpu_memory_utilization\" is written "
+       "\"memory_fraction\" in \"engine.kv_cache\")"},
+      {R"({"speculation": {"method": "ngram"}})",
+       "1:18: unknown key \"method\" in \"speculation\" (vLLM's name; here: \"speculation.proposer\")"},
+      {R"({"speculation": {"model": "m"}})",
+       "1:18: unknown key \"model\" in \"speculation\" (vLLM's name; here: \"speculation.draft.path\")"},
+      {R"({"engine": {"model": "m"}})",
+       "1:13: unknown key \"model\" in \"engine\" (vLLM's name; here: \"engine.target.path\")"},
+      {R"({"speculative_model": "m"})",
+       "1:2: unknown key \"speculative_model\" (vLLM's name; here: \"speculation.draft.path\")"},
+      {R"({"speculative_config": {}})", "1:2: unknown key \"speculative_config\" (vLLM's name; here: \"speculation\")"},
+      {R"({"engine": {"num_speculative_tokens": 3}})",
+       "1:13: unknown key \"num_speculative_tokens\" in \"engine\" (\"num_speculative_tokens\" belongs in "
+       "\"speculation\")"},
+      {R"({"engine": {"trust_remote_code": true}})",
+       "1:13: unknown key \"trust_remote_code\" in \"engine\" (vLLM's name; not here: code of a checkpoint is never "
+       "run)"},
+      {R"({"speculation": {"proposer": "eagle"}})",
+       "1:30: \"speculation.proposer\" is \"eagle\": expected none | ngram | draft; others (EAGLE, Medusa, MTP, suffix "
+       "decoding) do not exist here yet: a draft model is \"draft\", prompt lookup \"ngram\""},
+  };
+  for (const auto& [text, expected] : names) EXPECT_EQ(files.complaints(text), expected) << text;
+  EXPECT_EQ(files.complaints("{}", {.set = {"tensor_parallel_size=2"}}),
+            "--set: error: unknown key \"tensor_parallel_size\" (vLLM's name; here: \"engine.parallel.tp\")");
+}
+
+TEST(Config, ADraftRunsOnOneRankOrOnTheTargets) {
+  const ConfigFiles files;
+  const auto with = [&](const std::string& draft_tp, const std::string& more) {
+    return files.complaints("{\"speculation\": {\"proposer\": \"draft\", \"draft\": {\"tp\": " + draft_tp + "}}" +
+                            more + "}");
+  };
+  EXPECT_EQ(with("2", ""),
+            "1:55: speculation.draft.tp is 2, engine.parallel.tp 1: expected 1 or the target's; \"target\" follows it");
+  EXPECT_EQ(with("2", R"(, "engine": {"parallel": {"tp": 2}})"), "");
+  EXPECT_EQ(with("1", R"(, "engine": {"parallel": {"tp": 2}})"), "");
+  EXPECT_EQ(with("\"target\"", R"(, "engine": {"parallel": {"tp": 2}})"), "");
+  EXPECT_EQ(with("2", R"(, "sweep": {"axes": {"tp": [1, 2]}})"), "") << "cells of tp 2 can run";
+  EXPECT_EQ(files.complaints(R"({"speculation": {"proposer": "draft", "draft": {"tp": 2, "self": true}}})")
+                .find("expected 1"),
+            std::string::npos)
+      << "void for a target that drafts for itself";
+}
+
 TEST(Config, MessagesCarryFileLineAndCaret) {
   const ConfigFiles files;
   try {
@@ -178,7 +308,12 @@ TEST(Config, MessagesCarryFileLineAndCaret) {
                   "\"num_speculative_tokens\"?)\n      \"num_speculative_token\": 5,\n      ^");
   }
   EXPECT_THROW(load_config(files.folder() / "missing.json"), Error);
-  EXPECT_THROW(load_config(files.folder()), Error);
+  try {
+    load_config(files.folder());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), files.folder().string() + ": is a folder: name an experiment file in it");
+  }
 }
 
 TEST(Config, WordsOfOtherEnginesAreAliases) {
@@ -235,6 +370,16 @@ TEST(Config, MergesInheritedFilesInOrder) {
             "1:50: \"-seed\" deletes an inherited key: expected true, found 1");
   EXPECT_EQ(files.complaints(R"({"extends": "base/c.json"})"),
             "1:13: there is no file base/c.json (did you mean \"a.json\"?)");
+}
+
+TEST(Config, AMergedObjectStandsWhereItWasWrittenIntoLast) {
+  const ConfigFiles files;
+  files.write("base.json", R"({"sweep": {"baseline": {"proposer": "none"}, "axes": {"tp": [1, 2]}}})");
+  const LoadedConfig loaded =
+      files.load("{\"extends\": \"base.json\",\n\"sweep\": {\"baseline\": {\"tp\": 1}, \"axes\": {}}}");
+  EXPECT_EQ(loaded.origin_of("sweep.baseline").source->name, (files.folder() / "x.json").string());
+  EXPECT_EQ(loaded.origin_of("sweep.baseline").line, 2);
+  EXPECT_EQ(loaded.origin_of("sweep.axes").source->name, (files.folder() / "base.json").string());
 }
 
 TEST(Config, CirclesAndDeepInheritanceAreErrors) {

@@ -180,14 +180,21 @@ TEST_F(DatasetFormats, ErrorsNameFileLineAndField) {
       {DatasetFormat::squad,
        "{\"data\": [\n{\"paragraphs\": [{\"context\": \"c\", \"qas\": [{\"id\": \"a\", \"question\": 3}]}]}]}",
        "set:2: field \"data[0].paragraphs[0].qas[0].question\" is of type number"},
-      {DatasetFormat::squad, "{\"data\": [\n{\"paragraphs\":\n [tru]}]}", "set:3: column 6: not valid JSON"},
+      {DatasetFormat::squad, "{\"data\": [\n{\"paragraphs\":\n [tru]}]}", "set:3: data[0]: column 6: not valid JSON"},
       {DatasetFormat::squad, kSquad.substr(0, kSquad.size() - 20), "the file ends inside"},
       {DatasetFormat::squad, kSquad + "x", "set:9: text behind the end of the document"},
-      {DatasetFormat::sharegpt, "[\n{\"conversations\": []}]", "set:2: field \"conversations\" is empty"},
+      {DatasetFormat::sharegpt, "[\n{\"conversations\": []}]", "set:2: record [0]: field \"conversations\" is empty"},
       {DatasetFormat::sharegpt, "[{\"conversations\": [{\"from\": \"gpt\", \"value\": \"x\"}]}]",
-       "set:1: field \"conversations\" has no turn of a user"},
+       "set:1: record [0]: field \"conversations\" has no turn of a user: expected one from \"human\"; "
+       "workload.skip_bad leaves bad records out"},
+      {DatasetFormat::sharegpt,
+       "[{\"conversations\": [{\"from\": \"human\", \"value\": \"x\"}]}, {\"id\": \"x_7\", \"conversations\": 3}]",
+       "set:1: record [1], id \"x_7\": field \"conversations\" is of type number"},
+      {DatasetFormat::sharegpt, "[{\"conversations\": [{\"from\": \"human\", \"value\": \"x\"}]}, 3]",
+       "set:1: record [1]: is of type number"},
+      {DatasetFormat::squad, "{\"data\": [3]}", "set:1: data[0]: is of type number"},
       {DatasetFormat::sharegpt, "[{\"conversations\": [{\"from\": \"dog\", \"value\": \"x\"}]}]",
-       "set:1: field \"conversations[0].from\" is \"dog\": expected human, gpt or system"},
+       "set:1: record [0]: field \"conversations[0].from\" is \"dog\": expected human, gpt or system"},
       {DatasetFormat::sharegpt, "{}", "set:1: expected '[' at the start of a ShareGPT document, found '{'"},
       {DatasetFormat::jsonl, "{\"text\": \"x\", \"max_tokens\": 0}",
        "set:1: field \"max_tokens\" is 0: expected an integer from 1 to 16777216"},
@@ -288,6 +295,20 @@ TEST_F(DatasetFormats, AMissingSetSaysWhereItCanBeGot) {
   EXPECT_NE(message("q.jsonl", DatasetFormat::spec_bench).find("github.com/hemingkx/Spec-Bench"), std::string::npos);
   EXPECT_NE(message("Spec-Bench.jsonl", DatasetFormat::automatic).find("hemingkx"), std::string::npos);
   EXPECT_NE(message("q.jsonl", DatasetFormat::humaneval).find("openai/human-eval"), std::string::npos);
+  // under the names of the published files
+  for (const auto& [name, home] : std::vector<std::pair<std::string, std::string>>{
+           {"dev-v1.1.json", "SQuAD-explorer"},
+           {"train-v1.1.json", "SQuAD-explorer"},
+           {"train-v2.0.json", "SQuAD-explorer"},
+           {"human_eval.jsonl", "openai/human-eval"},
+           {"HumanEval.jsonl", "openai/human-eval"},
+           {"test.jsonl", "openai/grade-school-math"},
+           {"ShareGPT_V3_unfiltered_cleaned_split.json", "anon8231489123"},
+           {"mt_bench/question.jsonl", "get MT-bench: github.com/lm-sys/FastChat"},
+           {"question.jsonl", "get Spec-Bench: "},
+           {"question.jsonl", ", or MT-bench: github.com/lm-sys/FastChat"}})
+    EXPECT_NE(message(name, DatasetFormat::automatic).find(home), std::string::npos) << name;
+  EXPECT_EQ(message("test.jsonl", DatasetFormat::paceline).find("github"), std::string::npos);
   const std::string plain = message("q.jsonl", DatasetFormat::automatic);
   EXPECT_NE(plain.find("q.jsonl: dataset file not found: check workload.dataset"), std::string::npos);
   EXPECT_EQ(plain.find("github"), std::string::npos);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/run/planned_result.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
 
@@ -35,6 +36,18 @@ TEST(LoadPlan, TooLittleMemoryIsSaidWithNumbers) {
                      [&] { plan_load(config, {.memory_bytes = size_t{24} << 30}); });
 }
 
+TEST(LoadPlan, ANameOfAHubIsNoFolder) {
+  ExperimentConfig config = config_as("llama-3-8b");
+  config.engine.target.path = "/models/meta-llama/Llama-3-8B/";
+  derive_paths(config);
+  test::expect_error(ExitCode::model_file,
+                     {"engine.target.path: there is no folder /models/meta-llama/Llama-3-8B/", "nothing is downloaded",
+                      "\"${env:PACELINE_MODELS}/Llama-3-8B\"", "`runexp models`"},
+                     [&] { plan_load(config, {.memory_bytes = size_t{64} << 30}); });
+  config.engine.target.load_format = "dummy";  // random weights in a shape need no checkpoint
+  EXPECT_EQ(plan_load(config, {.memory_bytes = size_t{64} << 30}).target.num_layers, 32);
+}
+
 TEST(LoadPlan, ADraftModelIsInflatedByItsOwnKey) {
   ExperimentConfig config = config_as("llama-3-8b");
   config.speculation.proposer = "draft";
@@ -44,6 +57,37 @@ TEST(LoadPlan, ADraftModelIsInflatedByItsOwnKey) {
   ASSERT_TRUE(plan.draft);
   EXPECT_EQ(plan.draft->num_layers, 16);
   EXPECT_EQ(plan.draft->hidden_size, 2048);
+}
+
+/// What a run records of the draft's ranks, for the target's tp and what the file says.
+TEST(EngineLoad, SaysOnHowManyRanksTheDraftRan) {
+  struct Case {
+    std::string proposer;
+    std::optional<int> draft_tp;
+    bool self;
+    nlohmann::json expected;  // null: not said
+  };
+  for (const Case& c : {Case{"draft", 1, false, 1}, Case{"draft", 2, false, 2}, Case{"draft", std::nullopt, false, 2},
+                        Case{"draft", 1, true, 2}, Case{"none", 1, false, nullptr}}) {
+    Cell cell;
+    cell.config.builtin_root = source_dir() / "configs";
+    cell.config.engine.backend = "cpu";
+    cell.config.engine.parallel.tp = 2;
+    cell.config.engine.scheduler.max_model_len = 64;
+    cell.config.engine.kv_cache.memory_fraction = 0.01;
+    cell.config.speculation.proposer = c.proposer;
+    cell.config.speculation.num_speculative_tokens = c.proposer == "none" ? 0 : 3;
+    cell.config.speculation.draft.tp = c.draft_tp;
+    cell.config.speculation.draft.self = c.self;
+    derive_paths(cell.config);
+    EngineLoad load(cell.config, {.max_draft_len = 3});
+    nlohmann::json effective = load.effective(cell.config, *load.make_engine(cell.config));
+    EXPECT_EQ(effective.value("draft_tp", nlohmann::json()), c.expected) << effective;
+    EXPECT_TRUE(effective_differences(cell, effective).empty());
+    if (c.expected.is_null()) continue;
+    effective["draft_tp"] = 7;
+    EXPECT_EQ(effective_differences(cell, effective).size(), 1u);
+  }
 }
 
 }  // namespace

@@ -259,6 +259,40 @@ TEST(Sweep, ZipIncludeExclude) {
   check_invariants(cells);
 }
 
+TEST(Sweep, APatternThatExcludesNothingIsAMistakeOfItsFile) {
+  const ConfigFiles files;
+  const auto complaint = [&](const std::string& text, const ConfigOverrides& overrides = {}) -> std::string {
+    try {
+      expand(files.load(text, overrides), {});
+    } catch (const ConfigError& error) {
+      const Diagnostic& d = error.diagnostics().at(0);
+      return fmt::format("{}:{}: {}", d.origin.line, d.origin.column, d.message);
+    }
+    return "";
+  };
+  const auto excluding = [](const std::string& pattern) {
+    return "{\"sweep\": {\"axes\": {\"tp\": [1, 2], \"pp\": [1, 2]},\n\"constraints\": [\"tp*pp < 4\"],\n\"exclude\": "
+           "[" +
+           pattern + "]}}";
+  };
+  EXPECT_EQ(complaint(excluding(R"({"tp": 2, "pp": 1})")), "");
+  EXPECT_EQ(complaint(excluding(R"({"tp": 2, "pp": 2})")), "") << "a cell that is skipped anyway";
+  EXPECT_EQ(
+      complaint(excluding(R"({"tp": 2, "pp": 1}, {"tp": [4, 8], "pp": 1})")),
+      "3:33: no cell fits this pattern of sweep.exclude: none has engine.parallel.tp [4,8]; change it, or take it "
+      "out");
+  EXPECT_EQ(
+      complaint(R"({"sweep": {"axes": {"tp": [1, 2], "pp": [1, 2]}, "zip": [["tp", "pp"]],
+"exclude": [{"tp": 1, "pp": 2}]}})"),
+      "2:13: no cell fits this pattern of sweep.exclude: none has all of these values; change it, or take it out");
+  // Nobody's mistake: an inherited pattern, and a grid that the command line changed.
+  files.write("base.json", R"({"sweep": {"exclude": [{"tp": 4}]}})");
+  EXPECT_EQ(complaint(R"({"extends": "base.json", "sweep": {"axes": {"tp": [1, 2]}}})"), "");
+  EXPECT_EQ(complaint(excluding(R"({"tp": 2, "pp": 1})"), {.axis = {"tp=1"}}), "");
+  const LoadedConfig whole = files.load(excluding(R"({"tp": 2, "pp": 1})"), {.axis = {"tp=1"}});
+  EXPECT_EQ(complaint(experiment_json(whole).dump(), {.is_recorded = true}), "") << "a run of it can be resumed";
+}
+
 TEST(Sweep, OnlyKeepsTheBaselines) {
   const std::vector<Cell> cells = expand(
       load_config(shipped("ngram_tp2.json"), {.profile = "quick", .only = "tp==2 && k>3 && proposer == ngram"}), {});
@@ -306,7 +340,7 @@ TEST(Sweep, Mistakes) {
       "1:66: no cell has the values of sweep.baseline, {\"speculation.proposer\":\"none\"}: add them to the axes or "
       "change it");
   EXPECT_EQ(complaint(R"({"sweep": {"axes": {"tp": [1]}, "exclude": [{"tp": 1}]}})"),
-            "1:11: no cell is left: sweep.exclude takes all of them out");
+            "1:44: no cell is left: sweep.exclude takes all of them out");
   EXPECT_EQ(complaint(R"({"sweep": {"constraints": ["tp + 1"]}})"),
             "1:27: the constraint \"tp + 1\" is neither true nor false");
   const auto published = [&](const std::string& members) {

@@ -94,6 +94,30 @@ TEST(VllmFlags, OldAndNewSpellingsOfNgramAgree) {
   EXPECT_FALSE(notes_hold(R"(--speculative-config '{"method": "ngram", "num_speculative_tokens": 5}')", "old"));
 }
 
+TEST(VllmFlags, FieldsOfTheSpeculativeConfigMayBeGivenOneByOne) {
+  EXPECT_EQ(config("--speculative_config.method ngram --speculative_config.num_speculative_tokens 5 "
+                   "--speculative-config.prompt-lookup-max=4 -sc.prompt_lookup_min=2"),
+            kNgram);
+  EXPECT_EQ(config(R"(--speculative-config '{"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}'
+      --speculative-config.prompt_lookup_min 2)"),
+            kNgram);
+  EXPECT_EQ(
+      config(R"(-sc '{"method":"ngram","num_speculative_tokens":5,"prompt_lookup_max":4,"prompt_lookup_min":2}')"),
+      kNgram);
+  EXPECT_EQ(complaints("--speculative_config.methd ngram"),
+            "--speculative_config.methd: unknown field \"methd\" in --speculative-config (did you mean \"method\"?)");
+  EXPECT_EQ(complaints("--speculative_config.method"),
+            "--speculative_config.method: expected a value behind this flag");
+  EXPECT_EQ(complaints("--speculative_config.method ngram --speculative_config.method draft_model"),
+            "--speculative_config.method: \"method\" is \"draft_model\" here, but --speculative_config.method said "
+            "\"ngram\" before: give one of the two");
+  EXPECT_EQ(complaints("--speculative-model [ngram] --speculative_config.num_speculative_tokens 3"),
+            "--speculative-model: this old flag stands beside --speculative-config: give one of the two");
+  EXPECT_EQ(config("--compilation-config.mode 3 --seed 1"), R"({"sampling":{"seed":1}})");
+  EXPECT_EQ(complaints("--dtype.x half"), "--dtype.x: unknown flag (did you mean \"--dtype\"?)")
+      << "only JSON has fields";
+}
+
 TEST(VllmFlags, DefaultsOfLookupAreVllms) {
   const auto lookup = [](std::string_view flags) {
     const ConfigJson ngram = import(flags).config["speculation"]["ngram"];

@@ -1,0 +1,154 @@
+#include "experiments/config/cross_checks.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "experiments/config/schema.h"
+#include "experiments/config/suggest.h"
+
+namespace paceline {
+
+namespace {
+
+bool is_below(std::string_view path, std::string_view section) {
+  return section.empty() || (path.size() > section.size() && path.starts_with(section) && path[section.size()] == '.');
+}
+
+/// Every key of the section itself, and of the parts of it whose names are like `name`.
+void doubt_unknown_name(std::string_view name, std::string_view section, UnsoundKeys& unsound) {
+  const std::string full = section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
+  std::vector<std::string> parts;
+  const auto part_of = [&](const KeySpec& key) {
+    std::string_view rest = std::string_view(key.path).substr(section.empty() ? 0 : section.size() + 1);
+    return std::string(rest.substr(0, rest.find('.')));
+  };
+  for (const KeySpec& key : config_keys())
+    if (is_below(key.path, section)) parts.push_back(part_of(key));
+  const std::optional<std::string> near = nearest_name(name, parts);
+  const KeySpec* const alias = find_key_or_alias(name);
+  for (const KeySpec& key : config_keys()) {
+    const bool in_section = is_below(key.path, section);
+    const bool is_own = in_section && !section.empty() && key.path.size() == section.size() + 1 + part_of(key).size();
+    if (is_own || (in_section && part_of(key) == near) || key.path == full || key.path == name || &key == alias ||
+        last_part(key.path) == last_part(name))
+      unsound.insert(key.path);
+  }
+}
+
+void doubt_section(const ConfigNode& node, const std::string& section, UnsoundKeys& unsound) {
+  for (const ConfigMember& member : node.members) {
+    const std::string path = section.empty() ? member.key : fmt::format("{}.{}", section, member.key);
+    if (find_key(path)) continue;
+    if (!is_section(path)) {
+      doubt_unknown_name(member.key, section, unsound);
+    } else if (member.value.kind == NodeKind::object) {
+      doubt_section(member.value, path, unsound);
+    } else {
+      for (const KeySpec& key : config_keys())
+        if (is_below(key.path, path)) unsound.insert(key.path);
+    }
+  }
+}
+
+void check_zip(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
+  std::set<std::string> used;
+  const Origin at = loaded.origin_of("sweep.zip");
+  for (const std::vector<std::string>& group : loaded.config.sweep.zip) {
+    std::optional<size_t> length;
+    for (const std::string& path : group) {
+      if (unsound.contains(path)) continue;
+      const auto& axes = loaded.config.sweep.axes;
+      const auto axis = std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& a) { return a.path == path; });
+      if (!used.insert(path).second) out.add(at, fmt::format("\"{}\" stands in sweep.zip twice", path));
+      if (axis == axes.end()) {
+        out.add(at, fmt::format("sweep.zip names \"{}\", which is not an axis", path));
+      } else if (length && *length != axis->values.size()) {
+        out.add(at, fmt::format("zipped axes have equal lengths: \"{}\" has {} values, \"{}\" has {}", group[0],
+                                *length, path, axis->values.size()));
+      } else {
+        length = axis->values.size();
+      }
+    }
+  }
+}
+
+/// A value that stands twice on an axis would make the same cell twice; zipped axes may repeat theirs.
+void check_repeated_values(const LoadedConfig& loaded, Diagnostics& out) {
+  const ConfigNode* axes = loaded.written("sweep.axes");
+  for (const SweepAxis& axis : loaded.config.sweep.axes) {
+    const auto& zip = loaded.config.sweep.zip;
+    const bool zipped = std::any_of(zip.begin(), zip.end(), [&](const std::vector<std::string>& group) {
+      return std::find(group.begin(), group.end(), axis.path) != group.end();
+    });
+    const ConfigNode* node = axes ? axes->find(axis.path) : nullptr;
+    if (zipped || !node || node->kind != NodeKind::list) continue;
+    std::set<std::string> seen;
+    for (size_t i = 0; i < axis.values.size(); ++i) {
+      if (!seen.insert(axis.values[i].dump()).second) {
+        out.add(node->items[i].origin,
+                fmt::format("the axis \"{}\" holds {} twice", axis.path, node->items[i].describe()));
+      }
+    }
+  }
+}
+
+/// A contradiction is named here unless cells may resolve it.
+void check_conflicts(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
+  const auto varies = [&](const std::string& path) {
+    const SweepConfig& sweep = loaded.config.sweep;
+    return std::any_of(sweep.axes.begin(), sweep.axes.end(),
+                       [&](const SweepAxis& axis) { return axis.path == path; }) ||
+           std::any_of(sweep.include.begin(), sweep.include.end(),
+                       [&](const ConfigJson& row) { return row.contains(path); });
+  };
+  const auto check = [&](const ExperimentConfig& config, const std::string& given) {
+    for (const ConfigConflict& conflict : find_conflicts(config)) {
+      const bool is_open = std::any_of(conflict.involved.begin(), conflict.involved.end(), [&](const auto& path) {
+        return unsound.contains(path) || (path != given && varies(path));
+      });
+      if (!is_open) out.add(loaded.origin_of(conflict.key), conflict.message);
+    }
+  };
+  const std::string proposer = "speculation.proposer";
+  if (!varies(proposer)) {
+    check(loaded.config, "");
+    return;
+  }
+  // A proposer of the sweep that could run in no cell is a mistake, not a list of skipped cells.
+  for (const SweepAxis& axis : loaded.config.sweep.axes) {
+    if (axis.path != proposer) continue;
+    for (const ConfigJson& value : axis.values) {
+      if (!value.is_string()) continue;
+      ExperimentConfig config = loaded.config;
+      config.speculation.proposer = value.get<std::string>();
+      check(config, proposer);
+    }
+  }
+}
+
+}  // namespace
+
+UnsoundKeys keys_in_doubt(const ConfigNode& tree) {
+  UnsoundKeys unsound;
+  doubt_section(tree, "", unsound);
+  const ConfigNode* const sweep = tree.find("sweep");
+  const ConfigNode* const axes = sweep ? sweep->find("axes") : nullptr;
+  if (!axes) return unsound;
+  for (const ConfigMember& axis : axes->members) {
+    if (find_key(axis.key)) continue;
+    const std::optional<std::string> near = nearest_name(axis.key, key_names_for_hints());
+    for (const KeySpec& key : config_keys())
+      if (last_part(key.path) == last_part(axis.key) || (near && &key == find_key_or_alias(*near)))
+        unsound.insert(key.path);
+  }
+  return unsound;
+}
+
+void check_values_together(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
+  check_zip(loaded, unsound, out);
+  if (!unsound.contains("sweep.zip")) check_repeated_values(loaded, out);
+  check_conflicts(loaded, unsound, out);
+}
+
+}  // namespace paceline
