@@ -39,7 +39,7 @@ std::string time_text(double seconds) {
   return seconds < kShort_s ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
 }
 
-/// The time of a whole sweep; nothing where a cell has no forecast.
+/// The time of the cells of a sweep that can run; nothing where one of them has no forecast.
 class SweepForecast {
  public:
   SweepForecast(const std::vector<Cell>& cells, const std::vector<Prompt>& requests)
@@ -185,37 +185,51 @@ std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& firs
   return std::nullopt;
 }
 
-/// Cells, skips with reasons, loads, memory per rank and the time at least; nothing is loaded.
+/// What of the sweep is no cell: ""; "2 excluded, 12 identical collapsed".
+std::string left_out_text(const ExpandedSweep& sweep) {
+  std::vector<std::string> parts;
+  if (sweep.num_excluded > 0) parts.push_back(fmt::format("{} excluded", sweep.num_excluded));
+  if (sweep.num_collapsed > 0) parts.push_back(fmt::format("{} identical collapsed", sweep.num_collapsed));
+  if (sweep.num_unselected > 0) parts.push_back(fmt::format("{} left out by --only", sweep.num_unselected));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// Prints cells, skips with reasons, loads, memory per rank and the time at least; nothing is loaded. Throws the first
+/// reason why a load cannot run, when all is said.
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides,
                       const std::filesystem::path& results_root) {
   const LoadedConfig loaded = load_config(config, overrides);
-  const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
+  const ExpandedSweep expanded = expand_counted(loaded, machine_context(loaded.config.engine));
+  const std::vector<Cell>& cells = expanded.cells;
   check_splits(loaded, cells, SplitRule::some_cell);
   ArrivalPlan arrivals;
   for (const Cell& cell : cells)
     if (!cell.skip_reason) arrivals.prepare(cell.config.load, loaded.config.workload.requests);
   SweepForecast sweep(cells, planned_requests(loaded.config.workload));
-  size_t num_planned = 0, num_can_run = 0;
-  int num_loads = 0;
+  int64_t num_to_run = 0, num_skipped = 0, num_cannot_run = 0, num_loads = 0;
+  int num_tried = 0;
   std::optional<Error> problem, of_load;  // the first one; that of the load under way
   std::string last_load;
   fmt::print("{}: {}\n", config.string(), counted(int64_t(cells.size()), "cell"));
+  if (const std::string left_out = left_out_text(expanded); !left_out.empty()) fmt::print("{}\n", left_out);
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {
       fmt::print("  skip {:<28} {}\n", cell.id, *cell.skip_reason);
+      ++num_skipped;
       continue;
     }
-    ++num_planned;
     if (cell.load_key != last_load) {
       last_load = cell.load_key;
-      of_load = print_load(cells, cell, ++num_loads);
+      of_load = print_load(cells, cell, ++num_tried);
       if (!problem) problem = of_load;
+      num_loads += of_load ? 0 : 1;
     }
     if (of_load) {
       fmt::print("  ✗    {:<28} cannot run\n", cell.id);
+      ++num_cannot_run;
       continue;
     }
-    ++num_can_run;
+    ++num_to_run;
     const std::optional<StepForecast> step = sweep.add(cell, arrivals_s(arrivals, cell.config));
     fmt::print("  run  {:<28} baseline {}{}\n", cell.id,
                cell.is_baseline ? "itself"
@@ -224,14 +238,12 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
                break_even_text(cells, cell, step));
   }
   const MeasureConfig& measure = loaded.config.measure;
-  fmt::print("{} to run in {}, {} skipped; {} of at most {}, {}\n", num_planned, counted(num_loads, "load"),
-             cells.size() - num_planned, counted(loaded.config.workload.requests, "request"),
-             counted(loaded.config.sampling.max_tokens, "token"), counted(measure.repetitions, "repetition"));
-  if (problem) {
-    fmt::print("{} of {} can run\n", num_can_run, num_planned);
-    throw *problem;
-  }
+  fmt::print("{} to run in {}, {} skipped{}; {} of at most {}, {}\n", num_to_run, counted(num_loads, "load"),
+             num_skipped, num_cannot_run > 0 ? fmt::format(", {} cannot run", num_cannot_run) : "",
+             counted(loaded.config.workload.requests, "request"), counted(loaded.config.sampling.max_tokens, "token"),
+             counted(measure.repetitions, "repetition"));
   sweep.print(results_root);
+  if (problem) throw *problem;
   return ExitCode::ok;
 }
 

@@ -62,14 +62,17 @@ class Expander {
     }
   }
 
-  std::vector<Cell> run() {
+  ExpandedSweep run() {
     add_grid();
     add_included();
     group_by_load();
     name_cells();
     find_baselines();
     select();
-    return std::move(cells_);
+    return {.cells = std::move(cells_),
+            .num_excluded = num_excluded_,
+            .num_collapsed = num_collapsed_,
+            .num_unselected = num_unselected_};
   }
 
  private:
@@ -170,10 +173,14 @@ class Expander {
     cell.config_hash = config_hash(config_identity(cell.config));
     if (!known_.insert(cell.config_hash).second) {
       if (row.index) fail_at(origin_of_row(*row.index), "duplicate cell: the sweep already has one with these values");
+      ++num_collapsed_;
       return;
     }
     cell.skip_reason = reason_to_skip(cell.config);
-    if (!cell.skip_reason && is_excluded(cell.config)) return;
+    if (!cell.skip_reason && is_excluded(cell.config)) {
+      ++num_excluded_;
+      return;
+    }
     set_load_keys(cell);
     cells_.push_back(std::move(cell));
   }
@@ -385,6 +392,7 @@ class Expander {
     for (Cell& cell : left) {
       if (cell.baseline) cell.baseline = new_index[*cell.baseline];
     }
+    num_unselected_ = int64_t(cells_.size() - left.size());
     cells_ = std::move(left);
   }
 
@@ -396,6 +404,7 @@ class Expander {
   std::vector<const KeySpec*> varied_;  // axes, then the further keys of include
   std::vector<Cell> cells_;
   std::unordered_set<std::string> known_;
+  int64_t num_excluded_ = 0, num_collapsed_ = 0, num_unselected_ = 0;
 };
 
 }  // namespace
@@ -406,6 +415,10 @@ ExpandContext machine_context(const EngineConfig& engine) {
 }
 
 std::vector<Cell> expand(const LoadedConfig& loaded, const ExpandContext& context) {
+  return expand_counted(loaded, context).cells;
+}
+
+ExpandedSweep expand_counted(const LoadedConfig& loaded, const ExpandContext& context) {
   return Expander(loaded, context).run();
 }
 

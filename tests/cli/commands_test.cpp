@@ -293,8 +293,19 @@ TEST(Plan, MarksWhatCannotRun) {
   const Workspace workspace;
   const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "tp=1,3"});
   EXPECT_TRUE(holds(result.out, "✗    tp3_pp1_ngram_k3_c1")) << result.out;
-  EXPECT_TRUE(result.out.ends_with("2 of 4 can run\n")) << result.out;
-  EXPECT_FALSE(holds(result.out, "at least")) << result.out;
+  EXPECT_TRUE(holds(result.out, "2 to run in 1 load, 0 skipped, 2 cannot run; ")) << result.out;
+  EXPECT_TRUE(holds(result.out, "the sweep takes at least ")) << "of those that can";
+}
+
+TEST(Plan, CountsWhatIsNoCell) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "k=1..3", "--set",
+                                       "sweep.exclude=[{\"proposer\": \"ngram\", \"k\": 3}]"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out, ": 3 cells\n1 excluded, 2 identical collapsed\n")) << result.out;
+  const ProcessResult whole = runexp({"plan", workspace.config().string()});
+  EXPECT_FALSE(holds(whole.out, "excluded")) << whole.out;
+  EXPECT_FALSE(holds(whole.out, "collapsed")) << whole.out;
 }
 
 TEST(Plan, RefusesAMissingDataSetAsARunDoes) {
