@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/util/counted.h"
+#include "engine/util/machine.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/builtin_root.h"
 #include "experiments/results/environment.h"
@@ -155,9 +156,34 @@ std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell, co
                      *length);
 }
 
+/// Memory of each rank and of all against what there is, and what a pass sends between ranks.
+void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
+  const auto gib = [](size_t bytes) { return double(bytes) / double(size_t{1} << 30); };
+  const int64_t num_blocks = plan.memory.num_blocks;
+  size_t total = 0, sent = 0, most_sent = 0;
+  for (size_t i = 0; i < plan.ranks.size(); ++i) {
+    const RankMemory& rank = plan.ranks[i];
+    fmt::print("     rank {}: weights {:.3f} + workspace {:.3f} + KV {:.3f} + draft KV {:.3f} = {:.3f} GiB\n", i,
+               gib(rank.weights), gib(rank.workspace), gib(rank.kv(num_blocks)), gib(rank.draft_kv(num_blocks)),
+               gib(rank.total(num_blocks)));
+    total += rank.total(num_blocks);
+    sent += rank.comm_bytes;
+    most_sent = std::max(most_sent, rank.comm_bytes);
+  }
+  fmt::print(
+      "     in all: {}; {:.3f} of {:.3f} GiB{}; max_model_len {}, {}\n", plan.memory.describe(), gib(total),
+      gib(plan.limit_bytes),
+      on_cuda(config.engine) ? " free on the devices" : fmt::format(", {:.3f} free now", gib(available_memory_bytes())),
+      plan.max_model_len, counted(plan.max_num_seqs, "sequence"));
+  if (sent > 0)
+    fmt::print(
+        "     ranks send {:.1f} KiB a row of a step, the one that sends most {:.1f} KiB; a sequence has 1 row, with k "
+        "drafts k + 1\n",
+        double(sent) / 1024, double(most_sent) / 1024);
+}
+
 /// Names a load with its memory per rank; what it cannot run for, or nothing.
 std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& first, int number) {
-  constexpr double kMiB = 1024.0 * 1024.0;
   const auto& parallel = first.config.engine.parallel;
   const LoadLimits limits = limits_of(cells, first.load_key);
   const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
@@ -174,10 +200,7 @@ std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& firs
   }
   try {
     const LoadPlan plan = plan_load(planned->config, limits);
-    for (size_t rank = 0; rank < plan.weight_bytes_per_rank.size(); ++rank)
-      fmt::print("     rank {}: weights {:.1f} MiB\n", rank, double(plan.weight_bytes_per_rank[rank]) / kMiB);
-    fmt::print("     {}; max_model_len {}, {}\n", plan.memory.describe(), plan.max_model_len,
-               counted(plan.max_num_seqs, "sequence"));
+    print_memory(planned->config, plan);
   } catch (const Error& error) {
     fmt::print("     ✗ {}\n", error.what());
     return error;

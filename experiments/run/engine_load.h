@@ -25,6 +25,19 @@ struct LoadLimits {
   size_t memory_bytes = 0;  // of all devices; 0: what they have now
 };
 
+/// Bytes that a rank holds, target and draft model together but for the KV cache.
+struct RankMemory {
+  size_t weights = 0;
+  size_t workspace = 0;          // activations, logits, and the draft's probabilities
+  size_t block_bytes = 0;        // of one block of the target's KV
+  size_t draft_block_bytes = 0;  // of the draft model's
+  size_t comm_bytes = 0;         // that it puts into sums and messages in a pass of the target over one row
+
+  size_t kv(int64_t num_blocks) const { return size_t(num_blocks) * block_bytes; }
+  size_t draft_kv(int64_t num_blocks) const { return size_t(num_blocks) * draft_block_bytes; }
+  size_t total(int64_t num_blocks) const { return weights + workspace + kv(num_blocks) + draft_kv(num_blocks); }
+};
+
 /// Sizes of a load before anything is read but config.json: for `plan` and for the load itself.
 struct LoadPlan {
   ModelSpec target;
@@ -37,7 +50,8 @@ struct LoadPlan {
   int max_num_rows = 0;
   int max_num_logit_rows = 0;
   RankSet draft_ranks = RankSet::deciding;
-  std::vector<size_t> weight_bytes_per_rank;  // target and draft
+  std::vector<RankMemory> ranks;  // [tp * pp]
+  size_t limit_bytes = 0;         // of memory, over all ranks
   MemoryPlan memory;
 };
 

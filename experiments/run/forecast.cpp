@@ -1,7 +1,6 @@
 #include "experiments/run/forecast.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "experiments/run/runner.h"
 #include "kernels/cpu/ceilings.h"
@@ -10,9 +9,7 @@
 namespace paceline {
 namespace {
 
-double weight_bytes(const LoadPlan& plan) {
-  return std::accumulate(plan.weight_bytes_per_rank.begin(), plan.weight_bytes_per_rank.end(), 0.0);
-}
+double weight_bytes(const LoadPlan& plan) { return double(plan.memory.weight_bytes); }
 
 /// Values of the embedding, or of the head.
 double vocabulary_values(const ModelSpec& spec) { return double(spec.vocab_size) * spec.hidden_size; }

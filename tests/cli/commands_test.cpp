@@ -308,6 +308,19 @@ TEST(Plan, CountsWhatIsNoCell) {
   EXPECT_FALSE(holds(whole.out, "collapsed")) << whole.out;
 }
 
+TEST(Plan, ShowsMemoryOfEachRankInOneUnitAgainstWhatThereIs) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--axis", "proposer=none,ngram"});
+  expect_success(result);
+  EXPECT_FALSE(holds(result.out, "MiB")) << result.out;
+  for (const char* const piece :
+       {"rank 1: weights 0.", " + workspace 0.", " + KV 0.", " + draft KV 0.", " free now; ", "ranks send "})
+    EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
+  const size_t first = result.out.find("load 2"), sends = result.out.find("ranks send");
+  EXPECT_LT(first, sends) << "one rank alone sends nothing";
+}
+
 TEST(Plan, RefusesAMissingDataSetAsARunDoes) {
   const Workspace workspace;
   const std::vector<std::string> rest = {workspace.config().string(), "--set", "workload.dataset=nofile.jsonl",
