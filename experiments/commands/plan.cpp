@@ -7,31 +7,19 @@
 #include "engine/util/counted.h"
 #include "engine/util/machine.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/builtin_root.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/calibration.h"
 #include "experiments/run/check_splits.h"
 #include "experiments/run/forecast.h"
+#include "experiments/run/planned_requests.h"
 #include "experiments/run/planned_result.h"
 #include "experiments/run/runner.h"
 #include "experiments/ui/progress.h"
 #include "experiments/workload/arrivals.h"
-#include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
 namespace {
-
-/// Reading more than this to count requests would take longer than a plan may.
-constexpr uintmax_t kMostDatasetBytes = uintmax_t{4} << 20;
-
-/// The requests, or none where the data set is large. Throws what a run would throw of the file.
-std::vector<Prompt> planned_requests(const WorkloadConfig& workload) {
-  if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
-  std::error_code unknown;
-  const uintmax_t bytes = std::filesystem::file_size(workload.file, unknown);
-  return !unknown && bytes > kMostDatasetBytes ? std::vector<Prompt>() : read_workload(workload).requests;
-}
 
 /// "40 ms", "2.4 s", "2:05".
 std::string time_text(double seconds) {
@@ -49,15 +37,18 @@ class SweepForecast {
         prompt_tokens_(least_prompt_tokens(requests, false)),
         shared_prompt_tokens_(least_prompt_tokens(requests, true)) {}
 
-  /// of_arrivals_s: until the last requests of an open loop are sent, all repetitions; else 0.
-  std::optional<StepForecast> add(const Cell& cell, double of_arrivals_s) {
+  /// mean_output: tokens of a request's output at most. of_arrivals_s: until the last requests of an open loop are
+  /// sent, all repetitions; else 0.
+  std::optional<StepForecast> add(const Cell& cell, double mean_output, double of_arrivals_s) {
     try {
       if (const auto step = forecaster_.step(cell)) {
         const ExperimentConfig& config = cell.config;
         const RowWork row = forecaster_.row_work(cell);
-        const SecondsRange reading = forecast(config, *step);
-        const SecondsRange arithmetic = arithmetic_forecast(
-            config, row, config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_);
+        const RequestTokens tokens{
+            .output = mean_output,
+            .prompts = config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_};
+        const SecondsRange reading = forecast(config, *step, tokens);
+        const SecondsRange arithmetic = arithmetic_forecast(config, row, tokens);
         reading_.emplace_back(reading, of_arrivals_s);
         floor_.low += std::max({reading.low, arithmetic.low, of_arrivals_s});
         floor_.high += std::max({reading.high, arithmetic.high, of_arrivals_s});
@@ -156,6 +147,13 @@ std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell, co
                      *length);
 }
 
+/// A load that can run, or why it cannot.
+struct PlannedLoad {
+  LengthLimit limit;
+  std::string cut_outputs;  // cut_outputs_text() of its cell with the longest outputs
+  std::optional<Error> error;
+};
+
 /// Memory of each rank and of all against what there is, and what a pass sends between ranks.
 void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
   const auto gib = [](size_t bytes) { return double(bytes) / double(size_t{1} << 30); };
@@ -171,10 +169,11 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
     most_sent = std::max(most_sent, rank.comm_bytes);
   }
   fmt::print(
-      "     in all: {}; {:.3f} of {:.3f} GiB{}; max_model_len {}, {}\n", plan.memory.describe(), gib(total),
+      "     in all: {}; {:.3f} of {:.3f} GiB{}; max_model_len {}{}, {}\n", plan.memory.describe(), gib(total),
       gib(plan.limit_bytes),
       on_cuda(config.engine) ? " free on the devices" : fmt::format(", {:.3f} free now", gib(available_memory_bytes())),
-      plan.max_model_len, counted(plan.max_num_seqs, "sequence"));
+      plan.max_model_len, plan.max_model_len_from == LengthSource::kv_cache ? " (auto, cut to the KV cache)" : "",
+      counted(plan.max_num_seqs, "sequence"));
   if (sent > 0)
     fmt::print(
         "     ranks send {:.1f} KiB a row of a step, the one that sends most {:.1f} KiB; a sequence has 1 row, with k "
@@ -182,8 +181,8 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
         double(sent) / 1024, double(most_sent) / 1024);
 }
 
-/// Names a load with its memory per rank; what it cannot run for, or nothing.
-std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& first, int number) {
+/// Names a load with its memory per rank.
+PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int number, PlannedRequests& requests) {
   const auto& parallel = first.config.engine.parallel;
   const LoadLimits limits = limits_of(cells, first.load_key);
   const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
@@ -193,19 +192,22 @@ std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& firs
                                                     counted(usable_cores(), "core"))
                                       : "");
   // As the runner opens it: with the draft model when one of its cells drafts.
-  const Cell* planned = &first;
+  const Cell *planned = &first, *longest = &first;
   for (const Cell& other : cells) {
-    if (other.load_key == first.load_key && !other.skip_reason && other.config.speculation.proposer == "draft")
-      planned = &other;
+    if (other.load_key != first.load_key || other.skip_reason) continue;
+    if (other.config.speculation.proposer == "draft") planned = &other;
+    if (other.config.sampling.max_tokens > longest->config.sampling.max_tokens) longest = &other;
   }
   try {
     const LoadPlan plan = plan_load(planned->config, limits);
     print_memory(planned->config, plan);
+    const LengthLimit limit = length_limit(planned->config, plan);
+    requests.check_fit(planned->config, limit);
+    return {.limit = limit, .cut_outputs = requests.cut_outputs(longest->config, limit), .error = {}};
   } catch (const Error& error) {
     fmt::print("     ✗ {}\n", error.what());
-    return error;
+    return {.limit = {}, .cut_outputs = {}, .error = error};
   }
-  return std::nullopt;
 }
 
 /// What of the sweep is no cell: ""; "2 excluded, 12 identical collapsed".
@@ -228,11 +230,13 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
   ArrivalPlan arrivals;
   for (const Cell& cell : cells)
     if (!cell.skip_reason) arrivals.prepare(cell.config.load, loaded.config.workload.requests);
-  SweepForecast sweep(cells, planned_requests(loaded.config.workload));
+  PlannedRequests requests(loaded.config.workload);
+  SweepForecast sweep(cells, requests.prompts());
   int64_t num_to_run = 0, num_skipped = 0, num_cannot_run = 0, num_loads = 0;
   int num_tried = 0;
-  std::optional<Error> problem, of_load;  // the first one; that of the load under way
-  std::string last_load;
+  std::optional<Error> problem;  // the first one
+  PlannedLoad load;              // under way
+  std::string last_load, cut_outputs;
   fmt::print("{}: {}\n", config.string(), counted(int64_t(cells.size()), "cell"));
   if (const std::string left_out = left_out_text(expanded); !left_out.empty()) fmt::print("{}\n", left_out);
   for (const Cell& cell : cells) {
@@ -243,17 +247,19 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
     }
     if (cell.load_key != last_load) {
       last_load = cell.load_key;
-      of_load = print_load(cells, cell, ++num_tried);
-      if (!problem) problem = of_load;
-      num_loads += of_load ? 0 : 1;
+      load = print_load(cells, cell, ++num_tried, requests);
+      if (cut_outputs.empty()) cut_outputs = load.cut_outputs;
+      if (!problem) problem = load.error;
+      num_loads += load.error ? 0 : 1;
     }
-    if (of_load) {
+    if (load.error) {
       fmt::print("  ✗    {:<28} cannot run\n", cell.id);
       ++num_cannot_run;
       continue;
     }
     ++num_to_run;
-    const std::optional<StepForecast> step = sweep.add(cell, arrivals_s(arrivals, cell.config));
+    const std::optional<StepForecast> step =
+        sweep.add(cell, requests.mean_output(cell.config, load.limit), arrivals_s(arrivals, cell.config));
     fmt::print("  run  {:<28} baseline {}{}\n", cell.id,
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
@@ -265,6 +271,10 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
              num_skipped, num_cannot_run > 0 ? fmt::format(", {} cannot run", num_cannot_run) : "",
              counted(loaded.config.workload.requests, "request"), counted(loaded.config.sampling.max_tokens, "token"),
              counted(measure.repetitions, "repetition"));
+  if (!requests.were_read())
+    fmt::print("caution: {} is larger than {} MiB: its prompts are neither checked nor counted here\n",
+               loaded.config.workload.file.string(), PlannedRequests::kMostDatasetBytes >> 20);
+  if (!cut_outputs.empty()) fmt::print("caution: {}\n", cut_outputs);
   sweep.print(results_root);
   if (problem) throw *problem;
   return ExitCode::ok;

@@ -107,6 +107,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
   plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, plan.dtype);
   plan.max_model_len = scheduler.max_model_len.value_or(int(longest_sequence(plan.target)));
+  plan.max_model_len_from = scheduler.max_model_len ? LengthSource::written : LengthSource::model;
   if (plan.max_model_len > longest_sequence(plan.target)) {
     fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions",
          plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
@@ -180,11 +181,27 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   if (!scheduler.max_model_len) {  // auto: the model's, cut to what the KV cache holds
     memory.max_model_len = block_size;
     const int64_t tokens = plan_memory(memory).blocks_that_fit * block_size;
-    plan.max_model_len = int(std::min<int64_t>(plan.max_model_len, tokens));
+    if (tokens < plan.max_model_len) {
+      plan.max_model_len = int(tokens);
+      plan.max_model_len_from = LengthSource::kv_cache;
+    }
     memory.max_model_len = plan.max_model_len;
   }
   plan.memory = plan_memory(memory);
   return plan;
+}
+
+LengthLimit length_limit(const ExperimentConfig& config, const LoadPlan& plan) {
+  LengthLimit limit{.max_model_len = plan.max_model_len, .fix = {}};
+  const int64_t of_model = longest_sequence(plan.target);
+  if (plan.max_model_len_from == LengthSource::kv_cache)
+    limit.fix = fmt::format(
+        "raise engine.kv_cache.memory_fraction (now {}): max_model_len is auto, and the KV cache "
+        "holds {} tokens",
+        config.engine.kv_cache.memory_fraction, plan.memory.blocks_that_fit * config.engine.kv_cache.block_size);
+  else if (plan.max_model_len < of_model)
+    limit.fix = fmt::format("raise engine.scheduler.max_model_len (the model knows {} positions)", of_model);
+  return limit;
 }
 
 EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits) : limits_(limits) {

@@ -14,6 +14,7 @@
 #include "engine/model/transformer.h"
 #include "engine/text/tokenizer.h"
 #include "experiments/config/config.h"
+#include "experiments/workload/requests.h"
 
 namespace paceline {
 
@@ -38,6 +39,13 @@ struct RankMemory {
   size_t total(int64_t num_blocks) const { return weights + workspace + kv(num_blocks) + draft_kv(num_blocks); }
 };
 
+/// What decided LoadPlan::max_model_len.
+enum class LengthSource : uint8_t {
+  written,   // engine.scheduler.max_model_len
+  model,     // auto: the model knows no more positions
+  kv_cache,  // auto: the KV cache holds no more tokens
+};
+
 /// Sizes of a load before anything is read but config.json: for `plan` and for the load itself.
 struct LoadPlan {
   ModelSpec target;
@@ -46,6 +54,7 @@ struct LoadPlan {
   DType draft_dtype = DType::bf16;
   DType kv_dtype = DType::f32;
   int max_model_len = 0;
+  LengthSource max_model_len_from = LengthSource::model;
   int max_num_seqs = 0;
   int max_num_rows = 0;
   int max_num_logit_rows = 0;
@@ -64,6 +73,9 @@ std::string target_name(const ExperimentConfig& config);
 
 /// Throws Error(usage | model_file | device) when the configuration cannot run here.
 LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits);
+
+/// LoadPlan::max_model_len with what raises it: the key that holds it down.
+LengthLimit length_limit(const ExperimentConfig& config, const LoadPlan& plan);
 
 class EngineLoad {
  public:

@@ -118,19 +118,18 @@ RowWork Forecaster::row_work(const Cell& cell) {
   return row;
 }
 
-SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step) {
+SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, const RequestTokens& tokens) {
   const double turns = config.workload.requests / most_at_once(config);
-  const double most_steps = config.sampling.max_tokens;
   const double all = num_passes(config) * turns * step.step_ms / 1e3;
-  return {.low = all * most_steps / (num_drafts(config) + 1), .high = all * most_steps};
+  return {.low = all * tokens.output / (num_drafts(config) + 1), .high = all * tokens.output};
 }
 
-SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, double prompt_tokens) {
+SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, const RequestTokens& tokens) {
   if (row.per_second <= 0) return {};
-  const double drafts = num_drafts(config), tokens = double(config.workload.requests) * config.sampling.max_tokens;
+  const double drafts = num_drafts(config), outputs = config.workload.requests * tokens.output;
   const double step = (drafts + 1) * row.target + drafts * row.draft;  // of one sequence that drafts
-  const double passes = num_passes(config) / row.per_second, prompts = prompt_tokens * row.prompt;
-  return {.low = passes * (prompts + tokens / (drafts + 1) * step), .high = passes * (prompts + tokens * step)};
+  const double passes = num_passes(config) / row.per_second, prompts = tokens.prompts * row.prompt;
+  return {.low = passes * (prompts + outputs / (drafts + 1) * step), .high = passes * (prompts + outputs * step)};
 }
 
 double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_caching) {

@@ -6,7 +6,8 @@
 //   arithmetic = passes · (tokens · operations of a row + prompt tokens · operations of a row without the head) / rate
 //   cell       = the longer of the two; of an open loop, at least until its last request is sent
 //
-// A request of T tokens takes T steps without speculation, and between T / (k + 1) (every draft accepted) and T (none)
+// A request of T tokens, as many as max_tokens and what its prompt leaves of max_model_len allow, takes T steps without
+// speculation, and between T / (k + 1) (every draft accepted) and T (none)
 // with it. Attention, KV and everything between steps come on top, so the true time lies above the low end wherever
 // every request writes all its tokens. Weights that a step reads few rows of, an embedding which is not the head's
 // matrix on the same rank, are left out.
@@ -75,11 +76,17 @@ class Forecaster {
 /// As the configuration has them.
 ConcurrencyLimits concurrency_limits(const ExperimentConfig& config);
 
-/// Of one cell with all its repetitions, by reading alone.
-SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step);
+/// Tokens of a cell's requests.
+struct RequestTokens {
+  double output = 0;   // of one request at most, on average (PlannedRequests::mean_output)
+  double prompts = 0;  // of all requests: least_prompt_tokens()
+};
 
-/// The same by arithmetic alone; prompt_tokens: least_prompt_tokens() of its requests. 0 where the rate is not known.
-SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, double prompt_tokens);
+/// Of one cell with all its repetitions, by reading alone.
+SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, const RequestTokens& tokens);
+
+/// The same by arithmetic alone. 0 where the rate is not known.
+SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, const RequestTokens& tokens);
 
 /// Tokens that the target must compute for these prompts, a token taken as five bytes: few texts have fewer. With the
 /// prefix cache, what several prompts begin with counts once.

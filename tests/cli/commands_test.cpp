@@ -308,6 +308,37 @@ TEST(Plan, CountsWhatIsNoCell) {
   EXPECT_FALSE(holds(whole.out, "collapsed")) << whole.out;
 }
 
+TEST(Plan, KnowsThatOutputsEndAtTheLongestSequence) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--set", "sampling.max_tokens=10000000"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out,
+                    "caution: outputs end at max_model_len 1024: it leaves 2 of 2 requests less than "
+                    "sampling.max_tokens 10000000, one of them "))
+      << result.out;
+  const size_t begin = result.out.find("takes at least "), end = result.out.find(" where no answer", begin);
+  ASSERT_NE(end, std::string::npos) << result.out;
+  const std::string times = result.out.substr(begin, end - begin);
+  EXPECT_LE(std::count(times.begin(), times.end(), ':'), 2) << "two times, and no hours: " << times;
+}
+
+TEST(Plan, FindsAPromptThatTheKvCacheCannotHold) {
+  const Workspace workspace;
+  const std::vector<std::string> rest = {workspace.config().string(), "--set",
+                                         "engine.kv_cache.memory_fraction=0.00001", "--results",
+                                         workspace.results().string()};
+  std::vector<std::string> plan = rest, run = rest;
+  plan.insert(plan.begin(), "plan");
+  run.insert(run.begin(), "run");
+  const ProcessResult planned = runexp(plan);
+  EXPECT_EQ(planned.exit_code, 2) << described(planned);
+  EXPECT_TRUE(holds(planned.out, "(auto, cut to the KV cache)")) << planned.out;
+  EXPECT_TRUE(holds(planned.out, "0 to run in 0 loads, 0 skipped, 2 cannot run")) << planned.out;
+  EXPECT_TRUE(holds(planned.err, "raise engine.kv_cache.memory_fraction (now 1e-05): max_model_len is auto"))
+      << planned.err;
+  EXPECT_EQ(planned.err, runexp(run).err);
+}
+
 TEST(Plan, ShowsMemoryOfEachRankInOneUnitAgainstWhatThereIs) {
   const Workspace workspace;
   const ProcessResult result =

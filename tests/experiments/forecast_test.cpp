@@ -78,8 +78,8 @@ TEST(Forecast, ASweepTakesItsSteps) {
   cell.config.measure.repetitions = 2;
   cell.config.measure.warmup_requests = 6;
   cell.config.load.concurrency = 4;
-  cell.config.sampling.max_tokens = 40;
-  const SecondsRange range = forecast(cell.config, {.target_bytes = 1, .read_bytes_s = 1, .step_ms = 2});
+  const SecondsRange range =
+      forecast(cell.config, {.target_bytes = 1, .read_bytes_s = 1, .step_ms = 2}, {.output = 40});
   EXPECT_DOUBLE_EQ(range.high, 2.5 * 3 * 40 * 2e-3);
   EXPECT_DOUBLE_EQ(range.low, range.high / 4);
 }
@@ -90,13 +90,12 @@ TEST(Forecast, ABatchIsNoLargerThanTheEngineTakes) {
   cell.config.measure.repetitions = 1;
   cell.config.measure.warmup_requests = 0;
   cell.config.load.mode = LoadMode::offline;
-  cell.config.sampling.max_tokens = 10;
   const StepForecast step{.target_bytes = 1, .read_bytes_s = 1, .step_ms = 1000};
   cell.config.engine.scheduler.max_num_seqs = 64;
-  EXPECT_DOUBLE_EQ(forecast(cell.config, step).high, 4 * 10);
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, {.output = 10}).high, 4 * 10);
   cell.config.engine.scheduler.batching = BatchingMode::static_turns;
   cell.config.engine.scheduler.static_batch_size = 32;
-  EXPECT_DOUBLE_EQ(forecast(cell.config, step).high, 8 * 10);
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, {.output = 10}).high, 8 * 10);
 }
 
 TEST(Forecast, ArithmeticCountsRowsAndPrompts) {
@@ -104,14 +103,14 @@ TEST(Forecast, ArithmeticCountsRowsAndPrompts) {
   cell.config.workload.requests = 10;
   cell.config.measure.repetitions = 2;
   cell.config.measure.warmup_requests = 5;
-  cell.config.sampling.max_tokens = 8;
   const RowWork row{.target = 100, .prompt = 60, .draft = 10, .per_second = 50};
-  const SecondsRange range = arithmetic_forecast(cell.config, row, 7);
+  const RequestTokens tokens{.output = 8, .prompts = 7};
+  const SecondsRange range = arithmetic_forecast(cell.config, row, tokens);
   EXPECT_DOUBLE_EQ(range.high, 2.5 * (7 * 60 + 80 * (4 * 100 + 3 * 10)) / 50);
   EXPECT_DOUBLE_EQ(range.low, 2.5 * (7 * 60 + 80 / 4 * (4 * 100 + 3 * 10)) / 50);
   cell.config.speculation.proposer = "none";
-  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, row, 0).low, 2.5 * 80 * 100 / 50);
-  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, {.target = 100}, 7).high, 0) << "the rate is not known";
+  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, row, {.output = 8}).low, 2.5 * 80 * 100 / 50);
+  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, {.target = 100}, tokens).high, 0) << "the rate is not known";
 }
 
 TEST(Forecast, ARowMultipliesEveryWeightThatIsNotLookedUp) {
