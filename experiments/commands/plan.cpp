@@ -37,77 +37,101 @@ class SweepForecast {
         prompt_tokens_(least_prompt_tokens(requests, false)),
         shared_prompt_tokens_(least_prompt_tokens(requests, true)) {}
 
+  /// What a cell that can run comes to; none on GPUs.
+  struct Floor {
+    StepForecast step;
+    RowWork row;
+  };
+
   /// mean_output: tokens of a request's output at most. of_arrivals_s: until the last requests of an open loop are
   /// sent, all repetitions; else 0.
-  std::optional<StepForecast> add(const Cell& cell, double mean_output, double of_arrivals_s) {
-    try {
-      if (const auto step = forecaster_.step(cell)) {
-        const ExperimentConfig& config = cell.config;
-        const RowWork row = forecaster_.row_work(cell);
-        const RequestTokens tokens{
-            .output = mean_output,
-            .prompts = config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_};
-        const SecondsRange reading = forecast(config, *step, tokens);
-        const SecondsRange arithmetic = arithmetic_forecast(config, row, tokens);
-        reading_.emplace_back(reading, of_arrivals_s);
-        floor_.low += std::max({reading.low, arithmetic.low, of_arrivals_s});
-        floor_.high += std::max({reading.high, arithmetic.high, of_arrivals_s});
-        longest_step_ms_ = std::max(longest_step_ms_, step->target_bytes / step->read_bytes_s * 1e3);
-        read_bytes_s_ = step->read_bytes_s;
-        operations_s_ = row.per_second;
-        drafts_ = drafts_ || config.speculation.proposer != "none";
-        may_end_early_ = may_end_early_ || !config.sampling.ignore_eos;
-        const CellResult planned = planned_result(cell, 0, cells_);
-        kinds_.insert({.model = planned.model,
-                       .load = planned.load,
-                       .proposer = planned.axes.proposer,
-                       .concurrency = planned.axes.concurrency});
-        return step;
-      }
-    } catch (const Error&) {  // the load has been named
+  std::optional<Floor> add(const Cell& cell, double mean_output, double of_arrivals_s) {
+    const std::optional<Floor> floor = floor_of(cell);
+    if (!floor) {
+      is_whole_ = false;
+      return std::nullopt;
     }
-    is_whole_ = false;
-    return std::nullopt;
+    const ExperimentConfig& config = cell.config;
+    const auto& [step, row] = *floor;
+    const RequestTokens tokens{
+        .output = mean_output,
+        .prompts = config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_};
+    const SecondsRange reading = forecast(config, step, tokens);
+    const SecondsRange arithmetic = arithmetic_forecast(config, row, tokens);
+    floor_.low += std::max({reading.low, arithmetic.low, of_arrivals_s});
+    floor_.high += std::max({reading.high, arithmetic.high, of_arrivals_s});
+    longest_step_ms_ = std::max(longest_step_ms_, step.target_bytes / step.read_bytes_s * 1e3);
+    read_bytes_s_ = step.read_bytes_s;
+    operations_s_ = row.per_second;
+    drafts_ = drafts_ || config.speculation.proposer != "none";
+    may_end_early_ = may_end_early_ || !config.sampling.ignore_eos;
+    const CellResult planned = planned_result(cell, 0, cells_);
+    planned_.push_back({{.id = cell.id,
+                         .kind = {.model = planned.model,
+                                  .load = planned.load,
+                                  .proposer = planned.axes.proposer,
+                                  .concurrency = planned.axes.concurrency},
+                         .num_turns = num_turns(config),
+                         .mean_output = mean_output,
+                         .max_tokens = config.sampling.max_tokens},
+                        of_arrivals_s});
+    requests_ = config.workload.requests;
+    return floor;
   }
 
   void print(const std::filesystem::path& results_root) const {
-    if (!is_whole_ || kinds_.empty()) return;
+    if (!is_whole_ || planned_.empty()) return;
     fmt::print(
         "the sweep takes at least {}{}: {:.0f} GB/s{} on {}, a step of the target at least {:.2f} ms; "
         "loading and what lies between steps on top\n",
-        range_text(floor_), may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9,
+        drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(floor_.low), time_text(floor_.high))
+                : time_text(floor_.high),
+        may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9,
         operations_s_ > 0 ? fmt::format(" and {:.0f} GFLOP/s", operations_s_ / 1e9) : "",
         counted(usable_cores(), "core"), longest_step_ms_);
-    const auto known = find_calibration(results_root, this_machine_id(), kinds_);
+    std::set<CellKind> kinds;
+    for (const auto& [cell, of_arrivals_s] : planned_) kinds.insert(cell.kind);
+    const auto known = find_calibration(results_root, this_machine_id(), kinds, requests_);
     if (!known) {
       fmt::print("no run below {} of these models, loads and proposers on this machine: how far above that is open\n",
                  results_root.string());
       return;
     }
     SecondsRange expected;
-    for (const auto& [reading, of_arrivals_s] : reading_) {
-      expected.low += std::max(known->ratio * reading.low, of_arrivals_s);
-      expected.high += std::max(known->ratio * reading.high, of_arrivals_s);
+    for (const auto& [cell, of_arrivals_s] : planned_) {
+      const SecondsRange busy = calibrated_forecast(*known, cell);
+      expected.low += std::max(busy.low, of_arrivals_s);
+      expected.high += std::max(busy.high, of_arrivals_s);
     }
-    expected = {.low = std::max(expected.low, floor_.low), .high = std::max(expected.high, floor_.high)};
-    fmt::print("calibrated by {}, {:.2f}x the time to read weights: about {}, loading and warm-up on top\n", known->run,
-               known->ratio, range_text(expected));
+    const std::string low = time_text(expected.low), high = time_text(expected.high);
+    fmt::print(
+        "calibrated by {}, {:.2f}x the time to read weights: about {}, as drafts were accepted and answers ended "
+        "there; loading on top\n",
+        known->run, known->ratio, low == high ? low : fmt::format("{} to {}", low, high));
+    if (known->num_noisy > 0)
+      fmt::print("caution: that run was disturbed in {} of {} while it measured them\n", known->num_noisy,
+                 counted(int64_t(known->cells.size()), "cell"));
+    if (is_much_smaller(known->requests, requests_))
+      fmt::print("caution: that run had {}, this sweep has {}\n", counted(known->requests, "request"), requests_);
   }
 
  private:
-  std::string range_text(const SecondsRange& range) const {
-    return drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(range.low), time_text(range.high))
-                   : time_text(range.high);
+  std::optional<Floor> floor_of(const Cell& cell) {
+    try {
+      if (const auto step = forecaster_.step(cell)) return Floor{.step = *step, .row = forecaster_.row_work(cell)};
+    } catch (const Error&) {  // another draft model than the one that the load was planned with
+    }
+    return std::nullopt;
   }
 
   const std::vector<Cell>& cells_;
   Forecaster forecaster_;
   const double prompt_tokens_, shared_prompt_tokens_;
-  std::vector<std::pair<SecondsRange, double>> reading_;  // by cell, with its arrivals
+  std::vector<std::pair<PlannedCell, double>> planned_;  // with arrivals
   SecondsRange floor_;
   double longest_step_ms_ = 0;  // of one sequence, without drafts
   double read_bytes_s_ = 0, operations_s_ = 0;
-  std::set<CellKind> kinds_;
+  int64_t requests_ = 0;
   bool drafts_ = false, may_end_early_ = false, is_whole_ = true;
 };
 
@@ -258,13 +282,13 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       continue;
     }
     ++num_to_run;
-    const std::optional<StepForecast> step =
+    const auto floor =
         sweep.add(cell, requests.mean_output(cell.config, load.limit), arrivals_s(arrivals, cell.config));
     fmt::print("  run  {:<28} baseline {}{}\n", cell.id,
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
                                 : "none",
-               break_even_text(cells, cell, step));
+               break_even_text(cells, cell, floor ? std::optional(floor->step) : std::nullopt));
   }
   const MeasureConfig& measure = loaded.config.measure;
   fmt::print("{} to run in {}, {} skipped{}; {} of at most {}, {}\n", num_to_run, counted(num_loads, "load"),

@@ -28,7 +28,7 @@ double num_drafts(const ExperimentConfig& config) {
   return config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens;
 }
 
-/// Repetitions, and the part of one that warming up is.
+/// Repetitions, and the part of one that warming up is: in requests.
 double num_passes(const ExperimentConfig& config) {
   const double requests = config.workload.requests;
   return config.measure.repetitions + std::min(1.0, config.measure.warmup_requests / requests);
@@ -118,9 +118,16 @@ RowWork Forecaster::row_work(const Cell& cell) {
   return row;
 }
 
+double num_turns(const ExperimentConfig& config) {
+  ConcurrencyLimits limits = concurrency_limits(config);
+  const double of_repetition = double(limits.requests) / double(reachable_concurrency(limits));
+  limits.requests = std::clamp<int64_t>(config.measure.warmup_requests, 0, limits.requests);
+  const double of_warm_up = limits.requests == 0 ? 0 : double(limits.requests) / double(reachable_concurrency(limits));
+  return config.measure.repetitions * of_repetition + of_warm_up;
+}
+
 SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, const RequestTokens& tokens) {
-  const double turns = config.workload.requests / most_at_once(config);
-  const double all = num_passes(config) * turns * step.step_ms / 1e3;
+  const double all = num_turns(config) * step.step_ms / 1e3;
   return {.low = all * tokens.output / (num_drafts(config) + 1), .high = all * tokens.output};
 }
 

@@ -2,7 +2,7 @@
 // How long a sweep takes at least, before anything is loaded: what reading weights and arithmetic alone allow.
 //
 //   step       = (bytes of the target's weights + k · bytes of the draft model's), all ranks / read rate of the machine
-//   reading    = passes · requests / sequences at once · steps of a request · step
+//   reading    = turns · steps of a request · step; a turn is a batch of all sequences that can be in flight at once
 //   arithmetic = passes · (tokens · operations of a row + prompt tokens · operations of a row without the head) / rate
 //   cell       = the longer of the two; of an open loop, at least until its last request is sent
 //
@@ -75,6 +75,10 @@ class Forecaster {
 
 /// As the configuration has them.
 ConcurrencyLimits concurrency_limits(const ExperimentConfig& config);
+
+/// Batches one behind the other that a cell makes: of its repetitions, and of warming up, which is one however few
+/// requests it has.
+double num_turns(const ExperimentConfig& config);
 
 /// Tokens of a cell's requests.
 struct RequestTokens {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <set>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -82,6 +83,17 @@ TEST(Forecast, ASweepTakesItsSteps) {
       forecast(cell.config, {.target_bytes = 1, .read_bytes_s = 1, .step_ms = 2}, {.output = 40});
   EXPECT_DOUBLE_EQ(range.high, 2.5 * 3 * 40 * 2e-3);
   EXPECT_DOUBLE_EQ(range.low, range.high / 4);
+}
+
+TEST(Forecast, WarmingUpIsABatchHoweverSmall) {
+  Cell cell = cell_of("none", 0);
+  cell.config.workload.requests = 64;
+  cell.config.measure.repetitions = 2;
+  cell.config.load.concurrency = 16;
+  for (const auto& [warmup, turns] : {std::pair(0, 8.0), std::pair(1, 9.0), std::pair(16, 9.0), std::pair(32, 10.0)}) {
+    cell.config.measure.warmup_requests = warmup;
+    EXPECT_DOUBLE_EQ(num_turns(cell.config), turns) << warmup;
+  }
 }
 
 TEST(Forecast, ABatchIsNoLargerThanTheEngineTakes) {
@@ -205,8 +217,10 @@ TEST(ForecastRecord, ComesBackFromTheFolder) {
 
 /// Records a finished run that took 1/share of its floor.
 std::string recorded(const std::filesystem::path& root, double share, const std::string& time,
-                     const std::string& machine, const std::string& status = "done") {
+                     const std::string& machine, const std::string& status = "done", int noisy_cells = 0) {
   RunResult run = predicted_run(share);
+  for (CellResult& cell : std::span(run.cells).first(size_t(noisy_cells)))
+    cell.repetitions[0].disturbance = Disturbance{.wall_s = 10, .cores = 2, .foreign_cpu_s = 15};
   run.info.started_at = time;
   run.info.status = status;
   run.environment["machine_id"] = machine;
@@ -228,17 +242,17 @@ TEST(Calibration, IsTheNewestFinishedRunOfThisMachineAndTheseKinds) {
   const TempDir dir;
   const std::set<CellKind> kinds = kinds_of(predicted_run(1));
   ASSERT_GT(kinds.size(), 1u);
-  EXPECT_FALSE(find_calibration(dir.path(), "m1", kinds));
+  EXPECT_FALSE(find_calibration(dir.path(), "m1", kinds, 12));
   const std::string older = recorded(dir.path(), 0.5, "2026-11-20T09:00:00Z", "m1");
   const std::string newer = recorded(dir.path(), 0.8, "2026-11-21T09:00:00Z", "m1");
   recorded(dir.path(), 0.1, "2026-11-22T09:00:00Z", "m2");
   recorded(dir.path(), 0.2, "2026-11-23T09:00:00Z", "m1", "interrupted");
-  const auto found = find_calibration(dir.path(), "m1", kinds);
+  const auto found = find_calibration(dir.path(), "m1", kinds, 12);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->run, newer);
   const RunResult run = read_run(dir.path() / newer);
   EXPECT_NEAR(found->ratio, time_ratio(run, forecast_ratios(run, summarize(run))).value(), 1e-9);
-  EXPECT_FALSE(find_calibration(dir.path(), "m3", kinds)) << "of another machine";
+  EXPECT_FALSE(find_calibration(dir.path(), "m3", kinds, 12)) << "of another machine";
   using Change = std::function<void(CellKind&)>;
   for (const Change& change :
        {Change([](CellKind& kind) { kind.model = "models/b"; }), Change([](CellKind& kind) { kind.load = "offline"; }),
@@ -249,13 +263,71 @@ TEST(Calibration, IsTheNewestFinishedRunOfThisMachineAndTheseKinds) {
       change(kind);
       others.insert(kind);
     }
-    EXPECT_FALSE(find_calibration(dir.path(), "m1", others));
+    EXPECT_FALSE(find_calibration(dir.path(), "m1", others, 12));
   }
   std::set<CellKind> fewer = kinds;
   fewer.erase(fewer.begin());
-  EXPECT_FALSE(find_calibration(dir.path(), "m1", fewer)) << "its ratio mixes in what is not planned";
+  EXPECT_FALSE(find_calibration(dir.path(), "m1", fewer, 12)) << "its ratio mixes in what is not planned";
   std::ofstream(dir.path() / newer / "summary.json") << "{";
-  EXPECT_EQ(find_calibration(dir.path(), "m1", kinds).value().run, older) << "damaged files are passed over";
+  EXPECT_EQ(find_calibration(dir.path(), "m1", kinds, 12).value().run, older) << "damaged files are passed over";
+}
+
+TEST(Calibration, PrefersARunThatWasNotDisturbedAndIsNotMuchSmaller) {
+  const TempDir dir;
+  const std::set<CellKind> kinds = kinds_of(predicted_run(1));
+  const std::string quiet = recorded(dir.path(), 0.5, "2026-11-20T09:00:00Z", "m1");
+  const std::string noisy = recorded(dir.path(), 0.5, "2026-11-21T09:00:00Z", "m1", "done", 3);
+  const Calibration found = find_calibration(dir.path(), "m1", kinds, 24).value();
+  EXPECT_EQ(found.run, quiet);
+  EXPECT_EQ(found.num_noisy, 0);
+  EXPECT_EQ(found.requests, 12);
+  EXPECT_EQ(find_calibration(dir.path(), "m1", kinds, 25).value().run, quiet) << "both are much smaller";
+  std::filesystem::remove_all(dir / quiet);
+  const Calibration other = find_calibration(dir.path(), "m1", kinds, 12).value();
+  EXPECT_EQ(other.run, noisy);
+  EXPECT_EQ(other.num_noisy, 3);
+  EXPECT_EQ(other.cells.size(), predicted_run(1).cells.size());
+}
+
+TEST(Calibration, OfTheSameSweepIsTheTimeThatItTook) {
+  const TempDir dir;
+  const RunResult run = predicted_run(0.5);
+  recorded(dir.path(), 0.5, "2026-11-20T09:00:00Z", "m1");
+  const Calibration found = find_calibration(dir.path(), "m1", kinds_of(run), 12).value();
+  for (const CellResult& cell : run.cells) {
+    double measured_s = 0;
+    for (const RepetitionResult& repetition : cell.repetitions) measured_s += repetition.phases.total_ms() / 1e3;
+    const PlannedCell planned{.id = cell.id,
+                              .kind = {cell.model, cell.load, cell.axes.proposer, cell.axes.concurrency},
+                              .num_turns = 3 * 12,
+                              .mean_output = 1000};
+    const SecondsRange range = calibrated_forecast(found, planned);
+    EXPECT_NEAR(range.low, measured_s, 1e-6 * measured_s) << cell.id;
+    EXPECT_NEAR(range.high, measured_s, 1e-6 * measured_s) << cell.id;
+  }
+}
+
+TEST(Calibration, ACellThatWasNotMeasuredLiesBetweenThoseOfItsKind) {
+  const CellKind ngram{.model = "a", .load = "closed", .proposer = "ngram", .concurrency = 4};
+  CellKind draft = ngram;
+  draft.proposer = "draft";
+  const Calibration known{.run = "r",
+                          .max_tokens = 48,
+                          .cells = {{.id = "k1", .kind = ngram, .turn_s = 2, .mean_output = 30},
+                                    {.id = "k5", .kind = ngram, .turn_s = 3, .mean_output = 30},
+                                    {.id = "d", .kind = draft, .turn_s = 50, .mean_output = 30}}};
+  PlannedCell planned{.id = "k3", .kind = ngram, .num_turns = 10, .mean_output = 48, .max_tokens = 48};
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).low, 20);
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).high, 30);
+  planned.id = "k5";
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).low, 30);
+  planned.max_tokens = 96;
+  planned.mean_output = 96;
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).low, 30) << "answers may end as they did";
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).high, 60) << "or go on";
+  planned.max_tokens = 15;
+  planned.mean_output = 15;
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).high, 15);
 }
 
 TEST(Environment, NamesThisMachineInTwoPlacesAlike) {
