@@ -160,15 +160,19 @@ const Cell* plain_twin(const std::vector<Cell>& cells, const Cell& cell) {
   return twin == cells.end() ? nullptr : &*twin;
 }
 
-/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step, at least": the bound is against the same placement, which the
-/// baseline need not be.
-std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell, const std::optional<StepForecast>& step) {
-  const std::optional<double> length = step ? break_even_length(cell.config, *step) : std::nullopt;
+/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step by reading and arithmetic": against the same placement, which
+/// the baseline need not be.
+std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell,
+                            const std::optional<SweepForecast::Floor>& floor) {
+  const std::optional<double> length = floor ? break_even_length(cell.config, floor->step, floor->row) : std::nullopt;
   const Cell* const twin = length ? plain_twin(cells, cell) : nullptr;
   if (!twin) return "";
   const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin;
-  return fmt::format("; pays {}from {:.2f} tokens a step, at least", is_baseline ? "" : "over " + twin->id + " ",
-                     *length);
+  constexpr double kAsPrinted = 0.005;
+  const int most = cell.config.speculation.num_speculative_tokens + 1;
+  return fmt::format("; pays {}from {:.2f} tokens a step by reading and arithmetic{}",
+                     is_baseline ? "" : "over " + twin->id + " ", *length,
+                     *length > most - kAsPrinted ? fmt::format(" and gets at most {}", most) : "");
 }
 
 /// A load that can run, or why it cannot.
@@ -288,7 +292,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
                                 : "none",
-               break_even_text(cells, cell, floor ? std::optional(floor->step) : std::nullopt));
+               break_even_text(cells, cell, floor));
   }
   const MeasureConfig& measure = loaded.config.measure;
   fmt::print("{} to run in {}, {} skipped{}; {} of at most {}, {}\n", num_to_run, counted(num_loads, "load"),

@@ -156,9 +156,16 @@ double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_cach
   return double(bytes) / kMostBytesPerToken;
 }
 
-std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step) {
-  if (config.speculation.proposer != "draft" || step.draft_bytes <= 0) return std::nullopt;
-  return 1 + num_drafts(config) * step.draft_bytes / step.target_bytes;
+std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step, const RowWork& row) {
+  const bool has_model = config.speculation.proposer == "draft" && step.draft_bytes > 0;
+  if (config.speculation.proposer == "none" || (!has_model && row.per_second <= 0)) return std::nullopt;
+  const double sequences = most_at_once(config), drafts = num_drafts(config);
+  const auto pass_s = [&](double bytes, double operations) {
+    return std::max(bytes / step.read_bytes_s, row.per_second > 0 ? operations / row.per_second : 0);
+  };
+  const double verify = pass_s(step.target_bytes, sequences * (drafts + 1) * row.target);
+  const double draft = has_model ? drafts * pass_s(step.draft_bytes, sequences * row.draft) : 0;
+  return (verify + draft) / pass_s(step.target_bytes, sequences * row.target);
 }
 
 }  // namespace paceline

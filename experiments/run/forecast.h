@@ -96,9 +96,11 @@ SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& 
 /// prefix cache, what several prompts begin with counts once.
 double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_caching);
 
-/// Tokens that a step must give on average so that a draft model pays against the same placement without one, by
-/// reading alone: 1 + k · draft bytes / target bytes. Verifying k + 1 rows costs more than one row where arithmetic
-/// counts, so the true one lies higher. None for other proposers, whose cost is not reading.
-std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step);
+/// Tokens that a step must give on average so that speculation pays against the same placement without it, by reading
+/// and arithmetic alone: (time of a pass over k + 1 rows a sequence + k passes of the draft model) / time of a pass
+/// over one, each the longer of the two, with as many sequences as can be in flight. Without a rate in `row`, 1 + k ·
+/// draft bytes / target bytes, and none for proposers without a model. None without speculation.
+std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step,
+                                        const RowWork& row = {});
 
 }  // namespace paceline

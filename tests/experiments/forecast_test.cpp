@@ -73,6 +73,23 @@ TEST(Forecast, ADraftModelPaysFromWhereItsReadingIsMadeGood) {
   EXPECT_FALSE(break_even_length(cell_of("none", 0).config, step));
 }
 
+TEST(Forecast, SpeculationPaysFromWhereItsRowsAreMadeGood) {
+  const StepForecast plain{.target_bytes = 100, .read_bytes_s = 100, .step_ms = 1};  // a pass reads for a second
+  const RowWork row{.target = 50, .draft = 5, .per_second = 100};                    // a row computes for half of that
+  Cell cell = cell_of("ngram", 1);
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 1) << "two rows hide behind reading";
+  cell.config.speculation.num_speculative_tokens = 3;
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 2);
+  cell.config.load.concurrency = 4;
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 4) << "sixteen rows against four";
+  cell.config.workload.requests = 1;
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 2) << "never four at once";
+  StepForecast with_draft = plain;
+  with_draft.draft_bytes = 10;
+  EXPECT_DOUBLE_EQ(break_even_length(cell_of("draft", 3).config, with_draft, row).value(), 2 + 3 * 0.1);
+  EXPECT_FALSE(break_even_length(cell_of("none", 0).config, plain, row));
+}
+
 TEST(Forecast, ASweepTakesItsSteps) {
   Cell cell = cell_of("ngram", 3);
   cell.config.workload.requests = 12;
