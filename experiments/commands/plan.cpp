@@ -247,6 +247,24 @@ std::string left_out_text(const ExpandedSweep& sweep) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// A line for each concurrency that cells are named by and cannot reach.
+std::set<std::string> unreachable_concurrencies(const std::vector<Cell>& cells) {
+  std::set<std::string> lines;
+  for (const Cell& cell : cells) {
+    if (cell.skip_reason) continue;
+    const ConcurrencyLimits limits = concurrency_limits(cell.config);
+    const int64_t reached = reachable_concurrency(limits);
+    if (reached >= limits.concurrency) continue;
+    const bool is_static = cell.config.engine.scheduler.batching == BatchingMode::static_turns;
+    const char* const key = limits.requests == reached ? "workload.requests"
+                            : is_static                ? "engine.scheduler.static_batch_size"
+                                                       : "engine.scheduler.max_num_seqs";
+    lines.insert(fmt::format("caution: c={}: at most {} at once, as {} is {}; raise it, or lower load.concurrency",
+                             limits.concurrency, counted(reached, "request is", "requests are"), key, reached));
+  }
+  return lines;
+}
+
 /// Prints cells, skips with reasons, loads, memory per rank and the time at least; nothing is loaded. Throws the first
 /// reason why a load cannot run, when all is said.
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides,
@@ -303,6 +321,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
     fmt::print("caution: {} is larger than {} MiB: its prompts are neither checked nor counted here\n",
                loaded.config.workload.file.string(), PlannedRequests::kMostDatasetBytes >> 20);
   if (!cut_outputs.empty()) fmt::print("caution: {}\n", cut_outputs);
+  for (const std::string& line : unreachable_concurrencies(cells)) fmt::print("{}\n", line);
   sweep.print(results_root);
   if (problem) throw *problem;
   return ExitCode::ok;

@@ -339,6 +339,20 @@ TEST(Plan, FindsAPromptThatTheKvCacheCannotHold) {
   EXPECT_EQ(planned.err, runexp(run).err);
 }
 
+TEST(Plan, CautionsWhereAConcurrencyCannotBeReached) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp({"plan", workspace.config().string(), "--axis", "concurrency=1,2,16", "--set", "workload.requests=12"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out, "caution: c=16: at most 12 requests are at once, as workload.requests is 12; raise it"))
+      << result.out;
+  EXPECT_FALSE(holds(result.out, "c=2:")) << result.out;
+  const ProcessResult small = runexp({"plan", workspace.config().string(), "--axis", "concurrency=8", "--set",
+                                      "workload.requests=12", "--set", "engine.scheduler.max_num_seqs=6"});
+  EXPECT_TRUE(holds(small.out, "c=8: at most 6 requests are at once, as engine.scheduler.max_num_seqs is 6"))
+      << small.out;
+}
+
 TEST(Plan, ShowsMemoryOfEachRankInOneUnitAgainstWhatThereIs) {
   const Workspace workspace;
   const ProcessResult result =
