@@ -179,4 +179,20 @@ size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options,
   return sizeof(float) * (per_row * size_t(options.max_num_rows) + per_logit_row * size_t(options.max_num_logit_rows));
 }
 
+size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows) {
+  const auto [begin, end] = split_layers(spec, place.num_stages)[size_t(place.stage)];
+  const bool last_stage = place.stage == place.num_stages - 1;
+  int64_t vectors = last_stage ? 0 : rows;  // of hidden_size; to the next stage
+  int64_t logits = 0;
+  if (place.tp > 1) {
+    if (place.stage == 0) vectors += rows;  // the embedding
+    vectors += 2 * rows * (end - begin);
+    if (last_stage) {
+      vectors -= 2 * (rows - logit_rows);  // behind the last attention, rows whose logits nobody wants are dropped
+      logits = logit_rows * ((spec.vocab_size + place.tp - 1) / place.tp);
+    }
+  }
+  return sizeof(float) * size_t(vectors * spec.hidden_size + logits);
+}
+
 }  // namespace paceline

@@ -66,4 +66,8 @@ size_t kv_block_bytes_on(const ModelSpec& spec, const ModelRank& place, int bloc
 /// Bytes of activations and logits of one rank.
 size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, int tp);
 
+/// Bytes that the rank at `place` puts into sums, gathers and messages in a pass over `rows` rows, of which
+/// `logit_rows` want logits: what CommStats::bytes grows by, deferred rows aside.
+size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows);
+
 }  // namespace paceline

@@ -39,6 +39,18 @@ size_t memory_limit_bytes() {
   return std::min(limit, read_limit("/sys/fs/cgroup/memory.max", physical));
 }
 
+size_t available_memory_bytes() {
+  const size_t limit = memory_limit_bytes();
+  std::ifstream info("/proc/meminfo");
+  for (std::string line; std::getline(info, line);) {
+    std::istringstream fields(line);
+    std::string key;
+    size_t kib = 0;
+    if (fields >> key >> kib && key == "MemAvailable:") return std::min(limit, kib * 1024);
+  }
+  return limit;
+}
+
 ProcessMemory process_memory() {
   ProcessMemory memory;
   std::ifstream status("/proc/self/status");

@@ -8,6 +8,10 @@ namespace paceline {
 /// The smallest of the cgroup's memory limits (v2 and v1) and physical memory.
 size_t memory_limit_bytes();
 
+/// What programs can still take of physical memory (MemAvailable), at most the limit; the limit where the kernel does
+/// not say.
+size_t available_memory_bytes();
+
 struct ProcessMemory {
   size_t resident_bytes = 0;       // VmRSS
   size_t peak_resident_bytes = 0;  // VmHWM

@@ -210,9 +210,10 @@ Pass measure(EngineLoad& load, ExperimentConfig config, const std::string& propo
 }
 
 void speculation_ratios(EngineLoad& load, const ExperimentConfig& config, int rounds) {
-  const auto prompts = encode_prompts(
-      select_prompts(load_dataset("builtin:reading_qa", config.builtin_root / "workloads"), 16, 7), *load.tokenizer(),
-      config.engine.target.directory, ChatFormat::template_of_model, load.plan().max_model_len);
+  const auto prompts =
+      encode_prompts(select_prompts(load_dataset("builtin:reading_qa", config.builtin_root / "workloads"), 16, 7),
+                     *load.tokenizer(), config.engine.target.directory, ChatFormat::template_of_model);
+  check_prompts_fit(prompts, length_limit(config, load.plan()));
   struct Row {
     const char* name;
     const char* proposer;

@@ -202,9 +202,9 @@ ExitCode generate_command(const GenerateCommand& command) {
     prompt.messages = {{"user", command.prompt}};
   else
     prompt.text = command.prompt;
-  const auto encoded =
-      encode_prompts({prompt}, *load.tokenizer(), config.engine.target.directory,
-                     chat ? ChatFormat::template_of_model : ChatFormat::raw_text, load.plan().max_model_len);
+  const auto encoded = encode_prompts({prompt}, *load.tokenizer(), config.engine.target.directory,
+                                      chat ? ChatFormat::template_of_model : ChatFormat::raw_text);
+  check_prompts_fit(encoded, length_limit(config, load.plan()));
   const auto engine = load.make_engine(config);
   engine->submit(encoded.front().tokens, sampling_params(config.sampling));
   StreamDecoder decoder(load.tokenizer(), {.skip_special = true});

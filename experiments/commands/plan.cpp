@@ -5,32 +5,21 @@
 #include <utility>
 
 #include "engine/util/counted.h"
+#include "engine/util/machine.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/builtin_root.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/calibration.h"
 #include "experiments/run/check_splits.h"
 #include "experiments/run/forecast.h"
+#include "experiments/run/planned_requests.h"
 #include "experiments/run/planned_result.h"
 #include "experiments/run/runner.h"
 #include "experiments/ui/progress.h"
 #include "experiments/workload/arrivals.h"
-#include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
 namespace {
-
-/// Reading more than this to count requests would take longer than a plan may.
-constexpr uintmax_t kMostDatasetBytes = uintmax_t{4} << 20;
-
-/// The requests, or none where the data set is large. Throws what a run would throw of the file.
-std::vector<Prompt> planned_requests(const WorkloadConfig& workload) {
-  if (workload.file.empty()) fail_without_builtin_root(workload.dataset);
-  std::error_code unknown;
-  const uintmax_t bytes = std::filesystem::file_size(workload.file, unknown);
-  return !unknown && bytes > kMostDatasetBytes ? std::vector<Prompt>() : read_workload(workload).requests;
-}
 
 /// "40 ms", "2.4 s", "2:05".
 std::string time_text(double seconds) {
@@ -39,7 +28,7 @@ std::string time_text(double seconds) {
   return seconds < kShort_s ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
 }
 
-/// The time of a whole sweep; nothing where a cell has no forecast.
+/// The time of the cells of a sweep that can run; nothing where one of them has no forecast.
 class SweepForecast {
  public:
   SweepForecast(const std::vector<Cell>& cells, const std::vector<Prompt>& requests)
@@ -48,74 +37,101 @@ class SweepForecast {
         prompt_tokens_(least_prompt_tokens(requests, false)),
         shared_prompt_tokens_(least_prompt_tokens(requests, true)) {}
 
-  /// of_arrivals_s: until the last requests of an open loop are sent, all repetitions; else 0.
-  std::optional<StepForecast> add(const Cell& cell, double of_arrivals_s) {
-    try {
-      if (const auto step = forecaster_.step(cell)) {
-        const ExperimentConfig& config = cell.config;
-        const RowWork row = forecaster_.row_work(cell);
-        const SecondsRange reading = forecast(config, *step);
-        const SecondsRange arithmetic = arithmetic_forecast(
-            config, row, config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_);
-        reading_.emplace_back(reading, of_arrivals_s);
-        floor_.low += std::max({reading.low, arithmetic.low, of_arrivals_s});
-        floor_.high += std::max({reading.high, arithmetic.high, of_arrivals_s});
-        longest_step_ms_ = std::max(longest_step_ms_, step->target_bytes / step->read_bytes_s * 1e3);
-        read_bytes_s_ = step->read_bytes_s;
-        operations_s_ = row.per_second;
-        drafts_ = drafts_ || config.speculation.proposer != "none";
-        may_end_early_ = may_end_early_ || !config.sampling.ignore_eos;
-        const CellResult planned = planned_result(cell, 0, cells_);
-        kinds_.insert({.model = planned.model,
-                       .load = planned.load,
-                       .proposer = planned.axes.proposer,
-                       .concurrency = planned.axes.concurrency});
-        return step;
-      }
-    } catch (const Error&) {  // the load has been named
+  /// What a cell that can run comes to; none on GPUs.
+  struct Floor {
+    StepForecast step;
+    RowWork row;
+  };
+
+  /// mean_output: tokens of a request's output at most. of_arrivals_s: until the last requests of an open loop are
+  /// sent, all repetitions; else 0.
+  std::optional<Floor> add(const Cell& cell, double mean_output, double of_arrivals_s) {
+    const std::optional<Floor> floor = floor_of(cell);
+    if (!floor) {
+      is_whole_ = false;
+      return std::nullopt;
     }
-    is_whole_ = false;
-    return std::nullopt;
+    const ExperimentConfig& config = cell.config;
+    const auto& [step, row] = *floor;
+    const RequestTokens tokens{
+        .output = mean_output,
+        .prompts = config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_};
+    const SecondsRange reading = forecast(config, step, tokens);
+    const SecondsRange arithmetic = arithmetic_forecast(config, row, tokens);
+    floor_.low += std::max({reading.low, arithmetic.low, of_arrivals_s});
+    floor_.high += std::max({reading.high, arithmetic.high, of_arrivals_s});
+    longest_step_ms_ = std::max(longest_step_ms_, step.target_bytes / step.read_bytes_s * 1e3);
+    read_bytes_s_ = step.read_bytes_s;
+    operations_s_ = row.per_second;
+    drafts_ = drafts_ || config.speculation.proposer != "none";
+    may_end_early_ = may_end_early_ || !config.sampling.ignore_eos;
+    const CellResult planned = planned_result(cell, 0, cells_);
+    planned_.push_back({{.id = cell.id,
+                         .kind = {.model = planned.model,
+                                  .load = planned.load,
+                                  .proposer = planned.axes.proposer,
+                                  .concurrency = planned.axes.concurrency},
+                         .num_turns = num_turns(config),
+                         .mean_output = mean_output,
+                         .max_tokens = config.sampling.max_tokens},
+                        of_arrivals_s});
+    requests_ = config.workload.requests;
+    return floor;
   }
 
   void print(const std::filesystem::path& results_root) const {
-    if (!is_whole_ || kinds_.empty()) return;
+    if (!is_whole_ || planned_.empty()) return;
     fmt::print(
         "the sweep takes at least {}{}: {:.0f} GB/s{} on {}, a step of the target at least {:.2f} ms; "
         "loading and what lies between steps on top\n",
-        range_text(floor_), may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9,
+        drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(floor_.low), time_text(floor_.high))
+                : time_text(floor_.high),
+        may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9,
         operations_s_ > 0 ? fmt::format(" and {:.0f} GFLOP/s", operations_s_ / 1e9) : "",
         counted(usable_cores(), "core"), longest_step_ms_);
-    const auto known = find_calibration(results_root, this_machine_id(), kinds_);
+    std::set<CellKind> kinds;
+    for (const auto& [cell, of_arrivals_s] : planned_) kinds.insert(cell.kind);
+    const auto known = find_calibration(results_root, this_machine_id(), kinds, requests_);
     if (!known) {
       fmt::print("no run below {} of these models, loads and proposers on this machine: how far above that is open\n",
                  results_root.string());
       return;
     }
     SecondsRange expected;
-    for (const auto& [reading, of_arrivals_s] : reading_) {
-      expected.low += std::max(known->ratio * reading.low, of_arrivals_s);
-      expected.high += std::max(known->ratio * reading.high, of_arrivals_s);
+    for (const auto& [cell, of_arrivals_s] : planned_) {
+      const SecondsRange busy = calibrated_forecast(*known, cell);
+      expected.low += std::max(busy.low, of_arrivals_s);
+      expected.high += std::max(busy.high, of_arrivals_s);
     }
-    expected = {.low = std::max(expected.low, floor_.low), .high = std::max(expected.high, floor_.high)};
-    fmt::print("calibrated by {}, {:.2f}x the time to read weights: about {}, loading and warm-up on top\n", known->run,
-               known->ratio, range_text(expected));
+    const std::string low = time_text(expected.low), high = time_text(expected.high);
+    fmt::print(
+        "calibrated by {}, {:.2f}x the time to read weights: about {}, as drafts were accepted and answers ended "
+        "there; loading on top\n",
+        known->run, known->ratio, low == high ? low : fmt::format("{} to {}", low, high));
+    if (known->num_noisy > 0)
+      fmt::print("caution: that run was disturbed in {} of {} while it measured them\n", known->num_noisy,
+                 counted(int64_t(known->cells.size()), "cell"));
+    if (is_much_smaller(known->requests, requests_))
+      fmt::print("caution: that run had {}, this sweep has {}\n", counted(known->requests, "request"), requests_);
   }
 
  private:
-  std::string range_text(const SecondsRange& range) const {
-    return drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(range.low), time_text(range.high))
-                   : time_text(range.high);
+  std::optional<Floor> floor_of(const Cell& cell) {
+    try {
+      if (const auto step = forecaster_.step(cell)) return Floor{.step = *step, .row = forecaster_.row_work(cell)};
+    } catch (const Error&) {  // another draft model than the one that the load was planned with
+    }
+    return std::nullopt;
   }
 
   const std::vector<Cell>& cells_;
   Forecaster forecaster_;
   const double prompt_tokens_, shared_prompt_tokens_;
-  std::vector<std::pair<SecondsRange, double>> reading_;  // by cell, with its arrivals
+  std::vector<std::pair<PlannedCell, double>> planned_;  // with arrivals
   SecondsRange floor_;
   double longest_step_ms_ = 0;  // of one sequence, without drafts
   double read_bytes_s_ = 0, operations_s_ = 0;
-  std::set<CellKind> kinds_;
+  int64_t requests_ = 0;
   bool drafts_ = false, may_end_early_ = false, is_whole_ = true;
 };
 
@@ -144,20 +160,57 @@ const Cell* plain_twin(const std::vector<Cell>& cells, const Cell& cell) {
   return twin == cells.end() ? nullptr : &*twin;
 }
 
-/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step, at least": the bound is against the same placement, which the
-/// baseline need not be.
-std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell, const std::optional<StepForecast>& step) {
-  const std::optional<double> length = step ? break_even_length(cell.config, *step) : std::nullopt;
+/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step by reading and arithmetic": against the same placement, which
+/// the baseline need not be.
+std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell,
+                            const std::optional<SweepForecast::Floor>& floor) {
+  const std::optional<double> length = floor ? break_even_length(cell.config, floor->step, floor->row) : std::nullopt;
   const Cell* const twin = length ? plain_twin(cells, cell) : nullptr;
   if (!twin) return "";
   const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin;
-  return fmt::format("; pays {}from {:.2f} tokens a step, at least", is_baseline ? "" : "over " + twin->id + " ",
-                     *length);
+  constexpr double kAsPrinted = 0.005;
+  const int most = cell.config.speculation.num_speculative_tokens + 1;
+  return fmt::format("; pays {}from {:.2f} tokens a step by reading and arithmetic{}",
+                     is_baseline ? "" : "over " + twin->id + " ", *length,
+                     *length > most - kAsPrinted ? fmt::format(" and gets at most {}", most) : "");
 }
 
-/// Names a load with its memory per rank; what it cannot run for, or nothing.
-std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& first, int number) {
-  constexpr double kMiB = 1024.0 * 1024.0;
+/// A load that can run, or why it cannot.
+struct PlannedLoad {
+  LengthLimit limit;
+  std::string cut_outputs;  // cut_outputs_text() of its cell with the longest outputs
+  std::optional<Error> error;
+};
+
+/// Memory of each rank and of all against what there is, and what a pass sends between ranks.
+void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
+  const auto gib = [](size_t bytes) { return double(bytes) / double(size_t{1} << 30); };
+  const int64_t num_blocks = plan.memory.num_blocks;
+  size_t total = 0, sent = 0, most_sent = 0;
+  for (size_t i = 0; i < plan.ranks.size(); ++i) {
+    const RankMemory& rank = plan.ranks[i];
+    fmt::print("     rank {}: weights {:.3f} + workspace {:.3f} + KV {:.3f} + draft KV {:.3f} = {:.3f} GiB\n", i,
+               gib(rank.weights), gib(rank.workspace), gib(rank.kv(num_blocks)), gib(rank.draft_kv(num_blocks)),
+               gib(rank.total(num_blocks)));
+    total += rank.total(num_blocks);
+    sent += rank.comm_bytes;
+    most_sent = std::max(most_sent, rank.comm_bytes);
+  }
+  fmt::print(
+      "     in all: {}; {:.3f} of {:.3f} GiB{}; max_model_len {}{}, {}\n", plan.memory.describe(), gib(total),
+      gib(plan.limit_bytes),
+      on_cuda(config.engine) ? " free on the devices" : fmt::format(", {:.3f} free now", gib(available_memory_bytes())),
+      plan.max_model_len, plan.max_model_len_from == LengthSource::kv_cache ? " (auto, cut to the KV cache)" : "",
+      counted(plan.max_num_seqs, "sequence"));
+  if (sent > 0)
+    fmt::print(
+        "     ranks send {:.1f} KiB a row of a step, the one that sends most {:.1f} KiB; a sequence has 1 row, with k "
+        "drafts k + 1\n",
+        double(sent) / 1024, double(most_sent) / 1024);
+}
+
+/// Names a load with its memory per rank.
+PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int number, PlannedRequests& requests) {
   const auto& parallel = first.config.engine.parallel;
   const LoadLimits limits = limits_of(cells, first.load_key);
   const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
@@ -167,71 +220,110 @@ std::optional<Error> print_load(const std::vector<Cell>& cells, const Cell& firs
                                                     counted(usable_cores(), "core"))
                                       : "");
   // As the runner opens it: with the draft model when one of its cells drafts.
-  const Cell* planned = &first;
+  const Cell *planned = &first, *longest = &first;
   for (const Cell& other : cells) {
-    if (other.load_key == first.load_key && !other.skip_reason && other.config.speculation.proposer == "draft")
-      planned = &other;
+    if (other.load_key != first.load_key || other.skip_reason) continue;
+    if (other.config.speculation.proposer == "draft") planned = &other;
+    if (other.config.sampling.max_tokens > longest->config.sampling.max_tokens) longest = &other;
   }
   try {
     const LoadPlan plan = plan_load(planned->config, limits);
-    for (size_t rank = 0; rank < plan.weight_bytes_per_rank.size(); ++rank)
-      fmt::print("     rank {}: weights {:.1f} MiB\n", rank, double(plan.weight_bytes_per_rank[rank]) / kMiB);
-    fmt::print("     {}; max_model_len {}, {}\n", plan.memory.describe(), plan.max_model_len,
-               counted(plan.max_num_seqs, "sequence"));
+    print_memory(planned->config, plan);
+    const LengthLimit limit = length_limit(planned->config, plan);
+    requests.check_fit(planned->config, limit);
+    return {.limit = limit, .cut_outputs = requests.cut_outputs(longest->config, limit), .error = {}};
   } catch (const Error& error) {
     fmt::print("     ✗ {}\n", error.what());
-    return error;
+    return {.limit = {}, .cut_outputs = {}, .error = error};
   }
-  return std::nullopt;
 }
 
-/// Cells, skips with reasons, loads, memory per rank and the time at least; nothing is loaded.
+/// What of the sweep is no cell: ""; "2 excluded, 12 identical collapsed".
+std::string left_out_text(const ExpandedSweep& sweep) {
+  std::vector<std::string> parts;
+  if (sweep.num_excluded > 0) parts.push_back(fmt::format("{} excluded", sweep.num_excluded));
+  if (sweep.num_collapsed > 0) parts.push_back(fmt::format("{} identical collapsed", sweep.num_collapsed));
+  if (sweep.num_unselected > 0) parts.push_back(fmt::format("{} left out by --only", sweep.num_unselected));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// A line for each concurrency that cells are named by and cannot reach.
+std::set<std::string> unreachable_concurrencies(const std::vector<Cell>& cells) {
+  std::set<std::string> lines;
+  for (const Cell& cell : cells) {
+    if (cell.skip_reason) continue;
+    const ConcurrencyLimits limits = concurrency_limits(cell.config);
+    const int64_t reached = reachable_concurrency(limits);
+    if (reached >= limits.concurrency) continue;
+    const bool is_static = cell.config.engine.scheduler.batching == BatchingMode::static_turns;
+    const char* const key = limits.requests == reached ? "workload.requests"
+                            : is_static                ? "engine.scheduler.static_batch_size"
+                                                       : "engine.scheduler.max_num_seqs";
+    lines.insert(fmt::format("caution: c={}: at most {} at once, as {} is {}; raise it, or lower load.concurrency",
+                             limits.concurrency, counted(reached, "request is", "requests are"), key, reached));
+  }
+  return lines;
+}
+
+/// Prints cells, skips with reasons, loads, memory per rank and the time at least; nothing is loaded. Throws the first
+/// reason why a load cannot run, when all is said.
 ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides,
                       const std::filesystem::path& results_root) {
   const LoadedConfig loaded = load_config(config, overrides);
-  const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
+  const ExpandedSweep expanded = expand_counted(loaded, machine_context(loaded.config.engine));
+  const std::vector<Cell>& cells = expanded.cells;
   check_splits(loaded, cells, SplitRule::some_cell);
   ArrivalPlan arrivals;
   for (const Cell& cell : cells)
     if (!cell.skip_reason) arrivals.prepare(cell.config.load, loaded.config.workload.requests);
-  SweepForecast sweep(cells, planned_requests(loaded.config.workload));
-  size_t num_planned = 0, num_can_run = 0;
-  int num_loads = 0;
-  std::optional<Error> problem, of_load;  // the first one; that of the load under way
-  std::string last_load;
+  PlannedRequests requests(loaded.config.workload);
+  SweepForecast sweep(cells, requests.prompts());
+  int64_t num_to_run = 0, num_skipped = 0, num_cannot_run = 0, num_loads = 0;
+  int num_tried = 0;
+  std::optional<Error> problem;  // the first one
+  PlannedLoad load;              // under way
+  std::string last_load, cut_outputs;
   fmt::print("{}: {}\n", config.string(), counted(int64_t(cells.size()), "cell"));
+  if (const std::string left_out = left_out_text(expanded); !left_out.empty()) fmt::print("{}\n", left_out);
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {
       fmt::print("  skip {:<28} {}\n", cell.id, *cell.skip_reason);
+      ++num_skipped;
       continue;
     }
-    ++num_planned;
     if (cell.load_key != last_load) {
       last_load = cell.load_key;
-      of_load = print_load(cells, cell, ++num_loads);
-      if (!problem) problem = of_load;
+      load = print_load(cells, cell, ++num_tried, requests);
+      if (cut_outputs.empty()) cut_outputs = load.cut_outputs;
+      if (!problem) problem = load.error;
+      num_loads += load.error ? 0 : 1;
     }
-    if (of_load) {
+    if (load.error) {
       fmt::print("  ✗    {:<28} cannot run\n", cell.id);
+      ++num_cannot_run;
       continue;
     }
-    ++num_can_run;
-    const std::optional<StepForecast> step = sweep.add(cell, arrivals_s(arrivals, cell.config));
+    ++num_to_run;
+    const auto floor =
+        sweep.add(cell, requests.mean_output(cell.config, load.limit), arrivals_s(arrivals, cell.config));
     fmt::print("  run  {:<28} baseline {}{}\n", cell.id,
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
                                 : "none",
-               break_even_text(cells, cell, step));
+               break_even_text(cells, cell, floor));
   }
   const MeasureConfig& measure = loaded.config.measure;
-  fmt::print("{} to run in {}, {} skipped; {} of at most {}, {}\n", num_planned, counted(num_loads, "load"),
-             cells.size() - num_planned, counted(loaded.config.workload.requests, "request"),
-             counted(loaded.config.sampling.max_tokens, "token"), counted(measure.repetitions, "repetition"));
-  if (problem) {
-    fmt::print("{} of {} can run\n", num_can_run, num_planned);
-    throw *problem;
-  }
+  fmt::print("{} to run in {}, {} skipped{}; {} of at most {}, {}\n", num_to_run, counted(num_loads, "load"),
+             num_skipped, num_cannot_run > 0 ? fmt::format(", {} cannot run", num_cannot_run) : "",
+             counted(loaded.config.workload.requests, "request"), counted(loaded.config.sampling.max_tokens, "token"),
+             counted(measure.repetitions, "repetition"));
+  if (!requests.were_read())
+    fmt::print("caution: {} is larger than {} MiB: its prompts are neither checked nor counted here\n",
+               loaded.config.workload.file.string(), PlannedRequests::kMostDatasetBytes >> 20);
+  if (!cut_outputs.empty()) fmt::print("caution: {}\n", cut_outputs);
+  for (const std::string& line : unreachable_concurrencies(cells)) fmt::print("{}\n", line);
   sweep.print(results_root);
+  if (problem) throw *problem;
   return ExitCode::ok;
 }
 

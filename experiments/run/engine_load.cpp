@@ -36,37 +36,6 @@ RankSet draft_ranks(const ExperimentConfig& config) {
 
 int draft_tp(RankSet ranks, const Placement& placement) { return ranks == RankSet::deciding ? 1 : placement.tp; }
 
-size_t total_weight_bytes(const ModelSpec& spec, const Placement& placement, RankSet ranks, DType dtype,
-                          Numerics numerics, std::vector<size_t>& per_rank) {
-  size_t total = 0;
-  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
-    const auto place = model_rank(ranks, placement, rank);
-    if (!place) continue;
-    const size_t bytes = weight_bytes(spec, shard_plan(spec, *place, dtype), numerics);
-    per_rank[size_t(rank)] += bytes;
-    total += bytes;
-  }
-  return total;
-}
-
-/// Of one KV block.
-struct BlockBytes {
-  size_t total = 0;
-  size_t largest = 0;  // on the rank that holds the most
-};
-BlockBytes block_bytes_of(const ModelSpec& spec, const Placement& placement, RankSet ranks, int block_size,
-                          DType kv_dtype) {
-  BlockBytes bytes;
-  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
-    const auto place = model_rank(ranks, placement, rank);
-    if (!place) continue;
-    const size_t here = kv_block_bytes_on(spec, *place, block_size, kv_dtype);
-    bytes.total += here;
-    bytes.largest = std::max(bytes.largest, here);
-  }
-  return bytes;
-}
-
 TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentConfig& config, DType dtype, RankSet ranks,
                                        int max_model_len) {
   return {.dtype = dtype,
@@ -92,6 +61,19 @@ void check_model_folder(const char* key, const std::filesystem::path& folder) {
       "{}: there is no folder {}: nothing is downloaded; expected a folder with config.json and *.safetensors, such as "
       "\"${{env:PACELINE_MODELS}}/{}\" (`runexp models` lists what is there)",
       key, folder.string(), name.string());
+}
+
+/// The ranks that hold a part of a model, each with its place in it.
+std::vector<std::pair<RankMemory*, ModelRank>> holders_of(std::vector<RankMemory>& memory, RankSet ranks,
+                                                          const Placement& placement) {
+  std::vector<std::pair<RankMemory*, ModelRank>> holders;
+  for (size_t rank = 0; rank < memory.size(); ++rank)
+    if (const auto place = model_rank(ranks, placement, int(rank))) holders.emplace_back(&memory[rank], *place);
+  return holders;
+}
+
+size_t packed_bytes(const ModelSpec& spec, const ModelRank& place, DType dtype, Numerics numerics) {
+  return weight_bytes(spec, shard_plan(spec, place, dtype), numerics);
 }
 
 /// As sampling asks, forced acceptance aside.
@@ -141,6 +123,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   plan.dtype = parse_dtype(config.engine.target.dtype, plan.target.checkpoint_dtype);
   plan.kv_dtype = parse_dtype(config.engine.kv_cache.dtype, plan.dtype);
   plan.max_model_len = scheduler.max_model_len.value_or(int(longest_sequence(plan.target)));
+  plan.max_model_len_from = scheduler.max_model_len ? LengthSource::written : LengthSource::model;
   if (plan.max_model_len > longest_sequence(plan.target)) {
     fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions",
          plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
@@ -157,33 +140,22 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   plan.max_num_rows = std::max({scheduler.max_num_batched_tokens, plan.max_num_seqs * 8});
   plan.max_num_logit_rows = std::min(plan.max_num_logit_rows, plan.max_num_rows);
 
-  std::vector<size_t>& per_rank = plan.weight_bytes_per_rank;
-  per_rank.assign(size_t(placement.num_ranks()), 0);
   const int block_size = config.engine.kv_cache.block_size;
-  MemoryPlanInput memory{
-      .limit_bytes = limits.memory_bytes ? limits.memory_bytes : device_memory_bytes(config, placement),
-      .memory_fraction = config.engine.kv_cache.memory_fraction,
-      .block_size = block_size,
-      .max_num_seqs = plan.max_num_seqs,
-      .max_model_len = plan.max_model_len};
-  if (config.engine.kv_cache.prefix_caching)
-    memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
-  memory.weight_bytes =
-      total_weight_bytes(plan.target, placement, RankSet::all, plan.dtype, config.engine.numerics, per_rank);
-  const BlockBytes block = block_bytes_of(plan.target, placement, RankSet::all, block_size, plan.kv_dtype);
-  memory.target_block_bytes = block.total;
-  memory.swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30));
-  memory.swap_block_bytes = block.largest;
-  if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
-  memory.workspace_bytes =
-      size_t(placement.num_ranks()) *
-      workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
-                      placement.tp);
-  if (on_cuda(config.engine)) memory.workspace_bytes += size_t(placement.num_ranks()) * kCudaWorkspaceBytes;
+  const Numerics numerics = config.engine.numerics;
+  plan.ranks.resize(size_t(placement.num_ranks()));
+  for (const auto& [rank, place] : holders_of(plan.ranks, RankSet::all, placement)) {
+    rank->weights = packed_bytes(plan.target, place, plan.dtype, numerics);
+    rank->block_bytes = kv_block_bytes_on(plan.target, place, block_size, plan.kv_dtype);
+    rank->workspace =
+        workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
+                        place.tp) +
+        (on_cuda(config.engine) ? kCudaWorkspaceBytes : 0);
+    rank->comm_bytes = comm_bytes(plan.target, place, 1, 1);
+  }
   if (wants_draft(config)) {
     plan.draft_ranks = draft_ranks(config);
-    const int num_shards = draft_tp(plan.draft_ranks, placement);
-    if (config.speculation.draft.self) {
+    const bool is_self = config.speculation.draft.self;
+    if (is_self) {
       plan.draft = plan.target;
       plan.draft_dtype = plan.dtype;
     } else {
@@ -191,30 +163,62 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       check_model_folder("speculation.draft.path", config.speculation.draft.directory);
       plan.draft = source_spec(draft_source(config));
       plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
-      validate_parallel(*plan.draft, num_shards, 1);
-      memory.weight_bytes += total_weight_bytes(*plan.draft, placement, plan.draft_ranks, plan.draft_dtype,
-                                                config.engine.numerics, per_rank);
+      validate_parallel(*plan.draft, draft_tp(plan.draft_ranks, placement), 1);
     }
-    memory.draft_block_bytes =
-        block_bytes_of(*plan.draft, placement, plan.draft_ranks, block_size, plan.kv_dtype).total;
-    memory.workspace_bytes +=
-        size_t(num_shards) *
-        workspace_bytes(*plan.draft,
-                        transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
-                        num_shards);
+    for (const auto& [rank, place] : holders_of(plan.ranks, plan.draft_ranks, placement)) {
+      if (!is_self) rank->weights += packed_bytes(*plan.draft, place, plan.draft_dtype, numerics);
+      rank->draft_block_bytes = kv_block_bytes_on(*plan.draft, place, block_size, plan.kv_dtype);
+      rank->workspace += workspace_bytes(
+          *plan.draft, transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
+          place.tp);
+    }
     if (draft_sampling(verify_rule(config)) == DraftSampling::own_noise)
-      memory.workspace_bytes += draft_probs_bytes({.max_num_seqs = plan.max_num_seqs,
-                                                   .max_draft_len = limits.max_draft_len,
-                                                   .target_vocab_size = plan.target.vocab_size});
+      plan.ranks[size_t(placement.deciding_rank())].workspace +=
+          draft_probs_bytes({.max_num_seqs = plan.max_num_seqs,
+                             .max_draft_len = limits.max_draft_len,
+                             .target_vocab_size = plan.target.vocab_size});
   }
+  plan.limit_bytes = limits.memory_bytes ? limits.memory_bytes : device_memory_bytes(config, placement);
+  MemoryPlanInput memory{.limit_bytes = plan.limit_bytes,
+                         .memory_fraction = config.engine.kv_cache.memory_fraction,
+                         .block_size = block_size,
+                         .max_num_seqs = plan.max_num_seqs,
+                         .max_model_len = plan.max_model_len,
+                         .swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30))};
+  for (const RankMemory& rank : plan.ranks) {
+    memory.weight_bytes += rank.weights;
+    memory.workspace_bytes += rank.workspace;
+    memory.target_block_bytes += rank.block_bytes;
+    memory.draft_block_bytes += rank.draft_block_bytes;
+    memory.swap_block_bytes = std::max(memory.swap_block_bytes, rank.block_bytes);
+  }
+  if (config.engine.kv_cache.prefix_caching)
+    memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
+  if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
   if (!scheduler.max_model_len) {  // auto: the model's, cut to what the KV cache holds
     memory.max_model_len = block_size;
     const int64_t tokens = plan_memory(memory).blocks_that_fit * block_size;
-    plan.max_model_len = int(std::min<int64_t>(plan.max_model_len, tokens));
+    if (tokens < plan.max_model_len) {
+      plan.max_model_len = int(tokens);
+      plan.max_model_len_from = LengthSource::kv_cache;
+    }
     memory.max_model_len = plan.max_model_len;
   }
   plan.memory = plan_memory(memory);
   return plan;
+}
+
+LengthLimit length_limit(const ExperimentConfig& config, const LoadPlan& plan) {
+  LengthLimit limit{.max_model_len = plan.max_model_len, .fix = {}};
+  const int64_t of_model = longest_sequence(plan.target);
+  if (plan.max_model_len_from == LengthSource::kv_cache)
+    limit.fix = fmt::format(
+        "raise engine.kv_cache.memory_fraction (now {}): max_model_len is auto, and the KV cache "
+        "holds {} tokens",
+        config.engine.kv_cache.memory_fraction, plan.memory.blocks_that_fit * config.engine.kv_cache.block_size);
+  else if (plan.max_model_len < of_model)
+    limit.fix = fmt::format("raise engine.scheduler.max_model_len (the model knows {} positions)", of_model);
+  return limit;
 }
 
 EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits) : limits_(limits) {

@@ -14,6 +14,7 @@
 #include "engine/model/transformer.h"
 #include "engine/text/tokenizer.h"
 #include "experiments/config/config.h"
+#include "experiments/workload/requests.h"
 
 namespace paceline {
 
@@ -25,6 +26,26 @@ struct LoadLimits {
   size_t memory_bytes = 0;  // of all devices; 0: what they have now
 };
 
+/// Bytes that a rank holds, target and draft model together but for the KV cache.
+struct RankMemory {
+  size_t weights = 0;
+  size_t workspace = 0;          // activations, logits, and the draft's probabilities
+  size_t block_bytes = 0;        // of one block of the target's KV
+  size_t draft_block_bytes = 0;  // of the draft model's
+  size_t comm_bytes = 0;         // that it puts into sums and messages in a pass of the target over one row
+
+  size_t kv(int64_t num_blocks) const { return size_t(num_blocks) * block_bytes; }
+  size_t draft_kv(int64_t num_blocks) const { return size_t(num_blocks) * draft_block_bytes; }
+  size_t total(int64_t num_blocks) const { return weights + workspace + kv(num_blocks) + draft_kv(num_blocks); }
+};
+
+/// What decided LoadPlan::max_model_len.
+enum class LengthSource : uint8_t {
+  written,   // engine.scheduler.max_model_len
+  model,     // auto: the model knows no more positions
+  kv_cache,  // auto: the KV cache holds no more tokens
+};
+
 /// Sizes of a load before anything is read but config.json: for `plan` and for the load itself.
 struct LoadPlan {
   ModelSpec target;
@@ -33,11 +54,13 @@ struct LoadPlan {
   DType draft_dtype = DType::bf16;
   DType kv_dtype = DType::f32;
   int max_model_len = 0;
+  LengthSource max_model_len_from = LengthSource::model;
   int max_num_seqs = 0;
   int max_num_rows = 0;
   int max_num_logit_rows = 0;
   RankSet draft_ranks = RankSet::deciding;
-  std::vector<size_t> weight_bytes_per_rank;  // target and draft
+  std::vector<RankMemory> ranks;  // [tp * pp]
+  size_t limit_bytes = 0;         // of memory, over all ranks
   MemoryPlan memory;
 };
 
@@ -50,6 +73,9 @@ std::string target_name(const ExperimentConfig& config);
 
 /// Throws Error(usage | model_file | device) when the configuration cannot run here.
 LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits);
+
+/// LoadPlan::max_model_len with what raises it: the key that holds it down.
+LengthLimit length_limit(const ExperimentConfig& config, const LoadPlan& plan);
 
 class EngineLoad {
  public:

@@ -1,7 +1,6 @@
 #include "experiments/run/forecast.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "experiments/run/runner.h"
 #include "kernels/cpu/ceilings.h"
@@ -10,9 +9,7 @@
 namespace paceline {
 namespace {
 
-double weight_bytes(const LoadPlan& plan) {
-  return std::accumulate(plan.weight_bytes_per_rank.begin(), plan.weight_bytes_per_rank.end(), 0.0);
-}
+double weight_bytes(const LoadPlan& plan) { return double(plan.memory.weight_bytes); }
 
 /// Values of the embedding, or of the head.
 double vocabulary_values(const ModelSpec& spec) { return double(spec.vocab_size) * spec.hidden_size; }
@@ -31,7 +28,7 @@ double num_drafts(const ExperimentConfig& config) {
   return config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens;
 }
 
-/// Repetitions, and the part of one that warming up is.
+/// Repetitions, and the part of one that warming up is: in requests.
 double num_passes(const ExperimentConfig& config) {
   const double requests = config.workload.requests;
   return config.measure.repetitions + std::min(1.0, config.measure.warmup_requests / requests);
@@ -39,11 +36,7 @@ double num_passes(const ExperimentConfig& config) {
 
 /// Sequences of a step at most.
 double most_at_once(const ExperimentConfig& config) {
-  const SchedulerConfig& scheduler = config.engine.scheduler;
-  const bool is_static = scheduler.batching == BatchingMode::static_turns;
-  double at_once = is_static ? scheduler.static_batch_size : scheduler.max_num_seqs;
-  if (config.load.mode == LoadMode::closed) at_once = std::min<double>(at_once, config.load.concurrency);
-  return std::min<double>(at_once, config.workload.requests);
+  return double(reachable_concurrency(concurrency_limits(config)));
 }
 
 /// The texts of a prompt one behind the other; a template puts more around them.
@@ -54,6 +47,14 @@ std::string text_of(const Prompt& prompt) {
 }
 
 }  // namespace
+
+ConcurrencyLimits concurrency_limits(const ExperimentConfig& config) {
+  const SchedulerConfig& scheduler = config.engine.scheduler;
+  const bool is_static = scheduler.batching == BatchingMode::static_turns;
+  return {.requests = config.workload.requests,
+          .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
+          .max_num_seqs = is_static ? scheduler.static_batch_size : scheduler.max_num_seqs};
+}
 
 double quick_read_rate(size_t bytes) {
   constexpr size_t kMost = size_t{64} << 20, kLeast = size_t{1} << 20;
@@ -117,19 +118,25 @@ RowWork Forecaster::row_work(const Cell& cell) {
   return row;
 }
 
-SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step) {
-  const double turns = config.workload.requests / most_at_once(config);
-  const double most_steps = config.sampling.max_tokens;
-  const double all = num_passes(config) * turns * step.step_ms / 1e3;
-  return {.low = all * most_steps / (num_drafts(config) + 1), .high = all * most_steps};
+double num_turns(const ExperimentConfig& config) {
+  ConcurrencyLimits limits = concurrency_limits(config);
+  const double of_repetition = double(limits.requests) / double(reachable_concurrency(limits));
+  limits.requests = std::clamp<int64_t>(config.measure.warmup_requests, 0, limits.requests);
+  const double of_warm_up = limits.requests == 0 ? 0 : double(limits.requests) / double(reachable_concurrency(limits));
+  return config.measure.repetitions * of_repetition + of_warm_up;
 }
 
-SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, double prompt_tokens) {
+SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, const RequestTokens& tokens) {
+  const double all = num_turns(config) * step.step_ms / 1e3;
+  return {.low = all * tokens.output / (num_drafts(config) + 1), .high = all * tokens.output};
+}
+
+SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, const RequestTokens& tokens) {
   if (row.per_second <= 0) return {};
-  const double drafts = num_drafts(config), tokens = double(config.workload.requests) * config.sampling.max_tokens;
+  const double drafts = num_drafts(config), outputs = config.workload.requests * tokens.output;
   const double step = (drafts + 1) * row.target + drafts * row.draft;  // of one sequence that drafts
-  const double passes = num_passes(config) / row.per_second, prompts = prompt_tokens * row.prompt;
-  return {.low = passes * (prompts + tokens / (drafts + 1) * step), .high = passes * (prompts + tokens * step)};
+  const double passes = num_passes(config) / row.per_second, prompts = tokens.prompts * row.prompt;
+  return {.low = passes * (prompts + outputs / (drafts + 1) * step), .high = passes * (prompts + outputs * step)};
 }
 
 double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_caching) {
@@ -149,9 +156,16 @@ double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_cach
   return double(bytes) / kMostBytesPerToken;
 }
 
-std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step) {
-  if (config.speculation.proposer != "draft" || step.draft_bytes <= 0) return std::nullopt;
-  return 1 + num_drafts(config) * step.draft_bytes / step.target_bytes;
+std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step, const RowWork& row) {
+  const bool has_model = config.speculation.proposer == "draft" && step.draft_bytes > 0;
+  if (config.speculation.proposer == "none" || (!has_model && row.per_second <= 0)) return std::nullopt;
+  const double sequences = most_at_once(config), drafts = num_drafts(config);
+  const auto pass_s = [&](double bytes, double operations) {
+    return std::max(bytes / step.read_bytes_s, row.per_second > 0 ? operations / row.per_second : 0);
+  };
+  const double verify = pass_s(step.target_bytes, sequences * (drafts + 1) * row.target);
+  const double draft = has_model ? drafts * pass_s(step.draft_bytes, sequences * row.draft) : 0;
+  return (verify + draft) / pass_s(step.target_bytes, sequences * row.target);
 }
 
 }  // namespace paceline

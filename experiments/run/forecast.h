@@ -2,11 +2,12 @@
 // How long a sweep takes at least, before anything is loaded: what reading weights and arithmetic alone allow.
 //
 //   step       = (bytes of the target's weights + k · bytes of the draft model's), all ranks / read rate of the machine
-//   reading    = passes · requests / sequences at once · steps of a request · step
+//   reading    = turns · steps of a request · step; a turn is a batch of all sequences that can be in flight at once
 //   arithmetic = passes · (tokens · operations of a row + prompt tokens · operations of a row without the head) / rate
 //   cell       = the longer of the two; of an open loop, at least until its last request is sent
 //
-// A request of T tokens takes T steps without speculation, and between T / (k + 1) (every draft accepted) and T (none)
+// A request of T tokens, as many as max_tokens and what its prompt leaves of max_model_len allow, takes T steps without
+// speculation, and between T / (k + 1) (every draft accepted) and T (none)
 // with it. Attention, KV and everything between steps come on top, so the true time lies above the low end wherever
 // every request writes all its tokens. Weights that a step reads few rows of, an embedding which is not the head's
 // matrix on the same rank, are left out.
@@ -15,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "experiments/results/reachable_concurrency.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/sweep.h"
 #include "experiments/workload/dataset.h"
@@ -71,19 +73,34 @@ class Forecaster {
   std::map<DType, double> arithmetic_rates_;
 };
 
-/// Of one cell with all its repetitions, by reading alone.
-SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step);
+/// As the configuration has them.
+ConcurrencyLimits concurrency_limits(const ExperimentConfig& config);
 
-/// The same by arithmetic alone; prompt_tokens: least_prompt_tokens() of its requests. 0 where the rate is not known.
-SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, double prompt_tokens);
+/// Batches one behind the other that a cell makes: of its repetitions, and of warming up, which is one however few
+/// requests it has.
+double num_turns(const ExperimentConfig& config);
+
+/// Tokens of a cell's requests.
+struct RequestTokens {
+  double output = 0;   // of one request at most, on average (PlannedRequests::mean_output)
+  double prompts = 0;  // of all requests: least_prompt_tokens()
+};
+
+/// Of one cell with all its repetitions, by reading alone.
+SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, const RequestTokens& tokens);
+
+/// The same by arithmetic alone. 0 where the rate is not known.
+SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, const RequestTokens& tokens);
 
 /// Tokens that the target must compute for these prompts, a token taken as five bytes: few texts have fewer. With the
 /// prefix cache, what several prompts begin with counts once.
 double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_caching);
 
-/// Tokens that a step must give on average so that a draft model pays against the same placement without one, by
-/// reading alone: 1 + k · draft bytes / target bytes. Verifying k + 1 rows costs more than one row where arithmetic
-/// counts, so the true one lies higher. None for other proposers, whose cost is not reading.
-std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step);
+/// Tokens that a step must give on average so that speculation pays against the same placement without it, by reading
+/// and arithmetic alone: (time of a pass over k + 1 rows a sequence + k passes of the draft model) / time of a pass
+/// over one, each the longer of the two, with as many sequences as can be in flight. Without a rate in `row`, 1 + k ·
+/// draft bytes / target bytes, and none for proposers without a model. None without speculation.
+std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step,
+                                        const RowWork& row = {});
 
 }  // namespace paceline

@@ -83,15 +83,15 @@ void SweepUnderWay::count_failure() {
 }
 
 const std::vector<EncodedPrompt>& encode_for(SweepUnderWay& sweep, const ExperimentConfig& config,
-                                             const Tokenizer& tokenizer, int max_model_len) {
-  const ChatFormat format = config.workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
+                                             const Tokenizer& tokenizer, const LengthLimit& limit) {
+  const ChatFormat format = chat_format(config.workload);
   const std::filesystem::path& model = config.engine.target.directory;
-  const auto key = std::tuple(model, format, max_model_len);
-  const auto found = sweep.encoded.find(key);
-  return found != sweep.encoded.end()
-             ? found->second
-             : sweep.encoded.emplace(key, encode_prompts(sweep.prompts, tokenizer, model, format, max_model_len))
-                   .first->second;
+  auto found = sweep.encoded.find({model, format});
+  if (found == sweep.encoded.end())
+    found =
+        sweep.encoded.emplace(std::pair(model, format), encode_prompts(sweep.prompts, tokenizer, model, format)).first;
+  check_prompts_fit(found->second, limit);
+  return found->second;
 }
 
 bool lacks_repetitions(const SweepUnderWay& sweep, size_t index) {
@@ -119,6 +119,18 @@ RepetitionOptions repetition_options(SweepUnderWay& sweep, const ExperimentConfi
                            .kv_share = now.kv_share});
   };
   return options;
+}
+
+/// Says once in a run that outputs end at the length of a sequence.
+void tell_of_cut_outputs(SweepUnderWay& sweep, const std::vector<size_t>& cells, std::span<const EncodedPrompt> prompts,
+                         const LengthLimit& limit) {
+  if (sweep.told_of_lengths) return;
+  int max_tokens = 0;
+  for (const size_t index : cells) max_tokens = std::max(max_tokens, sweep.cells[index].config.sampling.max_tokens);
+  const std::string text = cut_outputs_text(prompts, max_tokens, limit);
+  if (text.empty()) return;
+  sweep.told_of_lengths = true;
+  sweep.progress.message(text + "\n");
 }
 
 void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, SweepUnderWay& sweep) {
@@ -250,7 +262,9 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
                             target_name(load_config), load_config.engine.parallel.tp, load_config.engine.parallel.pp,
                             counted(limits.threads_per_rank, "thread"), load->load_seconds(), memory.weight_bytes,
                             memory.target_kv_bytes + memory.draft_kv_bytes));
-    prompts = encode_for(sweep, first.config, *load->tokenizer(), load->plan().max_model_len);
+    const LengthLimit limit = length_limit(first.config, load->plan());
+    prompts = encode_for(sweep, first.config, *load->tokenizer(), limit);
+    tell_of_cut_outputs(sweep, planned, prompts, limit);
   };
   try {
     open();

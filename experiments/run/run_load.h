@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "experiments/results/cell_log.h"
@@ -28,14 +28,14 @@ struct SweepUnderWay {
   std::unique_ptr<CellLog> log;  // as long as folder
   std::vector<Prompt> prompts;
   ArrivalPlan arrivals;
-  std::map<std::tuple<std::filesystem::path, ChatFormat, int>, std::vector<EncodedPrompt>>
-      encoded;  // by model, format, max_model_len
-  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
+  std::map<std::pair<std::filesystem::path, ChatFormat>, std::vector<EncodedPrompt>> encoded;  // by model and format
+  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;        // by the ranks' devices
   int num_failures = 0;
   int64_t next_turn = 0;  // RepetitionResult::turn
   int process = 0;        // RepetitionResult::process
   bool stop = false;
-  bool told_to_wait = false;  // after the first interrupt
+  bool told_to_wait = false;     // after the first interrupt
+  bool told_of_lengths = false;  // that outputs end at max_model_len
   bool wants_new_process = false;
 
   int interrupts() const;
@@ -54,9 +54,10 @@ struct SweepUnderWay {
   void count_failure();
 };
 
-/// The sweep's prompts for one model, encoded once for all its loads.
+/// The sweep's prompts for one model, encoded once for all its loads. Throws Error(usage) where one does not fit
+/// `limit`.
 const std::vector<EncodedPrompt>& encode_for(SweepUnderWay& sweep, const ExperimentConfig& config,
-                                             const Tokenizer& tokenizer, int max_model_len);
+                                             const Tokenizer& tokenizer, const LengthLimit& limit);
 
 /// Whether the cell lacks repetitions that it is to have.
 bool lacks_repetitions(const SweepUnderWay& sweep, size_t index);

@@ -53,7 +53,7 @@ void check_can_run(SweepUnderWay& sweep, const ExperimentConfig& config, const L
   const auto tokenizer = Tokenizer::load(config.engine.target.directory);
   if (config.speculation.proposer == "draft" && !config.speculation.draft.self)
     compare_vocabularies(*tokenizer, *Tokenizer::load(config.speculation.draft.directory));
-  encode_for(sweep, config, *tokenizer, plan.max_model_len);
+  encode_for(sweep, config, *tokenizer, length_limit(config, plan));
 }
 
 /// A sweep of which no cell can run is a mistake in the configuration, not a result: throws the first reason.

@@ -63,7 +63,7 @@ class Expander {
     }
   }
 
-  std::vector<Cell> run() {
+  ExpandedSweep run() {
     add_grid();
     add_included();
     check_patterns();
@@ -71,7 +71,10 @@ class Expander {
     name_cells();
     find_baselines();
     select();
-    return std::move(cells_);
+    return {.cells = std::move(cells_),
+            .num_excluded = num_excluded_,
+            .num_collapsed = num_collapsed_,
+            .num_unselected = num_unselected_};
   }
 
  private:
@@ -172,11 +175,15 @@ class Expander {
     cell.config_hash = config_hash(config_identity(cell.config));
     if (!known_.insert(cell.config_hash).second) {
       if (row.index) fail_at(origin_of_row(*row.index), "duplicate cell: the sweep already has one with these values");
+      ++num_collapsed_;
       return;
     }
     cell.skip_reason = reason_to_skip(cell.config);
     const bool is_excluded = fits_pattern(cell.config);
-    if (!cell.skip_reason && is_excluded) return;
+    if (!cell.skip_reason && is_excluded) {
+      ++num_excluded_;
+      return;
+    }
     set_load_keys(cell);
     cells_.push_back(std::move(cell));
   }
@@ -420,6 +427,7 @@ class Expander {
     for (Cell& cell : left) {
       if (cell.baseline) cell.baseline = new_index[*cell.baseline];
     }
+    num_unselected_ = int64_t(cells_.size() - left.size());
     cells_ = std::move(left);
   }
 
@@ -438,6 +446,7 @@ class Expander {
   std::vector<PatternFit> fits_;        // of sweep.exclude
   std::vector<Cell> cells_;
   std::unordered_set<std::string> known_;
+  int64_t num_excluded_ = 0, num_collapsed_ = 0, num_unselected_ = 0;
 };
 
 }  // namespace
@@ -448,6 +457,10 @@ ExpandContext machine_context(const EngineConfig& engine) {
 }
 
 std::vector<Cell> expand(const LoadedConfig& loaded, const ExpandContext& context) {
+  return expand_counted(loaded, context).cells;
+}
+
+ExpandedSweep expand_counted(const LoadedConfig& loaded, const ExpandContext& context) {
   return Expander(loaded, context).run();
 }
 

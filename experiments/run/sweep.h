@@ -45,6 +45,17 @@ constexpr size_t kMaxCells = 100'000;
 /// baseline that no cell can be, nothing selected.
 std::vector<Cell> expand(const LoadedConfig& loaded, const ExpandContext& context);
 
+/// The cells, and how many points of the sweep are not among them.
+struct ExpandedSweep {
+  std::vector<Cell> cells;
+  int64_t num_excluded = 0;    // sweep.exclude took them out
+  int64_t num_collapsed = 0;   // differ from a cell in void keys only
+  int64_t num_unselected = 0;  // --only left them out
+};
+
+/// expand() with counts.
+ExpandedSweep expand_counted(const LoadedConfig& loaded, const ExpandContext& context);
+
 /// Threads of one CPU rank where the file says auto: cores / the largest tp*pp among the cells that fits the cores.
 int auto_threads_per_rank(const std::vector<Cell>& cells, int num_cores);
 

@@ -1,15 +1,20 @@
 #include "experiments/workload/requests.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/text/chat_template.h"
+#include "engine/util/counted.h"
 #include "kernels/error.h"
 
 namespace paceline {
 
+ChatFormat chat_format(const WorkloadConfig& workload) {
+  return workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
+}
+
 std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
-                                          const std::filesystem::path& model_dir, ChatFormat format,
-                                          int max_model_len) {
+                                          const std::filesystem::path& model_dir, ChatFormat format) {
   std::optional<ChatTemplate> chat;
   std::vector<EncodedPrompt> encoded;
   for (const Prompt& prompt : prompts) {
@@ -29,17 +34,52 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
       for (const PromptMessage& message : prompt.messages) text += (text.empty() ? "" : "\n") + message.content;
       out.tokens = tokenizer.encode(text);
     }
-    if (int(out.tokens.size()) >= max_model_len) {
-      fail(
-          ExitCode::usage,
-          "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it, leave out long ones "
-          "(workload.max_prompt_chars) or raise "
-          "engine.scheduler.max_model_len",
-          prompt.id, out.tokens.size(), max_model_len, max_model_len - 1);
-    }
     encoded.push_back(std::move(out));
   }
   return encoded;
+}
+
+void check_prompts_fit(std::span<const EncodedPrompt> prompts, const LengthLimit& limit) {
+  for (const EncodedPrompt& prompt : prompts) {
+    if (int(prompt.tokens.size()) < limit.max_model_len) continue;
+    fail(ExitCode::usage,
+         "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it, leave out long ones "
+         "(workload.max_prompt_chars){}{}",
+         prompt.id, prompt.tokens.size(), limit.max_model_len, limit.max_model_len - 1, limit.fix.empty() ? "" : " or ",
+         limit.fix);
+  }
+}
+
+int wanted_output(std::optional<int> of_prompt, int max_tokens) {
+  return std::min(max_tokens, of_prompt.value_or(max_tokens));
+}
+
+int longest_output(const EncodedPrompt& prompt, int max_tokens, const LengthLimit& limit) {
+  return std::min(wanted_output(prompt.max_tokens, max_tokens), limit.max_model_len - int(prompt.tokens.size()));
+}
+
+std::string cut_outputs_text(std::span<const EncodedPrompt> prompts, int max_tokens, const LengthLimit& limit) {
+  int num_cut = 0, shortest = max_tokens;
+  for (const EncodedPrompt& prompt : prompts) {
+    const int longest = longest_output(prompt, max_tokens, limit);
+    if (longest == wanted_output(prompt.max_tokens, max_tokens)) continue;
+    ++num_cut;
+    shortest = std::min(shortest, longest);
+  }
+  if (num_cut == 0) return "";
+  return fmt::format(
+      "outputs end at max_model_len {}: it leaves {} of {} less than sampling.max_tokens {}, one of them {}; set "
+      "sampling.max_tokens to at most {}{}{}",
+      limit.max_model_len, num_cut, counted(int64_t(prompts.size()), "request"), max_tokens, shortest, shortest,
+      limit.fix.empty() ? "" : ", or ", limit.fix);
+}
+
+bool surely_fit(const std::vector<Prompt>& prompts, int max_tokens, int max_model_len) {
+  return std::all_of(prompts.begin(), prompts.end(), [&](const Prompt& prompt) {
+    size_t bytes = prompt.text.size() + (prompt.is_chat() ? kMostTemplateTokens : 0);
+    for (const PromptMessage& message : prompt.messages) bytes += message.content.size() + 1;
+    return bytes + size_t(wanted_output(prompt.max_tokens, max_tokens)) <= size_t(max_model_len);
+  });
 }
 
 }  // namespace paceline

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/text/tokenizer.h"
+#include "experiments/config/config.h"
 #include "experiments/workload/dataset.h"
 
 namespace paceline {
@@ -21,10 +23,39 @@ struct EncodedPrompt {
 
 enum class ChatFormat : uint8_t { template_of_model, raw_text };
 
+/// As workload.chat_template asks.
+ChatFormat chat_format(const WorkloadConfig& workload);
+
 /// Chat prompts go through the chat template of `model_dir` (raw_text: their contents joined by newlines); their
 /// special tokens are parsed, those of plain text prompts are not. Throws Error(model_file) where the model has no
-/// chat template, and Error(usage) naming the prompt when one is longer than max_model_len - 1 tokens.
+/// chat template.
 std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
-                                          const std::filesystem::path& model_dir, ChatFormat format, int max_model_len);
+                                          const std::filesystem::path& model_dir, ChatFormat format);
+
+/// How long a sequence, prompt and output together, may be.
+struct LengthLimit {
+  int max_model_len = 0;
+  std::string fix;  // what raises it: "raise engine.scheduler.max_model_len"; empty: nothing does
+};
+
+/// Throws Error(usage) that names the first prompt which leaves no room for a token of output.
+void check_prompts_fit(std::span<const EncodedPrompt> prompts, const LengthLimit& limit);
+
+/// Tokens of output that a request asks for: its own limit (Prompt::max_tokens) counts where it is below max_tokens
+/// (sampling.max_tokens).
+int wanted_output(std::optional<int> of_prompt, int max_tokens);
+
+/// Tokens of output that the request can have: what it asks for, or what its prompt leaves of max_model_len. REQUIRES a
+/// prompt that fits.
+int longest_output(const EncodedPrompt& prompt, int max_tokens, const LengthLimit& limit);
+
+/// "outputs end at max_model_len 1024: …" with the fix, where longest_output() of a request is less than it asks for;
+/// else empty.
+std::string cut_outputs_text(std::span<const EncodedPrompt> prompts, int max_tokens, const LengthLimit& limit);
+
+/// Whether every request surely has room for its prompt and all of its output: a token is a byte at least, and a chat
+/// template adds kMostTemplateTokens at most. False leaves it open: encode them.
+bool surely_fit(const std::vector<Prompt>& prompts, int max_tokens, int max_model_len);
+inline constexpr int kMostTemplateTokens = 256;
 
 }  // namespace paceline

@@ -268,7 +268,7 @@ TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
   EXPECT_LT(result.wall_s, 2 * time_factor());
   for (const char* const piece :
        {"28 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ", "rank 3: weights ", "KV ",
-        "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1", "baseline tp2_pp2_none_c1; pays from 1.",
+        "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1", "baseline tp2_pp2_none_c1; pays from ",
         "the sweep takes at least ", " (every draft accepted) or ",
         "28 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
     EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
@@ -293,8 +293,77 @@ TEST(Plan, MarksWhatCannotRun) {
   const Workspace workspace;
   const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "tp=1,3"});
   EXPECT_TRUE(holds(result.out, "✗    tp3_pp1_ngram_k3_c1")) << result.out;
-  EXPECT_TRUE(result.out.ends_with("2 of 4 can run\n")) << result.out;
-  EXPECT_FALSE(holds(result.out, "at least")) << result.out;
+  EXPECT_TRUE(holds(result.out, "2 to run in 1 load, 0 skipped, 2 cannot run; ")) << result.out;
+  EXPECT_TRUE(holds(result.out, "the sweep takes at least ")) << "of those that can";
+}
+
+TEST(Plan, CountsWhatIsNoCell) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "k=1..3", "--set",
+                                       "sweep.exclude=[{\"proposer\": \"ngram\", \"k\": 3}]"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out, ": 3 cells\n1 excluded, 2 identical collapsed\n")) << result.out;
+  const ProcessResult whole = runexp({"plan", workspace.config().string()});
+  EXPECT_FALSE(holds(whole.out, "excluded")) << whole.out;
+  EXPECT_FALSE(holds(whole.out, "collapsed")) << whole.out;
+}
+
+TEST(Plan, KnowsThatOutputsEndAtTheLongestSequence) {
+  const Workspace workspace;
+  const ProcessResult result = runexp({"plan", workspace.config().string(), "--set", "sampling.max_tokens=10000000"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out,
+                    "caution: outputs end at max_model_len 1024: it leaves 2 of 2 requests less than "
+                    "sampling.max_tokens 10000000, one of them "))
+      << result.out;
+  const size_t begin = result.out.find("takes at least "), end = result.out.find(" where no answer", begin);
+  ASSERT_NE(end, std::string::npos) << result.out;
+  const std::string times = result.out.substr(begin, end - begin);
+  EXPECT_LE(std::count(times.begin(), times.end(), ':'), 2) << "two times, and no hours: " << times;
+}
+
+TEST(Plan, FindsAPromptThatTheKvCacheCannotHold) {
+  const Workspace workspace;
+  const std::vector<std::string> rest = {workspace.config().string(), "--set",
+                                         "engine.kv_cache.memory_fraction=0.00001", "--results",
+                                         workspace.results().string()};
+  std::vector<std::string> plan = rest, run = rest;
+  plan.insert(plan.begin(), "plan");
+  run.insert(run.begin(), "run");
+  const ProcessResult planned = runexp(plan);
+  EXPECT_EQ(planned.exit_code, 2) << described(planned);
+  EXPECT_TRUE(holds(planned.out, "(auto, cut to the KV cache)")) << planned.out;
+  EXPECT_TRUE(holds(planned.out, "0 to run in 0 loads, 0 skipped, 2 cannot run")) << planned.out;
+  EXPECT_TRUE(holds(planned.err, "raise engine.kv_cache.memory_fraction (now 1e-05): max_model_len is auto"))
+      << planned.err;
+  EXPECT_EQ(planned.err, runexp(run).err);
+}
+
+TEST(Plan, CautionsWhereAConcurrencyCannotBeReached) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp({"plan", workspace.config().string(), "--axis", "concurrency=1,2,16", "--set", "workload.requests=12"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out, "caution: c=16: at most 12 requests are at once, as workload.requests is 12; raise it"))
+      << result.out;
+  EXPECT_FALSE(holds(result.out, "c=2:")) << result.out;
+  const ProcessResult small = runexp({"plan", workspace.config().string(), "--axis", "concurrency=8", "--set",
+                                      "workload.requests=12", "--set", "engine.scheduler.max_num_seqs=6"});
+  EXPECT_TRUE(holds(small.out, "c=8: at most 6 requests are at once, as engine.scheduler.max_num_seqs is 6"))
+      << small.out;
+}
+
+TEST(Plan, ShowsMemoryOfEachRankInOneUnitAgainstWhatThereIs) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--axis", "proposer=none,ngram"});
+  expect_success(result);
+  EXPECT_FALSE(holds(result.out, "MiB")) << result.out;
+  for (const char* const piece : {"rank 1: weights 0.", " + workspace 0.", " + KV 0.", " + draft KV 0.", " free now; ",
+                                  "ranks send ", "ngram_k3_c1          baseline tp1_pp1_none_c1; pays from "})
+    EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
+  const size_t first = result.out.find("load 2"), sends = result.out.find("ranks send");
+  EXPECT_LT(first, sends) << "one rank alone sends nothing";
 }
 
 TEST(Plan, RefusesAMissingDataSetAsARunDoes) {
@@ -323,8 +392,8 @@ TEST(Plan, BoundsADraftModelAgainstTheSamePlacementWithoutOne) {
       runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--axis", "proposer=none,draft", "--set",
               "sweep.baseline={\"engine.parallel.tp\": 2, \"speculation.proposer\": \"none\"}"});
   expect_success(result);
-  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays over tp1_pp1_none_c1 from 1.")) << result.out;
-  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays from 1.")) << result.out;
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays over tp1_pp1_none_c1 from ")) << result.out;
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays from ")) << result.out;
   const ProcessResult alone = runexp({"plan", workspace.config().string(), "--axis", "proposer=ngram,draft", "--set",
                                       "sweep.baseline={\"speculation.proposer\": \"ngram\"}"});
   expect_success(alone);

@@ -51,6 +51,18 @@ TEST(Fast, RunsAreCertifiedUpToFlipsOnCuda) {
   EXPECT_FALSE(holds(result.out, "ossless"));
 }
 
+TEST(Run, SaysOnceThatOutputsEndAtTheLongestSequence) {
+  const Workspace workspace;
+  const ProcessResult result =
+      runexp(run_args(workspace, {"--axis", "tp=1,2", "--axis", "proposer=none", "--set", "sampling.max_tokens=1000"}));
+  SCOPED_TRACE(described(result));
+  ASSERT_EQ(result.exit_code, 0);
+  const std::string said = "outputs end at max_model_len 1024: it leaves 2 of 2 requests less than";
+  const size_t first = result.err.find(said);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(result.err.find(said, first + 1), std::string::npos) << "two loads, one sentence";
+}
+
 TEST(Run, WritesACompleteResultsFolder) {
   const Workspace workspace;
   const ProcessResult result =

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/comm/work_scope.h"
 #include "experiments/run/planned_result.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
@@ -24,7 +25,7 @@ TEST(LoadPlan, AnInflatedTargetIsPlannedAtItsOwnSize) {
   const LoadPlan plan = plan_load(config_as("llama-3-8b"), {.memory_bytes = size_t{64} << 30});
   EXPECT_EQ(plan.target.num_layers, 32);
   EXPECT_EQ(plan.max_model_len, 1024);  // the parent's positions
-  EXPECT_NEAR(double(plan.weight_bytes_per_rank.at(0)), 2.0 * double(plan.target.num_parameters()), 1e7);
+  EXPECT_NEAR(double(plan.ranks.at(0).weights), 2.0 * double(plan.target.num_parameters()), 1e7);
 }
 
 TEST(LoadPlan, TooLittleMemoryIsSaidWithNumbers) {
@@ -87,6 +88,65 @@ TEST(EngineLoad, SaysOnHowManyRanksTheDraftRan) {
     if (c.expected.is_null()) continue;
     effective["draft_tp"] = 7;
     EXPECT_EQ(effective_differences(cell, effective).size(), 1u);
+  }
+}
+
+TEST(LoadPlan, RanksAddUpToThePlan) {
+  ExperimentConfig config = config_as("llama-3-8b");
+  config.engine.parallel = {.tp = 2, .pp = 2, .threads_per_rank = {}, .pp_microbatches = {}};
+  config.speculation.proposer = "draft";
+  config.sampling.temperature = 1;
+  config.speculation.rule = "rejection";
+  for (const bool self : {false, true}) {
+    config.speculation.draft.self = self;
+    derive_paths(config);
+    const LoadPlan plan = plan_load(config, {.max_draft_len = 5, .memory_bytes = size_t{64} << 30});
+    ASSERT_EQ(plan.ranks.size(), 4u);
+    RankMemory sum;
+    for (const RankMemory& rank : plan.ranks) {
+      sum.weights += rank.weights;
+      sum.workspace += rank.workspace;
+      sum.block_bytes += rank.block_bytes;
+      sum.draft_block_bytes += rank.draft_block_bytes;
+      EXPECT_EQ(rank.draft_block_bytes > 0, self || &rank == &plan.ranks[2]) << "the draft lies on the deciding rank";
+    }
+    const MemoryPlan& memory = plan.memory;
+    EXPECT_EQ(sum.weights, memory.weight_bytes);
+    EXPECT_EQ(sum.workspace, memory.workspace_bytes);
+    EXPECT_EQ(sum.kv(memory.num_blocks), memory.target_kv_bytes);
+    EXPECT_EQ(sum.draft_kv(memory.num_blocks), memory.draft_kv_bytes);
+    EXPECT_EQ(sum.total(memory.num_blocks),
+              memory.weight_bytes + memory.workspace_bytes + memory.target_kv_bytes + memory.draft_kv_bytes);
+    EXPECT_EQ(plan.limit_bytes, size_t{64} << 30);
+  }
+}
+
+// The first pass has the prompt's rows and wants the logits of one, the others have one row each.
+TEST(LoadPlan, CommunicationIsWhatRanksCount) {
+  constexpr int kPrompt = 9, kOutput = 4;
+  for (const auto& [tp, pp] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)}) {
+    ExperimentConfig config;
+    config.builtin_root = source_dir() / "configs";
+    config.engine.backend = "cpu";
+    config.engine.parallel.tp = tp;
+    config.engine.parallel.pp = pp;
+    derive_paths(config);
+    EngineLoad load(config, {});
+    const auto engine = load.make_engine(config);
+    std::vector<uint64_t> before;
+    for (int rank = 0; rank < tp * pp; ++rank) before.push_back(comm_stats(load.team().rank(rank)).bytes);
+    engine->submit(std::vector<int32_t>(kPrompt, 7), {.sampler = {}, .max_tokens = kOutput, .ignore_eos = true});
+    while (!engine->idle()) engine->step();
+    load.team().wait_all();
+    const ModelSpec& spec = load.plan().target;
+    for (int rank = 0; rank < tp * pp; ++rank) {
+      const ModelRank place{.stage = rank / tp, .num_stages = pp, .shard = rank % tp, .tp = tp};
+      const size_t row = comm_bytes(spec, place, 1, 1);
+      EXPECT_EQ(comm_stats(load.team().rank(rank)).bytes - before[size_t(rank)],
+                comm_bytes(spec, place, kPrompt, 1) + (kOutput - 1) * row)
+          << "tp " << tp << " pp " << pp << " rank " << rank;
+      EXPECT_EQ(load.plan().ranks[size_t(rank)].comm_bytes, row);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <set>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -72,16 +73,44 @@ TEST(Forecast, ADraftModelPaysFromWhereItsReadingIsMadeGood) {
   EXPECT_FALSE(break_even_length(cell_of("none", 0).config, step));
 }
 
+TEST(Forecast, SpeculationPaysFromWhereItsRowsAreMadeGood) {
+  const StepForecast plain{.target_bytes = 100, .read_bytes_s = 100, .step_ms = 1};  // a pass reads for a second
+  const RowWork row{.target = 50, .draft = 5, .per_second = 100};                    // a row computes for half of that
+  Cell cell = cell_of("ngram", 1);
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 1) << "two rows hide behind reading";
+  cell.config.speculation.num_speculative_tokens = 3;
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 2);
+  cell.config.load.concurrency = 4;
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 4) << "sixteen rows against four";
+  cell.config.workload.requests = 1;
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 2) << "never four at once";
+  StepForecast with_draft = plain;
+  with_draft.draft_bytes = 10;
+  EXPECT_DOUBLE_EQ(break_even_length(cell_of("draft", 3).config, with_draft, row).value(), 2 + 3 * 0.1);
+  EXPECT_FALSE(break_even_length(cell_of("none", 0).config, plain, row));
+}
+
 TEST(Forecast, ASweepTakesItsSteps) {
   Cell cell = cell_of("ngram", 3);
   cell.config.workload.requests = 12;
   cell.config.measure.repetitions = 2;
   cell.config.measure.warmup_requests = 6;
   cell.config.load.concurrency = 4;
-  cell.config.sampling.max_tokens = 40;
-  const SecondsRange range = forecast(cell.config, {.target_bytes = 1, .read_bytes_s = 1, .step_ms = 2});
+  const SecondsRange range =
+      forecast(cell.config, {.target_bytes = 1, .read_bytes_s = 1, .step_ms = 2}, {.output = 40});
   EXPECT_DOUBLE_EQ(range.high, 2.5 * 3 * 40 * 2e-3);
   EXPECT_DOUBLE_EQ(range.low, range.high / 4);
+}
+
+TEST(Forecast, WarmingUpIsABatchHoweverSmall) {
+  Cell cell = cell_of("none", 0);
+  cell.config.workload.requests = 64;
+  cell.config.measure.repetitions = 2;
+  cell.config.load.concurrency = 16;
+  for (const auto& [warmup, turns] : {std::pair(0, 8.0), std::pair(1, 9.0), std::pair(16, 9.0), std::pair(32, 10.0)}) {
+    cell.config.measure.warmup_requests = warmup;
+    EXPECT_DOUBLE_EQ(num_turns(cell.config), turns) << warmup;
+  }
 }
 
 TEST(Forecast, ABatchIsNoLargerThanTheEngineTakes) {
@@ -90,13 +119,12 @@ TEST(Forecast, ABatchIsNoLargerThanTheEngineTakes) {
   cell.config.measure.repetitions = 1;
   cell.config.measure.warmup_requests = 0;
   cell.config.load.mode = LoadMode::offline;
-  cell.config.sampling.max_tokens = 10;
   const StepForecast step{.target_bytes = 1, .read_bytes_s = 1, .step_ms = 1000};
   cell.config.engine.scheduler.max_num_seqs = 64;
-  EXPECT_DOUBLE_EQ(forecast(cell.config, step).high, 4 * 10);
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, {.output = 10}).high, 4 * 10);
   cell.config.engine.scheduler.batching = BatchingMode::static_turns;
   cell.config.engine.scheduler.static_batch_size = 32;
-  EXPECT_DOUBLE_EQ(forecast(cell.config, step).high, 8 * 10);
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, {.output = 10}).high, 8 * 10);
 }
 
 TEST(Forecast, ArithmeticCountsRowsAndPrompts) {
@@ -104,14 +132,14 @@ TEST(Forecast, ArithmeticCountsRowsAndPrompts) {
   cell.config.workload.requests = 10;
   cell.config.measure.repetitions = 2;
   cell.config.measure.warmup_requests = 5;
-  cell.config.sampling.max_tokens = 8;
   const RowWork row{.target = 100, .prompt = 60, .draft = 10, .per_second = 50};
-  const SecondsRange range = arithmetic_forecast(cell.config, row, 7);
+  const RequestTokens tokens{.output = 8, .prompts = 7};
+  const SecondsRange range = arithmetic_forecast(cell.config, row, tokens);
   EXPECT_DOUBLE_EQ(range.high, 2.5 * (7 * 60 + 80 * (4 * 100 + 3 * 10)) / 50);
   EXPECT_DOUBLE_EQ(range.low, 2.5 * (7 * 60 + 80 / 4 * (4 * 100 + 3 * 10)) / 50);
   cell.config.speculation.proposer = "none";
-  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, row, 0).low, 2.5 * 80 * 100 / 50);
-  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, {.target = 100}, 7).high, 0) << "the rate is not known";
+  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, row, {.output = 8}).low, 2.5 * 80 * 100 / 50);
+  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, {.target = 100}, tokens).high, 0) << "the rate is not known";
 }
 
 TEST(Forecast, ARowMultipliesEveryWeightThatIsNotLookedUp) {
@@ -206,8 +234,10 @@ TEST(ForecastRecord, ComesBackFromTheFolder) {
 
 /// Records a finished run that took 1/share of its floor.
 std::string recorded(const std::filesystem::path& root, double share, const std::string& time,
-                     const std::string& machine, const std::string& status = "done") {
+                     const std::string& machine, const std::string& status = "done", int noisy_cells = 0) {
   RunResult run = predicted_run(share);
+  for (CellResult& cell : std::span(run.cells).first(size_t(noisy_cells)))
+    cell.repetitions[0].disturbance = Disturbance{.wall_s = 10, .cores = 2, .foreign_cpu_s = 15};
   run.info.started_at = time;
   run.info.status = status;
   run.environment["machine_id"] = machine;
@@ -229,17 +259,17 @@ TEST(Calibration, IsTheNewestFinishedRunOfThisMachineAndTheseKinds) {
   const TempDir dir;
   const std::set<CellKind> kinds = kinds_of(predicted_run(1));
   ASSERT_GT(kinds.size(), 1u);
-  EXPECT_FALSE(find_calibration(dir.path(), "m1", kinds));
+  EXPECT_FALSE(find_calibration(dir.path(), "m1", kinds, 12));
   const std::string older = recorded(dir.path(), 0.5, "2026-11-20T09:00:00Z", "m1");
   const std::string newer = recorded(dir.path(), 0.8, "2026-11-21T09:00:00Z", "m1");
   recorded(dir.path(), 0.1, "2026-11-22T09:00:00Z", "m2");
   recorded(dir.path(), 0.2, "2026-11-23T09:00:00Z", "m1", "interrupted");
-  const auto found = find_calibration(dir.path(), "m1", kinds);
+  const auto found = find_calibration(dir.path(), "m1", kinds, 12);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->run, newer);
   const RunResult run = read_run(dir.path() / newer);
   EXPECT_NEAR(found->ratio, time_ratio(run, forecast_ratios(run, summarize(run))).value(), 1e-9);
-  EXPECT_FALSE(find_calibration(dir.path(), "m3", kinds)) << "of another machine";
+  EXPECT_FALSE(find_calibration(dir.path(), "m3", kinds, 12)) << "of another machine";
   using Change = std::function<void(CellKind&)>;
   for (const Change& change :
        {Change([](CellKind& kind) { kind.model = "models/b"; }), Change([](CellKind& kind) { kind.load = "offline"; }),
@@ -250,13 +280,71 @@ TEST(Calibration, IsTheNewestFinishedRunOfThisMachineAndTheseKinds) {
       change(kind);
       others.insert(kind);
     }
-    EXPECT_FALSE(find_calibration(dir.path(), "m1", others));
+    EXPECT_FALSE(find_calibration(dir.path(), "m1", others, 12));
   }
   std::set<CellKind> fewer = kinds;
   fewer.erase(fewer.begin());
-  EXPECT_FALSE(find_calibration(dir.path(), "m1", fewer)) << "its ratio mixes in what is not planned";
+  EXPECT_FALSE(find_calibration(dir.path(), "m1", fewer, 12)) << "its ratio mixes in what is not planned";
   std::ofstream(dir.path() / newer / "summary.json") << "{";
-  EXPECT_EQ(find_calibration(dir.path(), "m1", kinds).value().run, older) << "damaged files are passed over";
+  EXPECT_EQ(find_calibration(dir.path(), "m1", kinds, 12).value().run, older) << "damaged files are passed over";
+}
+
+TEST(Calibration, PrefersARunThatWasNotDisturbedAndIsNotMuchSmaller) {
+  const TempDir dir;
+  const std::set<CellKind> kinds = kinds_of(predicted_run(1));
+  const std::string quiet = recorded(dir.path(), 0.5, "2026-11-20T09:00:00Z", "m1");
+  const std::string noisy = recorded(dir.path(), 0.5, "2026-11-21T09:00:00Z", "m1", "done", 3);
+  const Calibration found = find_calibration(dir.path(), "m1", kinds, 24).value();
+  EXPECT_EQ(found.run, quiet);
+  EXPECT_EQ(found.num_noisy, 0);
+  EXPECT_EQ(found.requests, 12);
+  EXPECT_EQ(find_calibration(dir.path(), "m1", kinds, 25).value().run, quiet) << "both are much smaller";
+  std::filesystem::remove_all(dir / quiet);
+  const Calibration other = find_calibration(dir.path(), "m1", kinds, 12).value();
+  EXPECT_EQ(other.run, noisy);
+  EXPECT_EQ(other.num_noisy, 3);
+  EXPECT_EQ(other.cells.size(), predicted_run(1).cells.size());
+}
+
+TEST(Calibration, OfTheSameSweepIsTheTimeThatItTook) {
+  const TempDir dir;
+  const RunResult run = predicted_run(0.5);
+  recorded(dir.path(), 0.5, "2026-11-20T09:00:00Z", "m1");
+  const Calibration found = find_calibration(dir.path(), "m1", kinds_of(run), 12).value();
+  for (const CellResult& cell : run.cells) {
+    double measured_s = 0;
+    for (const RepetitionResult& repetition : cell.repetitions) measured_s += repetition.phases.total_ms() / 1e3;
+    const PlannedCell planned{.id = cell.id,
+                              .kind = {cell.model, cell.load, cell.axes.proposer, cell.axes.concurrency},
+                              .num_turns = 3 * 12,
+                              .mean_output = 1000};
+    const SecondsRange range = calibrated_forecast(found, planned);
+    EXPECT_NEAR(range.low, measured_s, 1e-6 * measured_s) << cell.id;
+    EXPECT_NEAR(range.high, measured_s, 1e-6 * measured_s) << cell.id;
+  }
+}
+
+TEST(Calibration, ACellThatWasNotMeasuredLiesBetweenThoseOfItsKind) {
+  const CellKind ngram{.model = "a", .load = "closed", .proposer = "ngram", .concurrency = 4};
+  CellKind draft = ngram;
+  draft.proposer = "draft";
+  const Calibration known{.run = "r",
+                          .max_tokens = 48,
+                          .cells = {{.id = "k1", .kind = ngram, .turn_s = 2, .mean_output = 30},
+                                    {.id = "k5", .kind = ngram, .turn_s = 3, .mean_output = 30},
+                                    {.id = "d", .kind = draft, .turn_s = 50, .mean_output = 30}}};
+  PlannedCell planned{.id = "k3", .kind = ngram, .num_turns = 10, .mean_output = 48, .max_tokens = 48};
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).low, 20);
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).high, 30);
+  planned.id = "k5";
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).low, 30);
+  planned.max_tokens = 96;
+  planned.mean_output = 96;
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).low, 30) << "answers may end as they did";
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).high, 60) << "or go on";
+  planned.max_tokens = 15;
+  planned.mean_output = 15;
+  EXPECT_DOUBLE_EQ(calibrated_forecast(known, planned).high, 15);
 }
 
 TEST(Environment, NamesThisMachineInTwoPlacesAlike) {

@@ -293,6 +293,20 @@ TEST(Sweep, APatternThatExcludesNothingIsAMistakeOfItsFile) {
   EXPECT_EQ(complaint(experiment_json(whole).dump(), {.is_recorded = true}), "") << "a run of it can be resumed";
 }
 
+TEST(Sweep, CountsWhatIsNotAmongItsCells) {
+  const ConfigFiles files;
+  const char* const text = R"({"sweep": {"axes": {"tp": [1, 2], "proposer": ["none", "ngram"], "k": [1, 2, 3]},
+    "exclude": [{"tp": 2, "proposer": "ngram", "k": 3}]}})";
+  const ExpandedSweep whole = expand_counted(files.load(text), {});
+  EXPECT_EQ(whole.cells.size(), 7u);
+  EXPECT_EQ(whole.num_excluded, 1);
+  EXPECT_EQ(whole.num_collapsed, 4) << "k of none, twice at either tp";
+  EXPECT_EQ(whole.num_unselected, 0);
+  const ExpandedSweep some = expand_counted(load_config(shipped("ngram_tp2.json"), {.only = "tp==1 && pp==1"}), {});
+  EXPECT_EQ(some.cells.size() * 4, 56u);
+  EXPECT_EQ(some.num_unselected, 56 - 14);
+}
+
 TEST(Sweep, OnlyKeepsTheBaselines) {
   const std::vector<Cell> cells = expand(
       load_config(shipped("ngram_tp2.json"), {.profile = "quick", .only = "tp==2 && k>3 && proposer == ngram"}), {});

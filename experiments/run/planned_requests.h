@@ -1,0 +1,44 @@
+#pragma once
+// The requests of a plan: read as a run reads them, and encoded only where their bytes leave open whether they fit, as
+// large tokenizers take longer to load than a plan may.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/workload/requests.h"
+
+namespace paceline {
+
+class PlannedRequests {
+ public:
+  /// Larger data sets are not read.
+  static constexpr uintmax_t kMostDatasetBytes = uintmax_t{4} << 20;
+
+  /// Throws what a run would throw of the file.
+  explicit PlannedRequests(const WorkloadConfig& workload);
+
+  bool were_read() const { return were_read_; }
+  /// Empty where they were not read.
+  const std::vector<Prompt>& prompts() const { return prompts_; }
+
+  /// Throws what a run of the cell would throw of its prompts: one that is too long for `limit`, a missing template.
+  void check_fit(const ExperimentConfig& cell, const LengthLimit& limit);
+
+  /// Tokens of output that a request of the cell has at most, on average.
+  double mean_output(const ExperimentConfig& cell, const LengthLimit& limit);
+
+  /// cut_outputs_text() of the cell.
+  std::string cut_outputs(const ExperimentConfig& cell, const LengthLimit& limit);
+
+ private:
+  const std::vector<EncodedPrompt>& encoded_for(const ExperimentConfig& cell);
+
+  std::vector<Prompt> prompts_;
+  bool were_read_ = false;
+  std::map<std::pair<std::filesystem::path, ChatFormat>, std::vector<EncodedPrompt>> encoded_;  // by model and format
+};
+
+}  // namespace paceline
