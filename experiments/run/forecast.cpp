@@ -39,11 +39,7 @@ double num_passes(const ExperimentConfig& config) {
 
 /// Sequences of a step at most.
 double most_at_once(const ExperimentConfig& config) {
-  const SchedulerConfig& scheduler = config.engine.scheduler;
-  const bool is_static = scheduler.batching == BatchingMode::static_turns;
-  double at_once = is_static ? scheduler.static_batch_size : scheduler.max_num_seqs;
-  if (config.load.mode == LoadMode::closed) at_once = std::min<double>(at_once, config.load.concurrency);
-  return std::min<double>(at_once, config.workload.requests);
+  return double(reachable_concurrency(concurrency_limits(config)));
 }
 
 /// The texts of a prompt one behind the other; a template puts more around them.
@@ -54,6 +50,14 @@ std::string text_of(const Prompt& prompt) {
 }
 
 }  // namespace
+
+ConcurrencyLimits concurrency_limits(const ExperimentConfig& config) {
+  const SchedulerConfig& scheduler = config.engine.scheduler;
+  const bool is_static = scheduler.batching == BatchingMode::static_turns;
+  return {.requests = config.workload.requests,
+          .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
+          .max_num_seqs = is_static ? scheduler.static_batch_size : scheduler.max_num_seqs};
+}
 
 double quick_read_rate(size_t bytes) {
   constexpr size_t kMost = size_t{64} << 20, kLeast = size_t{1} << 20;

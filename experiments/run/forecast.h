@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "experiments/results/reachable_concurrency.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/sweep.h"
 #include "experiments/workload/dataset.h"
@@ -70,6 +71,9 @@ class Forecaster {
   std::map<std::string, double> read_rates_;                    // by target: one for all its placements
   std::map<DType, double> arithmetic_rates_;
 };
+
+/// As the configuration has them.
+ConcurrencyLimits concurrency_limits(const ExperimentConfig& config);
 
 /// Of one cell with all its repetitions, by reading alone.
 SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step);
