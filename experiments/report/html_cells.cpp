@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
@@ -13,8 +14,8 @@ enum class ShowInterval { beside, tooltip };
 
 std::string ratio_cell(const std::optional<RatioInterval>& r, ShowInterval show) {
   if (!r) return "<td>–</td>";
-  std::string interval;
-  if (r->low && r->high && *r->low < *r->high) interval = fmt::format("{:.2f}–{:.2f}", *r->low, *r->high);
+  const bool has_width = r->low && r->high && *r->low < *r->high;
+  const std::string interval = has_width ? interval_range_text(r->low, r->high) : "";
   if (show == ShowInterval::tooltip || interval.empty()) {
     return fmt::format("<td title=\"{}\">{:.2f}×</td>", interval, r->ratio);
   }

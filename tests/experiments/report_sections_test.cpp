@@ -131,6 +131,18 @@ TEST(ReportSections, TheHeatMapColoursOnlyWhatIsShown) {
   EXPECT_FALSE(std::regex_search(section, std::regex("class=\"[fs][1-4]\"[^>]*>[0-9.]+× \\?")));
 }
 
+// A cell that the map shows as faster has no interval that reads as if it began at 1.
+TEST(ReportSections, TheTableAndTheMapAgreeOnWhatAnIntervalHolds) {
+  const RunResult run = test::synthetic_run({.with_trouble = false});
+  RunSummary summary = summarize(run);
+  CellSummary& s = summary.cells[1];
+  s.speedup = s.decode_speedup = RatioInterval{.ratio = 1.18, .low = 1.0049, .high = 1.38, .pairs = 3};
+  const std::string html = report_html(run, summary);
+  EXPECT_TRUE(holds(section_of(html, "heat"), "1.18× [1.005, 1.38] over tp1 pp1 none, faster")) << html;
+  EXPECT_TRUE(holds(section_of(html, "cells"), "<td>1.18× <span class=\"ci\">1.005–1.38</span></td>"));
+  EXPECT_TRUE(holds(section_of(html, "cells"), "<td title=\"1.005–1.38\">1.18×</td>"));
+}
+
 TEST(ReportSections, TheHeatMapIsOverPlainDecodingOfTheSamePlacement) {
   RunResult run = test::synthetic_run({.with_trouble = false});
   const std::string own = section_of(report_of(run), "heat");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/cell_ratio.h"
+#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/report/text.h"
 
@@ -424,6 +425,17 @@ TEST(EndOfRunText, TellsHowToSeeTheSentencesThatItLeavesOut) {
   for (const std::string& sentence : said) EXPECT_TRUE(holds(all, sentence)) << sentence;
   EXPECT_FALSE(holds(some, said.back()));
   EXPECT_TRUE(holds(some, fmt::format("({} more: runexp show last)", said.size() - 3))) << some;
+}
+
+TEST(IntervalText, IsOneFormulaAtAnyNumberOfDigits) {
+  EXPECT_EQ(bound_text(1), "1.00");
+  EXPECT_EQ(bound_text(1.0049), "1.005");
+  EXPECT_EQ(bound_text(1.0049, 3), "1.005");
+  EXPECT_EQ(bound_text(0.99996, 3), "0.99996");
+  EXPECT_EQ(bound_text(1.0000001), "1.00000");
+  EXPECT_EQ(interval_range_text(1.0049, 1.38), "1.005–1.38");
+  EXPECT_EQ(interval_range_text(1.0049, {}), "");
+  EXPECT_EQ(interval_text(1.2, 1.0002, 1.4, 3), "1.200× [1.0002, 1.400]");
 }
 
 TEST(EndOfRunText, PrintsIntervalsAsTheyAre) {
