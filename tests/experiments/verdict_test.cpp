@@ -204,8 +204,27 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   ASSERT_EQ(summary.cells[1].outcome, Outcome::faster);
   EXPECT_FALSE(holds(verdict(run), "ngram is not shown to be faster")) << verdict(run);
   const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
-  EXPECT_TRUE(holds(none, "ngram is not shown to be faster: its best cell, tp1 pp1 ngram k=5, is at 1.00× [")) << none;
+  EXPECT_TRUE(holds(none,
+                    "ngram is not shown to be faster: its best supported cell (the interval that begins highest), tp1 "
+                    "pp1 ngram k=5, is at 1.00× ["))
+      << none;
   EXPECT_TRUE(holds(none, "; the largest estimate, tp1 pp1 ngram k=7 at 1.79× [")) << none;
+  EXPECT_FALSE(holds(none, "its best cell")) << none;
+}
+
+// The charts and the table show the largest estimate as the fastest cell, whatever is shown of it.
+TEST(VerdictPaysNot, NamesTheLargestEstimateWhereverItIsAnotherCell) {
+  const CellResult tight = ngram(3, {90, 90.1, 89.9}), wide = ngram(5, {92, 94.3, 89.7});
+  const RunResult run = run_of({plain({100, 100.1, 99.9}), tight, wide});
+  const RunSummary summary = summarize(run);
+  ASSERT_EQ(summary.cells[2].outcome, Outcome::slower);
+  ASSERT_GT(summary.cells[2].speedup->ratio, summary.cells[1].speedup->ratio);
+  ASSERT_LT(*summary.cells[2].speedup->low, *summary.cells[1].speedup->low);
+  const std::string text = verdict(run);
+  EXPECT_TRUE(holds(text, "its best supported cell (the interval that begins highest), tp1 pp1 ngram k=3, is at 0.90×"))
+      << text;
+  EXPECT_TRUE(holds(text, "; the largest estimate, tp1 pp1 ngram k=5 at 0.92× [")) << text;
+  EXPECT_TRUE(holds(text, "], is slower; a pass takes ")) << text;
 }
 
 /// As configs/tp_pp_speculative.json: every row over one rank, so that a row of two ranks holds the gain of both.
