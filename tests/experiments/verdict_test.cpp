@@ -386,6 +386,10 @@ TEST(VerdictForced, NamesTheAcceptanceLengthsBetweenWhichItPays) {
   late.repetitions = forced(0, {140, 141, 139}).repetitions;
   early.repetitions = forced(5, {60, 61, 59}).repetitions;
   EXPECT_FALSE(bracket(run_of({plain(kSlow), late, early}))) << "slower above what is faster";
+  const std::string one = verdict(run_of({plain(kSlow), forced(2, {80, 150, 110})}));
+  EXPECT_TRUE(holds(one, "shows no bracket of its break-even: it is not shown to be faster or slower at 3.00 (1."))
+      << one;
+  EXPECT_FALSE(holds(one, "no length from")) << one;
 }
 
 TEST(VerdictUnfinished, ComesFirstAndClaimsNothingOfWhatDidNotRun) {
