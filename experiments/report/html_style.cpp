@@ -4,7 +4,10 @@ namespace paceline::html {
 
 // Colours c0-c7, of series: Okabe & Ito's palette, darkened or lightened until each has a contrast of 3 against the
 // page; texts have 4.5. A test computes both. p0-p8, of the parts of a bar, are others, so that no part looks like a
-// series. Tints f1-f4 and s1-s4 carry the text colour in light and in dark.
+// series; all of them may lie side by side, so each is as far from every other as a test asks, for those too who do not
+// tell all hues apart. On paper a table's head stands again on each page that the table goes on to; a browser leaves
+// buttons out of it, so there the heads' names are text. Tints f1-f4 and s1-s4 carry the text colour in light and in
+// dark.
 const char* page_style() {
   return R"css(
 :root{--bg:#fff;--fg:#1b1f24;--mute:#5b6672;--line:#d9dee4;--panel:#f6f8fa;--accent:#0060a8;--good:#00704d;--bad:#b3261e;--warn:#8a5a00;
@@ -82,6 +85,7 @@ section{content-visibility:visible}*{print-color-adjust:exact;-webkit-print-colo
 .note,.sub,.legend,caption,.badge,dl,.verdict li,.verdict li.caution{font-size:10px}.verdict li:first-child{font-size:13px}h3{font-size:12px}pre,code{font-size:9px}.grid svg.chart{max-width:48%}
 svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads{display:none}details::details-content{content-visibility:visible;display:block}
 .wide svg.rows{zoom:.62;max-height:none!important}
+th button{display:none}th[data-name]::before{content:attr(data-name)}
 table{font-size:8px}th,td{padding:1px 3px;white-space:normal}td.why{min-width:90px}.ci{font-size:7px}.wide{overflow:visible}.wide svg.chart{min-width:0;max-height:190mm}}
 )css";
 }

@@ -107,6 +107,25 @@ addEventListener("load", () => {
 });
 )js";
 
+const char* const kProbePrint = R"js(
+addEventListener("load", () => {
+  const out = {problems: [...problems], print_rules: 0, heads: 0, unnamed: []};
+  // What the style sheet keeps for paper holds on the screen from here on.
+  for (const sheet of document.styleSheets)
+    for (const rule of sheet.cssRules)
+      if (rule instanceof CSSMediaRule && rule.media.mediaText === "print") { rule.media.mediaText = "screen"; ++out.print_rules; }
+  for (const head of document.querySelectorAll("table.sortable thead th")) {
+    ++out.heads;
+    const button = head.querySelector("button"), text = getComputedStyle(head, "::before").content;
+    // Buttons are left out of heads that are repeated on the next page.
+    if (getComputedStyle(button).display !== "none" || text !== JSON.stringify(button.textContent))
+      out.unnamed.push(button.textContent + ": " + text);
+  }
+  document.body.innerHTML = "<pre id=probe></pre>";
+  document.getElementById("probe").textContent = JSON.stringify(out);
+});
+)js";
+
 struct Look {
   int width = 1300;
   bool dark = false;
@@ -224,6 +243,15 @@ TEST_F(ReportInBrowser, FitsANarrowWindow) {
     SCOPED_TRACE(width);
     expect_sound(look_at(run_with_timelines({}), {.width = width}));
   }
+}
+
+TEST_F(ReportInBrowser, OnPaperTheHeadsOfTablesAreText) {
+  const nlohmann::json page = ask(test::report_of(run_with_timelines({})), kProbePrint, {});
+  ASSERT_TRUE(page.is_object());
+  EXPECT_EQ(page["problems"], nlohmann::json::array());
+  EXPECT_EQ(page["print_rules"], 1);
+  EXPECT_GT(page["heads"].get<int>(), 50);
+  EXPECT_EQ(page["unnamed"], nlohmann::json::array());
 }
 
 TEST_F(ReportInBrowser, AComparisonShowsItsLastColumn) {
