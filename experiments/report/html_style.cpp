@@ -12,11 +12,11 @@ const char* page_style() {
   return R"css(
 :root{--bg:#fff;--fg:#1b1f24;--mute:#5b6672;--line:#d9dee4;--panel:#f6f8fa;--accent:#0060a8;--good:#00704d;--bad:#b3261e;--warn:#8a5a00;
 --c0:#0072b2;--c1:#d55e00;--c2:#00896a;--c3:#b8608f;--c4:#a87300;--c5:#2f8cc0;--c6:#8c8500;--c7:#6b7580;
---p0:#44546a;--p1:#7b4fa3;--p2:#b5477f;--p3:#c0563b;--p4:#7d7a1e;--p5:#2e8577;--p6:#858585;--p7:#5b6672;--p8:#7a4a2b;
+--p0:#1f244c;--p1:#4c2091;--p2:#aa34ab;--p3:#cb7b12;--p4:#69481e;--p5:#005c65;--p6:#5b9ca7;--p7:#a076ff;--p8:#8a705b;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
 @media(prefers-color-scheme:dark){:root{--bg:#12161b;--fg:#e4e9ee;--mute:#98a4b0;--line:#333b44;--panel:#1a2027;--accent:#6cb6f5;--good:#45c99b;--bad:#ff8a80;--warn:#e8b04a;
 --c0:#4aa8e8;--c1:#f08a3c;--c2:#2fc598;--c3:#dd8fbb;--c4:#eab23a;--c5:#8cd0f5;--c6:#e0d84a;--c7:#98a4b0;
---p0:#9fb0c6;--p1:#b794e0;--p2:#e58bb8;--p3:#ee9377;--p4:#c9c45a;--p5:#6fc7b8;--p6:#a0a0a0;--p7:#98a4b0;--p8:#c79b78;
+--p0:#bddff4;--p1:#a768ec;--p2:#ffb9a4;--p3:#bf9f73;--p4:#b0cd29;--p5:#47bfe4;--p6:#707791;--p7:#ffffac;--p8:#b36946;
 --f1:#16283a;--f2:#17385a;--f3:#184a7b;--f4:#195d9e;--s1:#32230f;--s2:#4c300f;--s3:#683f10;--s4:#854d0e}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif}
@@ -79,7 +79,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:8px 0;
 @media screen and (max-width:760px){svg .odd{display:none}main{padding:18px 14px 40px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
 @media print{:root{--bg:#fff;--fg:#000;--mute:#444;--line:#ccc;--panel:#f6f8fa;--accent:#0060a8;--good:#00704d;--bad:#b3261e;--warn:#8a5a00;
 --c0:#0072b2;--c1:#d55e00;--c2:#00896a;--c3:#b8608f;--c4:#a87300;--c5:#2f8cc0;--c6:#8c8500;--c7:#6b7580;
---p0:#44546a;--p1:#7b4fa3;--p2:#b5477f;--p3:#c0563b;--p4:#7d7a1e;--p5:#2e8577;--p6:#858585;--p7:#5b6672;--p8:#7a4a2b;
+--p0:#1f244c;--p1:#4c2091;--p2:#aa34ab;--p3:#cb7b12;--p4:#69481e;--p5:#005c65;--p6:#5b9ca7;--p7:#a076ff;--p8:#8a705b;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
 section{content-visibility:visible}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}body{font-size:11px}h1{font-size:20px}h2{font-size:14px;margin-top:18px}h2,h3,caption,.legend{break-after:avoid}
 .note,.sub,.legend,caption,.badge,dl,.verdict li,.verdict li.caution{font-size:10px}.verdict li:first-child{font-size:13px}h3{font-size:12px}pre,code{font-size:9px}.grid svg.chart{max-width:48%}

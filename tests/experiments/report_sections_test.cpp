@@ -1,5 +1,6 @@
 // What each section of report.html holds.
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <regex>
@@ -310,16 +311,24 @@ double contrast(const std::string& a, const std::string& b) {
   return (high + 0.05) / (low + 0.05);
 }
 
-TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
-  EXPECT_NEAR(contrast("fff", "000000"), 21, 1e-9);
+/// The page's colours: of the light, the dark and the printed page, by name.
+std::vector<std::map<std::string, std::string>> page_colors() {
   const std::string html = report_of(test::synthetic_run());
   const std::string style = html.substr(html.find("<style>"), html.find("</style>") - html.find("<style>"));
   const std::regex block(":root\\{([^}]*)\\}"), variable("--([a-z0-9]+):#([0-9a-f]+)");
-  int modes = 0;
-  for (std::sregex_iterator at(style.begin(), style.end(), block), end; at != end; ++at, ++modes) {
+  std::vector<std::map<std::string, std::string>> modes;
+  for (std::sregex_iterator at(style.begin(), style.end(), block), end; at != end; ++at) {
     const std::string body = (*at)[1];
-    std::map<std::string, std::string> colors;
-    for (std::sregex_iterator v(body.begin(), body.end(), variable); v != end; ++v) colors[(*v)[1]] = (*v)[2];
+    modes.emplace_back();
+    for (std::sregex_iterator v(body.begin(), body.end(), variable); v != end; ++v) modes.back()[(*v)[1]] = (*v)[2];
+  }
+  return modes;
+}
+
+TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
+  EXPECT_NEAR(contrast("fff", "000000"), 21, 1e-9);
+  int modes = 0;
+  for (const auto& colors : page_colors()) {
     for (const char* text : {"fg", "mute", "accent", "good", "bad", "warn"})
       for (const char* ground : {"bg", "panel"})
         EXPECT_GE(contrast(colors.at(text), colors.at(ground)), 4.5) << text << " on " << ground << ", mode " << modes;
@@ -329,8 +338,72 @@ TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
       EXPECT_GE(contrast(colors.at("p" + std::to_string(i)), colors.at("bg")), 3) << "p" << i << ", mode " << modes;
     for (int i = 0; i < 8; ++i)
       EXPECT_GE(contrast(colors.at("c" + std::to_string(i)), colors.at("bg")), 3) << "c" << i << ", mode " << modes;
+    ++modes;
   }
   EXPECT_EQ(modes, 3);
+}
+
+using Vector = std::array<double, 3>;
+using Matrix = std::array<Vector, 3>;
+
+Vector times(const Matrix& matrix, const Vector& v) {
+  Vector out{};
+  for (size_t row = 0; row < 3; ++row)
+    for (size_t i = 0; i < 3; ++i) out[row] += matrix[row][i] * v[i];
+  return out;
+}
+
+/// Linear RGB of six hexadecimal digits.
+Vector linear_rgb(const std::string& hex) {
+  Vector out{};
+  for (size_t i = 0; i < 3; ++i) {
+    const double c = std::stoi(hex.substr(2 * i, 2), nullptr, 16) / 255.0;
+    out[i] = c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  }
+  return out;
+}
+
+/// Oklab (Ottosson 2020), 0 to 100, of a colour as it is seen by eyes that `sight` simulates.
+Vector oklab(const std::string& hex, const Matrix& sight) {
+  const Matrix to_cones = {{{0.4122214708, 0.5363325363, 0.0514459929},
+                            {0.2119034982, 0.6806995451, 0.1073969566},
+                            {0.0883024619, 0.2817188376, 0.6299787005}}};
+  const Matrix to_lab = {{{21.04542553, 79.36177850, -0.40720468},
+                          {197.79984951, -242.85922050, 45.05937099},
+                          {2.59040371, 78.27717662, -80.86757660}}};
+  Vector seen = times(sight, linear_rgb(hex));
+  for (double& c : seen) c = std::max(0.0, c);
+  Vector cones = times(to_cones, seen);
+  for (double& c : cones) c = std::cbrt(c);
+  return times(to_lab, cones);
+}
+
+// All parts of a bar or lane may lie side by side. Slate and slate grey were 6 apart, orange and brown less than 1 for
+// those who see no red.
+TEST(ReportStyle, PartsDifferForEveryEye) {
+  // Machado, Oliveira and Fernandes 2009, severity 1.
+  const std::vector<std::pair<const char*, Matrix>> sights = {
+      {"all cones", {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}},
+      {"no long cones",
+       {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}}},
+      {"no medium cones",
+       {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}}},
+      {"no short cones",
+       {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}}};
+  constexpr double kApart = 9, kApartForMost = 12;
+  for (const auto& colors : page_colors()) {
+    for (const auto& [name, sight] : sights) {
+      for (int a = 0; a < 9; ++a) {
+        for (int b = 0; b < a; ++b) {
+          const Vector one = oklab(colors.at(fmt::format("p{}", a)), sight),
+                       other = oklab(colors.at(fmt::format("p{}", b)), sight);
+          const double apart = std::hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]);
+          EXPECT_GE(apart, &sight == &sights[0].second ? kApartForMost : kApart)
+              << "p" << b << " and p" << a << " on " << colors.at("bg") << ", " << name;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
