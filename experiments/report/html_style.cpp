@@ -63,7 +63,7 @@ table.heat td.none{color:var(--mute)}table.heat tr:hover{background:none}
 .downloads{display:flex;flex-wrap:wrap;gap:8px;align-items:center}.button{border:1px solid var(--mute);border-radius:6px;padding:3px 11px;text-decoration:none}
 svg.chart{max-width:100%;height:auto;display:block}.wide svg.chart{min-width:620px}
 .wide svg.rows{min-width:170px;max-width:none;overflow:visible}.beside{display:flex;flex-wrap:wrap;gap:4px 24px;align-items:center}.beside>*{min-width:0;max-width:100%}
-svg text{fill:var(--fg);font:12px system-ui,"Liberation Sans",Arial,sans-serif}svg .t{fill:var(--mute);font-size:11.5px}svg .h{font-weight:600;font-size:13px}
+svg text{fill:var(--fg);font:12px system-ui,"Liberation Sans",Arial,sans-serif}svg .t,svg .t text{fill:var(--mute);font-size:11.5px}svg .h{font-weight:600;font-size:13px}
 svg .h,svg .v{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}
 svg .median{stroke:var(--fg);stroke-width:2}svg .g{stroke:var(--line);fill:none}svg .ref{stroke:var(--mute);stroke-width:1.2;stroke-dasharray:4 3;fill:none}
 svg .l{fill:none;stroke-width:2}svg .dash{stroke-dasharray:7 4}svg .dashdot{stroke-dasharray:9 3 2 3}svg .dot{stroke-dasharray:1.5 4;stroke-linecap:round}
