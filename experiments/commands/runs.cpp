@@ -282,7 +282,8 @@ ExitCode report_command(const std::filesystem::path& root, const std::string& na
   const std::filesystem::path folder = find_run(root, name);
   const RunResult run = read_run(folder);
   const std::filesystem::path file = output.empty() ? folder / "report.html" : output;
-  write_file_atomic(file, report_html(run, summarize(run)));
+  const std::filesystem::path page_folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  write_file_atomic(file, report_html(run, summarize(run), std::filesystem::relative(folder, page_folder)));
   fmt::print("{}\n", file.string());
   return ExitCode::ok;
 }

@@ -83,7 +83,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:8px 0;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
 section{content-visibility:visible}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}body{font-size:11px}h1{font-size:20px}h2{font-size:14px;margin-top:18px}h2,h3,caption,.legend{break-after:avoid}
 .note,.sub,.legend,caption,.badge,dl,.verdict li,.verdict li.caution{font-size:10px}.verdict li:first-child{font-size:13px}h3{font-size:12px}pre,code{font-size:9px}.grid svg.chart{max-width:48%}
-svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads{display:none}details::details-content{content-visibility:visible;display:block}
+svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads,.files{display:none}details::details-content{content-visibility:visible;display:block}
 .wide svg.rows{zoom:.62;max-height:none!important}
 th button{display:none}th[data-name]::before{content:attr(data-name)}
 table{font-size:8px}th,td{padding:1px 3px;white-space:normal}td.why{min-width:90px}.ci{font-size:7px}.wide{overflow:visible}.wide svg.chart{min-width:0;max-height:190mm}}

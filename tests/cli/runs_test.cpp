@@ -221,7 +221,20 @@ TEST(Show, BreakEvenIsOverTheSamePlacement) {
 TEST_F(Runs, ReportsAreWrittenAnew) {
   const fs::path file = workspace_->folder() / "again.html";
   ASSERT_EQ(with_root({"report", "last", "-o", file.string()}).exit_code, 0);
-  EXPECT_EQ(read_file(file), read_file(root() / id(2) / "report.html"));
+  const std::string own = read_file(root() / id(2) / "report.html");
+  std::string elsewhere = read_file(file);
+  // Its links lead from its own folder to the run's.
+  const std::string way = "href=\"" + fs::relative(root() / id(2), workspace_->folder()).string() + "/";
+  EXPECT_TRUE(holds(elsewhere, way + "summary.json\"")) << way;
+  for (size_t at = 0; (at = elsewhere.find(way, at)) != std::string::npos;)
+    elsewhere.replace(at, way.size(), "href=\"");
+  EXPECT_EQ(elsewhere, own);
+  const fs::path beside = root() / id(2) / "again.html", nowhere = workspace_->folder() / "none" / "x.html";
+  ASSERT_EQ(with_root({"report", "last", "-o", beside.string()}).exit_code, 0);
+  EXPECT_EQ(read_file(beside), own);
+  fs::remove(beside);
+  expect_failure(with_root({"report", "last", "-o", nowhere.string()}), 6,
+                 {nowhere.string() + ": open failed: there is no folder " + nowhere.parent_path().string()});
 }
 
 TEST_F(Runs, TagsNameOneRun) {

@@ -2,12 +2,16 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <regex>
 
 #include <gtest/gtest.h>
 
+#include "experiments/report/documents.h"
+#include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
+#include "tests/support/checkpoint_writer.h"
 
 namespace paceline {
 namespace {
@@ -253,26 +257,57 @@ TEST(ReportSections, SamplesShowTextsAndMarkWhatDiffers) {
   EXPECT_LT(section.find("q7"), section.find("q0"));  // what differs comes first
 }
 
-TEST(ReportSections, DataCanBeDownloadedFromThePage) {
-  const RunResult run = test::synthetic_run();
-  const std::string html = report_of(run);
-  const std::string head = "download=\"summary.csv\" href=\"data:text/csv;base64,";
+/// What the link with this name holds.
+std::string downloaded(const std::string& html, const std::string& name, const std::string& type) {
+  const std::string head = "download=\"" + name + "\" href='data:" + type + ",";
   const size_t begin = html.find(head);
-  ASSERT_NE(begin, std::string::npos);
-  const std::string data = html.substr(begin + head.size(), html.find('"', begin + head.size()) - begin - head.size());
-  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (begin == std::string::npos) return "no " + head;
+  const std::string data = html.substr(begin + head.size(), html.find('\'', begin + head.size()) - begin - head.size());
+  EXPECT_EQ(data.find_first_of("<>&#\n\t"), std::string::npos) << name;
   std::string decoded;
-  for (size_t i = 0; i + 4 <= data.size(); i += 4) {
-    uint32_t group = 0;
-    int bytes = 3;
-    for (size_t j = 0; j < 4; ++j) {
-      bytes -= data[i + j] == '=' ? 1 : 0;
-      group = group << 6 | (data[i + j] == '=' ? 0u : static_cast<uint32_t>(letters.find(data[i + j])));
-    }
-    for (int b = 0; b < bytes; ++b) decoded += static_cast<char>(group >> (16 - 8 * b));
+  for (size_t i = 0; i < data.size(); ++i) {
+    decoded += data[i] == '%' ? static_cast<char>(std::stoi(data.substr(i + 1, 2), nullptr, 16)) : data[i];
+    i += data[i] == '%' ? 2 : 0;
   }
-  EXPECT_EQ(decoded, summary_to_csv(run, summarize(run)));
-  EXPECT_TRUE(holds(html, "download=\"summary.json\""));
+  return decoded;
+}
+
+TEST(ReportSections, DataCanBeDownloadedFromThePage) {
+  RunResult run = test::synthetic_run();
+  run.info.name = "é <b> 100 % #1 'a'";
+  const std::string html = report_of(run);
+  const RunSummary summary = summarize(run);
+  EXPECT_EQ(downloaded(html, "summary.csv", "text/csv;charset=utf-8"), summary_to_csv(run, summary));
+  EXPECT_TRUE(holds(html, "download=\"summary.json.gz\" href='data:application/gzip;base64,H4sI"));
+  EXPECT_EQ(nlohmann::json::parse(downloaded(html, "config.resolved.json", "application/json")), run.config_resolved);
+}
+
+TEST(ReportSections, TheFilesOfTheRunAreLinked) {
+  const test::TempDir dir;
+  RunResult run = test::synthetic_run();
+  EXPECT_FALSE(holds(report_html(run, summarize(run)), "href=\"summary.json\"")) << "the page may stand alone";
+  RunFolder folder(dir.path(), run, nlohmann::json::object());
+  test::record_all(folder, run);
+  folder.finish(run, run_documents(run));
+  const std::string html = report_html(run, summarize(run), ".");
+  EXPECT_EQ(nesting_error(html), "");
+  const auto links = [](const std::string& page) {
+    const std::regex pattern("<a href=\"([^\"#]*)\"");
+    std::vector<std::string> found;
+    for (std::sregex_iterator at(page.begin(), page.end(), pattern), end; at != end; ++at) found.push_back((*at)[1]);
+    return found;
+  };
+  const std::vector<std::string> own = links(html);
+  for (const std::string& link : own) EXPECT_TRUE(std::filesystem::exists(folder.path() / link)) << link;
+  const auto has = [&](const std::string& link) { return std::find(own.begin(), own.end(), link) != own.end(); };
+  EXPECT_TRUE(has("summary.json") && has("summary.csv") && has("environment.json"));
+  for (const CellResult& cell : run.cells) {
+    EXPECT_TRUE(has("cells/" + cell.folder + "/cell.json")) << cell.id;
+    EXPECT_EQ(has("cells/" + cell.folder + "/requests.jsonl"), cell.status == CellStatus::done) << cell.id;
+  }
+  // From a page elsewhere they lead to the same files.
+  for (const std::string& link : links(report_html(run, summarize(run), "../a b/c:#")))
+    EXPECT_TRUE(link.starts_with("../a%20b/c%3A%23/")) << link;
 }
 
 TEST(ReportSections, HostileNamesStayTextInEverySection) {
