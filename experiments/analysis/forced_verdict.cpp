@@ -61,6 +61,7 @@ std::string crossing(const std::vector<Forced>& cells) {
     return text + fmt::format("it is faster at {} and slower at {}", at_text(*first_faster), at_text(*last_slower));
   if (any_faster) return text + fmt::format("it is faster at {}, and slower at no length", at_text(*first_faster));
   if (any_slower) return text + fmt::format("it is slower at {}, and faster at no length", at_text(*last_slower));
+  if (cells.size() == 1) return text + "it is not shown to be faster or slower at " + at_text(cells.front());
   return text + fmt::format("no length from {} to {} is shown to be faster or slower", at_text(cells.front()),
                             at_text(cells.back()));
 }

@@ -49,6 +49,20 @@ std::string cost_text(const VerdictView& view, const CellSummary& s, const Specu
   return text;
 }
 
+/// The cell that the sentence is about. Where another one has the largest estimate, both are named and said apart: that
+/// one leads the charts and tables.
+std::string subject_text(const VerdictView& view, const OfProposer& of) {
+  const std::string name = view.marked_label(*of.best.cell);
+  if (of.largest.cell == of.best.cell) return "its best cell, " + name + ",";
+  return fmt::format("its best supported cell (the interval that begins highest), {},", name);
+}
+
+std::string largest_text(const VerdictView& view, const OfProposer& of) {
+  if (of.largest.cell == of.best.cell) return "";
+  return fmt::format("; the largest estimate, {} at {}, is {}", view.marked_label(*of.largest.cell),
+                     interval_text(of.largest.gain.ratio), to_string(of.largest.gain.outcome));
+}
+
 /// What the proposer fails to do. Where the table compares with another placement it says so: the row may be faster.
 std::string claim_text(const VerdictView& view, const OfProposer& of) {
   const bool as_in_table = of.best.gain.over == view.baseline_of(*of.best.cell);
@@ -60,16 +74,13 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
                      const OfProposer& of) {
   const CellSummary& s = *of.best.cell;
   const SpeculationGain& gain = of.best.gain;
-  std::string text = fmt::format("{} {}{}: its best cell, {}, is at {} over {}", proposer, claim_text(view, of),
-                                 view.has_several_loads() ? group.where() : "", view.marked_label(s),
+  std::string text = fmt::format("{} {}{}: {} is at {} over {}", proposer, claim_text(view, of),
+                                 view.has_several_loads() ? group.where() : "", subject_text(view, of),
                                  interval_text(gain.ratio), view.reference_text(s, *gain.over));
   if (gain.far_apart_s) text += fmt::format(" ({})", baseline_time_text(*gain.far_apart_s));
   if (gain.outcome == Outcome::inconclusive) text += "; " + undecided_text(gain.ratio);
-  text += cost_text(view, s, gain);
+  text += largest_text(view, of) + cost_text(view, s, gain);
   if (const std::string phase = costliest_phase(s); !phase.empty()) text += "; " + phase;
-  if (of.largest.cell != &s && of.largest.gain.outcome == Outcome::inconclusive)
-    text += fmt::format("; the largest estimate, {} at {}, is inconclusive", view.marked_label(*of.largest.cell),
-                        interval_text(of.largest.gain.ratio));
   return text + ".";
 }
 

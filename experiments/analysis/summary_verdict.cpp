@@ -276,10 +276,8 @@ std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary
   add_categories(view, out);
   add_cautions(view, out);
   std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
-  if (std::string text = noise_sentence(view); !text.empty())
-    out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
-  if (std::string text = unfinished_sentence(view); !text.empty())
-    out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
+  for (std::string text : {concurrency_sentence(view), noise_sentence(view), unfinished_sentence(view)})
+    if (!text.empty()) out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
   return out;
 }
 

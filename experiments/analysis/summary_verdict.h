@@ -1,7 +1,8 @@
 #pragma once
-// The run's answer in sentences, most important first: what a run that ended early leaves open and which cells were
-// disturbed, for these limit all that follows; what pays, what does not and why, what was proved, what to distrust.
-// Cells that are not rankable (CellSummary::rankable) are never named as better or worse than others.
+// The run's answer in sentences, most important first: what a run that ended early leaves open, which cells were
+// disturbed and which never had the concurrency that they are named by, for these limit all that follows; what pays,
+// what does not and why, what was proved, what to distrust. Cells that are not rankable (CellSummary::rankable) are
+// never named as better or worse than others.
 
 #include <string>
 #include <vector>

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "experiments/analysis/closed_loop.h"
 
 namespace paceline {
 namespace {
@@ -73,6 +74,67 @@ void add_marks(const VerdictView& view, std::vector<VerdictSentence>& out) {
                    true});
 }
 
+/// Cells that had no more than `in_batch` requests at once, for one reason, whatever concurrency they were asked for.
+struct Unreached {
+  int64_t in_batch = 0;
+  bool lacks_requests = false;  // else places
+  std::vector<int> concurrencies;
+  std::vector<const CellSummary*> cells;
+  bool are_all = true;  // of these concurrencies
+
+  std::string text(const VerdictView& view) const {
+    std::string names;
+    for (size_t i = 0; i < concurrencies.size(); ++i)
+      names += fmt::format("{}{}", i == 0 ? "" : i + 1 == concurrencies.size() ? " and " : ", ", concurrencies[i]);
+    const std::string why = lacks_requests
+                                ? fmt::format("at most {} in flight, as there are no more (workload.requests)",
+                                              counted(in_batch, "request was", "requests were"))
+                                : fmt::format(
+                                      "at most {} at once (engine.scheduler.max_num_seqs, or static_batch_size), "
+                                      "and the others waited for a place",
+                                      counted(in_batch, "request ran", "requests ran"));
+    return fmt::format("Concurrency {} {} not reached in {}: {}.", names, concurrencies.size() == 1 ? "was" : "were",
+                       are_all ? counted(int64_t(cells.size()), "cell") : view.labels(cells), why);
+  }
+};
+
+std::vector<Unreached> unreached_of(const VerdictView& view) {
+  std::vector<Unreached> out;
+  for (const LoadGroup& group : view.groups()) {
+    std::vector<Unreached> of_group;
+    int64_t closed = 0;
+    for (const CellSummary* s : group.cells) {
+      const std::optional<ClosedLoop> loop = closed_loop_of(view.cell(*s));
+      if (!loop || view.cell(*s).status != CellStatus::done) continue;
+      ++closed;
+      if (loop->is_reached()) continue;
+      const Unreached kind{.in_batch = loop->in_batch,
+                           .lacks_requests = loop->in_batch == loop->in_flight,
+                           .concurrencies = {group.concurrency},
+                           .cells = {}};
+      auto known = std::find_if(of_group.begin(), of_group.end(), [&](const Unreached& other) {
+        return other.in_batch == kind.in_batch && other.lacks_requests == kind.lacks_requests;
+      });
+      if (known == of_group.end()) known = of_group.insert(of_group.end(), kind);
+      known->cells.push_back(s);
+    }
+    for (Unreached& each : of_group) {
+      each.are_all = int64_t(each.cells.size()) == closed;
+      const auto known = std::find_if(out.begin(), out.end(), [&](const Unreached& other) {
+        return other.in_batch == each.in_batch && other.lacks_requests == each.lacks_requests &&
+               other.are_all == each.are_all;
+      });
+      if (known == out.end()) {
+        out.push_back(std::move(each));
+        continue;
+      }
+      known->concurrencies.push_back(group.concurrency);
+      known->cells.insert(known->cells.end(), each.cells.begin(), each.cells.end());
+    }
+  }
+  return out;
+}
+
 /// Of its speed, and where it was compared of its gain.
 bool has_interval(const CellSummary& s) {
   const std::optional<RatioInterval>& gain = s.open_loop ? s.decode_speedup : s.speedup;
@@ -132,6 +194,12 @@ std::string unfinished_sentence(const VerdictView& view) {
   if (counts.not_run > 0) text += fmt::format("; {} did not run", counts.not_run);
   for (const std::string& missing : missing_baselines(view)) text += "; " + missing;
   return text + ". What follows speaks of the cells that ran.";
+}
+
+std::string concurrency_sentence(const VerdictView& view) {
+  std::string text;
+  for (const Unreached& each : unreached_of(view)) text += (text.empty() ? "" : " ") + each.text(view);
+  return text;
 }
 
 std::string noise_sentence(const VerdictView& view) {

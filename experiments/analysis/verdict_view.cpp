@@ -43,16 +43,6 @@ std::string without_speculation(const CellResult& cell) {
   return json::array({asked, cell.model, cell.load, axes.tp, axes.pp, axes.concurrency}).dump();
 }
 
-/// "0.97"; as many digits as tell it from 1, up to five.
-std::string bound_text(double bound) {
-  std::string text;
-  for (int digits = 2; digits <= 5; ++digits) {
-    text = fmt::format("{:.{}f}", bound, digits);
-    if (bound == 1 || text != fmt::format("{:.{}f}", 1.0, digits)) break;
-  }
-  return text;
-}
-
 using Settings = std::map<std::string, json>;
 
 /// What the requests of a cell ask for; the sections of the engine give the same work another speed.
@@ -182,14 +172,9 @@ std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const 
                               pairing_of(cell(s), cell(other)));
 }
 
-std::string interval_text(const RatioInterval& interval) {
-  if (!interval.low || !interval.high) return fmt::format("{:.2f}×", interval.ratio);
-  return fmt::format("{:.2f}× [{}, {}]", interval.ratio, bound_text(*interval.low), bound_text(*interval.high));
-}
-
 std::string undecided_text(const RatioInterval& interval) {
   if (!interval.low || !interval.high) return "one repetition has no interval; run with measure.repetitions >= 3";
-  return fmt::format("the 95 % interval {}–{} holds 1", bound_text(*interval.low), bound_text(*interval.high));
+  return fmt::format("the 95 % interval {} holds 1", interval_range_text(interval.low, interval.high));
 }
 
 std::string rough_time_text(double seconds) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary.h"
 
 namespace paceline {
@@ -92,10 +93,6 @@ class VerdictView {
   std::vector<std::string> twin_of_;        // [cell] what the cell asks for, without its placement
   std::vector<std::string> plain_twin_of_;  // [cell] ... without its speculation
 };
-
-/// "2.14× [2.09, 2.19]" with the 95 % interval; "2.14×" where there is none. An end that is not 1 never reads as 1.00:
-/// "1.10× [1.003, 1.20]".
-std::string interval_text(const RatioInterval& interval);
 
 /// Why a ratio decides nothing: "the 95 % interval 0.97–1.05 holds 1", or that there is none and how to get one.
 std::string undecided_text(const RatioInterval& interval);

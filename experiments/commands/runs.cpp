@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
+#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/noise.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/analysis/summary.h"
@@ -157,10 +159,6 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
   return ExitCode::ok;
 }
 
-std::string number_text(const std::optional<double>& value, const char* format_and_unit) {
-  return value ? fmt::format(fmt::runtime(format_and_unit), *value) : std::string("–");
-}
-
 std::string disturbed_text(const CellResult& cell, const CellSummary& summary) {
   std::string text = !summary.noise.empty() ? "yes, so the cell is noisy: " + summary.noise
                      : was_watched(cell)    ? "no"
@@ -181,61 +179,92 @@ std::string break_even_text(const RunResult& run, const RunSummary& summary, con
   return fmt::format("{}, over {}", text, view.label(*gain->over));
 }
 
-/// One cell: what was asked, what ran, what came out.
-void print_cell(const RunResult& run, const RunSummary& summary, const std::string& id) {
-  std::vector<std::string> ids;
-  for (size_t i = 0; i < run.cells.size(); ++i) {
-    const CellResult& cell = run.cells[i];
-    ids.push_back(cell.id);
-    if (cell.id != id && !(cell.identity.starts_with(id) && id.size() >= 4)) continue;
-    const CellSummary& facts = summary.cells[i];
-    fmt::print("{}  {}{}\n", cell.id, to_string(cell.status), cell.reason.empty() ? "" : ": " + cell.reason);
-    fmt::print("  folder        {}\n", (std::filesystem::path(run.folder) / "cells" / cell.folder).string());
-    fmt::print("  identity      {}\n", cell.identity);
-    fmt::print("  baseline      {}\n", cell.baseline_id.empty() ? "none" : cell.baseline_id);
-    fmt::print("  certificate   {} ({}; {} tokens){}\n", to_string(cell.certificate.status), cell.certificate.method,
-               cell.certificate.tokens_checked, cell.certificate.detail.empty() ? "" : ": " + cell.certificate.detail);
-    fmt::print("  disturbed     {}\n", disturbed_text(cell, facts));
-    fmt::print("  tok/s         {}", number_text(facts.output_tok_s, "{:.1f}"));
+void print_fact(const char* name, const std::string& text) { fmt::print("  {:<13} {}\n", name, text); }
+
+std::string certificate_text(const CertificateResult& certificate) {
+  std::string text = to_string(certificate.status);
+  if (!certificate.method.empty())
+    text += fmt::format(" ({}; {})", certificate.method, counted(certificate.tokens_checked, "token"));
+  return certificate.detail.empty() ? text : text + ": " + certificate.detail;
+}
+
+/// What a finished cell was measured to be.
+void print_measurements(const RunResult& run, const RunSummary& summary, const CellSummary& facts) {
+  const CellResult& cell = run.cells[facts.cell];
+  if (cell.status == CellStatus::done) print_fact("certificate", certificate_text(cell.certificate));
+  print_fact("disturbed", disturbed_text(cell, facts));
+  if (facts.output_tok_s) {
+    std::string text = fmt::format("{:.1f}", *facts.output_tok_s);
     for (size_t r = 0; r < facts.output_tok_s_per_repetition.size(); ++r)
-      fmt::print("{}{:.1f}", r == 0 ? "   by repetition: " : ", ", facts.output_tok_s_per_repetition[r]);
-    fmt::print("\n  speedup       {}", facts.speedup ? fmt::format("{:.3f}×", facts.speedup->ratio) : "–");
-    if (facts.speedup && facts.speedup->low && facts.speedup->high)
-      fmt::print(" [{:.3f}, {:.3f}]", *facts.speedup->low, *facts.speedup->high);
-    fmt::print("   {}", cell_verdict(cell, facts));
-    fmt::print("\n  acceptance    length {}, rate {}, coverage {}\n",
-               number_text(facts.mean_acceptance_length, "{:.2f}"), number_text(facts.draft_acceptance_rate, "{:.2f}"),
-               number_text(facts.draft_coverage, "{:.2f}"));
-    if (const std::string text = break_even_text(run, summary, facts); !text.empty())
-      fmt::print("  break-even    {}\n", text);
-    fmt::print("  ttft          p50 {}, p90 {}\n", number_text(facts.ttft_ms.p50, "{:.2f} ms"),
-               number_text(facts.ttft_ms.p90, "{:.2f} ms"));
-    fmt::print("  tpot          p50 {}, p90 {}\n", number_text(facts.tpot_ms.p50, "{:.3f} ms"),
-               number_text(facts.tpot_ms.p90, "{:.3f} ms"));
-    const PhaseTimes& phases = facts.phase_ms_per_step;
-    fmt::print(
-        "  step          {} = draft {:.3f}, verify {:.3f}, sample {:.3f}, schedule {:.3f}, communicate {:.3f}, "
-        "bubble {:.3f}, other {:.3f}\n",
-        number_text(facts.step_ms, "{:.3f} ms"), phases.draft_ms, phases.verify_ms, phases.sample_ms,
-        phases.schedule_ms, phases.communicate_ms, phases.bubble_ms, phases.other_ms);
-    fmt::print("  counters      {}\n", counters_to_json(facts.counters).dump());
-    fmt::print("  effective     {}\n", cell.effective.dump());
-    const std::filesystem::path log = cell_log_file(run.folder, cell);
-    const std::vector<std::string> last = log_tail(log);
-    if (!last.empty()) fmt::print("  log           {}, the end of it:\n", log.string());
-    for (const std::string& line : last) fmt::print("    {}\n", line);
-    return;
+      text += fmt::format("{}{:.1f}", r == 0 ? "   by repetition: " : ", ", facts.output_tok_s_per_repetition[r]);
+    print_fact("tok/s", text);
   }
-  fail(ExitCode::usage, "{}: no cell \"{}\"{}; cells: {}", run.info.id, id, did_you_mean(id, ids),
+  print_fact("speedup",
+             fmt::format("{}   {}", facts.speedup ? interval_text(*facts.speedup, 3) : "–", cell_verdict(cell, facts)));
+  if (facts.mean_acceptance_length)
+    print_fact("acceptance",
+               fmt::format("length {:.2f}, rate {}, coverage {}", *facts.mean_acceptance_length,
+                           number_text(facts.draft_acceptance_rate, 2), number_text(facts.draft_coverage, 2)));
+  if (const std::string text = break_even_text(run, summary, facts); !text.empty()) print_fact("break-even", text);
+  const auto print_percentiles = [](const char* name, const Percentiles& of, int digits) {
+    if (of.p50)
+      print_fact(name, fmt::format("p50 {} ms, p90 {} ms", number_text(of.p50, digits), number_text(of.p90, digits)));
+  };
+  print_percentiles("ttft", facts.ttft_ms, 2);
+  print_percentiles("tpot", facts.tpot_ms, 3);
+  const PhaseTimes& phases = facts.phase_ms_per_step;
+  if (facts.step_ms)
+    print_fact("step", fmt::format("{:.3f} ms = draft {:.3f}, verify {:.3f}, sample {:.3f}, schedule {:.3f}, "
+                                   "communicate {:.3f}, bubble {:.3f}, other {:.3f}",
+                                   *facts.step_ms, phases.draft_ms, phases.verify_ms, phases.sample_ms,
+                                   phases.schedule_ms, phases.communicate_ms, phases.bubble_ms, phases.other_ms));
+  print_fact("counters", counters_to_json(facts.counters).dump());
+}
+
+/// What was asked, what ran, what came out; of a cell that did not run, no more than that.
+void print_cell(const RunResult& run, const RunSummary& summary, const CellSummary& facts) {
+  const CellResult& cell = run.cells[facts.cell];
+  fmt::print("{}  {}{}\n", cell.id, to_string(cell.status), cell.reason.empty() ? "" : ": " + cell.reason);
+  print_fact("folder", (std::filesystem::path(run.folder) / "cells" / cell.folder).string());
+  print_fact("identity", cell.identity);
+  print_fact("baseline", cell.baseline_id.empty() ? "none" : cell.baseline_id);
+  if (!cell.repetitions.empty()) print_measurements(run, summary, facts);
+  if (cell.effective.is_object() && !cell.effective.empty()) print_fact("effective", cell.effective.dump());
+  const std::filesystem::path log = cell_log_file(run.folder, cell);
+  const std::vector<std::string> last = log_tail(log);
+  if (!last.empty()) print_fact("log", log.string() + ", the end of it:");
+  for (const std::string& line : last) fmt::print("    {}\n", line);
+}
+
+/// By id, or by the beginning of its identity.
+const CellSummary& find_cell(const RunResult& run, const RunSummary& summary, const std::string& name) {
+  std::vector<std::string> ids;
+  for (const CellSummary& s : summary.cells) {
+    const CellResult& cell = run.cells[s.cell];
+    if (cell.id == name || (cell.identity.starts_with(name) && name.size() >= 4)) return s;
+    ids.push_back(cell.id);
+  }
+  fail(ExitCode::usage, "{}: no cell \"{}\"{}; cells: {}", run.info.id, name, did_you_mean(name, ids),
        fmt::join(ids, ", "));
 }
 
-ExitCode show_command(const std::filesystem::path& root, const std::string& name, const std::string& cell) {
+struct ShowCommand {
+  std::string cell;  // empty: the run
+  bool as_json = false;
+};
+
+ExitCode show_command(const std::filesystem::path& root, const std::string& name, const ShowCommand& command) {
   const std::filesystem::path folder = find_run(root, name);
-  RunResult run = read_run(folder);
+  const RunResult run = read_run(folder);
   const RunSummary summary = summarize(run);
-  if (!cell.empty()) {
-    print_cell(run, summary, cell);
+  const CellSummary* const cell = command.cell.empty() ? nullptr : &find_cell(run, summary, command.cell);
+  if (command.as_json) {
+    const json all = summary_to_json(run, summary);
+    fmt::print("{}", dump_json(cell ? all.at("cells").at(cell->cell) : all));
+    return ExitCode::ok;
+  }
+  if (cell) {
+    print_cell(run, summary, *cell);
     return ExitCode::ok;
   }
   const RunLabels labels = read_labels(folder);
@@ -253,7 +282,8 @@ ExitCode report_command(const std::filesystem::path& root, const std::string& na
   const std::filesystem::path folder = find_run(root, name);
   const RunResult run = read_run(folder);
   const std::filesystem::path file = output.empty() ? folder / "report.html" : output;
-  write_file_atomic(file, report_html(run, summarize(run)));
+  const std::filesystem::path page_folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  write_file_atomic(file, report_html(run, summarize(run), std::filesystem::relative(folder, page_folder)));
   fmt::print("{}\n", file.string());
   return ExitCode::ok;
 }
@@ -366,10 +396,11 @@ void add_runs_commands(CLI::App& app, CommandLine& line) {
   CLI::App* show =
       app.add_subcommand("show", "print the table and the verdict of a run, or all about one of its cells");
   const auto show_options = add_root(*show);
-  const auto cell = std::make_shared<std::string>();
+  const auto shown = std::make_shared<ShowCommand>();
   show->add_option("run", show_options->name, kRunHelp)->capture_default_str();
-  show->add_option("cell", *cell, "id of a cell, or the beginning of its identity");
-  show->callback([=, &line] { line.code = show_command(show_options->root, show_options->name, *cell); });
+  show->add_option("cell", shown->cell, "id of a cell, or the beginning of its identity");
+  show->add_flag("--json", shown->as_json, "print JSON: what summary.json holds, or the cell's part of it");
+  show->callback([=, &line] { line.code = show_command(show_options->root, show_options->name, *shown); });
 
   CLI::App* report = app.add_subcommand("report", "write report.html of a run anew");
   const auto report_options = add_root(*report);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/report/text.h"
 #include "experiments/report/text_table.h"
@@ -93,14 +94,11 @@ void add_missing(const RunComparison& comparison, size_t run, std::vector<std::s
   }
 }
 
-std::string interval_text(const RatioTest& test) {
-  return test.low && test.high ? fmt::format("{:.3f}× [{:.3f}, {:.3f}]", test.ratio, *test.low, *test.high)
-                               : fmt::format("{:.3f}×", test.ratio);
-}
+constexpr int kDigits = 3;  // of a ratio: builds differ by less than cells
 
 std::string short_text(Metric metric, const MetricChange& change) {
   if (!change.test) return "–";
-  return fmt::format("{:.3f}× {}", change.test->ratio,
+  return fmt::format("{:.{}f}× {}", change.test->ratio, kDigits,
                      change.change == Change::inconclusive ? "?" : change_word(metric, change.change));
 }
 
@@ -118,9 +116,9 @@ Sheet::Table changes_table(const RunComparison& comparison, size_t run) {
     if (!other.compared) continue;
     constexpr auto kRate = size_t(Metric::output_tok_s);
     const MetricChange& change = other.changes[kRate];
-    std::vector<std::string> cells = {axes_label(row.axes), number_text(first.values[kRate], 1),
-                                      number_text(other.values[kRate], 1),
-                                      change.test ? interval_text(*change.test) : "–"};
+    std::vector<std::string> cells = {
+        axes_label(row.axes), number_text(first.values[kRate], 1), number_text(other.values[kRate], 1),
+        change.test ? interval_text(change.test->ratio, change.test->low, change.test->high, kDigits) : "–"};
     for (const Metric metric : kMetrics)
       if (metric != Metric::output_tok_s) cells.push_back(short_text(metric, other.changes[size_t(metric)]));
     cells.push_back(other.same_tokens() ? "same" : "DIFFER");

@@ -11,7 +11,7 @@ std::vector<RunDocument> run_documents(const RunResult& run) {
   return {{.name = "summary.json", .content = dump_json(summary_to_json(run, summary))},
           {.name = "summary.csv", .content = summary_to_csv(run, summary)},
           {.name = "summary.md", .content = summary_markdown(run, summary)},
-          {.name = "report.html", .content = report_html(run, summary)}};
+          {.name = "report.html", .content = report_html(run, summary, ".")}};
 }
 
 }  // namespace paceline

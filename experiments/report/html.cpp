@@ -74,8 +74,8 @@ std::string header(const RunResult& run, const RunSummary& summary, const std::s
 
 }  // namespace
 
-std::string report_html(const RunResult& run, const RunSummary& summary) {
-  const html::Report report(run, summary);
+std::string report_html(const RunResult& run, const RunSummary& summary, const std::filesystem::path& data) {
+  const html::Report report(run, summary, data);
   const std::string name = html_escaped(run.info.name.empty() ? "run" : run.info.name);
   const std::array sections = {
       html::trouble_section(report), html::headline_section(report), html::published_section(report),

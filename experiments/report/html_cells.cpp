@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
@@ -13,8 +14,8 @@ enum class ShowInterval { beside, tooltip };
 
 std::string ratio_cell(const std::optional<RatioInterval>& r, ShowInterval show) {
   if (!r) return "<td>–</td>";
-  std::string interval;
-  if (r->low && r->high && *r->low < *r->high) interval = fmt::format("{:.2f}–{:.2f}", *r->low, *r->high);
+  const bool has_width = r->low && r->high && *r->low < *r->high;
+  const std::string interval = has_width ? interval_range_text(r->low, r->high) : "";
   if (show == ShowInterval::tooltip || interval.empty()) {
     return fmt::format("<td title=\"{}\">{:.2f}×</td>", interval, r->ratio);
   }
@@ -49,13 +50,13 @@ const char* verdict_class(const CellResult& cell, const CellSummary& s) {
 }
 
 /// The end of a failed cell's log, to be opened; older runs have none.
-std::string log_block(const CellResult& cell) {
+std::string log_block(const Report& report, const CellResult& cell) {
   if (cell.log_tail.empty()) return {};
   std::string lines;
   for (const std::string& line : cell.log_tail) lines += html_escaped(line) + "\n";
-  return fmt::format(
-      "<details><summary>Log of {} (cells/{}/log.txt, the last {} lines)</summary><pre>{}</pre></details>\n",
-      html_escaped(cell.id), html_escaped(cell.folder), cell.log_tail.size(), lines);
+  const std::string file = fmt::format("cells/{}/log.txt", cell.folder);
+  return fmt::format("<details><summary>Log of {} ({}, the last {} lines)</summary><pre>{}</pre></details>\n",
+                     html_escaped(cell.id), report.linked(file, html_escaped(file)), cell.log_tail.size(), lines);
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ Section cells_section(const Report& report) {
     columns.push_back(column);
   section.body = table("Failed, skipped and not run cells with their reasons too. Small numbers: 95 % intervals.",
                        columns, body, "sortable filterable");
-  for (const CellSummary& s : report.summary.cells) section.body += log_block(report.cell(s));
+  for (const CellSummary& s : report.summary.cells) section.body += log_block(report, report.cell(s));
   section.body += note(
       "c: concurrent requests. speedup: output tokens per second, prefill included, over the baseline cell. decode "
       "speedup: ratio of mean time per output token. AL: mean acceptance length, 1 + accepted / drafts, bonus token "

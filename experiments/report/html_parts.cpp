@@ -1,6 +1,7 @@
 #include "experiments/report/html_parts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 #include <tuple>
@@ -47,9 +48,30 @@ std::string draft_model(const CellResult& cell) {
   return path.substr(path.find_last_of("/:") + 1) + (shape.empty() ? "" : " as " + shape);
 }
 
+/// A path as a relative URL.
+std::string url_of(const std::filesystem::path& path) {
+  constexpr std::string_view kPlain = "-._~/";
+  std::string out;
+  for (const char c : path.lexically_normal().generic_string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_plain = byte < 0x80 && (std::isalnum(byte) != 0 || kPlain.find(c) != std::string_view::npos);
+    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return out;
+}
+
+/// Whether the run's folder has it, or will, as it is written together with the page.
+bool is_in_folder(const RunResult& run, const std::string& file) {
+  std::error_code ignored;
+  const bool is_written_beside = file == "summary.json" || file == "summary.csv" || file == "summary.md" ||
+                                 (file == "samples.json" && !run.sample_texts.empty());
+  return is_written_beside || std::filesystem::exists(std::filesystem::path(run.folder) / file, ignored);
+}
+
 }  // namespace
 
-Report::Report(const RunResult& run_, const RunSummary& summary_) : run(run_), summary(summary_) {
+Report::Report(const RunResult& run_, const RunSummary& summary_, std::filesystem::path data)
+    : run(run_), summary(summary_), data_(std::move(data)) {
   std::set<int> concurrencies;
   const auto add = [](std::vector<std::string>& list, const std::string& name) {
     if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
@@ -75,6 +97,11 @@ Report::Report(const RunResult& run_, const RunSummary& summary_) : run(run_), s
     else if (is_better(s, **rival))
       *rival = &s;
   }
+}
+
+std::string Report::linked(const std::string& file, const std::string& text) const {
+  if (!has_data() || !is_in_folder(run, file)) return text;
+  return fmt::format("<a href=\"{}\">{}</a>", url_of(data_ / file), text);
 }
 
 std::string Report::proposer(const CellResult& c) const {

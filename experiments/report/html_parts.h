@@ -1,6 +1,7 @@
 #pragma once
 // The sections of report.html and what they share; only html*.cpp include this.
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,10 +15,17 @@ namespace paceline::html {
 /// A run with what several sections look up. The run and its summary outlive it.
 class Report {
  public:
-  Report(const RunResult& run, const RunSummary& summary);
+  /// `data`: as in report_html().
+  Report(const RunResult& run, const RunSummary& summary, std::filesystem::path data);
 
   const RunResult& run;
   const RunSummary& summary;
+
+  /// `text`, which is HTML, as a link to `file` of the run's folder; unchanged where there is no such file, or no
+  /// folder.
+  std::string linked(const std::string& file, const std::string& text) const;
+  /// Whether files of the run's folder may be linked.
+  bool has_data() const { return !data_.empty(); }
 
   const CellResult& cell(const CellSummary& s) const { return run.cells[s.cell]; }
   bool is_done(const CellSummary& s) const { return cell(s).status == CellStatus::done; }
@@ -47,6 +55,7 @@ class Report {
   const std::vector<const CellSummary*>& fastest() const { return fastest_; }
 
  private:
+  std::filesystem::path data_;
   std::vector<std::string> proposers_;
   std::vector<int> colors_;                // [proposers_]
   std::vector<std::string> draft_models_;  // in order of first appearance

@@ -14,6 +14,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     button.textContent = head.textContent;
     button.title = (head.title ? head.title + "; " : "") + "sort";
     head.removeAttribute("title");
+    head.dataset.name = button.textContent;
     head.replaceChildren(button);
     head.setAttribute("aria-sort", "none");
     button.addEventListener("click", () => {

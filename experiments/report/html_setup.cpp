@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/report/gzip.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/results/store.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxJsonBytes = 64 << 10;       // of the config shown
 constexpr size_t kMaxValueBytes = 2000;          // of a value in the table
-constexpr size_t kMaxDownloadBytes = 200 << 10;  // of a file within the page, as base64
+constexpr size_t kMaxDownloadBytes = 200 << 10;  // of a file within the page, as a URL
 
 std::string fact(const std::string& name, const nlohmann::json& value) {
   if (value.is_null()) return "";
@@ -41,6 +42,21 @@ std::string json_block(const nlohmann::json& value, size_t limit) {
   return "<pre>" + html_escaped(text) + "</pre>";
 }
 
+/// RFC 2397, for an attribute in single quotes. What has no meaning in a URL or in HTML stays as it is: base64 is
+/// longer.
+std::string data_url(const char* type, std::string_view bytes) {
+  constexpr std::string_view kEscaped = "%#&<>'";
+  std::string out = fmt::format("data:{},", type);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7F || kEscaped.find(c) != std::string_view::npos)
+      out += fmt::format("%{:02X}", byte);
+    else
+      out += c;
+  }
+  return out;
+}
+
 /// RFC 4648.
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -54,13 +70,38 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-/// A link that holds the file, or its name beside the report where it is too big for that.
-std::string download(const std::string& name, const char* type, const std::string& content) {
-  const size_t encoded = (content.size() + 2) / 3 * 4;
-  if (encoded > kMaxDownloadBytes)
-    return fmt::format("<span class=\"sub\">{} ({} KB, beside this file)</span>", name, content.size() / 1000);
-  return fmt::format("<a class=\"button\" download=\"{0}\" href=\"data:{1};base64,{2}\">{0} ({3} KB)</a>", name, type,
-                     base64(content), (content.size() + 999) / 1000);
+/// A link that holds the file as `url`; where that is too long, its name, as a link where there is one.
+std::string download(const Report& report, const std::string& name, const std::string& url) {
+  const std::string file = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+  if (url.size() > kMaxDownloadBytes)
+    return fmt::format("<span class=\"sub\">{} in the run's folder</span>", report.linked(file, file));
+  return fmt::format("<a class=\"button\" download=\"{0}\" href='{1}'>{0} ({2} KB)</a>", name, url,
+                     (url.size() + 999) / 1000);
+}
+
+/// What else lies in the run's folder, as far as it is there.
+std::string files_of_run(const Report& report) {
+  std::string run, rows;
+  const auto add = [&report](std::string& out, const std::string& file, const std::string& name) {
+    if (const std::string link = report.linked(file, name); link != name) out += (out.empty() ? "" : " ") + link;
+  };
+  for (const char* const name : {"summary.json", "summary.csv", "summary.md", "manifest.json", "experiment.json",
+                                 "config.resolved.json", "environment.json", "samples.json", "journal.log"})
+    add(run, name, name);
+  for (const CellSummary& s : report.summary.cells) {
+    const CellResult& cell = report.cell(s);
+    std::string files;
+    for (const char* const name : {"cell.json", "requests.jsonl", "ranks.json", "log.txt"})
+      add(files, fmt::format("cells/{}/{}", cell.folder, name), name);
+    if (!files.empty())
+      rows += "<tr>" + text_cell(axes_label(cell.axes)) + fmt::format("<td class=\"s\">{}</td></tr>\n", files);
+  }
+  if (run.empty()) return "";
+  return "<p class=\"downloads\">Files of the run: " + run + "</p>" +
+         (rows.empty()
+              ? ""
+              : "<details class=\"files\"><summary>Files of each cell</summary>" +
+                    table("What was recorded of each cell.", {{"cell", true}, {"files", true}}, rows) + "</details>");
 }
 
 /// What the engine said it ran: once what all cells share, then a column for each setting that differs.
@@ -153,17 +194,25 @@ Section setup_section(const Report& report) {
   if (!facts.empty()) section.body += "<details open><summary>Environment</summary><dl>" + facts + "</dl></details>";
   section.body += effective_settings(report);
   section.body += resolved_configuration(report.run);
+  const auto compact = [](const nlohmann::json& value) {
+    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   section.body +=
-      "<p class=\"downloads\">" + download("summary.csv", "text/csv", summary_to_csv(report.run, report.summary)) +
+      "<p class=\"downloads\">In this page: " +
+      download(report, "summary.csv", data_url("text/csv;charset=utf-8", summary_to_csv(report.run, report.summary))) +
       " " +
-      download(
-          "summary.json", "application/json",
-          summary_to_json(report.run, report.summary).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) +
-      " " + download("config.resolved.json", "application/json", dump_json(report.run.config_resolved)) + "</p>";
-  section.body += fmt::format(
-      "<p class=\"note\">Beside this file lie summary.json, summary.csv, cells/*/cell.json and requests.jsonl, "
-      "environment.json and config.resolved.json. Run {}, configuration {}.</p>",
-      html_escaped(report.run.info.id), html_escaped(report.run.info.config_hash));
+      // It would be a third of the page.
+      download(report, "summary.json.gz",
+               "data:application/gzip;base64," + base64(gzip(compact(summary_to_json(report.run, report.summary))))) +
+      " " +
+      download(report, "config.resolved.json", data_url("application/json", compact(report.run.config_resolved))) +
+      "</p>" + files_of_run(report);
+  section.body +=
+      fmt::format("<p class=\"note\">{}Run {}, configuration {}.</p>",
+                  report.has_data() ? ""
+                                    : "In the run's folder lie summary.json, summary.csv, cells/*/cell.json "
+                                      "and requests.jsonl, environment.json and config.resolved.json. ",
+                  html_escaped(report.run.info.id), html_escaped(report.run.info.config_hash));
   return section;
 }
 

@@ -4,16 +4,19 @@ namespace paceline::html {
 
 // Colours c0-c7, of series: Okabe & Ito's palette, darkened or lightened until each has a contrast of 3 against the
 // page; texts have 4.5. A test computes both. p0-p8, of the parts of a bar, are others, so that no part looks like a
-// series. Tints f1-f4 and s1-s4 carry the text colour in light and in dark.
+// series; all of them may lie side by side, so each is as far from every other as a test asks, for those too who do not
+// tell all hues apart. On paper a table's head stands again on each page that the table goes on to; a browser leaves
+// buttons out of it, so there the heads' names are text. Tints f1-f4 and s1-s4 carry the text colour in light and in
+// dark.
 const char* page_style() {
   return R"css(
 :root{--bg:#fff;--fg:#1b1f24;--mute:#5b6672;--line:#d9dee4;--panel:#f6f8fa;--accent:#0060a8;--good:#00704d;--bad:#b3261e;--warn:#8a5a00;
 --c0:#0072b2;--c1:#d55e00;--c2:#00896a;--c3:#b8608f;--c4:#a87300;--c5:#2f8cc0;--c6:#8c8500;--c7:#6b7580;
---p0:#44546a;--p1:#7b4fa3;--p2:#b5477f;--p3:#c0563b;--p4:#7d7a1e;--p5:#2e8577;--p6:#858585;--p7:#5b6672;--p8:#7a4a2b;
+--p0:#1f244c;--p1:#4c2091;--p2:#aa34ab;--p3:#cb7b12;--p4:#69481e;--p5:#005c65;--p6:#5b9ca7;--p7:#a076ff;--p8:#8a705b;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
 @media(prefers-color-scheme:dark){:root{--bg:#12161b;--fg:#e4e9ee;--mute:#98a4b0;--line:#333b44;--panel:#1a2027;--accent:#6cb6f5;--good:#45c99b;--bad:#ff8a80;--warn:#e8b04a;
 --c0:#4aa8e8;--c1:#f08a3c;--c2:#2fc598;--c3:#dd8fbb;--c4:#eab23a;--c5:#8cd0f5;--c6:#e0d84a;--c7:#98a4b0;
---p0:#9fb0c6;--p1:#b794e0;--p2:#e58bb8;--p3:#ee9377;--p4:#c9c45a;--p5:#6fc7b8;--p6:#a0a0a0;--p7:#98a4b0;--p8:#c79b78;
+--p0:#bddff4;--p1:#a768ec;--p2:#ffb9a4;--p3:#bf9f73;--p4:#b0cd29;--p5:#47bfe4;--p6:#707791;--p7:#ffffac;--p8:#b36946;
 --f1:#16283a;--f2:#17385a;--f3:#184a7b;--f4:#195d9e;--s1:#32230f;--s2:#4c300f;--s3:#683f10;--s4:#854d0e}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif}
@@ -60,7 +63,7 @@ table.heat td.none{color:var(--mute)}table.heat tr:hover{background:none}
 .downloads{display:flex;flex-wrap:wrap;gap:8px;align-items:center}.button{border:1px solid var(--mute);border-radius:6px;padding:3px 11px;text-decoration:none}
 svg.chart{max-width:100%;height:auto;display:block}.wide svg.chart{min-width:620px}
 .wide svg.rows{min-width:170px;max-width:none;overflow:visible}.beside{display:flex;flex-wrap:wrap;gap:4px 24px;align-items:center}.beside>*{min-width:0;max-width:100%}
-svg text{fill:var(--fg);font:12px system-ui,"Liberation Sans",Arial,sans-serif}svg .t{fill:var(--mute);font-size:11.5px}svg .h{font-weight:600;font-size:13px}
+svg text{fill:var(--fg);font:12px system-ui,"Liberation Sans",Arial,sans-serif}svg .t,svg .t text{fill:var(--mute);font-size:11.5px}svg .h{font-weight:600;font-size:13px}
 svg .h,svg .v{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}
 svg .median{stroke:var(--fg);stroke-width:2}svg .g{stroke:var(--line);fill:none}svg .ref{stroke:var(--mute);stroke-width:1.2;stroke-dasharray:4 3;fill:none}
 svg .l{fill:none;stroke-width:2}svg .dash{stroke-dasharray:7 4}svg .dashdot{stroke-dasharray:9 3 2 3}svg .dot{stroke-dasharray:1.5 4;stroke-linecap:round}
@@ -76,12 +79,13 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:8px 0;
 @media screen and (max-width:760px){svg .odd{display:none}main{padding:18px 14px 40px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
 @media print{:root{--bg:#fff;--fg:#000;--mute:#444;--line:#ccc;--panel:#f6f8fa;--accent:#0060a8;--good:#00704d;--bad:#b3261e;--warn:#8a5a00;
 --c0:#0072b2;--c1:#d55e00;--c2:#00896a;--c3:#b8608f;--c4:#a87300;--c5:#2f8cc0;--c6:#8c8500;--c7:#6b7580;
---p0:#44546a;--p1:#7b4fa3;--p2:#b5477f;--p3:#c0563b;--p4:#7d7a1e;--p5:#2e8577;--p6:#858585;--p7:#5b6672;--p8:#7a4a2b;
+--p0:#1f244c;--p1:#4c2091;--p2:#aa34ab;--p3:#cb7b12;--p4:#69481e;--p5:#005c65;--p6:#5b9ca7;--p7:#a076ff;--p8:#8a705b;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
 section{content-visibility:visible}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}body{font-size:11px}h1{font-size:20px}h2{font-size:14px;margin-top:18px}h2,h3,caption,.legend{break-after:avoid}
 .note,.sub,.legend,caption,.badge,dl,.verdict li,.verdict li.caution{font-size:10px}.verdict li:first-child{font-size:13px}h3{font-size:12px}pre,code{font-size:9px}.grid svg.chart{max-width:48%}
-svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads{display:none}details::details-content{content-visibility:visible;display:block}
+svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads,.files{display:none}details::details-content{content-visibility:visible;display:block}
 .wide svg.rows{zoom:.62;max-height:none!important}
+th button{display:none}th[data-name]::before{content:attr(data-name)}
 table{font-size:8px}th,td{padding:1px 3px;white-space:normal}td.why{min-width:90px}.ci{font-size:7px}.wide{overflow:visible}.wide svg.chart{min-width:0;max-height:190mm}}
 )css";
 }

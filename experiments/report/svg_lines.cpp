@@ -30,10 +30,10 @@ std::string error_bar(const Plot& plot, const LinePoint& p, double x, int color)
 std::string stroke_to(LineCourse course, double x, double y) {
   switch (course) {
     case LineCourse::straight: break;
-    case LineCourse::keeps: return fmt::format("H{:.1f}V{:.1f}", x, y);
-    case LineCourse::reaches: return fmt::format("V{1:.1f}H{0:.1f}", x, y);
+    case LineCourse::keeps: return fmt::format("H{}V{}", coordinate(x), coordinate(y));
+    case LineCourse::reaches: return fmt::format("V{}H{}", coordinate(y), coordinate(x));
   }
-  return fmt::format("L{:.1f} {:.1f}", x, y);
+  return fmt::format("L{} {}", coordinate(x), coordinate(y));
 }
 
 struct Drawn {
@@ -50,7 +50,7 @@ Drawn draw_series(const Plot& plot, const LineSeries& series, double shift) {
       continue;
     }
     const double x = plot.x(p.x) + shift, y = plot.y(p.y);
-    path += pen_down ? stroke_to(series.course, x, y) : fmt::format("M{:.1f} {:.1f}", x, y);
+    path += pen_down ? stroke_to(series.course, x, y) : fmt::format("M{} {}", coordinate(x), coordinate(y));
     pen_down = true;
     any_solid = any_solid || !p.faded;
     bars += error_bar(plot, p, x, color);
@@ -122,16 +122,17 @@ std::string svg_line_chart(const LineChart& chart) {
                              chart.width, chart.height);
   out += text_at("h", kLeft, 16, "start", chart.title);
   out += y_axis(plot, nice_ticks(chart.y_min, chart.y_max, 5));
+  TickMarks marks("middle");
   double free_from = 0;  // a tick's text that would touch the one before is left out
   for (size_t i = 0; i < chart.x_ticks.size(); ++i) {
     const std::string text = chart.x_tick_texts.empty() ? tick_text(chart.x_ticks[i]) : chart.x_tick_texts[i];
     const double x = plot.x(chart.x_ticks[i]), half = text_room(text) / 2;
-    out += fmt::format("<path class=\"g\" d=\"M{:.1f} {:.1f}v4\"/>", x, plot.bottom);
+    marks.lines += fmt::format("M{} {}v4", coordinate(x), coordinate(plot.bottom));
     if (x - half < free_from) continue;
     free_from = x + half + 3;
-    out += text_at("t", x, plot.bottom + 16, "middle", text);
+    marks.add_text(x, plot.bottom + 16, text);
   }
-  out += text_at("t", (plot.left + plot.right) / 2, plot.bottom + 32, "middle", chart.x_label);
+  out += marks.svg() + text_at("t", (plot.left + plot.right) / 2, plot.bottom + 32, "middle", chart.x_label);
   if (chart.reference && *chart.reference >= chart.y_min && *chart.reference <= chart.y_max) {
     out += fmt::format("<path class=\"ref\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", plot.left, plot.y(*chart.reference),
                        plot.right);

@@ -45,8 +45,16 @@ std::string open_svg(const std::string& title, const std::string& finding, doubl
 
 bool is_drawn(const LinePoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
+std::string coordinate(double value) {
+  std::string text = fmt::format("{:.1f}", value);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text == "-0" ? "0" : text;
+}
+
 std::string text_at(const char* css, double x, double y, const char* anchor, const std::string& text) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", css, x, y, anchor,
+  const std::string anchored =
+      std::string_view(anchor) == "start" ? "" : fmt::format(" text-anchor=\"{}\"", anchor);  // start is the default
+  return fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\"{}>{}</text>", css, coordinate(x), coordinate(y), anchored,
                      html_escaped(text));
 }
 
@@ -78,25 +86,33 @@ std::string marker(int shape, double x, double y, const std::string& css, const 
 }
 
 std::string y_axis(const Plot& plot, const std::vector<double>& ticks) {
-  std::string out;
+  TickMarks marks("end");
   for (double tick : ticks) {
     if (tick > plot.y_max * (1 + 1e-9)) continue;
-    out += fmt::format("<path class=\"g\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", plot.left, plot.y(tick), plot.right);
-    out += text_at("t", plot.left - 6, plot.y(tick) + 4, "end", tick_text(tick));
+    marks.lines += fmt::format("M{} {}H{}", coordinate(plot.left), coordinate(plot.y(tick)), coordinate(plot.right));
+    marks.add_text(plot.left - 6, plot.y(tick) + 4, tick_text(tick));
   }
-  return out;
+  return marks.svg();
+}
+
+void TickMarks::add_text(double x, double y, const std::string& text) {
+  texts_ += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", coordinate(x), coordinate(y), html_escaped(text));
+}
+
+std::string TickMarks::svg() const {
+  return fmt::format("<path class=\"g\" d=\"{}\"/><g class=\"t\" text-anchor=\"{}\">{}</g>", lines, anchor_, texts_);
 }
 
 std::string value_axis(const std::vector<double>& ticks, double left, double right, double top, double bottom,
                        const std::string& label) {
-  std::string out;
+  TickMarks marks("middle");
   const double span = ticks.back() - ticks.front();
   for (double tick : ticks) {
     const double x = left + (tick - ticks.front()) / (span > 0 ? span : 1) * (right - left);
-    out += fmt::format("<path class=\"g\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>", x, top, bottom);
-    out += text_at("t", x, bottom + 14, "middle", tick_text(tick));
+    marks.lines += fmt::format("M{} {}V{}", coordinate(x), coordinate(top), coordinate(bottom));
+    marks.add_text(x, bottom + 14, tick_text(tick));
   }
-  return out + text_at("t", (left + right) / 2, bottom + 30, "middle", label);
+  return marks.svg() + text_at("t", (left + right) / 2, bottom + 30, "middle", label);
 }
 
 double text_room(std::string_view text) {

@@ -23,6 +23,9 @@ std::string open_svg(const std::string& title, const std::string& finding, doubl
 /// Whether a point is part of its line.
 bool is_drawn(const LinePoint& point);
 
+/// A number of pixels, with one digit behind the point where it is not 0.
+std::string coordinate(double value);
+
 /// Text at a place; `anchor` is start, middle or end. Escapes.
 std::string text_at(const char* css, double x, double y, const char* anchor, const std::string& text);
 
@@ -31,6 +34,20 @@ std::string shortened(const std::string& text, size_t max_chars);
 
 /// " <title>…</title>" of an element, "" without text. Escapes.
 std::string tooltip(const std::string& text);
+
+/// The ticks of an axis: one path and one group of texts, for a page has hundreds of axes.
+class TickMarks {
+ public:
+  explicit TickMarks(const char* anchor) : anchor_(anchor) {}
+
+  std::string lines;  // a path: grid lines, or short ones at the axis
+  void add_text(double x, double y, const std::string& text);
+  std::string svg() const;
+
+ private:
+  const char* anchor_;
+  std::string texts_;
+};
 
 /// Maps data to the plot's rectangle.
 struct Plot {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "experiments/analysis/closed_loop.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/analysis/verdict_view.h"
@@ -76,15 +77,45 @@ Row row_of(const CellResult& cell, const CellSummary& s, const ExtraColumns& ext
   return row;
 }
 
+/// How much waiting is in the latencies of a closed loop; `any_waits`: in some cell of the run there is.
+std::string closed_loop_text(const ClosedLoop& loop, bool any_waits) {
+  const std::string of = fmt::format("closed loop, c={}", loop.asked);
+  switch (loop.waits_for) {
+    case WaitsFor::nothing: break;
+    case WaitsFor::place:
+      return fmt::format("{}: {} of {} requests in flight had a place (max_num_seqs), and ttft holds the wait for one",
+                         of, loop.in_batch, loop.in_flight);
+    case WaitsFor::batch:
+      return of + ", static batching: a request waits until the batch before it has ended, and ttft holds that";
+    case WaitsFor::blocks:
+      return of + ": the KV cache was full at times, and ttft holds what requests waited for its blocks";
+    case WaitsFor::start:
+      return fmt::format(
+          "{}: {} requests are sent together at the start, half of all or more, and ttft holds what "
+          "they wait for each other's prompts",
+          of, loop.in_flight);
+  }
+  return fmt::format("{}: a request is sent when another ends, so little waiting is in ttft",
+                     any_waits ? "other closed loops" : "closed loop");
+}
+
 /// What load the run put on the engine, for the reader of its latencies; one line a kind.
 std::vector<std::string> loads_text(const RunResult& run) {
   std::vector<std::string> lines;
   const auto add = [&lines](const std::string& line) {
     if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
   };
+  bool any_measured = false, any_waits = false;
   for (const CellResult& cell : run.cells) {
+    const std::optional<ClosedLoop> loop = closed_loop_of(cell);
+    any_measured |= loop.has_value();
+    any_waits |= loop && loop->waits_for != WaitsFor::nothing;
+  }
+  for (const CellResult& cell : run.cells) {
+    const std::optional<ClosedLoop> loop = closed_loop_of(cell);
+    if (cell.load == "closed" && any_measured && !loop) continue;
     if (cell.load == "closed")
-      add("closed loop: a request is sent when another ends, so little waiting is in ttft");
+      add(closed_loop_text(loop.value_or(ClosedLoop{}), any_waits));
     else if (cell.load == "offline")
       add("offline: all requests at once, so ttft is mostly waiting");
     else

@@ -14,13 +14,21 @@ namespace paceline {
 
 namespace {
 
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
 [[noreturn]] void fail_call(const std::filesystem::path& file, const char* call, int error) {
-  const std::string reason = std::generic_category().message(error);
-  const char* fix = error == ENOSPC || error == EDQUOT                    ? "free space there"
-                    : error == EACCES || error == EPERM || error == EROFS ? "make the folder writable"
-                                                                          : "check the results folder";
-  fail(ExitCode::store, "{}: {} failed: {}: {}, or choose another one with --results", file.string(), call, reason,
-       fix);
+  constexpr const char* kElsewhere = "choose another place (of runs: --results)";
+  std::error_code ignored;
+  if (error == ENOENT && !std::filesystem::exists(folder_of(file), ignored))
+    fail(ExitCode::store, "{}: {} failed: there is no folder {}: make it, or {}", file.string(), call,
+         folder_of(file).string(), kElsewhere);
+  const char* const fix = error == ENOSPC || error == EDQUOT                    ? "free space there, or "
+                          : error == EACCES || error == EPERM || error == EROFS ? "make the folder writable, or "
+                                                                                : "";
+  fail(ExitCode::store, "{}: {} failed: {}: {}{}", file.string(), call, std::generic_category().message(error), fix,
+       kElsewhere);
 }
 
 /// Before a call of the system: fails in its place where a test asks for it.
@@ -43,13 +51,15 @@ void write_all(int fd, std::string_view content, const std::filesystem::path& fi
   if (fault.after_half) fail_call(file, "write", fault.error);
 }
 
-/// Owns a file descriptor and, until keep(), the file behind it.
+/// Owns a file descriptor and, until keep(), the file behind it. What goes wrong is told of `target`, the file that it
+/// is to become.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {
-    about_to(DiskCall::open, path_, "open");
+  TemporaryFile(std::filesystem::path path, const std::filesystem::path& target)
+      : path_(std::move(path)), target_(target) {
+    about_to(DiskCall::open, target_, "open");
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd_ < 0) fail_call(path_, "open", errno);
+    if (fd_ < 0) fail_call(target_, "open", errno);
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -58,20 +68,21 @@ class TemporaryFile {
     if (!kept_) ::unlink(path_.c_str());
   }
 
-  void write(std::string_view content) { write_all(fd_, content, path_); }
+  void write(std::string_view content) { write_all(fd_, content, target_); }
 
   void sync_and_close() {
-    about_to(DiskCall::fsync, path_, "fsync");
-    if (::fsync(fd_) != 0) fail_call(path_, "fsync", errno);
+    about_to(DiskCall::fsync, target_, "fsync");
+    if (::fsync(fd_) != 0) fail_call(target_, "fsync", errno);
     const int fd = fd_;
     fd_ = -1;
-    if (::close(fd) != 0) fail_call(path_, "close", errno);
+    if (::close(fd) != 0) fail_call(target_, "close", errno);
   }
 
   void keep() { kept_ = true; }
 
  private:
-  std::filesystem::path path_;
+  const std::filesystem::path path_;
+  const std::filesystem::path target_;
   int fd_ = -1;
   bool kept_ = false;
 };
@@ -86,15 +97,11 @@ void sync_folder(const std::filesystem::path& folder) {
   if (result != 0 && error != EINVAL) fail_call(folder, "fsync", error);  // EINVAL: a file system without folder fsync
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& file) {
-  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-}
-
 }  // namespace
 
 void write_file_atomic(const std::filesystem::path& file, std::string_view content) {
   const std::filesystem::path temporary = file.string() + fmt::format(".tmp{}", ::getpid());
-  TemporaryFile out(temporary);
+  TemporaryFile out(temporary, file);
   out.write(content);
   out.sync_and_close();
   about_to(DiskCall::rename, file, "rename");

@@ -1,6 +1,7 @@
 #include "experiments/results/read.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -98,15 +99,15 @@ class Replayer {
       plan(record);
     } else if (event == "started") {
       under_way_ = record.at("cells").get<std::vector<std::string>>();
+      count_time(record);
     } else if (event == "finished") {
       under_way_.clear();
-      wall_s_ = record.at("wall_s").is_null() ? 0 : record.at("wall_s").get<double>();
-      process_s_ = 0;
+      end_time(record);
     } else {
       const auto found = cells_.find(record.at("cell").get<std::string>());
       if (found == cells_.end()) fail(ExitCode::store, "a {} of a cell that no plan names", event);
       under_way_.clear();
-      if (const auto elapsed = record.find("elapsed_s"); elapsed != record.end()) process_s_ = elapsed->get<double>();
+      count_time(record);
       apply_to(found->second, event, record);
       if (event == "repetition") {
         RepetitionResult& repetition = found->second.result.repetitions.back();
@@ -126,8 +127,9 @@ class Replayer {
       found->second.recorded.was_under_way = true;
     }
     under_way_.clear();
-    wall_s_ += process_s_;
-    process_s_ = 0;
+    wall_s_ += process_.until_record_s;
+    last_process_ = process_;
+    process_ = {};
   }
 
   /// All cells, those of the last plan first and in its order.
@@ -141,13 +143,30 @@ class Replayer {
   }
   double wall_s() const { return wall_s_; }
   int num_processes() const { return num_processes_; }
+  const ProcessTime& last_process() const { return last_process_; }
 
  private:
+  void count_time(const json& record) {
+    if (const auto elapsed = record.find("elapsed_s"); elapsed != record.end())
+      process_.until_record_s = elapsed->get<double>();
+  }
+
+  void end_time(const json& record) {
+    const json& wall_s = record.at("wall_s");
+    wall_s_ = wall_s.is_null() ? 0 : wall_s.get<double>();
+    process_ = {};
+  }
+
   void plan(const json& record) {
     if (const int version = value_of<int>(record.at("schema_version")); version > kJournalVersion)
       fail(ExitCode::store, "version {}, this program reads up to {}: use the newer one", version, kJournalVersion);
+    const auto began = record.find("machine_clock_s");
+    // A restart follows at once on the death of the process before.
+    if (began != record.end() && record.value("restart", false))
+      process_.until_record_s = process_.lived_s(began->get<double>());
     end_process();
     ++num_processes_;
+    if (began != record.end()) process_.began_s = began->get<double>();
     for (auto& [identity, cell] : cells_) {
       cell.is_planned = false;
       if (!record.value("restart", false)) cell.recorded.crashes = 0;
@@ -194,8 +213,8 @@ class Replayer {
   std::vector<std::string> under_way_;   // what the writing process works on
   int64_t num_repetitions_ = 0;          // of all cells
   int num_processes_ = 0;
-  double wall_s_ = 0;     // of processes that are over
-  double process_s_ = 0;  // of the last one, until its last repetition
+  double wall_s_ = 0;  // of processes that are over
+  ProcessTime process_, last_process_;
 };
 
 void read_requests(const std::filesystem::path& folder, Replay& cell) {
@@ -259,6 +278,14 @@ json read_optional(const std::filesystem::path& file) {
 
 }  // namespace
 
+double ProcessTime::lived_s(double clock_s) const {
+  return began_s ? std::max(until_record_s, clock_s - *began_s) : until_record_s;
+}
+
+double machine_clock_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 RecordedRun read_record(const std::filesystem::path& folder) {
   RecordedRun recorded;
   RunResult& run = recorded.run;
@@ -297,6 +324,7 @@ RecordedRun read_record(const std::filesystem::path& folder) {
   replayer.end_process();
   run.wall_s = replayer.wall_s();
   recorded.num_processes = replayer.num_processes();
+  recorded.last_process = replayer.last_process();
   for (Replay& cell : replayer.take_cells()) {
     read_requests(folder, cell);
     read_rank_lanes(folder, cell);

@@ -3,6 +3,7 @@
 // truth; what is written from them (cell.json, summary.*) is not read.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,25 @@ struct RecordedCell {
   bool was_planned_away = false;  // the plan skips it
 };
 
+/// What the journal says of the time of the last process that worked on a run.
+struct ProcessTime {
+  std::optional<double> began_s;  // machine_clock_s(); none: its whole time is recorded
+  double until_record_s = 0;      // from its beginning to its last record; counted in RunResult::wall_s
+
+  /// Until `clock_s`, when it is known to have died.
+  double lived_s(double clock_s) const;
+};
+
+/// Of the clock that all processes of a machine share until it starts anew.
+double machine_clock_s();
+
 struct RecordedRun {
   RunResult run;                    // every acknowledged repetition with its requests, in plan order; not certified
   std::vector<RecordedCell> cells;  // likewise
   std::vector<CellResult> others;   // cells of earlier plans that the last one does not hold; their records stay
   std::vector<RecordedCell> of_others;
-  int num_processes = 0;      // that have worked on the run
+  int num_processes = 0;  // that have worked on the run
+  ProcessTime last_process;
   int64_t journal_bytes = 0;  // of whole records
   int64_t torn_bytes = 0;     // behind them: a line that was cut while it was written
 };

@@ -91,6 +91,10 @@ RunFolder::RunFolder(const RecordedRun& recorded, std::shared_ptr<RunLock> lock,
     const auto found = folders.find(cell.identity);
     cell.folder = found != folders.end() ? found->second : cell_folder(next++, cell.id);
   }
+  // A restart follows at once: until now the process before it was at work.
+  wall_before_s_ = recorded.run.wall_s;
+  if (restart == Restart::yes)
+    wall_before_s_ += recorded.last_process.lived_s(machine_clock_s()) - recorded.last_process.until_record_s;
   begin(run, experiment, recorded.journal_bytes, restart);
 }
 
@@ -104,7 +108,10 @@ void RunFolder::begin(const RunResult& run, const nlohmann::ordered_json& experi
   write_manifest(run);  // a new folder is a run from here on
 }
 
-void RunFolder::append(const json& record) { journal_->append(journal_line(record)); }
+void RunFolder::append(json record, Durability durability) {
+  record["elapsed_s"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  journal_->append(journal_line(record), durability);
+}
 
 void RunFolder::record_plan(const RunResult& run, Restart restart) {
   json cells = json::array();
@@ -116,6 +123,7 @@ void RunFolder::record_plan(const RunResult& run, Restart restart) {
           {"schema", kJournalSchema},
           {"schema_version", kJournalVersion},
           {"process", ::getpid()},
+          {"machine_clock_s", machine_clock_s()},
           {"restart", restart == Restart::yes},
           {"binary_hash", run.info.program},
           {"cells", cells}});
@@ -127,7 +135,7 @@ void RunFolder::record_start(std::span<const CellResult* const> cells) {
     make_new_folder(folder_of(*cell));
     identities.push_back(cell->identity);
   }
-  journal_->append(journal_line({{"event", "started"}, {"cells", identities}}), Durability::process);
+  append({{"event", "started"}, {"cells", identities}}, Durability::process);
 }
 
 void RunFolder::record_load(const CellResult& cell) {
@@ -150,7 +158,6 @@ void RunFolder::record_repetition(const CellResult& cell) {
           {"from_byte", length},
           {"to_byte", requests.size()},
           {"crc32c", fmt::format("{:08x}", crc32c(lines))},
-          {"elapsed_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count()},
           {"result", repetition_to_json(result)},
           {"timeline", repetition == 0 ? timeline_to_json(result) : json(nullptr)}});
   length = requests.size();

@@ -64,12 +64,16 @@ class RunFolder {
   /// <root>/latest point here. Callable again after more cells.
   void finish(const RunResult& run, std::span<const RunDocument> documents);
 
+  /// How long the processes that worked on the run before took, those that died too.
+  double wall_before_s() const { return wall_before_s_; }
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path report() const { return path_ / "report.html"; }
 
  private:
   void begin(const RunResult& run, const nlohmann::ordered_json& experiment, int64_t journal_bytes, Restart restart);
-  void append(const nlohmann::json& record);
+  /// With the time since this process began to work on the run (elapsed_s).
+  void append(nlohmann::json record, Durability durability = Durability::machine);
   void record_plan(const RunResult& run, Restart restart);
   void write_manifest(const RunResult& run) const;
   std::filesystem::path folder_of(const CellResult& cell) const { return path_ / "cells" / cell.folder; }
@@ -77,6 +81,7 @@ class RunFolder {
   std::filesystem::path root_;
   std::filesystem::path path_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  double wall_before_s_ = 0;
   std::shared_ptr<RunLock> lock_;
   std::unique_ptr<AppendOnlyFile> journal_;
   std::map<std::string, int64_t> request_bytes_;  // by identity: acknowledged length of the cell's requests.jsonl

@@ -166,7 +166,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
       if (const auto problems = record_problems(cell); !problems.empty())
         sweep.fail_cell(i, "records: " + problems.front());
     }
-    wall_before_s = recorded.run.wall_s;
+    wall_before_s = sweep.folder->wall_before_s();
   } else {
     check_some_cell_can_run(sweep, groups);
     sweep.folder = std::make_unique<RunFolder>(options.results_root, run, experiment);

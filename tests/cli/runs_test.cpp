@@ -183,6 +183,38 @@ TEST_F(Runs, AreShownWholeAndByCell) {
   expect_failure(with_root({"show", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
 }
 
+TEST_F(Runs, AreShownAsJson) {
+  const ProcessResult run = with_root({"show", "last", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << described(run);
+  const json all = json::parse(run.out);
+  EXPECT_EQ(all, json::parse(read_file(root() / id(2) / "summary.json")));
+  const ProcessResult cell = with_root({"show", "last", "tp1_pp1_none_c1", "--json"});
+  ASSERT_EQ(cell.exit_code, 0) << described(cell);
+  EXPECT_EQ(json::parse(cell.out), all.at("cells").at(0));
+}
+
+// A cell that did not run has no certificate, no rates and no steps of 0 ms.
+TEST(Show, OfACellThatDidNotRunOnlyWhatThereIs) {
+  const Workspace workspace;
+  const std::string root = workspace.results().string();
+  const ProcessResult run = runexp({workspace.config().string(), "--results", root, "--ui", "quiet", "--set",
+                                    R"(sweep.constraints=["k <= 1"])", "--set", "sampling.max_tokens=8"});
+  ASSERT_EQ(run.exit_code, 0) << described(run);
+  size_t skipped = 0;
+  for (const json& cell : workspace.cells()) {
+    const ProcessResult shown = runexp({"show", "last", cell.at("id").get<std::string>(), "--results", root});
+    ASSERT_EQ(shown.exit_code, 0) << described(shown);
+    const bool ran = cell.at("status") == "done";
+    skipped += ran ? 0 : 1;
+    for (const char* const part : {"certificate", "disturbed", "tok/s", "speedup", "ttft", "step", "counters"})
+      EXPECT_EQ(holds(shown.out, fmt::format("\n  {:<13} ", part)), ran) << part << "\n" << shown.out;
+    EXPECT_FALSE(holds(shown.out, "(;")) << shown.out;
+    EXPECT_FALSE(holds(shown.out, "= draft 0.000, verify 0.000")) << shown.out;
+    EXPECT_TRUE(holds(shown.out, "  identity      ")) << shown.out;
+  }
+  EXPECT_GT(skipped, 0u);
+}
+
 // With a baseline of one rank, the break-even of two ranks is still over two ranks without speculation.
 TEST(Show, BreakEvenIsOverTheSamePlacement) {
   const Workspace workspace;
@@ -203,7 +235,20 @@ TEST(Show, BreakEvenIsOverTheSamePlacement) {
 TEST_F(Runs, ReportsAreWrittenAnew) {
   const fs::path file = workspace_->folder() / "again.html";
   ASSERT_EQ(with_root({"report", "last", "-o", file.string()}).exit_code, 0);
-  EXPECT_EQ(read_file(file), read_file(root() / id(2) / "report.html"));
+  const std::string own = read_file(root() / id(2) / "report.html");
+  std::string elsewhere = read_file(file);
+  // Its links lead from its own folder to the run's.
+  const std::string way = "href=\"" + fs::relative(root() / id(2), workspace_->folder()).string() + "/";
+  EXPECT_TRUE(holds(elsewhere, way + "summary.json\"")) << way;
+  for (size_t at = 0; (at = elsewhere.find(way, at)) != std::string::npos;)
+    elsewhere.replace(at, way.size(), "href=\"");
+  EXPECT_EQ(elsewhere, own);
+  const fs::path beside = root() / id(2) / "again.html", nowhere = workspace_->folder() / "none" / "x.html";
+  ASSERT_EQ(with_root({"report", "last", "-o", beside.string()}).exit_code, 0);
+  EXPECT_EQ(read_file(beside), own);
+  fs::remove(beside);
+  expect_failure(with_root({"report", "last", "-o", nowhere.string()}), 6,
+                 {nowhere.string() + ": open failed: there is no folder " + nowhere.parent_path().string()});
 }
 
 TEST_F(Runs, TagsNameOneRun) {

@@ -1,5 +1,6 @@
 #include "experiments/results/journal.h"
 
+#include <chrono>
 #include <fstream>
 #include <sstream>
 
@@ -246,6 +247,32 @@ TEST_F(RecordedFolder, ProcessesThatEndedWithinACellAreCounted) {
   plan["restart"] = false;  // somebody gave the command anew: what was counted is over
   append(journal(), journal_line(plan));
   EXPECT_EQ(read_record(folder()).cells[0].crashes, 0);
+}
+
+// A run takes as long as all of its processes together, those too that died before they had finished anything.
+TEST_F(RecordedFolder, TheTimeOfProcessesThatDiedCounts) {
+  const json first = parse_journal(read(journal()), journal()).records.front();
+  json plan = first, started = {{"event", "started"}, {"cells", {run_.cells[0].identity}}, {"elapsed_s", 0.25}};
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  EXPECT_NEAR(first.at("machine_clock_s").get<double>(), now, 600) << "the clock of this boot";
+  plan["restart"] = true;
+  plan["machine_clock_s"] = now - 2;
+  write_file_atomic(journal(), journal_line(first));
+  append(journal(), journal_line(plan) + journal_line(started));
+  EXPECT_DOUBLE_EQ(read_run(folder()).wall_s, 0.25) << "as far as its records tell";
+  {
+    RunResult again = run_;
+    const RecordedRun recorded = read_record(folder());
+    const RunFolder next(recorded, std::make_shared<RunLock>(folder()), again, json::object(), Restart::yes);
+    EXPECT_GE(next.wall_before_s(), 2) << "until it was started anew";
+    EXPECT_LT(next.wall_before_s(), 600);
+  }
+  EXPECT_GE(read_run(folder()).wall_s, 2) << "the next plan tells when it had died";
+  const double before = read_run(folder()).wall_s;
+  plan["restart"] = false;  // long afterwards
+  plan["machine_clock_s"] = now + 5000;
+  append(journal(), journal_line(plan));
+  EXPECT_EQ(read_run(folder()).wall_s, before) << "nobody worked in between";
 }
 
 TEST_F(RecordedFolder, ChangedRequestsAreNotTaken) {

@@ -10,6 +10,7 @@
 
 #include "experiments/report/comparison.h"
 #include "experiments/results/files.h"
+#include "experiments/results/store.h"
 #include "tests/experiments/report_page.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
@@ -81,6 +82,19 @@ addEventListener("load", async () => {
   out.count = document.querySelector("#cells .filter").textContent;
   input.value = ""; input.dispatchEvent(new Event("input"));
   out.links = [...document.querySelectorAll("a[href]")].map(a => a.getAttribute("href").slice(0, 5));
+  // What a browser makes of the links that hold files.
+  out.held = {};
+  for (const a of document.querySelectorAll("a[download]")) {
+    const data = a.href.slice(a.href.indexOf(",") + 1);
+    if (a.download.endsWith(".gz")) {
+      const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0));
+      const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+      out.held[a.download] = JSON.parse(await new Response(plain).text()).num_cells;
+    } else {
+      const text = decodeURIComponent(data);
+      out.held[a.download] = a.download.endsWith(".json") ? typeof JSON.parse(text) : text.split("\n").length;
+    }
+  }
   out.requests = performance.getEntriesByType("resource").length;
   // The policy must refuse what an escaped text could ask for.
   const image = document.createElement("img"); image.src = "http://127.0.0.1:9/x"; document.body.append(image);
@@ -101,6 +115,25 @@ addEventListener("load", () => {
     const box = table.parentElement.getBoundingClientRect();
     for (const cell of table.querySelectorAll("th,td"))
       if (cell.getBoundingClientRect().right > box.right + 1 || cell.scrollWidth > cell.clientWidth + 1) out.cut.push(cell.textContent);
+  }
+  document.body.innerHTML = "<pre id=probe></pre>";
+  document.getElementById("probe").textContent = JSON.stringify(out);
+});
+)js";
+
+const char* const kProbePrint = R"js(
+addEventListener("load", () => {
+  const out = {problems: [...problems], print_rules: 0, heads: 0, unnamed: []};
+  // What the style sheet keeps for paper holds on the screen from here on.
+  for (const sheet of document.styleSheets)
+    for (const rule of sheet.cssRules)
+      if (rule instanceof CSSMediaRule && rule.media.mediaText === "print") { rule.media.mediaText = "screen"; ++out.print_rules; }
+  for (const head of document.querySelectorAll("table.sortable thead th")) {
+    ++out.heads;
+    const button = head.querySelector("button"), text = getComputedStyle(head, "::before").content;
+    // Buttons are left out of heads that are repeated on the next page.
+    if (getComputedStyle(button).display !== "none" || text !== JSON.stringify(button.textContent))
+      out.unnamed.push(button.textContent + ": " + text);
   }
   document.body.innerHTML = "<pre id=probe></pre>";
   document.getElementById("probe").textContent = JSON.stringify(out);
@@ -210,6 +243,22 @@ TEST_F(ReportInBrowser, DrawsSortsFiltersAndAsksForNothing) {
   EXPECT_EQ(page["intruder"], false);
 }
 
+TEST_F(ReportInBrowser, LinksToFilesBesideItLoadNothing) {
+  RunResult run = run_with_timelines({});
+  RunFolder folder(dir_.path(), run, nlohmann::json::object());
+  folder.finish(run, {});
+  nlohmann::json page = ask(report_html(run, summarize(run), run.folder), kProbe, {});
+  ASSERT_TRUE(page.is_object());
+  size_t files = 0;
+  for (const auto& link : page["links"]) files += link != "data:" && link.get<std::string>()[0] != '#';
+  EXPECT_GE(files, 6u);
+  // 28 rows, a head and the end of the last line.
+  EXPECT_EQ(page["held"],
+            nlohmann::json::parse(R"({"summary.csv": 30, "summary.json.gz": 28, "config.resolved.json": "object"})"));
+  page["links"] = nlohmann::json::array();
+  expect_sound(page);
+}
+
 TEST_F(ReportInBrowser, IsDarkWhereTheReaderIs) {
   const RunResult run = run_with_timelines({});
   const nlohmann::json light = look_at(run, {}), dark = look_at(run, {.dark = true});
@@ -224,6 +273,15 @@ TEST_F(ReportInBrowser, FitsANarrowWindow) {
     SCOPED_TRACE(width);
     expect_sound(look_at(run_with_timelines({}), {.width = width}));
   }
+}
+
+TEST_F(ReportInBrowser, OnPaperTheHeadsOfTablesAreText) {
+  const nlohmann::json page = ask(test::report_of(run_with_timelines({})), kProbePrint, {});
+  ASSERT_TRUE(page.is_object());
+  EXPECT_EQ(page["problems"], nlohmann::json::array());
+  EXPECT_EQ(page["print_rules"], 1);
+  EXPECT_GT(page["heads"].get<int>(), 50);
+  EXPECT_EQ(page["unnamed"], nlohmann::json::array());
 }
 
 TEST_F(ReportInBrowser, AComparisonShowsItsLastColumn) {

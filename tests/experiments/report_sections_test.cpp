@@ -1,12 +1,17 @@
 // What each section of report.html holds.
 
+#include <array>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <regex>
 
 #include <gtest/gtest.h>
 
+#include "experiments/report/documents.h"
+#include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
+#include "tests/support/checkpoint_writer.h"
 
 namespace paceline {
 namespace {
@@ -131,6 +136,18 @@ TEST(ReportSections, TheHeatMapColoursOnlyWhatIsShown) {
   EXPECT_FALSE(std::regex_search(section, std::regex("class=\"[fs][1-4]\"[^>]*>[0-9.]+× \\?")));
 }
 
+// A cell that the map shows as faster has no interval that reads as if it began at 1.
+TEST(ReportSections, TheTableAndTheMapAgreeOnWhatAnIntervalHolds) {
+  const RunResult run = test::synthetic_run({.with_trouble = false});
+  RunSummary summary = summarize(run);
+  CellSummary& s = summary.cells[1];
+  s.speedup = s.decode_speedup = RatioInterval{.ratio = 1.18, .low = 1.0049, .high = 1.38, .pairs = 3};
+  const std::string html = report_html(run, summary);
+  EXPECT_TRUE(holds(section_of(html, "heat"), "1.18× [1.005, 1.38] over tp1 pp1 none, faster")) << html;
+  EXPECT_TRUE(holds(section_of(html, "cells"), "<td>1.18× <span class=\"ci\">1.005–1.38</span></td>"));
+  EXPECT_TRUE(holds(section_of(html, "cells"), "<td title=\"1.005–1.38\">1.18×</td>"));
+}
+
 TEST(ReportSections, TheHeatMapIsOverPlainDecodingOfTheSamePlacement) {
   RunResult run = test::synthetic_run({.with_trouble = false});
   const std::string own = section_of(report_of(run), "heat");
@@ -240,26 +257,57 @@ TEST(ReportSections, SamplesShowTextsAndMarkWhatDiffers) {
   EXPECT_LT(section.find("q7"), section.find("q0"));  // what differs comes first
 }
 
-TEST(ReportSections, DataCanBeDownloadedFromThePage) {
-  const RunResult run = test::synthetic_run();
-  const std::string html = report_of(run);
-  const std::string head = "download=\"summary.csv\" href=\"data:text/csv;base64,";
+/// What the link with this name holds.
+std::string downloaded(const std::string& html, const std::string& name, const std::string& type) {
+  const std::string head = "download=\"" + name + "\" href='data:" + type + ",";
   const size_t begin = html.find(head);
-  ASSERT_NE(begin, std::string::npos);
-  const std::string data = html.substr(begin + head.size(), html.find('"', begin + head.size()) - begin - head.size());
-  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (begin == std::string::npos) return "no " + head;
+  const std::string data = html.substr(begin + head.size(), html.find('\'', begin + head.size()) - begin - head.size());
+  EXPECT_EQ(data.find_first_of("<>&#\n\t"), std::string::npos) << name;
   std::string decoded;
-  for (size_t i = 0; i + 4 <= data.size(); i += 4) {
-    uint32_t group = 0;
-    int bytes = 3;
-    for (size_t j = 0; j < 4; ++j) {
-      bytes -= data[i + j] == '=' ? 1 : 0;
-      group = group << 6 | (data[i + j] == '=' ? 0u : static_cast<uint32_t>(letters.find(data[i + j])));
-    }
-    for (int b = 0; b < bytes; ++b) decoded += static_cast<char>(group >> (16 - 8 * b));
+  for (size_t i = 0; i < data.size(); ++i) {
+    decoded += data[i] == '%' ? static_cast<char>(std::stoi(data.substr(i + 1, 2), nullptr, 16)) : data[i];
+    i += data[i] == '%' ? 2 : 0;
   }
-  EXPECT_EQ(decoded, summary_to_csv(run, summarize(run)));
-  EXPECT_TRUE(holds(html, "download=\"summary.json\""));
+  return decoded;
+}
+
+TEST(ReportSections, DataCanBeDownloadedFromThePage) {
+  RunResult run = test::synthetic_run();
+  run.info.name = "é <b> 100 % #1 'a'";
+  const std::string html = report_of(run);
+  const RunSummary summary = summarize(run);
+  EXPECT_EQ(downloaded(html, "summary.csv", "text/csv;charset=utf-8"), summary_to_csv(run, summary));
+  EXPECT_TRUE(holds(html, "download=\"summary.json.gz\" href='data:application/gzip;base64,H4sI"));
+  EXPECT_EQ(nlohmann::json::parse(downloaded(html, "config.resolved.json", "application/json")), run.config_resolved);
+}
+
+TEST(ReportSections, TheFilesOfTheRunAreLinked) {
+  const test::TempDir dir;
+  RunResult run = test::synthetic_run();
+  EXPECT_FALSE(holds(report_html(run, summarize(run)), "href=\"summary.json\"")) << "the page may stand alone";
+  RunFolder folder(dir.path(), run, nlohmann::json::object());
+  test::record_all(folder, run);
+  folder.finish(run, run_documents(run));
+  const std::string html = report_html(run, summarize(run), ".");
+  EXPECT_EQ(nesting_error(html), "");
+  const auto links = [](const std::string& page) {
+    const std::regex pattern("<a href=\"([^\"#]*)\"");
+    std::vector<std::string> found;
+    for (std::sregex_iterator at(page.begin(), page.end(), pattern), end; at != end; ++at) found.push_back((*at)[1]);
+    return found;
+  };
+  const std::vector<std::string> own = links(html);
+  for (const std::string& link : own) EXPECT_TRUE(std::filesystem::exists(folder.path() / link)) << link;
+  const auto has = [&](const std::string& link) { return std::find(own.begin(), own.end(), link) != own.end(); };
+  EXPECT_TRUE(has("summary.json") && has("summary.csv") && has("environment.json"));
+  for (const CellResult& cell : run.cells) {
+    EXPECT_TRUE(has("cells/" + cell.folder + "/cell.json")) << cell.id;
+    EXPECT_EQ(has("cells/" + cell.folder + "/requests.jsonl"), cell.status == CellStatus::done) << cell.id;
+  }
+  // From a page elsewhere they lead to the same files.
+  for (const std::string& link : links(report_html(run, summarize(run), "../a b/c:#")))
+    EXPECT_TRUE(link.starts_with("../a%20b/c%3A%23/")) << link;
 }
 
 TEST(ReportSections, HostileNamesStayTextInEverySection) {
@@ -298,16 +346,24 @@ double contrast(const std::string& a, const std::string& b) {
   return (high + 0.05) / (low + 0.05);
 }
 
-TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
-  EXPECT_NEAR(contrast("fff", "000000"), 21, 1e-9);
+/// The page's colours: of the light, the dark and the printed page, by name.
+std::vector<std::map<std::string, std::string>> page_colors() {
   const std::string html = report_of(test::synthetic_run());
   const std::string style = html.substr(html.find("<style>"), html.find("</style>") - html.find("<style>"));
   const std::regex block(":root\\{([^}]*)\\}"), variable("--([a-z0-9]+):#([0-9a-f]+)");
-  int modes = 0;
-  for (std::sregex_iterator at(style.begin(), style.end(), block), end; at != end; ++at, ++modes) {
+  std::vector<std::map<std::string, std::string>> modes;
+  for (std::sregex_iterator at(style.begin(), style.end(), block), end; at != end; ++at) {
     const std::string body = (*at)[1];
-    std::map<std::string, std::string> colors;
-    for (std::sregex_iterator v(body.begin(), body.end(), variable); v != end; ++v) colors[(*v)[1]] = (*v)[2];
+    modes.emplace_back();
+    for (std::sregex_iterator v(body.begin(), body.end(), variable); v != end; ++v) modes.back()[(*v)[1]] = (*v)[2];
+  }
+  return modes;
+}
+
+TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
+  EXPECT_NEAR(contrast("fff", "000000"), 21, 1e-9);
+  int modes = 0;
+  for (const auto& colors : page_colors()) {
     for (const char* text : {"fg", "mute", "accent", "good", "bad", "warn"})
       for (const char* ground : {"bg", "panel"})
         EXPECT_GE(contrast(colors.at(text), colors.at(ground)), 4.5) << text << " on " << ground << ", mode " << modes;
@@ -317,8 +373,72 @@ TEST(ReportStyle, ColoursHaveContrastInLightDarkAndPrint) {
       EXPECT_GE(contrast(colors.at("p" + std::to_string(i)), colors.at("bg")), 3) << "p" << i << ", mode " << modes;
     for (int i = 0; i < 8; ++i)
       EXPECT_GE(contrast(colors.at("c" + std::to_string(i)), colors.at("bg")), 3) << "c" << i << ", mode " << modes;
+    ++modes;
   }
   EXPECT_EQ(modes, 3);
+}
+
+using Vector = std::array<double, 3>;
+using Matrix = std::array<Vector, 3>;
+
+Vector times(const Matrix& matrix, const Vector& v) {
+  Vector out{};
+  for (size_t row = 0; row < 3; ++row)
+    for (size_t i = 0; i < 3; ++i) out[row] += matrix[row][i] * v[i];
+  return out;
+}
+
+/// Linear RGB of six hexadecimal digits.
+Vector linear_rgb(const std::string& hex) {
+  Vector out{};
+  for (size_t i = 0; i < 3; ++i) {
+    const double c = std::stoi(hex.substr(2 * i, 2), nullptr, 16) / 255.0;
+    out[i] = c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  }
+  return out;
+}
+
+/// Oklab (Ottosson 2020), 0 to 100, of a colour as it is seen by eyes that `sight` simulates.
+Vector oklab(const std::string& hex, const Matrix& sight) {
+  const Matrix to_cones = {{{0.4122214708, 0.5363325363, 0.0514459929},
+                            {0.2119034982, 0.6806995451, 0.1073969566},
+                            {0.0883024619, 0.2817188376, 0.6299787005}}};
+  const Matrix to_lab = {{{21.04542553, 79.36177850, -0.40720468},
+                          {197.79984951, -242.85922050, 45.05937099},
+                          {2.59040371, 78.27717662, -80.86757660}}};
+  Vector seen = times(sight, linear_rgb(hex));
+  for (double& c : seen) c = std::max(0.0, c);
+  Vector cones = times(to_cones, seen);
+  for (double& c : cones) c = std::cbrt(c);
+  return times(to_lab, cones);
+}
+
+// All parts of a bar or lane may lie side by side. Slate and slate grey were 6 apart, orange and brown less than 1 for
+// those who see no red.
+TEST(ReportStyle, PartsDifferForEveryEye) {
+  // Machado, Oliveira and Fernandes 2009, severity 1.
+  const std::vector<std::pair<const char*, Matrix>> sights = {
+      {"all cones", {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}},
+      {"no long cones",
+       {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}}},
+      {"no medium cones",
+       {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}}},
+      {"no short cones",
+       {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}}};
+  constexpr double kApart = 9, kApartForMost = 12;
+  for (const auto& colors : page_colors()) {
+    for (const auto& [name, sight] : sights) {
+      for (int a = 0; a < 9; ++a) {
+        for (int b = 0; b < a; ++b) {
+          const Vector one = oklab(colors.at(fmt::format("p{}", a)), sight),
+                       other = oklab(colors.at(fmt::format("p{}", b)), sight);
+          const double apart = std::hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]);
+          EXPECT_GE(apart, &sight == &sights[0].second ? kApartForMost : kApart)
+              << "p" << b << " and p" << a << " on " << colors.at("bg") << ", " << name;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

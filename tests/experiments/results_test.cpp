@@ -487,6 +487,22 @@ TEST(Store, DiskErrorsAreStoreErrorsAndLeaveTheOldFile) {
   EXPECT_EQ(std::distance(fs::directory_iterator(root.path()), fs::directory_iterator()), 1);
 }
 
+TEST(Store, AMissingFolderIsNamedWithTheFileThatWasAskedFor) {
+  const test::TempDir root;
+  const fs::path file = root.path() / "none" / "x.html";
+  try {
+    write_file_atomic(file, "x");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::store);
+    const std::string text = e.what();
+    EXPECT_TRUE(text.starts_with(file.string() + ": open failed: there is no folder " +
+                                 (root.path() / "none").string() + ": make it, or choose another place"))
+        << text;
+    EXPECT_EQ(text.find(".tmp"), std::string::npos) << text;
+  }
+}
+
 TEST(Store, RefusesImpossiblePlaces) {
   const test::TempDir root;
   std::ofstream(root.path() / "file") << "x";

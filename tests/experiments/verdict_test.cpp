@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/cell_ratio.h"
+#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/report/text.h"
 
@@ -203,8 +204,27 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   ASSERT_EQ(summary.cells[1].outcome, Outcome::faster);
   EXPECT_FALSE(holds(verdict(run), "ngram is not shown to be faster")) << verdict(run);
   const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
-  EXPECT_TRUE(holds(none, "ngram is not shown to be faster: its best cell, tp1 pp1 ngram k=5, is at 1.00× [")) << none;
+  EXPECT_TRUE(holds(none,
+                    "ngram is not shown to be faster: its best supported cell (the interval that begins highest), tp1 "
+                    "pp1 ngram k=5, is at 1.00× ["))
+      << none;
   EXPECT_TRUE(holds(none, "; the largest estimate, tp1 pp1 ngram k=7 at 1.79× [")) << none;
+  EXPECT_FALSE(holds(none, "its best cell")) << none;
+}
+
+// The charts and the table show the largest estimate as the fastest cell, whatever is shown of it.
+TEST(VerdictPaysNot, NamesTheLargestEstimateWhereverItIsAnotherCell) {
+  const CellResult tight = ngram(3, {90, 90.1, 89.9}), wide = ngram(5, {92, 94.3, 89.7});
+  const RunResult run = run_of({plain({100, 100.1, 99.9}), tight, wide});
+  const RunSummary summary = summarize(run);
+  ASSERT_EQ(summary.cells[2].outcome, Outcome::slower);
+  ASSERT_GT(summary.cells[2].speedup->ratio, summary.cells[1].speedup->ratio);
+  ASSERT_LT(*summary.cells[2].speedup->low, *summary.cells[1].speedup->low);
+  const std::string text = verdict(run);
+  EXPECT_TRUE(holds(text, "its best supported cell (the interval that begins highest), tp1 pp1 ngram k=3, is at 0.90×"))
+      << text;
+  EXPECT_TRUE(holds(text, "; the largest estimate, tp1 pp1 ngram k=5 at 0.92× [")) << text;
+  EXPECT_TRUE(holds(text, "], is slower; a pass takes ")) << text;
 }
 
 // Requests of another length are other work: their rates stand in sentences of their own.
@@ -379,6 +399,10 @@ TEST(VerdictForced, NamesTheAcceptanceLengthsBetweenWhichItPays) {
   late.repetitions = forced(0, {140, 141, 139}).repetitions;
   early.repetitions = forced(5, {60, 61, 59}).repetitions;
   EXPECT_FALSE(bracket(run_of({plain(kSlow), late, early}))) << "slower above what is faster";
+  const std::string one = verdict(run_of({plain(kSlow), forced(2, {80, 150, 110})}));
+  EXPECT_TRUE(holds(one, "shows no bracket of its break-even: it is not shown to be faster or slower at 3.00 (1."))
+      << one;
+  EXPECT_FALSE(holds(one, "no length from")) << one;
 }
 
 TEST(VerdictUnfinished, ComesFirstAndClaimsNothingOfWhatDidNotRun) {
@@ -437,6 +461,17 @@ TEST(EndOfRunText, TellsHowToSeeTheSentencesThatItLeavesOut) {
   for (const std::string& sentence : said) EXPECT_TRUE(holds(all, sentence)) << sentence;
   EXPECT_FALSE(holds(some, said.back()));
   EXPECT_TRUE(holds(some, fmt::format("({} more: runexp show last)", said.size() - 3))) << some;
+}
+
+TEST(IntervalText, IsOneFormulaAtAnyNumberOfDigits) {
+  EXPECT_EQ(bound_text(1), "1.00");
+  EXPECT_EQ(bound_text(1.0049), "1.005");
+  EXPECT_EQ(bound_text(1.0049, 3), "1.005");
+  EXPECT_EQ(bound_text(0.99996, 3), "0.99996");
+  EXPECT_EQ(bound_text(1.0000001), "1.00000");
+  EXPECT_EQ(interval_range_text(1.0049, 1.38), "1.005–1.38");
+  EXPECT_EQ(interval_range_text(1.0049, {}), "");
+  EXPECT_EQ(interval_text(1.2, 1.0002, 1.4, 3), "1.200× [1.0002, 1.400]");
 }
 
 TEST(EndOfRunText, PrintsIntervalsAsTheyAre) {
