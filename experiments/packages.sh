@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(cmake ninja-build g++ ccache pkg-config libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libspdlog-dev libfmt-dev
-  libeigen3-dev libpcre2-dev libutf8proc-dev libboost-dev libgtest-dev libgmock-dev libbenchmark-dev tmux "$@")
+  libeigen3-dev libpcre2-dev libutf8proc-dev libboost-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev tmux "$@")
 
 missing=()
 for package in "${packages[@]}"; do
