@@ -160,19 +160,23 @@ const Cell* plain_twin(const std::vector<Cell>& cells, const Cell& cell) {
   return twin == cells.end() ? nullptr : &*twin;
 }
 
-/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step by reading and arithmetic": against the same placement, which
-/// the baseline need not be.
+/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step": against the same placement, which the baseline need not be.
+/// By reading alone, and with the arithmetic of its rows where that is another number.
 std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell,
                             const std::optional<SweepForecast::Floor>& floor) {
-  const std::optional<double> length = floor ? break_even_length(cell.config, floor->step, floor->row) : std::nullopt;
-  const Cell* const twin = length ? plain_twin(cells, cell) : nullptr;
+  const std::optional<double> computing =
+      floor ? break_even_length(cell.config, floor->step, floor->row) : std::nullopt;
+  const Cell* const twin = computing ? plain_twin(cells, cell) : nullptr;
   if (!twin) return "";
   const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin;
-  constexpr double kAsPrinted = 0.005;
+  const double reading = break_even_length(cell.config, floor->step).value_or(1);  // rows cost nothing to read
+  const std::string from = fmt::format("{:.2f}", reading), most_from = fmt::format("{:.2f}", *computing);
   const int most = cell.config.speculation.num_speculative_tokens + 1;
-  return fmt::format("; pays {}from {:.2f} tokens a step by reading and arithmetic{}",
-                     is_baseline ? "" : "over " + twin->id + " ", *length,
-                     *length > most - kAsPrinted ? fmt::format(" and gets at most {}", most) : "");
+  constexpr double kAsPrinted = 0.005;
+  return fmt::format(
+      "; pays {}from {} tokens a step{}{}", is_baseline ? "" : "over " + twin->id + " ", from,
+      from == most_from ? "" : fmt::format(" where passes wait for memory, {} for arithmetic", most_from),
+      *computing > most - kAsPrinted ? fmt::format("; it gets at most {}", most) : "");
 }
 
 /// A load that can run, or why it cannot.
