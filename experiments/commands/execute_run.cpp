@@ -41,21 +41,29 @@ std::string other_run_text(const std::filesystem::path& root, const std::optiona
 
 /// What `asked` has beside `recorded`, as arguments of --axis that keep every recorded cell: the values of the axis so
 /// far, or the one value there was, stay in front. Zipped axes are taken as they are asked for: their values belong
-/// together.
-std::vector<std::string> grown_axes(const ExperimentConfig& recorded, const ExperimentConfig& asked) {
+/// together. Throws Error(usage) where there was no one value: an expression computed the key.
+std::vector<std::string> grown_axes(const LoadedConfig& recorded, const ExperimentConfig& asked) {
+  const std::vector<SweepAxis>& axes = recorded.config.sweep.axes;
   std::vector<std::string> arguments;
   for (const SweepAxis& axis : asked.sweep.axes) {
-    const auto known = std::find_if(recorded.sweep.axes.begin(), recorded.sweep.axes.end(),
-                                    [&](const SweepAxis& each) { return each.path == axis.path; });
+    const auto known =
+        std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& each) { return each.path == axis.path; });
     const bool is_zipped = std::any_of(asked.sweep.zip.begin(), asked.sweep.zip.end(), [&](const auto& group) {
       return std::find(group.begin(), group.end(), axis.path) != group.end();
     });
-    std::vector<ConfigJson> values;
-    if (!is_zipped && known != recorded.sweep.axes.end()) values = known->values;
-    if (!is_zipped && known == recorded.sweep.axes.end()) values = {find_key(axis.path)->read(recorded)};
-    for (const ConfigJson& value : axis.values)
-      if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
-    if (known != recorded.sweep.axes.end() && values == known->values) continue;
+    std::vector<ConfigJson> values = axis.values;
+    if (!is_zipped) {
+      if (known == axes.end() && recorded.deferred.contains(axis.path))
+        fail(ExitCode::usage,
+             "--axis {}: an expression gives this key its value in each recorded cell, and an axis would replace them: "
+             "begin another run for it",
+             axis.path);
+      values =
+          known != axes.end() ? known->values : std::vector<ConfigJson>{find_key(axis.path)->read(recorded.config)};
+      for (const ConfigJson& value : axis.values)
+        if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    }
+    if (known != axes.end() && values == known->values) continue;
     arguments.push_back(fmt::format("{}={}", axis.path, ConfigJson(values).dump()));
   }
   return arguments;
@@ -140,7 +148,7 @@ ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, Resum
                                                     .is_recorded = true});
   };
   LoadedConfig loaded = load({});
-  if (!axis.empty()) loaded = load(grown_axes(loaded.config, load(axis).config));
+  if (!axis.empty()) loaded = load(grown_axes(loaded, load(axis).config));
   loaded.profile = info.profile;
   return execute_run(command, task, loaded, std::move(resume));
 }

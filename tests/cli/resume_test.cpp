@@ -255,6 +255,28 @@ TEST_F(Resume, AGrownSweepRunsNothingAgain) {
   EXPECT_EQ(acknowledged(only_run(workspace)), all);
 }
 
+// Zipped axes may hold a value twice: it is another cell each time.
+TEST_F(Resume, AGrownSweepKeepsItsZippedCells) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with({"run", workspace.config().string(), "--results", workspace.results().string(), "--axis",
+                      "concurrency=1,1,2", "--axis", "sampling.max_tokens=4,8,8", "--set",
+                      "sweep.zip=[[\"load.concurrency\", \"sampling.max_tokens\"]]"})
+                .exit_code,
+            0);
+  EXPECT_EQ(workspace.cells().size(), 6u);
+  const ProcessResult result = resume(workspace, {"--axis", "k=5"});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_EQ(workspace.cells().size(), 9u);
+}
+
+TEST_F(Resume, AnAxisOverAnExpressionIsRefused) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with(run_args(workspace, {"--set", "load.concurrency==1+1"})).exit_code, 0);
+  const ProcessResult result = resume(workspace, {"--axis", "concurrency=4"});
+  EXPECT_EQ(result.exit_code, 2) << described(result);
+  EXPECT_TRUE(holds(result.err, "--axis load.concurrency: an expression gives this key its value")) << result.err;
+}
+
 TEST_F(Resume, KeepsTheOrderOfThePlan) {
   const Workspace workspace;
   const std::vector<std::string> axes = {"--axis", "proposer=none,ngram,draft", "--axis", "k=1,3"};
