@@ -134,6 +134,7 @@ ExitCode run_exact_gate(const RegressCommand& command, const LoadedConfig& loade
   outcome = run_experiment(
       loaded, progress,
       {.results_root = command.run.results_root, .argv = command.run.argv, .interrupts = num_interrupts});
+  if (!outcome.store_error.empty()) fail(ExitCode::store, "{}", outcome.store_error);
   if (outcome.exit_code != ExitCode::ok && outcome.exit_code != ExitCode::failed_cells) return outcome.exit_code;
   if (command.update) {
     if (outcome.exit_code != ExitCode::ok) return outcome.exit_code;

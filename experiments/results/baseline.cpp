@@ -88,8 +88,8 @@ json read_baseline(const std::filesystem::path& file) {
   text << in.rdbuf();
   const json value = json::parse(text.str(), nullptr, false);
   if (value.is_discarded() || !value.is_object() || value.value("schema", "") != kSchema || !value.contains("cells") ||
-      !value["cells"].is_object() || !value.contains("schema_version") ||
-      !value["schema_version"].is_number_integer()) {
+      !value["cells"].is_object() || !value.value("settings", json::object()).is_object() ||
+      !value.contains("schema_version") || !value["schema_version"].is_number_integer()) {
     fail(ExitCode::store, "{}: is no baseline: expected JSON with \"schema\": \"{}\" and \"cells\"", file.string(),
          kSchema);
   }

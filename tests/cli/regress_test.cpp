@@ -110,6 +110,9 @@ TEST_F(Gates, ARecordedRunIsABaselineToo) {
   EXPECT_EQ(regress({"--baseline", "last", "--set", "measure.repetitions=2", "--axis", "k=3"}).exit_code, 0);
   expect_failure(regress({"--baseline", "nothing-like-it"}), 2, {"nothing-like-it"});
   expect_failure(regress({"--baseline", "absent.json"}), 6, {"absent.json", "--update-baseline"});
+  write_file(file("edited.json"),
+             R"({"schema": "paceline.baseline", "schema_version": 1, "cells": {}, "settings": null})");
+  expect_failure(regress({"--baseline", file("edited.json")}), 6, {"edited.json: is no baseline"});
 }
 
 TEST_F(Gates, ABaselineOfAnotherExperimentIsAUsageError) {
@@ -132,6 +135,16 @@ TEST_F(Gates, ABaselineOfAnotherExperimentIsAUsageError) {
   old.erase("profile");
   write_file(file("old.json"), old.dump());
   EXPECT_EQ(regress({"--baseline", file("old.json")}).exit_code, 0);
+}
+
+TEST_F(Gates, ADiskThatIsFullAtTheEndIsNamed) {
+  ASSERT_EQ(run().exit_code, 0);
+  const ProcessResult result = run_process(
+      runexp_argv({"regress", workspace_.config().string(), "--ui", "quiet", "--baseline", "last", "--results",
+                   workspace_.results().string()}),
+      {.folder = kSource, .environment = {"PACELINE_FAIL=symlink:ENOSPC:1"}, .timeout_s = 60 * time_factor()});
+  EXPECT_EQ(result.exit_code, 6) << described(result);
+  EXPECT_TRUE(holds(result.err, "No space left on device")) << result.err;
 }
 
 TEST_F(Gates, CompareNeedsACellInCommon) {
