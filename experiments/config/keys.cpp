@@ -108,7 +108,7 @@ KeySpec key(std::string path, Member member, Limits limits, std::string help) {
   row.hint = std::move(limits.hint);
   row.scope = limits.scope;
   row.help = std::move(help);
-  row.reload = path.starts_with("engine.");
+  row.reload = path.starts_with("engine.") || path == "workload.chat_template";  // a load has its prompts encoded
   row.in_identity = !path.starts_with("sweep.") && !path.starts_with("report.");
   row.effect = limits.effect.value_or(effect_of_section(path));
   row.path = std::move(path);
