@@ -41,10 +41,10 @@ std::optional<ClosedLoop> closed_loop_of(const CellResult& cell) {
   loop.in_batch = reachable_concurrency({.requests = requests,
                                          .concurrency = cell.axes.concurrency,
                                          .max_num_seqs = fact(cell.effective, "max_num_seqs").value_or(requests)});
-  if (loop.in_batch < loop.in_flight)
-    loop.waits_for = WaitsFor::place;
-  else if (is_static(cell) && loop.in_flight > 1)
+  if (is_static(cell) && loop.in_flight > 1)
     loop.waits_for = WaitsFor::batch;
+  else if (loop.in_batch < loop.in_flight)
+    loop.waits_for = WaitsFor::place;
   else if (loop.in_flight > 1 && !had_free_blocks(cell))
     loop.waits_for = WaitsFor::blocks;
   else if (loop.in_flight > 1 && 2 * loop.in_flight >= requests)

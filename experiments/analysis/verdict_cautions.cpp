@@ -128,7 +128,7 @@ std::vector<Unreached> unreached_of(const VerdictView& view) {
         out.push_back(std::move(each));
         continue;
       }
-      known->concurrencies.push_back(group.concurrency);
+      if (known->concurrencies.back() != group.concurrency) known->concurrencies.push_back(group.concurrency);
       known->cells.insert(known->cells.end(), each.cells.begin(), each.cells.end());
     }
   }

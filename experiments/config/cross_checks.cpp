@@ -56,6 +56,7 @@ void check_zip(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnosti
   const Origin at = loaded.origin_of("sweep.zip");
   for (const std::vector<std::string>& group : loaded.config.sweep.zip) {
     std::optional<size_t> length;
+    std::string measured;  // the axis that has it
     for (const std::string& path : group) {
       if (unsound.contains(path)) continue;
       const auto& axes = loaded.config.sweep.axes;
@@ -64,10 +65,11 @@ void check_zip(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnosti
       if (axis == axes.end()) {
         out.add(at, fmt::format("sweep.zip names \"{}\", which is not an axis", path));
       } else if (length && *length != axis->values.size()) {
-        out.add(at, fmt::format("zipped axes have equal lengths: \"{}\" has {} values, \"{}\" has {}", group[0],
+        out.add(at, fmt::format("zipped axes have equal lengths: \"{}\" has {} values, \"{}\" has {}", measured,
                                 *length, path, axis->values.size()));
       } else {
         length = axis->values.size();
+        measured = path;
       }
     }
   }

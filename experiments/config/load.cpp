@@ -252,7 +252,8 @@ UnsoundKeys fill_config(LoadedConfig& loaded, Variables variables, Diagnostics& 
   }
   if (const ConfigNode* axes = loaded.written("sweep.axes")) {
     for (const ConfigMember& axis : axes->members) {
-      if (const KeySpec* key = find_key(axis.key)) check_builtin(*key, axis.value, config.builtin_root, diagnostics);
+      const KeySpec* const key = is_known(axis.value) ? find_key(axis.key) : nullptr;
+      if (key) check_builtin(*key, axis.value, config.builtin_root, diagnostics);
     }
   }
   const ConfigNode* name = loaded.tree.find("name");

@@ -60,11 +60,13 @@ std::string url_of(const std::filesystem::path& path) {
   return out;
 }
 
-/// Whether the run's folder has it, or will, as it is written together with the page.
+/// Whether the run's folder has it, or will, as it is written together with the page at the end of the run.
 bool is_in_folder(const RunResult& run, const std::string& file) {
   std::error_code ignored;
-  const bool is_written_beside = file == "summary.json" || file == "summary.csv" || file == "summary.md" ||
-                                 (file == "samples.json" && !run.sample_texts.empty());
+  const bool is_at_its_end = run.info.status != "running";
+  const bool is_written_beside =
+      is_at_its_end && (file == "summary.json" || file == "summary.csv" || file == "summary.md" ||
+                        (file == "samples.json" && !run.sample_texts.empty()));
   return is_written_beside || std::filesystem::exists(std::filesystem::path(run.folder) / file, ignored);
 }
 

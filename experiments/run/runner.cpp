@@ -91,7 +91,7 @@ LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key
 }
 
 RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  auto start = std::chrono::steady_clock::now();
   SweepUnderWay sweep{.loaded = loaded,
                       .progress = progress,
                       .options = options,
@@ -149,6 +149,8 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     const std::vector<size_t> retried = adopt_record(*options.resume, run);
     sweep.folder =
         std::make_unique<RunFolder>(recorded, options.resume->lock, run, experiment, options.resume->restart);
+    if (options.resume->restart == Restart::yes)
+      start = std::chrono::steady_clock::now();  // wall_before_s is until now
     sweep.log = std::make_unique<CellLog>(sweep.folder->path());
     sweep.process = recorded.num_processes;
     for (const size_t index : retried) sweep.folder->record_retry(run.cells[index]);

@@ -77,7 +77,7 @@ std::string cut_outputs_text(std::span<const EncodedPrompt> prompts, int max_tok
 bool surely_fit(const std::vector<Prompt>& prompts, int max_tokens, int max_model_len) {
   return std::all_of(prompts.begin(), prompts.end(), [&](const Prompt& prompt) {
     size_t bytes = prompt.text.size() + (prompt.is_chat() ? kMostTemplateTokens : 0);
-    for (const PromptMessage& message : prompt.messages) bytes += message.content.size() + 1;
+    for (const PromptMessage& message : prompt.messages) bytes += message.content.size() + kMostTokensAMessage;
     return bytes + size_t(wanted_output(prompt.max_tokens, max_tokens)) <= size_t(max_model_len);
   });
 }

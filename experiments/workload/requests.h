@@ -54,8 +54,8 @@ int longest_output(const EncodedPrompt& prompt, int max_tokens, const LengthLimi
 std::string cut_outputs_text(std::span<const EncodedPrompt> prompts, int max_tokens, const LengthLimit& limit);
 
 /// Whether every request surely has room for its prompt and all of its output: a token is a byte at least, and a chat
-/// template adds kMostTemplateTokens at most. False leaves it open: encode them.
+/// template adds kMostTemplateTokens at most, and kMostTokensAMessage to each. False leaves it open: encode them.
 bool surely_fit(const std::vector<Prompt>& prompts, int max_tokens, int max_model_len);
-inline constexpr int kMostTemplateTokens = 256;
+inline constexpr int kMostTemplateTokens = 256, kMostTokensAMessage = 16;
 
 }  // namespace paceline

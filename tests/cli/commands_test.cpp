@@ -5,6 +5,7 @@
 #include <regex>
 #include <sstream>
 
+#include "engine/util/machine.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {
@@ -324,9 +325,15 @@ TEST(Plan, KnowsThatOutputsEndAtTheLongestSequence) {
 
 TEST(Plan, FindsAPromptThatTheKvCacheCannotHold) {
   const Workspace workspace;
-  const std::vector<std::string> rest = {workspace.config().string(), "--set",
-                                         "engine.kv_cache.memory_fraction=0.00001", "--results",
-                                         workspace.results().string()};
+  constexpr double kSomeBlocks = 250e3;  // bytes of KV, about 80 tokens
+  const std::vector<std::string> rest = {
+      workspace.config().string(),
+      "--set",
+      "engine.backend=cpu",
+      "--set",
+      fmt::format("engine.kv_cache.memory_fraction={:.3e}", kSomeBlocks / double(memory_limit_bytes())),
+      "--results",
+      workspace.results().string()};
   std::vector<std::string> plan = rest, run = rest;
   plan.insert(plan.begin(), "plan");
   run.insert(run.begin(), "run");
@@ -334,8 +341,8 @@ TEST(Plan, FindsAPromptThatTheKvCacheCannotHold) {
   EXPECT_EQ(planned.exit_code, 2) << described(planned);
   EXPECT_TRUE(holds(planned.out, "(auto, cut to the KV cache)")) << planned.out;
   EXPECT_TRUE(holds(planned.out, "0 to run in 0 loads, 0 skipped, 2 cannot run")) << planned.out;
-  EXPECT_TRUE(holds(planned.err, "raise engine.kv_cache.memory_fraction (now 1e-05): max_model_len is auto"))
-      << planned.err;
+  EXPECT_TRUE(holds(planned.err, "raise engine.kv_cache.memory_fraction (now ")) << planned.err;
+  EXPECT_TRUE(holds(planned.err, "): max_model_len is auto")) << planned.err;
   EXPECT_EQ(planned.err, runexp(run).err);
 }
 

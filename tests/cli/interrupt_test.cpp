@@ -11,7 +11,7 @@ namespace {
 /// A run of many repetitions, or of one that takes long; sure to be under way when `ready` has returned.
 class LongRun {
  public:
-  explicit LongRun(const std::vector<std::string>& more) {
+  LongRun(const std::vector<std::string>& more, const std::string& reached) {
     std::vector<std::string> args = {
         "run", workspace.config().string(), "--results", workspace.results().string(), "--ui", "plain"};
     args.insert(args.end(), more.begin(), more.end());
@@ -19,8 +19,7 @@ class LongRun {
         runexp_argv(args),
         ProcessOptions{
             .folder = kSource, .environment = {}, .timeout_s = 30 * time_factor(), .streams = Streams::pipes});
-    // A cell's log shows that its model is loaded; the passes begin right after.
-    for (int i = 0; i < 500 && process_->running() && !has_loaded(); ++i) process_->wait(0.02);
+    for (int i = 0; i < 500 && process_->running() && !has_logged(reached); ++i) process_->wait(0.02);
     process_->wait(0.4 * time_factor());
   }
   Process& process() { return *process_; }
@@ -28,12 +27,13 @@ class LongRun {
   const Workspace workspace;
 
  private:
-  bool has_loaded() const {
+  /// Whether some cell's log has a line of this kind: " s load ", " s pass ".
+  bool has_logged(const std::string& reached) const {
     std::error_code none;
     for (const auto& run : std::filesystem::directory_iterator(workspace.results(), none)) {
       for (const auto& cell : std::filesystem::directory_iterator(run.path() / "cells", none)) {
         const std::filesystem::path log = cell.path() / "log.txt";
-        if (std::filesystem::exists(log) && holds(read_file(log), " s load ")) return true;
+        if (std::filesystem::exists(log) && holds(read_file(log), reached)) return true;
       }
     }
     return false;
@@ -85,7 +85,7 @@ const std::vector<std::string> kLongPass = {"--set", "workload.requests=5000", "
                                             "--set", "sampling.max_tokens=96"};
 
 TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
-  LongRun run(kManyRepetitions);
+  LongRun run(kManyRepetitions, " s pass ");
   ASSERT_TRUE(run.process().running());
   run.process().send(SIGINT);
   ProcessResult result;
@@ -99,7 +99,7 @@ TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
 }
 
 TEST(Interrupt, TwiceStopsNow) {
-  LongRun run(kLongPass);
+  LongRun run(kLongPass, " s load ");  // its pass begins right after
   ASSERT_TRUE(run.process().running());
   run.process().send(SIGINT);
   EXPECT_TRUE(run.process().wait_for_stderr("interrupt again to stop now", 3 * time_factor()));
@@ -115,7 +115,7 @@ TEST(Interrupt, TwiceStopsNow) {
 
 TEST(Interrupt, TerminateAndHangUpAreOrderlyToo) {
   for (const int signal : {SIGTERM, SIGHUP}) {
-    LongRun run(kManyRepetitions);
+    LongRun run(kManyRepetitions, " s pass ");
     ASSERT_TRUE(run.process().running());
     run.process().send(signal);
     const ProcessResult result = run.process().finish();

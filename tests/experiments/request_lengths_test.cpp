@@ -56,7 +56,8 @@ TEST(RequestLengths, BytesAreAtLeastAsManyAsTokens) {
   const std::vector<Prompt> chat = {
       {.id = "b", .category = {}, .messages = {{"user", std::string(40, 'x')}}, .text = {}, .max_tokens = {}}};
   EXPECT_FALSE(surely_fit(chat, 60, 120)) << "its template is not counted";
-  EXPECT_TRUE(surely_fit(chat, 60, 101 + kMostTemplateTokens));
+  EXPECT_TRUE(surely_fit(chat, 60, 100 + kMostTemplateTokens + kMostTokensAMessage));
+  EXPECT_FALSE(surely_fit(chat, 60, 99 + kMostTemplateTokens + kMostTokensAMessage));
   EXPECT_TRUE(surely_fit({}, 1000, 10));
 }
 
