@@ -29,6 +29,7 @@ passed=0 failed=0 skipped=0
 declare -a minutes=()
 mkdir -p build
 : >build/skips.txt
+: >build/failures.txt
 
 timed() {  # timed NAME COMMAND...: runs it and notes its minutes
   local name="$1" start end status
@@ -63,7 +64,11 @@ run_tests() {  # run_tests PRESET CTEST_OPTIONS...: adds to the counts
     failed=$((failed + 1))
     return
   fi
-  grep -E '^The following tests FAILED' -A 100 "build/$preset-tests.log" >&2
+  # What each failed test printed, at most 60 lines of it.
+  awk '/^ *[0-9]+\/[0-9]+ Test +#/ { show = /\*\*\*/ && !/\*\*\*Skipped/; lines = 0; if (show) print "" }
+       /^[0-9]+% tests passed/ { show = 0 }
+       show && !/^ +Start +[0-9]+: / && ++lines <= 60' "build/$preset-tests.log" >>build/failures.txt
+  grep -E '^The following tests FAILED' -A 100 "build/$preset-tests.log" >>build/failures.txt
   counts=$(sed -n 's/.*tests="\([0-9]*\)".*failures="\([0-9]*\)".*disabled="\([0-9]*\)".*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p;' "$junit" | head -n 1)
   [ -n "$counts" ] || counts=$(tr '\n' ' ' <"$junit" | sed -n 's/.*<testsuite[^>]*tests="\([0-9]*\)"[^>]*failures="\([0-9]*\)"[^>]*disabled="\([0-9]*\)"[^>]*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p')
   read -r total bad off left <<<"$counts"
@@ -101,5 +106,6 @@ fi
 
 sort -u build/skips.txt | sed 's/^/skipped: /'
 printf '%s\n' "${minutes[@]}" | tee build/minutes.txt
+cat build/failures.txt
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
