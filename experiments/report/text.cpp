@@ -254,8 +254,8 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
     text += ", lossless";
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
   if (s.open_loop && s.open_loop->saturated.value_or(false)) text += ", saturated";
-  if (!s.noise.empty()) text += ", noisy";
   if (cell.random_weights && s.rankable) text += ", random weights";
+  if (!s.noise.empty()) text += ", noisy";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
   if (s.baseline_far) text += ", " + baseline_time_text(s);
   if (const int asked = repetitions_asked(cell); s.repetitions < asked)
