@@ -43,27 +43,21 @@ std::string other_run_text(const std::filesystem::path& root, const std::optiona
 /// far, or the one value there was, stay in front. Zipped axes are taken as they are asked for: their values belong
 /// together. Throws Error(usage) where there was no one value: an expression computed the key.
 std::vector<std::string> grown_axes(const LoadedConfig& recorded, const ExperimentConfig& asked) {
-  const std::vector<SweepAxis>& axes = recorded.config.sweep.axes;
   std::vector<std::string> arguments;
   for (const SweepAxis& axis : asked.sweep.axes) {
-    const auto known =
-        std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& each) { return each.path == axis.path; });
-    const bool is_zipped = std::any_of(asked.sweep.zip.begin(), asked.sweep.zip.end(), [&](const auto& group) {
-      return std::find(group.begin(), group.end(), axis.path) != group.end();
-    });
+    const SweepAxis* const known = recorded.config.sweep.find_axis(axis.path);
     std::vector<ConfigJson> values = axis.values;
-    if (!is_zipped) {
-      if (known == axes.end() && recorded.deferred.contains(axis.path))
+    if (!asked.sweep.is_zipped(axis.path)) {
+      if (!known && recorded.deferred.contains(axis.path))
         fail(ExitCode::usage,
              "--axis {}: an expression gives this key its value in each recorded cell, and an axis would replace them: "
              "begin another run for it",
              axis.path);
-      values =
-          known != axes.end() ? known->values : std::vector<ConfigJson>{find_key(axis.path)->read(recorded.config)};
+      values = known ? known->values : std::vector<ConfigJson>{find_key(axis.path)->read(recorded.config)};
       for (const ConfigJson& value : axis.values)
         if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
     }
-    if (known != axes.end() && values == known->values) continue;
+    if (known && values == known->values) continue;
     arguments.push_back(fmt::format("{}={}", axis.path, ConfigJson(values).dump()));
   }
   return arguments;

@@ -178,6 +178,17 @@ std::vector<std::string_view> names_of(LoadMode) { return {"closed", "offline", 
 std::vector<std::string_view> names_of(OnError) { return {"continue", "stop"}; }
 std::vector<std::string_view> names_of(MeasureLevel) { return {"engine"}; }
 
+const SweepAxis* SweepConfig::find_axis(std::string_view path) const {
+  const auto found = std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& axis) { return axis.path == path; });
+  return found == axes.end() ? nullptr : &*found;
+}
+
+bool SweepConfig::is_zipped(std::string_view path) const {
+  return std::any_of(zip.begin(), zip.end(), [&](const std::vector<std::string>& group) {
+    return std::find(group.begin(), group.end(), path) != group.end();
+  });
+}
+
 ConfigJson config_to_json(const ExperimentConfig& config) {
   ConfigJson root = ConfigJson::object();
   for (const KeySpec& key : config_keys()) {

@@ -163,6 +163,11 @@ struct SweepConfig {
   OnError on_error = OnError::proceed;
   int max_failures = 5;
   double cell_timeout_s = 600;
+
+  /// The axis over the key of this full path; null where there is none.
+  const SweepAxis* find_axis(std::string_view path) const;
+  /// Whether some group of `zip` names the key.
+  bool is_zipped(std::string_view path) const;
 };
 
 /// What report.x says for "none".

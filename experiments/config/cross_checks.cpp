@@ -59,10 +59,9 @@ void check_zip(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnosti
     std::string measured;  // the axis that has it
     for (const std::string& path : group) {
       if (unsound.contains(path)) continue;
-      const auto& axes = loaded.config.sweep.axes;
-      const auto axis = std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& a) { return a.path == path; });
+      const SweepAxis* const axis = loaded.config.sweep.find_axis(path);
       if (!used.insert(path).second) out.add(at, fmt::format("\"{}\" stands in sweep.zip twice", path));
-      if (axis == axes.end()) {
+      if (!axis) {
         out.add(at, fmt::format("sweep.zip names \"{}\", which is not an axis", path));
       } else if (length && *length != axis->values.size()) {
         out.add(at, fmt::format("zipped axes have equal lengths: \"{}\" has {} values, \"{}\" has {}", measured,
@@ -79,12 +78,8 @@ void check_zip(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnosti
 void check_repeated_values(const LoadedConfig& loaded, Diagnostics& out) {
   const ConfigNode* axes = loaded.written("sweep.axes");
   for (const SweepAxis& axis : loaded.config.sweep.axes) {
-    const auto& zip = loaded.config.sweep.zip;
-    const bool zipped = std::any_of(zip.begin(), zip.end(), [&](const std::vector<std::string>& group) {
-      return std::find(group.begin(), group.end(), axis.path) != group.end();
-    });
     const ConfigNode* node = axes ? axes->find(axis.path) : nullptr;
-    if (zipped || !node || node->kind != NodeKind::list) continue;
+    if (loaded.config.sweep.is_zipped(axis.path) || !node || node->kind != NodeKind::list) continue;
     std::set<std::string> seen;
     for (size_t i = 0; i < axis.values.size(); ++i) {
       if (!seen.insert(axis.values[i].dump()).second) {
@@ -99,10 +94,8 @@ void check_repeated_values(const LoadedConfig& loaded, Diagnostics& out) {
 void check_conflicts(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
   const auto varies = [&](const std::string& path) {
     const SweepConfig& sweep = loaded.config.sweep;
-    return std::any_of(sweep.axes.begin(), sweep.axes.end(),
-                       [&](const SweepAxis& axis) { return axis.path == path; }) ||
-           std::any_of(sweep.include.begin(), sweep.include.end(),
-                       [&](const ConfigJson& row) { return row.contains(path); });
+    return sweep.find_axis(path) || std::any_of(sweep.include.begin(), sweep.include.end(),
+                                                [&](const ConfigJson& row) { return row.contains(path); });
   };
   const auto check = [&](const ExperimentConfig& config, const std::string& given) {
     for (const ConfigConflict& conflict : find_conflicts(config)) {
@@ -118,14 +111,13 @@ void check_conflicts(const LoadedConfig& loaded, const UnsoundKeys& unsound, Dia
     return;
   }
   // A proposer of the sweep that could run in no cell is a mistake, not a list of skipped cells.
-  for (const SweepAxis& axis : loaded.config.sweep.axes) {
-    if (axis.path != proposer) continue;
-    for (const ConfigJson& value : axis.values) {
-      if (!value.is_string()) continue;
-      ExperimentConfig config = loaded.config;
-      config.speculation.proposer = value.get<std::string>();
-      check(config, proposer);
-    }
+  const SweepAxis* const axis = loaded.config.sweep.find_axis(proposer);
+  if (!axis) return;  // rows of include alone
+  for (const ConfigJson& value : axis->values) {
+    if (!value.is_string()) continue;
+    ExperimentConfig config = loaded.config;
+    config.speculation.proposer = value.get<std::string>();
+    check(config, proposer);
   }
 }
 

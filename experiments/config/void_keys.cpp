@@ -47,9 +47,8 @@ std::vector<ExperimentConfig> variants(const LoadedConfig& loaded, const std::ve
   std::vector<ExperimentConfig> all = {loaded.config};
   for (const std::string& path : deciders) {
     const KeySpec& key = *find_key(path);
-    const auto axis =
-        std::find_if(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& a) { return a.path == path; });
-    if (axis == sweep.axes.end()) continue;
+    const SweepAxis* const axis = sweep.find_axis(path);
+    if (!axis) continue;
     std::vector<ExperimentConfig> next;
     for (const ExperimentConfig& config : all)
       for (const ConfigJson& value : axis->values) key.assign(next.emplace_back(config), value);
