@@ -28,6 +28,12 @@ nlohmann::json read_json_file(const std::filesystem::path& path, ExitCode conten
 /// The value at a dotted path of nested objects, "engine.parallel.tp"; null where it leads nowhere.
 const nlohmann::json* find_value(const nlohmann::json& tree, std::string_view path);
 
+/// A string without its quotes, anything else as JSON: for names and labels.
+template <class Json>
+std::string bare_text(const Json& value) {
+  return value.is_string() ? value.template get<std::string>() : value.dump();
+}
+
 /// `text` as a JSON string literal of at most about 100 characters: safe inside a one-line message.
 std::string json_literal(std::string_view text);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/util/json_io.h"
 #include "experiments/results/reachable_concurrency.h"
 
 namespace paceline {
@@ -16,8 +17,8 @@ std::optional<int64_t> fact(const json& facts, const char* name) {
 }
 
 bool is_static(const CellResult& cell) {
-  const json::json_pointer key("/engine/scheduler/batching");
-  return cell.requested.is_object() && cell.requested.contains(key) && cell.requested.at(key) == "static";
+  const json* const batching = find_value(cell.requested, "engine.scheduler.batching");
+  return batching && *batching == "static";
 }
 
 /// Whether at the fullest the longest prompt would still have found its blocks.

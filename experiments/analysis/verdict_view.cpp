@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/json_io.h"
 #include "experiments/config/key_effect.h"
 
 namespace paceline {
@@ -68,8 +69,7 @@ std::vector<std::string> names_of_work(const std::vector<CellResult>& cells) {
     for (const std::string& path : differing) {
       const auto value = work[i].find(path);
       if (value == work[i].end()) continue;
-      const std::string text = value->second.is_string() ? value->second.get<std::string>() : value->second.dump();
-      names[i] += fmt::format("{}{}={}", names[i].empty() ? "" : ", ", last_part(path), text);
+      names[i] += fmt::format("{}{}={}", names[i].empty() ? "" : ", ", last_part(path), bare_text(value->second));
     }
   }
   return names;

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "engine/util/counted.h"
+#include "engine/util/json_io.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/compact_json.h"
 #include "experiments/config/json_schema.h"
@@ -43,8 +44,7 @@ std::string axes_text(const ConfigJson& axes) {
   std::string text;
   for (const auto& [name, value] : axes.items()) {
     if (value.is_null() || (name == "num_speculative_tokens" && !drafts)) continue;
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name,
-                        value.is_string() ? value.get<std::string>() : value.dump());
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, bare_text(value));
   }
   return text;
 }

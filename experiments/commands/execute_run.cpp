@@ -99,10 +99,10 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
     return outcome.exit_code;
   }
   const ExitCode code = outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
-  const auto say_what_is_missing = [&outcome, id = outcome.result.info.id] {
+  const auto say_what_is_missing = [&outcome] {
     if (outcome.store_error.empty()) return;
     std::fputs(fmt::format("runexp: error: {}; what was measured is in the journal: runexp resume {} writes the rest\n",
-                           outcome.store_error, id)
+                           outcome.store_error, outcome.result.info.id)
                    .c_str(),
                stderr);
   };

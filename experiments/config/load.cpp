@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "engine/util/json_io.h"
 #include "experiments/config/builtin_root.h"
 #include "experiments/config/cross_checks.h"
 #include "experiments/config/jsonc.h"
@@ -265,7 +266,7 @@ UnsoundKeys fill_config(LoadedConfig& loaded, Variables variables, Diagnostics& 
 ExpressionValue value_of(const ConfigJson& json) {
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number()) return json.get<double>();
-  return json.is_string() ? json.get<std::string>() : json.dump();
+  return bare_text(json);
 }
 
 /// Evaluates one deferred key after those that it names.

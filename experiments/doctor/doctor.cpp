@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "engine/util/json_io.h"
 #include "experiments/report/text.h"
 #include "experiments/results/build_info.h"
 
@@ -24,7 +25,7 @@ std::string isa_list(const std::vector<Isa>& isas) {
 std::string known(const nlohmann::json& environment, const char* key) {
   const auto found = environment.find(key);
   if (found == environment.end() || found->is_null()) return "";
-  return found->is_string() ? found->get<std::string>() : found->dump();
+  return bare_text(*found);
 }
 
 double number(const nlohmann::json& environment, const char* key) {

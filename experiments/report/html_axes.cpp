@@ -74,7 +74,7 @@ std::optional<std::string> ChartAxis::value(const CellResult& cell) const {
     return axes.num_speculative_tokens ? std::optional(std::to_string(*axes.num_speculative_tokens)) : std::nullopt;
   const nlohmann::json* const value = find_leaf(cell.requested, path_);
   if (!value) return std::nullopt;
-  return value->is_string() ? value->get<std::string>() : value->dump();
+  return bare_text(*value);
 }
 
 ChartLayout chart_layout(const RunResult& run) {

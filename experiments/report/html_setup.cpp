@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/json_io.h"
 #include "experiments/report/gzip.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
@@ -18,12 +19,12 @@ constexpr size_t kMaxDownloadBytes = 200 << 10;  // of a file within the page, a
 
 std::string fact(const std::string& name, const nlohmann::json& value) {
   if (value.is_null()) return "";
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  std::string text = bare_text(value);
   if (value.is_array()) {
     text.clear();
     for (const auto& v : value) {
       if (!text.empty()) text += ' ';
-      text += v.is_string() ? v.get<std::string>() : v.dump();
+      text += bare_text(v);
     }
   }
   if (name.ends_with("_bytes") && value.is_number()) text = fmt::format("{:.2f} GiB", value.get<double>() / (1 << 30));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/json_io.h"
 #include "engine/util/printable.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/forecast.h"
@@ -17,8 +18,7 @@ std::string variant_of(const Cell& cell) {
   std::string text = open_loop ? load_text(cell.config.load) : "";
   for (const auto& [key, value] : cell.axes.items()) {
     if (key.find('.') == std::string::npos || value.is_null() || (open_loop && key.starts_with("load."))) continue;
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.substr(key.rfind('.') + 1),
-                        value.is_string() ? value.get<std::string>() : value.dump());
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.substr(key.rfind('.') + 1), bare_text(value));
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "engine/util/json_io.h"
 #include "experiments/config/schema.h"
 #include "kernels/cpu/cores.h"
 
@@ -293,7 +294,7 @@ class Expander {
   }
 
   static std::string id_text(const ConfigJson& value) {
-    std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    std::string text = bare_text(value);
     if (const size_t slash = text.find_last_of("/:"); slash != std::string::npos) text = text.substr(slash + 1);
     for (char& c : text) {
       if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '-';
