@@ -1,6 +1,7 @@
 // runexp plan
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -145,28 +146,38 @@ double arrivals_s(const ArrivalPlan& arrivals, const ExperimentConfig& config) {
   return sum;
 }
 
-/// The cell that decodes plainly where `cell` drafts; null where the sweep has none.
-const Cell* plain_twin(const std::vector<Cell>& cells, const Cell& cell) {
-  const auto without_speculation = [](const ExperimentConfig& config) {
-    ConfigJson json = config_to_json(config);
+/// The cells that decode plainly where others draft. The cells outlive it.
+class PlainTwins {
+ public:
+  explicit PlainTwins(const std::vector<Cell>& cells) {
+    for (const Cell& cell : cells)
+      if (!cell.skip_reason && cell.config.speculation.proposer == "none") twins_.emplace(key_of(cell), &cell);
+  }
+
+  /// Null where the sweep has none.
+  const Cell* of(const Cell& cell) const {
+    const auto twin = twins_.find(key_of(cell));
+    return twin == twins_.end() ? nullptr : twin->second;
+  }
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // load key, what is asked for without speculation
+  static Key key_of(const Cell& cell) {
+    ConfigJson json = config_to_json(cell.config);
     json.erase("speculation");
-    return json;
-  };
-  const ConfigJson wanted = without_speculation(cell.config);
-  const auto twin = std::find_if(cells.begin(), cells.end(), [&](const Cell& other) {
-    return !other.skip_reason && other.config.speculation.proposer == "none" && other.load_key == cell.load_key &&
-           without_speculation(other.config) == wanted;
-  });
-  return twin == cells.end() ? nullptr : &*twin;
-}
+    return {cell.load_key, json.dump()};
+  }
+
+  std::map<Key, const Cell*> twins_;
+};
 
 /// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step": against the same placement, which the baseline need not be.
 /// By reading alone, and with the arithmetic of its rows where that is another number.
-std::string break_even_text(const std::vector<Cell>& cells, const Cell& cell,
+std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& twins, const Cell& cell,
                             const std::optional<SweepForecast::Floor>& floor) {
   const std::optional<double> computing =
       floor ? break_even_length(cell.config, floor->step, floor->row) : std::nullopt;
-  const Cell* const twin = computing ? plain_twin(cells, cell) : nullptr;
+  const Cell* const twin = computing ? twins.of(cell) : nullptr;
   if (!twin) return "";
   const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin;
   const double reading = break_even_length(cell.config, floor->step).value_or(1);  // rows cost nothing to read
@@ -282,6 +293,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
     if (!cell.skip_reason) arrivals.prepare(cell.config.load, loaded.config.workload.requests);
   PlannedRequests requests(loaded.config.workload);
   SweepForecast sweep(cells, requests.prompts());
+  const PlainTwins twins(cells);
   int64_t num_to_run = 0, num_skipped = 0, num_cannot_run = 0, num_loads = 0;
   int num_tried = 0;
   std::optional<Error> problem;  // the first one
@@ -314,7 +326,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
                                 : "none",
-               break_even_text(cells, cell, floor));
+               break_even_text(cells, twins, cell, floor));
   }
   const MeasureConfig& measure = loaded.config.measure;
   fmt::print("{} to run in {}, {} skipped{}; {} of at most {}, {}\n", num_to_run, counted(num_loads, "load"),
