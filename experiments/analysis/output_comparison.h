@@ -56,6 +56,9 @@ class References {
 
   static bool usable(const CellResult& cell);
 
+  /// Whether two cells could be compared: they asked for the same text of the same model.
+  static bool are_alike(const CellResult& a, const CellResult& b) { return kind_of(a) == kind_of(b); }
+
  private:
   using Kind = std::tuple<std::string, std::string, std::string, bool>;  // model, device, what was asked, fast numerics
   static Kind kind_of(const CellResult& cell);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -104,7 +103,7 @@ std::string sample(const Report& report, const SampleOutput& s, const TokenReade
 
 Section samples_section(const Report& report) {
   Section section{"samples", "Sample outputs", ""};
-  std::set<std::string> shown;  // models whose texts are told
+  std::vector<const CellResult*> shown;  // references whose texts are told
   const CellResult* last = nullptr;
   bool is_first = false;
   size_t references = 0;
@@ -112,8 +111,12 @@ Section samples_section(const Report& report) {
     const bool is_new = s.reference_cell != last;
     last = s.reference_cell;
     if (is_new && ++references > kMaxReferences) break;
-    // A model's other references have been compared with the first.
-    if (is_new) is_first = shown.insert(s.reference_cell->model).second;
+    if (is_new) {  // those alike have been compared with the first of them
+      is_first = std::none_of(shown.begin(), shown.end(), [&](const CellResult* other) {
+        return References::are_alike(*other, *s.reference_cell);
+      });
+      if (is_first) shown.push_back(s.reference_cell);
+    }
     const std::string reference = html_escaped(report.label(s.reference_cell->axes));
     if (is_first || !s.differences.empty()) {
       if (is_new) section.body += "<h3>Against " + reference + "</h3>";

@@ -257,6 +257,16 @@ TEST(ReportSections, SamplesShowTextsAndMarkWhatDiffers) {
   EXPECT_LT(section.find("q7"), section.find("q0"));  // what differs comes first
 }
 
+// Nobody compares the text of one temperature with that of another: each is shown.
+TEST(ReportSections, SamplesShowEachTextThatWasAskedFor) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  for (CellResult& cell : run.cells)
+    cell.requested["sampling"]["temperature"] = cell.axes.tp == 1 && cell.axes.pp == 1 ? 0.0 : 0.8;
+  const std::string section = section_of(report_of(run), "samples");
+  EXPECT_EQ(count(section, "<details"), 6u) << section;
+  EXPECT_TRUE(holds(section, "<h3>Against tp1 pp2 none")) << section;
+}
+
 /// What the link with this name holds.
 std::string downloaded(const std::string& html, const std::string& name, const std::string& type) {
   const std::string head = "download=\"" + name + "\" href='data:" + type + ",";
