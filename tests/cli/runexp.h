@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/checkpoint_writer.h"
+#include "tests/support/holds.h"
 #include "tests/support/paths.h"
 #include "tests/support/run_process.h"
 
@@ -38,8 +39,6 @@ inline std::string described(const ProcessResult& result) {
          std::to_string(result.wall_s) + " s\nstdout: " + result.out.substr(0, 2000) +
          "\nstderr: " + result.err.substr(0, 2000);
 }
-
-inline bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// One error and nothing else: "runexp: error: …" in one line, or complaints about a configuration, each in three lines
 /// (where and what, the source line, a caret).

@@ -7,11 +7,12 @@
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/report/text.h"
 #include "tests/experiments/synthetic_run.h"
+#include "tests/support/holds.h"
 
 namespace paceline {
 namespace {
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using test::holds;
 
 /// 28 cells a concurrency, 26 of them done, of 12 requests with prompts of 240 tokens.
 RunResult run_of(std::vector<int> concurrencies, std::optional<int> max_num_seqs = {}) {

@@ -9,16 +9,16 @@
 #include "experiments/report/comparison.h"
 #include "experiments/report/svg_chart.h"
 #include "tests/experiments/report_page.h"
+#include "tests/support/holds.h"
 
 namespace paceline {
 namespace {
 
 using nlohmann::json;
 using test::count;
+using test::holds;
 using test::report_of;
 using test::section_of;
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// All first groups of a pattern.
 std::vector<std::string> all_of(const std::string& text, const char* pattern) {

@@ -12,16 +12,16 @@
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
 #include "tests/support/checkpoint_writer.h"
+#include "tests/support/holds.h"
 
 namespace paceline {
 namespace {
 
 using test::count;
+using test::holds;
 using test::nesting_error;
 using test::report_of;
 using test::section_of;
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(ReportSections, AllAreThereAndInTheContents) {
   RunResult run = test::synthetic_run({.concurrencies = {1, 8}});
