@@ -265,7 +265,9 @@ std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary
   add_open_loops(view, out);
   add_goodput(view, out);
   if (out.empty())
-    out.push_back({VerdictKind::best, fmt::format("No cell can be ranked; see the reasons in the table."), true});
+    out.push_back({VerdictKind::best,
+                   summary.done == 0 ? "Nothing was measured." : "No cell can be ranked; see the reasons in the table.",
+                   true});
   add_forced(view, out);
   add_pays_not(view, out);
   const bool speculative =

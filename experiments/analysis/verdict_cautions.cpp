@@ -193,7 +193,7 @@ std::string unfinished_sentence(const VerdictView& view) {
   if (counts.failed > 0) text += fmt::format("; {} failed", counts.failed);
   if (counts.not_run > 0) text += fmt::format("; {} did not run", counts.not_run);
   for (const std::string& missing : missing_baselines(view)) text += "; " + missing;
-  return text + ". What follows speaks of the cells that ran.";
+  return text + (counts.done > 0 ? ". What follows speaks of the cells that ran." : ".");
 }
 
 std::string concurrency_sentence(const VerdictView& view) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/closed_loop.h"
+#include "experiments/analysis/missing_cells.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/analysis/verdict_view.h"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr size_t kVerdictLines = 3;  // besides the cautions that the verdict begins with
 constexpr int kMaxVerdictColumn = 60;
+constexpr size_t kFoldedCells = 4;  // so many without a result for one reason are a line below the table
 
 using Row = std::vector<std::string>;
 
@@ -164,6 +167,26 @@ void drop_columns(std::vector<Row>& rows, int columns) {
   }
 }
 
+/// The cells that take no row of the terminal's table, and the lines that stand for them:
+/// "14 cells (tp2_pp1_none_c1 … tp2_pp1_ngram_k5_c8) skipped: needs 2 devices".
+struct FoldedCells {
+  std::set<const CellResult*> cells;
+  std::string lines;
+};
+
+FoldedCells fold_cells(const RunResult& run) {
+  FoldedCells folded;
+  for (const MissingKind kind : {MissingKind::left_out, MissingKind::skipped}) {
+    for (const auto& [reason, cells] : missing_cells(run, kind)) {
+      if (cells.size() < kFoldedCells) continue;
+      folded.cells.insert(cells.begin(), cells.end());
+      folded.lines += fmt::format("  {} ({} … {}) {}{}\n", counted(int64_t(cells.size()), "cell"), cells.front()->id,
+                                  cells.back()->id, kind == MissingKind::skipped ? "skipped: " : "", reason);
+    }
+  }
+  return folded;
+}
+
 const char* color_of(const CellResult& cell, const CellSummary& s) {
   if (cell.status == CellStatus::failed || cell.certificate.status == CertificateStatus::fail) return "\x1b[31m";
   if (!s.rankable) return "\x1b[2m";
@@ -269,21 +292,24 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
 std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color,
                             const std::string& show_command, int columns) {
   const ExtraColumns extra = extra_columns(summary);
+  const FoldedCells folded = fold_cells(run);
   std::vector<Row> rows = {header_of(extra)};
+  std::vector<const char*> paints = {"\x1b[1m"};
   for (const CellSummary& s : summary.cells) {
-    rows.push_back(row_of(run.cells[s.cell], s, extra));
+    const CellResult& cell = run.cells[s.cell];
+    if (folded.cells.contains(&cell)) continue;
+    rows.push_back(row_of(cell, s, extra));
     rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
+    paints.push_back(color_of(cell, s));
   }
   if (columns > 0) drop_columns(rows, columns);
   const auto is_text_column = [last = rows[0].size() - 1](size_t column) { return column == 2 || column == last; };
   std::string out;
   const std::vector<std::string> lines = table_lines(rows, is_text_column);
-  for (size_t r = 0; r < lines.size(); ++r) {
-    const char* paint = "";
-    if (color == TextColor::on)
-      paint = r == 0 ? "\x1b[1m" : color_of(run.cells[summary.cells[r - 1].cell], summary.cells[r - 1]);
-    out += *paint == '\0' ? lines[r] + "\n" : fmt::format("{}{}\x1b[0m\n", paint, lines[r]);
-  }
+  for (size_t r = 0; rows.size() > 1 && r < lines.size(); ++r)
+    out += color == TextColor::off || *paints[r] == '\0' ? lines[r] + "\n"
+                                                         : fmt::format("{}{}\x1b[0m\n", paints[r], lines[r]);
+  out += folded.lines;
   if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
     out += fmt::format("\n  {}{}:\n", kPublishedTitle, published_sources(published));
     for (const std::string& line : table_lines(published_table(published), is_published_text)) out += line + "\n";

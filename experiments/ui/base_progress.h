@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -34,6 +35,7 @@ class BaseProgress : public Progress {
   }
   void phase(const std::string& text) override {
     const std::lock_guard lock(mutex_);
+    print_skipped();
     current_ = text;
     repetition_.clear();
     forget_updates();
@@ -41,6 +43,7 @@ class BaseProgress : public Progress {
   }
   void repetition_started(const std::string& label, int repetition, int num_repetitions) override {
     const std::lock_guard lock(mutex_);
+    print_skipped();
     current_ = label;
     repetition_ = fmt::format("rep {}/{}", repetition + 1, num_repetitions);
     forget_updates();
@@ -63,15 +66,17 @@ class BaseProgress : public Progress {
   }
   void cell_finished(const ProgressCell& cell) override {
     const std::lock_guard lock(mutex_);
+    if (skipped_.num > 0 && (cell.status != "skipped" || cell.reason != skipped_.first.reason)) print_skipped();
     ++done_cells_;
-    if (shows_cells()) {
-      print(fmt::format("[{:>{}}/{}] {}", done_cells_, fmt::formatted_size("{}", total_cells_), total_cells_,
-                        cell_line(cell)));
-    }
+    if (!shows_cells()) return;
+    if (cell.status != "skipped") return print(place(done_cells_) + cell_line(cell));
+    if (skipped_.num++ == 0) skipped_.first = cell;
+    skipped_.last = cell.label;
   }
   void finished(const std::string&, const std::string&, int) override {}
   void message(const std::string& text) override {
     const std::lock_guard lock(mutex_);
+    print_skipped();
     print(text);
   }
 
@@ -89,9 +94,23 @@ class BaseProgress : public Progress {
     return std::clamp(done / total_repetitions_, 0.0, 1.0);
   }
 
+  /// One line for all the cells that were skipped one after the other for one reason. mutex_ is held.
+  void print_skipped() {
+    const Skipped all = std::exchange(skipped_, {});
+    if (all.num == 1) print(place(done_cells_) + cell_line(all.first));
+    if (all.num > 1)
+      print(fmt::format("{}{:<8}{} … {} ({} cells): {}", place(done_cells_), all.first.status, all.first.label,
+                        all.last, all.num, all.first.reason));
+  }
+
   void forget_updates() {
     update_ = {};
     recent_.clear();
+  }
+
+  /// "[ 3/28] ".
+  std::string place(int cell) const {
+    return fmt::format("[{:>{}}/{}] ", cell, fmt::formatted_size("{}", total_cells_), total_cells_);
   }
 
   static std::string with_newline(std::string text) {
@@ -99,10 +118,17 @@ class BaseProgress : public Progress {
     return text;
   }
 
+  struct Skipped {
+    int num = 0;
+    ProgressCell first;
+    std::string last;  // its label
+  };
+
   std::mutex mutex_;
   ProgressTerminal terminal_;
   std::string name_, current_, repetition_;
   int total_cells_ = 0, total_repetitions_ = 0, done_cells_ = 0, done_repetitions_ = 0;
+  Skipped skipped_;  // not yet printed
   ProgressUpdate update_;
   std::vector<double> recent_;  // tokens per second between updates, the newest last
   std::chrono::steady_clock::duration started_{};

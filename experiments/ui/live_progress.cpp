@@ -79,6 +79,7 @@ class LiveProgress : public BaseProgress {
  private:
   void end_now() {
     const std::lock_guard lock(mutex_);
+    print_skipped();
     if (is_painted_) terminal_.write(erase());
     active_ = false;
   }

@@ -26,7 +26,10 @@ class PlainProgress : public BaseProgress {
  public:
   PlainProgress(ProgressTerminal terminal, bool shows_cells)
       : BaseProgress(std::move(terminal)), shows_cells_(shows_cells) {}
-  void end() override {}
+  void end() override {
+    const std::lock_guard lock(mutex_);
+    print_skipped();
+  }
 
  protected:
   bool shows_cells() const override { return shows_cells_; }

@@ -90,6 +90,30 @@ TEST(PlainProgress, OneLineACellWithoutEscapes) {
             "WARN draft is slow\n");
 }
 
+TEST(PlainProgress, CellsSkippedForOneReasonAreOneLine) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::plain, fake.terminal(false));
+  progress->begin("ngram_tp2", 12, 36);
+  const auto skip = [&](const std::string& label, const std::string& reason) {
+    progress->cell_finished({.label = label, .status = "skipped", .reason = reason});
+  };
+  for (const char* const label : {"a", "b", "c"}) skip(label, "needs 4 devices");
+  skip("d", "k is too large");
+  progress->phase("loading");
+  skip("e", "k is too large");
+  skip("f", "k is too large");
+  progress->cell_finished({.label = "g", .status = "done", .reason = ""});
+  skip("h", "needs 4 devices");
+  skip("i", "needs 4 devices");
+  progress->end();
+  EXPECT_EQ(fake.raw,
+            "[ 3/12] skipped a … c (3 cells): needs 4 devices\n"
+            "[ 4/12] skipped d: k is too large\n"
+            "[ 6/12] skipped e … f (2 cells): k is too large\n"
+            "[ 7/12] done    g\n"
+            "[ 9/12] skipped h … i (2 cells): needs 4 devices\n");
+}
+
 TEST(ProgressMode, AutomaticChoice) {
   const auto is_live = [](bool tty, bool wants_plain) {
     FakeTerminal fake;

@@ -9,11 +9,13 @@
 #include "experiments/report/text.h"
 #include "experiments/results/parse.h"
 #include "tests/experiments/report_page.h"
+#include "tests/support/holds.h"
 
 namespace paceline {
 namespace {
 
 using test::count;
+using test::holds;
 using test::nesting_error;
 using test::report_of;
 using test::section_of;
@@ -81,7 +83,7 @@ TEST(ReportHtml, OneCellAndNoFinishedCellStillGiveAReport) {
   run.cells[0].reason = "out of memory";
   const std::string html = report_of(run);
   EXPECT_EQ(nesting_error(html), "");
-  EXPECT_NE(html.find("No cell can be ranked"), std::string::npos);
+  EXPECT_NE(html.find("Nothing was measured"), std::string::npos);
   EXPECT_NE(html.find("out of memory"), std::string::npos);
   run.cells.clear();
   EXPECT_EQ(nesting_error(report_of(run)), "");
@@ -221,6 +223,43 @@ TEST(ReportText, TableVerdictAndPaths) {
   EXPECT_EQ(head_at(widest), whole);
   EXPECT_EQ(head_at(widest - 1).find("req/dev/min"), std::string::npos);
   EXPECT_NE(head_at(widest - 1).find("degen."), std::string::npos) << "as few as it takes";
+}
+
+// A sweep over four placements on one GPU has three times as many rows for what cannot run as for what did.
+TEST(ReportText, ManyCellsSkippedForOneReasonAreOneLine) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  const auto skip = [](CellResult& cell, const std::string& reason) {
+    cell.status = CellStatus::skipped;
+    cell.reason = reason;
+    cell.repetitions.clear();
+  };
+  std::string first, last;
+  int fewer = 0;
+  for (CellResult& cell : run.cells) {
+    if (cell.axes.tp == 2 && cell.axes.pp == 2) {
+      skip(cell, "needs 4 devices");
+      if (first.empty()) first = cell.id;
+      last = cell.id;
+    } else if (cell.axes.tp == 2 && cell.axes.num_speculative_tokens && fewer < 3) {
+      skip(cell, "k is too large");
+      ++fewer;
+    }
+  }
+  const std::string text = end_of_run_text(run, summarize(run), TextColor::off);
+  EXPECT_EQ(count(text, "needs 4 devices"), 1u) << text;
+  EXPECT_TRUE(holds(text, fmt::format("\n  7 cells ({} … {}) skipped: needs 4 devices\n", first, last))) << text;
+  EXPECT_EQ(count(text, " skipped: k is too large\n"), 3u) << "three keep their rows" << text;
+  EXPECT_EQ(size_t(std::count(text.begin(), text.begin() + std::ptrdiff_t(text.find("7 cells (")), '\n')), 1u + 21u);
+
+  for (CellResult& cell : run.cells) {
+    skip(cell, "not run: interrupted");
+    cell.not_run = true;
+  }
+  const std::string none = end_of_run_text(run, summarize(run), TextColor::on);
+  EXPECT_TRUE(none.starts_with(
+      fmt::format("  28 cells ({} … {}) not run: interrupted\n", run.cells.front().id, run.cells.back().id)))
+      << "no table without a row: " << none;
+  EXPECT_EQ(count(summary_markdown(run, summarize(run)), "| not run: interrupted |"), 28u) << "the file has all";
 }
 
 TEST(ReportText, BusySharesByRank) {

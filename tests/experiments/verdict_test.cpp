@@ -6,13 +6,13 @@
 #include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/report/text.h"
+#include "tests/support/holds.h"
 
 namespace paceline {
 namespace {
 
 using nlohmann::json;
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using test::holds;
 
 /// A cell of one request of 100 tokens, one repetition for each rate in tokens/s. Verify steps of a proposer draft k
 /// tokens each and accept one.
@@ -427,6 +427,11 @@ TEST(VerdictUnfinished, ComesFirstAndClaimsNothingOfWhatDidNotRun) {
   EXPECT_EQ(summary["num_done"], 1);
   EXPECT_EQ(summary["num_partial"], 1);
   EXPECT_EQ(summary["num_not_run"], 2);
+
+  const std::vector<std::string> nothing = sentences(run_of({not_run(plain(kSlow)), not_run(ngram(3, kFast))}));
+  ASSERT_GE(nothing.size(), 2u);
+  EXPECT_EQ(nothing[0], "Not finished: 0 of 2 cells ran; 2 did not run.");
+  EXPECT_EQ(nothing[1], "Nothing was measured.");
 
   const std::string no_drafts = verdict(run_of({plain(kSlow), not_run(ngram(3, kFast))}));
   EXPECT_TRUE(holds(no_drafts, "no speculative cell ran.")) << no_drafts;
