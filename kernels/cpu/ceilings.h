@@ -121,6 +121,11 @@ __attribute__((target("avx2,fma"))) inline float half_chains(int64_t steps) {
 inline float half_chains(int64_t steps) { return chains<Arithmetic::fma>(steps); }
 #endif
 
+/// Chains of float32, as wide as the machine has them. It has AVX2.
+inline float fma_chains(int64_t steps) {
+  return best_isa() < Isa::avx512 ? half_chains(steps) : chains<Arithmetic::fma>(steps);
+}
+
 /// Operations per second of all threads together; 0 where the machine lacks AVX2, or AVX512_BF16 for the pairs.
 template <Arithmetic arithmetic>
 double chain_rate(ThreadPool& pool) {
@@ -131,7 +136,7 @@ double chain_rate(ThreadPool& pool) {
   const int tasks = pool.num_threads() * 4;
   const auto begin = Clock::now();
   pool.parallel_for(tasks, [&](int64_t, int) {
-    const float sum = half ? half_chains(steps) : chains<arithmetic>(steps);
+    const float sum = kPairs ? chains<Arithmetic::bfloat_pairs>(steps) : fma_chains(steps);
     asm volatile("" : : "x"(sum));
   });
   const double operations = (kPairs ? 4 : 2) * double((half ? sizeof(Float8) : sizeof(FloatWide)) / sizeof(float));

@@ -18,7 +18,7 @@ struct SingleStep {
   struct Arithmetic {};             // lives while a chain runs
   /// 16 words of x from the values at `from`.
   PACELINE_MATH static Floats16 words(const float* from) { return load_floats16(from); }
-  PACELINE_MATH static void load_weights(const W* from, F32x16* weight) { *weight = load(from); }
+  PACELINE_MATH static F32x16 weights(const W* from, int) { return load(from); }
   PACELINE_MATH static F32x16 multiply_add(const float* x, F32x16 weight, F32x16 sum) {
     return fma(F32x16(*x), weight, sum);
   }
@@ -62,10 +62,41 @@ PACELINE_MATH void add_chunks(F32x16* sum) {
   }
 }
 
-/// Bytes by which panels are fetched ahead, into L2, where rows keep the core too busy to run ahead itself; below, the
-/// plain stream is fastest.
-inline constexpr int64_t kFetchAheadBytes = 8192;
-inline constexpr int kFetchAheadRows = 4;
+/// Bytes by which panels are fetched ahead, into L2: many rows keep the core too busy to run ahead itself. So does
+/// widening 16-bit weights for few, where registers are narrow.
+template <class W>
+constexpr int64_t fetch_ahead_bytes(int rows) {
+  return rows >= 4 ? 8192 : sizeof(W) == 2 ? kFetchAheadOfFewRows : 0;
+}
+
+/// Whether registers hold the sums of R rows and C chunks, the weights of a whole step, a word of x and a mask.
+template <class W, int R, int C>
+constexpr bool kStepFits = (R + Step<W>::kWords) * C + 1 < kVectorRegisters;
+
+/// sum[C][R] += what one step of C chunks holds. x_word: floats from one word of x to the next.
+template <class W, int R, int C>
+PACELINE_MATH void add_step(const W* w, const float* x, int64_t x_word, F32x16* sum) {
+  using S = Step<W>;
+  constexpr int kValues = values_per_step(kStorageOf<W>);
+  constexpr int kLine = 64 / int(sizeof(W));
+  constexpr int64_t kAhead = fetch_ahead_bytes<W>(R) / int(sizeof(W));
+  constexpr bool kFits = kStepFits<W, R, C>;
+  if constexpr (kAhead > 0) {
+#pragma GCC unroll 4
+    for (int at = 0; at < C * 16 * kValues; at += kLine) prefetch_l2(w + kAhead + at);
+  }
+  F32x16 weight[kFits ? S::kWords * C : 1];
+  if constexpr (kFits)
+#pragma GCC unroll 16
+    for (int j = 0; j < S::kWords * C; ++j) weight[j] = S::weights(w + j / S::kWords * 16 * kValues, j % S::kWords);
+#pragma GCC unroll 2
+  for (int word = 0; word < S::kWords; ++word, x += x_word)
+#pragma GCC unroll 24
+    for (int j = 0; j < C * R; ++j) {
+      if (!kFits && j % R == 0) weight[0] = S::weights(w + j / R * 16 * kValues, word);
+      sum[j] = S::multiply_add(x + j, weight[kFits ? j / R * S::kWords + word : 0], sum[j]);
+    }
+}
 
 /// out[R][16] = x · panel, C chunks at a time.
 template <class W, int R, int C>
@@ -73,8 +104,6 @@ PACELINE_CHECKED_BY_CALLER void gemm_tile(const W* __restrict w, const float* __
                                           float* __restrict out) {
   using S = Step<W>;
   constexpr int kValues = values_per_step(kStorageOf<W>);
-  constexpr int kLine = 64 / int(sizeof(W));
-  constexpr int64_t kAhead = kFetchAheadBytes / int(sizeof(W));
   alignas(64) float stack[3][R * 16];
   const int num_groups = order.k_chunks / C;
   const int64_t w_step = int64_t{order.interleave} * 16 * kValues, x_word = int64_t{order.interleave} * R;
@@ -88,22 +117,19 @@ PACELINE_CHECKED_BY_CALLER void gemm_tile(const W* __restrict w, const float* __
       [[maybe_unused]] const typename S::Arithmetic arithmetic;
 #pragma GCC unroll 24
       for (int j = 0; j < C * R; ++j) pin(sum[j] = F32x16(0.0f));
-      for (int64_t i = 0; i < order.length; ++i) {
-        if constexpr (R >= kFetchAheadRows) {
-#pragma GCC unroll 4
-          for (int at = 0; at < C * 16 * kValues; at += kLine) prefetch_l2(wi + kAhead + at);
-        }
-        F32x16 weight[C * S::kWords];
-#pragma GCC unroll 8
-        for (int c = 0; c < C; ++c) S::load_weights(wi + c * 16 * kValues, weight + c * S::kWords);
-#pragma GCC unroll 2
-        for (int word = 0; word < S::kWords; ++word) {
-#pragma GCC unroll 24
-          for (int j = 0; j < C * R; ++j) sum[j] = S::multiply_add(xi + j, weight[j / R * S::kWords + word], sum[j]);
-          xi += x_word;
-        }
+      const auto next = [&]() __attribute__((always_inline)) {
+        add_step<W, R, C>(wi, xi, x_word, sum);
         wi += w_step;
+        xi += S::kWords * x_word;
+      };
+      int64_t i = 0;
+      if constexpr (kTwoStepsATurn && kStepFits<W, R, C>) {
+        for (; i + 2 <= order.length; i += 2) {
+          next();
+          next();
+        }
       }
+      for (; i < order.length; ++i) next();
 #pragma GCC unroll 24
       for (int j = 0; j < C * R; ++j) pin(sum[j]);
     }

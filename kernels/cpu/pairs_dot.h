@@ -17,9 +17,7 @@ struct PairStep {
     const __m512bh pairs = _mm512_cvtne2ps_pbh(load(from + 16).v, load(from).v);
     return (Floats16)_mm512_ror_epi32((__m512i)pairs, 16);
   }
-  PACELINE_MATH static void load_weights(const BFloat* from, F32x16* weights) {
-    *weights = load(reinterpret_cast<const float*>(from));
-  }
+  PACELINE_MATH static F32x16 weights(const BFloat* from, int) { return load(reinterpret_cast<const float*>(from)); }
   PACELINE_MATH static F32x16 multiply_add(const float* x, F32x16 weights, F32x16 sum) {
     // _mm512_dpbf16_ps of a broadcast: GCC 12 makes two instructions of it
     asm("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(sum.v) : "m"(*x), "v"(weights.v));

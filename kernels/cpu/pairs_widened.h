@@ -17,7 +17,7 @@ struct PairStep {
     const Words16 bits = (Words16)load_floats16(from);
     return (Floats16)((bits & 0x7f800000u) == 0u ? bits & 0x80000000u : rounded_to_bfloat(bits));
   }
-  PACELINE_MATH static void load_weights(const BFloat* from, F32x16* weights) { load_pairs(from, weights); }
+  PACELINE_MATH static F32x16 weights(const BFloat* from, int word) { return load_of_pairs(from, word); }
   PACELINE_MATH static F32x16 multiply_add(const float* x, F32x16 weight, F32x16 sum) {
     return fma(F32x16(*x), weight, sum);
   }

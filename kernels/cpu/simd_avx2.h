@@ -8,7 +8,11 @@
 namespace paceline {
 namespace {
 
+inline constexpr int kVectorRegisters = 8;  // F32x16 that they hold
 inline constexpr int kMaxAccumulators = 6;
+// of gemm.inl:
+inline constexpr int64_t kFetchAheadOfFewRows = 2048;  // bytes
+inline constexpr bool kTwoStepsATurn = true;
 
 struct F32x16 {
   __m256 low, high;
@@ -110,12 +114,13 @@ PACELINE_MATH float max_lanes(F32x16 x) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 PACELINE_MATH void pin(F32x16& x) { asm volatile("" : "+x"(x.low), "+x"(x.high)); }
-PACELINE_MATH void load_pairs(const BFloat* from, F32x16* two) {
-  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 16));
+PACELINE_MATH __m256 of_pairs(__m256i words, int which) {
   const __m256i upper = _mm256_set1_epi32(int(0xffff0000u));
-  two[0] = {_mm256_castsi256_ps(_mm256_and_si256(low, upper)), _mm256_castsi256_ps(_mm256_and_si256(high, upper))};
-  two[1] = {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
+  return _mm256_castsi256_ps(which == 0 ? _mm256_and_si256(words, upper) : _mm256_slli_epi32(words, 16));
+}
+PACELINE_MATH F32x16 load_of_pairs(const BFloat* from, int which) {
+  return {of_pairs(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)), which),
+          of_pairs(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 16)), which)};
 }
 PACELINE_MATH void prefetch_l2(const void* address) { _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T1); }
 

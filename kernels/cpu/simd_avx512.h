@@ -13,7 +13,11 @@
 namespace paceline {
 namespace {
 
+inline constexpr int kVectorRegisters = 32;  // F32x16 that they hold
 inline constexpr int kMaxAccumulators = 24;
+// of gemm.inl:
+inline constexpr int64_t kFetchAheadOfFewRows = 0;  // bytes; the plain stream is fastest
+inline constexpr bool kTwoStepsATurn = false;
 
 struct F32x16 {
   __m512 v;
@@ -101,10 +105,10 @@ PACELINE_MATH float max_lanes(F32x16 x) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 PACELINE_MATH void pin(F32x16& x) { asm volatile("" : "+v"(x.v)); }
-PACELINE_MATH void load_pairs(const BFloat* from, F32x16* two) {
+PACELINE_MATH F32x16 load_of_pairs(const BFloat* from, int which) {
   const __m512i words = _mm512_loadu_si512(from);
-  two[0] = F32x16(_mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(int(0xffff0000u)))));
-  two[1] = F32x16(_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
+  return F32x16(_mm512_castsi512_ps(which == 0 ? _mm512_and_si512(words, _mm512_set1_epi32(int(0xffff0000u)))
+                                               : _mm512_slli_epi32(words, 16)));
 }
 PACELINE_MATH void prefetch_l2(const void* address) { _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T1); }
 

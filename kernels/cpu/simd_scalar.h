@@ -7,7 +7,11 @@
 namespace paceline {
 namespace {
 
+inline constexpr int kVectorRegisters = 1;  // F32x16 values that the registers hold
 inline constexpr int kMaxAccumulators = 1;  // F32x16 values that a register tile may hold
+// of gemm.inl:
+inline constexpr int64_t kFetchAheadOfFewRows = 0;  // bytes
+inline constexpr bool kTwoStepsATurn = false;
 
 struct F32x16 {
   float lane[16];
@@ -94,9 +98,8 @@ PACELINE_MATH void prefetch_l2(const void*) {}
 PACELINE_MATH void pin(F32x16& x) { asm volatile("" : "+m"(x)); }
 
 /// A step of two bfloat16 a lane: the first values, then the second ones.
-PACELINE_MATH void load_pairs(const BFloat* from, F32x16* two) {
-  two[0] = each_lane([&](int i) { return to_f32(from[2 * i + 1]); });
-  two[1] = each_lane([&](int i) { return to_f32(from[2 * i]); });
+PACELINE_MATH F32x16 load_of_pairs(const BFloat* from, int which) {
+  return each_lane([&](int i) { return to_f32(from[2 * i + 1 - which]); });
 }
 
 }  // namespace
