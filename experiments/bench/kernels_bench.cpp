@@ -3,10 +3,12 @@
 //
 //   kernels_bench --benchmark_filter='Gemm|Read|Fma' --benchmark_repetitions=9
 //
-// Environment: PACELINE_BENCH_THREADS (default: usable cores).
+// Environment: PACELINE_BENCH_THREADS (default: usable cores); PACELINE_BENCH_ISA, "scalar" to "avx512-bf16" (default:
+// the best of the machine).
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -30,6 +32,16 @@ using namespace ceilings;
 int num_threads() {
   const char* text = std::getenv("PACELINE_BENCH_THREADS");
   return text ? std::max(1, std::atoi(text)) : usable_cores();
+}
+
+/// Of BackendOptions.
+int isa() {
+  const char* const name = std::getenv("PACELINE_BENCH_ISA");
+  if (!name) return -1;
+  for (const Isa isa : kIsas)
+    if (isa_name(isa) == name) return int(isa);
+  std::fprintf(stderr, "PACELINE_BENCH_ISA=%s: use scalar, avx2, avx512 or avx512-bf16\n", name);
+  std::exit(2);
 }
 
 void touch(ThreadPool& pool, const MappedMemory& memory) {
@@ -66,7 +78,7 @@ double fma_peak() {
 }
 
 Backend& backend() {
-  static const std::unique_ptr<Backend> made = make_backend("cpu", {.threads = num_threads()});
+  static const std::unique_ptr<Backend> made = make_backend("cpu", {.threads = num_threads(), .isa = isa()});
   return *made;
 }
 
@@ -256,10 +268,11 @@ void run_norm(benchmark::State& state, int m) {
 void register_all() {
   for (const size_t mib : {1, 8, 84})
     benchmark::RegisterBenchmark(("Read/" + std::to_string(mib) + "MiB").c_str(), run_read, mib << 20)->UseRealTime();
-  benchmark::RegisterBenchmark("Fma", [](benchmark::State& state) {
-    for (auto _ : state) benchmark::DoNotOptimize(chains<Arithmetic::fma>(1000));
-    state.counters["GFLOP/s"] = fma_peak() * 1e-9;
-  })->UseRealTime();
+  if (best_isa() >= Isa::avx2)
+    benchmark::RegisterBenchmark("Fma", [](benchmark::State& state) {
+      for (auto _ : state) benchmark::DoNotOptimize(fma_chains(1000));
+      state.counters["GFLOP/s"] = fma_peak() * 1e-9;
+    })->UseRealTime();
   if (best_isa() >= Isa::avx512_bf16)
     benchmark::RegisterBenchmark("BfloatDot", [](benchmark::State& state) {
       for (auto _ : state) benchmark::DoNotOptimize(chains<Arithmetic::bfloat_pairs>(1000));
