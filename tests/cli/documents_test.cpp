@@ -139,8 +139,9 @@ TEST(Help, ExamplesNameWhatThereIs) {
       expect_known(call);
       static const std::regex config("configs/[a-z0-9_]+\\.json");
       std::smatch file;
-      if (std::regex_search(call, file, config) && call.find('>') == std::string::npos)
+      if (std::regex_search(call, file, config) && call.find('>') == std::string::npos) {
         EXPECT_TRUE(fs::exists(kSource / file.str()));
+      }
     }
   }
   EXPECT_GE(examples, 20);
