@@ -104,6 +104,14 @@ Isa best_isa() {
   return best;
 }
 
+Isa fastest_isa() {
+  const Isa best = best_isa();
+#if defined(__x86_64__)
+  if (best == Isa::avx512_bf16 && __builtin_cpu_is("intel")) return Isa::avx512;
+#endif
+  return best;
+}
+
 std::string isa_name(Isa isa) {
   switch (isa) {
     case Isa::scalar: return "scalar";

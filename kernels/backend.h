@@ -126,7 +126,7 @@ struct BackendOptions {
   int threads = 1;       // workers of a CPU device, the calling thread included
   bool may_spin = true;  // false when the process owns more threads than cores: waits go to futex at once
   PeerWatch peers{};
-  int isa = -1;  // -1: the best this machine has; else an Isa (tests)
+  int isa = -1;  // -1: fastest_isa(); else an Isa (tests)
   Numerics numerics = Numerics::strict;
   bool graphs = true;  // a CUDA device may launch passes as graphs
 };
@@ -142,6 +142,9 @@ bool build_has(Isa isa);
 bool machine_has(Isa isa);
 /// The best instruction set that both this build and this machine have.
 Isa best_isa();
+/// What a CPU device runs unless told: the best, but plain AVX-512 on Intel's processors, which multiply pairs of
+/// bfloat16 in more time than the two FMAs that stand for them (docs/performance.md).
+Isa fastest_isa();
 std::string isa_name(Isa isa);
 
 }  // namespace paceline

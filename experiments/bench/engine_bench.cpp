@@ -88,7 +88,7 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   std::printf("verify 6 rows / decode 1 row       %8.3f\n", ceilings::median(six_over_one));
   std::printf("verify 6 rows / its floor          %8.3f  (the longer of reading and %.0f GFLOP/s of bare %s)\n",
               ceilings::median(six_over_floor), ceilings::median(gemm_rates) * 1e-9,
-              load.plan().dtype == DType::bf16 && best_isa() == Isa::avx512_bf16 ? "bfloat16 dot products" : "FMAs");
+              ceilings::multiplies_pairs(load.plan().dtype) ? "bfloat16 dot products" : "FMAs");
 
   std::printf("T(rows) / T(1):");
   for (int rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 32, 48, 64}) {

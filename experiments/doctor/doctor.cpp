@@ -64,11 +64,8 @@ void add_build(const DoctorFacts& facts, std::vector<Check>& checks) {
 }
 
 void add_machine(const DoctorFacts& facts, std::vector<Check>& checks) {
-  Isa used = Isa::scalar;
-  for (const Isa isa : facts.of_machine)
-    if (std::find(facts.built.begin(), facts.built.end(), isa) != facts.built.end()) used = isa;
   checks.push_back({"machine", "processor", Finding::good,
-                    fmt::format("{}, uses {}", known(facts.environment, "cpu_model"), isa_name(used))});
+                    fmt::format("{}, uses {}", known(facts.environment, "cpu_model"), isa_name(facts.used))});
 
   const std::string quota =
       facts.cores.quota ? fmt::format("a cgroup quota of {:.2g}", *facts.cores.quota) : std::string("no cgroup quota");

@@ -47,6 +47,7 @@ struct GpuLink {
 struct DoctorFacts {
   nlohmann::json environment;          // collect_environment()
   std::vector<Isa> built, of_machine;  // instruction sets
+  Isa used = Isa::scalar;              // by a CPU device
   CoreLimits cores;
   int usable_cores = 1;
   size_t memory_limit_bytes = 0;

@@ -142,6 +142,7 @@ DoctorFacts collect_doctor_facts(const fs::path& results_root) {
     if (build_has(isa)) facts.built.push_back(isa);
     if (machine_has(isa)) facts.of_machine.push_back(isa);
   }
+  facts.used = fastest_isa();
   facts.cores = core_limits();
   facts.usable_cores = usable_cores();
   facts.memory_limit_bytes = memory_limit_bytes();

@@ -47,7 +47,7 @@ DeviceCeilings cpu_ceilings(EngineLoad& load, const ExperimentConfig& cell) {
   double best = 0.0;
   for (int round = 0; round < kRounds; ++round) best = std::max(best, ceilings::gemm_rate(pool, dtype));
   out.matrix_flops_s = measured(best);
-  out.matrix = dtype == DType::bf16 && best_isa() == Isa::avx512_bf16 ? "bfloat16 dot products" : "float32 FMAs";
+  out.matrix = ceilings::multiplies_pairs(dtype) ? "bfloat16 dot products" : "float32 FMAs";
   return out;
 }
 

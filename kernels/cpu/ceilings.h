@@ -144,10 +144,11 @@ double chain_rate(ThreadPool& pool) {
 }
 inline double fma_rate(ThreadPool& pool) { return chain_rate<Arithmetic::fma>(pool); }
 
+/// Whether a GEMM over weights of a type runs on dot products of pairs.
+inline bool multiplies_pairs(DType weights) { return weights == DType::bf16 && fastest_isa() == Isa::avx512_bf16; }
 /// Operations per second that a GEMM over weights of a type can reach.
 inline double gemm_rate(ThreadPool& pool, DType weights) {
-  const double pairs = weights == DType::bf16 ? chain_rate<Arithmetic::bfloat_pairs>(pool) : 0.0;
-  return pairs > 0 ? pairs : fma_rate(pool);
+  return multiplies_pairs(weights) ? chain_rate<Arithmetic::bfloat_pairs>(pool) : fma_rate(pool);
 }
 
 /// The faster of the two ways of reading: which one it is depends on where the regions lie.

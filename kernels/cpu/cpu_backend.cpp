@@ -81,7 +81,7 @@ char* kv_element(void* base, const KvView& kv, int64_t index) {
 }  // namespace
 
 CpuBackend::CpuBackend(const BackendOptions& options)
-    : isa_(options.isa < 0 ? best_isa() : Isa(options.isa)),
+    : isa_(options.isa < 0 ? fastest_isa() : Isa(options.isa)),
       kernels_(checked_kernels(isa_)),
       pool_(options.threads, options.may_spin) {}
 

@@ -14,8 +14,9 @@ namespace {
 /// The step of weights that hold one value of k; PairStep is that of bfloat16.
 template <class W>
 struct SingleStep {
-  static constexpr int kWords = 1;  // floats of x, and registers of weights
-  struct Arithmetic {};             // lives while a chain runs
+  static constexpr int kWords = 1;                    // floats of x, and registers of weights
+  struct Arithmetic {};                               // lives while a chain runs
+  static constexpr int64_t kFetchAheadOfFewRows = 0;  // bytes; 0: not at all
   /// 16 words of x from the values at `from`.
   PACELINE_MATH static Floats16 words(const float* from) { return load_floats16(from); }
   PACELINE_MATH static F32x16 weights(const W* from, int) { return load(from); }
@@ -62,11 +63,11 @@ PACELINE_MATH void add_chunks(F32x16* sum) {
   }
 }
 
-/// Bytes by which panels are fetched ahead, into L2: many rows keep the core too busy to run ahead itself. So does
-/// widening 16-bit weights for few, where registers are narrow.
+/// Bytes by which panels are fetched ahead, into L2: many rows keep the core too busy to run ahead itself. For few the
+/// plain stream is fastest, unless the step says otherwise.
 template <class W>
 constexpr int64_t fetch_ahead_bytes(int rows) {
-  return rows >= 4 ? 8192 : sizeof(W) == 2 ? kFetchAheadOfFewRows : 0;
+  return rows >= 4 ? 8192 : Step<W>::kFetchAheadOfFewRows;
 }
 
 /// Whether registers hold the sums of R rows and C chunks, the weights of a whole step, a word of x and a mask.

@@ -12,6 +12,7 @@ namespace {
 struct PairStep {
   static constexpr int kWords = 1;
   struct Arithmetic {};
+  static constexpr int64_t kFetchAheadOfFewRows = 0;
   /// 16 words of x from the 32 values at `from`.
   PACELINE_MATH static Floats16 words(const float* from) {
     const __m512bh pairs = _mm512_cvtne2ps_pbh(load(from + 16).v, load(from).v);

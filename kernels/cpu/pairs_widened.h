@@ -12,6 +12,7 @@ namespace {
 struct PairStep {
   static constexpr int kWords = 2;  // floats of x, and registers of weights
   using Arithmetic = FlushSubnormals;
+  static constexpr int64_t kFetchAheadOfFewRows = 2048;  // widening keeps the core busy
   /// 16 words of x from the values at `from`.
   PACELINE_MATH static Floats16 words(const float* from) {
     const Words16 bits = (Words16)load_floats16(from);

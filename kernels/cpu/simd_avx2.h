@@ -10,9 +10,7 @@ namespace {
 
 inline constexpr int kVectorRegisters = 8;  // F32x16 that they hold
 inline constexpr int kMaxAccumulators = 6;
-// of gemm.inl:
-inline constexpr int64_t kFetchAheadOfFewRows = 2048;  // bytes
-inline constexpr bool kTwoStepsATurn = true;
+inline constexpr bool kTwoStepsATurn = true;  // of gemm.inl
 
 struct F32x16 {
   __m256 low, high;

@@ -15,9 +15,7 @@ namespace {
 
 inline constexpr int kVectorRegisters = 32;  // F32x16 that they hold
 inline constexpr int kMaxAccumulators = 24;
-// of gemm.inl:
-inline constexpr int64_t kFetchAheadOfFewRows = 0;  // bytes; the plain stream is fastest
-inline constexpr bool kTwoStepsATurn = false;
+inline constexpr bool kTwoStepsATurn = false;  // of gemm.inl
 
 struct F32x16 {
   __m512 v;

@@ -7,11 +7,9 @@
 namespace paceline {
 namespace {
 
-inline constexpr int kVectorRegisters = 1;  // F32x16 values that the registers hold
-inline constexpr int kMaxAccumulators = 1;  // F32x16 values that a register tile may hold
-// of gemm.inl:
-inline constexpr int64_t kFetchAheadOfFewRows = 0;  // bytes
-inline constexpr bool kTwoStepsATurn = false;
+inline constexpr int kVectorRegisters = 1;     // F32x16 values that the registers hold
+inline constexpr int kMaxAccumulators = 1;     // F32x16 values that a register tile may hold
+inline constexpr bool kTwoStepsATurn = false;  // of gemm.inl
 
 struct F32x16 {
   float lane[16];
