@@ -23,6 +23,26 @@ namespace {
 constexpr size_t kMaxExtendsDepth = 16;
 constexpr size_t kMaxFiles = 256;
 
+/// ` (did you mean "configs/ngram_tp2.json"?)` for a file that is not there: the nearest name beside it, or in configs/
+/// where no folder was named, or none that is there; else empty.
+std::string nearest_file(const std::filesystem::path& missing) {
+  const std::string word = missing.filename().string() + (missing.has_extension() ? "" : ".json");
+  std::error_code ignored;
+  std::vector<std::filesystem::path> folders = {missing.parent_path()};
+  if (!std::filesystem::is_directory(missing.parent_path(), ignored)) folders.emplace_back("configs");
+  for (const std::filesystem::path& folder : folders) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+      const std::filesystem::path kind = entry.path().extension();
+      if (kind == ".json" || kind == ".yaml" || kind == ".yml") names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    if (const auto name = nearest_name(word, names))
+      return fmt::format(" (did you mean \"{}\"?)", (folder / *name).string());
+  }
+  return "";
+}
+
 std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file) {
   auto source = std::make_shared<SourceText>();
   source->name = file.string();
@@ -33,7 +53,7 @@ std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file)
   if (std::filesystem::is_directory(file, ignored))
     fail(ExitCode::usage, "{}: is a folder: name an experiment file in it", file.string());
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) fail(ExitCode::usage, "{}: no such configuration file", file.string());
+  if (!stream) fail(ExitCode::usage, "{}: no such configuration file{}", file.string(), nearest_file(file));
   source->text.resize(kMaxConfigBytes + 1);
   stream.read(source->text.data(), static_cast<std::streamsize>(source->text.size()));
   source->text.resize(static_cast<size_t>(stream.gcount()));

@@ -127,6 +127,16 @@ TEST(ConfigCommands, ValidateChecksAllFilesAndTheirCells) {
     EXPECT_TRUE(holds(result.err, piece)) << piece;
   expect_failure(runexp({"config", "validate", workspace.folder().string()}), 2,
                  {workspace.folder().string() + ": is a folder: name an experiment file in it"});
+  // A file that is not there, beside one of nearly its name, or in configs/.
+  for (const auto& [written, meant] : {std::pair{"configs/ngram_tp2.jso", "configs/ngram_tp2.json"},
+                                       {"configs/ngrm_tp2", "configs/ngram_tp2.json"},
+                                       {"ngram-tp2", "configs/ngram_tp2.json"},
+                                       {"confgs/ngram_tp2.json", "configs/ngram_tp2.json"},
+                                       {"configs/base/default.json", "configs/base/defaults.json"}})
+    expect_failure(runexp({"run", written}), 2,
+                   {fmt::format("{}: no such configuration file (did you mean \"{}\"?)", written, meant)});
+  const ProcessResult far = runexp({"config", "validate", "configs/quite_another.json"});
+  EXPECT_FALSE(holds(far.err, "did you mean")) << far.err;
   const ProcessResult shipped = runexp({"config", "validate", "configs/ngram_tp2.json", "configs/base/defaults.json",
                                         "configs/offline_throughput.json", "configs/tp_pp_speculative.json"});
   EXPECT_EQ(shipped.exit_code, 0) << described(shipped);
