@@ -69,7 +69,7 @@ class BaseProgress : public Progress {
     if (skipped_.num > 0 && (cell.status != "skipped" || cell.reason != skipped_.first.reason)) print_skipped();
     ++done_cells_;
     if (!shows_cells()) return;
-    if (cell.status != "skipped") return print(place(done_cells_) + cell_line(cell));
+    if (cell.status != "skipped") return print(place() + cell_line(cell));
     if (skipped_.num++ == 0) skipped_.first = cell;
     skipped_.last = cell.label;
   }
@@ -97,10 +97,10 @@ class BaseProgress : public Progress {
   /// One line for all the cells that were skipped one after the other for one reason. mutex_ is held.
   void print_skipped() {
     const Skipped all = std::exchange(skipped_, {});
-    if (all.num == 1) print(place(done_cells_) + cell_line(all.first));
+    if (all.num == 1) print(place() + cell_line(all.first));
     if (all.num > 1)
-      print(fmt::format("{}{:<8}{} … {} ({} cells): {}", place(done_cells_), all.first.status, all.first.label,
-                        all.last, all.num, all.first.reason));
+      print(fmt::format("{}{:<8}{} … {} ({} cells): {}", place(), all.first.status, all.first.label, all.last, all.num,
+                        all.first.reason));
   }
 
   void forget_updates() {
@@ -109,8 +109,8 @@ class BaseProgress : public Progress {
   }
 
   /// "[ 3/28] ".
-  std::string place(int cell) const {
-    return fmt::format("[{:>{}}/{}] ", cell, fmt::formatted_size("{}", total_cells_), total_cells_);
+  std::string place() const {
+    return fmt::format("[{:>{}}/{}] ", done_cells_, fmt::formatted_size("{}", total_cells_), total_cells_);
   }
 
   static std::string with_newline(std::string text) {
