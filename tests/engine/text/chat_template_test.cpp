@@ -1,5 +1,7 @@
 #include "engine/text/chat_template.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -169,6 +171,8 @@ TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x | upper %}{% endfor %}", "limit of"},
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x | list %}{% endfor %}", "limit of"},
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x.split('a') %}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 160000 %}{% for i in range(10000) %}{% set y = x.split('a') %}{% endfor %}", "limit of"},
+      {"{% set x = 'ab' * 160000 %}{% for i in range(10000) %}{% set y = x | list %}{% endfor %}", "limit of"},
       {"{% set x = 'ab' * 500000 %}{% for i in range(10000) %}{% set y = x.replace('', 'cc') %}{% endfor %}",
        "limit of"},
       {"{% set x = range(10000) | list %}{% for i in x %}{{ -1 in x }}{% endfor %}", "limit of"},
@@ -184,6 +188,7 @@ TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
       {"{{ " + nested("1 if 1 else ", "1", "", 1000) + " }}", "limit of depth 64"},
       {nested("{% if 1 %}", "", "{% endif %}", 3000), "limit of depth 64"},
   };
+  double slowest_ms = 0;
   for (const auto& [text, expected] : cases) {
     const double begin = test::thread_cpu_ms();
     const std::string message = error_of(text);
@@ -192,8 +197,9 @@ TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
     if (!test::kSanitized) {
       EXPECT_LE(spent, 100.0) << text.substr(0, 150);
     }
-    RecordProperty("spent_ms", std::to_string(spent));
+    slowest_ms = std::max(slowest_ms, spent);
   }
+  RecordProperty("slowest_ms", std::to_string(slowest_ms));
 }
 
 TEST(ChatTemplate, LongButFlatTemplatesAreFine) {
