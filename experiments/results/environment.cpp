@@ -19,6 +19,7 @@
 #include "engine/util/clock.h"
 #include "engine/util/fnv1a.h"
 #include "experiments/results/build_info.h"
+#include "experiments/results/program_hash.h"
 #include "experiments/results/results.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cuda/probe.h"
@@ -162,7 +163,6 @@ json collect_environment() {
   const std::string meminfo = read_text("/proc/meminfo").value_or("");
   const auto cpu_model = cpu_model_of(cpuinfo);
   const auto quota = cgroup_cpus();
-  const auto binary = read_text("/proc/self/exe");
   const auto load = read_text("/proc/loadavg");
   const CudaFacts cuda = probe_cuda(ProbeDepth::listed);
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -185,7 +185,7 @@ json collect_environment() {
               {"build_type", build_type()},
               {"git_commit", build_info().commit},
               {"git_dirty", build_info().dirty},
-              {"binary_hash", binary ? fnv1a64_hex(*binary) : ""},
+              {"binary_hash", program_hash()},
               {"load_average", load ? json(load->substr(0, load->find(' '))) : json(nullptr)},
               {"gpus", gpus_of(cuda)},
               {"gpu_driver", gpu_driver(cuda.driver)},
