@@ -73,8 +73,8 @@ class LiveView : public ::testing::Test {
 };
 
 TEST_F(LiveView, IsTwoLinesBelowWhatScrollsAndGoesAway) {
-  const Terminal terminal(
-      command("--set workload.requests=60 --set sampling.max_tokens=64 --set measure.repetitions=3"));
+  const Terminal terminal(command(fmt::format(
+      "--set workload.requests={} --set sampling.max_tokens=64 --set measure.repetitions=3", int(60 / time_factor()))));
   std::vector<std::string> lines = terminal.wait_for("tok/s");
   ASSERT_FALSE(lines.empty()) << joined(terminal.screen());
   SCOPED_TRACE(joined(lines));

@@ -164,11 +164,13 @@ TEST_F(Gates, TheTimingGatePassesTheSameProgramAndStopsASlowerOne) {
     args.insert(args.end(), {program, "--set", "workload.requests=6"});
     return regress(args);
   };
-  const ProcessResult same = timed(kRunexp.string());
-  EXPECT_EQ(same.exit_code, 0) << described(same);
-  EXPECT_TRUE(holds(same.out, "9 pairs by turns, CPU time without wait loops")) << same.out;
-  EXPECT_TRUE(holds(same.out, "no cell slower\n")) << same.out;
-  EXPECT_TRUE(holds(read_file(file("j.xml")), "tiny.timing"));
+  if (time_factor() == 1) {  // under a sanitizer one of the two is enough
+    const ProcessResult same = timed(kRunexp.string());
+    EXPECT_EQ(same.exit_code, 0) << described(same);
+    EXPECT_TRUE(holds(same.out, "9 pairs by turns, CPU time without wait loops")) << same.out;
+    EXPECT_TRUE(holds(same.out, "no cell slower\n")) << same.out;
+    EXPECT_TRUE(holds(read_file(file("j.xml")), "tiny.timing"));
+  }
   // The other program does a third of the work: this one is three times as slow.
   const ProcessResult slower = timed(program_with_requests(2));
   EXPECT_EQ(slower.exit_code, 8) << described(slower);

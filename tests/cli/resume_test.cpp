@@ -113,7 +113,8 @@ TEST_F(Resume, LosesNothingWhereverItIsKilled) {
   const int points = num_kill_points();
   int with_record = 0;
   std::map<size_t, int> points_by_acknowledged;  // repetitions that were on disk when it was killed
-  for (int point = 0; point < points; ++point) {
+  // A small sample may by chance hit runs without a folder only: it goes on then.
+  for (int point = 0; point < points || (with_record <= points / 4 && point < 3 * points); ++point) {
     const Workspace workspace;
     // Half of them by the disk calls of the process itself, so that every kind of call is hit; half by the clock.
     std::string where;
@@ -162,7 +163,8 @@ TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
   const std::vector<std::string> faults = {"write:ENOSPC:2", "write:ENOSPC:11", "write:short:5",   "write:short:14",
                                            "fsync:EIO:3",    "fsync:EIO:17",    "rename:EDQUOT:4", "open:EROFS:6",
                                            "mkdir:EACCES:2", "symlink:EIO:1"};
-  for (const std::string& fault : faults) {
+  for (size_t i = 0; i<faults.size(); i += time_factor()> 1 ? 3 : 1) {
+    const std::string& fault = faults[i];
     const Workspace workspace;
     SCOPED_TRACE(fault);
     const ProcessResult broken = run_with(run_args(workspace), {"PACELINE_FAIL=" + fault});
