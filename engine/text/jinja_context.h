@@ -18,11 +18,11 @@ namespace paceline::jinja {
 inline constexpr int64_t kMaxSteps = 1'000'000;
 inline constexpr size_t kMaxTextBytes = size_t{1} << 20;  // of the output, and of any string on the way
 inline constexpr int64_t kMaxRange = 10'000;
-inline constexpr size_t kTextSteps = 4;  // of a text made: it is allocated, and freed again
+inline constexpr size_t kTextSteps = 4;        // of a text made: it is allocated, and freed again
 inline constexpr int kMaxNativeDepth = 1'000;  // evaluator calls open at once
 
-/// Work is counted in steps: one per node, item and 16 bytes of text touched, kTextSteps per text made. That bounds time
-/// (about 0.1 s) and memory (about 64 MB) of any template. One rendering, one thread.
+/// Work is counted in steps: one per node, item and 16 bytes of text touched, kTextSteps per text made. That bounds
+/// time (about 0.1 s) and memory (about 64 MB) of any template. One rendering, one thread.
 class Context {
  public:
   Context(const std::string& source_name, std::optional<std::time_t> fixed_now)
