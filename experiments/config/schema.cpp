@@ -71,6 +71,21 @@ std::string keys_like(std::string_view name, std::string_view section) {
   return keys.empty() ? "" : fmt::format(" (did you mean {}?)", keys);
 }
 
+/// Where the keys of `section` can be read, for a name that is like none of them; of the nearest section where there is
+/// no such section; "" at the top and where no section is near.
+std::string where_keys_are_listed(std::string_view section) {
+  while (!section.empty() && !is_section(section)) {
+    const size_t dot = section.rfind('.');
+    if (dot == std::string_view::npos) break;
+    section = section.substr(0, dot);
+  }
+  if (section.empty()) return "";
+  if (is_section(section)) return fmt::format(" (`runexp explain {}` lists what is there)", section);
+  const std::optional<std::string> near = nearest_name(section, names_below(""));
+  if (!near || !is_section(*near)) return "";
+  return fmt::format(" (did you mean \"{}\"? `runexp explain {}` lists what is there)", *near, *near);
+}
+
 void complain_unknown(const ConfigMember& member, std::string_view name, std::string_view section, Diagnostics& out) {
   std::string hint = did_you_mean(name, names_below(section));
   const std::string homes = other_homes(name);
@@ -82,6 +97,7 @@ void complain_unknown(const ConfigMember& member, std::string_view name, std::st
   }
   if (hint.empty()) hint = hint_for_vllm_name(name, section);
   if (hint.empty() && !section.empty()) hint = keys_like(name, section);
+  if (hint.empty()) hint = where_keys_are_listed(section);
   if (name == "<<") hint = " (merge keys of YAML are not read: use \"extends\")";
   if (name.find('.') != std::string_view::npos && (find_key(join_path(section, name)) || find_key(name))) {
     hint = " (write the dots as nested objects)";
@@ -244,8 +260,15 @@ std::string hint_for_unknown_key(std::string_view name) {
   if (std::string hint = hint_for_vllm_name(last_part(name), section); keys.empty() && !hint.empty()) return hint;
   if (keys.empty() && last_dot != std::string_view::npos) {  // "engine.dtpe": by its last part, in its section
     if (std::string near = keys_like(last_part(name), section); !near.empty()) return near;
+    if (const KeySpec* alias = find_key_or_alias(last_part(name))) {  // "speculation.k"
+      return fmt::format(" (did you mean \"{}\"?)", alias->path);
+    }
   }
-  return keys.empty() ? did_you_mean(name, key_names_for_hints()) : fmt::format(" (did you mean {}?)", keys);
+  if (!keys.empty()) return fmt::format(" (did you mean {}?)", keys);
+  const std::optional<std::string> near = nearest_name(name, key_names_for_hints());
+  // A long common section makes paths alike whose last parts have nothing in common.
+  const bool ends_alike = near && nearest_name(last_part(name), {std::string(last_part(*near))});
+  return ends_alike ? fmt::format(" (did you mean \"{}\"?)", *near) : where_keys_are_listed(section);
 }
 
 bool is_section(std::string_view path) {

@@ -18,6 +18,8 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
   const Mistake mistakes[] = {
       {"{\n \"speculation\": {\n  \"num_speculative_token\": 5\n } }",
        "3:3: unknown key \"num_speculative_token\" in \"speculation\" (did you mean \"num_speculative_tokens\"?)"},
+      {"{\"sampling\": {\"whatever\": 1}}",
+       "1:15: unknown key \"whatever\" in \"sampling\" (`runexp explain sampling` lists what is there)"},
       {"{\"engin\": {}}", "1:2: unknown key \"engin\" (did you mean \"engine\"?)"},
       {"{\"engine\": {\"tp\": 2}}",
        "1:13: unknown key \"tp\" in \"engine\" (\"tp\" belongs in \"engine.parallel\" or \"speculation.draft\")"},
@@ -330,6 +332,15 @@ TEST(Config, MistakesOnTheCommandLine) {
   const auto set = [&](const std::string& s) { return files.complaints(text, {.set = {s}}); };
   EXPECT_EQ(set("speculation.proposr=ngram"),
             "--set: error: unknown key \"speculation.proposr\" (did you mean \"speculation.proposer\"?)");
+  EXPECT_EQ(set("speculative.k=3"),
+            "--set: error: unknown key \"speculative.k\" (did you mean \"speculation.num_speculative_tokens\"?)");
+  EXPECT_EQ(set("speculative.whatever=3"),
+            "--set: error: unknown key \"speculative.whatever\" (did you mean \"speculation\"? `runexp explain "
+            "speculation` lists what is there)");
+  EXPECT_EQ(set("engine.parallel.whatever=3"),
+            "--set: error: unknown key \"engine.parallel.whatever\" (`runexp explain engine.parallel` lists what is "
+            "there)");
+  EXPECT_EQ(set("zzz.zzz=3"), "--set: error: unknown key \"zzz.zzz\"");
   EXPECT_EQ(set("k=0"),
             "--set: error: \"speculation.num_speculative_tokens\" is 0: expected an integer from 1 to 64 (tokens); "
             "to draft nothing, take the proposer \"none\"");
