@@ -11,10 +11,6 @@ namespace paceline {
 
 namespace {
 
-bool is_below(std::string_view path, std::string_view section) {
-  return section.empty() || (path.size() > section.size() && path.starts_with(section) && path[section.size()] == '.');
-}
-
 /// Every key of the section itself, and of the parts of it whose names are like `name`.
 void doubt_unknown_name(std::string_view name, std::string_view section, UnsoundKeys& unsound) {
   const std::string full = section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
@@ -131,10 +127,9 @@ UnsoundKeys keys_in_doubt(const ConfigNode& tree) {
   if (!axes) return unsound;
   for (const ConfigMember& axis : axes->members) {
     if (find_key(axis.key)) continue;
-    const std::optional<std::string> near = nearest_name(axis.key, key_names_for_hints());
+    for (const std::string& name : names_meant_by(axis.key)) unsound.insert(find_key_or_alias(name)->path);
     for (const KeySpec& key : config_keys())
-      if (last_part(key.path) == last_part(axis.key) || (near && &key == find_key_or_alias(*near)))
-        unsound.insert(key.path);
+      if (last_part(key.path) == last_part(axis.key)) unsound.insert(key.path);
   }
   return unsound;
 }

@@ -134,11 +134,8 @@ std::string describe_section(std::string_view section) {
   std::string text;
   for (const KeySection& group : key_sections()) {
     std::string lines;
-    for (const KeySpec* key : group.keys) {
-      const bool below = key->path.size() > section.size() && key->path.starts_with(section) &&
-                         (section.empty() || key->path[section.size()] == '.');
-      if (below) lines += fmt::format("  {:<48} {}\n", key->path, key->help);
-    }
+    for (const KeySpec* key : group.keys)
+      if (is_below(key->path, section)) lines += fmt::format("  {:<48} {}\n", key->path, key->help);
     if (lines.empty()) continue;
     text += fmt::format("{}{}: {}\n{}", text.empty() ? "" : "\n", group.name.empty() ? "(top)" : group.name, group.help,
                         lines);

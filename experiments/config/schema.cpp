@@ -27,60 +27,68 @@ std::string join_path(std::string_view prefix, std::string_view name) {
   return prefix.empty() ? std::string(name) : fmt::format("{}.{}", prefix, name);
 }
 
+/// "engine.parallel" of "engine.parallel.tp"; "" of "tp".
+std::string_view section_of(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? "" : path.substr(0, dot);
+}
+
+/// `"a" or "b"`.
+std::string quoted(const std::vector<std::string>& names) {
+  return fmt::format("\"{}\"", fmt::join(names, "\" or \""));
+}
+
+/// ` (did you mean "a" or "b"?)`; "" without a name.
+std::string offer(const std::vector<std::string>& names) {
+  return names.empty() ? "" : fmt::format(" (did you mean {}?)", quoted(names));
+}
+
 /// Names directly below a section, each once, in table order.
 std::vector<std::string> names_below(std::string_view section) {
   std::vector<std::string> names;
   for (const KeySpec& key : config_keys()) {
-    std::string_view rest = key.path;
-    if (!section.empty()) {
-      if (!rest.starts_with(section) || rest.size() <= section.size() || rest[section.size()] != '.') continue;
-      rest.remove_prefix(section.size() + 1);
-    }
+    if (!is_below(key.path, section)) continue;
+    const std::string_view rest = std::string_view(key.path).substr(section.empty() ? 0 : section.size() + 1);
     const std::string name(rest.substr(0, rest.find('.')));
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;
 }
 
-/// Where a key of this name does belong: `"engine.parallel"`, or several of them.
-std::string other_homes(std::string_view name) {
-  std::string homes;
-  for (const KeySpec& key : config_keys()) {
-    if (key.path.size() <= name.size() || last_part(key.path) != name) continue;
-    homes +=
-        fmt::format("{}\"{}\"", homes.empty() ? "" : " or ", key.path.substr(0, key.path.size() - name.size() - 1));
-  }
+/// The sections that have a key of this name.
+std::vector<std::string> other_homes(std::string_view name) {
+  std::vector<std::string> homes;
+  for (const KeySpec& key : config_keys())
+    if (key.path != name && last_part(key.path) == name) homes.emplace_back(section_of(key.path));
   return homes;
 }
 
-/// Keys of `section` whose last part is the nearest to `name`, as a hint; empty where none is near.
-std::string keys_like(std::string_view name, std::string_view section) {
-  std::vector<std::string> parts;
-  const auto is_below = [&](const KeySpec& key) {
-    return section.empty() ||
-           (key.path.size() > section.size() && key.path.starts_with(section) && key.path[section.size()] == '.');
-  };
+/// Keys whose path ends in `name`, which may be of several parts: "draft.dtype".
+std::vector<std::string> keys_ending_in(std::string_view name) {
+  std::vector<std::string> keys;
   for (const KeySpec& key : config_keys())
-    if (is_below(key)) parts.emplace_back(last_part(key.path));
+    if (!name.empty() && key.path.ends_with(fmt::format(".{}", name))) keys.push_back(key.path);
+  return keys;
+}
+
+/// Keys of `section` whose last part is the nearest to `name`; none where none is near.
+std::vector<std::string> keys_like(std::string_view name, std::string_view section) {
+  std::vector<std::string> parts;
+  for (const KeySpec& key : config_keys())
+    if (is_below(key.path, section)) parts.emplace_back(last_part(key.path));
   const std::optional<std::string> near = nearest_name(name, parts);
-  std::string keys;
-  for (const KeySpec& key : config_keys()) {
-    if (near && is_below(key) && last_part(key.path) == *near)
-      keys += fmt::format("{}\"{}\"", keys.empty() ? "" : " or ", key.path);
-  }
-  return keys.empty() ? "" : fmt::format(" (did you mean {}?)", keys);
+  std::vector<std::string> keys;
+  for (const KeySpec& key : config_keys())
+    if (near && is_below(key.path, section) && last_part(key.path) == *near) keys.push_back(key.path);
+  return keys;
 }
 
 /// Where the keys of `section` can be read, for a name that is like none of them; of the nearest section where there is
 /// no such section; "" at the top and where no section is near.
 std::string where_keys_are_listed(std::string_view section) {
-  while (!section.empty() && !is_section(section)) {
-    const size_t dot = section.rfind('.');
-    if (dot == std::string_view::npos) break;
-    section = section.substr(0, dot);
-  }
   if (section.empty()) return "";
   if (is_section(section)) return fmt::format(" (`runexp explain {}` lists what is there)", section);
+  if (const std::string_view outer = section_of(section); !outer.empty()) return where_keys_are_listed(outer);
   const std::optional<std::string> near = nearest_name(section, names_below(""));
   if (!near || !is_section(*near)) return "";
   return fmt::format(" (did you mean \"{}\"? `runexp explain {}` lists what is there)", *near, *near);
@@ -88,15 +96,15 @@ std::string where_keys_are_listed(std::string_view section) {
 
 void complain_unknown(const ConfigMember& member, std::string_view name, std::string_view section, Diagnostics& out) {
   std::string hint = did_you_mean(name, names_below(section));
-  const std::string homes = other_homes(name);
-  if (hint.empty() && !homes.empty()) hint = fmt::format(" (\"{}\" belongs in {})", name, homes);
+  const std::vector<std::string> homes = other_homes(name);
+  if (hint.empty() && !homes.empty()) hint = fmt::format(" (\"{}\" belongs in {})", name, quoted(homes));
   const KeySpec* meant = find_key_or_alias(name);
   if (meant && homes.empty() && meant->path != name && name.find('.') == std::string_view::npos) {
     hint = fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
-                       meant->path.substr(0, meant->path.rfind('.')));
+                       section_of(meant->path));
   }
   if (hint.empty()) hint = hint_for_vllm_name(name, section);
-  if (hint.empty() && !section.empty()) hint = keys_like(name, section);
+  if (hint.empty() && !section.empty()) hint = offer(keys_like(name, section));
   if (hint.empty()) hint = where_keys_are_listed(section);
   if (name == "<<") hint = " (merge keys of YAML are not read: use \"extends\")";
   if (name.find('.') != std::string_view::npos && (find_key(join_path(section, name)) || find_key(name))) {
@@ -248,33 +256,34 @@ std::vector<std::string> key_names_for_hints() {
   return names;
 }
 
-std::string hint_for_unknown_key(std::string_view name) {
-  std::string keys;
-  for (const KeySpec& key : config_keys()) {
-    const bool ends_in_name =
-        key.path.size() > name.size() && key.path.ends_with(name) && key.path[key.path.size() - name.size() - 1] == '.';
-    if (ends_in_name && !name.empty()) keys += fmt::format("{}\"{}\"", keys.empty() ? "" : " or ", key.path);
+std::vector<std::string> names_meant_by(std::string_view name) {
+  if (std::vector<std::string> keys = keys_ending_in(name); !keys.empty()) return keys;
+  if (const std::string_view section = section_of(name); !section.empty()) {
+    if (std::vector<std::string> keys = keys_like(last_part(name), section); !keys.empty()) return keys;
+    if (const KeySpec* alias = find_key_or_alias(last_part(name))) return {alias->path};
   }
-  const size_t last_dot = name.rfind('.');
-  const std::string_view section = last_dot == std::string_view::npos ? "" : name.substr(0, last_dot);
-  if (std::string hint = hint_for_vllm_name(last_part(name), section); keys.empty() && !hint.empty()) return hint;
-  if (keys.empty() && last_dot != std::string_view::npos) {  // "engine.dtpe": by its last part, in its section
-    if (std::string near = keys_like(last_part(name), section); !near.empty()) return near;
-    if (const KeySpec* alias = find_key_or_alias(last_part(name))) {  // "speculation.k"
-      return fmt::format(" (did you mean \"{}\"?)", alias->path);
-    }
-  }
-  if (!keys.empty()) return fmt::format(" (did you mean {}?)", keys);
   const std::optional<std::string> near = nearest_name(name, key_names_for_hints());
   // A long common section makes paths alike whose last parts have nothing in common.
   const bool ends_alike = near && nearest_name(last_part(name), {std::string(last_part(*near))});
-  return ends_alike ? fmt::format(" (did you mean \"{}\"?)", *near) : where_keys_are_listed(section);
+  return ends_alike ? std::vector{*near} : std::vector<std::string>{};
+}
+
+std::string hint_for_unknown_key(std::string_view name) {
+  const std::string_view section = section_of(name);
+  if (keys_ending_in(name).empty()) {
+    if (std::string hint = hint_for_vllm_name(last_part(name), section); !hint.empty()) return hint;
+  }
+  const std::vector<std::string> meant = names_meant_by(name);
+  return meant.empty() ? where_keys_are_listed(section) : offer(meant);
+}
+
+bool is_below(std::string_view path, std::string_view section) {
+  return section.empty() || (path.size() > section.size() && path.starts_with(section) && path[section.size()] == '.');
 }
 
 bool is_section(std::string_view path) {
-  return std::any_of(config_keys().begin(), config_keys().end(), [&](const KeySpec& key) {
-    return key.path.size() > path.size() && key.path.starts_with(path) && key.path[path.size()] == '.';
-  });
+  return std::any_of(config_keys().begin(), config_keys().end(),
+                     [&](const KeySpec& key) { return !path.empty() && is_below(key.path, path); });
 }
 
 bool is_shape_name(std::string_view shape) {

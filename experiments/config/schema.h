@@ -94,9 +94,14 @@ const KeySpec* find_key_or_alias(std::string_view name);
 std::vector<std::string> aliases_of(const KeySpec& key);
 /// Full paths and aliases, for hints.
 std::vector<std::string> key_names_for_hints();
-/// ` (did you mean "sampling.seed"?)` for a name that is no key: the keys that end in it, else the one that vLLM calls
-/// so, else the nearest one; or "".
+/// What a name that is no key may stand for, as full paths or aliases: the keys that end in it, else the nearest of its
+/// section, else the alias behind a section ("speculation.k"), else the nearest of all. Mostly one, or none.
+std::vector<std::string> names_meant_by(std::string_view name);
+/// ` (did you mean "sampling.seed"?)` for a name that is no key: names_meant_by(), but what vLLM calls so before those
+/// that are only near; where there are none, the section whose keys `runexp explain` lists; or "".
 std::string hint_for_unknown_key(std::string_view name);
+/// True for a key within a section, at any depth; all are below "".
+bool is_below(std::string_view path, std::string_view section);
 /// True for "engine", "engine.parallel", ...: a path with keys below it.
 bool is_section(std::string_view path);
 /// Last part of a path: "tp" of "engine.parallel.tp".

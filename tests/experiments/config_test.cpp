@@ -219,6 +219,10 @@ TEST(Config, OneMistakeGetsOneComplaint) {
   EXPECT_EQ(speculation(R"("ngram": {"min": 8}}, "sweep": {"axes": {"speculation.ngram.mx": [8, 9]})"),
             "1:80: unknown key \"speculation.ngram.mx\" in \"sweep.axes\" (did you mean \"speculation.ngram.max\"?)");
   EXPECT_EQ(
+      speculation(
+          R"("ngram": {"min": 1}}, "sweep": {"axes": {"speculative.k": [1, 2], "tp": [1, 2]}, "zip": [["k", "tp"]])"),
+      "1:80: unknown key \"speculative.k\" in \"sweep.axes\" (did you mean \"speculation.num_speculative_tokens\"?)");
+  EXPECT_EQ(
       speculation(R"("ngram": {"min": 8}}, "sweep": {"axes": {"speculation.ngram.max": [8, "9"]})"),
       "1:109: \"speculation.ngram.max\" is \"9\": expected an integer from 1 to 64 (tokens); write 9, without quotes");
   EXPECT_EQ(speculation(R"("ngram": {"min": 8, "max": "=measure.repetitions"}}, "measure": {"repetitions": "9")"),
