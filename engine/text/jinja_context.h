@@ -39,7 +39,7 @@ class Context {
     if (steps_left_ < 0) [[unlikely]]
       error("limit of {} steps reached", kMaxSteps);
   }
-  void charge_bytes(size_t bytes) { charge(1 + bytes / 16); }
+  void charge_bytes(size_t bytes, size_t base = 1) { charge(base + bytes / 16); }
   void check_text_bytes(size_t bytes) const {
     if (bytes > kMaxTextBytes) error("limit of 1 MiB of output or text reached");
   }
@@ -47,7 +47,7 @@ class Context {
   /// Values of the template's own making: within the limits, or an error.
   Value text(std::string value) {
     check_text_bytes(value.size());
-    charge(kTextSteps + value.size() / 16);
+    charge_bytes(value.size(), kTextSteps);
     return make_string(std::move(value));
   }
   Value list(std::vector<Value> items, bool tuple = false) {
