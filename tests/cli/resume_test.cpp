@@ -74,19 +74,39 @@ void expect_complete(const Workspace& workspace, const std::map<std::string, jso
   EXPECT_EQ(token_hashes(workspace), expected);
 }
 
+/// Disk calls of a run, or up to an eighth more.
+int num_disk_calls() {
+  const auto is_killed_at = [](int call) {
+    const Workspace workspace;
+    return run_with(run_args(workspace, {"--in-process"}), {fmt::format("PACELINE_FAIL=any:kill:{}", call)})
+               .exit_code != 0;
+  };
+  int high = 128;
+  while (is_killed_at(high)) high *= 2;
+  for (int low = high / 2; high - low > high / 8;) {
+    const int middle = (low + high) / 2;
+    (is_killed_at(middle) ? low : high) = middle;
+  }
+  return high;
+}
+
 int num_kill_points() { return long_samples() ? 500 : time_factor() > 1 ? 6 : 50; }
 
 class Resume : public ::testing::Test {
  protected:
-  /// What an undisturbed run gives.
-  static const std::map<std::string, json>& undisturbed() {
-    static const std::map<std::string, json> hashes = [] {
+  struct Undisturbed {
+    std::map<std::string, json> hashes;
+    double wall_s = 0;
+  };
+  /// What an undisturbed run gives, and how long it takes.
+  static const Undisturbed& undisturbed() {
+    static const Undisturbed run = [] {
       const Workspace workspace;
       const ProcessResult result = run_with(run_args(workspace));
       EXPECT_EQ(result.exit_code, 0) << described(result);
-      return token_hashes(workspace);
+      return Undisturbed{token_hashes(workspace), result.wall_s};
     }();
-    return hashes;
+    return run;
   }
 };
 
@@ -108,7 +128,8 @@ TEST_F(Resume, KeepsWhereValuesWereWritten) {
 }
 
 TEST_F(Resume, LosesNothingWhereverItIsKilled) {
-  undisturbed();
+  const double wall_s = undisturbed().wall_s;
+  const int disk_calls = num_disk_calls();
   std::mt19937 random(std::random_device{}());
   const int points = num_kill_points();
   int with_record = 0;
@@ -119,10 +140,10 @@ TEST_F(Resume, LosesNothingWhereverItIsKilled) {
     // Half of them by the disk calls of the process itself, so that every kind of call is hit; half by the clock.
     std::string where;
     if (point % 2 == 0) {
-      where = fmt::format("PACELINE_FAIL=any:kill:{}", 1 + random() % 90);
+      where = fmt::format("PACELINE_FAIL=any:kill:{}", 1 + random() % size_t(disk_calls));
       run_with(run_args(workspace, {"--in-process"}), {where});
     } else {
-      const double after = double(random() % 1000) / 1000 * 0.7 * time_factor();
+      const double after = double(random() % 1000) / 1000 * wall_s;
       where = fmt::format("after {} s", after);
       Process process(runexp_argv(run_args(workspace)),
                       {.folder = kSource, .environment = {}, .timeout_s = 60, .streams = Streams::pipes});
@@ -141,7 +162,7 @@ TEST_F(Resume, LosesNothingWhereverItIsKilled) {
     ++points_by_acknowledged[before.size()];
     const ProcessResult result = resume(workspace);
     ASSERT_EQ(result.exit_code, 0) << described(result);
-    expect_complete(workspace, undisturbed());
+    expect_complete(workspace, undisturbed().hashes);
     const std::set<std::string> after = acknowledged(only_run(workspace));
     for (const std::string& record : before) EXPECT_TRUE(after.contains(record)) << "lost: " << record;
     EXPECT_EQ(after.size(), 6u);
@@ -163,7 +184,8 @@ TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
   const std::vector<std::string> faults = {"write:ENOSPC:2", "write:ENOSPC:11", "write:short:5",   "write:short:14",
                                            "fsync:EIO:3",    "fsync:EIO:17",    "rename:EDQUOT:4", "open:EROFS:6",
                                            "mkdir:EACCES:2", "symlink:EIO:1"};
-  for (size_t i = 0; i<faults.size(); i += time_factor()> 1 ? 3 : 1) {
+  const size_t stride = time_factor() > 1 ? 3 : 1;
+  for (size_t i = 0; i < faults.size(); i += stride) {
     const std::string& fault = faults[i];
     const Workspace workspace;
     SCOPED_TRACE(fault);
@@ -181,7 +203,7 @@ TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
     const std::set<std::string> before = acknowledged(only_run(workspace));
     const ProcessResult result = resume(workspace);
     ASSERT_EQ(result.exit_code, 0) << described(result);
-    expect_complete(workspace, undisturbed());
+    expect_complete(workspace, undisturbed().hashes);
     const std::set<std::string> after = acknowledged(only_run(workspace));
     for (const std::string& record : before) EXPECT_TRUE(after.contains(record));
   }
@@ -197,7 +219,7 @@ TEST_F(Resume, WhatKillsTheProcessIsTriedAgain) {
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_TRUE(holds(result.err, "killed by signal 9")) << result.err;
     in_a_cell += holds(result.err, "trying again (2 of 3)") ? 1 : 0;
-    expect_complete(workspace, undisturbed());
+    expect_complete(workspace, undisturbed().hashes);
   }
   EXPECT_GT(in_a_cell, 0);
 }
@@ -222,7 +244,7 @@ TEST_F(Resume, ACellThatKillsThreeProcessesFailsAndTheSweepGoesOn) {
   }
   EXPECT_GT(failed, 0);
   EXPECT_EQ(resume(workspace).exit_code, 0);
-  expect_complete(workspace, undisturbed());
+  expect_complete(workspace, undisturbed().hashes);
 }
 
 TEST_F(Resume, AGrownSweepRunsNothingAgain) {
@@ -344,7 +366,7 @@ TEST_F(Resume, ACrashInOneCellLeavesOthersAlone) {
   const ProcessResult result =
       run_with({"resume", "--results", workspace.results().string()}, {"PACELINE_FAIL=write:kill:24"});
   EXPECT_EQ(result.exit_code, 0) << described(result);
-  expect_complete(workspace, undisturbed());
+  expect_complete(workspace, undisturbed().hashes);
 }
 
 TEST_F(Resume, ClosedStreamsDoNotReachTheRecord) {
@@ -356,7 +378,7 @@ TEST_F(Resume, ClosedStreamsDoNotReachTheRecord) {
                   {.folder = kSource, .environment = {}, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
   EXPECT_EQ(closed.exit_code, 0) << described(closed);
   EXPECT_EQ(resume(workspace).exit_code, 0);
-  expect_complete(workspace, undisturbed());
+  expect_complete(workspace, undisturbed().hashes);
   const ProcessResult full =
       run_process({"/bin/sh", "-c", command + " 2>/dev/full"}, {.folder = kSource,
                                                                 .environment = {"PACELINE_FAIL=write:kill:24"},
