@@ -1,6 +1,7 @@
 #include "experiments/config/load.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -54,9 +55,12 @@ std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file)
     fail(ExitCode::usage, "{}: is a folder: name an experiment file in it", file.string());
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail(ExitCode::usage, "{}: no such configuration file{}", file.string(), nearest_file(file));
-  source->text.resize(kMaxConfigBytes + 1);
-  stream.read(source->text.data(), static_cast<std::streamsize>(source->text.size()));
-  source->text.resize(static_cast<size_t>(stream.gcount()));
+  // In blocks, one byte further than is allowed at most: a pipe may never end, and most files are small.
+  std::array<char, 65536> block;
+  for (size_t room = kMaxConfigBytes + 1; room > 0 && stream; room -= static_cast<size_t>(stream.gcount())) {
+    stream.read(block.data(), static_cast<std::streamsize>(std::min(room, block.size())));
+    source->text.append(block.data(), static_cast<size_t>(stream.gcount()));
+  }
   return source;
 }
 
