@@ -1,10 +1,12 @@
 #include "experiments/run/forecast.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "experiments/run/runner.h"
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
+#include "kernels/cpu/mapped_memory.h"
 
 namespace paceline {
 namespace {
@@ -59,8 +61,9 @@ ConcurrencyLimits concurrency_limits(const ExperimentConfig& config) {
 double quick_read_rate(size_t bytes) {
   constexpr size_t kMost = size_t{64} << 20, kLeast = size_t{1} << 20;
   ThreadPool pool(usable_cores());
-  const std::vector<char> memory(std::clamp(bytes, kLeast, kMost), 1);
-  const ceilings::Region region{memory.data(), memory.size()};
+  const MappedMemory memory(std::clamp(bytes, kLeast, kMost));  // pages as weights have them
+  std::memset(memory.data(), 1, memory.bytes());
+  const ceilings::Region region{static_cast<const char*>(memory.data()), memory.bytes()};
   double best = 0;  // what another program disturbs is slower, never faster
   for (int round = 0; round < 3; ++round) best = std::max(best, ceilings::best_read_rate(pool, std::span(&region, 1)));
   return best;
