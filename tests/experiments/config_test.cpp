@@ -202,6 +202,14 @@ TEST(Config, OnePassFindsWhatSeveralValuesSayTogether) {
             "1:22: unknown variable \"no\" in \"${no}\"\n" + together);
 }
 
+TEST(Config, AFileMayHaveTheBytesThatAreAllowed) {
+  const ConfigFiles files;
+  const std::string end = "\n{\"sampling\": {\"seed\": 7}}";
+  const std::string longest = "//" + std::string(kMaxConfigBytes - 2 - end.size(), '.') + end;
+  EXPECT_EQ(files.load(longest).config.sampling.seed, 7u);
+  EXPECT_EQ(files.complaints(longest + " ").find("1:1: the text is 4194305 bytes long: at most 4194304 are read"), 0u);
+}
+
 TEST(Config, OneMistakeGetsOneComplaint) {
   const ConfigFiles files;
   const auto speculation = [&](const std::string& members) {
