@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "engine/util/bytes.h"
 #include "kernels/error.h"
 
 namespace paceline {
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 double gib(size_t bytes) { return double(bytes) / kGiB; }
 

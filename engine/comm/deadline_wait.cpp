@@ -8,11 +8,13 @@
 
 #include <climits>
 
+#include "engine/util/clock.h"
+
 namespace paceline {
 namespace {
 
-constexpr auto kSpinTime = std::chrono::microseconds(50);
-constexpr auto kSleepSlice = std::chrono::milliseconds(20);
+constexpr auto kWaitSpinTime = std::chrono::microseconds(50);
+constexpr auto kWaitSleepSlice = std::chrono::milliseconds(20);
 
 void cpu_relax() {
 #if defined(__x86_64__)
@@ -34,10 +36,9 @@ void WaitCounter::advance_to(uint32_t value) noexcept {
 
 WaitResult WaitCounter::wait_for(uint32_t target, const WaitOptions& options,
                                  const std::atomic<bool>& cancelled) const {
-  using Clock = std::chrono::steady_clock;
   if (reached(target)) return WaitResult::reached;
   if (options.may_spin) {
-    const auto spin_end = Clock::now() + kSpinTime;
+    const auto spin_end = Clock::now() + kWaitSpinTime;
     do {
       for (int i = 0; i < 64; ++i) {
         if (reached(target)) return WaitResult::reached;
@@ -50,7 +51,7 @@ WaitResult WaitCounter::wait_for(uint32_t target, const WaitOptions& options,
     if (cancelled.load(std::memory_order_acquire)) return WaitResult::cancelled;
     const auto left = options.deadline - Clock::now();
     if (left <= Clock::duration::zero()) return WaitResult::timed_out;
-    const auto slice = std::min<Clock::duration>(left, kSleepSlice);
+    const auto slice = std::min<Clock::duration>(left, kWaitSleepSlice);
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(slice).count();
     const timespec timeout{time_t(ns / 1'000'000'000), long(ns % 1'000'000'000)};
     num_sleepers_.fetch_add(1, std::memory_order_seq_cst);

@@ -9,7 +9,7 @@ namespace {
 
 /// How long a rank that has nothing to do looks for a job before it sleeps. A rank on a GPU has given out a step long
 /// before the device ends it, and waking up takes longer than many a kernel.
-constexpr auto kSpinTime = std::chrono::microseconds(50), kDeviceSpinTime = std::chrono::microseconds(50'000);
+constexpr auto kJobSpinTime = std::chrono::microseconds(50), kDeviceJobSpinTime = std::chrono::microseconds(50'000);
 
 }  // namespace
 
@@ -151,7 +151,7 @@ void RankTeam::worker_loop(Worker& worker) {
   Job pause = [](Rank& rank) { rank.backend->pause_work(); };
   for (;;) {
     if (!oversubscribed_) {
-      const auto spin_end = Clock::now() + (on_device ? kDeviceSpinTime : kSpinTime);
+      const auto spin_end = Clock::now() + (on_device ? kDeviceJobSpinTime : kJobSpinTime);
       while (worker.posted_hint.load(std::memory_order_acquire) == seen && Clock::now() < spin_end) {
       }
     }

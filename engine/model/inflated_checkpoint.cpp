@@ -11,9 +11,6 @@
 namespace paceline {
 namespace {
 
-constexpr int32_t kNew = TensorRecipe::kNew;
-constexpr int32_t kZero = TensorRecipe::kZero;
-
 /// The type of the parent's matrices: the inflated tensors are all of it.
 DType common_dtype(const Checkpoint& parent, const ModelSpec& spec) {
   check_tensors(parent, spec);
@@ -40,7 +37,7 @@ class RowMaker {
     const auto is_old = [](int32_t from) { return from >= 0; };
     const auto last_old = std::find_if(std::make_reverse_iterator(end), std::make_reverse_iterator(begin), is_old);
     num_live_ = recipe.new_cols == Fill::zero ? last_old.base() - begin : range.num_cols;
-    has_zero_cols_ = std::find(begin, end, kZero) != end;
+    has_zero_cols_ = std::find(begin, end, TensorRecipe::kZero) != end;
   }
 
   /// Rows [begin, end) of the range, into `out` [end - begin, num_cols]. REQUIRES zeros there.
@@ -57,8 +54,10 @@ class RowMaker {
 
  private:
   void make_row(int64_t row, int32_t from_row, Bits* out) {
-    const bool new_row = from_row == kNew;
-    if (from_row == kZero || (new_row && recipe_.new_rows == Fill::zero && recipe_.new_cols == Fill::zero)) return;
+    const bool new_row = from_row == TensorRecipe::kNew;
+    if (from_row == TensorRecipe::kZero ||
+        (new_row && recipe_.new_rows == Fill::zero && recipe_.new_cols == Fill::zero))
+      return;
     const int64_t first = row * int64_t(recipe_.cols.size()) + range_.col_begin;
     if constexpr (std::is_same_v<Storage, AsBFloat>) {  // most of a big model
       if (new_row && recipe_.new_rows == Fill::random && recipe_.new_cols == Fill::random && !has_zero_cols_) {
@@ -72,9 +71,9 @@ class RowMaker {
     for (int64_t i = 0; i < num_live_; ++i) {
       const int32_t from_col = recipe_.cols[size_t(range_.col_begin + i)];
       float value = 0.0f;
-      if (from_col == kNew)
+      if (from_col == TensorRecipe::kNew)
         value = filled(recipe_.new_cols, i);
-      else if (from_col != kZero)
+      else if (from_col != TensorRecipe::kZero)
         value = new_row ? filled(recipe_.new_rows, i) : recipe_.scale * value_at(parent_, from_row, from_col);
       Storage::put(value, out + i);
     }

@@ -7,13 +7,13 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "engine/util/bytes.h"
 #include "engine/util/json_io.h"
 
 namespace paceline {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr uint64_t kSmallFilesBytes = uint64_t{1} << 20;  // config, card, index, headers: rounded up
 constexpr size_t kHeaderAlignment = 8;
 

@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr JsonLimits kLimits{.max_bytes = size_t{512} << 20, .max_depth = 64};
 constexpr size_t kMaxAddedTokenBytes = 1024;  // matching costs text × longest added token
 
 /// Typed access with messages that name the entry.
@@ -196,7 +195,7 @@ void check_decoder(const Reader& reader, const json& decoder, const std::string&
 
 TokenizerSource read_tokenizer_json(const std::filesystem::path& path) {
   const Reader reader(path.string());
-  const json root = read_json_file(path, ExitCode::model_file, kLimits);
+  const json root = read_json_file(path, ExitCode::model_file, kTokenizerJsonLimits);
   if (!root.is_object())
     fail(ExitCode::model_file, "{}: expected an object, found {}", reader.file(), short_dump(root));
   TokenizerSource source;

@@ -11,8 +11,12 @@
 #include "engine/text/normalizer.h"
 #include "engine/text/pre_tokenizer.h"
 #include "engine/text/vocabulary.h"
+#include "engine/util/json_io.h"
 
 namespace paceline {
+
+/// Of each JSON file that a tokenizer is read from.
+inline constexpr JsonLimits kTokenizerJsonLimits{.max_bytes = size_t{512} << 20, .max_depth = 64};
 
 struct TokenizerParts {
   Vocabulary vocabulary;

@@ -18,10 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr JsonLimits kLimits{.max_bytes = size_t{512} << 20, .max_depth = 64};
-
 void read_ids(const std::filesystem::path& path, bool added, TokenizerSource& source) {
-  const json ids = read_json_file(path, ExitCode::model_file, kLimits);
+  const json ids = read_json_file(path, ExitCode::model_file, kTokenizerJsonLimits);
   if (!ids.is_object())
     fail(ExitCode::model_file, "{}: expected an object from token to id, found {}", path.string(), short_dump(ids));
   for (const auto& [text, id] : ids.items()) {

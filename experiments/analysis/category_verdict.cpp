@@ -9,7 +9,7 @@
 namespace paceline {
 namespace {
 
-constexpr size_t kMostListed = 12;
+constexpr size_t kMostCategories = 12;
 
 std::string sentence(const VerdictView& view, const LoadGroup& group, const CellSummary& s) {
   const CellSummary* const over = view.reference_of(s);
@@ -23,10 +23,10 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const Cell
   std::string text =
       fmt::format("By category{}, decoding with {}{}:", view.has_several_loads() ? group.where() : "",
                   view.marked_label(s), view.is_plain_twin(*over, s) ? "" : " over " + view.reference_text(s, *over));
-  for (size_t i = 0; i < std::min(kMostListed, order.size()); ++i)
+  for (size_t i = 0; i < std::min(kMostCategories, order.size()); ++i)
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", order[i].category.empty() ? "(none)" : order[i].category,
                         interval_text(*order[i].decode_speedup));
-  if (order.size() > kMostListed) text += fmt::format(" and {} more", order.size() - kMostListed);
+  if (order.size() > kMostCategories) text += fmt::format(" and {} more", order.size() - kMostCategories);
   return text + ".";
 }
 

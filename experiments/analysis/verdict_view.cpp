@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostListed = 3;
+constexpr size_t kMostCellsNamed = 3;
 
 std::string without_placement(const CellResult& cell) {
   json asked = cell.requested;
@@ -115,7 +115,8 @@ std::string VerdictView::marked_label(const CellSummary& s) const {
 
 std::string VerdictView::labels(const std::vector<const CellSummary*>& cells) const {
   std::string text;
-  const size_t listed = cells.size() <= kMostListed + 1 ? cells.size() : kMostListed;  // "and 1 more" saves nothing
+  const size_t listed =
+      cells.size() <= kMostCellsNamed + 1 ? cells.size() : kMostCellsNamed;  // "and 1 more" saves nothing
   for (size_t i = 0; i < listed; ++i)
     text += fmt::format("{}{}", i == 0 ? "" : i + 1 == cells.size() ? " and " : ", ", marked_label(*cells[i]));
   if (cells.size() > listed) text += fmt::format(" and {} more", cells.size() - listed);

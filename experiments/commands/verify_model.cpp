@@ -26,16 +26,17 @@ std::filesystem::path find_golden(const std::filesystem::path& dir) {
 }
 
 std::vector<GoldenCase> read_goldens(const std::filesystem::path& file, const std::string& model_name) {
-  const nlohmann::json json = read_json_file(file, ExitCode::model_file);
+  const nlohmann::json document = read_json_file(file, ExitCode::model_file);
   try {
     std::vector<GoldenCase> cases;
-    if (json.contains("last_logits")) {
-      for (size_t i = 0; i < json.at("prompts").size(); ++i)
-        cases.push_back({json.at("prompts")[i], json.at("greedy").at(i), {}, json.at("last_logits").at(i)});
+    if (document.contains("last_logits")) {
+      for (size_t i = 0; i < document.at("prompts").size(); ++i)
+        cases.push_back({document.at("prompts")[i], document.at("greedy").at(i), {}, document.at("last_logits").at(i)});
       return cases;
     }
-    if (!json.contains(model_name)) fail(ExitCode::model_file, "{}: no entry \"{}\" in it", file.string(), model_name);
-    for (const auto& entry : json.at(model_name).at("cases"))
+    if (!document.contains(model_name))
+      fail(ExitCode::model_file, "{}: no entry \"{}\" in it", file.string(), model_name);
+    for (const auto& entry : document.at(model_name).at("cases"))
       cases.push_back({entry.at("prompt_ids"), entry.at("greedy"), entry.at("top5_ids"), entry.at("top5_logits")});
     return cases;
   } catch (const nlohmann::json::exception& error) {

@@ -34,7 +34,7 @@ std::string help(const KeySpec& key) {
   return scope.empty() ? key.help : fmt::format("{} Only with {}.", key.help, scope);
 }
 
-std::string axis(const KeySpec& key) {
+std::string axis_cell(const KeySpec& key) {
   if (!can_differ_between_cells(key)) return "–";
   return key.reload ? "reload" : "yes";
 }
@@ -50,7 +50,7 @@ std::string key_reference_markdown() {
     for (const KeySpec* key : section.keys) {
       const std::optional<ConfigJson> initial = default_of(*key);
       out += fmt::format("| {} | {} | {} | {} | {} |\n", names(*key), cell(takes(*key)),
-                         initial ? fmt::format("`{}`", cell(initial->dump())) : "–", axis(*key), cell(help(*key)));
+                         initial ? fmt::format("`{}`", cell(initial->dump())) : "–", axis_cell(*key), cell(help(*key)));
     }
   }
   return out;

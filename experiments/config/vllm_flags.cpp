@@ -14,7 +14,7 @@ namespace paceline {
 
 namespace {
 
-std::shared_ptr<const SourceText> argument(const std::string& flag, const std::string& text) {
+std::shared_ptr<const SourceText> flag_source(const std::string& flag, const std::string& text) {
   auto source = std::make_shared<SourceText>();
   source->name = flag;
   source->text = text;
@@ -22,7 +22,7 @@ std::shared_ptr<const SourceText> argument(const std::string& flag, const std::s
   return source;
 }
 
-Origin origin_of(const std::string& flag, const std::string& text) { return {argument(flag, text), 1, 1}; }
+Origin origin_of(const std::string& flag, const std::string& text) { return {flag_source(flag, text), 1, 1}; }
 
 /// "8k" is 8000 and "8K" 8192, as vLLM reads lengths; nothing for other texts.
 std::optional<int64_t> scaled_integer(const std::string& text) {
@@ -249,7 +249,7 @@ class Importer {
       }
       case VllmFlagKind::speculation: speculation_.add_flag(flag.target, value_node(word, *value)); break;
       case VllmFlagKind::config: {
-        const auto source = argument(word, *value);
+        const auto source = flag_source(word, *value);
         speculation_.add_config(parse_jsonc(source, diagnostics_), {source, 1, 1}, diagnostics_);
         break;
       }

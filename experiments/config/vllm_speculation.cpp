@@ -73,15 +73,15 @@ void VllmSpeculation::add_flag(std::string_view field, ConfigNode value) {
   fields_.push_back({std::string(field), std::move(value)});
 }
 
-void VllmSpeculation::add_config(const ConfigNode& json, const Origin& origin, Diagnostics& diagnostics) {
+void VllmSpeculation::add_config(const ConfigNode& config, const Origin& origin, Diagnostics& diagnostics) {
   new_origin_ = origin;
-  if (json.kind != NodeKind::object) {
+  if (config.kind != NodeKind::object) {
     diagnostics.add(origin, fmt::format("expected an object like {{\"method\": \"ngram\", \"num_speculative_tokens\": "
                                         "5}}, found {}",
-                                        json.describe()));
+                                        config.describe()));
     return;
   }
-  for (const ConfigMember& member : json.members) add_field(member, diagnostics);
+  for (const ConfigMember& member : config.members) add_field(member, diagnostics);
 }
 
 void VllmSpeculation::add_field(ConfigMember field, Diagnostics& diagnostics) {

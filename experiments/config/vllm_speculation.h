@@ -15,7 +15,7 @@ class VllmSpeculation {
   /// One field by an old flag.
   void add_flag(std::string_view field, ConfigNode value);
   /// All fields by --speculative-config '{...}'.
-  void add_config(const ConfigNode& json, const Origin& origin, Diagnostics& diagnostics);
+  void add_config(const ConfigNode& config, const Origin& origin, Diagnostics& diagnostics);
   /// One field by --speculative-config.FIELD; several of these add up, and to the JSON form.
   void add_field(ConfigMember field, Diagnostics& diagnostics);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/bytes.h"
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "experiments/report/text.h"
@@ -12,8 +13,6 @@
 
 namespace paceline {
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 std::string isa_list(const std::vector<Isa>& isas) {
   std::vector<std::string> names;

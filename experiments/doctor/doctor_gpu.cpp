@@ -4,12 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/bytes.h"
 #include "experiments/doctor/doctor.h"
 
 namespace paceline {
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 std::string device_name(int index) { return fmt::format("cuda:{}", index); }
 

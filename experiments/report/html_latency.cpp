@@ -10,7 +10,7 @@ namespace paceline::html {
 
 namespace {
 
-constexpr size_t kMaxPlaces = 12;
+constexpr size_t kMostLatencyPlaces = 12;
 
 /// Of a curve, ascending. It ends at the 99th percentile: the axis would belong to one outlier otherwise.
 std::vector<double> shown_quantiles() {
@@ -118,7 +118,7 @@ std::string cdfs(const Report& report) {
     known->second.push_back(s);
   }
   std::string out;
-  for (size_t i = 0; i < std::min(places.size(), kMaxPlaces); ++i) {
+  for (size_t i = 0; i < std::min(places.size(), kMostLatencyPlaces); ++i) {
     const auto& [place, cells] = places[i];
     std::vector<LegendEntry> legend;
     for (const CellSummary* s : cells) {
@@ -129,8 +129,8 @@ std::string cdfs(const Report& report) {
     for (const Metric& metric : kMetrics) charts += cdf_chart(report, metric, cells);
     out += "<h3>" + html_escaped(place) + "</h3>" + chart_legend(legend) + grid(charts);
   }
-  if (places.size() > kMaxPlaces)
-    out += note(fmt::format("{} more places are in the table only.", places.size() - kMaxPlaces));
+  if (places.size() > kMostLatencyPlaces)
+    out += note(fmt::format("{} more places are in the table only.", places.size() - kMostLatencyPlaces));
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxPoints = 128;       // of a line, as the page shows it
 constexpr size_t kMaxBubblePoints = 24;  // each is a mean, so few are clearer
-constexpr size_t kMaxPlaces = 8;
+constexpr size_t kMostTimelinePlaces = 8;
 
 using Timeline = std::vector<TimelinePoint>;
 
@@ -105,7 +105,7 @@ Section timeline_section(const Report& report) {
     if (!has_proposer) known->second.push_back(s);
   }
   if (places.empty()) return section;
-  places.resize(std::min(places.size(), kMaxPlaces));
+  places.resize(std::min(places.size(), kMostTimelinePlaces));
   const bool batches = report.concurrencies().back() != 1;
   const std::vector<std::pair<std::string, Quantity>> quantities = {
       {"requests in the engine",

@@ -14,7 +14,7 @@ using namespace svg;
 
 namespace {
 
-constexpr double kRowHeight = 22, kBarHeight = 14, kGroupHeight = 24, kAxisHeight = 38, kTop = 6, kGap = 6;
+constexpr double kRowHeight = 22, kBarHeight = 14, kGroupHeight = 24, kAxisHeight = 38, kBarsTop = 6, kBarsGap = 6;
 constexpr size_t kMaxLabel = 50;  // characters; what is longer ends in an ellipsis and tells itself in a tooltip
 
 // Charts of rows grow with the page while their texts keep their size: along a row places are percentages of the svg
@@ -32,7 +32,7 @@ template <class Chart>
 double behind_room(const Chart& chart) {
   double room = 0;
   for (const auto& row : chart.rows) room = std::max(room, text_room(row.text));
-  return room + kGap;
+  return room + kBarsGap;
 }
 
 /// What the rows of a chart share: scale, margins, where each stands.
@@ -41,7 +41,7 @@ struct RowFrame {
   double left = 0, right = 0;
   std::vector<double> y;  // [rows] upper edge of the bar
   std::string headings;
-  double bottom = kTop;
+  double bottom = kBarsTop;
 
   template <class Chart>
   RowFrame(const Chart& chart, double high)
@@ -67,7 +67,7 @@ struct RowFrame {
         "role=\"img\" aria-label=\"{4}\"><desc>{5}</desc>",
         left, right, left + right, bottom + kAxisHeight, html_escaped(title), html_escaped(finding));
     for (size_t i = 0; i < ticks.size(); ++i) {
-      out += upright("g", percent(ticks[i]), kTop, bottom);
+      out += upright("g", percent(ticks[i]), kBarsTop, bottom);
       out += fmt::format("<text class=\"t{}\" x=\"{:.2f}%\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>",
                          i % 2 == 0 ? "" : " odd", percent(ticks[i]), bottom + 14, tick_text(ticks[i]));
     }
@@ -110,7 +110,7 @@ struct RowFrame {
 
   std::string behind(const std::string& text, bool faded, double top, double value) const {
     return fmt::format("<text class=\"v{}\" x=\"{:.2f}%\" dx=\"{:.0f}\" y=\"{:.1f}\">{}</text>", faded ? " faded" : "",
-                       percent(value), kGap, top + kBarHeight - 3, html_escaped(text));
+                       percent(value), kBarsGap, top + kBarHeight - 3, html_escaped(text));
   }
 };
 
@@ -165,7 +165,7 @@ std::string svg_bar_chart(const BarChart& chart) {
     if (has_interval(row)) out += frame.whisker(y, *row.low, *row.high, row.is_cut);
     out += frame.behind(row.text, row.faded, y, has_interval(row) ? std::max(row.value, *row.high) : row.value);
   }
-  if (chart.reference) out += frame.upright("ref", frame.percent(*chart.reference), kTop, frame.bottom);
+  if (chart.reference) out += frame.upright("ref", frame.percent(*chart.reference), kBarsTop, frame.bottom);
   return out + "</svg>";
 }
 

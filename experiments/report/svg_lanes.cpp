@@ -14,7 +14,7 @@ using namespace svg;
 
 namespace {
 
-constexpr int kLane = 30, kFull = 20, kLow = 6, kTop = 10, kAxis = 40;
+constexpr int kLane = 30, kFull = 20, kLow = 6, kLanesTop = 10, kAxis = 40;
 
 int left_of(const LaneChart& chart) {
   double room = 0;
@@ -64,10 +64,10 @@ size_t num_lane_pieces(const LaneChart& chart) {
 
 std::string svg_lane_chart(const LaneChart& chart) {
   const int left = left_of(chart), right = int(chart.width) - 10;
-  const int bottom = kTop + kLane * int(chart.rows.size());
+  const int bottom = kLanesTop + kLane * int(chart.rows.size());
   std::string out = open_svg(chart.title, chart.finding, chart.width, bottom + kAxis);
   const Plot plot{.left = double(left),
-                  .top = kTop,
+                  .top = kLanesTop,
                   .right = double(right),
                   .bottom = double(bottom),
                   .x_min = chart.x_min,
@@ -77,12 +77,12 @@ std::string svg_lane_chart(const LaneChart& chart) {
   for (const double tick : nice_ticks(0, chart.x_max - chart.x_min, 8)) {
     if (tick > chart.x_max - chart.x_min) continue;
     const double x = plot.x(chart.x_min + tick);
-    out += fmt::format("<path class=\"g\" d=\"M{:.1f} {}V{}\"/>", x, kTop, bottom) +
+    out += fmt::format("<path class=\"g\" d=\"M{:.1f} {}V{}\"/>", x, kLanesTop, bottom) +
            text_at("t", x, bottom + 14, "middle", tick_text(tick));
   }
   out += text_at("t", (left + right) / 2.0, bottom + 30, "middle", chart.x_label);
   for (size_t i = 0; i < chart.rows.size(); ++i) {
-    const int foot = kTop + kLane * int(i) + kFull + 5;
+    const int foot = kLanesTop + kLane * int(i) + kFull + 5;
     out += text_at("t", left - 6, foot - kFull / 2.0 + 4, "end", chart.rows[i].label);
     std::map<Look, std::string> paths;
     for (const Run& run : runs_of(chart, chart.rows[i])) {

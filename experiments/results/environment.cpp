@@ -44,7 +44,7 @@ std::optional<std::string> read_text(const char* path) {
 }
 
 /// Value behind "key : value" or "key=value" in a text of lines.
-std::optional<std::string> value_of(const std::string& text, std::string_view key, char separator) {
+std::optional<std::string> field_of(const std::string& text, std::string_view key, char separator) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     const size_t at = line.find(separator);
@@ -62,7 +62,7 @@ std::optional<std::string> value_of(const std::string& text, std::string_view ke
 json or_null(const std::optional<std::string>& text) { return text ? json(*text) : json(nullptr); }
 
 json meminfo_bytes(const std::string& meminfo, std::string_view key) {
-  const auto value = value_of(meminfo, key, ':');
+  const auto value = field_of(meminfo, key, ':');
   if (!value) return nullptr;
   try {
     return std::stoll(*value) * 1024;
@@ -100,8 +100,8 @@ json cgroup_memory_bytes() {
 }
 
 json isa_of(const std::string& cpuinfo) {
-  auto flags = value_of(cpuinfo, "flags", ':');
-  if (!flags) flags = value_of(cpuinfo, "Features", ':');
+  auto flags = field_of(cpuinfo, "flags", ':');
+  if (!flags) flags = field_of(cpuinfo, "Features", ':');
   json out = json::array();
   std::istringstream in(flags.value_or(""));
   for (std::string flag; in >> flag;) {
@@ -141,8 +141,8 @@ std::string build_type() {
 }
 
 std::optional<std::string> cpu_model_of(const std::string& cpuinfo) {
-  const auto name = value_of(cpuinfo, "model name", ':');
-  return name ? name : value_of(cpuinfo, "CPU part", ':');
+  const auto name = field_of(cpuinfo, "model name", ':');
+  return name ? name : field_of(cpuinfo, "CPU part", ':');
 }
 
 std::string machine_id(const std::string& cpuinfo, const CudaFacts& cuda) {
@@ -178,7 +178,7 @@ json collect_environment() {
               {"memory_available_bytes", meminfo_bytes(meminfo, "MemAvailable")},
               {"cgroup_memory_bytes", cgroup_memory_bytes()},
               {"kernel", fmt::format("{} {}", system.sysname, system.release)},
-              {"os", or_null(value_of(read_text("/etc/os-release").value_or(""), "PRETTY_NAME", '='))},
+              {"os", or_null(field_of(read_text("/etc/os-release").value_or(""), "PRETTY_NAME", '='))},
               {"hostname_hash", fnv1a64_hex(system.nodename)},
               {"compiler", build_info().compiler},
               {"compiler_flags", build_info().flags},

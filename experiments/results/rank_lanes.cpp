@@ -10,8 +10,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kSchema = "paceline.ranks";
-constexpr int kVersion = 1;
+constexpr const char* kLanesSchema = "paceline.ranks";
+constexpr int kLanesVersion = 1;
 constexpr std::array<const char*, kNumActivityKinds> kKinds = {"pass", "draft", "sample", "wait_stage", "wait_peers"};
 
 RankLane lane_from_json(const json& object) {
@@ -52,8 +52,8 @@ json rank_lanes_to_json(const RankLanes& lanes) {
                      {"kind", kind},
                      {"pass", pass}});
   }
-  return {{"schema", kSchema},
-          {"schema_version", kVersion},
+  return {{"schema", kLanesSchema},
+          {"schema_version", kLanesVersion},
           {"window_ns", lanes.window_ns},
           {"deciding_rank", lanes.deciding_rank},
           {"kinds", kKinds},
@@ -62,7 +62,7 @@ json rank_lanes_to_json(const RankLanes& lanes) {
 
 std::optional<RankLanes> rank_lanes_from_json(const json& object) {
   try {
-    if (object.at("schema") != kSchema || value_of<int>(object.at("schema_version")) > kVersion) return std::nullopt;
+    if (object.at("schema") != kLanesSchema || value_of<int>(object.at("schema_version")) > kLanesVersion) return std::nullopt;
     RankLanes lanes{.window_ns = value_of<int64_t>(object.at("window_ns")),
                     .deciding_rank = value_of<int>(object.at("deciding_rank")),
                     .ranks = {}};

@@ -8,10 +8,10 @@
 namespace paceline {
 namespace {
 
-constexpr double kInlineNs = 4000;
+constexpr double kAttentionInlineNs = 4000;
 // Rough speed of one thread: bytes and flops per nanosecond.
-constexpr double kBytesPerNs = 10;
-constexpr double kFlopsPerNs = 30;
+constexpr double kAttentionBytesPerNs = 10;
+constexpr double kAttentionFlopsPerNs = 30;
 
 }  // namespace
 
@@ -78,9 +78,9 @@ void CpuAttention::run_tiles(const AttentionWork& work, const AttentionArgs& arg
   const int64_t worker_floats = 2 * partial_floats + attention_scratch(work.k_dim, work.v_dim);
   scratch_.reserve(size_t(worker_floats * pool.num_threads()) * sizeof(float));
   const auto partial = kernels.attention_partial[storage_index(args.kv.dtype)];
-  const double ns = std::max(read_bytes_ / kBytesPerNs, flops_ / kFlopsPerNs);
+  const double ns = std::max(read_bytes_ / kAttentionBytesPerNs, flops_ / kAttentionFlopsPerNs);
   const int64_t num_tasks = int64_t(task_.size());
-  pool.parallel_ranges(num_tasks, ns < kInlineNs ? num_tasks : 1, [&](int64_t begin, int64_t end, int worker) {
+  pool.parallel_ranges(num_tasks, ns < kAttentionInlineNs ? num_tasks : 1, [&](int64_t begin, int64_t end, int worker) {
     float* state = scratch_.floats() + worker * worker_floats;
     float* next = state + partial_floats;
     for (int64_t i = begin; i < end; ++i) {

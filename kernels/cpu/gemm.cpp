@@ -9,11 +9,11 @@ namespace paceline {
 namespace {
 
 constexpr int64_t kRowBlockBytes = 384 << 10;  // activations that stay in L2 while panels stream past
-constexpr double kInlineNs = 3000;             // below it a fork costs more than it brings
+constexpr double kGemmInlineNs = 3000;         // below it a fork costs more than it brings
 constexpr double kGrainNs = 1500;
 // Rough speed of one thread, to size grains: bytes and flops per nanosecond.
-constexpr double kBytesPerNs = 12;
-constexpr double kFlopsPerNs = 80;
+constexpr double kGemmBytesPerNs = 12;
+constexpr double kGemmFlopsPerNs = 80;
 
 /// Most floats that each worker packs for itself: a copy of its own costs less than waiting for another core's.
 constexpr int64_t kOwnTileFloats = 32768;
@@ -124,10 +124,10 @@ void cpu_gemm(const GemmArgs& args, const NormWork* norm, const CpuKernels& kern
   const int64_t num_units = work.num_units();
   const int64_t unit_bytes = int64_t(w.bytes) / num_units;
   const double unit_flops = 2.0 * double(w.n) * double(w.k) * num_rows / double(num_units * num_blocks);
-  const double unit_ns = std::max(double(unit_bytes) / kBytesPerNs, unit_flops / kFlopsPerNs) + 10;
+  const double unit_ns = std::max(double(unit_bytes) / kGemmBytesPerNs, unit_flops / kGemmFlopsPerNs) + 10;
   const int64_t num_tasks = num_units * num_blocks;
   const int64_t grain =
-      double(num_tasks) * unit_ns < kInlineNs ? num_tasks : std::max<int64_t>(1, int64_t(kGrainNs / unit_ns));
+      double(num_tasks) * unit_ns < kGemmInlineNs ? num_tasks : std::max<int64_t>(1, int64_t(kGrainNs / unit_ns));
   const auto gemm = kernels.gemm[storage_index(w.dtype)];
   pool.parallel_ranges(num_tasks, grain, [&](int64_t begin, int64_t end, int worker) {
     GemmWork mine = work;

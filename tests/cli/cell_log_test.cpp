@@ -23,7 +23,7 @@ fs::path log_of(const Workspace& workspace, const std::string& cell) {
   return {};
 }
 
-std::vector<std::string> run_args(const Workspace& workspace, const std::vector<std::string>& more) {
+std::vector<std::string> logged_args(const Workspace& workspace, const std::vector<std::string>& more) {
   std::vector<std::string> args = {"run", workspace.config().string(), "--results", workspace.results().string()};
   args.insert(args.end(), more.begin(), more.end());
   return args;
@@ -38,7 +38,7 @@ bool can_lie_anywhere(const fs::path& program) {
 
 TEST(CellLog, HasTheLoadAndThePassesWithTheirTimes) {
   const Workspace workspace;
-  const ProcessResult result = runexp(run_args(workspace, {"--ui", "quiet", "--set", "measure.repetitions=2"}));
+  const ProcessResult result = runexp(logged_args(workspace, {"--ui", "quiet", "--set", "measure.repetitions=2"}));
   ASSERT_EQ(result.exit_code, 0) << described(result);
   const std::vector<std::string> lines = lines_of(read_file(log_of(workspace, "ngram_k3_c1")));
   ASSERT_EQ(lines.size(), 4u) << read_file(log_of(workspace, "ngram_k3_c1"));
@@ -53,7 +53,8 @@ TEST(CellLog, HasTheLoadAndThePassesWithTheirTimes) {
 
 TEST(CellLog, AFailedCellNamesItEverywhere) {
   const Workspace workspace;
-  const ProcessResult result = runexp(run_args(workspace, {"--ui", "plain", "--set", "sweep.cell_timeout_s=0.0001"}));
+  const ProcessResult result =
+      runexp(logged_args(workspace, {"--ui", "plain", "--set", "sweep.cell_timeout_s=0.0001"}));
   SCOPED_TRACE(described(result));
   EXPECT_EQ(result.exit_code, 1);
   const fs::path log = log_of(workspace, "none_c1");
@@ -68,7 +69,7 @@ TEST(CellLog, AFailedCellNamesItEverywhere) {
   EXPECT_TRUE(holds(page, " failed  the pass took longer than 0.0001 s"));
   const json cell = workspace.cells().at(0);
   EXPECT_EQ(cell.at("log"), "cells/" + log.parent_path().filename().string() + "/log.txt");
-  const ProcessResult again = runexp(run_args(workspace, {"--ui", "jsonl", "--set", "sweep.cell_timeout_s=0.0001"}));
+  const ProcessResult again = runexp(logged_args(workspace, {"--ui", "jsonl", "--set", "sweep.cell_timeout_s=0.0001"}));
   int named = 0;
   for (const std::string& line : lines_of(again.out)) {
     const json event = json::parse(line);
@@ -83,7 +84,7 @@ TEST(CellLog, WarningsOfTheLoadAreThere) {
   json config = json::parse(read_file(model / "config.json"));
   config["auto_map"] = {{"AutoModel", "evil.Model"}};
   write_file(model / "config.json", config.dump());
-  const ProcessResult result = runexp(run_args(
+  const ProcessResult result = runexp(logged_args(
       workspace, {"--ui", "quiet", "--set", "engine.target.path=" + model.string(), "--only", "proposer==none"}));
   ASSERT_EQ(result.exit_code, 0) << described(result);
   const std::string text = read_file(log_of(workspace, "none_c1"));
@@ -94,8 +95,8 @@ TEST(CellLog, WarningsOfTheLoadAreThere) {
 TEST(CellLog, HoldsWhatAKilledProcessSaidLast) {
   const Workspace workspace;
   // Long passes: between two of them no cell is worked on, and a crash there belongs to none.
-  Process process(runexp_argv(run_args(workspace, {"--ui", "plain", "--set", "measure.repetitions=100", "--set",
-                                                   "workload.requests=1000", "--set", "sampling.max_tokens=96"})),
+  Process process(runexp_argv(logged_args(workspace, {"--ui", "plain", "--set", "measure.repetitions=100", "--set",
+                                                      "workload.requests=1000", "--set", "sampling.max_tokens=96"})),
                   {.folder = kSource, .environment = {}, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
   const auto journal_of_run = [&] {
     std::error_code none;

@@ -183,11 +183,11 @@ TEST_P(Documents, NameCommandsAndOptionsThatExist) {
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<std::string>& document) {
+std::string document_name(const ::testing::TestParamInfo<std::string>& document) {
   return std::regex_replace(document.param, std::regex("[^A-Za-z0-9]"), "_");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Documents, ::testing::ValuesIn(document_names()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, Documents, ::testing::ValuesIn(document_names()), document_name);
 
 }  // namespace
 }  // namespace paceline::test

@@ -29,7 +29,7 @@ TEST_P(InitTest, TheTemplateRunsFromConfigs) {
   for (const auto& cell : cells) EXPECT_TRUE(cell.at("status") == "done" || cell.at("status") == "skipped") << cell;
 }
 
-std::string name_of(const testing::TestParamInfo<std::string>& info) {
+std::string template_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -38,7 +38,7 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(Templates, InitTest,
                          testing::Values("minimal", "ngram-k-sweep", "draft-vs-ngram", "tp-vs-pp", "batch-crossover",
                                          "forced-acceptance", "ci-regression"),
-                         name_of);
+                         template_name);
 
 TEST(Init, ListNamesEveryTemplateAndTyposGetAHint) {
   const ProcessResult list = runexp({"init", "--list"});

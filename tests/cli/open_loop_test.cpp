@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<std::string> run_args(const Workspace& workspace, std::vector<std::string> more) {
+std::vector<std::string> open_loop_args(const Workspace& workspace, std::vector<std::string> more) {
   more.insert(more.begin(), {"run", workspace.config().string(), "--results", workspace.results().string(), "--set",
                              "engine.backend=cpu", "--set", "workload.requests=8"});
   return more;
@@ -24,11 +24,11 @@ json records_of(const Workspace& workspace, const json& cell) {
 
 TEST(OpenLoopRun, TokensAreThoseOfTheClosedLoopAndArrivalsArePaired) {
   const Workspace closed;
-  ASSERT_EQ(runexp(run_args(closed, {})).exit_code, 0);
+  ASSERT_EQ(runexp(open_loop_args(closed, {})).exit_code, 0);
   const Workspace workspace;
-  const ProcessResult result = runexp(
-      run_args(workspace, {"--set", "load.mode=gamma", "--set", "load.rate_per_s=60", "--set", "load.burstiness=0.5",
-                           "--set", "measure.repetitions=2", "--set", "report.slo.ttft_ms=10000"}));
+  const ProcessResult result = runexp(open_loop_args(
+      workspace, {"--set", "load.mode=gamma", "--set", "load.rate_per_s=60", "--set", "load.burstiness=0.5", "--set",
+                  "measure.repetitions=2", "--set", "report.slo.ttft_ms=10000"}));
   SCOPED_TRACE(described(result));
   ASSERT_EQ(result.exit_code, 0);
   const json cells = workspace.cells();
@@ -69,8 +69,8 @@ TEST(OpenLoopRun, ATraceGivesTimesAndLimits) {
   write_file(workspace.folder() / "monday.jsonl", trace);
   const std::string path = (workspace.folder() / "monday.jsonl").string();
   const ProcessResult result =
-      runexp(run_args(workspace, {"--set", "load.mode=trace", "--set", "load.trace=" + path, "--set",
-                                  "workload.order_seed=0", "--set", "sampling.ignore_eos=true"}));
+      runexp(open_loop_args(workspace, {"--set", "load.mode=trace", "--set", "load.trace=" + path, "--set",
+                                        "workload.order_seed=0", "--set", "sampling.ignore_eos=true"}));
   ASSERT_EQ(result.exit_code, 0) << described(result);
   const json records = records_of(workspace, workspace.cells()[1]);
   for (size_t i = 0; i < records.size(); ++i) {
@@ -79,8 +79,8 @@ TEST(OpenLoopRun, ATraceGivesTimesAndLimits) {
   }
   EXPECT_EQ(workspace.cells()[1].at("certificate").at("status"), "pass");
   const Workspace other;
-  expect_failure(runexp(run_args(other, {"--set", "load.mode=trace", "--set", "load.trace=" + path, "--set",
-                                         "workload.requests=9"})),
+  expect_failure(runexp(open_loop_args(other, {"--set", "load.mode=trace", "--set", "load.trace=" + path, "--set",
+                                               "workload.requests=9"})),
                  3, {path, "has 8 arrivals, but workload.requests is 9"});
 }
 
@@ -89,10 +89,10 @@ TEST(DatasetRun, BadRecordsAreCountedInTheSummary) {
   const std::string path = (workspace.folder() / "mine.csv").string();
   write_file(path, "id,prompt,category,max_tokens\na,Say yes.,one,2\nb\nc,Say no.,two,\n");
   const std::vector<std::string> args = {"--set", "workload.dataset=" + path};
-  expect_failure(runexp(run_args(workspace, args)), 3, {path + ":3: has 1 field, the header has 4"});
+  expect_failure(runexp(open_loop_args(workspace, args)), 3, {path + ":3: has 1 field, the header has 4"});
   std::vector<std::string> skipping = args;
   skipping.insert(skipping.end(), {"--set", "workload.skip_bad=true", "--set", "sampling.ignore_eos=true"});
-  const ProcessResult result = runexp(run_args(workspace, skipping));
+  const ProcessResult result = runexp(open_loop_args(workspace, skipping));
   ASSERT_EQ(result.exit_code, 0) << described(result);
   const json summary = workspace.summary();
   EXPECT_EQ(summary.at("workload").at("format"), "csv");

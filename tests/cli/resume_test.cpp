@@ -16,7 +16,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 /// Three cells, two repetitions.
-std::vector<std::string> run_args(const Workspace& workspace, const std::vector<std::string>& more = {}) {
+std::vector<std::string> resumable_args(const Workspace& workspace, const std::vector<std::string>& more = {}) {
   std::vector<std::string> args = {
       "run",   workspace.config().string(), "--results", workspace.results().string(), "--ui", "plain",
       "--set", "measure.repetitions=2",     "--axis",    "proposer=none,ngram,draft"};
@@ -78,7 +78,7 @@ void expect_complete(const Workspace& workspace, const std::map<std::string, jso
 int num_disk_calls() {
   const auto is_killed_at = [](int call) {
     const Workspace workspace;
-    return run_with(run_args(workspace, {"--in-process"}), {fmt::format("PACELINE_FAIL=any:kill:{}", call)})
+    return run_with(resumable_args(workspace, {"--in-process"}), {fmt::format("PACELINE_FAIL=any:kill:{}", call)})
                .exit_code != 0;
   };
   int high = 128;
@@ -102,7 +102,7 @@ class Resume : public ::testing::Test {
   static const Undisturbed& undisturbed() {
     static const Undisturbed run = [] {
       const Workspace workspace;
-      const ProcessResult result = run_with(run_args(workspace));
+      const ProcessResult result = run_with(resumable_args(workspace));
       EXPECT_EQ(result.exit_code, 0) << described(result);
       return Undisturbed{token_hashes(workspace), result.wall_s};
     }();
@@ -112,7 +112,7 @@ class Resume : public ::testing::Test {
 
 TEST_F(Resume, KeepsWhereValuesWereWritten) {
   const Workspace workspace;
-  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  ASSERT_EQ(run_with(resumable_args(workspace)).exit_code, 0);
   const fs::path manifest = only_run(workspace) / "manifest.json";
   const json first = json::parse(read_file(manifest)).at("config_origins");
   EXPECT_EQ(first.at("measure.repetitions"), "--set");
@@ -141,11 +141,11 @@ TEST_F(Resume, LosesNothingWhereverItIsKilled) {
     std::string where;
     if (point % 2 == 0) {
       where = fmt::format("PACELINE_FAIL=any:kill:{}", 1 + random() % size_t(disk_calls));
-      run_with(run_args(workspace, {"--in-process"}), {where});
+      run_with(resumable_args(workspace, {"--in-process"}), {where});
     } else {
       const double after = double(random() % 1000) / 1000 * wall_s;
       where = fmt::format("after {} s", after);
-      Process process(runexp_argv(run_args(workspace)),
+      Process process(runexp_argv(resumable_args(workspace)),
                       {.folder = kSource, .environment = {}, .timeout_s = 60, .streams = Streams::pipes});
       process.wait(after);
       process.send(SIGKILL);
@@ -189,7 +189,7 @@ TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
     const std::string& fault = faults[i];
     const Workspace workspace;
     SCOPED_TRACE(fault);
-    const ProcessResult broken = run_with(run_args(workspace), {"PACELINE_FAIL=" + fault});
+    const ProcessResult broken = run_with(resumable_args(workspace), {"PACELINE_FAIL=" + fault});
     ASSERT_EQ(broken.exit_code, 6) << described(broken);
     EXPECT_TRUE(holds(broken.err, "--results")) << broken.err;
     if (fault.starts_with("symlink")) {  // the last thing that is written: all was measured
@@ -214,7 +214,8 @@ TEST_F(Resume, WhatKillsTheProcessIsTriedAgain) {
   int in_a_cell = 0;
   for (const int call : {20, 23, 26, 29}) {
     const Workspace workspace;
-    const ProcessResult result = run_with(run_args(workspace), {fmt::format("PACELINE_FAIL=write:kill:{}", call)});
+    const ProcessResult result =
+        run_with(resumable_args(workspace), {fmt::format("PACELINE_FAIL=write:kill:{}", call)});
     SCOPED_TRACE(described(result));
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_TRUE(holds(result.err, "killed by signal 9")) << result.err;
@@ -227,7 +228,7 @@ TEST_F(Resume, WhatKillsTheProcessIsTriedAgain) {
 TEST_F(Resume, ACellThatKillsThreeProcessesFailsAndTheSweepGoesOn) {
   // Every process dies at its seventh write: within a cell, and at last within the report.
   const Workspace workspace;
-  const ProcessResult result = run_with(run_args(workspace), {"PACELINE_FAIL=write:kill:7"});
+  const ProcessResult result = run_with(resumable_args(workspace), {"PACELINE_FAIL=write:kill:7"});
   SCOPED_TRACE(described(result));
   EXPECT_TRUE(holds(result.err, "trying again (3 of 3)")) << result.err;
   EXPECT_TRUE(holds(result.err, "failed: killed by signal 9")) << result.err;
@@ -249,7 +250,7 @@ TEST_F(Resume, ACellThatKillsThreeProcessesFailsAndTheSweepGoesOn) {
 
 TEST_F(Resume, AGrownSweepRunsNothingAgain) {
   const Workspace workspace;
-  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  ASSERT_EQ(run_with(resumable_args(workspace)).exit_code, 0);
   const std::set<std::string> before = acknowledged(only_run(workspace));
   const ProcessResult result = resume(workspace, {"--axis", "k=3,5"});
   SCOPED_TRACE(described(result));
@@ -295,7 +296,7 @@ TEST_F(Resume, AGrownSweepKeepsItsZippedCells) {
 
 TEST_F(Resume, AnAxisOverAnExpressionIsRefused) {
   const Workspace workspace;
-  ASSERT_EQ(run_with(run_args(workspace, {"--set", "load.concurrency==1+1"})).exit_code, 0);
+  ASSERT_EQ(run_with(resumable_args(workspace, {"--set", "load.concurrency==1+1"})).exit_code, 0);
   const ProcessResult result = resume(workspace, {"--axis", "concurrency=4"});
   EXPECT_EQ(result.exit_code, 2) << described(result);
   EXPECT_TRUE(holds(result.err, "--axis load.concurrency: an expression gives this key its value")) << result.err;
@@ -304,7 +305,7 @@ TEST_F(Resume, AnAxisOverAnExpressionIsRefused) {
 TEST_F(Resume, KeepsTheOrderOfThePlan) {
   const Workspace workspace;
   const std::vector<std::string> axes = {"--axis", "proposer=none,ngram,draft", "--axis", "k=1,3"};
-  std::vector<std::string> args = run_args(workspace);
+  std::vector<std::string> args = resumable_args(workspace);
   args.insert(args.end(), axes.begin(), axes.end());
   ASSERT_EQ(run_with(args).exit_code, 0);
   const auto order = [&] {
@@ -322,7 +323,7 @@ TEST_F(Resume, RefusesOtherInputs) {
   const Workspace workspace;
   const fs::path data = workspace.folder() / "prompts.jsonl";
   fs::copy_file(kSource / "configs/workloads/reading_qa.jsonl", data);
-  ASSERT_EQ(run_with(run_args(workspace, {"--set", "workload.dataset=" + data.string()})).exit_code, 0);
+  ASSERT_EQ(run_with(resumable_args(workspace, {"--set", "workload.dataset=" + data.string()})).exit_code, 0);
   std::string text = read_file(data);
   text.insert(text.find('{') + 1, " ");
   write_file(data, text);
@@ -346,7 +347,7 @@ TEST_F(Resume, RefusesATemplatePutBesideTheModel) {
 
 TEST_F(Resume, KeepsTheThreadsOfTheCellsItHas) {
   const Workspace workspace;
-  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  ASSERT_EQ(run_with(resumable_args(workspace)).exit_code, 0);
   const json threads = workspace.cells().front().at("effective").at("threads_per_rank");
   const ProcessResult result = resume(workspace, {"--axis", "tp=1,2", "--axis", "k=3,4"});
   ASSERT_EQ(result.exit_code, 0) << described(result);
@@ -358,7 +359,7 @@ TEST_F(Resume, ACrashInOneCellLeavesOthersAlone) {
   // Three processes die within the first cell, each in one command of its own; then it gets by.
   for (int i = 0; i < 3; ++i) {
     if (i == 0)
-      run_with(run_args(workspace, {"--in-process"}), {"PACELINE_FAIL=write:kill:9"});
+      run_with(resumable_args(workspace, {"--in-process"}), {"PACELINE_FAIL=write:kill:9"});
     else
       run_with({"resume", "--in-process", "--results", workspace.results().string()}, {"PACELINE_FAIL=write:kill:6"});
   }
@@ -372,7 +373,7 @@ TEST_F(Resume, ACrashInOneCellLeavesOthersAlone) {
 TEST_F(Resume, ClosedStreamsDoNotReachTheRecord) {
   const Workspace workspace;
   std::string command = "exec";
-  for (const std::string& word : runexp_argv(run_args(workspace))) command += " '" + word + "'";
+  for (const std::string& word : runexp_argv(resumable_args(workspace))) command += " '" + word + "'";
   const ProcessResult closed =
       run_process({"/bin/sh", "-c", command + " <&- >&- 2>&-"},
                   {.folder = kSource, .environment = {}, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
@@ -389,7 +390,7 @@ TEST_F(Resume, ClosedStreamsDoNotReachTheRecord) {
 
 TEST_F(Resume, ARunningRunIsLeftAlone) {
   const Workspace workspace;
-  Process process(runexp_argv(run_args(workspace, {"--set", "measure.repetitions=1000"})),
+  Process process(runexp_argv(resumable_args(workspace, {"--set", "measure.repetitions=1000"})),
                   {.folder = kSource, .environment = {}, .timeout_s = 60, .streams = Streams::pipes});
   for (int i = 0; i < 500 && only_run(workspace).empty(); ++i) process.wait(0.02);
   const ProcessResult result = resume(workspace);
@@ -402,7 +403,7 @@ TEST_F(Resume, ARunningRunIsLeftAlone) {
 
 TEST_F(Resume, ATornLineIsLeftOutAndADamagedOneNamed) {
   const Workspace workspace;
-  ASSERT_EQ(run_with(run_args(workspace)).exit_code, 0);
+  ASSERT_EQ(run_with(resumable_args(workspace)).exit_code, 0);
   const fs::path journal = only_run(workspace) / kJournalFile;
   const std::string text = read_file(journal);
   write_file(journal, text + "0123abcd {\"event\":\"rep");

@@ -27,8 +27,6 @@ using test::RecordedWeight;
 using test::RecordingBackend;
 using test::TestTensor;
 
-const fs::path kSource = source_dir();
-
 /// A tiny Llama on disk, and its tensors in the open.
 class TinyLlama {
  public:
@@ -186,11 +184,11 @@ TEST(ShardWeights, AStageHoldsItsLayersOnly) {
 TEST(ShardWeights, FastNumericsCopyWhatIsMultiplied) {
   for (const char* const name : {"configs/models/target-7m", "tests/data/llama-gqa-tied", "tests/data/llama"})
     for (const auto& [first_stage, last_stage] : {std::pair{true, true}, {true, false}, {false, true}}) {
-      const ModelSpec spec = load_model_spec(kSource / name);
+      const ModelSpec spec = load_model_spec(source_dir() / name);
       const ShardPlan plan{
           .layer_end = spec.num_layers, .first_stage = first_stage, .last_stage = last_stage, .dtype = DType::bf16};
       RecordingBackend backend;
-      const ShardWeights shard = load_shard(Checkpoint::open(kSource / name), spec, plan, backend);
+      const ShardWeights shard = load_shard(Checkpoint::open(source_dir() / name), spec, plan, backend);
       size_t copies = 0;
       for (const auto& weight : backend.packed) copies += row_copy_bytes(weight->n, weight->k, weight->spec);
       EXPECT_GT(copies, 0u);
@@ -237,8 +235,8 @@ TEST(ShardWeights, TheCommittedModelsLoadAndTheEstimateIsExact) {
                                                              {"configs/models/target-7m", {1, 2, 4, 8}},
                                                              {"configs/models/draft-600k", {1, 2}}}) {
     SCOPED_TRACE(name);
-    const ModelSpec spec = load_model_spec(kSource / name);
-    const Checkpoint checkpoint = Checkpoint::open(kSource / name);
+    const ModelSpec spec = load_model_spec(source_dir() / name);
+    const Checkpoint checkpoint = Checkpoint::open(source_dir() / name);
     EXPECT_TRUE(check_tensors(checkpoint, spec).empty());
     for (const int tp : tp_sizes) {
       validate_parallel(spec, tp, 1);

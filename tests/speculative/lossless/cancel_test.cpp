@@ -9,15 +9,15 @@
 namespace paceline::test {
 namespace {
 
-struct Case {
+struct CancelCase {
   RigProposer proposer;
   int tp, pp;
 };
 
-class CancelTest : public ::testing::TestWithParam<Case> {};
+class CancelTest : public ::testing::TestWithParam<CancelCase> {};
 
 TEST_P(CancelTest, OthersAreUnchangedAndAllBlocksComeBack) {
-  const Case& test = GetParam();
+  const CancelCase& test = GetParam();
   Workload workload = Workload::golden("llama-gqa-tied", 6, 56);  // few prompts: most requests share a prefix
   EngineRig rig(workload.rig_options(test.tp, test.pp));
   int64_t num_cancelled = 0, hits = 0, preemptions = 0, swapped = 0;
@@ -59,9 +59,9 @@ TEST_P(CancelTest, OthersAreUnchangedAndAllBlocksComeBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, CancelTest,
-                         ::testing::Values(Case{RigProposer::none, 1, 1}, Case{RigProposer::ngram, 1, 1},
-                                           Case{RigProposer::draft, 1, 1}, Case{RigProposer::ngram, 2, 2},
-                                           Case{RigProposer::self_draft, 1, 2}),
+                         ::testing::Values(CancelCase{RigProposer::none, 1, 1}, CancelCase{RigProposer::ngram, 1, 1},
+                                           CancelCase{RigProposer::draft, 1, 1}, CancelCase{RigProposer::ngram, 2, 2},
+                                           CancelCase{RigProposer::self_draft, 1, 2}),
                          [](const auto& param) {
                            std::string name = rig_proposer_name(param.param.proposer);
                            std::erase(name, '-');

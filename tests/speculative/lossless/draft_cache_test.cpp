@@ -11,7 +11,7 @@
 namespace paceline::test {
 namespace {
 
-struct Case {
+struct DraftCacheCase {
   const char* name;
   RigProposer proposer;
   VerifyRule rule;
@@ -19,10 +19,10 @@ struct Case {
   DraftPlacement placement = DraftPlacement::deciding_rank;
 };
 
-class DraftCacheTest : public ::testing::TestWithParam<Case> {};
+class DraftCacheTest : public ::testing::TestWithParam<DraftCacheCase> {};
 
 TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
-  const Case& test = GetParam();
+  const DraftCacheCase& test = GetParam();
   Workload workload = Workload::trained(4, 4, 48);
   EngineRig rig(workload.rig_options(test.tp, test.pp));
   const auto requests = workload.requests({.rule = test.rule, .seed = 11, .min_requests = 14});
@@ -68,20 +68,20 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, DraftCacheTest,
-                         ::testing::Values(Case{"greedy", RigProposer::draft, VerifyRule::greedy},
-                                           Case{"coupled", RigProposer::draft, VerifyRule::coupled},
-                                           Case{"rejection", RigProposer::draft, VerifyRule::rejection},
-                                           Case{"self", RigProposer::self_draft, VerifyRule::greedy},
-                                           Case{"self_coupled_tp2_pp2", RigProposer::self_draft, VerifyRule::coupled, 2,
-                                                2},
-                                           Case{"tp2_on_deciding_rank", RigProposer::draft, VerifyRule::coupled, 2, 1},
-                                           Case{"tp2_with_draft_tp2", RigProposer::draft, VerifyRule::coupled, 2, 1,
-                                                DraftPlacement::last_stage},
-                                           Case{"tp2_pp2_with_draft_tp2", RigProposer::draft, VerifyRule::greedy, 2, 2,
-                                                DraftPlacement::last_stage},
-                                           Case{"pp2", RigProposer::draft, VerifyRule::greedy, 1, 2}),
-                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, DraftCacheTest,
+    ::testing::Values(DraftCacheCase{"greedy", RigProposer::draft, VerifyRule::greedy},
+                      DraftCacheCase{"coupled", RigProposer::draft, VerifyRule::coupled},
+                      DraftCacheCase{"rejection", RigProposer::draft, VerifyRule::rejection},
+                      DraftCacheCase{"self", RigProposer::self_draft, VerifyRule::greedy},
+                      DraftCacheCase{"self_coupled_tp2_pp2", RigProposer::self_draft, VerifyRule::coupled, 2, 2},
+                      DraftCacheCase{"tp2_on_deciding_rank", RigProposer::draft, VerifyRule::coupled, 2, 1},
+                      DraftCacheCase{"tp2_with_draft_tp2", RigProposer::draft, VerifyRule::coupled, 2, 1,
+                                     DraftPlacement::last_stage},
+                      DraftCacheCase{"tp2_pp2_with_draft_tp2", RigProposer::draft, VerifyRule::greedy, 2, 2,
+                                     DraftPlacement::last_stage},
+                      DraftCacheCase{"pp2", RigProposer::draft, VerifyRule::greedy, 1, 2}),
+    [](const auto& param) { return std::string(param.param.name); });
 
 /// Speculation that is switched off and on, longer and shorter, changes no token.
 class ChangingLengthTest : public ::testing::TestWithParam<std::tuple<RigProposer, VerifyRule>> {};

@@ -10,13 +10,13 @@
 namespace paceline::test {
 namespace {
 
-struct Case {
+struct RunAheadCase {
   int run_ahead;
   int tp, pp;
   VerifyRule rule;
 };
 
-class RunAheadTest : public ::testing::TestWithParam<Case> {
+class RunAheadTest : public ::testing::TestWithParam<RunAheadCase> {
  protected:
   RunAheadTest()
       : workload_(Workload::golden("llama", 24, 48)), rig_(workload_.rig_options(GetParam().tp, GetParam().pp)) {
@@ -77,16 +77,17 @@ TEST_P(RunAheadTest, CancelWithStepsInFlight) {
   EXPECT_TRUE(GetParam().run_ahead == 0 || report.counters.dead_rows > 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, RunAheadTest,
-                         ::testing::Values(Case{0, 1, 1, VerifyRule::greedy}, Case{1, 1, 1, VerifyRule::greedy},
-                                           Case{2, 1, 1, VerifyRule::coupled}, Case{1, 2, 1, VerifyRule::coupled},
-                                           Case{2, 2, 1, VerifyRule::greedy}, Case{2, 1, 2, VerifyRule::greedy},
-                                           Case{1, 2, 2, VerifyRule::coupled}),
-                         [](const auto& param) {
-                           const Case& test = param.param;
-                           return "ahead" + std::to_string(test.run_ahead) + "_tp" + std::to_string(test.tp) + "_pp" +
-                                  std::to_string(test.pp);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, RunAheadTest,
+    ::testing::Values(RunAheadCase{0, 1, 1, VerifyRule::greedy}, RunAheadCase{1, 1, 1, VerifyRule::greedy},
+                      RunAheadCase{2, 1, 1, VerifyRule::coupled}, RunAheadCase{1, 2, 1, VerifyRule::coupled},
+                      RunAheadCase{2, 2, 1, VerifyRule::greedy}, RunAheadCase{2, 1, 2, VerifyRule::greedy},
+                      RunAheadCase{1, 2, 2, VerifyRule::coupled}),
+    [](const auto& param) {
+      const RunAheadCase& test = param.param;
+      return "ahead" + std::to_string(test.run_ahead) + "_tp" + std::to_string(test.tp) + "_pp" +
+             std::to_string(test.pp);
+    });
 
 }  // namespace
 }  // namespace paceline::test
