@@ -6,8 +6,6 @@
 #include <numeric>
 #include <random>
 
-#include <boost/math/distributions/students_t.hpp>
-
 #include "experiments/analysis/statistics.h"
 
 namespace paceline {
@@ -119,12 +117,11 @@ std::optional<RatioTest> welch_ratio(std::span<const double> first, std::span<co
   if (!(variance > 0)) return without_spread(difference);
   const double degrees =
       square(variance) / (square(var_a) / double(a->size() - 1) + square(var_b) / double(b->size() - 1));
-  const boost::math::students_t t(degrees);
-  const double error = std::sqrt(variance), half = boost::math::quantile(t, kUpper) * error;
+  const double error = std::sqrt(variance), half = student_t_quantile(kUpper, degrees) * error;
   return RatioTest{.ratio = std::exp(difference),
                    .low = std::exp(difference - half),
                    .high = std::exp(difference + half),
-                   .p_value = 2 * boost::math::cdf(boost::math::complement(t, std::fabs(difference) / error))};
+                   .p_value = student_t_two_sided_p(difference / error, degrees)};
 }
 
 std::optional<int> repetitions_needed(std::span<const double> first, std::span<const double> other, double effect) {

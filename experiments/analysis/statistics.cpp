@@ -85,9 +85,14 @@ Percentiles percentiles(std::span<const double> sample) {
           .count = static_cast<int64_t>(sorted.size())};
 }
 
-double student_t_quantile(double probability, int degrees) {
-  PACELINE_CHECK(degrees >= 1 && probability > 0 && probability < 1, "degrees {} probability {}", degrees, probability);
+double student_t_quantile(double probability, double degrees) {
+  PACELINE_CHECK(degrees > 0 && probability > 0 && probability < 1, "degrees {} probability {}", degrees, probability);
   return boost::math::quantile(boost::math::students_t(degrees), probability);
+}
+
+double student_t_two_sided_p(double t, double degrees) {
+  PACELINE_CHECK(degrees > 0, "degrees {}", degrees);
+  return 2 * boost::math::cdf(boost::math::complement(boost::math::students_t(degrees), std::fabs(t)));
 }
 
 std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std::span<const double> denominator) {

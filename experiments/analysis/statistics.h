@@ -48,8 +48,11 @@ struct RatioInterval {
 /// left out; no value without a pair of positive finite numbers or when any pair is not.
 std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std::span<const double> denominator);
 
-/// Quantile t with P(T <= t) = probability for Student's t. REQUIRES degrees >= 1.
-double student_t_quantile(double probability, int degrees);
+/// Quantile t with P(T <= t) = probability for Student's t. REQUIRES degrees > 0 (Welch's are fractions).
+double student_t_quantile(double probability, double degrees);
+
+/// P(|T| >= |t|) for Student's t, the two-sided p-value. REQUIRES degrees > 0.
+double student_t_two_sided_p(double t, double degrees);
 
 inline constexpr int kDegenerateMaxPeriod = 16;
 inline constexpr int kDegenerateMinTokens = 32;

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "experiments/config/load.h"
 #include "kernels/error.h"
+
+namespace CLI {
+class App;
+}
 
 namespace paceline {
 
