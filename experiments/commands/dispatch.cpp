@@ -99,9 +99,9 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
 std::string version_text() {
   const BuildInfo& build = build_info();
   const bool known = *build.commit != '\0';
-  return fmt::format("paceline {}\ncommit   {}{}\ncompiler {}\nflags    {}", kProgramVersion,
+  return fmt::format("paceline {}\ncommit   {}{}\ncompiler {}\nflags    {}\nmode     {}", kProgramVersion,
                      known ? build.commit : "unknown", build.dirty ? ", with changes that are not committed" : "",
-                     build.compiler, build.flags);
+                     build.compiler, build.flags, build.unity ? "unity" : "one object per file");
 }
 
 /// "runs..." where CLI11 writes "runs(2x)".

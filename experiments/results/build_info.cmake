@@ -1,5 +1,5 @@
 # Writes OUT, the definition of build_info() (experiments/results/build_info.h), when it is not what it was.
-# cmake -DSOURCE=<checkout> -DOUT=<file> -DCOMPILER=<name and version> -DFLAGS=<flags> -P build_info.cmake
+# cmake -DSOURCE=<checkout> -DOUT=<file> -DCOMPILER=<name and version> -DFLAGS=<flags> -DUNITY=<true or false> -P build_info.cmake
 
 set(commit "")
 set(dirty false)
@@ -18,7 +18,7 @@ set(text "#include \"experiments/results/build_info.h\"
 namespace paceline {
 
 const BuildInfo& build_info() {
-  static constexpr BuildInfo kInfo{R\"(${commit})\", ${dirty}, R\"(${COMPILER})\", R\"(${FLAGS})\"};
+  static constexpr BuildInfo kInfo{R\"(${commit})\", ${dirty}, R\"(${COMPILER})\", R\"(${FLAGS})\", ${UNITY}};
   return kInfo;
 }
 

@@ -10,6 +10,7 @@ struct BuildInfo {
   bool dirty;            // files that git tracks differed from the commit
   const char* compiler;  // "GNU 12.2.0"
   const char* flags;     // of C++ sources: "-O3 -DNDEBUG"
+  bool unity;            // the sources of a folder were compiled together (preset release), not one by one (dev)
 };
 
 /// Written by experiments/results/build_info.cmake; the file is compiled anew only when it changes.
