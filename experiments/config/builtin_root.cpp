@@ -29,10 +29,12 @@ std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
   if (root.empty() && is_builtin_root(std::filesystem::current_path() / "configs")) {
     root = std::filesystem::current_path() / "configs";
   }
-  if (root.empty()) {  // a program called by its path, from wherever: build/release/runexp lies below the repository
+  if (root.empty()) {  // from wherever: build/release/runexp lies below the repository, bin/runexp beside share/
     std::error_code ignored;
     const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
     if (!program.empty()) root = builtin_root_above(program);
+    const std::filesystem::path installed = program.parent_path().parent_path() / "share/paceline/configs";
+    if (root.empty() && is_builtin_root(installed)) root = installed;
   }
   return root;
 }
@@ -40,7 +42,8 @@ std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
 void fail_without_builtin_root(const std::string& name) {
   fail(ExitCode::usage,
        "\"{}\": found no folder configs/ with what is built in (models, shapes, workloads) above the configuration, in "
-       "the current folder or above the program; run it in the repository, or write a path",
+       "the current folder, above the program or in share/paceline beside its bin/; run it in the repository, or write "
+       "a path",
        name);
 }
 

@@ -7,7 +7,8 @@
 namespace paceline {
 
 /// The configs/ folder (the one with models/ in it) nearest above `file`, else ./configs, else the one nearest above
-/// the program; empty when there is none.
+/// the program, else, where `cmake --install` put that as bin/runexp, share/paceline/configs beside bin/; empty when
+/// there is none.
 std::filesystem::path find_builtin_root(const std::filesystem::path& file);
 
 /// Throws Error(usage): `name` begins with builtin: and find_builtin_root() found nothing.
