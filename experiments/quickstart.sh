@@ -3,21 +3,19 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+minutes_since() { printf '%d:%02d' $((($(date +%s) - $1) / 60)) $((($(date +%s) - $1) % 60)); }
+
+start=$(date +%s)
 ./experiments/packages.sh
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+installed=$(minutes_since "$start")
+
+start=$(date +%s)
 echo "building runexp (a few minutes the first time)"
-show_steps() {  # on a terminal "[12/345]", ninja's count, in place
-  [ -t 1 ] || exec cat >/dev/null
-  while IFS= read -r line; do
-    [[ $line =~ ^\[[0-9]+/[0-9]+\] ]] && printf '\r  %s ' "${BASH_REMATCH[0]}"
-  done
-  printf '\r\033[K'
-}
-if ! { cmake --preset release && cmake --build --preset release --target runexp; } 2>&1 | tee "$log" | show_steps; then
-  tail -n 40 "$log" >&2
-  exit 2
-fi
+./experiments/build.sh release runexp
+built=$(minutes_since "$start")
+
+start=$(date +%s)
 ./build/release/runexp configs/ngram_tp2.json --profile quick "$@"
 echo
 echo "The report: $(pwd)/results/latest/report.html"
+echo "Minutes: packages $installed, build $built, run and report $(minutes_since "$start")"

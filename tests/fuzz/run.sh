@@ -6,12 +6,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-10}
-log=build/fuzz.log
-mkdir -p build
-if ! { cmake --preset fuzz && cmake --build --preset fuzz -j "$(nproc)" --target fuzzers; } >"$log" 2>&1; then
-  grep -nE 'error|FAILED' "$log" | head -n 20 >&2
-  exit 1
-fi
+experiments/build.sh fuzz fuzzers || exit 1
 status=0
 for source in tests/fuzz/*_fuzz.cpp; do
   name=$(basename "$source" .cpp)
