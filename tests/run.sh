@@ -2,10 +2,11 @@
 # Builds and runs the tests. The last line is "N passed, M failed, K skipped".
 #
 #   ./tests/run.sh           release build, all tests
-#   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on everything, TSan on what runs threads; and the
-#                            CUDA build where nvcc is; and 10 s of each fuzz target
-#   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (before a release)
-#   ./tests/run.sh --long    with the long samples: 500 kill points, 200 windows of the timing gate; writes results/long/
+#   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on all but most of tests/cli, TSan on what runs
+#                            threads; and the CUDA build where nvcc is; and 10 s of each fuzz target
+#   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (60,000 without)
+#   ./tests/run.sh --long    with the long samples: 500 kill points, 200 windows of the timing gate, 200,000 tokens of the
+#                            matrix, experiments of the documents at full length; writes results/long/
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +23,7 @@ while [ $# -gt 0 ]; do
 done
 
 packages=()
-[ "$all" -eq 1 ] && packages=(clang zsh fish)  # for the fuzz targets; for the completion scripts
+[ "$all" -eq 1 ] && packages=(clang zsh fish chromium?)  # for fuzz targets, completion scripts, reports
 ./experiments/packages.sh "${packages[@]}" || exit 2
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
@@ -30,6 +31,7 @@ declare -a minutes=()
 mkdir -p build
 : >build/skips.txt
 : >build/failures.txt
+: >build/durations.txt
 
 timed() {  # timed NAME COMMAND...: runs it and notes its minutes
   local name="$1" start end status
@@ -42,69 +44,66 @@ timed() {  # timed NAME COMMAND...: runs it and notes its minutes
   return $status
 }
 
-build() {  # build PRESET [TARGET...]
-  local preset="$1" log
+run_tests() {  # run_tests PRESET[/PART] CTEST_OPTIONS...: adds to the counts
+  local preset="${1%/*}" name="${1/\//-}" junit counts log
   shift
-  log="build/$preset.log"
-  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" ${1:+--target "$@"}; } >"$log" 2>&1; then
-    grep -nE 'error|FAILED' "$log" | head -n 40 >&2
-    tail -n 15 "$log" >&2
-    return 1
-  fi
-}
-
-run_tests() {  # run_tests PRESET CTEST_OPTIONS...: adds to the counts
-  local preset="$1" junit counts
-  shift
-  junit="$PWD/build/$preset-tests.xml"
+  junit="$PWD/build/$name-tests.xml" log="$PWD/build/$name-tests.log"
   rm -f "$junit"
-  (cd "build/$preset" && ctest -j "$jobs" --output-on-failure --output-junit "$junit" "$@" >"../$preset-tests.log" 2>&1)
+  (cd "build/$preset" && ctest -j "$jobs" --output-on-failure --output-junit "$junit" "$@" >"$log" 2>&1)
   if [ ! -s "$junit" ]; then
-    tail -n 20 "build/$preset-tests.log" >&2
+    tail -n 20 "$log" >&2
     failed=$((failed + 1))
     return
   fi
   # What each failed test printed, at most 60 lines of it.
   awk '/^ *[0-9]+\/[0-9]+ Test +#/ { show = /\*\*\*/ && !/\*\*\*Skipped/; lines = 0; if (show) print "" }
        /^[0-9]+% tests passed/ { show = 0 }
-       show && !/^ +Start +[0-9]+: / && ++lines <= 60' "build/$preset-tests.log" >>build/failures.txt
-  grep -E '^The following tests FAILED' -A 100 "build/$preset-tests.log" >>build/failures.txt
+       show && !/^ +Start +[0-9]+: / && ++lines <= 60' "$log" >>build/failures.txt
+  grep -E '^The following tests FAILED' -A 100 "$log" >>build/failures.txt
   counts=$(sed -n 's/.*tests="\([0-9]*\)".*failures="\([0-9]*\)".*disabled="\([0-9]*\)".*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p;' "$junit" | head -n 1)
   [ -n "$counts" ] || counts=$(tr '\n' ' ' <"$junit" | sed -n 's/.*<testsuite[^>]*tests="\([0-9]*\)"[^>]*failures="\([0-9]*\)"[^>]*disabled="\([0-9]*\)"[^>]*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p')
   read -r total bad off left <<<"$counts"
   failed=$((failed + bad))
   skipped=$((skipped + left + off))
   passed=$((passed + total - bad - left - off))
-  grep -E '\*\*\*Skipped' "build/$preset-tests.log" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*/\1/' >>build/skips.txt
+  grep -E '\*\*\*Skipped' "$log" | sed -E "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*/$preset \1/" >>build/skips.txt
+  sed -nE "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 $preset \1/p" "$log" >>build/durations.txt
 }
 
 [ -n "$tokens" ] && export PACELINE_MATRIX_TOKENS="$tokens"
-timed "release build" build release || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+timed "release build" experiments/build.sh release || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 timed "release tests" run_tests release
 
 if [ "$all" -eq 1 ]; then
   export PACELINE_MATRIX_TOKENS=5000
-  if timed "asan build" build asan; then
-    ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 timed "asan tests" run_tests asan
+  if timed "asan build" experiments/build.sh asan; then
+    export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1
+    timed "asan tests" run_tests asan -LE '^(test_cli|regression)$'
+    # Of the whole program what meets damaged files and sudden ends; the rest runs the same code on sound input.
+    timed "asan cli tests" run_tests asan/cli -L '^test_cli$' -R '(^|/)(Bad|MemoryFault|Resume)'
   else
     failed=$((failed + 1))
   fi
-  # Threads run in the thread pool, the ranks and the engine over them.
-  tsan_targets=(test_kernels_cpu test_engine_comm test_engine_core)
-  if timed "tsan build" build tsan "${tsan_targets[@]}"; then
+  # Threads run in the thread pool, the ranks and all that runs over them.
+  tsan_targets=(test_kernels_cpu test_engine_comm test_engine_core test_engine_transformer test_speculative_lossless)
+  if timed "tsan build" experiments/build.sh tsan "${tsan_targets[@]}"; then
     label=$(IFS='|'; echo "${tsan_targets[*]}")
-    TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$"
+    PACELINE_MATRIX_TOKENS=1000 TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$"
   else
     failed=$((failed + 1))
   fi
   timed "fuzz targets" tests/fuzz/run.sh 10 || failed=$((failed + 1))
   # A GPU is not needed to compile for one; tests/gpu.sh runs what needs it.
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
-    timed "cuda build" build cuda runexp || failed=$((failed + 1))
+    # Code for one architecture, and the front end for the oldest: the three of a release take three times as long.
+    CMAKE_ARGUMENTS="-DCMAKE_CUDA_ARCHITECTURES=80-virtual;90a-real" timed "cuda build" experiments/build.sh cuda runexp ||
+      failed=$((failed + 1))
   fi
 fi
 
 sort -u build/skips.txt | sed 's/^/skipped: /'
+echo "the slowest tests, in seconds"
+sort -rn build/durations.txt | head -n 20 | sed 's/^/  /'
 printf '%s\n' "${minutes[@]}" | tee build/minutes.txt
 cat build/failures.txt
 echo "$passed passed, $failed failed, $skipped skipped"

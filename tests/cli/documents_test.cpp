@@ -2,7 +2,8 @@
 // name in passing exists.
 //
 // A block runs in a folder that looks like the checkout (links to what is in it, a results/ of its own), the blocks of
-// one document one after the other. A block that cannot run in a test says why after `sh`: ```sh not run: 16 GB.
+// one document one after the other. Experiments are measured once, in `tests/run.sh --long` as often as they ask for.
+// A block that cannot run in a test says why after `sh`: ```sh not run: 16 GB.
 
 #include <cstdlib>
 #include <map>
@@ -10,6 +11,7 @@
 #include <set>
 
 #include "tests/cli/runexp.h"
+#include "tests/support/long_samples.h"
 
 namespace paceline::test {
 namespace {
@@ -59,7 +61,8 @@ std::vector<std::string> document_names() {
   return names;
 }
 
-/// A folder that looks like the checkout from inside; `build/release` is the build under test.
+/// A folder that looks like the checkout from inside; `build/release` is the build under test, which measures once only
+/// unless long samples are drawn.
 class LooksLikeTheCheckout {
  public:
   LooksLikeTheCheckout() {
@@ -74,12 +77,27 @@ class LooksLikeTheCheckout {
         if (folder == std::string("configs") || entry.path().filename() == "baselines")
           fs::create_symlink(entry.path(), path() / folder / entry.path().filename());
     }
-    fs::create_directories(path() / "build");
-    fs::create_symlink(binary_dir(), path() / "build" / "release");
+    if (long_samples()) {
+      fs::create_directories(path() / "build");
+      fs::create_symlink(binary_dir(), path() / "build" / "release");
+    } else {
+      write_short_runexp();
+    }
   }
   const fs::path& path() const { return dir_.path(); }
 
  private:
+  /// A runexp that measures an experiment once, whatever its file asks for.
+  void write_short_runexp() const {
+    fs::create_directories(path() / "build" / "release");
+    const fs::path script = path() / "build" / "release" / "runexp";
+    write_file(script, fmt::format("#!/bin/sh\ncase \"$1\" in\n"
+                                   "  run|*.json|*.yaml) exec \"{0}\" \"$@\" --set measure.repetitions=1 ;;\n"
+                                   "  *) exec \"{0}\" \"$@\" ;;\nesac\n",
+                                   (binary_dir() / "runexp").string()));
+    fs::permissions(script, fs::perms::owner_all);
+  }
+
   TempDir dir_;
 };
 

@@ -8,6 +8,7 @@
 #include "experiments/results/journal.h"
 #include "tests/cli/runexp.h"
 #include "tests/support/long_samples.h"
+#include "tests/support/random_seed.h"
 
 namespace paceline::test {
 namespace {
@@ -90,7 +91,7 @@ int num_disk_calls() {
   return high;
 }
 
-int num_kill_points() { return long_samples() ? 500 : time_factor() > 1 ? 6 : 50; }
+int num_kill_points() { return long_samples() ? 500 : time_factor() > 1 ? 6 : 16; }
 
 class Resume : public ::testing::Test {
  protected:
@@ -130,7 +131,8 @@ TEST_F(Resume, KeepsWhereValuesWereWritten) {
 TEST_F(Resume, LosesNothingWhereverItIsKilled) {
   const double wall_s = undisturbed().wall_s;
   const int disk_calls = num_disk_calls();
-  std::mt19937 random(std::random_device{}());
+  const uint32_t seed = random_seed();
+  std::mt19937 random(seed);
   const int points = num_kill_points();
   int with_record = 0;
   std::map<size_t, int> points_by_acknowledged;  // repetitions that were on disk when it was killed
@@ -155,7 +157,7 @@ TEST_F(Resume, LosesNothingWhereverItIsKilled) {
           break;
       }
     }
-    SCOPED_TRACE(where);
+    SCOPED_TRACE(fmt::format("{}, {}={}", where, kSeedVariable, seed));
     const std::set<std::string> before = acknowledged(only_run(workspace));
     if (only_run(workspace).empty()) continue;
     ++with_record;

@@ -10,12 +10,13 @@
 
 #include "tests/speculative/lossless/covering_array.h"
 #include "tests/speculative/lossless/workload.h"
+#include "tests/support/long_samples.h"
 
 namespace paceline::test {
 namespace {
 
 constexpr uint64_t kSeed = 7;
-constexpr int64_t kDefaultTokens = 200'000;
+constexpr int64_t kShortTokens = 60'000, kLongTokens = 200'000;
 constexpr double kTrainedShare = 0.82;      // of the tokens from trained models; at least 80 % are wanted
 constexpr double kMinShare = 0.05;          // of accepted and of rejected drafts in a cell
 constexpr int64_t kMinDraftsToJudge = 300;  // fewer drafts say nothing about a share of 5 %
@@ -74,7 +75,7 @@ double weight_of(const Cell& cell) {
 
 int64_t token_goal() {
   const char* text = std::getenv("PACELINE_MATRIX_TOKENS");
-  return text ? std::max<int64_t>(1000, std::atoll(text)) : kDefaultTokens;
+  return text ? std::max<int64_t>(1000, std::atoll(text)) : long_samples() ? kLongTokens : kShortTokens;
 }
 
 /// Of what the largest sequences of a batch fill when all of them are at their ends.
