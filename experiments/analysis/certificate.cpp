@@ -8,7 +8,7 @@ namespace paceline {
 namespace {
 
 bool token_exact_rule(const CellResult& cell) {
-  if (cell.axes.proposer == "none") return true;
+  if (!cell.axes.drafts()) return true;
   const auto rule = cell.effective.value("rule", std::string());
   return rule == "greedy" || rule == "coupled";
 }

@@ -58,7 +58,7 @@ Comparison compare_outputs(const CellResult& cell, const CellResult& reference) 
 
 References::References(const RunResult& run) {
   for (const CellResult& cell : run.cells) {
-    if (!usable(cell) || cell.axes.proposer != "none") continue;
+    if (!usable(cell) || cell.axes.drafts()) continue;
     firsts_.try_emplace(kind_of(cell), &cell);
     by_placement_.try_emplace({kind_of(cell), cell.axes.tp, cell.axes.pp}, &cell);
   }

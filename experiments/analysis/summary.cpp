@@ -115,7 +115,7 @@ std::string why_not_rankable(const CellResult& cell) {
   if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
   if (cell.forced) return "forced acceptance";
   if (cell.lossy) return "lossy rule";
-  if (cell.random_weights && cell.axes.proposer != "none") return "random weights";
+  if (cell.random_weights && cell.axes.drafts()) return "random weights";
   if (cell.oversubscribed) return "oversubscribed";
   return "";
 }
@@ -259,7 +259,7 @@ CellSummary summarize_cell(const CellResult& cell) {
   out.itl_ms = percentiles(itl);
   out.degenerate_share = ratio(degenerate, out.num_requests);
   add_acceptance(out);
-  if (cell.axes.proposer == "none") out.draft_coverage.reset();  // no proposer, nothing to cover
+  if (!cell.axes.drafts()) out.draft_coverage.reset();  // no proposer, nothing to cover
   add_phases(cell, out);
   add_devices(cell, out);
   out.open_loop = summarize_open_loop(cell);

@@ -41,7 +41,7 @@ class VerdictView {
   const RunSummary& summary() const { return summary_; }
   const CellResult& cell(const CellSummary& s) const { return run_.cells[s.cell]; }
 
-  bool speculates(const CellSummary& s) const { return cell(s).axes.proposer != "none"; }
+  bool speculates(const CellSummary& s) const { return cell(s).axes.drafts(); }
   bool is_among(const CellSummary& s, Among among) const {
     return among == Among::all || speculates(s) == (among == Among::speculative);
   }

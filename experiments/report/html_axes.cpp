@@ -45,7 +45,7 @@ void collect_numbers(const nlohmann::json& tree, const std::string& path,
 std::string widest_axis(const RunResult& run) {
   std::map<std::string, std::set<double>> numbers;
   for (const CellResult& cell : run.cells) {
-    if (cell.axes.proposer == "none") continue;
+    if (!cell.axes.drafts()) continue;
     if (cell.requested.is_object() && cell.requested.contains("speculation"))
       collect_numbers(cell.requested["speculation"], "speculation", numbers);
     if (cell.axes.num_speculative_tokens) numbers[kK].insert(*cell.axes.num_speculative_tokens);

@@ -84,7 +84,7 @@ std::string crossovers(const Report& report, const VerdictView& view) {
   std::map<std::tuple<int, int, std::string>, std::map<int, Gain>> best;
   for (const CellSummary& s : report.summary.cells) {
     const CellAxes& axes = report.cell(s).axes;
-    if (!s.rankable || axes.proposer == "none" || !axes.variant.empty()) continue;
+    if (!s.rankable || !axes.drafts() || !axes.variant.empty()) continue;
     const std::optional<Gain> gain = gain_of(view, s);
     if (!gain || !gain->is_of_column) continue;
     const auto [known, is_new] = best[{axes.tp, axes.pp, axes.proposer}].emplace(axes.concurrency, *gain);
@@ -125,7 +125,7 @@ Section heat_section(const Report& report) {
   std::map<std::pair<size_t, Column>, const CellSummary*> by_place;
   for (const CellSummary& s : report.summary.cells) {
     const CellAxes& axes = report.cell(s).axes;
-    if (axes.proposer == "none" || !axes.num_speculative_tokens) continue;
+    if (!axes.drafts() || !axes.num_speculative_tokens) continue;
     const Row row{axes.proposer, axes.variant, *axes.num_speculative_tokens};
     auto at = std::find(rows.begin(), rows.end(), row);
     if (at == rows.end()) at = rows.insert(rows.end(), row);

@@ -148,7 +148,7 @@ Section speedup_section(const Report& report) {
   for (const CellSummary& s : report.summary.cells) {
     const CellResult& cell = report.cell(s);
     const auto x = layout.x.value(cell);
-    if (cell.axes.proposer == "none" || !x) continue;
+    if (!cell.axes.drafts() || !x) continue;
     points.push_back({&s, *x, facet_title(report, layout, cell), ""});
     cells.push_back(&cell);
     any_forced = any_forced || cell.forced;

@@ -62,7 +62,7 @@ std::string chart(const Report& report, const std::string& title, const std::vec
     const Timeline& line = timeline_of(report, *s);
     const std::string proposer = report.proposer(*s);
     const int color = report.color(proposer);
-    LineSeries series{.name = proposer == "none" ? proposer : proposer + " at its fastest k",
+    LineSeries series{.name = !report.cell(*s).axes.drafts() ? proposer : proposer + " at its fastest k",
                       .color = color,
                       .shape = {},
                       .style = style_of(color),

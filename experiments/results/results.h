@@ -117,6 +117,8 @@ struct CellAxes {
   int concurrency = 1;
   std::string variant;  // what else tells the cell apart: a row's label, or other swept keys; empty: nothing
 
+  /// The word in a record, perhaps of a program with other proposers.
+  bool drafts() const { return proposer != "none"; }
   bool operator==(const CellAxes&) const = default;
 };
 
