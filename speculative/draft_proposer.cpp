@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/comm/work_scope.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
@@ -11,6 +12,16 @@ namespace {
 constexpr int kFirstPassRows = 8;
 
 }  // namespace
+
+DraftSampling draft_sampling(VerifyRule rule) {
+  switch (rule) {
+    case VerifyRule::coupled: return DraftSampling::shared_noise;
+    case VerifyRule::rejection: return DraftSampling::own_noise;
+    case VerifyRule::greedy:
+    case VerifyRule::forced: return DraftSampling::argmax;
+  }
+  return DraftSampling::argmax;
+}
 
 size_t draft_probs_bytes(const DraftOptions& options) {
   return size_t(options.max_draft_len) * size_t(options.max_num_seqs) * size_t(options.target_vocab_size) *
@@ -254,6 +265,30 @@ void DraftProposer::await_draws() {
 void DraftProposer::drop(SeqId seq) {
   fed_.erase(seq);
   if (pool_.knows(seq)) pool_.release(seq, 0);
+}
+
+DraftOptions draft_options(const ProposerSetup& setup) {
+  return {.sampling = draft_sampling(setup.rule),
+          .pool = setup.pool,
+          .max_num_seqs = setup.max_num_seqs,
+          .max_num_rows = setup.max_num_rows,
+          .max_draft_len = setup.max_draft_len,
+          .vocab_size = std::min(setup.second_vocab_size, setup.target_vocab_size),
+          .target_vocab_size = setup.target_vocab_size};
+}
+
+ProposerEntry draft_entry() {
+  return {.name = "draft",
+          .help = "a small model",
+          .second_model = {.kind = SecondModelKind::draft_model, .default_path = "builtin:draft-600k"},
+          .memory = [](const ProposerSetup& setup) -> ProposerMemory {
+            if (draft_sampling(setup.rule) != DraftSampling::own_noise) return {};
+            return {.deciding_rank = draft_probs_bytes(draft_options(setup))};
+          },
+          .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
+            PACELINE_CHECK(setup.second_model != nullptr, "proposer draft without a model");
+            return std::make_unique<DraftProposer>(*setup.second_model, draft_options(setup));
+          }};
 }
 
 }  // namespace paceline

@@ -26,6 +26,13 @@ struct DraftOptions {
   int target_vocab_size = 0;  // columns of the probabilities handed to the verifier
 };
 
+/// How a draft model must draw for a rule.
+DraftSampling draft_sampling(VerifyRule rule);
+
+struct ProposerSetup;
+/// Of the proposer "draft".
+DraftOptions draft_options(const ProposerSetup& setup);
+
 /// What own_noise takes on the rank that samples.
 size_t draft_probs_bytes(const DraftOptions& options);
 

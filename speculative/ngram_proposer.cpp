@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "speculative/proposer_entry.h"
+
 namespace paceline {
 namespace {
 
@@ -74,6 +76,30 @@ void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
               .token = ngram_continuation(seq.tokens, requests[i].max_len, options_),
               .probs = {}};
   }
+}
+
+ProposerEntry ngram_entry() {
+  constexpr OptionRange kLength{.min = 1, .max = 64, .unit = "tokens"};
+  return {
+      .name = "ngram",
+      .help = "lookup in the sequence's own text",
+      .defaults = NgramOptions(),
+      .options = {proposer_option("min", &NgramOptions::min_n, kLength, "Shortest suffix looked up."),
+                  proposer_option("max", &NgramOptions::max_n, kLength, "Longest suffix looked up."),
+                  proposer_choice("match", &NgramOptions::match,
+                                  {"first", "last", "most_frequent", "full_continuation"},
+                                  "Which of several earlier occurrences is continued.")},
+      .find_conflict = [](const std::any& options) -> std::optional<OptionConflict> {
+        const auto& [min_n, max_n, match] = std::any_cast<const NgramOptions&>(options);
+        if (min_n <= max_n) return std::nullopt;
+        return OptionConflict{
+            .option = "min",
+            .involved = {"min", "max"},
+            .message = fmt::format("speculation.ngram.min {} is larger than speculation.ngram.max {}", min_n, max_n)};
+      },
+      .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
+        return std::make_unique<NgramProposer>(setup.options_as<NgramOptions>());
+      }};
 }
 
 }  // namespace paceline

@@ -18,9 +18,9 @@ enum class NgramMatch : uint8_t {
 };
 
 struct NgramOptions {
-  int min_n = 1;
+  int min_n = 2;
   int max_n = 4;
-  NgramMatch match = NgramMatch::first;
+  NgramMatch match = NgramMatch::last;
 };
 
 /// At most max_len tokens that followed the matched occurrence, fewer near the end of `tokens`; empty without a

@@ -6,7 +6,7 @@
 
 namespace paceline {
 
-VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& draft) {
+VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& draft, std::string_view key) {
   const int target_size = int(target.vocab_size());
   const int draft_size = int(draft.vocab_size());
   const int common = std::min(target_size, draft_size);
@@ -23,9 +23,9 @@ VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& 
   }
   if (num_differing > 0) {
     fail(ExitCode::usage,
-         "speculation.draft: its vocabulary differs from the target's ({}); {:.1f} % of the target's {} tokens have "
+         "{}: its vocabulary differs from the target's ({}); {:.1f} % of the target's {} tokens have "
          "the same id in both; use a draft model trained with the target's tokenizer",
-         differing, 100.0 * num_equal / target_size, target_size);
+         key, differing, 100.0 * num_equal / target_size, target_size);
   }
   return {target_size == draft_size ? VocabularyMatch::equal : VocabularyMatch::padded, common};
 }

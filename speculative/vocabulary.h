@@ -1,7 +1,7 @@
 #pragma once
 // May a draft model speak for a target? Decided by token -> id maps, never by sizes alone.
 
-#include <string>
+#include <string_view>
 
 #include "engine/text/tokenizer.h"
 
@@ -18,7 +18,8 @@ struct VocabularyReport {
 };
 
 /// Throws Error(usage) when an id below both sizes means different tokens: names the first such ids with both
-/// texts, and the share of the target's tokens that the draft also has under the same id.
-VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& draft);
+/// texts, and the share of the target's tokens that the draft also has under the same id. `key`: where users named the
+/// draft, e.g. "speculation.draft".
+VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& draft, std::string_view key);
 
 }  // namespace paceline

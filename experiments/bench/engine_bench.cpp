@@ -185,7 +185,7 @@ Pass measure(EngineLoad& load, ExperimentConfig config, const std::string& propo
   config.sampling.ignore_eos = self;
   config.speculation.proposer = proposer;
   config.speculation.num_speculative_tokens = draft_len;
-  config.speculation.draft.self = self;
+  config.speculation.of("draft").model->self = self;
   derive_paths(config);
   const RepetitionResult result = run_repetition(load, config, prompts,
                                                  {.sampling = sampling_params(config.sampling),

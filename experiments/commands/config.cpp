@@ -11,6 +11,7 @@
 #include "experiments/config/view.h"
 #include "experiments/run/check_splits.h"
 #include "experiments/run/sweep.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
@@ -40,7 +41,7 @@ ConfigJson cell_json(const std::vector<Cell>& cells, const Cell& cell) {
 }
 
 std::string axes_text(const ConfigJson& axes) {
-  const bool drafts = axes.at("proposer") != "none";
+  const bool drafts = axes.at("proposer") != kNoProposer;
   std::string text;
   for (const auto& [name, value] : axes.items()) {
     if (value.is_null() || (name == "num_speculative_tokens" && !drafts)) continue;

@@ -25,6 +25,7 @@
 #include "experiments/workload/request_sampling.h"
 #include "experiments/workload/requests.h"
 #include "kernels/cpu/cores.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
@@ -163,7 +164,7 @@ struct GenerateCommand {
   std::string prompt;
   std::string model = "builtin:target-7m";
   std::string proposer = "ngram";
-  std::string draft = "builtin:draft-600k";
+  std::optional<std::string> draft;  // else the proposer's own
   int num_speculative_tokens = 5;
   int max_tokens = 96;
   double temperature = 0;
@@ -175,19 +176,20 @@ struct GenerateCommand {
 
 ExitCode generate_command(const GenerateCommand& command) {
   ExperimentConfig config = default_config();
-  const std::vector<std::string> proposers = {"none", "ngram", "draft"};
-  if (std::find(proposers.begin(), proposers.end(), command.proposer) == proposers.end())
-    fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use none, ngram or draft", command.proposer,
-         did_you_mean(command.proposer, proposers));
+  if (!find_proposer(command.proposer))
+    fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use {}", command.proposer,
+         did_you_mean(command.proposer, proposer_names(ProposerNames::all)), proposer_names_text(ProposerNames::all));
   check_model_name(config, "--model", command.model);
-  if (command.proposer == "draft") check_model_name(config, "--draft", command.draft);
   config.engine.target.path = command.model;
   config.engine.parallel.tp = command.tp;
   config.engine.parallel.pp = command.pp;
   config.engine.scheduler.max_num_seqs = 1;
   config.speculation.proposer = command.proposer;
-  config.speculation.num_speculative_tokens = command.proposer == "none" ? 0 : command.num_speculative_tokens;
-  config.speculation.draft.path = command.draft;
+  config.speculation.num_speculative_tokens = config.speculation.drafts() ? command.num_speculative_tokens : 0;
+  if (auto& draft = config.speculation.of(command.proposer).model) {
+    if (command.draft) draft->path = *command.draft;
+    check_model_name(config, "--draft", draft->path);
+  }
   config.sampling.temperature = command.temperature;
   config.sampling.seed = int64_t(command.seed);
   config.sampling.max_tokens = command.max_tokens;
@@ -292,8 +294,8 @@ void add_generate_command(CLI::App& app, CommandLine& line) {
   CLI::App* command = app.add_subcommand("generate", "continue one prompt and print the text");
   command->add_option("prompt", generate->prompt, "the user's message")->required();
   command->add_option("--model", generate->model, "builtin:NAME or a folder")->capture_default_str();
-  command->add_option("--proposer", generate->proposer, "none, ngram or draft")->capture_default_str();
-  command->add_option("--draft", generate->draft, "draft model")->capture_default_str();
+  command->add_option("--proposer", generate->proposer, proposer_names_text(ProposerNames::all))->capture_default_str();
+  command->add_option("--draft", generate->draft, "draft model, for a proposer that takes one");
   command->add_option("-k,--num-speculative-tokens", generate->num_speculative_tokens, "drafts per step")
       ->capture_default_str()
       ->check(CLI::Range(0, 64));

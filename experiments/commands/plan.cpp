@@ -64,7 +64,7 @@ class SweepForecast {
     longest_step_ms_ = std::max(longest_step_ms_, step.target_bytes / step.read_bytes_s * 1e3);
     read_bytes_s_ = step.read_bytes_s;
     operations_s_ = row.per_second;
-    drafts_ = drafts_ || config.speculation.proposer != "none";
+    drafts_ = drafts_ || config.speculation.drafts();
     may_end_early_ = may_end_early_ || !config.sampling.ignore_eos;
     const CellResult planned = planned_result(cell, 0, cells_);
     planned_.push_back({{.id = cell.id,
@@ -151,7 +151,7 @@ class PlainTwins {
  public:
   explicit PlainTwins(const std::vector<Cell>& cells) {
     for (const Cell& cell : cells)
-      if (!cell.skip_reason && cell.config.speculation.proposer == "none") twins_.emplace(key_of(cell), &cell);
+      if (!cell.skip_reason && !cell.config.speculation.drafts()) twins_.emplace(key_of(cell), &cell);
   }
 
   /// Null where the sweep has none.
@@ -238,7 +238,7 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
   const Cell *planned = &first, *longest = &first;
   for (const Cell& other : cells) {
     if (other.load_key != first.load_key || other.skip_reason) continue;
-    if (other.config.speculation.proposer == "draft") planned = &other;
+    if (other.config.speculation.second_model()) planned = &other;
     if (other.config.sampling.max_tokens > longest->config.sampling.max_tokens) longest = &other;
   }
   try {

@@ -7,6 +7,7 @@
 #include "engine/util/fnv1a.h"
 #include "experiments/config/devices.h"
 #include "experiments/config/schema.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
@@ -80,13 +81,16 @@ void add_unknown_chart_axes(const ReportConfig& report, Conflicts& found) {
 
 void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found) {
   const SpeculationConfig& speculation = config.speculation;
-  if (speculation.proposer == "ngram" && speculation.ngram.min > speculation.ngram.max) {
-    found.push_back({"speculation.ngram.min",
-                     {"speculation.ngram.min", "speculation.ngram.max", "speculation.proposer"},
-                     fmt::format("speculation.ngram.min {} is larger than speculation.ngram.max {}",
-                                 speculation.ngram.min, speculation.ngram.max)});
+  const ProposerEntry& entry = speculation.entry();
+  if (entry.find_conflict) {
+    if (const std::optional<OptionConflict> conflict = entry.find_conflict(speculation.chosen().options)) {
+      std::vector<std::string> involved;
+      for (const std::string_view option : conflict->involved) involved.push_back(speculation.key_of_proposer(option));
+      involved.emplace_back("speculation.proposer");
+      found.push_back({speculation.key_of_proposer(conflict->option), involved, conflict->message});
+    }
   }
-  if (speculation.proposer != "none" && speculation.rule == "greedy" && config.sampling.temperature > 0) {
+  if (speculation.drafts() && speculation.rule == "greedy" && config.sampling.temperature > 0) {
     found.push_back({"speculation.verifier.rule",
                      {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
                      fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection or "
@@ -104,18 +108,16 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
   }
 }
 
-/// The ranks of a draft are one, or those of the target.
-void add_draft_conflicts(const ExperimentConfig& config, Conflicts& found) {
-  const DraftConfig& draft = config.speculation.draft;
+/// The ranks of a second model are one, or those of the target.
+void add_second_model_conflicts(const ExperimentConfig& config, Conflicts& found) {
+  const SecondModelConfig* const model = config.speculation.second_model();
   const int target_tp = config.engine.parallel.tp;
-  if (config.speculation.proposer != "draft" || draft.self || draft.tp.value_or(target_tp) == target_tp) return;
-  if (*draft.tp == 1) return;
-  found.push_back(
-      {"speculation.draft.tp",
-       {"speculation.draft.tp", "engine.parallel.tp", "speculation.draft.self", "speculation.proposer"},
-       fmt::format("speculation.draft.tp is {}, engine.parallel.tp {}: expected 1 or the target's; \"target\" "
-                   "follows it",
-                   *draft.tp, target_tp)});
+  if (!model || model->self || model->tp.value_or(target_tp) == target_tp || *model->tp == 1) return;
+  const std::string key = config.speculation.key_of_proposer("tp");
+  found.push_back({key,
+                   {key, "engine.parallel.tp", config.speculation.key_of_proposer("self"), "speculation.proposer"},
+                   fmt::format("{} is {}, engine.parallel.tp {}: expected 1 or the target's; \"target\" follows it",
+                               key, *model->tp, target_tp)});
 }
 
 void add_engine_conflicts(const ExperimentConfig& config, Conflicts& found) {
@@ -178,6 +180,31 @@ std::vector<std::string_view> names_of(LoadMode) { return {"closed", "offline", 
 std::vector<std::string_view> names_of(OnError) { return {"continue", "stop"}; }
 std::vector<std::string_view> names_of(MeasureLevel) { return {"engine"}; }
 
+std::vector<ProposerConfig> default_proposer_configs() {
+  std::vector<ProposerConfig> configs;
+  for (const ProposerEntry& entry : proposer_list()) {
+    ProposerConfig& config = configs.emplace_back(ProposerConfig{.options = entry.defaults, .model = {}});
+    if (entry.has_second_model()) config.model.emplace().path = entry.second_model.default_path;
+  }
+  return configs;
+}
+
+const ProposerEntry& SpeculationConfig::entry() const { return proposer_entry(proposer); }
+
+const ProposerConfig& SpeculationConfig::of(std::string_view name) const {
+  return proposers.at(size_t(&proposer_entry(name) - proposer_list().data()));
+}
+
+ProposerConfig& SpeculationConfig::of(std::string_view name) {
+  return proposers.at(size_t(&proposer_entry(name) - proposer_list().data()));
+}
+
+bool SpeculationConfig::drafts() const { return entry().drafts(); }
+
+std::string SpeculationConfig::key_of_proposer(std::string_view name) const {
+  return fmt::format("speculation.{}.{}", proposer, name);
+}
+
 const SweepAxis* SweepConfig::find_axis(std::string_view path) const {
   const auto found = std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& axis) { return axis.path == path; });
   return found == axes.end() ? nullptr : &*found;
@@ -210,9 +237,12 @@ std::string config_hash(const ConfigJson& json) { return fnv1a64_hex(json.dump()
 void derive_paths(ExperimentConfig& config) {
   config.engine.target.directory = model_directory(config, config.engine.target.path);
   config.engine.target.shape_file = shape_file(config, config.engine.target.inflate);
-  DraftConfig& draft = config.speculation.draft;
-  draft.directory = draft.self ? config.engine.target.directory : model_directory(config, draft.path);
-  draft.shape_file = draft.self ? config.engine.target.shape_file : shape_file(config, draft.inflate);
+  for (ProposerConfig& proposer : config.speculation.proposers) {
+    if (!proposer.model) continue;
+    SecondModelConfig& model = *proposer.model;
+    model.directory = model.self ? config.engine.target.directory : model_directory(config, model.path);
+    model.shape_file = model.self ? config.engine.target.shape_file : shape_file(config, model.inflate);
+  }
   WorkloadConfig& workload = config.workload;
   if (!workload.dataset.starts_with(kBuiltin)) {
     workload.file = workload.dataset;
@@ -227,7 +257,7 @@ std::vector<ConfigConflict> find_conflicts(const ExperimentConfig& config) {
   Conflicts found;
   add_unknown_chart_axes(config.report, found);
   add_speculation_conflicts(config, found);
-  add_draft_conflicts(config, found);
+  add_second_model_conflicts(config, found);
   add_load_conflicts(config, found);
   add_engine_conflicts(config, found);
   return found;

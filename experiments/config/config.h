@@ -2,6 +2,7 @@
 // One experiment, resolved: plain values with defaults, filled from a file by config_load.h and consumed by the runner.
 // Every member that a file can set is one row of the table in config_schema.h, which holds its range, unit and help.
 
+#include <any>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "kernels/backend.h"
 
 namespace paceline {
+
+struct ProposerEntry;
 
 /// Keeps the order of keys, so that printed configurations read like the files.
 using ConfigJson = nlohmann::ordered_json;
@@ -78,14 +81,9 @@ struct EngineConfig {
   bool cuda_graphs = true;
 };
 
-struct NgramConfig {
-  int min = 2;
-  int max = 4;
-  std::string match = "last";  // first | last | most_frequent | full_continuation
-};
-
-struct DraftConfig {
-  std::string path = "builtin:draft-600k";
+/// The model that a proposer needs beside the target.
+struct SecondModelConfig {
+  std::string path;
   std::optional<int> tp = 1;  // none ("target"): the target's
   std::string dtype = "auto";
   bool self = false;  // the target drafts for itself and shares its packed weights; path, tp and dtype are void
@@ -94,16 +92,36 @@ struct DraftConfig {
   std::filesystem::path shape_file;  // derived; the target's for a self-draft
 };
 
+/// What speculation.PROPOSER.* says.
+struct ProposerConfig {
+  std::any options;                        // the struct of the proposer's entry
+  std::optional<SecondModelConfig> model;  // where its entry asks for one
+};
+
+/// One for each entry of proposer_list(), in its order, with its defaults.
+std::vector<ProposerConfig> default_proposer_configs();
+
 struct SpeculationConfig {
-  std::string proposer = "none";   // none | ngram | draft
+  std::string proposer = "none";   // a name of proposer_list()
   int num_speculative_tokens = 5;  // 0 in a cell whose proposer is none
-  NgramConfig ngram;
-  DraftConfig draft;
+  std::vector<ProposerConfig> proposers = default_proposer_configs();
   std::string rule = "auto";  // auto | greedy | rejection | coupled
   std::optional<double> forced_acceptance_length;
 
+  /// Of `proposer`, and what its keys say. Throws Error(usage) for a name that is not on the list.
+  const ProposerEntry& entry() const;
+  const ProposerConfig& chosen() const { return of(proposer); }
+  const ProposerConfig& of(std::string_view name) const;
+  ProposerConfig& of(std::string_view name);
+  /// False for none.
+  bool drafts() const;
+  /// Of `proposer`; null where it needs none.
+  const SecondModelConfig* second_model() const { return chosen().model ? &*chosen().model : nullptr; }
+  /// "speculation.draft.path" for "path".
+  std::string key_of_proposer(std::string_view name) const;
+
   /// Without a proposer there is nothing to force.
-  bool forces_acceptance() const { return proposer != "none" && forced_acceptance_length.has_value(); }
+  bool forces_acceptance() const { return drafts() && forced_acceptance_length.has_value(); }
 };
 
 struct SamplingConfig {
@@ -197,7 +215,8 @@ struct ExperimentConfig {
 ConfigJson config_to_json(const ExperimentConfig& config);
 
 /// What decides the numbers of one cell: the configuration without name, sweep and report, and without keys that are
-/// void in it (k for proposer none, ngram.* for a draft, ...). Two cells with equal identities are the same cell.
+/// void in it (k for proposer none, options of other proposers, ...). Two cells with equal identities are the same
+/// cell.
 ConfigJson config_identity(const ExperimentConfig& config);
 
 /// 16 hex digits: FNV-1a (64 bit) of the JSON printed without blanks. Stable across machines, builds and runs.

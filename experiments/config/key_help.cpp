@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "speculative/proposer_entry.h"
+
 namespace paceline {
 
 namespace {
@@ -84,13 +86,12 @@ std::string type_text(const KeySpec& key) {
   return {};
 }
 
-std::string scope_text(KeyScope scope) {
-  switch (scope) {
+std::string scope_text(const KeySpec& key) {
+  switch (key.scope) {
     case KeyScope::always: return "";
-    case KeyScope::speculation: return "proposer ngram or draft";
-    case KeyScope::ngram: return "proposer ngram";
-    case KeyScope::draft: return "proposer draft";
-    case KeyScope::draft_model: return "proposer draft and not draft.self";
+    case KeyScope::speculation: return "proposer " + proposer_names_text(ProposerNames::drafting);
+    case KeyScope::proposer: return fmt::format("proposer {}", key.proposer->name);
+    case KeyScope::second_model: return fmt::format("proposer {0} and not {0}.self", key.proposer->name);
     case KeyScope::static_batching: return "scheduler.batching static";
     case KeyScope::closed_loop: return "load.mode closed";
     case KeyScope::random_arrivals: return "load.mode poisson or gamma";
@@ -122,7 +123,7 @@ std::string describe_key(const KeySpec& key) {
   row("or", key.absent.empty() ? "" : key.absent == "null" ? "null" : fmt::format("\"{}\"", key.absent));
   row("default", initial ? initial->dump() : "");
   if (key.type == KeyType::outside) return text;
-  const std::string scope = scope_text(key.scope);
+  const std::string scope = scope_text(key);
   row("scope", scope.empty() ? "everywhere" : fmt::format("only with {}; elsewhere without effect", scope));
   row("sweep", sweep_text(key));
   if (is_computable(key)) row("computed", "\"=expression\" over other keys, as in \"=2*load.concurrency\"");

@@ -23,7 +23,7 @@ std::vector<KeySection> key_sections();
 std::string type_text(const KeySpec& key);
 
 /// "proposer ngram or draft": where alone the key has an effect; empty: everywhere.
-std::string scope_text(KeyScope scope);
+std::string scope_text(const KeySpec& key);
 
 /// The value where no file sets the key; none for keys that the loader handles ("extends").
 std::optional<ConfigJson> default_of(const KeySpec& key);

@@ -30,7 +30,7 @@ std::string names(const KeySpec& key) {
 }
 
 std::string help(const KeySpec& key) {
-  const std::string scope = scope_text(key.scope);
+  const std::string scope = scope_text(key);
   return scope.empty() ? key.help : fmt::format("{} Only with {}.", key.help, scope);
 }
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "experiments/config/schema.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
@@ -248,12 +249,107 @@ void add_engine(std::vector<KeySpec>& rows) {
                      "On GPUs: launch passes of up to 64 rows as CUDA graphs, which changes their speed only."));
 }
 
+KeyType type_of_option(const ProposerOption& option, const OptionValue& value) {
+  if (!option.words.empty()) return KeyType::choice;
+  if (std::holds_alternative<bool>(value)) return KeyType::boolean;
+  if (std::holds_alternative<int64_t>(value)) return KeyType::integer;
+  return std::holds_alternative<double>(value) ? KeyType::number : KeyType::text;
+}
+
+OptionValue option_value(KeyType type, const ConfigJson& json) {
+  switch (type) {
+    case KeyType::boolean: return json.get<bool>();
+    case KeyType::integer: return json.get<int64_t>();
+    case KeyType::number: return json.get<double>();
+    default: return json.get<std::string>();
+  }
+}
+
+/// A row of what every key of a proposer has: it decides numbers where that proposer drafts.
+KeySpec proposer_key(const ProposerEntry& entry, KeySpec row) {
+  row.proposer = &entry;
+  row.in_identity = true;
+  row.effect = KeyEffect::steps;
+  return row;
+}
+
+/// Options of the proposer at `index` of the list.
+void add_options(const ProposerEntry& entry, size_t index, std::vector<KeySpec>& rows) {
+  for (const ProposerOption& option : entry.options) {
+    const KeyType type = type_of_option(option, option.get(entry.defaults));
+    KeySpec row = special(
+        fmt::format("speculation.{}.{}", entry.name, option.name), type, std::string(option.help),
+        [index, type, &option](ExperimentConfig& config, const ConfigJson& json) {
+          option.set(config.speculation.proposers[index].options, option_value(type, json));
+        },
+        [index, &option](const ExperimentConfig& config) {
+          return std::visit([](const auto& value) { return ConfigJson(value); },
+                            option.get(config.speculation.proposers[index].options));
+        });
+    row.scope = KeyScope::proposer;
+    row.unit = std::string(option.range.unit);
+    row.min = option.range.min;
+    row.max = option.range.max;
+    row.above_min = option.range.above_min;
+    if (type == KeyType::integer) {  // the members are ints
+      row.min = std::max(row.min, double(std::numeric_limits<int>::min()));
+      row.max = std::min(row.max, double(std::numeric_limits<int>::max()));
+    }
+    for (const std::string_view word : option.words) row.choices.emplace_back(word, word);
+    rows.push_back(proposer_key(entry, std::move(row)));
+  }
+}
+
+/// Which model the proposer at `index` of the list runs beside the target.
+void add_second_model(const ProposerEntry& entry, size_t index, std::vector<KeySpec>& rows) {
+  if (!entry.has_second_model()) return;
+  const auto add = [&](const char* name, auto member, Limits limits, const char* help) {
+    const auto of_config = [ index, member ](auto& config) -> auto& {
+      return (*config.speculation.proposers[index].model).*member;
+    };
+    KeySpec row = proposer_key(
+        entry, key(fmt::format("speculation.{}.{}", entry.name, name), of_config, std::move(limits), help));
+    row.names_second_model = true;
+    rows.push_back(std::move(row));
+  };
+  add("path", &SecondModelConfig::path, {.scope = KeyScope::second_model, .is_path = true},
+      "Checkpoint folder of the draft model.");
+  add("tp", &SecondModelConfig::tp,
+      {.min = 1, .max = 64, .unit = "ranks", .absent = "target", .scope = KeyScope::second_model},
+      "Tensor-parallel size of the draft model: 1, or the target's.");
+  add("dtype", &SecondModelConfig::dtype, {.choices = dtypes(), .scope = KeyScope::second_model},
+      "Type of the draft's weights in memory.");
+  add("inflate", &SecondModelConfig::inflate, {.scope = KeyScope::second_model, .is_shape = true},
+      "Grow the draft's checkpoint into this shape (configs/shapes).");
+  add("self", &SecondModelConfig::self, {.scope = KeyScope::proposer},
+      "The target drafts for itself: a check of the machinery that must accept every draft.");
+}
+
+/// "nobody, lookup in the sequence's own text, or a small model".
+std::string who_drafts() {
+  std::string text;
+  const std::vector<ProposerEntry>& list = proposer_list();
+  for (size_t i = 0; i < list.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == list.size() ? ", or " : ", ", list[i].help);
+  return text;
+}
+
+/// For a proposer that is not on the list: `"ngram" is lookup in the sequence's own text, "draft" a small model`.
+std::string proposers_there_are() {
+  std::string text;
+  for (const ProposerEntry& entry : proposer_list()) {
+    if (entry.drafts())
+      text += fmt::format("{}\"{}\" {}{}", text.empty() ? "" : ", ", entry.name, text.empty() ? "is " : "", entry.help);
+  }
+  return text;
+}
+
 void add_speculation(std::vector<KeySpec>& rows) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const std::string& name : proposer_names(ProposerNames::all)) names.emplace_back(name, name);
   rows.push_back(key("speculation.proposer", MEMBER(speculation.proposer),
-                     {.choices = words({"none", "ngram", "draft"}),
-                      .hint = "; others (EAGLE, Medusa, MTP, suffix decoding) do not exist here yet: a draft model is "
-                              "\"draft\", prompt lookup \"ngram\""},
-                     "Who drafts: nobody, lookup in the sequence's own text, or a small model."));
+                     {.choices = names, .hint = "; others do not exist here yet: " + proposers_there_are()},
+                     fmt::format("Who drafts: {}.", who_drafts())));
   rows.push_back(key("speculation.num_speculative_tokens", MEMBER(speculation.num_speculative_tokens),
                      {.min = 1,
                       .max = 64,
@@ -261,26 +357,10 @@ void add_speculation(std::vector<KeySpec>& rows) {
                       .hint = "; to draft nothing, take the proposer \"none\"",
                       .scope = KeyScope::speculation},
                      "Tokens drafted in one step (k); void for proposer none."));
-  rows.push_back(key("speculation.ngram.min", MEMBER(speculation.ngram.min),
-                     {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::ngram}, "Shortest suffix looked up."));
-  rows.push_back(key("speculation.ngram.max", MEMBER(speculation.ngram.max),
-                     {.min = 1, .max = 64, .unit = "tokens", .scope = KeyScope::ngram}, "Longest suffix looked up."));
-  rows.push_back(
-      key("speculation.ngram.match", MEMBER(speculation.ngram.match),
-          {.choices = words({"first", "last", "most_frequent", "full_continuation"}), .scope = KeyScope::ngram},
-          "Which of several earlier occurrences is continued."));
-  rows.push_back(key("speculation.draft.path", MEMBER(speculation.draft.path),
-                     {.scope = KeyScope::draft_model, .is_path = true}, "Checkpoint folder of the draft model."));
-  rows.push_back(key("speculation.draft.tp", MEMBER(speculation.draft.tp),
-                     {.min = 1, .max = 64, .unit = "ranks", .absent = "target", .scope = KeyScope::draft_model},
-                     "Tensor-parallel size of the draft model: 1, or the target's."));
-  rows.push_back(key("speculation.draft.dtype", MEMBER(speculation.draft.dtype),
-                     {.choices = dtypes(), .scope = KeyScope::draft_model}, "Type of the draft's weights in memory."));
-  rows.push_back(key("speculation.draft.inflate", MEMBER(speculation.draft.inflate),
-                     {.scope = KeyScope::draft_model, .is_shape = true},
-                     "Grow the draft's checkpoint into this shape (configs/shapes)."));
-  rows.push_back(key("speculation.draft.self", MEMBER(speculation.draft.self), {.scope = KeyScope::draft},
-                     "The target drafts for itself: a check of the machinery that must accept every draft."));
+  for (size_t i = 0; i < proposer_list().size(); ++i) {
+    add_options(proposer_list()[i], i, rows);
+    add_second_model(proposer_list()[i], i, rows);
+  }
   rows.push_back(key("speculation.verifier.rule", MEMBER(speculation.rule),
                      {.choices = words({"auto", "greedy", "rejection", "coupled"}), .scope = KeyScope::speculation},
                      "How drafts are judged; auto is greedy at temperature 0, else rejection."));

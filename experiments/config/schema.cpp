@@ -7,6 +7,7 @@
 #include "experiments/config/expression.h"
 #include "experiments/config/suggest.h"
 #include "experiments/config/vllm_flags.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
@@ -299,10 +300,9 @@ bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
   const SpeculationConfig& speculation = config.speculation;
   switch (key.scope) {
     case KeyScope::always: return true;
-    case KeyScope::speculation: return speculation.proposer != "none";
-    case KeyScope::ngram: return speculation.proposer == "ngram";
-    case KeyScope::draft: return speculation.proposer == "draft";
-    case KeyScope::draft_model: return speculation.proposer == "draft" && !speculation.draft.self;
+    case KeyScope::speculation: return speculation.drafts();
+    case KeyScope::proposer: return speculation.proposer == key.proposer->name;
+    case KeyScope::second_model: return speculation.proposer == key.proposer->name && !speculation.second_model()->self;
     case KeyScope::static_batching: return config.engine.scheduler.batching == BatchingMode::static_turns;
     case KeyScope::closed_loop: return config.load.mode == LoadMode::closed;
     case KeyScope::random_arrivals: return config.load.mode == LoadMode::poisson || config.load.mode == LoadMode::gamma;

@@ -37,10 +37,9 @@ enum class KeyType : uint8_t {
 /// When a key has any effect; where it has none, it does not tell cells apart.
 enum class KeyScope : uint8_t {
   always,
-  speculation,
-  ngram,
-  draft,
-  draft_model,
+  speculation,   // somebody drafts
+  proposer,      // KeySpec::proposer drafts
+  second_model,  // KeySpec::proposer drafts with a model of its own
   static_batching,
   closed_loop,
   random_arrivals,
@@ -68,8 +67,10 @@ struct KeySpec {
   std::string hint;    // what to write for a number out of range, or for a word that is like no choice
   std::string form;    // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;
-  bool reload = false;       // another value needs another engine load
-  bool in_identity = false;  // decides the numbers of a cell
+  const ProposerEntry* proposer = nullptr;  // whose key it is; null: that of no proposer
+  bool names_second_model = false;          // says which model that proposer runs beside the target
+  bool reload = false;                      // another value needs another engine load
+  bool in_identity = false;                 // decides the numbers of a cell
   KeyEffect effect = KeyEffect::times;
   std::function<void(ExperimentConfig&, const ConfigJson&)> assign;  // takes what convert_value() gave
   std::function<ConfigJson(const ExperimentConfig&)> read;

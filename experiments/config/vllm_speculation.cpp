@@ -4,6 +4,7 @@
 #include <span>
 
 #include "experiments/config/suggest.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
@@ -146,8 +147,8 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve(int64_t tp, st
     if (!model) fail_at(method->origin, "the method draft_model needs a \"model\"");
     return resolve_draft(tp, notes);
   }
-  notes.push_back(
-      fmt::format("method {}: left out: the proposers here are ngram and draft, so nobody drafts below", name));
+  notes.push_back(fmt::format("method {}: left out: the proposers here are {}, so nobody drafts below", name,
+                              fmt::join(proposer_names(ProposerNames::drafting), " and ")));
   return {};
 }
 

@@ -6,18 +6,22 @@
 
 #include "experiments/config/key_help.h"
 #include "experiments/config/schema.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
 
-/// Keys whose values decide whether those of a scope have an effect.
-std::vector<std::string> deciders_of(KeyScope scope) {
-  switch (scope) {
+/// Keys whose values decide whether this one has an effect.
+std::vector<std::string> deciders_of(const KeySpec& key) {
+  switch (key.scope) {
     case KeyScope::always: return {};
     case KeyScope::speculation:
-    case KeyScope::ngram:
-    case KeyScope::draft: return {"speculation.proposer"};
-    case KeyScope::draft_model: return {"speculation.proposer", "speculation.draft.self"};
+    case KeyScope::proposer: return {"speculation.proposer"};
+    case KeyScope::second_model: {
+      const std::string self = fmt::format("speculation.{}.self", key.proposer->name);
+      return find_key(self) ? std::vector<std::string>{"speculation.proposer", self}
+                            : std::vector<std::string>{"speculation.proposer"};
+    }
     case KeyScope::static_batching: return {"engine.scheduler.batching"};
     case KeyScope::closed_loop:
     case KeyScope::random_arrivals:
@@ -75,18 +79,18 @@ bool some_profile_sets(const LoadedConfig& loaded, const std::string& path) {
 std::string complaint(const LoadedConfig& loaded, const KeySpec& key, const ConfigNode& node) {
   const SpeculationConfig& speculation = loaded.config.speculation;
   if (key.scope == KeyScope::speculation)
-    return fmt::format("the proposer \"none\" drafts nothing, yet {} is {}: drop it, or name a proposer (ngram, draft)",
-                       last_part(key.path), node.describe());
+    return fmt::format("the proposer \"none\" drafts nothing, yet {} is {}: drop it, or name a proposer ({})",
+                       last_part(key.path), node.describe(), fmt::join(proposer_names(ProposerNames::drafting), ", "));
   std::string now;
-  for (const std::string& path : deciders_of(key.scope)) {
-    if (path == "speculation.draft.self" && speculation.proposer != "draft") continue;
+  for (const std::string& path : deciders_of(key)) {
+    if (find_key(path)->proposer && speculation.proposer != find_key(path)->proposer->name) continue;
     if (axis_of(loaded, path))
       now += fmt::format("{}the axis {} has no such value", now.empty() ? "" : ", ", path);
     else
       now += fmt::format("{}{} is {}", now.empty() ? "" : ", ", path, find_key(path)->read(loaded.config).dump());
   }
   return fmt::format("{} is {}, which has an effect only with {}: here {}; drop it, or change that", key.path,
-                     node.describe(), scope_text(key.scope), now);
+                     node.describe(), scope_text(key), now);
 }
 
 }  // namespace
@@ -99,7 +103,7 @@ void check_void_keys(const LoadedConfig& loaded, const UnsoundKeys& unsound, Dia
     const ConfigNode* const node = loaded.written(key.path);
     const Layer layer = layer_of(loaded, node);
     if (layer < Layer::file) continue;
-    const std::vector<std::string> deciders = deciders_of(key.scope);
+    const std::vector<std::string> deciders = deciders_of(key);
     if (unsound.contains(key.path) ||
         std::any_of(deciders.begin(), deciders.end(), [&](const std::string& path) { return unsound.contains(path); }))
       continue;

@@ -9,7 +9,9 @@
 #include "experiments/config/devices.h"
 #include "experiments/config/load.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "speculative/factory.h"
+#include "speculative/chain_verifier.h"
+#include "speculative/proposer_entry.h"
+#include "speculative/verify_rule.h"
 #include "speculative/vocabulary.h"
 
 namespace paceline {
@@ -27,11 +29,11 @@ size_t device_memory_bytes(const ExperimentConfig& config, const Placement& plac
   return lowest * placement.devices.size();
 }
 
-bool wants_draft(const ExperimentConfig& config) { return config.speculation.proposer == "draft"; }
-
+/// REQUIRES: the proposer has a second model.
 RankSet draft_ranks(const ExperimentConfig& config) {
-  if (config.speculation.draft.self) return RankSet::all;  // shares the target's shards as they lie
-  return config.speculation.draft.tp.value_or(config.engine.parallel.tp) > 1 ? RankSet::last_stage : RankSet::deciding;
+  const SecondModelConfig& draft = *config.speculation.second_model();
+  if (draft.self) return RankSet::all;  // shares the target's shards as they lie
+  return draft.tp.value_or(config.engine.parallel.tp) > 1 ? RankSet::last_stage : RankSet::deciding;
 }
 
 int draft_tp(RankSet ranks, const Placement& placement) { return ranks == RankSet::deciding ? 1 : placement.tp; }
@@ -52,7 +54,7 @@ TransformerOptions transformer_options(const LoadPlan& plan, const ExperimentCon
 }
 
 /// The name of a checkpoint on a model hub is what is mostly meant by a folder that is not there.
-void check_model_folder(const char* key, const std::filesystem::path& folder) {
+void check_model_folder(const std::string& key, const std::filesystem::path& folder) {
   std::error_code ignored;
   if (std::filesystem::exists(folder, ignored)) return;
   const std::filesystem::path name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
@@ -82,6 +84,18 @@ VerifyRule verify_rule(const ExperimentConfig& config) {
   return greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, greedy);
 }
 
+/// Without pages and second model: for the proposer's memory.
+ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& plan, VerifyRule rule, int max_draft_len) {
+  return {.options = &config.speculation.chosen().options,
+          .rule = rule,
+          .max_num_seqs = plan.max_num_seqs,
+          .max_num_rows = plan.max_num_rows,
+          .max_draft_len = max_draft_len,
+          .target_vocab_size = plan.target.vocab_size,
+          .pool = {},
+          .second_vocab_size = plan.draft ? plan.draft->vocab_size : 0};
+}
+
 }  // namespace
 
 ModelSource target_source(const ExperimentConfig& config) {
@@ -91,8 +105,9 @@ ModelSource target_source(const ExperimentConfig& config) {
 }
 
 ModelSource draft_source(const ExperimentConfig& config) {
-  if (config.speculation.draft.self) return target_source(config);
-  return {.directory = config.speculation.draft.directory, .shape_file = config.speculation.draft.shape_file};
+  const SecondModelConfig& draft = *config.speculation.second_model();
+  if (draft.self) return target_source(config);
+  return {.directory = draft.directory, .shape_file = draft.shape_file};
 }
 
 std::string target_name(const ExperimentConfig& config) {
@@ -152,31 +167,29 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
         (on_cuda(config.engine) ? kCudaWorkspaceBytes : 0);
     rank->comm_bytes = comm_bytes(plan.target, place, 1, 1);
   }
-  if (wants_draft(config)) {
+  if (const SecondModelConfig* const draft = config.speculation.second_model()) {
     plan.draft_ranks = draft_ranks(config);
-    const bool is_self = config.speculation.draft.self;
-    if (is_self) {
+    if (draft->self) {
       plan.draft = plan.target;
       plan.draft_dtype = plan.dtype;
     } else {
-      if (config.speculation.draft.directory.empty()) fail_without_builtin_root(config.speculation.draft.path);
-      check_model_folder("speculation.draft.path", config.speculation.draft.directory);
+      if (draft->directory.empty()) fail_without_builtin_root(draft->path);
+      check_model_folder(config.speculation.key_of_proposer("path"), draft->directory);
       plan.draft = source_spec(draft_source(config));
-      plan.draft_dtype = parse_dtype(config.speculation.draft.dtype, plan.draft->checkpoint_dtype);
+      plan.draft_dtype = parse_dtype(draft->dtype, plan.draft->checkpoint_dtype);
       validate_parallel(*plan.draft, draft_tp(plan.draft_ranks, placement), 1);
     }
     for (const auto& [rank, place] : holders_of(plan.ranks, plan.draft_ranks, placement)) {
-      if (!is_self) rank->weights += packed_bytes(*plan.draft, place, plan.draft_dtype, numerics);
+      if (!draft->self) rank->weights += packed_bytes(*plan.draft, place, plan.draft_dtype, numerics);
       rank->draft_block_bytes = kv_block_bytes_on(*plan.draft, place, block_size, plan.kv_dtype);
       rank->workspace += workspace_bytes(
           *plan.draft, transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
           place.tp);
     }
-    if (draft_sampling(verify_rule(config)) == DraftSampling::own_noise)
-      plan.ranks[size_t(placement.deciding_rank())].workspace +=
-          draft_probs_bytes({.max_num_seqs = plan.max_num_seqs,
-                             .max_draft_len = limits.max_draft_len,
-                             .target_vocab_size = plan.target.vocab_size});
+  }
+  if (const auto memory = config.speculation.entry().memory) {
+    const ProposerSetup setup = proposer_setup(config, plan, verify_rule(config), limits.max_draft_len);
+    plan.ranks[size_t(placement.deciding_rank())].workspace += memory(setup).deciding_rank;
   }
   plan.limit_bytes = limits.memory_bytes ? limits.memory_bytes : device_memory_bytes(config, placement);
   MemoryPlanInput memory{.limit_bytes = plan.limit_bytes,
@@ -234,12 +247,12 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
   weights_ = load_weights(*open_tensors(source_), plan_.target, *team_, RankSet::all, plan_.dtype);
   target_ = make_transformer(plan_.target, weights_, *team_,
                              transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
-  if (wants_draft(config)) draft_model(config);
+  if (config.speculation.second_model()) draft_model(config);
   load_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
-  const auto& draft = cell.speculation.draft;
+  const SecondModelConfig& draft = *cell.speculation.second_model();
   const RankSet ranks = draft_ranks(cell);
   const std::string key = fmt::format("{}|{}|{}|{}|{}", draft.self, draft.directory.string(), draft.shape_file.string(),
                                       draft.dtype, int(ranks));
@@ -249,7 +262,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   if (draft.self) {
     loaded.weights = weights_;
   } else {
-    compare_vocabularies(*tokenizer(), *Tokenizer::load(draft.directory));
+    compare_vocabularies(*tokenizer(), *Tokenizer::load(draft.directory), "speculation." + cell.speculation.proposer);
     loaded.weights =
         load_weights(*open_tensors(draft_source(cell)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
   }
@@ -265,7 +278,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
 }
 
 const ShardWeights* EngineLoad::draft_weights(const ExperimentConfig& cell) {
-  if (!wants_draft(cell)) return nullptr;
+  if (!cell.speculation.second_model()) return nullptr;
   return (*draft_model(cell).weights)[size_t(team_->deciding_rank())].get();
 }
 
@@ -300,23 +313,16 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
 
   VerifyRule rule = verify_rule(cell);
   if (cell.speculation.forces_acceptance()) rule = VerifyRule::forced;
-  ProposerSetup setup;
-  setup.ngram = {.min_n = cell.speculation.ngram.min,
-                 .max_n = cell.speculation.ngram.max,
-                 .match = parse_ngram_match(cell.speculation.ngram.match)};
-  if (wants_draft(cell)) {
+  ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens));
+  setup.pool = pool;
+  if (cell.speculation.second_model()) {
     DraftModel& draft = draft_model(cell);
-    setup.draft_model = draft.model.get();
-    setup.draft = {.sampling = draft_sampling(rule),
-                   .pool = pool,
-                   .max_num_seqs = plan_.max_num_seqs,
-                   .max_num_rows = plan_.max_num_rows,
-                   .max_draft_len = std::max(1, cell.speculation.num_speculative_tokens),
-                   .vocab_size = std::min(draft.plan.draft->vocab_size, plan_.target.vocab_size),
-                   .target_vocab_size = plan_.target.vocab_size};
+    setup.second_model = draft.model.get();
+    setup.second_vocab_size = draft.plan.draft->vocab_size;
   }
+  const auto make_proposer = cell.speculation.entry().make;
   return std::make_unique<Engine>(
-      options, *target_, make_proposer(cell.speculation.proposer, setup),
+      options, *target_, make_proposer ? make_proposer(setup) : nullptr,
       std::make_unique<ChainVerifier>(VerifierOptions{rule, cell.speculation.forced_acceptance_length.value_or(0.0)}));
 }
 
@@ -347,7 +353,7 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"run_ahead", cell.engine.scheduler.run_ahead},
       {"lossless", engine.verifier().lossless()},
   };
-  if (wants_draft(cell)) ran["draft_tp"] = draft_tp(draft_ranks(cell), team_->options().placement);
+  if (cell.speculation.second_model()) ran["draft_tp"] = draft_tp(draft_ranks(cell), team_->options().placement);
   return ran;
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cpu/mapped_memory.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
@@ -27,7 +28,7 @@ double row_operations(const ModelSpec& spec) {
 }
 
 double num_drafts(const ExperimentConfig& config) {
-  return config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens;
+  return config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0;
 }
 
 /// Repetitions, and the part of one that warming up is: in requests.
@@ -82,16 +83,17 @@ const Forecaster::Sizes& Forecaster::sizes_of(const Cell& cell) {
   const LoadLimits limits = limits_of(cells_, cell.load_key, auto_threads_);
   Sizes sizes;
   ExperimentConfig plain = cell.config;
-  plain.speculation.proposer = "none";
+  plain.speculation.proposer = kNoProposer;
   const LoadPlan target = plan_load(plain, limits);
   sizes.dtype = target.dtype;
   sizes.target = weight_bytes(target) - lookup_bytes(target.target, target.dtype, cell.config.engine.parallel.pp);
   sizes.row.target = row_operations(target.target);
   sizes.row.prompt = sizes.row.target - 2 * vocabulary_values(target.target);
-  if (cell.config.speculation.proposer == "draft" && cell.config.speculation.draft.self) {
+  const SecondModelConfig* const second = cell.config.speculation.second_model();
+  if (second && second->self) {
     sizes.draft = sizes.target;
     sizes.row.draft = sizes.row.target;
-  } else if (cell.config.speculation.proposer == "draft") {
+  } else if (second) {
     const LoadPlan both = plan_load(cell.config, limits);
     sizes.draft = weight_bytes(both) - weight_bytes(target) - lookup_bytes(*both.draft, both.draft_dtype, 1);
     sizes.row.draft = row_operations(*both.draft);
@@ -160,8 +162,8 @@ double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_cach
 }
 
 std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step, const RowWork& row) {
-  const bool has_model = config.speculation.proposer == "draft" && step.draft_bytes > 0;
-  if (config.speculation.proposer == "none" || (!has_model && row.per_second <= 0)) return std::nullopt;
+  const bool has_model = config.speculation.second_model() && step.draft_bytes > 0;
+  if (!config.speculation.drafts() || (!has_model && row.per_second <= 0)) return std::nullopt;
   const double sequences = most_at_once(config), drafts = num_drafts(config);
   const auto pass_s = [&](double bytes, double operations) {
     return std::max(bytes / step.read_bytes_s, row.per_second > 0 ? operations / row.per_second : 0);

@@ -33,7 +33,7 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.axes.tp = cell.config.engine.parallel.tp;
   result.axes.pp = cell.config.engine.parallel.pp;
   result.axes.proposer = cell.config.speculation.proposer;
-  if (result.axes.proposer != "none")
+  if (cell.config.speculation.drafts())
     result.axes.num_speculative_tokens = cell.config.speculation.num_speculative_tokens;
   result.axes.concurrency = cell.config.load.mode == LoadMode::closed ? cell.config.load.concurrency : 0;
   result.axes.variant = printable(variant_of(cell));
@@ -73,12 +73,10 @@ std::vector<std::string> effective_differences(const Cell& cell, const nlohmann:
   compare("tp", config.engine.parallel.tp);
   compare("pp", config.engine.parallel.pp);
   compare("proposer", config.speculation.proposer);
-  compare("num_speculative_tokens",
-          config.speculation.proposer == "none" ? 0 : config.speculation.num_speculative_tokens);
-  const DraftConfig& draft = config.speculation.draft;
+  compare("num_speculative_tokens", config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0);
   const int target_tp = config.engine.parallel.tp;
-  if (config.speculation.proposer == "draft")
-    compare("draft_tp", draft.self ? target_tp : draft.tp.value_or(target_tp));
+  if (const SecondModelConfig* const draft = config.speculation.second_model())
+    compare("draft_tp", draft->self ? target_tp : draft->tp.value_or(target_tp));
   compare("load_format", config.engine.target.load_format);
   compare("shape", config.engine.target.shape_file.stem().string());
   compare("block_size", config.engine.kv_cache.block_size);

@@ -52,8 +52,8 @@ json inputs_of(const std::vector<Cell>& cells) {
     const ExperimentConfig& config = cell.config;
     paths.insert({config.engine.target.directory, config.engine.target.shape_file, config.workload.file,
                   config.load.trace.value_or(std::string())});
-    if (config.speculation.proposer == "draft")
-      paths.insert({config.speculation.draft.directory, config.speculation.draft.shape_file});
+    if (const SecondModelConfig* const draft = config.speculation.second_model())
+      paths.insert({draft->directory, draft->shape_file});
   }
   return fingerprints({paths.begin(), paths.end()});
 }

@@ -109,7 +109,7 @@ RepetitionOptions repetition_options(SweepUnderWay& sweep, const ExperimentConfi
                             .timeout_s = config.sweep.cell_timeout_s,
                             .on_progress = {},
                             .stop_now = [&sweep] { return sweep.stop_now(); }};
-  const bool drafts = config.speculation.proposer != "none";
+  const bool drafts = config.speculation.drafts();
   options.on_progress = [&sweep, drafts](const RepetitionProgress& now) {
     sweep.progress.update({.fraction = now.fraction,
                            .tok_s = now.tok_s,
@@ -246,8 +246,9 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
   if (group.empty() && cells_to_check(sweep, planned).empty()) return;
   record_start(sweep, group);
   const Cell& first = sweep.cells[planned.front()];
-  const auto with_draft = std::find_if(planned.begin(), planned.end(),
-                                       [&](size_t i) { return sweep.cells[i].config.speculation.proposer == "draft"; });
+  const auto with_draft = std::find_if(planned.begin(), planned.end(), [&](size_t i) {
+    return sweep.cells[i].config.speculation.second_model() != nullptr;
+  });
   const ExperimentConfig& load_config = sweep.cells[with_draft == planned.end() ? planned.front() : *with_draft].config;
   sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", target_name(first.config),
                                    first.config.engine.parallel.tp, first.config.engine.parallel.pp));
@@ -272,7 +273,7 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
     // A draft model that does not load takes only the cells along that draft. One load is one failure.
     std::vector<size_t> others;
     for (size_t index : group) {
-      if (with_draft != planned.end() && sweep.cells[index].config.speculation.proposer != "draft")
+      if (with_draft != planned.end() && !sweep.cells[index].config.speculation.second_model())
         others.push_back(index);
       else
         sweep.record_failure(index, error.what());

@@ -51,8 +51,8 @@ void keep_missing_sample_texts(SweepUnderWay& sweep) {
 void check_can_run(SweepUnderWay& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
   const LoadPlan plan = plan_load(config, limits);
   const auto tokenizer = Tokenizer::load(config.engine.target.directory);
-  if (config.speculation.proposer == "draft" && !config.speculation.draft.self)
-    compare_vocabularies(*tokenizer, *Tokenizer::load(config.speculation.draft.directory));
+  if (const SecondModelConfig* const draft = config.speculation.second_model(); draft && !draft->self)
+    compare_vocabularies(*tokenizer, *Tokenizer::load(draft->directory), "speculation." + config.speculation.proposer);
   encode_for(sweep, config, *tokenizer, length_limit(config, plan));
 }
 
@@ -61,10 +61,10 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
   const std::vector<Cell>& cells = sweep.cells;
   std::optional<Error> first;
   for (const std::vector<size_t>& group : groups) {
-    std::set<std::string> tried;
+    std::set<std::string> tried;  // proposers with a second model; "" stands for the others
     for (size_t index : group) {
       const ExperimentConfig& config = cells[index].config;
-      if (!tried.insert(config.speculation.proposer == "draft" ? "draft" : "other").second) continue;
+      if (!tried.insert(config.speculation.second_model() ? config.speculation.proposer : "").second) continue;
       try {
         check_can_run(sweep, config, limits_of(cells, cells[index].load_key, sweep.run.info.auto_threads_per_rank));
         return;

@@ -166,7 +166,7 @@ class Expander {
       find_key(path)->assign(cell.config, value);
       assigned.insert(path);
     }
-    if (cell.config.speculation.proposer == "none") cell.config.speculation.num_speculative_tokens = 0;
+    if (!cell.config.speculation.drafts()) cell.config.speculation.num_speculative_tokens = 0;
     if (!loaded_.deferred.empty()) evaluate_deferred(loaded_, context_.devices, cell.config);
     // An axis overrules an expression for the same key.
     for (const auto& [path, value] : point) {
@@ -275,7 +275,7 @@ class Expander {
     ConfigJson load = ConfigJson::object(), draft = ConfigJson::object();
     for (const KeySpec& key : config_keys()) {
       if (key.reload && key_applies(key, cell.config)) load[key.path] = key.read(cell.config);
-      if (key.path.starts_with("speculation.draft.") && key_applies(key, cell.config)) {
+      if (key.names_second_model && key_applies(key, cell.config)) {
         draft[key.path] = key.read(cell.config);
       }
     }
@@ -313,7 +313,7 @@ class Expander {
                    {"num_speculative_tokens", speculation.num_speculative_tokens},
                    {"concurrency", config.load.concurrency}};
       cell.id = fmt::format("tp{}_pp{}_{}", config.engine.parallel.tp, config.engine.parallel.pp, speculation.proposer);
-      if (speculation.proposer != "none") cell.id += fmt::format("_k{}", speculation.num_speculative_tokens);
+      if (speculation.drafts()) cell.id += fmt::format("_k{}", speculation.num_speculative_tokens);
       cell.id += config.load.mode == LoadMode::closed
                      ? fmt::format("_c{}", config.load.concurrency)
                      : fmt::format("_{}", names_of(config.load.mode)[size_t(config.load.mode)]);

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "speculative/proposer_entry.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {
@@ -52,7 +53,7 @@ TEST_F(CompletionTest, BashCompletesCommandsOptionsKeysAndFiles) {
   EXPECT_EQ(offered({"plan", "x.json", "--axis", "propo"}), Words{"proposer="});
   EXPECT_EQ(offered({"plan", "x.json", "--axis", "sweep.on"}), Words{""}) << "no axis";
   EXPECT_EQ(offered({"plan", "x.json", "--set", "sweep.on"}), Words{"sweep.on_error="});
-  EXPECT_EQ(offered({"run", "--set", "speculation.proposer", "="}), (Words{"none", "ngram", "draft"}));
+  EXPECT_EQ(offered({"run", "--set", "speculation.proposer", "="}), proposer_names(ProposerNames::all));
   EXPECT_EQ(offered({"run", "--set", "engine.cuda_graphs", "=", "f"}), Words{"false"});
   EXPECT_EQ(offered({"run", "--ui", "pl"}), Words{"plain"});
   EXPECT_EQ(offered({"init", "tp"}), Words{"tp-vs-pp"});

@@ -3,15 +3,18 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/schema.h"
+#include "speculative/proposer_entry.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
 
+const std::string kProposers = fmt::format("{}", fmt::join(proposer_names(ProposerNames::all), " | "));
+
 struct Mistake {
   const char* text;
-  const char* expected;  // "line:col: message", one a line
+  std::string expected;  // "line:col: message", one a line
 };
 
 TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
@@ -54,7 +57,7 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
        "scheduler, "
        "numerics, cuda_graphs"},
       {"{\"speculation\": {\"proposer\": \"ngrm\"}}",
-       "1:30: \"speculation.proposer\" is \"ngrm\": expected none | ngram | draft (did you mean \"ngram\"?)"},
+       "1:30: \"speculation.proposer\" is \"ngrm\": expected " + kProposers + " (did you mean \"ngram\"?)"},
       {"{\"speculation\": {\"num_speculative_tokens\": 1000}}",
        "1:44: \"speculation.num_speculative_tokens\" is 1000: expected an integer from 1 to 64 (tokens)"},
       {"{\"sampling\": {\"max_tokens\": \"256ms\"}}",
@@ -95,7 +98,7 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
       {"{\"sweep\": {\"axes\": {\"k\": \"8..1\"}}}",
        "1:26: \"8..1\" is not a range: write \"1..8\", \"1..9+2\" or \"1..16*2\""},
       {"{\"sweep\": {\"axes\": {\"proposer\": [\"none\", \"drft\"]}}}",
-       "1:42: \"speculation.proposer\" is \"drft\": expected none | ngram | draft (did you mean \"draft\"?)"},
+       "1:42: \"speculation.proposer\" is \"drft\": expected " + kProposers + " (did you mean \"draft\"?)"},
       {"{\"sweep\": {\"axes\": {\"tp\": [1, 2, 1]}}}", "1:34: the axis \"engine.parallel.tp\" holds 1 twice"},
       {"{\"sweep\": {\"axes\": {\"tp\": [1], \"engine.parallel.tp\": [2]}}}",
        "1:32: duplicate key: \"engine.parallel.tp\" is set twice here"},
@@ -223,7 +226,7 @@ TEST(Config, OneMistakeGetsOneComplaint) {
             "quotes");
   EXPECT_EQ(
       files.complaints(R"({"speculation": {"proposer": "ngrm", "num_speculative_tokens": 3, "ngram": {"min": 8}}})"),
-      "1:30: \"speculation.proposer\" is \"ngrm\": expected none | ngram | draft (did you mean \"ngram\"?)");
+      "1:30: \"speculation.proposer\" is \"ngrm\": expected " + kProposers + " (did you mean \"ngram\"?)");
   EXPECT_EQ(speculation(R"("ngram": {"min": 8}}, "sweep": {"axes": {"speculation.ngram.mx": [8, 9]})"),
             "1:80: unknown key \"speculation.ngram.mx\" in \"sweep.axes\" (did you mean \"speculation.ngram.max\"?)");
   EXPECT_EQ(
@@ -259,7 +262,7 @@ TEST(Config, AFewOfManyComplaintsArePrintedAndAllAreKept) {
 
 TEST(Config, NamesOfVllmAreToldFromTyposWithTheKeyHere) {
   const ConfigFiles files;
-  const std::pair<const char*, const char*> names[] = {
+  const std::pair<const char*, std::string> names[] = {
       {R"({"engine": {"tensor_parallel_size": 2}})",
        "1:13: unknown key \"tensor_parallel_size\" in \"engine\" (vLLM's name; here: \"engine.parallel.tp\")"},
       {R"({"engine": {"pipeline_parallel_size": 2}})",
@@ -282,9 +285,8 @@ TEST(Config, NamesOfVllmAreToldFromTyposWithTheKeyHere) {
       {R"({"engine": {"trust_remote_code": true}})",
        "1:13: unknown key \"trust_remote_code\" in \"engine\" (vLLM's name; not here: code of a checkpoint is never "
        "run)"},
-      {R"({"speculation": {"proposer": "eagle"}})",
-       "1:30: \"speculation.proposer\" is \"eagle\": expected none | ngram | draft; others (EAGLE, Medusa, MTP, suffix "
-       "decoding) do not exist here yet: a draft model is \"draft\", prompt lookup \"ngram\""},
+      {R"({"speculation": {"proposer": "medusa"}})",
+       "1:30: \"speculation.proposer\" is \"medusa\": expected " + kProposers + find_key("speculation.proposer")->hint},
   };
   for (const auto& [text, expected] : names) EXPECT_EQ(files.complaints(text), expected) << text;
   EXPECT_EQ(files.complaints("{}", {.set = {"tensor_parallel_size=2"}}),
@@ -436,7 +438,7 @@ TEST(Config, VariablesKeepTypesAndPathsTheirFolder) {
   EXPECT_EQ(loaded.config.speculation.proposer, "draft");
   EXPECT_TRUE(loaded.config.engine.kv_cache.prefix_caching);
   EXPECT_EQ(loaded.config.engine.target.directory, "/data/big");
-  EXPECT_EQ(loaded.config.speculation.draft.directory, files.folder() / "base/models/small");
+  EXPECT_EQ(loaded.config.speculation.of("draft").model->directory, files.folder() / "base/models/small");
   EXPECT_EQ(loaded.config.workload.file, files.folder() / "prompts/x.jsonl");
   EXPECT_EQ(loaded.config.name, "n");
   // a bomb of variables is bounded
@@ -466,7 +468,7 @@ TEST(Config, SetProfileAndAxis) {
                                                 .profile = "quick",
                                                 .axis = {"k=1..8*2", "proposer=none,ngram"}});
   EXPECT_EQ(loaded.config.measure.warmup_requests, 6);
-  EXPECT_EQ(loaded.config.speculation.ngram.match, "first");
+  EXPECT_EQ(find_key("speculation.ngram.match")->read(loaded.config), "first");
   EXPECT_EQ(loaded.config.sampling.top_p, 0.5);
   EXPECT_EQ(loaded.config.sampling.max_tokens, 7);
   EXPECT_EQ(loaded.config.sampling.stop_token_ids, (std::vector<int64_t>{5, 6}));
@@ -509,7 +511,7 @@ TEST(Config, ShapesAreNamesOrFiles) {
   EXPECT_EQ(file_of("null"), "");
   const ExperimentConfig draft =
       files.load(R"({"speculation": {"draft": {"inflate": "llama-3.2-1b"}}})", {.builtin_root = configs}).config;
-  EXPECT_EQ(draft.speculation.draft.shape_file, configs / "shapes/llama-3.2-1b.json");
+  EXPECT_EQ(draft.speculation.of("draft").model->shape_file, configs / "shapes/llama-3.2-1b.json");
   EXPECT_EQ(files.complaints(R"({"engine": {"target": {"load_format": "dummy"}}})"), "");
 }
 
@@ -522,7 +524,7 @@ TEST(Config, ResolvedJsonLoadsBackToTheSameConfiguration) {
       "include": [{"label": "x", "tp": 4, "published": {"over": "x", "speedup": 1.5}}], "exclude": [{"k": [1, 2], "pp": 2}], "baseline": {"tp": 1, "pp": 1}},
     "report": {"slo": {"ttft_ms": 200}}, "measure": {"warmup_requests": "=2*k"}})");
   EXPECT_EQ(first.config.engine.target.dtype, "bfloat16");
-  EXPECT_FALSE(first.config.speculation.draft.tp);
+  EXPECT_FALSE(first.config.speculation.of("draft").model->tp);
   const std::string resolved = config_to_json(first.config).dump(2);
   const LoadedConfig second = load_config(files.write("resolved.json", resolved));
   EXPECT_EQ(config_to_json(second.config).dump(2), resolved);

@@ -52,7 +52,7 @@ TEST(LoadPlan, ANameOfAHubIsNoFolder) {
 TEST(LoadPlan, ADraftModelIsInflatedByItsOwnKey) {
   ExperimentConfig config = config_as("llama-3-8b");
   config.speculation.proposer = "draft";
-  config.speculation.draft.inflate = "llama-3.2-1b";
+  config.speculation.of("draft").model->inflate = "llama-3.2-1b";
   derive_paths(config);
   const LoadPlan plan = plan_load(config, {.memory_bytes = size_t{64} << 30});
   ASSERT_TRUE(plan.draft);
@@ -78,8 +78,8 @@ TEST(EngineLoad, SaysOnHowManyRanksTheDraftRan) {
     cell.config.engine.kv_cache.memory_fraction = 0.01;
     cell.config.speculation.proposer = c.proposer;
     cell.config.speculation.num_speculative_tokens = c.proposer == "none" ? 0 : 3;
-    cell.config.speculation.draft.tp = c.draft_tp;
-    cell.config.speculation.draft.self = c.self;
+    cell.config.speculation.of("draft").model->tp = c.draft_tp;
+    cell.config.speculation.of("draft").model->self = c.self;
     derive_paths(cell.config);
     EngineLoad load(cell.config, {.max_draft_len = 3});
     nlohmann::json effective = load.effective(cell.config, *load.make_engine(cell.config));
@@ -98,7 +98,7 @@ TEST(LoadPlan, RanksAddUpToThePlan) {
   config.sampling.temperature = 1;
   config.speculation.rule = "rejection";
   for (const bool self : {false, true}) {
-    config.speculation.draft.self = self;
+    config.speculation.of("draft").model->self = self;
     derive_paths(config);
     const LoadPlan plan = plan_load(config, {.max_draft_len = 5, .memory_bytes = size_t{64} << 30});
     ASSERT_EQ(plan.ranks.size(), 4u);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/run/planned_result.h"
+#include "speculative/ngram_proposer.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 
@@ -119,9 +120,9 @@ TEST(Sweep, FiveRowsAgainstTheFirst) {
     ASSERT_TRUE(cells[2].published);
     EXPECT_EQ(cells[2].published->over, "TP2");
     EXPECT_EQ(cells[2].published->speedup, 0.67);
-    EXPECT_TRUE(cells[2].config.speculation.draft.self);
-    EXPECT_EQ(cells[2].config.speculation.draft.directory, cells[2].config.engine.target.directory);
-    EXPECT_EQ(cells[3].config.speculation.ngram.max, 4);
+    EXPECT_TRUE(cells[2].config.speculation.second_model()->self);
+    EXPECT_EQ(cells[2].config.speculation.second_model()->directory, cells[2].config.engine.target.directory);
+    EXPECT_EQ(std::any_cast<NgramOptions>(cells[3].config.speculation.chosen().options).max_n, 4);
   }
 }
 
@@ -390,6 +391,20 @@ TEST(Sweep, ABaselineIsNotForced) {
     const CellResult planned = planned_result(cells[i], int(i), cells);
     EXPECT_EQ(planned.forced, planned.axes.proposer == "ngram") << planned.id;
   }
+}
+
+// Resume and compare find recorded cells by these, whatever the options of proposers are made from.
+TEST(Sweep, CellsKeepTheIdentitiesThatRunsWereRecordedWith) {
+  const ConfigFiles files;
+  const std::vector<Cell> cells = expand(files.load(R"({
+    "speculation": {"num_speculative_tokens": 3, "ngram": {"match": "first"}, "draft": {"tp": "target", "dtype": "bf16"}},
+    "sweep": {"axes": {"proposer": ["none", "ngram", "draft"]},
+              "include": [{"proposer": "draft", "speculation.draft.self": true}]}})"),
+                                         {});
+  std::vector<std::string> identities;
+  for (const Cell& cell : cells) identities.push_back(cell.config_hash);
+  EXPECT_EQ(identities,
+            (std::vector<std::string>{"ac399e6956302dea", "ad2726c37d6b1978", "373e504b925b1e9f", "0b1e2629ffb30a97"}));
 }
 
 TEST(Sweep, HashesAreStableAndFollowWhatMatters) {

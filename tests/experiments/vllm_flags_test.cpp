@@ -208,7 +208,7 @@ TEST(VllmFlags, TheTextLoadsAndMeansTheSame) {
   EXPECT_EQ(loaded.config.engine.parallel.tp, 2);
   EXPECT_EQ(loaded.config.speculation.proposer, "ngram");
   EXPECT_EQ(loaded.config.speculation.num_speculative_tokens, 3);
-  EXPECT_EQ(loaded.config.speculation.ngram.match, "first");
+  EXPECT_EQ(find_key("speculation.ngram.match")->read(loaded.config), "first");
   EXPECT_EQ(loaded.config.name, "imported");
 }
 

@@ -190,7 +190,7 @@ TEST(Layering, PlantedEdgesAreFound) {
       {{"engine/cache/x.cpp", "#include \"engine/model/model.h\"\n"}, "includes engine/model/model.h"},
       {{"engine/model/x.cpp", "#include \"engine/scheduler.h\"\n"}, "includes engine/scheduler.h"},
       {{"engine/scheduler.h", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
-      {{"engine/engine.cpp", "#include \"speculative/factory.h\"\n"}, "includes speculative/factory.h"},
+      {{"engine/engine.cpp", "#include \"speculative/proposer_entry.h\"\n"}, "includes speculative/proposer_entry.h"},
       {{"speculative/x.cpp", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
       {{"speculative/x.cpp", "#include \"experiments/config/config.h\"\n"}, "includes experiments/config/config.h"},
       {{"engine/comm/x.cpp", "#include \"rank_team.h\"\n"}, "rank_team.h, which is in no row"},

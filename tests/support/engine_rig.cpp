@@ -7,19 +7,23 @@
 #include "engine/model/checkpoint.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
-#include "speculative/factory.h"
+#include "speculative/chain_verifier.h"
 #include "tests/support/paths.h"
 
 namespace paceline::test {
 
-const char* rig_proposer_name(RigProposer proposer) {
-  switch (proposer) {
-    case RigProposer::none: return "none";
-    case RigProposer::ngram: return "ngram";
-    case RigProposer::draft: return "draft";
-    case RigProposer::self_draft: return "self-draft";
+std::string rig_proposer_name(RigProposer proposer) {
+  return (proposer.self ? "self-" : "") + std::string(proposer.name);
+}
+
+std::vector<RigProposer> drafting_rig_proposers() {
+  std::vector<RigProposer> proposers;
+  for (const ProposerEntry& entry : proposer_list()) {
+    if (entry.drafts()) proposers.push_back({.name = entry.name});
+    if (entry.second_model.kind == SecondModelKind::draft_model)
+      proposers.push_back({.name = entry.name, .self = true});
   }
-  return "?";
+  return proposers;
 }
 
 std::string rig_device() {
@@ -64,13 +68,13 @@ TransformerOptions EngineRig::transformer_options(DType dtype, RankSet ranks, in
 }
 
 RankSet EngineRig::draft_ranks(RigProposer proposer, DraftPlacement placement) const {
-  if (proposer == RigProposer::self_draft) return RankSet::all;  // shares the target's shards as they lie
+  if (proposer.self) return RankSet::all;  // shares the target's shards as they lie
   return placement == DraftPlacement::last_stage && options_.tp > 1 ? RankSet::last_stage : RankSet::deciding;
 }
 
 std::unique_ptr<Model> EngineRig::new_draft_model(RigProposer proposer, DraftPlacement placement) {
   const RankSet ranks = draft_ranks(proposer, placement);
-  if (proposer == RigProposer::self_draft) {
+  if (proposer.self) {
     const auto options = transformer_options(spec_.checkpoint_dtype, ranks, options_.max_model_len);
     return make_transformer(spec_, weights_, *team_, options);
   }
@@ -88,19 +92,22 @@ Model& EngineRig::draft_model(RigProposer proposer, DraftPlacement placement) {
   return *model;
 }
 
-DraftOptions EngineRig::draft_options(const EngineSetup& setup) const {
-  const int draft_vocab = setup.proposer == RigProposer::draft ? draft_spec_->vocab_size : spec_.vocab_size;
-  const int num_blocks = setup.num_blocks ? setup.num_blocks : options_.num_blocks;
-  return {.sampling = draft_sampling(setup.rule),
-          .pool = {.num_blocks = num_blocks,
-                   .block_size = options_.block_size,
-                   .prefix_caching = setup.prefix_caching,
-                   .hash_key = 0x6a09e667f3bcc908ull},
+ProposerSetup EngineRig::proposer_setup(const EngineSetup& setup) const {
+  const bool has_own_model = proposer_entry(setup.proposer.name).has_second_model() && !setup.proposer.self;
+  return {.rule = setup.rule,
           .max_num_seqs = options_.max_num_seqs,
           .max_num_rows = options_.max_num_rows,
           .max_draft_len = options_.max_draft_len,
-          .vocab_size = std::min(draft_vocab, spec_.vocab_size),
-          .target_vocab_size = spec_.vocab_size};
+          .target_vocab_size = spec_.vocab_size,
+          .pool = {.num_blocks = setup.num_blocks ? setup.num_blocks : options_.num_blocks,
+                   .block_size = options_.block_size,
+                   .prefix_caching = setup.prefix_caching,
+                   .hash_key = 0x6a09e667f3bcc908ull},
+          .second_vocab_size = has_own_model ? draft_spec_->vocab_size : spec_.vocab_size};
+}
+
+DraftOptions EngineRig::draft_options(const EngineSetup& setup) const {
+  return paceline::draft_options(proposer_setup(setup));
 }
 
 std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
@@ -110,15 +117,13 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
                      setup.num_speculative_tokens <= options_.max_draft_len,
                  "the engine asks for more than its rig has: {} blocks, {} sequences, {} rows, {} drafts",
                  setup.num_blocks, setup.max_num_seqs, setup.max_num_batched_tokens, setup.num_speculative_tokens);
-  std::unique_ptr<Proposer> proposer;
-  draft_proposer_ = nullptr;
-  if (setup.proposer == RigProposer::ngram) proposer = std::make_unique<NgramProposer>(setup.ngram);
-  if (setup.proposer == RigProposer::draft || setup.proposer == RigProposer::self_draft) {
-    Model& model = setup.draft ? *setup.draft : draft_model(setup.proposer, setup.draft_placement);
-    auto made = std::make_unique<DraftProposer>(model, draft_options(setup));
-    draft_proposer_ = made.get();
-    proposer = std::move(made);
-  }
+  const ProposerEntry& entry = proposer_entry(setup.proposer.name);
+  ProposerSetup made_from = proposer_setup(setup);
+  made_from.options = setup.proposer_options.has_value() ? &setup.proposer_options : &entry.defaults;
+  if (entry.has_second_model())
+    made_from.second_model = setup.draft ? setup.draft : &draft_model(setup.proposer, setup.draft_placement);
+  std::unique_ptr<Proposer> proposer = entry.drafts() ? entry.make(made_from) : nullptr;
+  draft_proposer_ = dynamic_cast<const DraftProposer*>(proposer.get());
   if (proposer && setup.wrap_proposer) proposer = setup.wrap_proposer(std::move(proposer));
   std::unique_ptr<Verifier> verifier = std::make_unique<ChainVerifier>(VerifierOptions{.rule = setup.rule});
   if (setup.wrap_verifier) verifier = setup.wrap_verifier(std::move(verifier));

@@ -1,23 +1,43 @@
 #pragma once
 // A loaded target (and draft) on a team of ranks, and engines over them, from a few plain options.
 
+#include <any>
+#include <compare>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/comm/rank_team.h"
 #include "engine/engine.h"
 #include "engine/model/transformer.h"
 #include "speculative/draft_proposer.h"
-#include "speculative/ngram_proposer.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline::test {
 
-enum class RigProposer : uint8_t { none, ngram, draft, self_draft };
-const char* rig_proposer_name(RigProposer proposer);
+/// One of proposer_list(), or one with a second model for which the target stands in. Known ones have names of their
+/// own.
+struct RigProposer {
+  std::string_view name = kNoProposer;
+  bool self = false;
+  auto operator<=>(const RigProposer&) const = default;
+
+  static const RigProposer none, ngram, draft, self_draft;
+};
+inline constexpr RigProposer RigProposer::none{};
+inline constexpr RigProposer RigProposer::ngram{.name = "ngram"};
+inline constexpr RigProposer RigProposer::draft{.name = "draft"};
+inline constexpr RigProposer RigProposer::self_draft{.name = "draft", .self = true};
+
+/// "draft"; "self-draft".
+std::string rig_proposer_name(RigProposer proposer);
+/// All that draft, in the list's order; one with a second model twice, on its own and with the target.
+std::vector<RigProposer> drafting_rig_proposers();
 
 /// Where the ranks of rigs are, by PACELINE_RIG_DEVICE: "cpu" (the default) or "cuda"; and how many there may be.
 std::string rig_device();
@@ -48,7 +68,7 @@ struct EngineSetup {
   RigProposer proposer = RigProposer::none;
   VerifyRule rule = VerifyRule::greedy;
   DraftPlacement draft_placement = DraftPlacement::deciding_rank;
-  NgramOptions ngram;
+  std::any proposer_options;  // the struct of the proposer's entry; no value: its defaults
   int num_speculative_tokens = 0;
   int max_num_seqs = 1;
   int max_num_batched_tokens = 512;
@@ -89,6 +109,7 @@ class EngineRig {
  private:
   TransformerOptions transformer_options(DType dtype, RankSet ranks, int max_model_len) const;
   RankSet draft_ranks(RigProposer proposer, DraftPlacement placement) const;
+  ProposerSetup proposer_setup(const EngineSetup& setup) const;  // without options and second model
 
   RigOptions options_;
   ModelSpec spec_;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "speculative/ngram_proposer.h"
 #include "tests/speculative/lossless/covering_array.h"
 #include "tests/speculative/lossless/workload.h"
 #include "tests/support/long_samples.h"
@@ -28,7 +29,7 @@ struct Layout {
   int tp, pp;
 };
 constexpr Layout kLayouts[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
-constexpr RigProposer kProposers[] = {RigProposer::ngram, RigProposer::draft, RigProposer::self_draft};
+const std::vector<RigProposer> kProposers = drafting_rig_proposers();
 constexpr int kDraftLens[] = {1, 2, 3, 5, 8};
 constexpr int kBatches[] = {1, 3, 16};
 constexpr VerifyRule kRules[] = {VerifyRule::greedy, VerifyRule::coupled};
@@ -49,12 +50,12 @@ struct Cell {
   int rank_count() const { return kLayouts[layout].tp * kLayouts[layout].pp; }
 };
 
-const std::vector<int> kNumValues = {3, 5, 3, 2, 3, 4, 2, 2};
+const std::vector<int> kNumValues = {int(kProposers.size()), 5, 3, 2, 3, 4, 2, 2};
 
 std::vector<Cell> make_cells() {
   std::vector<Cell> cells;
   for (const auto& row : covering_array(kNumValues, kSeed)) {
-    cells.push_back({.proposer = kProposers[row[0]],
+    cells.push_back({.proposer = kProposers[size_t(row[0])],
                      .draft_len = kDraftLens[row[1]],
                      .batch = kBatches[row[2]],
                      .caching = row[3] ? PrefixCaching::on : PrefixCaching::off,
@@ -99,7 +100,9 @@ RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& wor
                     .max_num_seqs = concurrency,
                     .max_num_batched_tokens = cell.budget,
                     .prefix_caching = cell.caching};
-  setup.ngram = {.min_n = 1, .max_n = 4, .match = index % 2 ? NgramMatch::last : NgramMatch::first};
+  if (cell.proposer == RigProposer::ngram)
+    setup.proposer_options =
+        NgramOptions{.min_n = 1, .max_n = 4, .match = index % 2 ? NgramMatch::last : NgramMatch::first};
   if (index % 2) setup.draft_placement = DraftPlacement::last_stage;
   setup.num_blocks =
       std::min(blocks_for(requests, concurrency, rig.options().block_size, pool_share(cell)), rig.options().num_blocks);
@@ -142,11 +145,11 @@ void judge_cell(const Cell& cell, const RunReport& trained, const RunReport& gol
     // A few random tokens may hold nothing to look up; learnt text always does.
     const bool must_propose = report == &trained || report->tokens >= kMinTokensToJudgeGolden;
     EXPECT_TRUE(!must_propose || report->counters.drafted > 0) << "nothing was proposed";
-    if (cell.proposer == RigProposer::self_draft) {
+    if (cell.proposer.self) {
       EXPECT_EQ(report->counters.accepted, report->counters.drafted) << "a self-draft was rejected";
     }
   }
-  if (cell.proposer == RigProposer::self_draft || trained.counters.drafted < kMinDraftsToJudge) return;
+  if (cell.proposer.self || trained.counters.drafted < kMinDraftsToJudge) return;
   EXPECT_GE(trained.accepted_share(), kMinShare);
   EXPECT_LE(trained.accepted_share(), 1.0 - kMinShare);
 }

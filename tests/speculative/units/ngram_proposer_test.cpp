@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "speculative/factory.h"
+#include "speculative/proposer_entry.h"
 #include "tests/support/expect_error.h"
 
 namespace paceline {
@@ -130,27 +130,25 @@ TEST(Ngram, ProposesForEverySequence) {
   EXPECT_EQ(proposer.side(), ProposerSide::host);
 }
 
-TEST(Factory, NamesOfProposersRulesAndPolicies) {
-  EXPECT_EQ(make_proposer("none", {}), nullptr);
-  EXPECT_EQ(make_proposer("ngram", {})->name(), "ngram");
-  test::expect_error(ExitCode::usage, {"speculation.proposer", "\"eagle\"", "none, ngram or draft"},
-                     [] { make_proposer("eagle", {}); });
-  EXPECT_THROW(make_proposer("draft", {}), Error);
-  EXPECT_EQ(parse_rule("auto", true), VerifyRule::greedy);
-  EXPECT_EQ(parse_rule("auto", false), VerifyRule::rejection);
-  EXPECT_EQ(parse_rule("greedy", false), VerifyRule::greedy);
-  EXPECT_EQ(parse_rule("rejection", true), VerifyRule::rejection);
-  EXPECT_EQ(parse_rule("coupled", true), VerifyRule::coupled);
-  test::expect_error(ExitCode::usage, {"speculation.verifier.rule", "\"lucky\"", "rejection", "coupled"},
-                     [] { parse_rule("lucky", true); });
+TEST(NgramEntry, SetsEveryOptionOfItsStruct) {
+  const ProposerEntry& entry = proposer_entry("ngram");
+  std::any options = entry.defaults;
+  const auto& set = std::any_cast<const NgramOptions&>(options);
+  ASSERT_EQ(entry.options.size(), 3u);
+  entry.options[0].set(options, int64_t{3});
+  entry.options[1].set(options, int64_t{5});
+  EXPECT_EQ(set.min_n, 3);
+  EXPECT_EQ(set.max_n, 5);
   const char* names[] = {"first", "last", "most_frequent", "full_continuation"};
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(parse_ngram_match(names[i]), kMatches[i]);
-  test::expect_error(ExitCode::usage, {"speculation.ngram.match", "\"middle\"", "most_frequent"},
-                     [] { parse_ngram_match("middle"); });
-  EXPECT_EQ(draft_sampling(VerifyRule::greedy), DraftSampling::argmax);
-  EXPECT_EQ(draft_sampling(VerifyRule::coupled), DraftSampling::shared_noise);
-  EXPECT_EQ(draft_sampling(VerifyRule::rejection), DraftSampling::own_noise);
-  EXPECT_EQ(draft_sampling(VerifyRule::forced), DraftSampling::argmax);
+  for (int i = 0; i < 4; ++i) {
+    entry.options[2].set(options, std::string(names[i]));
+    EXPECT_EQ(set.match, kMatches[i]);
+    EXPECT_EQ(entry.options[2].get(options), OptionValue(std::string(names[i])));
+  }
+  EXPECT_THROW(entry.options[2].set(options, std::string("middle")), Error);
+  EXPECT_FALSE(entry.find_conflict(options));
+  entry.options[0].set(options, int64_t{6});
+  EXPECT_EQ(entry.find_conflict(options)->message, "speculation.ngram.min 6 is larger than speculation.ngram.max 5");
 }
 
 }  // namespace

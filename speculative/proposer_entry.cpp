@@ -1,0 +1,31 @@
+#include "speculative/proposer_entry.h"
+
+namespace paceline {
+
+const ProposerEntry* find_proposer(std::string_view name) {
+  const std::vector<ProposerEntry>& list = proposer_list();
+  const auto found = std::find_if(list.begin(), list.end(), [&](const ProposerEntry& e) { return e.name == name; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+const ProposerEntry& proposer_entry(std::string_view name) {
+  if (const ProposerEntry* entry = find_proposer(name)) return *entry;
+  fail(ExitCode::usage, "speculation.proposer: found \"{}\", expected {}", name,
+       proposer_names_text(ProposerNames::all));
+}
+
+std::vector<std::string> proposer_names(ProposerNames which) {
+  std::vector<std::string> names;
+  for (const ProposerEntry& entry : proposer_list())
+    if (which == ProposerNames::all || entry.drafts()) names.emplace_back(entry.name);
+  return names;
+}
+
+std::string proposer_names_text(ProposerNames which) {
+  const std::vector<std::string> names = proposer_names(which);
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  return text;
+}
+
+}  // namespace paceline
