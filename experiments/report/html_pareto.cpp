@@ -4,6 +4,7 @@
 
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline::html {
 
@@ -67,7 +68,7 @@ Section pareto_section(const Report& report) {
     if (std::find(drawn.begin(), drawn.end(), proposer) != drawn.end())
       legend.push_back({.name = proposer, .color = report.color(proposer)});
   };
-  add("none");
+  add(std::string(kNoProposer));
   for (const std::string& proposer : report.proposers()) add(proposer);
   section.body =
       chart_legend(legend) + "<div class=\"beside\">" + wide(section.title, svg_scatter_chart(chart)) +

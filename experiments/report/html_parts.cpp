@@ -10,6 +10,7 @@
 
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline::html {
 
@@ -19,28 +20,30 @@ bool is_better(const CellSummary& a, const CellSummary& b) {
   return std::tuple(a.rankable, *a.output_tok_s) > std::tuple(b.rankable, *b.output_tok_s);
 }
 
-/// As Report::color(); of several drafts the first has draft's colour.
-std::vector<int> colors_of(const std::vector<std::string>& proposers) {
-  constexpr int kNgram = 0, kDraft = 1, kFurther = 2;
+/// As Report::color(), by names of proposers; of several with one name, as drafts of different models have, the first
+/// has its colour.
+std::vector<int> colors_of(const std::vector<std::string>& names) {
+  constexpr int kMost = kNumChartColors - 1;
+  const std::vector<std::string> listed = proposer_names(ProposerNames::drafting);
+  const int num_listed = std::min(int(listed.size()), kMost - 1);
   std::vector<int> colors;
+  std::set<std::string> coloured;
   int further = 0;
-  bool has_draft = false;
-  for (const std::string& name : proposers) {
-    const bool is_first_draft =
-        name.starts_with("draft") && !std::exchange(has_draft, has_draft || name.starts_with("draft"));
-    colors.push_back(name == "ngram"  ? kNgram
-                     : is_first_draft ? kDraft
-                                      : kFurther + further++ % (kNumChartColors - 1 - kFurther));
+  for (const std::string& name : names) {
+    const auto at = std::find(listed.begin(), listed.begin() + num_listed, name) - listed.begin();
+    const bool has_its_own = at < num_listed && coloured.insert(name).second;
+    colors.push_back(has_its_own ? int(at) : num_listed + further++ % (kMost - num_listed));
   }
   return colors;
 }
 
-/// What drafts in a cell of the proposer draft: "self", or the model's folder and the shape that it was grown into.
+/// What a proposer with a second model drafts with: "self", or the model's folder and the shape that it was grown into;
+/// "" for one without.
 std::string draft_model(const CellResult& cell) {
   const nlohmann::json none = nlohmann::json::object();
-  const nlohmann::json draft = cell.requested.is_object() ? cell.requested.value("speculation", none) : none;
+  const nlohmann::json speculation = cell.requested.is_object() ? cell.requested.value("speculation", none) : none;
   const auto text = [](const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : ""; };
-  const nlohmann::json keys = draft.is_object() ? draft.value("draft", none) : none;
+  const nlohmann::json keys = speculation.is_object() ? speculation.value(cell.axes.proposer, none) : none;
   if (!keys.is_object()) return "";
   if (keys.value("self", nlohmann::json(false)) == true) return "self";
   const std::string path = text(keys.value("path", nlohmann::json())),
@@ -75,16 +78,17 @@ bool is_in_folder(const RunResult& run, const std::string& file) {
 Report::Report(const RunResult& run_, const RunSummary& summary_, std::filesystem::path data)
     : run(run_), summary(summary_), data_(std::move(data)) {
   std::set<int> concurrencies;
-  const auto add = [](std::vector<std::string>& list, const std::string& name) {
-    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
-  };
   for (const CellResult& c : run.cells) {
     concurrencies.insert(c.axes.concurrency);
-    if (c.axes.proposer == "draft") add(draft_models_, draft_model(c));
+    draft_models_[c.axes.proposer].insert(draft_model(c));
   }
-  for (const CellResult& c : run.cells)
-    if (c.axes.proposer != "none") add(proposers_, proposer(c));
-  colors_ = colors_of(proposers_);
+  std::vector<std::string> names;
+  for (const CellResult& c : run.cells) {
+    if (!c.axes.drafts() || std::find(proposers_.begin(), proposers_.end(), proposer(c)) != proposers_.end()) continue;
+    proposers_.push_back(proposer(c));
+    names.push_back(c.axes.proposer);
+  }
+  colors_ = colors_of(names);
   concurrencies_.assign(concurrencies.begin(), concurrencies.end());
   for (const CellSummary& s : summary.cells) {
     if (!s.output_tok_s || cell(s).forced) continue;
@@ -107,12 +111,12 @@ std::string Report::linked(const std::string& file, const std::string& text) con
 }
 
 std::string Report::proposer(const CellResult& c) const {
-  if (c.axes.proposer != "draft" || draft_models_.size() < 2) return c.axes.proposer;
-  return fmt::format("draft ({})", draft_model(c));
+  if (draft_models_.at(c.axes.proposer).size() < 2) return c.axes.proposer;
+  return fmt::format("{} ({})", c.axes.proposer, draft_model(c));
 }
 
 int Report::color(const std::string& proposer) const {
-  if (proposer == "none") return kNumChartColors - 1;
+  if (proposer == kNoProposer) return kNumChartColors - 1;
   return colors_[static_cast<size_t>(std::find(proposers_.begin(), proposers_.end(), proposer) - proposers_.begin())];
 }
 

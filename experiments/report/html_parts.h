@@ -2,7 +2,9 @@
 // The sections of report.html and what they share; only html*.cpp include this.
 
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +37,8 @@ class Report {
   /// "ngram"; "draft", or where a run has several of them "draft (self)".
   std::string proposer(const CellResult& cell) const;
   std::string proposer(const CellSummary& s) const { return proposer(cell(s)); }
-  /// Colour of a proposer, and so its marker, the same in all charts of all reports: ngram 0, draft 1, further ones 2
-  /// and on in order; "none" has the last one.
+  /// Colour of a proposer, and so its marker, the same in all charts of all reports: its place among those of
+  /// proposer_list() that draft, further ones behind them in order; "none" has the last one.
   int color(const std::string& proposer) const;
   int color(const CellSummary& s) const { return color(proposer(s)); }
   /// Of all cells, ascending.
@@ -57,8 +59,8 @@ class Report {
  private:
   std::filesystem::path data_;
   std::vector<std::string> proposers_;
-  std::vector<int> colors_;                // [proposers_]
-  std::vector<std::string> draft_models_;  // in order of first appearance
+  std::vector<int> colors_;                                    // [proposers_]
+  std::map<std::string, std::set<std::string>> draft_models_;  // by proposer
   std::vector<int> concurrencies_;
   std::vector<const CellSummary*> fastest_;
 };
