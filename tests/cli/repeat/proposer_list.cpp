@@ -1,0 +1,24 @@
+// The list of proposers, a word each: NAME for the function NAME_entry(), with which NAME_proposer.cpp ends.
+
+#include "speculative/proposer_entry.h"
+
+#define PACELINE_PROPOSERS(entry) entry(no) entry(ngram) entry(draft) entry(repeat)
+
+namespace paceline {
+
+#define PACELINE_DECLARED(name) ProposerEntry name##_entry();
+#define PACELINE_LISTED(name) name##_entry(),
+
+PACELINE_PROPOSERS(PACELINE_DECLARED)
+
+const std::vector<ProposerEntry>& proposer_list() {
+  static const std::vector<ProposerEntry> kList = {PACELINE_PROPOSERS(PACELINE_LISTED)};
+  return kList;
+}
+
+#undef PACELINE_DECLARED
+#undef PACELINE_LISTED
+
+}  // namespace paceline
+
+#undef PACELINE_PROPOSERS
