@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "speculative/proposer_entry.h"
 #include "tests/support/paths.h"
 
 namespace paceline {
@@ -101,6 +102,20 @@ bool may_name_devices(const std::string& path) {
   return starts_with(path, "kernels/cuda/") || starts_with(path, "engine/comm/nccl_");
 }
 
+/// Where a proposer may be compared with a word: in another program's flags, in a record that another program may have
+/// written, and by a benchmark of that very proposer.
+bool may_ask_for_proposers(const std::string& path) {
+  return !starts_with(path, "experiments/") || starts_with(path, "experiments/bench/") ||
+         starts_with(path, "experiments/config/vllm_") || path == "experiments/results/results.h";
+}
+
+/// `== "ngram"`, `!= "none"`: of any proposer on the list.
+const std::regex& proposer_question() {
+  static const std::string kNames = fmt::format("{}", fmt::join(proposer_names(ProposerNames::all), "|"));
+  static const std::regex kQuestion(fmt::format("[=!]= *\"({0})\"|\"({0})\" *[=!]=", kNames));
+  return kQuestion;
+}
+
 /// One line per broken rule.
 std::vector<std::string> problems(const std::vector<Source>& sources) {
   // Inline functions of these would be compiled for an ISA and may be the copy that the linker keeps.
@@ -121,6 +136,8 @@ std::vector<std::string> problems(const std::vector<Source>& sources) {
       found.push_back(source.path + ": more than 600 lines");
     if (!may_name_devices(source.path) && std::regex_search(source.text, kDeviceNames))
       found.push_back(source.path + ": names CUDA or NCCL");
+    if (!may_ask_for_proposers(source.path) && std::regex_search(source.text, proposer_question()))
+      found.push_back(source.path + ": asks for a proposer by name; its entry knows (speculative/proposer_entry.h)");
     for (const Include& include : includes_of(source.text)) {
       if (!include.quoted) continue;
       const auto to = row_of(include.name);
@@ -201,7 +218,9 @@ TEST(Layering, PlantedEdgesAreFound) {
       {{"engine/comm/x.cpp", "ncclAllReduce(a, b);\n"}, "names CUDA or NCCL"},
       {{"kernels/cpu/rows_avx2.cpp", "#include <vector>\n"}, "sees <vector>"},
       {{"kernels/cpu/rows.inl", "#include <Eigen/Dense>\n"}, "sees <Eigen/Dense>"},
-      {{"experiments/x.cpp", std::string(601, '\n')}, "more than 600 lines"}};
+      {{"experiments/x.cpp", std::string(601, '\n')}, "more than 600 lines"},
+      {{"experiments/run/x.cpp", "if (speculation.proposer == \"draft\") f();\n"}, "asks for a proposer by name"},
+      {{"experiments/report/x.cpp", "return axes.proposer != \"none\";\n"}, "asks for a proposer by name"}};
   for (const auto& [source, want] : planted) {
     const auto found = problems({source});
     ASSERT_EQ(found.size(), 1u) << source.path << " " << want;
@@ -222,6 +241,8 @@ TEST(Layering, GoodEdgesPass) {
       {"experiments/bench/b.cpp", "#include \"engine/engine.h\"\n// #include \"nowhere.h\" is prose\n"},
       {"experiments/report/a.cpp",
        "#include \"experiments/analysis/summary.h\"\n#include \"experiments/report/a.h\"\n"},
+      {"experiments/config/vllm_x.cpp", "return text == \"ngram\";\n"},
+      {"experiments/report/b.cpp", "report.drafts() ? name : \"draft\";\n"},
       {"experiments/main.cpp", "#include \"experiments/commands/commands.h\"\n"},
       {"kernels/cpu/simd_x.h", "#include <immintrin.h>\n#include <cstdint>\n"}};
   for (const std::string& problem : problems(good)) ADD_FAILURE() << problem;
