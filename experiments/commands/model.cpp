@@ -174,6 +174,14 @@ struct GenerateCommand {
   bool raw = false;  // no chat template
 };
 
+/// "; --proposer draft does"; "" where none does.
+std::string proposers_with_model() {
+  std::string names;
+  for (const ProposerEntry& entry : proposer_list())
+    if (entry.has_second_model()) names += fmt::format("{}{}", names.empty() ? "" : " or ", entry.name);
+  return names.empty() ? "" : fmt::format("; --proposer {} does", names);
+}
+
 ExitCode generate_command(const GenerateCommand& command) {
   ExperimentConfig config = default_config();
   if (!find_proposer(command.proposer))
@@ -189,6 +197,8 @@ ExitCode generate_command(const GenerateCommand& command) {
   if (auto& draft = config.speculation.of(command.proposer).model) {
     if (command.draft) draft->path = *command.draft;
     check_model_name(config, "--draft", draft->path);
+  } else if (command.draft) {
+    fail(ExitCode::usage, "--draft: the proposer \"{}\" takes no model{}", command.proposer, proposers_with_model());
   }
   config.sampling.temperature = command.temperature;
   config.sampling.seed = int64_t(command.seed);
