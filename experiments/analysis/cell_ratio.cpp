@@ -46,4 +46,9 @@ std::optional<RatioInterval> ratio_of_repetitions(std::span<const double> numera
   return RatioInterval{.ratio = test->ratio, .low = test->low, .high = test->high, .pairs = 0};
 }
 
+bool begins_higher(const RatioInterval& a, const RatioInterval& b) {
+  if (a.low && b.low) return *a.low > *b.low;
+  return a.low || b.low ? a.low.has_value() : a.ratio > b.ratio;
+}
+
 }  // namespace paceline

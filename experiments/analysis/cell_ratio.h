@@ -29,4 +29,8 @@ std::optional<double> measured_earlier_s(const CellResult& baseline, const CellR
 std::optional<RatioInterval> ratio_of_repetitions(std::span<const double> numerator,
                                                   std::span<const double> denominator, Pairing pairing);
 
+/// Whether the evidence for `a` is the better one: its interval begins higher. One without an interval comes after one
+/// with it; of two without, the larger ratio comes first.
+bool begins_higher(const RatioInterval& a, const RatioInterval& b);
+
 }  // namespace paceline

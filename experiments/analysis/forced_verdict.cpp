@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/crossover.h"
+
 namespace paceline {
 namespace {
 
@@ -44,26 +46,27 @@ std::string name_of(const CellResult& cell) {
 /// What is shown of `cells`, of one place and k, by their acceptance length. They bracket the break-even only where all
 /// that are shown to be slower lie below all that are shown to be faster.
 std::string crossing(const std::vector<Forced>& cells) {
-  const auto shown = [](Outcome outcome) { return [outcome](const Forced& f) { return f.gain.outcome == outcome; }; };
-  const auto first_faster = std::find_if(cells.begin(), cells.end(), shown(Outcome::faster));
-  const auto last_slower = std::find_if(cells.rbegin(), cells.rend(), shown(Outcome::slower));
-  const bool any_faster = first_faster != cells.end(), any_slower = last_slower != cells.rend();
-  const auto count = [&](Outcome outcome) { return size_t(std::count_if(cells.begin(), cells.end(), shown(outcome))); };
-  if (count(Outcome::slower) == cells.size())
-    return "is not faster at any acceptance length measured, up to " + at_text(cells.back());
-  if (count(Outcome::faster) == cells.size())
-    return "is faster from the smallest acceptance length measured on, " + at_text(cells.front());
-  if (any_faster && any_slower && last_slower->length() < first_faster->length())
-    return fmt::format("breaks even between the acceptance lengths {} and {}", at_text(*last_slower),
-                       at_text(*first_faster));
-  const std::string text = "shows no bracket of its break-even: ";
-  if (any_faster && any_slower)
-    return text + fmt::format("it is faster at {} and slower at {}", at_text(*first_faster), at_text(*last_slower));
-  if (any_faster) return text + fmt::format("it is faster at {}, and slower at no length", at_text(*first_faster));
-  if (any_slower) return text + fmt::format("it is slower at {}, and faster at no length", at_text(*last_slower));
-  if (cells.size() == 1) return text + "it is not shown to be faster or slower at " + at_text(cells.front());
-  return text + fmt::format("no length from {} to {} is shown to be faster or slower", at_text(cells.front()),
-                            at_text(cells.back()));
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> names;
+  for (const Forced& f : cells) {
+    outcomes.push_back(f.gain.outcome);
+    names.push_back(at_text(f));
+  }
+  const Crossover crossover = crossover_of(outcomes);
+  if (crossover.slower.size() == cells.size())
+    return "is not faster at any acceptance length measured, up to " + names.back();
+  if (crossover.faster.size() == cells.size())
+    return "is faster from the smallest acceptance length measured on, " + names.front();
+  const auto bracket = crossover.bracket();
+  if (bracket && outcomes[bracket->first] == Outcome::slower)
+    return fmt::format("breaks even between the acceptance lengths {} and {}", names[bracket->first],
+                       names[bracket->second]);
+  return "does not show at which acceptance length it breaks even: it " +
+         crossover_text(crossover, names,
+                        {.faster = "is faster at",
+                         .slower = "is slower at",
+                         .undecided = "not shown to be faster or slower at",
+                         .points = "lengths"});
 }
 
 }  // namespace

@@ -24,12 +24,6 @@ struct OfProposer {
     if (!largest.cell || judged.gain.ratio.ratio > largest.gain.ratio.ratio) largest = judged;
     if (!best.cell || begins_higher(judged.gain.ratio, best.gain.ratio)) best = judged;
   }
-
- private:
-  static bool begins_higher(const RatioInterval& a, const RatioInterval& b) {
-    if (a.low && b.low) return *a.low > *b.low;
-    return a.low || b.low ? a.low.has_value() : a.ratio > b.ratio;
-  }
 };
 
 /// What a pass costs, and the acceptance at which the cell would equal its reference.

@@ -9,6 +9,7 @@
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/category_verdict.h"
+#include "experiments/analysis/crossover.h"
 #include "experiments/analysis/forced_verdict.h"
 #include "experiments/analysis/open_loop_verdict.h"
 #include "experiments/analysis/speculation_verdict.h"
@@ -268,6 +269,8 @@ std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary
     out.push_back({VerdictKind::best,
                    summary.done == 0 ? "Nothing was measured." : "No cell can be ranked; see the reasons in the table.",
                    true});
+  for (const std::string& text : concurrency_crossovers(view))
+    out.push_back({VerdictKind::best, fmt::format("Over concurrency: {}.", text)});
   add_forced(view, out);
   add_pays_not(view, out);
   const bool speculative =

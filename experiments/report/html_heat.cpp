@@ -2,10 +2,10 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <tuple>
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/crossover.h"
 #include "experiments/analysis/verdict_view.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
@@ -79,40 +79,12 @@ std::string heat_cell(const Report& report, const VerdictView& view, const CellS
                      gain->is_of_column ? "" : " †");
 }
 
-/// Per place and proposer: up to which concurrency the best k is faster, and where it ends.
-std::string crossovers(const Report& report, const VerdictView& view) {
-  std::map<std::tuple<int, int, std::string>, std::map<int, Gain>> best;
-  for (const CellSummary& s : report.summary.cells) {
-    const CellAxes& axes = report.cell(s).axes;
-    if (!s.rankable || !axes.drafts() || !axes.variant.empty()) continue;
-    const std::optional<Gain> gain = gain_of(view, s);
-    if (!gain || !gain->is_of_column) continue;
-    const auto [known, is_new] = best[{axes.tp, axes.pp, axes.proposer}].emplace(axes.concurrency, *gain);
-    if (!is_new && gain->over_plain.ratio > known->second.over_plain.ratio) known->second = *gain;
-  }
+/// Where each proposer pays, as a list.
+std::string crossovers(const VerdictView& view) {
+  const std::vector<std::string> sentences = concurrency_crossovers(view);
   std::string out;
-  size_t count = 0;
-  for (const auto& [key, by_concurrency] : best) {
-    const auto& [tp, pp, proposer] = key;
-    if (by_concurrency.size() < 2 || ++count > kMaxSentences) continue;
-    const auto text = [&](const auto& entry) {
-      return fmt::format("{:.2f}× at concurrency {}{}", entry.second.over_plain.ratio, entry.first,
-                         entry.second.is_open() ? " (inconclusive)" : "");
-    };
-    const auto stops = std::find_if(by_concurrency.begin(), by_concurrency.end(),
-                                    [](const auto& entry) { return entry.second.is_slower(); });
-    std::string sentence;
-    const auto& last = *by_concurrency.rbegin();
-    if (stops == by_concurrency.begin())
-      sentence = fmt::format("is slower from the smallest batch on: {}", text(*stops));
-    else if (stops != by_concurrency.end() && std::prev(stops)->second.is_faster())
-      sentence = fmt::format("stops paying: {}, {}", text(*std::prev(stops)), text(*stops));
-    else if (stops == by_concurrency.end() && last.second.is_faster())
-      sentence = fmt::format("still gains at the largest batch: {}", text(last));
-    else
-      sentence = fmt::format("shows no clear gain at the largest batch: {}", text(last));
-    out += "<li>" + html_escaped(fmt::format("tp{} pp{} {}, at its best k, {}.", tp, pp, proposer, sentence)) + "</li>";
-  }
+  for (size_t i = 0; i < std::min(sentences.size(), kMaxSentences); ++i)
+    out += "<li>" + html_escaped(sentences[i] + ".") + "</li>";
   return out.empty() ? "" : "<ul>" + out + "</ul>";
 }
 
@@ -164,7 +136,7 @@ Section heat_section(const Report& report) {
       "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Speedup by proposer, k and concurrency\">"
       "<table class=\"heat\"><caption>" +
       html_escaped(caption) + "</caption><thead><tr><td></td>" + head + "</tr></thead><tbody>" + body +
-      "</tbody></table></div>" + crossovers(report, view) +
+      "</tbody></table></div>" + crossovers(view) +
       note(
           "Blue: faster, orange: slower, deeper in four steps up to a factor of two, by the end of the 95 % interval "
           "that is nearer to 1. Hatched, ?: the interval holds 1 or is missing. *: not ranked. c: concurrent requests; "

@@ -109,8 +109,8 @@ TEST(ReportSections, TheHeatMapTellsItsNumbersAndWhereGainsEnd) {
   EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"s4\"[^>]*>0\\.[0-9]+×")));
   EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"f[1-4]\"[^>]*>[1-9]\\.[0-9]+×")));
   EXPECT_TRUE(
-      std::regex_search(section, std::regex("tp1 pp1 draft, at its best k, stops paying: [0-9.]+× at concurrency "
-                                            "1, 0\\.[0-9]+× at concurrency 8\\.")))
+      std::regex_search(section, std::regex("tp1 pp1 draft, at its best k, pays at c=1 \\([0-9.]+×\\), loses at "
+                                            "c=8 \\(0\\.[0-9]+×\\)\\.")))
       << section;
 }
 

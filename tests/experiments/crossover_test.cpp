@@ -1,0 +1,156 @@
+// Where speculation stops paying: all patterns of outcomes over three loads, as an interval and as a sentence.
+
+#include "experiments/analysis/crossover.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "experiments/analysis/summary_verdict.h"
+#include "tests/experiments/synthetic_run.h"
+#include "tests/support/holds.h"
+
+namespace paceline {
+namespace {
+
+constexpr Outcome F = Outcome::faster, I = Outcome::inconclusive, S = Outcome::slower;
+const std::vector<std::string> kNames = {"c=1", "c=4", "c=16"};
+
+std::string text_of(const std::vector<Outcome>& outcomes) { return crossover_text(crossover_of(outcomes), kNames); }
+
+/// What the sentence claims of each load, read back: every load stands in exactly one list.
+std::vector<Outcome> claimed_by(const std::string& text) {
+  const size_t pays = text.find("pays at "), loses = text.find("loses at "), open = text.find("not decided at ");
+  std::vector<Outcome> claims;
+  for (const std::string& name : kNames) {
+    size_t at = text.find(name);
+    while (at != std::string::npos && at + name.size() < text.size() && std::isdigit(text[at + name.size()]))
+      at = text.find(name, at + 1);  // c=1 in c=16
+    EXPECT_NE(at, std::string::npos) << name << " in " << text;
+    size_t claim = std::string::npos;  // the last one before the name
+    Outcome outcome = Outcome::none;
+    for (const auto& [from, of] : {std::pair(pays, F), std::pair(loses, S), std::pair(open, I)}) {
+      if (from == std::string::npos || from > at) continue;
+      if (claim != std::string::npos && from < claim) continue;
+      claim = from;
+      outcome = of;
+    }
+    claims.push_back(outcome);
+  }
+  return claims;
+}
+
+TEST(Crossover, EverySentenceOfThreeLoadsSaysWhatIsKnownOfEach) {
+  for (const Outcome a : {F, I, S}) {
+    for (const Outcome b : {F, I, S}) {
+      for (const Outcome c : {F, I, S}) {
+        const std::vector<Outcome> outcomes = {a, b, c};
+        EXPECT_EQ(claimed_by(text_of(outcomes)), outcomes) << text_of(outcomes);
+      }
+    }
+  }
+}
+
+TEST(Crossover, BracketsExactlyThePatternsThatTurnOnce) {
+  int bracketed = 0;
+  for (const Outcome a : {F, I, S}) {
+    for (const Outcome b : {F, I, S}) {
+      for (const Outcome c : {F, I, S}) {
+        const std::vector<Outcome> outcomes = {a, b, c};
+        std::vector<size_t> turns;  // first point of each turn among the decided ones
+        std::optional<size_t> last;
+        std::pair<size_t, size_t> around;
+        for (size_t i = 0; i < 3; ++i) {
+          if (outcomes[i] == I) continue;
+          if (last && outcomes[*last] != outcomes[i]) {
+            turns.push_back(i);
+            around = {*last, i};
+          }
+          last = i;
+        }
+        const auto bracket = crossover_of(outcomes).bracket();
+        ASSERT_EQ(bracket.has_value(), turns.size() == 1) << text_of(outcomes);
+        if (!bracket) continue;
+        EXPECT_EQ(*bracket, around) << text_of(outcomes);
+        ++bracketed;
+      }
+    }
+  }
+  EXPECT_EQ(bracketed, 10);  // FS and SF with an undecided load before, between or behind; FFS, FSS, SSF, SFF
+}
+
+TEST(Crossover, SaysTheUsualPatternsPlainly) {
+  EXPECT_EQ(text_of({F, I, S}), "pays at c=1, loses at c=16; not decided at c=4");
+  EXPECT_EQ(text_of({F, F, S}), "pays at c=1 and c=4, loses at c=16");
+  EXPECT_EQ(text_of({S, F, F}), "loses at c=1, pays at c=4 and c=16");
+  EXPECT_EQ(text_of({S, F, S}), "loses at c=1 and c=16, pays at c=4");
+  EXPECT_EQ(text_of({F, F, F}), "pays at c=1, c=4 and c=16");
+  EXPECT_EQ(text_of({I, I, I}), "is not decided at c=1, c=4 and c=16");
+  EXPECT_EQ(text_of({I, I, S}), "loses at c=16; not decided at c=1 and c=4");
+}
+
+TEST(Crossover, ALongRunOfPointsIsNamedByItsEnds) {
+  std::vector<Outcome> outcomes(6, F);
+  outcomes.push_back(S);
+  std::vector<std::string> names;
+  for (int i = 0; i < 7; ++i) names.push_back(fmt::format("c={}", 1 << i));
+  EXPECT_EQ(crossover_text(crossover_of(outcomes), names), "pays at all 6 loads from c=1 to c=32, loses at c=64");
+  outcomes[2] = I;
+  EXPECT_EQ(crossover_text(crossover_of(outcomes), names),
+            "pays at c=1, c=2, c=8, c=16 and c=32, loses at c=64; not decided at c=4");
+}
+
+/// One placement of the synthetic run: plain and ngram with k 1, 3, 5 at c = 1, 4, 16. `speeds`: [load] what a cell of
+/// ngram gets done against plain; a load of speed 1 gets repetitions that scatter.
+RunResult run_with(const std::vector<double>& speeds, int only_k = 0, double others = 1) {
+  const std::vector<int> loads = {1, 4, 16};
+  RunResult run = test::synthetic_run({.concurrencies = loads, .with_trouble = false});
+  std::erase_if(run.cells, [](const CellResult& cell) {
+    return cell.axes.tp * cell.axes.pp > 1 || cell.axes.proposer == "draft";
+  });
+  for (CellResult& cell : run.cells) {
+    const size_t load = size_t(std::find(loads.begin(), loads.end(), cell.axes.concurrency) - loads.begin());
+    double speed = cell.axes.proposer == "none" ? 1 : speeds[load];
+    if (only_k > 0 && cell.axes.proposer != "none" && cell.axes.num_speculative_tokens != only_k) speed = others;
+    for (size_t r = 0; r < cell.repetitions.size(); ++r) {
+      RepetitionResult& repetition = cell.repetitions[r];
+      const double scatter =
+          cell.axes.proposer != "none" && speed == 1 ? (r % 2 == 0 ? 1.3 : 0.77) : 1 + 0.001 * double(r);
+      repetition.wall_s = double(output_tokens_of(repetition)) / (100 * speed * scatter);
+    }
+  }
+  return run;
+}
+
+std::vector<std::string> crossovers_of(const RunResult& run) {
+  const RunSummary summary = summarize(run);
+  return concurrency_crossovers(VerdictView(run, summary));
+}
+
+TEST(ConcurrencyCrossovers, FollowTheCellsOfAPlacement) {
+  const std::vector<std::string> texts = crossovers_of(run_with({1.8, 1, 0.5}));
+  ASSERT_EQ(texts.size(), 1u);
+  EXPECT_TRUE(
+      texts[0].starts_with("tp1 pp1 ngram, at its best k, pays at c=1 (1.80×), loses at c=16 (0.50×); not decided "
+                           "at c=4 ("))
+      << texts[0];
+  const RunResult run = run_with({1.8, 1, 0.5});
+  const std::vector<VerdictSentence> verdict = make_verdict(run, summarize(run));
+  EXPECT_TRUE(std::any_of(verdict.begin(), verdict.end(), [&](const VerdictSentence& sentence) {
+    return sentence.text == "Over concurrency: " + texts[0] + ".";
+  })) << "the terminal and summary.json have it, too";
+  EXPECT_TRUE(crossovers_of(test::synthetic_run({.concurrencies = {4}})).empty()) << "one load crosses nothing";
+}
+
+TEST(ConcurrencyCrossovers, LosesOnlyWhereEveryKLosesAndPaysWhereOneIsShownTo) {
+  const std::vector<std::string> open = crossovers_of(run_with({1.8, 1, 1}, 3, 0.5));
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_TRUE(test::holds(open[0], "pays at c=1 (1.80×); not decided at c=4 (")) << open[0];
+  EXPECT_FALSE(test::holds(open[0], "loses")) << "k = 3 is not shown to lose: " << open[0];
+  // The largest estimate, of k = 1 and 5, scatters; that of k = 3 is smaller and shown.
+  const std::vector<std::string> pays = crossovers_of(run_with({1.01, 1.01, 1.01}, 3, 1));
+  ASSERT_EQ(pays.size(), 1u);
+  EXPECT_TRUE(test::holds(pays[0], "pays at c=1 (1.01×), c=4 (1.01×) and c=16 (1.01×)")) << pays[0];
+}
+
+}  // namespace
+}  // namespace paceline
