@@ -16,6 +16,7 @@
 #include "experiments/commands/commands.h"
 #include "experiments/commands/dispatch.h"
 #include "experiments/config/tree.h"
+#include "experiments/run/cell_failure.h"
 
 namespace {
 
@@ -61,11 +62,8 @@ int main(int argc, char** argv) {
     if (error.code().value() == EPIPE) return kClosedPipe;
     complain("runexp: error: " + printable(error.what()));
     return int(ExitCode::device);
-  } catch (const std::bad_alloc&) {
-    complain("runexp: error: out of memory; lower engine.kv_cache.memory_fraction or use a smaller model");
-    return int(ExitCode::device);
   } catch (const std::exception& error) {
-    complain("runexp: error: " + printable(error.what()));
+    complain("runexp: error: " + printable(failure_text(error)));
     return int(ExitCode::device);
   }
 }

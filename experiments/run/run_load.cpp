@@ -12,6 +12,7 @@
 #include "experiments/analysis/noise.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/config/devices.h"
+#include "experiments/run/cell_failure.h"
 #include "experiments/run/measure_devices.h"
 #include "experiments/run/repetition.h"
 #include "experiments/run/sample_texts.h"
@@ -269,14 +270,15 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
   };
   try {
     open();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
+    if (ends_the_run(error)) throw;
     // A draft model that does not load takes only the cells along that draft. One load is one failure.
     std::vector<size_t> others;
     for (size_t index : group) {
       if (with_draft != planned.end() && !sweep.cells[index].config.speculation.second_model())
         others.push_back(index);
       else
-        sweep.record_failure(index, error.what());
+        sweep.record_failure(index, failure_text(error));
     }
     if (others.empty())
       sweep.count_failure();
@@ -285,7 +287,8 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
     return;
   }
 
-  // A device or communication error leaves the ranks unusable: the next cell gets fresh ones.
+  // A device or communication error leaves the ranks unusable: the next cell gets fresh ones. So does what nobody
+  // foresaw.
   const auto guarded = [&](size_t index, const auto& body) {
     try {
       if (!load) {
@@ -294,15 +297,16 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
         open();
       }
       body();
-    } catch (const Error& error) {
-      if (error.code() == ExitCode::store) throw;
-      if (error.code() == ExitCode::interrupted) {
+    } catch (const std::exception& error) {
+      if (ends_the_run(error)) throw;
+      const ExitCode code = failure_code(error);
+      if (code == ExitCode::interrupted) {
         sweep.stop = true;  // what the cell has by now stays
         return;
       }
-      if (error.code() != ExitCode::usage) load.reset();
-      sweep.fail_cell(index, error.what());
-      const bool on_gpu = on_cuda(sweep.cells[index].config.engine) && error.code() != ExitCode::usage;
+      if (code != ExitCode::usage) load.reset();
+      sweep.fail_cell(index, failure_text(error));
+      const bool on_gpu = on_cuda(sweep.cells[index].config.engine) && code != ExitCode::usage;
       if (on_gpu && sweep.options.after_device_error == AfterDeviceError::new_process && !sweep.stop)
         sweep.wants_new_process = sweep.stop = true;
     }
@@ -363,8 +367,13 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
     }
     if (sweep.wants_new_process) continue;
     result.memory.rss_peak_bytes = int64_t(process_memory().peak_resident_bytes);
-    sweep.folder->record_load(result);
-    finish_cell(sweep, index);
+    try {
+      sweep.folder->record_load(result);
+      finish_cell(sweep, index);
+    } catch (const std::exception& error) {
+      if (ends_the_run(error)) throw;
+      sweep.fail_cell(index, failure_text(error));
+    }
   }
   if (load) {
     for (size_t index : group)

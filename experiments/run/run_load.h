@@ -63,8 +63,8 @@ const std::vector<EncodedPrompt>& encode_for(SweepUnderWay& sweep, const Experim
 bool lacks_repetitions(const SweepUnderWay& sweep, size_t index);
 
 /// The cells of one load that lack repetitions: warm up each, then repetitions in random blocks, so that drift spreads
-/// evenly. `planned`: all cells of the load, in plan order. A cell that fails is recorded; throws for the results
-/// store.
+/// evenly. `planned`: all cells of the load, in plan order. A cell that fails, by whatever exception, is
+/// recorded; throws for the results store only (and where nobody reads what the run prints).
 void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned);
 
 }  // namespace paceline

@@ -38,7 +38,7 @@ struct RunOutcome {
   bool wants_new_process = false;  // what is recorded is on disk, the rest is to be done by another process
 };
 
-/// Never throws for a cell that fails: it is recorded and the sweep goes on (sweep.on_error, max_failures). Throws for
+/// Never throws for a cell that fails, by whatever exception: it is recorded and the sweep goes on (sweep.on_error, max_failures). Throws for
 /// what concerns the whole run: dataset, results store, nothing to run.
 RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options);
 

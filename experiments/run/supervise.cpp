@@ -22,6 +22,7 @@
 #include "experiments/results/environment.h"
 #include "experiments/results/run_lock.h"
 #include "experiments/results/store.h"
+#include "experiments/run/cell_failure.h"
 #include "experiments/run/crash_report.h"
 #include "experiments/ui/progress.h"
 
@@ -66,7 +67,7 @@ void forget_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGTSTP}) install(signal, SIG_DFL);
 }
 
-constexpr char kFolder = 'F', kNewProcess = 'N', kCrash = 'C';
+constexpr char kFolder = 'F', kNewProcess = 'N', kCrash = 'C', kThrew = 'T';
 
 /// A message is a letter, its text and a zero byte.
 void tell(int fd, char kind, const std::string& text) {
@@ -81,7 +82,11 @@ struct ChildEnd {
   int status = 0;  // of waitpid
   std::optional<std::filesystem::path> folder;
   bool wants_new_process = false;
-  std::string crash;  // its last words (crash_report.h)
+  std::string crash;                 // its last words (crash_report.h)
+  std::optional<std::string> threw;  // failure_text of the exception that ended it
+
+  /// "was killed by signal 9 (Killed; out of memory?)", "ended by an error that was not foreseen: …"
+  std::string how() const;
 };
 
 ChildEnd wait_for(pid_t child, int messages) {
@@ -97,6 +102,7 @@ ChildEnd wait_for(pid_t child, int messages) {
       if (pending[0] == kFolder) end.folder = pending.substr(1, zero - 1);
       if (pending[0] == kNewProcess) end.wants_new_process = true;
       if (pending[0] == kCrash) end.crash = pending.substr(1, zero - 1);
+      if (pending[0] == kThrew) end.threw = pending.substr(1, zero - 1);
       pending.erase(0, zero + 1);
     }
   }
@@ -113,6 +119,10 @@ std::string signal_text(int signal) {
   return fmt::format("signal {} ({}{})", signal, ::strsignal(signal), signal == SIGKILL ? "; out of memory?" : "");
 }
 
+std::string ChildEnd::how() const {
+  return threw ? "ended by " + *threw : "was killed by " + signal_text(WTERMSIG(status));
+}
+
 /// Not fmt::print, which throws where nobody reads.
 void say(const std::string& text) { std::fputs(("runexp: " + text + "\n").c_str(), stderr); }
 
@@ -123,7 +133,7 @@ void restore_terminal() {
 
 /// Records what the dead process worked on: cells that ended too many processes become failed ones. Returns how much of
 /// the run is recorded, which grows with each repetition and failure. The cells' logs get the process's last words.
-size_t record_crash(const std::filesystem::path& folder, int signal, const ChildEnd& end, pid_t child) {
+size_t record_crash(const std::filesystem::path& folder, const ChildEnd& end, pid_t child) {
   const RunLock lock(folder);
   RecordedRun recorded = read_record(folder);
   std::vector<const CellResult*> given_up;
@@ -135,21 +145,22 @@ size_t record_crash(const std::filesystem::path& folder, int signal, const Child
     progress += cell.repetitions.size() + (cell.status == CellStatus::failed ? 1 : 0);
     if (!recorded.cells[i].was_under_way || cell.status == CellStatus::failed) continue;
     const std::filesystem::path log = cell_log_file(folder, cell);
-    append_to_log(log, utc_now(), "crash",
-                  fmt::format("process {} was killed by {}{}{}", child, signal_text(signal),
-                              end.crash.empty() ? "" : "; its last words: ", end.crash));
+    append_to_log(
+        log, utc_now(), "crash",
+        fmt::format("process {} {}{}{}", child, end.how(), end.crash.empty() ? "" : "; its last words: ", end.crash));
     if (crashes < kMostCrashes) {
-      news.push_back(fmt::format("{}: the process was killed by {}; trying again ({} of {}); log: {}", cell.id,
-                                 signal_text(signal), crashes + 1, kMostCrashes, log.string()));
+      news.push_back(fmt::format("{}: the process {}; trying again ({} of {}); log: {}", cell.id, end.how(),
+                                 crashes + 1, kMostCrashes, log.string()));
       continue;
     }
-    cell.reason = fmt::format("killed by {}, {} times", signal_text(signal), crashes);
+    cell.reason = end.threw ? fmt::format("{}, {} times", *end.threw, crashes)
+                            : fmt::format("killed by {}, {} times", signal_text(WTERMSIG(end.status)), crashes);
     append_to_log(log, utc_now(), "failed", cell.reason);
     news.push_back(fmt::format("{}: failed: {}; log: {}", cell.id, cell.reason, log.string()));
     given_up.push_back(&cell);
   }
   record_failures(recorded, given_up);
-  if (news.empty()) news.push_back(fmt::format("the run's process was killed by {}; going on", signal_text(signal)));
+  if (news.empty()) news.push_back(fmt::format("the run's process {}; going on", end.how()));
   for (const std::string& text : news) say(text);
   return progress + given_up.size();
 }
@@ -188,32 +199,39 @@ ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::raise(SIGKILL);
       report_crashes_to(ends[1], kCrash);
-      task.tell_folder = [fd = ends[1]](const std::filesystem::path& made) { tell(fd, kFolder, made.string()); };
+      bool has_folder = task.resume.has_value();
+      task.tell_folder = [&has_folder, fd = ends[1]](const std::filesystem::path& made) {
+        has_folder = true;
+        tell(fd, kFolder, made.string());
+      };
       task.tell_wants_new_process = [fd = ends[1]] { tell(fd, kNewProcess, {}); };
-      return work(task);
+      try {
+        return work(task);
+      } catch (const std::exception& error) {
+        if (dynamic_cast<const Error*>(&error) || ends_the_run(error) || !has_folder) throw;
+        tell(ends[1], kThrew, failure_text(error));
+        return failure_code(error);
+      }
     }
     ::close(ends[1]);
     const ChildEnd end = wait_for(child, ends[0]);
     ::close(ends[0]);
     g_child = 0;
     if (end.folder) task.resume = end.folder;
-    if (WIFEXITED(end.status)) {
+    if (WIFEXITED(end.status) && !end.threw) {
       if (!end.wants_new_process || !task.resume) return ExitCode(WEXITSTATUS(end.status));
     } else {
-      const int signal = WTERMSIG(end.status);
       restore_terminal();
       if (g_num_ends_asked == 0 && !task.resume)
-        fail(ExitCode::device, "the run's process was killed by {} before it had a results folder",
-             signal_text(signal));
-      const size_t recorded = task.resume ? record_crash(*task.resume, signal, end, child) : 0;
+        fail(ExitCode::device, "the run's process {} before it had a results folder", end.how());
+      const size_t recorded = task.resume ? record_crash(*task.resume, end, child) : 0;
       crashes_in_vain = recorded > progress ? 0 : crashes_in_vain + 1;
       progress = std::max(progress, recorded);
       if (g_num_ends_asked == 0 && crashes_in_vain >= kMostCrashes)
-        fail(
-            ExitCode::device,
-            "{}: the run's process was killed by {} again and again, and nothing more gets recorded; what was finished "
-            "is kept (runexp resume)",
-            task.resume->string(), signal_text(signal));
+        fail(ExitCode::device,
+             "{}: the run's process {} again and again, and nothing more gets recorded; what was finished is kept "
+             "(runexp resume)",
+             task.resume->string(), end.how());
     }
     if (g_num_ends_asked > 0) return g_last_end == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
   }

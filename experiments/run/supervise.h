@@ -21,10 +21,11 @@ inline constexpr int kMostCrashes = 3;  // of a cell, then it is recorded as fai
 
 /// Forks. The child calls `work` and returns (or throws) what it returns, as if there were no parent. The parent waits,
 /// hands signals on (SIGINT, SIGTERM, SIGHUP, stop and continue), and returns the child's exit code. When the child is
-/// killed by a signal, it records a cell that ended kMostCrashes processes in a row as failed, says so on standard
-/// error, and lets another child resume. `folder`: what the first child resumes, if anything. Throws Error(device) when
-/// a child is killed before there is a folder, or kMostCrashes children without anything new in the record. The child
-/// dies with the parent. Call it before the process has threads; once.
+/// killed by a signal, or ends by an exception of `work` that is no Error once there is a folder, it records a cell
+/// that ended kMostCrashes processes in a row as failed, says so on standard error, and lets another child resume.
+/// `folder`: what the first child resumes, if anything. Throws Error(device) when a child is killed before there is a
+/// folder, or kMostCrashes children without anything new in the record. The child dies with the parent. Call it before
+/// the process has threads; once.
 ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
                         std::optional<std::filesystem::path> folder = {});
 

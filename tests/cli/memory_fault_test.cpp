@@ -18,7 +18,7 @@ TEST(MemoryFault, ARefusedAllocationLeavesNoTornRecord) {
   std::mt19937 random(kSeed);
   // A run makes some 160,000 allocations; the first 400 are those of the C++ library before main().
   std::uniform_real_distribution<double> exponent(std::log(400.0), std::log(160'000.0));
-  int errors = 0, with_record = 0;
+  int errors = 0, with_record = 0, failed_cells = 0;
   for (int point = 0; point < 24; ++point) {
     const long number = long(std::exp(exponent(random)));
     const Workspace workspace;
@@ -34,6 +34,14 @@ TEST(MemoryFault, ARefusedAllocationLeavesNoTornRecord) {
     if (result.exit_code == 4) {
       ++errors;
       EXPECT_TRUE(holds(result.err, "runexp: error: ")) << "the end is said";
+      // Once there is a folder, what ends one process is met by the next.
+      EXPECT_TRUE(list_runs(workspace.results()).empty() || holds(result.err, "again and again"));
+    }
+    if (result.exit_code == 1) {
+      ++failed_cells;
+      EXPECT_TRUE(fs::exists(workspace.results() / "latest" / "report.html"));
+      for (const nlohmann::json& cell : workspace.cells())
+        EXPECT_TRUE(cell.at("status") == "done" || holds(cell.at("reason"), "out of memory")) << cell;
     }
     for (const std::string& id : list_runs(workspace.results())) {
       ++with_record;
@@ -42,6 +50,7 @@ TEST(MemoryFault, ARefusedAllocationLeavesNoTornRecord) {
   }
   EXPECT_GT(errors, 5);
   EXPECT_GT(with_record, 2);
+  EXPECT_GT(failed_cells, 0);
 }
 
 }  // namespace
