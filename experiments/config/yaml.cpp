@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <yaml-cpp/yaml.h>
 
@@ -65,7 +66,7 @@ class YamlReader {
   void scalar(const YAML::Node& yaml, ConfigNode& node) {
     node.text = yaml.Scalar();
     node.kind = NodeKind::string;
-    if (yaml.Tag() == "!") return;  // quoted
+    if (yaml.Tag() == "!" || yaml.Tag() == "tag:yaml.org,2002:str") return;  // quoted, or !!str
     const std::string& text = node.text;
     const char* const end = text.data() + text.size();
     if (text == "true" || text == "false") {
@@ -81,6 +82,18 @@ class YamlReader {
                real.ec == std::errc() && real.ptr == end && std::isfinite(node.number)) {
       node.kind = NodeKind::number;
     }
+    if (node.kind == NodeKind::integer || node.kind == NodeKind::number) refuse_leading_zero(node);
+  }
+
+  /// 012 is 10 in YAML 1.1 and 12 in YAML 1.2, so whoever writes it may mean either.
+  void refuse_leading_zero(const ConfigNode& node) {
+    const size_t sign = node.text.starts_with('-') ? 1 : 0;
+    const auto is_digit = [&](size_t i) { return i < node.text.size() && node.text[i] >= '0' && node.text[i] <= '9'; };
+    if (node.text.substr(sign, 1) != "0" || !is_digit(sign + 1)) return;
+    size_t first = sign;  // digit that stays
+    while (node.text[first] == '0' && is_digit(first + 1)) ++first;
+    diagnostics_.add(node.origin, fmt::format("{} has a leading zero: write {}{}", node.text, node.text.substr(0, sign),
+                                              node.text.substr(first)));
   }
 
   std::shared_ptr<const SourceText> source_;
@@ -111,7 +124,13 @@ ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& dia
     return root;
   }
   try {
-    YamlReader(source, diagnostics).convert(YAML::Load(source->text), root, 0);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(source->text);
+    if (!documents.empty()) YamlReader(source, diagnostics).convert(documents.front(), root, 0);
+    if (documents.size() > 1) {
+      const YAML::Mark mark = documents[1].Mark();
+      diagnostics.add({source, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1},
+                      "a second document: one document expected");
+    }
   } catch (const YAML::Exception& error) {
     const bool tab = is_indented_with_tab(source->text, std::max(error.mark.line, 0));
     diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1},

@@ -145,6 +145,12 @@ TEST(Yaml, GivesTheSameTree) {
   EXPECT_EQ(root.find("b")->find("c")->find("d")->kind, NodeKind::null);
   EXPECT_EQ(root.find("b")->find_member("e")->key_origin.line, 5);
   EXPECT_EQ(root.find("b")->find_member("e")->key_origin.column, 3);
+  const ConfigNode tagged =
+      parse_yaml(source("- !!str 8\n- !!str true\n- !!str\n- !!int 8\n- !!str 012\n"), diagnostics);
+  ASSERT_TRUE(diagnostics.empty()) << complaints(diagnostics);
+  for (const size_t i : {0, 1, 2, 4}) EXPECT_EQ(tagged.items[i].kind, NodeKind::string) << i;
+  EXPECT_EQ(tagged.items[0].text, "8");
+  EXPECT_EQ(tagged.items[3].kind, NodeKind::integer);
 }
 
 TEST(Yaml, NamesMistakes) {
@@ -155,6 +161,13 @@ TEST(Yaml, NamesMistakes) {
   };
   EXPECT_EQ(yaml_problems("a: 1\nb: 2\na: 3\n"), "3:1: duplicate key \"a\" (first on line 1)");
   EXPECT_NE(yaml_problems("a: [1\n").find("2:1: "), std::string::npos);
+  EXPECT_EQ(yaml_problems("---\na: 1\n"), "");
+  EXPECT_EQ(yaml_problems("a: 1\n---\nb: 2\n"), "3:1: a second document: one document expected");
+  EXPECT_EQ(yaml_problems("a: 1\n...\n---\n\n- b\n---\nc: 3\n"), "5:1: a second document: one document expected");
+  EXPECT_EQ(yaml_problems("a: 012\nb: [-07, 00.5, 0.5, 0, 0e1]\n"),
+            "1:4: 012 has a leading zero: write 12\n2:5: -07 has a leading zero: write -7\n2:10: 00.5 has a leading "
+            "zero: write 0.5");
+  EXPECT_EQ(yaml_problems("a: \"012\"\nb: 0x\n"), "");
   std::string bomb = "l0: &l0 [x,x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 12; ++i) {
     const std::string below = "*l" + std::to_string(i - 1);
