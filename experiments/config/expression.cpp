@@ -43,6 +43,7 @@ class Parser {
   }
 
   std::vector<std::pair<std::string, size_t>> names;
+  std::vector<ExpressionComparison> comparisons;
 
  private:
   ExpressionError error(std::string message) const { return {pos_, std::move(message)}; }
@@ -98,7 +99,16 @@ class Parser {
     }
     const size_t offset = pos_ - op.size();
     NodePtr right = sum();
+    if (op == "==" || op == "!=") {
+      note_comparison(*left, *right);
+      note_comparison(*right, *left);
+    }
     return make(op, offset, {left, right});
+  }
+
+  void note_comparison(const Node& name, const Node& word) {
+    const std::string* const text = std::get_if<std::string>(&word.literal);
+    if (name.op == "name" && text) comparisons.push_back({std::get<std::string>(name.literal), *text, word.offset});
   }
 
   NodePtr sum() {
@@ -276,6 +286,7 @@ Expression Expression::parse(std::string_view text) {
   Parser parser(expression.text_);
   expression.root_ = parser.parse();
   expression.names_ = std::move(parser.names);
+  expression.comparisons_ = std::move(parser.comparisons);
   return expression;
 }
 

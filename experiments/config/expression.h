@@ -23,6 +23,13 @@ struct ExpressionError {
   std::string message;
 };
 
+/// A name that == or != compares with a word: `proposer` and "ngram" of proposer == ngram. The word may be a name, too:
+/// which of the two is a value, only their reader knows. A quoted text is a word.
+struct ExpressionComparison {
+  std::string name, word;
+  size_t word_offset = 0;
+};
+
 /// A parsed expression. Immutable, cheap to copy, safe to share between threads.
 ///   or:  and ('||' and)*      and: not ('&&' not)*       compare: sum (('=='|'!='|'<'|'<='|'>'|'>=') sum)?
 ///   sum: product (('+'|'-') product)*    product: unary (('*'|'/'|'%') unary)*    unary: ('-'|'!')* primary
@@ -40,11 +47,15 @@ class Expression {
   /// Names in the order of their first use, with the offset of that use; functions are not names.
   const std::vector<std::pair<std::string, size_t>>& names() const { return names_; }
 
+  /// In the order of the text; of two names each stands once as the name and once as the word.
+  const std::vector<ExpressionComparison>& comparisons() const { return comparisons_; }
+
   struct Node;
 
  private:
   std::string text_;
   std::vector<std::pair<std::string, size_t>> names_;
+  std::vector<ExpressionComparison> comparisons_;
   std::shared_ptr<const Node> root_;
 };
 

@@ -333,6 +333,25 @@ bool has_substitution(const ConfigNode& node) {
                      [](const ConfigMember& member) { return has_substitution(member.value); });
 }
 
+namespace {
+
+/// Why a word cannot be a value of the key that it is compared with, whose choices are known; else "". A comparison
+/// with such a word has the same result in every cell.
+std::string wrong_choice_text(const ExpressionComparison& comparison) {
+  const KeySpec* const key = find_key_or_alias(comparison.name);
+  if (!key || key->type != KeyType::choice || find_key_or_alias(comparison.word)) return "";
+  std::vector<std::string> values = key->canonical_choices();
+  if (!key->absent.empty()) values.push_back(key->absent);
+  const std::string& word = comparison.word;
+  if (std::find(values.begin(), values.end(), word) != values.end()) return "";
+  for (const auto& [spelling, canonical] : key->choices)
+    if (spelling == word) return fmt::format("\"{}\" is read as {}: write {}", word, canonical, canonical);
+  return fmt::format("\"{}\" is no value of {}: there are {}{}", word, comparison.name, fmt::join(values, ", "),
+                     did_you_mean(word, values));
+}
+
+}  // namespace
+
 void check_expression(const ConfigNode& node, std::string_view text, size_t text_offset, Diagnostics& diagnostics) {
   const auto at = [&](size_t offset) {
     Origin origin = node.origin;
@@ -342,8 +361,15 @@ void check_expression(const ConfigNode& node, std::string_view text, size_t text
   };
   try {
     const Expression expression = Expression::parse(text);
+    std::set<size_t> complained;
+    for (const ExpressionComparison& each : expression.comparisons()) {
+      const std::string problem = wrong_choice_text(each);
+      if (problem.empty()) continue;
+      complained.insert(each.word_offset);
+      diagnostics.add(at(each.word_offset), fmt::format("in the expression \"{}\": {}", text, problem));
+    }
     for (const auto& [name, offset] : expression.names()) {
-      if (name == "devices" || find_key_or_alias(name)) continue;
+      if (name == "devices" || find_key_or_alias(name) || complained.contains(offset)) continue;
       const std::vector<KeySpec>& keys = config_keys();
       const bool is_choice = std::any_of(keys.begin(), keys.end(), [&, &word = name](const KeySpec& key) {
         return std::any_of(key.choices.begin(), key.choices.end(),
