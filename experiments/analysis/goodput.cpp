@@ -1,5 +1,7 @@
 #include "experiments/analysis/goodput.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "experiments/analysis/summary.h"
@@ -28,6 +30,16 @@ std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& sl
   Goodput out{.share = double(good) / double(all), .rate_per_s = {}};
   if (wall_s > 0) out.rate_per_s = double(good) / wall_s;
   return out;
+}
+
+std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo) {
+  std::vector<double> rates;
+  for (const RepetitionResult& r : cell.repetitions) {
+    const auto good = std::count_if(r.requests.begin(), r.requests.end(),
+                                    [&](const RequestRecord& request) { return meets(request, slo); });
+    rates.push_back(r.wall_s > 0 ? double(good) / r.wall_s : 0);
+  }
+  return rates;
 }
 
 std::string slo_text(const ServiceLevel& slo) {

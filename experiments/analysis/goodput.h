@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/results/results.h"
 
@@ -16,6 +17,9 @@ struct Goodput {
 /// Over all repetitions. A request with a single token has no TPOT and is judged by its TTFT. None: no limit is given,
 /// or there is no request.
 std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& slo);
+
+/// [repetition] requests that meet the limits, per second of its wall time. REQUIRES a limit.
+std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo);
 
 /// "ttft ≤ 200 ms, tpot ≤ 20 ms"
 std::string slo_text(const ServiceLevel& slo);

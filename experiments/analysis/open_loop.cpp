@@ -62,14 +62,16 @@ bool is_open_loop(const CellResult& cell) {
 std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
   if (!is_open_loop(cell)) return std::nullopt;
   OpenLoopSummary out;
-  double arrivals_s = 0, wall_s = 0, stay_s = 0, gaps = 0, finished = 0, window_s = 0;
+  double arrivals_s = 0, ends_s = 0, wall_s = 0, stay_s = 0, gaps = 0, window_s = 0;
   std::vector<double> delays, growths;
   for (const RepetitionResult& r : cell.repetitions) {
     const std::vector<Stay> stays = stays_of(r);
     if (stays.empty()) continue;
     arrivals_s += (stays.back().arrival_ms - stays.front().arrival_ms) / 1e3;
     gaps += double(stays.size() - 1);
-    finished += double(stays.size());
+    double last_end_ms = 0;
+    for (const Stay& stay : stays) last_end_ms = std::max(last_end_ms, stay.end_ms);
+    ends_s += (last_end_ms - stays.front().arrival_ms) / 1e3;
     wall_s += r.wall_s;
     for (const Stay& stay : stays) stay_s += (stay.end_ms - stay.arrival_ms) / 1e3;
     for (const RequestRecord& q : r.requests) {
@@ -82,10 +84,8 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
     }
   }
   if (arrivals_s > 0) out.offered_rate_per_s = gaps / arrivals_s;
-  if (wall_s > 0) {
-    out.achieved_rate_per_s = finished / wall_s;
-    out.mean_in_flight = stay_s / wall_s;
-  }
+  if (ends_s > 0 && gaps > 0) out.achieved_rate_per_s = gaps / ends_s;
+  if (wall_s > 0) out.mean_in_flight = stay_s / wall_s;
   out.send_delay_ms = percentiles(delays);
   out.queue_growth_per_s = mean(growths);
   if (out.queue_growth_per_s && out.offered_rate_per_s) {

@@ -9,10 +9,11 @@
 namespace paceline {
 
 struct OpenLoopSummary {
-  std::optional<double> offered_rate_per_s;   // (arrivals - 1) / time from the first to the last, over all repetitions
-  std::optional<double> achieved_rate_per_s;  // finished requests / wall time: below the offered one by the last
-                                              // requests' time even where the engine keeps up
-  std::optional<double> mean_in_flight;       // sum of e2e / wall time (Little's law)
+  std::optional<double> offered_rate_per_s;  // (arrivals - 1) / time from the first to the last, over all repetitions
+  /// (arrivals - 1) / time from the first arrival to the last end: never above the offered rate, and below it by the
+  /// time that the last requests took even where the engine keeps up.
+  std::optional<double> achieved_rate_per_s;
+  std::optional<double> mean_in_flight;  // sum of e2e / wall time (Little's law)
   /// Least-squares slope of the number of requests in flight, as each arrival of the last two thirds finds it, over
   /// time; mean over repetitions. The first third is left out: there the queue fills whatever the rate.
   std::optional<double> queue_growth_per_s;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -101,13 +101,25 @@ std::string saturation(const VerdictView& view) {
                      names);
 }
 
-/// By share, then by rate, then by latency.
+/// By good requests a second, then by latency.
 bool has_more_goodput(const CellSummary& a, const CellSummary& b) {
   const auto rank = [](const CellSummary& s) {
-    return std::tuple(s.goodput->share, s.goodput->rate_per_s.value_or(0),
-                      -s.e2e_ms.p50.value_or(std::numeric_limits<double>::infinity()));
+    return std::pair(s.goodput->rate_per_s.value_or(0),
+                     -s.e2e_ms.p50.value_or(std::numeric_limits<double>::infinity()));
   };
   return rank(a) > rank(b);
+}
+
+/// Whether nothing shows that `other` has less goodput than `best`: the interval of the ratio holds 1; or, where all
+/// that was sent at one rate is good in equal shares, or there is no interval, the shares are equal.
+bool has_equal_goodput(const VerdictView& view, const CellSummary& best, const CellSummary& other) {
+  const bool same_share = other.goodput->share == best.goodput->share;
+  if (same_share && best.open_loop && other.open_loop) return true;
+  const ServiceLevel& slo = view.run().slo;
+  const std::optional<RatioInterval> ratio =
+      ratio_of_repetitions(good_rates(view.cell(best), slo), good_rates(view.cell(other), slo),
+                           pairing_of(view.cell(best), view.cell(other)));
+  return ratio && ratio->low ? outcome_of(*ratio) == Outcome::inconclusive : same_share;
 }
 
 std::string best_goodput(const VerdictView& view, const LoadGroup& group) {
@@ -122,14 +134,17 @@ std::string best_goodput(const VerdictView& view, const LoadGroup& group) {
   std::string text = fmt::format("Goodput ({}), {}: ", slo_text(view.run().slo), load);
   if (best->goodput->share == 0) return text + "no request meets it.";
   const auto numbers = [](const CellSummary& s) {
-    return fmt::format("{:.0f} % of requests, {}", 100 * s.goodput->share, rate_text(s.goodput->rate_per_s));
+    return fmt::format("{} good ({:.0f} % of requests)", rate_text(s.goodput->rate_per_s), 100 * s.goodput->share);
   };
-  text += fmt::format("most with {}, {}", view.label(*best), numbers(*best));
-  const auto equal = std::count_if(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
-    return s != best && s->rankable && s->goodput && s->goodput->share == best->goodput->share;
-  });
-  if (equal > 0) text += fmt::format(" ({} the same share)", counted(equal, "other cell has", "other cells have"));
-  if (plain && plain != best) text += fmt::format("; without speculation {}", numbers(*plain));
+  std::vector<const CellSummary*> equal = {best};
+  for (const CellSummary* s : group.cells)
+    if (s != best && s->rankable && s->goodput && has_equal_goodput(view, *best, *s)) equal.push_back(s);
+  if (equal.size() == 1)
+    text += fmt::format("most with {}, {}", view.label(*best), numbers(*best));
+  else
+    text += fmt::format("{} are not told apart, {}", view.labels(equal), numbers(*best));
+  if (plain && std::find(equal.begin(), equal.end(), plain) == equal.end())
+    text += fmt::format("; without speculation {}", numbers(*plain));
   return text + ".";
 }
 

@@ -14,8 +14,8 @@ const CellSummary* lowest_latency(const VerdictView& view, const LoadGroup& grou
 /// For each open loop the cell with the best latency, and which cells could not keep up. Nothing without open loops.
 void add_open_loops(const VerdictView& view, std::vector<VerdictSentence>& out);
 
-/// For each load the cell with the largest goodput; of equal ones the one that gets more done, then the one with less
-/// latency. Nothing without report.slo.
+/// For each load the cell with the most good requests a second, or those that are not told apart. Nothing without
+/// report.slo.
 void add_goodput(const VerdictView& view, std::vector<VerdictSentence>& out);
 
 }  // namespace paceline

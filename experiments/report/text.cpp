@@ -75,7 +75,9 @@ Row row_of(const CellResult& cell, const CellSummary& s, const ExtraColumns& ext
     row.push_back(cell.baseline_id == cell.id && s.decode_speedup ? "1.00×" : speedup_text(s.decode_speedup));
     row.push_back(s.ttft_ms.p90 ? number_text(s.ttft_ms.p90, 1) + " ms" : "–");
   }
-  if (extra.goodput) row.push_back(s.goodput ? fmt::format("{:.0f} %", 100 * s.goodput->share) : "–");
+  if (extra.goodput)
+    row.push_back(
+        s.goodput ? fmt::format("{}/s, {:.0f} %", number_text(s.goodput->rate_per_s, 2), 100 * s.goodput->share) : "–");
   row.push_back(cell_verdict(cell, s));
   return row;
 }

@@ -162,27 +162,60 @@ TEST(Goodput, StandsInAllSummaries) {
             std::string::npos);
 }
 
-TEST(Goodput, OfEqualSharesTheHigherRateWinsThenTheLowerLatency) {
-  const auto cell_of = [](const char* id, int concurrency, double wall_s, double e2e_ms) {
-    CellResult cell{.id = id, .axes = {.proposer = "ngram", .num_speculative_tokens = 3, .concurrency = concurrency}};
-    cell.axes.variant = id;
-    RequestRecord q{.ttft_ms = 1, .e2e_ms = e2e_ms};
-    q.output.resize(10);
-    cell.repetitions = {RepetitionResult{.requests = {q}, .wall_s = wall_s}};
-    return cell;
-  };
+/// Cells of one request a repetition, told apart by their variants. `good_of`: of `requests`, so many meet 100 ms.
+CellResult goodput_cell(const char* id, const std::vector<double>& walls_s, int requests, int good_of) {
+  CellResult cell{.id = id, .axes = {.proposer = "ngram", .num_speculative_tokens = 3}};
+  cell.axes.variant = id;
+  for (const double wall_s : walls_s) {
+    RepetitionResult r{.wall_s = wall_s};
+    for (int i = 0; i < requests; ++i) {
+      RequestRecord q{.id = std::to_string(i), .ttft_ms = i < good_of ? 1.0 : 1000, .e2e_ms = 2000};
+      q.output.resize(10);
+      r.requests.push_back(q);
+    }
+    cell.repetitions.push_back(r);
+  }
+  return cell;
+}
+std::string goodput_text(std::vector<CellResult> cells) {
   RunResult run;
   run.slo = {.ttft_ms = 100, .tpot_ms = {}};
-  run.cells = {cell_of("slow", 1, 2, 20), cell_of("late", 1, 1, 30), cell_of("best", 1, 1, 20),
-               cell_of("last", 1, 1, 25), cell_of("other", 4, 1, 20)};
-  const std::string text = summary_markdown(run, summarize(run));
+  run.cells = std::move(cells);
+  return summary_markdown(run, summarize(run));
+}
+
+TEST(Goodput, IsRankedByGoodRequestsASecond) {
+  // 100 % at 5 requests/s, 99 % at 8.
+  const std::string text = goodput_text(
+      {goodput_cell("few", {20, 20.1, 19.9}, 100, 100), goodput_cell("many", {12.5, 12.4, 12.6}, 100, 99)});
+  EXPECT_NE(text.find("Goodput (ttft ≤ 100 ms), concurrency 1: most with tp1 pp1 ngram, many k=3, 7.92/s good (99 % of "
+                      "requests)."),
+            std::string::npos)
+      << text;
+}
+
+TEST(Goodput, ATieIsNoMost) {
+  const std::string text =
+      goodput_text({goodput_cell("a", {20, 21, 19}, 100, 100), goodput_cell("b", {19.8, 20.9, 19.2}, 100, 100),
+                    goodput_cell("c", {40, 41, 39}, 100, 100)});
   EXPECT_NE(
-      text.find("Goodput (ttft ≤ 100 ms), concurrency 1: most with tp1 pp1 ngram, best k=3, 100 % of requests, 1/s "
-                "(3 other cells have the same share)."),
+      text.find("concurrency 1: tp1 pp1 ngram, b k=3 and tp1 pp1 ngram, a k=3 are not told apart, 5.01/s good (100 "
+                "% of requests)."),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find("Goodput (ttft ≤ 100 ms), concurrency 4: most with tp1 pp1 ngram, other k=3"), std::string::npos)
-      << text;
+  EXPECT_EQ(text.find("most with"), std::string::npos) << text;
+  // Without intervals equal shares tie: the rates of one repetition each show nothing.
+  EXPECT_NE(goodput_text({goodput_cell("a", {20}, 10, 10), goodput_cell("b", {19}, 10, 10)}).find("are not told apart"),
+            std::string::npos);
+}
+
+TEST(OpenLoop, AchievedIsNeverAboveOffered) {
+  for (const double rate : {0.2, 0.7, 1.5}) {
+    for (const int requests : {2, 6, 40}) {
+      const OpenLoopSummary summary = *summarize_open_loop(simulated(rate, 0.01, 3, requests));
+      EXPECT_LE(*summary.achieved_rate_per_s, *summary.offered_rate_per_s) << rate << ", " << requests;
+    }
+  }
 }
 
 TEST(Categories, HaveTheirOwnAcceptanceAndSpeedup) {
