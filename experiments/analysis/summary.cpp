@@ -110,6 +110,16 @@ void add_acceptance(CellSummary& out) {
   }
 }
 
+/// It speculates by name and did what plain decoding does.
+bool never_drafted(const CellResult& cell) {
+  int64_t drafts = 0, verify_steps = 0;
+  for (const RepetitionResult& r : cell.repetitions) {
+    drafts += r.counters.drafts;
+    verify_steps += r.counters.verify_steps;
+  }
+  return cell.axes.proposer != "none" && verify_steps > 0 && drafts == 0;
+}
+
 std::string why_not_rankable(const CellResult& cell) {
   if (cell.status != CellStatus::done) return to_string(cell.status);
   if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
@@ -117,6 +127,7 @@ std::string why_not_rankable(const CellResult& cell) {
   if (cell.lossy) return "lossy rule";
   if (cell.random_weights && cell.axes.drafts()) return "random weights";
   if (cell.oversubscribed) return "oversubscribed";
+  if (never_drafted(cell)) return "never drafted";
   return "";
 }
 

@@ -89,7 +89,7 @@ struct CellSummary {
   RunCounters counters;                    // pooled
   std::vector<std::string> output_hashes;  // different ones over the repetitions; strict gives exactly one
 
-  bool rankable = false;     // done, lossless, not oversubscribed, certificate not failed
+  bool rankable = false;     // done, lossless, drafted, not oversubscribed, certificate not failed
   std::string not_rankable;  // why not
   std::string noise;         // what disturbed the cell's times (noise.h); empty: it is not noisy
   Outcome outcome = Outcome::none;

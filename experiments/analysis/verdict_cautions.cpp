@@ -50,6 +50,20 @@ void add_workload(const VerdictView& view, std::vector<VerdictSentence>& out) {
                              counted(workload.bad_records, "bad record was", "bad records were"), workload.first_bad)});
 }
 
+void add_never_drafted(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  std::vector<const CellSummary*> idle;
+  for (const CellSummary& s : view.summary().cells) {
+    if (view.cell(s).status == CellStatus::done && view.speculates(s) && s.counters.verify_steps > 0 &&
+        s.counters.drafts == 0)
+      idle.push_back(&s);
+  }
+  if (idle.empty()) return;
+  out.push_back(
+      {VerdictKind::caution,
+       fmt::format("{} never drafted: {}. {} decoded as without speculation: not ranked.",
+                   counted(int64_t(idle.size()), "cell"), view.labels(idle), idle.size() == 1 ? "It" : "They")});
+}
+
 /// Cells that are marked.
 void add_marks(const VerdictView& view, std::vector<VerdictSentence>& out) {
   int oversubscribed = 0, forced = 0, random = 0;
@@ -218,6 +232,7 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   add_state(view, out);
   add_workload(view, out);
   add_marks(view, out);
+  add_never_drafted(view, out);
   add_evidence(view, out);
 }
 

@@ -311,6 +311,21 @@ TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
   EXPECT_TRUE(sentences(cut)[1].starts_with("1 cell was disturbed")) << sentences(cut)[1];
 }
 
+TEST(VerdictCautions, ACellThatNeverDraftedIsNotRankedAndSaysSo) {
+  CellResult idle = ngram(3, kFast);
+  for (RepetitionResult& r : idle.repetitions) {
+    r.counters.drafts = r.counters.accepted = r.counters.drafted = 0;
+  }
+  const RunResult run = run_of({plain(kSlow), idle, ngram(5, kSlow)});
+  const RunSummary summary = summarize(run);
+  EXPECT_FALSE(summary.cells[1].rankable);
+  EXPECT_EQ(summary.cells[1].not_rankable, "never drafted");
+  const std::string text = verdict(run);
+  EXPECT_TRUE(holds(text, "1 cell never drafted: tp1 pp1 ngram k=3. It decoded as without speculation: not ranked."))
+      << text;
+  EXPECT_FALSE(holds(text, "Fastest: tp1 pp1 ngram k=3")) << text;
+}
+
 TEST(VerdictCautions, CountsTheRepetitionsThatThereAre) {
   const std::string cut = verdict(run_of({plain({100, 101}), ngram(3, {150, 152}), ngram(5, {140})}));
   EXPECT_TRUE(holds(cut, "Between 1 and 2 repetitions: 1 cell has no interval, and the others' are wide; use 7"))
