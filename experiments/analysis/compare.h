@@ -107,7 +107,7 @@ struct RunComparison {
   CompareOptions options;
   std::vector<ComparedRun> runs;
   std::vector<KeyDifference> subject;      // model, dataset, seed: then it is another experiment
-  std::vector<KeyDifference> environment;  // machine, build, numerics and sampling: read times with care
+  std::vector<KeyDifference> environment;  // machine, build, files read, numerics, sampling: read with care
   std::vector<KeyDifference> config;       // other settings outside the axes
   std::vector<CellRow> cells;              // in the order of the first run, then cells that only others have
 };

@@ -83,6 +83,27 @@ std::vector<KeyDifference> differences(const std::vector<std::map<std::string, s
   return out;
 }
 
+/// Fingerprints of the files that several runs read, "file PATH" -> fingerprint. A file that one run alone names is
+/// another path, which the settings tell.
+std::vector<KeyDifference> file_differences(const std::vector<RunResult>& runs) {
+  std::map<std::string, int> readers;
+  for (const RunResult& run : runs)
+    for (const auto& [file, fingerprint] : run.info.inputs.items()) ++readers[file];
+  std::vector<std::map<std::string, std::string>> flat;
+  for (const RunResult& run : runs) {
+    auto& files = flat.emplace_back();
+    for (const auto& [file, fingerprint] : run.info.inputs.items())
+      if (readers[file] > 1 && fingerprint.is_string()) files["file " + file] = fingerprint.get<std::string>();
+  }
+  std::vector<KeyDifference> out = differences(flat);
+  std::erase_if(out, [](const KeyDifference& each) {  // the same in all that read it
+    std::set<std::string> values(each.values.begin(), each.values.end());
+    values.erase(kAbsent);
+    return values.size() < 2;
+  });
+  return out;
+}
+
 bool is_compared(const std::string& key, const std::set<std::string>& axes) {
   return key != "name" && !key.starts_with("sweep.") && !key.starts_with("report.") && !holds(kAxes, key) &&
          !axes.contains(key);
@@ -104,6 +125,7 @@ void compare_settings(const std::vector<RunResult>& runs, RunComparison& out) {
   }
   const std::set<std::string> axes = swept_in_all(runs);
   out.environment = differences(environments);
+  for (KeyDifference& difference : file_differences(runs)) out.environment.push_back(std::move(difference));
   for (KeyDifference& difference : differences(configs)) {
     if (!is_compared(difference.key, axes)) continue;
     const bool cares = difference.key.starts_with("sampling.") || difference.key == "engine.numerics";

@@ -162,7 +162,7 @@ Sheet sheet_of(const RunComparison& comparison) {
   const size_t num_runs = comparison.runs.size();
   sheet.settings.push_back(runs_table(comparison));
   add_differences("Another experiment: compared only because of --force", comparison.subject, num_runs, sheet.settings);
-  add_differences("Warning: machine, build, numerics or sampling differ", comparison.environment, num_runs,
+  add_differences("Warning: machine, build, model files, numerics or sampling differ", comparison.environment, num_runs,
                   sheet.settings);
   add_differences("Settings that differ outside the axes", comparison.config, num_runs, sheet.settings);
   for (size_t run = 1; run < num_runs; ++run) {

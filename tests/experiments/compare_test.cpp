@@ -208,6 +208,18 @@ TEST(Compare, BuildsAndThreadsInEffectAreEnvironment) {
   EXPECT_NE(made_on(make_baseline(runs[0])).find("4 threads a rank"), std::string::npos);
 }
 
+TEST(Compare, ModelFilesThatChangedAreNamed) {
+  std::vector<RunResult> runs = two_runs(3);
+  runs.push_back(runs[0]);
+  runs[0].info.inputs = {{"m/draft/config.json", "10-aa"}, {"m/draft/model.safetensors", "99-bb"}, {"a.json", "1-cc"}};
+  runs[1].info.inputs = {{"m/draft/config.json", "10-aa"}, {"m/draft/model.safetensors", "99-dd"}, {"b.json", "1-ee"}};
+  const std::vector<KeyDifference> files = compare_runs(runs).environment;  // the third run recorded none
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].key, "file m/draft/model.safetensors");
+  EXPECT_EQ(files[0].values, (std::vector<std::string>{"99-bb", "99-dd", "–"}));
+  EXPECT_NE(comparison_text(compare_runs(runs)).find("model files"), std::string::npos);
+}
+
 TEST(Compare, CellsOfOneRunOnlyAndFailedOnesAreListedNotCompared) {
   std::vector<RunResult> runs = two_runs(3);
   runs[1].cells[3].status = CellStatus::failed;
