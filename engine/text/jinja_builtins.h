@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,10 +14,13 @@
 
 namespace paceline::jinja {
 
-/// Arguments of one call, evaluated.
+/// Arguments of one call, evaluated; a view of what the evaluator holds until the call returns.
 struct CallArguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
+  std::span<const Value> positional;
+  std::span<const std::pair<std::string, Value>> named;
+
+  /// All but the first positional one. REQUIRES that there is one.
+  CallArguments rest() const { return {positional.subspan(1), named}; }
 };
 
 /// Arguments in the order of `names`; absent ones are nullopt. Too many or unknown ones are an error naming `callee`.

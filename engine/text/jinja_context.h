@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxSteps = 1'000'000;
 inline constexpr size_t kMaxTextBytes = size_t{1} << 20;  // of the output, and of any string on the way
 inline constexpr int64_t kMaxRange = 10'000;
 inline constexpr size_t kTextSteps = 4;        // of a text made: it is allocated, and freed again
-inline constexpr int kMaxNativeDepth = 1'000;  // evaluator calls open at once
+inline constexpr int kMaxNativeDepth = 1'000;  // calls of evaluator, filters, tests and methods that are open at once
 
 /// Work is counted in steps: one per node, item and 16 bytes of text touched, kTextSteps per text made. That bounds
 /// time (about 0.1 s) and memory (about 64 MB) of any template. One rendering, one thread.
@@ -62,6 +62,21 @@ class Context {
   Position position;
   std::optional<std::time_t> now;  // what strftime_now tells; absent: the clock
 
+  /// A call that is open while the object lives. Whatever a template can make call itself holds one: expressions,
+  /// blocks, macros, filters, tests and methods.
+  class OpenCall {
+   public:
+    explicit OpenCall(Context& context) : depth_(context.depth_) {
+      if (depth_ >= kMaxNativeDepth) context.error("calls nested deeper than the limit of depth {}", kMaxNativeDepth);
+      ++depth_;
+    }
+    ~OpenCall() { --depth_; }
+    OpenCall(const OpenCall&) = delete;
+
+   private:
+    int& depth_;
+  };
+
  private:
   Value checked(Value value) const {
     if (value.depth() > kMaxDepth) error("lists or dicts nested deeper than the limit of depth {}", kMaxDepth);
@@ -70,6 +85,7 @@ class Context {
 
   const std::string& source_name_;
   int64_t steps_left_ = kMaxSteps;
+  int depth_ = 0;
 };
 
 }  // namespace paceline::jinja

@@ -38,20 +38,6 @@ class Evaluator {
   }
 
  private:
-  /// One evaluator call on the native stack.
-  class Native {
-   public:
-    explicit Native(Evaluator& evaluator) : depth_(evaluator.native_depth_) {
-      if (depth_ >= kMaxNativeDepth) evaluator.context_.error("evaluation nested deeper than the limit of depth");
-      ++depth_;
-    }
-    ~Native() { --depth_; }
-    Native(const Native&) = delete;
-
-   private:
-    int& depth_;
-  };
-
   /// Local variables live from here on; the scope ends with the object.
   class Scope {
    public:
@@ -132,7 +118,7 @@ class Evaluator {
   }
 
   Flow run_block(const Block& block) {
-    const Native native(*this);
+    const Context::OpenCall open(context_);
     for (const auto& statement : block) {
       if (const Flow flow = run_statement(*statement); flow != Flow::next) return flow;
     }
@@ -226,7 +212,7 @@ class Evaluator {
   // --- expressions ----------------------------------------------------------------------------------------------
   Value eval(const Expression& expression) {
     using Kind = Expression::Kind;
-    const Native native(*this);
+    const Context::OpenCall open(context_);
     context_.charge(1);
     const auto child = [&](size_t i) { return eval(*expression.children[i]); };
     switch (expression.kind) {
@@ -258,13 +244,13 @@ class Evaluator {
       case Kind::call: return eval_call(expression);
       case Kind::filter: {
         const Value value = child(0);
-        const CallArguments arguments = eval_arguments(expression);
-        return apply_filter(expression.name, value, arguments, at(expression));
+        const ArgumentValues arguments = eval_arguments(expression);
+        return apply_filter(expression.name, value, arguments.view(), at(expression));
       }
       case Kind::test: {
         const Value value = child(0);
-        const CallArguments arguments = eval_arguments(expression);
-        return apply_test(expression.name, value, arguments, at(expression)) != expression.negated;
+        const ArgumentValues arguments = eval_arguments(expression);
+        return apply_test(expression.name, value, arguments.view(), at(expression)) != expression.negated;
       }
       case Kind::negate: {
         const Value value = child(0);
@@ -340,8 +326,16 @@ class Evaluator {
     return true;
   }
 
-  CallArguments eval_arguments(const Expression& expression) {
-    CallArguments result;
+  /// What CallArguments are a view of.
+  struct ArgumentValues {
+    std::vector<Value> positional;
+    std::vector<std::pair<std::string, Value>> named;
+
+    CallArguments view() const { return {positional, named}; }
+  };
+
+  ArgumentValues eval_arguments(const Expression& expression) {
+    ArgumentValues result;
     for (const Argument& argument : expression.arguments) {
       Value value = eval(*argument.value);
       if (argument.name.empty()) {
@@ -360,24 +354,26 @@ class Evaluator {
       // A namespace may hold a macro.
       const Value* member = object.is<NamespacePtr>() ? object.as<NamespacePtr>()->find(callee.name) : nullptr;
       if (member == nullptr || !member->is<Callable>()) {
-        const CallArguments arguments = eval_arguments(expression);
-        return call_method(object, callee.name, arguments, at(callee));
+        const ArgumentValues arguments = eval_arguments(expression);
+        return call_method(object, callee.name, arguments.view(), at(callee));
       }
-      return call(*member, expression);
+      const Callable target = member->as<Callable>();  // a copy: the arguments may change the namespace
+      return call(target, expression);
     }
     const Value function = eval(callee);
     if (!function.is<Callable>()) {
       const std::string name = callee.kind == Expression::Kind::variable ? callee.name : function.type_name();
       at(callee).error("call of {} is not allowed", json_literal(name));
     }
-    return call(function, expression);
+    return call(function.as<Callable>(), expression);
   }
 
-  Value call(const Value& function, const Expression& expression) {
-    const CallArguments arguments = eval_arguments(expression);
-    const Callable target = function.as<Callable>();
-    if (const auto* macro = std::get_if<const Statement*>(&target)) return call_macro(**macro, arguments, expression);
-    Value result = call_function(std::get<Function>(target), arguments, at(expression));
+  /// REQUIRES a `target` that no template can change: it is used behind the evaluation of the arguments.
+  Value call(const Callable& target, const Expression& expression) {
+    const ArgumentValues arguments = eval_arguments(expression);
+    if (const auto* macro = std::get_if<const Statement*>(&target))
+      return call_macro(**macro, arguments.view(), expression);
+    Value result = call_function(std::get<Function>(target), arguments.view(), at(expression));
     if (result.is<NamespacePtr>()) namespaces_.push_back(result.as<NamespacePtr>());
     return result;
   }
@@ -434,7 +430,7 @@ class Evaluator {
   size_t frame_begin_ = 0;      // locals before it belong to callers of the running macro
   size_t scope_begin_ = 0;      // locals from here on belong to the innermost scope
   int num_scopes_ = 0;
-  int macro_depth_ = 0, native_depth_ = 0;
+  int macro_depth_ = 0;
   std::string* out_ = nullptr;
   std::vector<NamespacePtr> namespaces_;
 };

@@ -80,9 +80,7 @@ Value filter_map(const Value& value, const CallArguments& arguments, Context& co
     return context.list(std::move(result));
   }
   const std::string& name = string_argument("map", "filter", arguments.positional[0], context);
-  CallArguments rest = arguments;
-  rest.positional.erase(rest.positional.begin());
-  for (const Value& item : items->items) result.push_back(apply_filter(name, item, rest, context));
+  for (const Value& item : items->items) result.push_back(apply_filter(name, item, arguments.rest(), context));
   return context.list(std::move(result));
 }
 
@@ -93,8 +91,8 @@ Value filter_select(std::string_view filter, const Value& value, const CallArgum
                     Context& context) {
   CallArguments rest = arguments;
   const auto take = [&] {
-    Value first = std::move(rest.positional.front());
-    rest.positional.erase(rest.positional.begin());
+    const Value& first = rest.positional.front();
+    rest = rest.rest();
     return first;
   };
   Value attribute;
@@ -406,6 +404,7 @@ const std::unordered_map<std::string_view, Test>& tests() {
 }  // namespace
 
 Value apply_filter(const std::string& name, const Value& value, const CallArguments& arguments, Context& context) {
+  const Context::OpenCall open(context);
   context.charge(1);
   const auto it = filters().find(name);
   if (it == filters().end()) context.error("filter {} is not supported", json_literal(name));
@@ -413,6 +412,7 @@ Value apply_filter(const std::string& name, const Value& value, const CallArgume
 }
 
 bool apply_test(const std::string& name, const Value& value, const CallArguments& arguments, Context& context) {
+  const Context::OpenCall open(context);
   context.charge(1);
   const auto it = tests().find(name);
   if (it == tests().end()) context.error("test {} is not supported", json_literal(name));

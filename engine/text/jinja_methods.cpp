@@ -192,6 +192,8 @@ std::optional<Function> find_function(std::string_view name) {
 }
 
 Value call_function(Function function, const CallArguments& arguments, Context& context) {
+  const Context::OpenCall open(context);
+  context.charge(1);
   switch (function) {
     case Function::range: return make_range(arguments, context);
     case Function::make_namespace: return make_namespace(arguments, context);
@@ -205,6 +207,8 @@ Value call_function(Function function, const CallArguments& arguments, Context& 
 }
 
 Value call_method(const Value& object, const std::string& name, const CallArguments& arguments, Context& context) {
+  const Context::OpenCall open(context);
+  context.charge(1);
   static constexpr std::array<std::string_view, 4> kDict{"get", "items", "keys", "values"};
   static constexpr std::array<std::string_view, 11> kString{
       "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "upper", "lower", "replace", "join", "title"};

@@ -1,6 +1,7 @@
 #include "engine/text/chat_template.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -200,6 +201,41 @@ TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
     slowest_ms = std::max(slowest_ms, spent);
   }
   RecordProperty("slowest_ms", std::to_string(slowest_ms));
+}
+
+TEST(ChatTemplate, AnArgumentMayChangeTheNamespaceThatHoldsTheMacro) {
+  // By the time that the arguments are there, the called entry is another, or lies elsewhere.
+  EXPECT_EQ(render_text("{% macro g(x='') %}{% set ns.f = 1 %}<{{ x }}>{% endmacro %}{% set ns = namespace(f=g) %}"
+                        "{{ ns.f(ns.f()) }}"),
+            "<<>>");
+  std::string grows = "{% macro g(x='') %}";
+  for (int i = 0; i < 64; ++i) grows += "{% set ns.v" + std::to_string(i) + " = 1 %}";
+  EXPECT_EQ(render_text(grows + "<{{ x }}>{% endmacro %}{% set ns = namespace(f=g) %}{{ ns.f(ns.f()) }}"), "<<>>");
+}
+
+/// A filter that is the argument of a filter, `depth` times.
+std::string nested_map(int depth) {
+  std::string text = "{{ 'a'|map(";
+  for (int i = 0; i < depth; ++i) text += "'map',";
+  return text + "'upper')|join }}";
+}
+
+TEST(ChatTemplate, FiltersThatCallFiltersAreBoundedAsExpressionsAre) {
+  EXPECT_EQ(render_text("{{ 'ab'|map('upper')|join }}{{ [['a']]|map('map', 'upper')|map('join')|join }}"), "ABA");
+  const std::string deep = nested_map(16'000);
+  const double begin = test::thread_cpu_ms();
+  EXPECT_EQ(error_of(deep), "t.jinja: chat template 1:8: calls nested deeper than the limit of depth 1000");
+  if (!test::kSanitized) {
+    EXPECT_LE(test::thread_cpu_ms() - begin, 200.0);
+    constexpr size_t kMoreMemory = size_t{64} << 20;
+    EXPECT_EXIT(
+        {
+          test::limit_further_memory(kMoreMemory);
+          fmt::print(stderr, "{}\n", error_of(deep));
+          std::_Exit(0);
+        },
+        testing::ExitedWithCode(0), "^t.jinja: chat template 1:8: calls nested deeper");
+  }
 }
 
 TEST(ChatTemplate, LongButFlatTemplatesAreFine) {

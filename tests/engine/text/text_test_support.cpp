@@ -1,8 +1,20 @@
 #include "tests/engine/text/text_test_support.h"
 
+#include <fstream>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "engine/text/byte_level.h"
 
 namespace paceline::test {
+
+void limit_further_memory(size_t bytes) {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t limit = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + bytes;
+  const rlimit limits{limit, limit};
+  if (setrlimit(RLIMIT_AS, &limits) != 0) std::abort();
+}
 
 nlohmann::json small_tokenizer_json() {
   nlohmann::json vocab = nlohmann::json::object();

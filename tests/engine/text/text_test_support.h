@@ -36,6 +36,9 @@ class TemporaryFolder : public TempDir {
   }
 };
 
+/// From now on this process gets at most `bytes` of memory more than it has. For a child of a test only.
+void limit_further_memory(size_t bytes);
+
 inline double thread_cpu_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
