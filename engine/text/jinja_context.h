@@ -55,7 +55,8 @@ class Context {
     return checked(make_list(std::move(items), tuple));
   }
   Value dict(std::vector<std::pair<std::string, Value>> entries) {
-    charge(2 * entries.size());
+    charge(entries.size());
+    for (const auto& entry : entries) charge_bytes(entry.first.size());
     return checked(make_dict(std::move(entries)));
   }
 

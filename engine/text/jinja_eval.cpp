@@ -304,7 +304,7 @@ class Evaluator {
       const Value key = eval(*expression.children[i]);
       if (!key.is_string()) at(expression).error("dict keys must be strings, found {}", key.type_name());
       Value value = eval(*expression.children[i + 1]);
-      context_.charge(entries.size() / 4);
+      context_.charge((key.string().size() / 16 + 1) * entries.size() / 4);
       const auto same =
           std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key.string(); });
       if (same != entries.end()) {

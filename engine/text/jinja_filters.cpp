@@ -32,10 +32,15 @@ Value follow(const Value& object, const Value& path, Context& context) {
   return value;
 }
 
-Value text_filter(const Value& value, Context& context, std::string (*function)(std::string_view)) {
-  const std::string text = to_text(value, context);
+/// Text whose characters are looked up in Unicode's tables, which costs more than copying.
+std::string cased_text(const Value& value, Context& context) {
+  std::string text = to_text(value, context);
   context.charge(text.size() / 4);
-  return context.text(function(text));
+  return text;
+}
+
+Value text_filter(const Value& value, Context& context, std::string (*function)(std::string_view)) {
+  return context.text(function(cased_text(value, context)));
 }
 
 Value filter_trim(const Value& value, const CallArguments& arguments, Context& context) {
@@ -43,7 +48,9 @@ Value filter_trim(const Value& value, const CallArguments& arguments, Context& c
   std::optional<std::string_view> chars;
   if (bound[0] && !bound[0]->is_none()) chars = string_argument("trim", "chars", *bound[0], context);
   if (chars && chars->size() > 256) context.error("trim with {} bytes of characters", chars->size());
-  return context.text(std::string(strip(to_text(value, context), Side::both, chars)));
+  const std::string text = to_text(value, context);
+  if (chars) context.charge_bytes(text.size() * chars->size() / 16);
+  return context.text(std::string(strip(text, Side::both, chars)));
 }
 
 Value filter_join(const Value& value, const CallArguments& arguments, Context& context) {
@@ -379,8 +386,8 @@ const std::unordered_map<std::string_view, Test>& tests() {
          const Value other = only_argument("divisibleby", a, c);
          return remainder(v, integer_argument("divisibleby", "num", other, c), c) == 0;
        }},
-      {"upper", [](const Value& v, const A&, C& c) { return is_upper(to_text(v, c)); }},
-      {"lower", [](const Value& v, const A&, C& c) { return is_lower(to_text(v, c)); }},
+      {"upper", [](const Value& v, const A&, C& c) { return is_upper(cased_text(v, c)); }},
+      {"lower", [](const Value& v, const A&, C& c) { return is_lower(cased_text(v, c)); }},
       {"in", [](const Value& v, const A& a, C& c) { return contains(only_argument("in", a, c), v, c); }},
       {"equalto", test_compare<Operator::equal>},
       {"eq", test_compare<Operator::equal>},

@@ -11,6 +11,8 @@ namespace paceline::jinja {
 
 namespace {
 
+constexpr size_t kMaxNameBytes = 256;  // names are copied and compared as if that cost nothing
+
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c >= '\x1c' && c <= '\x1f'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -182,6 +184,8 @@ class Lexer {
     const size_t begin = pos_;
     if (is_name_start(c)) {
       while (pos_ < text_.size() && (is_name_start(text_[pos_]) || is_digit(text_[pos_]))) ++pos_;
+      if (pos_ - begin > kMaxNameBytes)
+        fail_at(name_, position(begin), "name of {} bytes beyond the limit of {}", pos_ - begin, kMaxNameBytes);
       add(TokenKind::name, text_.substr(begin, pos_ - begin), begin);
     } else if (is_digit(c)) {
       read_number();

@@ -37,11 +37,11 @@ Value make_namespace(const CallArguments& arguments, Context& context) {
   if (!arguments.positional.empty()) {
     const Value& from = arguments.positional[0];
     if (!from.is_dict()) context.error("namespace expects a dict, found {}", from.type_name());
+    for (const auto& entry : from.as<DictPtr>()->entries) context.charge_bytes(entry.first.size());
     result->entries = from.as<DictPtr>()->entries;
-    context.charge(result->entries.size());
   }
   for (const auto& [key, value] : arguments.named) {
-    context.charge(result->entries.size() / 8);
+    context.charge_bytes(key.size(), result->entries.size() / 8);
     result->set(key, value);
   }
   return NamespacePtr(std::move(result));
@@ -65,7 +65,7 @@ Value dict_method(const Value& object, const std::string& name, const CallArgume
   const Dict& dict = *object.as<DictPtr>();
   if (name == "get") {
     const auto bound = bind("get", arguments, {"key", "default"}, 1, context);
-    const Value* found = bound[0]->is_string() ? dict.find(bound[0]->string()) : nullptr;
+    const Value* found = bound[0]->is_string() ? find_entry(object, bound[0]->string(), context) : nullptr;
     return found != nullptr ? *found : bound[1].value_or(None{});
   }
   bind(name, arguments, {}, 0, context);
@@ -85,13 +85,12 @@ Value dict_method(const Value& object, const std::string& name, const CallArgume
 
 /// startswith and endswith take one string or a tuple of them.
 bool has_affix(const std::string& name, const std::string& text, const Value& affix, Context& context) {
-  if (affix.is_list()) {
-    return std::any_of(affix.items().begin(), affix.items().end(),
-                       [&](const Value& item) { return has_affix(name, text, item, context); });
-  }
-  const std::string& part = string_argument(name, "prefix", affix, context);
-  context.charge_bytes(part.size());
-  return name == "startswith" ? text.starts_with(part) : text.ends_with(part);
+  const auto has = [&](const Value& one) {
+    const std::string& part = string_argument(name, "prefix", one, context);
+    context.charge_bytes(part.size());
+    return name == "startswith" ? text.starts_with(part) : text.ends_with(part);
+  };
+  return affix.is_list() ? std::any_of(affix.items().begin(), affix.items().end(), has) : has(affix);
 }
 
 Value split_method(const std::string& text, const CallArguments& arguments, Context& context) {
@@ -114,6 +113,7 @@ Value string_method(const Value& object, const std::string& name, const CallArgu
     std::optional<std::string_view> chars;
     if (bound[0] && !bound[0]->is_none()) chars = string_argument(name, "chars", *bound[0], context);
     if (chars && chars->size() > 256) context.error("{} with {} bytes of characters", name, chars->size());
+    if (chars) context.charge_bytes(text.size() * chars->size() / 16);
     return context.text(std::string(strip(text, side, chars)));
   }
   if (name == "split") return split_method(text, arguments, context);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/text/jinja_text.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 
@@ -259,6 +260,17 @@ void append_text(std::string& out, const Value& value, Context& context) {
   context.check_text_bytes(out.size());
 }
 
+const Value* find_entry(const Value& object, std::string_view key, Context& context) {
+  if (object.is_dict()) {
+    const Dict& dict = *object.as<DictPtr>();
+    context.charge(key.size() / 16 * std::min<size_t>(dict.entries.size(), 16));
+    return dict.find(key);
+  }
+  const Namespace& space = *object.as<NamespacePtr>();
+  context.charge((key.size() / 16 + 1) * space.entries.size() / 8);
+  return space.find(key);
+}
+
 bool equal(const Value& a, const Value& b, Context& context) {
   context.charge(1);
   if (a.is_number() && b.is_number()) {
@@ -278,10 +290,10 @@ bool equal(const Value& a, const Value& b, Context& context) {
     return true;
   }
   if (a.is_dict() && b.is_dict()) {
-    const Dict &left = *a.as<DictPtr>(), &right = *b.as<DictPtr>();
-    if (left.entries.size() != right.entries.size()) return false;
-    for (const auto& [key, value] : left.entries) {
-      const Value* other = right.find(key);
+    const auto& entries = a.as<DictPtr>()->entries;
+    if (entries.size() != b.as<DictPtr>()->entries.size()) return false;
+    for (const auto& [key, value] : entries) {
+      const Value* other = find_entry(b, key, context);
       if (other == nullptr || !equal(value, *other, context)) return false;
     }
     return true;
@@ -307,9 +319,9 @@ bool contains(const Value& container, const Value& item, Context& context) {
   if (container.is_string()) {
     if (!item.is_string()) context.error("expected a string before \"in\", found {}", item.type_name());
     context.charge_bytes(container.string().size() + item.string().size());
-    return container.string().find(item.string()) != std::string::npos;
+    return find(container.string(), item.string()) != std::string_view::npos;
   }
-  if (container.is_dict()) return item.is_string() && container.as<DictPtr>()->find(item.string()) != nullptr;
+  if (container.is_dict()) return item.is_string() && find_entry(container, item.string(), context) != nullptr;
   if (container.is_undefined()) return false;
   if (!container.is_list()) context.error("nothing can be in a {}", container.type_name());
   return std::any_of(container.items().begin(), container.items().end(),
@@ -392,11 +404,8 @@ int64_t length(const Value& value, Context& context) {
 
 Value get_attribute(const Value& object, const std::string& name, Context& context) {
   const Value* found = nullptr;
-  if (object.is_dict()) {
-    found = object.as<DictPtr>()->find(name);
-  } else if (object.is<NamespacePtr>()) {
-    context.charge(object.as<NamespacePtr>()->entries.size() / 8);
-    found = object.as<NamespacePtr>()->find(name);
+  if (object.is_dict() || object.is<NamespacePtr>()) {
+    found = find_entry(object, name, context);
   } else if (object.is<LoopPtr>()) {
     const Loop& loop = *object.as<LoopPtr>();
     const size_t size = loop.items->items.size(), index = loop.index0;

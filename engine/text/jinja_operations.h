@@ -2,6 +2,7 @@
 // Python's operators and conversions on template values. All throw Error(model_file) through the context.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/text/jinja_context.h"
@@ -12,6 +13,9 @@ namespace paceline::jinja {
 std::string to_text(const Value& value, Context& context);
 /// Same, appended.
 void append_text(std::string& out, const Value& value, Context& context);
+
+/// The entry of a dict or a namespace; null: none. Long keys cost what comparing them costs. REQUIRES one of the two.
+const Value* find_entry(const Value& object, std::string_view key, Context& context);
 
 bool equal(const Value& a, const Value& b, Context& context);
 /// −1, 0 or 1 for two numbers or two strings; an error for anything else.

@@ -62,6 +62,7 @@ bool Value::truth() const {
 int Value::depth() const {
   if (is_list()) return as<ListPtr>()->depth;
   if (is_dict()) return as<DictPtr>()->depth;
+  if (is<LoopPtr>()) return as<LoopPtr>()->items->depth;
   return 0;
 }
 

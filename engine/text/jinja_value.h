@@ -100,7 +100,8 @@ class Value {
   bool is_integer() const { return is<int64_t>() || is<bool>(); }
 
   bool truth() const;
-  /// Nesting of lists and dicts; 0 for everything else.
+  /// Nesting of lists and dicts, of a loop those it goes over; 0 for everything else. Bounds the recursion of whatever
+  /// walks values, their destructors too. Namespaces end it: the evaluator empties them one by one.
   int depth() const;
   /// "str", "list", … for messages.
   const char* type_name() const;

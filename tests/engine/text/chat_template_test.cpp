@@ -140,6 +140,14 @@ TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
     for (int i = 0; i < 20000; ++i) text += "{% set v" + std::to_string(i) + "=1 %}";
     return text + "{% for i in range(10000) %}{% for j in range(10000) %}{{ q }}{% endfor %}{% endfor %}{% endfor %}";
   }();
+  const std::string alike_keys = [] {
+    std::string text = "{% set a = 'a' * 60000 %}", dict;
+    for (int i = 0; i < 16; ++i) {
+      text += fmt::format("{{% set k{} = a ~ '{}' %}}", i, char('a' + i));
+      dict += fmt::format("k{}: 1, ", i);
+    }
+    return text + "{% set d = {" + dict + "} %}";
+  }();
   const std::pair<std::string, const char*> cases[] = {
       {"{% for a in range(10000) %}{% for b in range(10000) %}{% endfor %}{% endfor %}", "limit of 1000000 steps"},
       {"{% for a in range(10000) %}{% for b in range(10000) %}{{ a + b * 2 }}{% endfor %}{% endfor %}", "limit of"},
@@ -179,6 +187,23 @@ TEST(ChatTemplate, EveryLimitIsNamedAndReachedWithinATenthOfASecond) {
       {"{% set x = range(10000) | list %}{% for i in x %}{{ -1 in x }}{% endfor %}", "limit of"},
       {"{{ range(10000) | unique | list | length }}", "limit of"},
       {many_locals, "limit of 1000000 steps"},
+      // Each loop holds the list that holds the last loop.
+      {"{% set ns = namespace(l=1) %}{% for i in range(10000) %}{% for j in range(8) %}{% for x in [ns.l] %}"
+       "{% set ns.l = loop %}{% endfor %}{% endfor %}{% endfor %}",
+       "limit of depth 64"},
+      // Keys that are alike up to their end, compared and copied.
+      {alike_keys +
+           "{% for i in range(10000) %}{% for j in range(10000) %}{% set x = d[k15] %}{% endfor %}{% endfor %}",
+       "limit of 1000000 steps"},
+      {alike_keys + "{% for i in range(10000) %}{% for j in range(10000) %}{{ d == d }}{% endfor %}{% endfor %}",
+       "limit of 1000000 steps"},
+      {alike_keys + "{% set ns = namespace() %}{% for i in range(10000) %}{% set ns.p = namespace(d) %}{% endfor %}",
+       "limit of 1000000 steps"},
+      {"{% set x = 'A' * 1000000 %}{% for i in range(10000) %}{{ x is upper }}{% endfor %}", "limit of 1000000 steps"},
+      {"{% set c = 'abcdefgh' * 32 %}{% set x = 'h' * 1000000 %}{% for i in range(10000) %}{{ x.strip(c) }}{% endfor "
+       "%}",
+       "limit of 1000000 steps"},
+      {"{{ " + nested("a", "", "", 100000) + " }}", "name of 100000 bytes beyond the limit of 256"},
       {"{{ " + nested("(", "1", ")", 100) + " }}", "limit of depth 64"},
       {"{{ " + nested("[", "1", "]", 100) + " }}", "limit of depth 64"},
       {"{{ " + nested("-", "1", "", 100) + " }}", "limit of depth 64"},
@@ -236,6 +261,47 @@ TEST(ChatTemplate, FiltersThatCallFiltersAreBoundedAsExpressionsAre) {
         },
         testing::ExitedWithCode(0), "^t.jinja: chat template 1:8: calls nested deeper");
   }
+}
+
+TEST(ChatTemplate, SearchingTakesLinearTime) {
+  const std::string setup = "{% set text = 'a' * 500000 %}{% set part = 'a' * 250000 ~ 'b' %}";
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ part in text }}", "False"},
+      {"{{ text.split(part) | length }}", "1"},
+      {"{{ text.replace(part, '') | length }}", "500000"},
+      {"{{ text | replace(part, '') | length }}", "500000"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const double begin = test::thread_cpu_ms();
+    EXPECT_EQ(render_text(setup + text), expected);
+    if (!test::kSanitized) {
+      EXPECT_LE(test::thread_cpu_ms() - begin, 100.0) << text;
+    }
+  }
+}
+
+TEST(ChatTemplate, AffixesAreStringsOrOneListOfThem) {
+  EXPECT_EQ(render_text("{{ 'ab'.startswith(('x', 'a')) }}{{ 'ab'.endswith('b') }}{{ 'ab'.startswith(()) }}"),
+            "TrueTrueFalse");
+  // Lists that hold one list twice, sixty times over: nobody may walk that.
+  EXPECT_EQ(error_of("{% set ns = namespace(x=[]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+                     "{{ 'a'.startswith(ns.x) }}"),
+            "t.jinja: chat template 1:103: startswith: expected a string for \"prefix\", found list");
+}
+
+TEST(ChatTemplate, CopiedKeysCountAsMemory) {
+  if (test::kSanitized) return;  // whose own memory exceeds the limit
+  const std::string copies =
+      "{% set k = 'a' * 1000000 %}{% set ns = namespace(l=[]) %}{% for i in range(10000) %}{% set ns.l = ns.l + [{k: "
+      "1}] "
+      "%}{% endfor %}";
+  EXPECT_EXIT(
+      {
+        test::limit_further_memory(size_t{64} << 20);
+        fmt::print(stderr, "{}\n", error_of(copies));
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), "limit of 1000000 steps reached");
 }
 
 TEST(ChatTemplate, LongButFlatTemplatesAreFine) {
