@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/text/jinja_text.h"
+#include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 
@@ -319,7 +319,7 @@ bool contains(const Value& container, const Value& item, Context& context) {
   if (container.is_string()) {
     if (!item.is_string()) context.error("expected a string before \"in\", found {}", item.type_name());
     context.charge_bytes(container.string().size() + item.string().size());
-    return find(container.string(), item.string()) != std::string_view::npos;
+    return find_text(container.string(), item.string()) != std::string_view::npos;
   }
   if (container.is_dict()) return item.is_string() && find_entry(container, item.string(), context) != nullptr;
   if (container.is_undefined()) return false;

@@ -1,8 +1,8 @@
 #include "engine/text/jinja_text.h"
 
-#include <cstring>
 #include <utf8proc.h>
 
+#include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
 
 namespace paceline::jinja {
@@ -121,13 +121,6 @@ std::string title_words(std::string_view text) {
 bool is_upper(std::string_view text) { return all_cased(text, UTF8PROC_CATEGORY_LU); }
 bool is_lower(std::string_view text) { return all_cased(text, UTF8PROC_CATEGORY_LL); }
 
-size_t find(std::string_view text, std::string_view part, size_t begin) {
-  if (begin > text.size()) return std::string_view::npos;
-  const void* const hit = ::memmem(text.data() + begin, text.size() - begin, part.data(), part.size());
-  if (hit == nullptr) return std::string_view::npos;
-  return static_cast<size_t>(static_cast<const char*>(hit) - text.data());
-}
-
 std::optional<std::string> replace(std::string_view text, std::string_view from, std::string_view to, int64_t limit,
                                    size_t max_bytes) {
   std::string out;
@@ -144,7 +137,7 @@ std::optional<std::string> replace(std::string_view text, std::string_view from,
     out += text.substr(pos);
   } else {
     for (; limit != 0; --limit) {
-      const size_t hit = find(text, from, pos);
+      const size_t hit = find_text(text, from, pos);
       if (hit == std::string_view::npos) break;
       out.append(text.substr(pos, hit - pos)).append(to);
       pos = hit + from.size();
@@ -161,7 +154,7 @@ std::vector<std::string_view> split(std::string_view text, std::optional<std::st
   if (separator) {
     size_t pos = 0;
     for (; limit != 0; --limit) {
-      const size_t hit = find(text, *separator, pos);
+      const size_t hit = find_text(text, *separator, pos);
       if (hit == std::string_view::npos) break;
       parts.push_back(text.substr(pos, hit - pos));
       pos = hit + separator->size();

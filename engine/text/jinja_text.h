@@ -27,9 +27,6 @@ std::string title_words(std::string_view text);
 bool is_upper(std::string_view text);
 bool is_lower(std::string_view text);
 
-/// Where `part` is found first from `begin` on, or npos; in linear time, which std::string::find is not.
-size_t find(std::string_view text, std::string_view part, size_t begin = 0);
-
 /// Occurrences of `from`, the first `limit` of them (negative: all). An empty `from` matches between characters.
 /// nullopt when the result would exceed `max_bytes`.
 std::optional<std::string> replace(std::string_view text, std::string_view from, std::string_view to, int64_t limit,

@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 #include <utility>
 
+#include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 #include "kernels/error.h"
@@ -95,7 +96,7 @@ class LiteralSplit final : public PreTokenizer {
   void split(std::string_view text, SplitScratch&, Pieces& pieces) const override {
     SpanSink sink(text, behavior_, pieces);
     size_t pos = 0;
-    for (size_t hit = text.find(literal_); hit != std::string_view::npos; hit = text.find(literal_, pos)) {
+    for (size_t hit = find_text(text, literal_); hit != std::string_view::npos; hit = find_text(text, literal_, pos)) {
       sink.add(pos, hit, invert_);
       sink.add(hit, hit + literal_.size(), !invert_);
       pos = hit + literal_.size();

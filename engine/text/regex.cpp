@@ -1,6 +1,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "engine/text/regex.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <pcre2.h>
 #include <time.h>
@@ -17,11 +19,24 @@ constexpr size_t kMaxPatternBytes = size_t{64} << 10;
 constexpr uint32_t kMatchLimit = 5'000'000;
 constexpr uint32_t kHeapLimitKib = 64 << 10;
 constexpr size_t kJitStackStart = 32 << 10, kJitStackMax = size_t{64} << 20;
-constexpr int kMatchesPerClockRead = 16;  // reading the thread clock is a system call
+constexpr int kMatchesPerClockRead = 8;
+constexpr double kSecondsPerMiB = 0.5, kSecondsAtLeast = 0.1;
 
-double thread_cpu_s() {
+/// Backtracking points of the first try, for `bytes` of text: none scans more than the text, so that a try costs at
+/// most 16 Mi steps of matching; words of real tokenizers need 8 to 24.
+uint32_t first_match_limit(size_t bytes) {
+  constexpr uint32_t kLeast = 16;
+  return std::clamp<uint32_t>((1u << 24) >> std::bit_width(bytes >> 1), kLeast, kMatchLimit);
+}
+
+/// Callouts from one look at the clock to the next: between two of them one item scans the text at most once.
+int callouts_per_clock_read(size_t bytes) {
+  return static_cast<int>(std::clamp<size_t>((16u << 20) / (bytes + 1), 16, 1024));
+}
+
+double clock_s(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
@@ -36,8 +51,17 @@ std::string pcre2_message(int code) {
 constexpr const char* kWhiteSpaceRanges =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
-/// Rewrites what Oniguruma and PCRE2 read differently. Set operations in classes and \h (a hex digit there, a blank
-/// here) are refused: they would match other text without a word.
+/// The length of a POSIX class, "[:alpha:]", that `text` begins with; 0: none.
+size_t posix_class_length(std::string_view text) {
+  const size_t end = text.find(":]");
+  if (!text.starts_with("[:") || end == text.npos) return 0;
+  const std::string_view name = text.substr(2, end - 2);
+  const bool is_name = std::all_of(name.begin(), name.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '^'; });
+  return is_name && !name.empty() ? end + 2 : 0;
+}
+
+/// Rewrites what Oniguruma and PCRE2 read differently. Set operations in classes (a class within one is a union there,
+/// a bracket here) and \h (a hex digit there, a blank here) are refused: they would match other text without a word.
 std::string translate_dialect(std::string_view pattern, const std::string& where) {
   std::string out;
   bool in_class = false;
@@ -55,6 +79,16 @@ std::string translate_dialect(std::string_view pattern, const std::string& where
       } else {
         out.append({c, next});
       }
+      continue;
+    }
+    if (c == '[' && in_class) {
+      const size_t length = posix_class_length(pattern.substr(i));
+      if (length == 0)
+        fail(ExitCode::model_file,
+             "{}: pattern {} has a class within a class at offset {}, which is not supported; a bracket is written \\[",
+             where, json_literal(pattern), i);
+      out += pattern.substr(i, length);
+      i += length - 1;
       continue;
     }
     out.push_back(c);
@@ -80,56 +114,99 @@ Regex::Regex(const std::string& pattern, std::string where) : where_(std::move(w
     fail(ExitCode::model_file, "{}: pattern of {} bytes, expected at most {}", where_, pattern.size(),
          kMaxPatternBytes);
   const std::string translated = translate_dialect(pattern, where_);
-  int error = 0;
-  PCRE2_SIZE offset = 0;
-  // Anchored: the caller walks the text itself, so that one call never scans the rest of the text start by start.
-  pcre2_code* code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
-  if (code == nullptr)
-    fail(ExitCode::model_file, "{}: pattern {} is not supported at offset {}: {}", where_, json_literal(pattern),
-         offset, pcre2_message(error));
-  code_ = std::shared_ptr<const void>(
-      code, [](const void* pointer) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(pointer))); });
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT the interpreter matches the same text, only slower
+  const auto compiled = [&](uint32_t options) {
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    // Anchored: the caller walks the text itself, so that one call never scans the rest of the text start by start.
+    pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                                     PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C | options, &error,
+                                     &offset, nullptr);
+    if (code == nullptr)
+      fail(ExitCode::model_file, "{}: pattern {} is not supported at offset {}: {}", where_, json_literal(pattern),
+           offset, pcre2_message(error));
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT the interpreter matches the same text, only slower
+    return std::shared_ptr<const void>(
+        code, [](const void* pointer) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(pointer))); });
+  };
+  code_ = compiled(0);
+  stoppable_ = compiled(PCRE2_AUTO_CALLOUT);
 }
 
 struct RegexMatcher::State {
+  bool is_late() {
+    const double now = clock_s(CLOCK_MONOTONIC);  // no system call
+    if (now < look_at_s) return false;
+    const double spent = clock_s(CLOCK_THREAD_CPUTIME_ID);
+    if (spent > deadline_s) return true;
+    look_at_s = now + (deadline_s - spent);  // a thread's time does not run faster than the clock
+    return false;
+  }
+
+  static int on_callout(pcre2_callout_block*, void* pointer) {
+    State& state = *static_cast<State*>(pointer);
+    if (--state.callouts_to_clock_read > 0) return 0;
+    state.callouts_to_clock_read = state.callouts_per_read;
+    return state.is_late() ? PCRE2_ERROR_CALLOUT : 0;
+  }
+
   pcre2_match_data* data = nullptr;
-  pcre2_match_context* context = nullptr;
+  pcre2_match_context *first_try = nullptr, *stoppable = nullptr;
   pcre2_jit_stack* stack = nullptr;
-  double deadline_s = 0;
-  int matches_to_clock_read = kMatchesPerClockRead;
+  double deadline_s = 0;  // of this thread's CPU time
+  double look_at_s = 0;   // of the clock; earlier it cannot be late
+  int matches_to_clock_read = kMatchesPerClockRead, callouts_to_clock_read = 1, callouts_per_read = 1;
 };
 
 RegexMatcher::RegexMatcher(size_t text_bytes) : state_(std::make_unique<State>()) {
-  state_->data = pcre2_match_data_create(1, nullptr);
-  state_->context = pcre2_match_context_create(nullptr);
-  PACELINE_CHECK(state_->data != nullptr && state_->context != nullptr, "out of memory for {} bytes of text",
-                 text_bytes);
-  pcre2_set_match_limit(state_->context, kMatchLimit);
-  pcre2_set_heap_limit(state_->context, kHeapLimitKib);
-  state_->stack = pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr);
-  if (state_->stack != nullptr) pcre2_jit_stack_assign(state_->context, nullptr, state_->stack);
-  state_->deadline_s = thread_cpu_s() + 0.1 + 0.7 * static_cast<double>(text_bytes) / (1 << 20);
+  State& state = *state_;
+  state.data = pcre2_match_data_create(1, nullptr);
+  state.first_try = pcre2_match_context_create(nullptr);
+  state.stoppable = pcre2_match_context_create(nullptr);
+  PACELINE_CHECK(state.data != nullptr && state.first_try != nullptr && state.stoppable != nullptr,
+                 "out of memory for {} bytes of text", text_bytes);
+  state.stack = pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr);
+  for (pcre2_match_context* context : {state.first_try, state.stoppable}) {
+    pcre2_set_heap_limit(context, kHeapLimitKib);
+    if (state.stack != nullptr) pcre2_jit_stack_assign(context, nullptr, state.stack);
+  }
+  pcre2_set_match_limit(state.first_try, first_match_limit(text_bytes));
+  pcre2_set_match_limit(state.stoppable, kMatchLimit);
+  pcre2_set_callout(state.stoppable, State::on_callout, &state);
+  state.callouts_per_read = callouts_per_clock_read(text_bytes);
+  state.deadline_s =
+      clock_s(CLOCK_THREAD_CPUTIME_ID) + kSecondsAtLeast + kSecondsPerMiB * static_cast<double>(text_bytes) / (1 << 20);
 }
 
 RegexMatcher::~RegexMatcher() {
   pcre2_match_data_free(state_->data);
-  pcre2_match_context_free(state_->context);
+  pcre2_match_context_free(state_->first_try);
+  pcre2_match_context_free(state_->stoppable);
   if (state_->stack != nullptr) pcre2_jit_stack_free(state_->stack);
+}
+
+void RegexMatcher::check_time(const Regex& regex) {
+  if (state_->is_late())
+    fail(ExitCode::model_file, "{}: the pattern takes more than {} s per MiB on this text (catastrophic backtracking)",
+         regex.where_, kSecondsPerMiB);
+}
+
+int RegexMatcher::match_stoppably(const Regex& regex, std::string_view text, size_t pos) {
+  check_time(regex);
+  const int rc =
+      pcre2_match(static_cast<const pcre2_code*>(regex.stoppable_.get()), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                  text.size(), pos, PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, state_->data, state_->stoppable);
+  if (rc == PCRE2_ERROR_CALLOUT) check_time(regex);
+  return rc;
 }
 
 std::optional<size_t> RegexMatcher::match_at(const Regex& regex, std::string_view text, size_t pos) {
   if (--state_->matches_to_clock_read == 0) {
     state_->matches_to_clock_read = kMatchesPerClockRead;
-    if (thread_cpu_s() > state_->deadline_s)
-      fail(ExitCode::model_file,
-           "{}: the pattern takes more than 0.7 s per MiB on this text (catastrophic backtracking)", regex.where_);
+    check_time(regex);
   }
-  const auto* code = static_cast<const pcre2_code*>(regex.code_.get());
-  const int rc = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), pos,
-                             PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, state_->data, state_->context);
+  int rc = pcre2_match(static_cast<const pcre2_code*>(regex.code_.get()), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                       text.size(), pos, PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, state_->data, state_->first_try);
+  if (rc == PCRE2_ERROR_MATCHLIMIT) rc = match_stoppably(regex, text, pos);
   if (rc == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (rc < 0)
     fail(ExitCode::model_file, "{}: the pattern cannot be matched on this text (catastrophic backtracking): {}",

@@ -11,7 +11,8 @@ namespace paceline {
 
 class RegexMatcher;
 
-/// A compiled pattern (UTF, Unicode properties, JIT where available). Immutable: any thread may match with it.
+/// A compiled pattern (UTF, Unicode properties, JIT where available), twice: as it is, and with a callout before each
+/// of its items, which can stop a match. Immutable: any thread may match with it.
 class Regex {
  public:
   /// `where` names file and entry in messages. Throws Error(model_file) when the pattern does not compile or uses
@@ -20,14 +21,16 @@ class Regex {
 
  private:
   friend class RegexMatcher;
-  std::shared_ptr<const void> code_;  // pcre2_code
+  std::shared_ptr<const void> code_, stoppable_;  // pcre2_code
   std::string where_;
 };
 
 /// Scratch memory and limits for matching, one per encode call (one thread).
-/// Time stays linear in the text whatever the pattern: each match has PCRE2's match limit and stack limit, and all
-/// matches together a budget of this thread's CPU time, 0.1 s + 0.7 s per MiB of text (ordinary patterns need a
-/// tenth). Past a limit: Error(model_file) naming the pattern's place.
+/// Time stays linear in the text whatever the pattern: all matches together have a budget of this thread's CPU time,
+/// 0.1 s + 0.5 s per MiB of text (ordinary patterns need a twentieth), and each PCRE2's match and stack limits. PCRE2
+/// counts backtracking, not what one item scans, so that a match within its limit may take hours. A match is therefore
+/// tried with a limit so low that limit times text is little; only what needs more runs with callouts, which look at
+/// the clock. Past a limit: Error(model_file) naming the pattern's place.
 class RegexMatcher {
  public:
   explicit RegexMatcher(size_t text_bytes);
@@ -41,6 +44,8 @@ class RegexMatcher {
 
  private:
   struct State;
+  int match_stoppably(const Regex& regex, std::string_view text, size_t pos);
+  void check_time(const Regex& regex);
   std::unique_ptr<State> state_;
 };
 
