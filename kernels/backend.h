@@ -18,6 +18,7 @@
 
 #include "kernels/error.h"
 #include "kernels/op_args.h"
+#include "kernels/rank_marks.h"
 #include "kernels/sampling_types.h"
 #include "kernels/work.h"
 
@@ -119,7 +120,9 @@ inline constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512
 /// What the host looks at while it waits for a device, which may work together with others.
 struct PeerWatch {
   const std::atomic<bool>* failed = nullptr;  // set: give up. null: no peers
-  double timeout_s = 60.0;                    // longest wait
+  double timeout_s = 60.0;                    // longest wait; with marks, since the newest of any rank
+  RankMarks* marks = nullptr;                 // of the ranks, this one among them
+  int rank = 0;                               // whose device it is
 };
 
 struct BackendOptions {

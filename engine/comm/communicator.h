@@ -13,6 +13,7 @@
 namespace paceline {
 
 class ActivityLog;
+class RankMarks;
 struct PeerSum;
 
 /// What a rank has spent on communication so far.
@@ -24,8 +25,8 @@ struct CommStats {
 };
 
 /// One rank's end of a group. Every rank of the group makes the same calls in the same order; one thread per
-/// rank. Every wait has a deadline; a wait that ends by deadline or abort throws Error(comm) that names the
-/// call, its sequence number and the rank that is missing.
+/// rank. Every wait ends: when those it waits for make no marks for timeout_s (kernels/rank_marks.h), or by abort. Then
+/// it throws Error(comm) that names the call, its sequence number, the rank that is missing and where that one was.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -65,10 +66,11 @@ class Communicator {
 
 struct ThreadGroupOptions {
   int size = 1;
-  double timeout_s = 60.0;              // deadline of each wait
+  double timeout_s = 60.0;              // longest silence of a rank that is waited for
   bool may_spin = true;                 // false: waits go to futex at once (threads > cores)
   std::vector<ActivityLog*> logs = {};  // [size] where each rank's waits are recorded, in groups split off as well;
                                         // they outlive the group; empty: nowhere
+  RankMarks* marks = nullptr;           // of the ranks as numbered here; outlives the group; null: the group's own
 };
 
 /// The ends of a group of threads of this process, one per rank.

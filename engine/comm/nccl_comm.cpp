@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <nccl.h>
@@ -265,21 +264,26 @@ class NcclComm final : public Communicator {
  private:
   /// Waits until NCCL has taken the call.
   void check(ncclResult_t status, const char* what) const {
-    const auto start = std::chrono::steady_clock::now();
+    if (status == ncclInProgress) status = wait_until_taken(what);
+    if (status == ncclSuccess) return;
+    if (opened_->aborted()) fail(ExitCode::comm, "rank {}: {} given up: another rank failed", rank(), what);
+    fail(ExitCode::comm, "rank {}: {} failed: {} ({})", rank(), what, ncclGetErrorString(status),
+         ncclGetLastError(nullptr));
+  }
+  /// For whom, NCCL does not say.
+  ncclResult_t wait_until_taken(const char* what) const {
+    const cuda::PeerWait wait(peers_);
+    ncclResult_t status = ncclInProgress;
     while (status == ncclInProgress) {
       if (peers_.failed && peers_.failed->load(std::memory_order_acquire)) opened_->abort();
-      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > peers_.timeout_s)
-        fail(ExitCode::comm, "rank {}: {} waited {} s; a rank is dead or hangs", rank(), what, peers_.timeout_s);
+      if (wait.is_over()) fail(ExitCode::comm, "rank {}: {} waited for other ranks; {}", rank(), what, wait.story());
       status = opened_->run([&] {
         ncclResult_t state = ncclInvalidUsage;
         ncclCommGetAsyncError(comm_, &state);
         return state;
       });
     }
-    if (status == ncclSuccess) return;
-    if (opened_->aborted()) fail(ExitCode::comm, "rank {}: {} given up: another rank failed", rank(), what);
-    fail(ExitCode::comm, "rank {}: {} failed: {} ({})", rank(), what, ncclGetErrorString(status),
-         ncclGetLastError(nullptr));
+    return status;
   }
   /// Floats of x.
   size_t begin(const char* what, const MatView& x) {

@@ -1,5 +1,7 @@
 #include "engine/comm/rank_team.h"
 
+#include <algorithm>
+
 #include "engine/comm/nccl_comm.h"
 #include "engine/util/clock.h"
 #include "kernels/cpu/cores.h"
@@ -13,13 +15,14 @@ constexpr auto kJobSpinTime = std::chrono::microseconds(50), kDeviceJobSpinTime 
 
 }  // namespace
 
-RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
+RankTeam::RankTeam(const TeamOptions& options) : options_(options), marks_(std::max(1, options.placement.num_ranks())) {
   const Placement& placement = options_.placement;
   PACELINE_CHECK(placement.tp >= 1 && placement.pp >= 1 && options_.threads_per_rank >= 1,
                  "tp {} pp {} threads_per_rank {}", placement.tp, placement.pp, options_.threads_per_rank);
   const int count = num_ranks();
   oversubscribed_ = count * options_.threads_per_rank > usable_cores();
-  ThreadGroupOptions group{.size = count, .timeout_s = options_.timeout_s, .may_spin = !oversubscribed_};
+  ThreadGroupOptions group{
+      .size = count, .timeout_s = options_.timeout_s, .may_spin = !oversubscribed_, .marks = &marks_};
   for (int index = 0; index < count; ++index) {
     workers_.push_back(std::make_unique<Worker>());
     group.logs.push_back(&workers_.back()->rank.activity);
@@ -28,6 +31,7 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
   for (int index = 0; index < count; ++index) {
     Worker* const worker = workers_[size_t(index)].get();
     worker->rank.index = index;
+    worker->rank.marks = &marks_;
     worker->rank.stage = index / placement.tp;
     worker->rank.shard = index % placement.tp;
     worker->rank.world = std::move(worlds[size_t(index)]);
@@ -42,7 +46,11 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options) {
     run_on_all([this](Rank& rank) {
       const auto& devices = options_.placement.devices;
       const std::string device = devices.empty() ? "cpu" : devices[size_t(rank.index)];
-      const PeerWatch peers{.failed = num_ranks() == 1 ? nullptr : &failed_, .timeout_s = options_.timeout_s};
+      const bool has_peers = num_ranks() > 1;
+      const PeerWatch peers{.failed = has_peers ? &failed_ : nullptr,
+                            .timeout_s = options_.timeout_s,
+                            .marks = has_peers ? &marks_ : nullptr,
+                            .rank = rank.index};
       rank.backend = make_backend(device, {.threads = options_.threads_per_rank,
                                            .may_spin = !oversubscribed_,
                                            .peers = peers,
@@ -177,6 +185,7 @@ void RankTeam::worker_loop(Worker& worker) {
 
 void RankTeam::run_job(Worker& worker, Job& job) noexcept {
   if (failed_.load(std::memory_order_acquire)) return;  // after a failure the remaining jobs are dropped
+  marks_.mark(worker.rank.index);
   const auto start = Clock::now();
   try {
     job(worker.rank);

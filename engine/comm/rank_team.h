@@ -33,7 +33,7 @@ struct Placement {
 struct TeamOptions {
   Placement placement;
   int threads_per_rank = 1;
-  double timeout_s = 60.0;  // deadline of every wait between ranks
+  double timeout_s = 60.0;  // longest silence of a rank that others wait for (kernels/rank_marks.h)
   int isa = -1;             // see BackendOptions::isa
   Numerics numerics = Numerics::strict;
   bool graphs = true;  // see BackendOptions::graphs
@@ -50,6 +50,9 @@ struct Rank {
   std::unique_ptr<Communicator> shards;  // the ranks of this stage, by shard
   std::unique_ptr<Communicator> alone;   // size 1
   double busy_s = 0.0;                   // time inside jobs, waits of the communicators included
+  RankMarks* marks = nullptr;            // of the team; a job that takes long makes some
+
+  void mark(const RankPlace& place) { marks->mark(index, place); }
 };
 
 class RankTeam {
@@ -113,6 +116,7 @@ class RankTeam {
 
   TeamOptions options_;
   bool oversubscribed_ = false;
+  RankMarks marks_;  // one with each job, beside those of the jobs themselves
   std::vector<std::unique_ptr<Worker>> workers_;
   std::atomic<bool> failed_{false};
   std::mutex error_mutex_;

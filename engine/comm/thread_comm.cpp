@@ -15,6 +15,7 @@
 #include "engine/comm/deadline_wait.h"
 #include "engine/util/clock.h"
 #include "kernels/math/tree_sum.h"
+#include "kernels/rank_marks.h"
 
 namespace paceline {
 namespace {
@@ -26,6 +27,8 @@ struct Family {
   std::string reason;
   double timeout_s = 60.0;
   bool may_spin = true;
+  std::unique_ptr<RankMarks> own_marks;
+  RankMarks* marks = nullptr;
 };
 
 /// Messages of one direction of one pair.
@@ -124,9 +127,8 @@ class ThreadComm final : public Communicator {
   void recv(const MatView& x, int peer) override {
     Channel& channel = group_->channels[size_t(peer) * size_t(size()) + size_t(rank_)];
     const uint32_t wanted = ++num_received_[size_t(peer)];
-    const auto start = Clock::now();
-    wait(channel.num_sent, wanted, peer, "recv");
-    stats_.receive_wait_s += waited(ActivityKind::wait_stage, start);
+    stats_.receive_wait_s += wait_for(ActivityKind::wait_stage, "recv", wanted, peer, peer + 1,
+                                      [&](int) -> const WaitCounter& { return channel.num_sent; });
     std::vector<float> message;
     {
       std::lock_guard lock(channel.mutex);
@@ -226,37 +228,55 @@ class ThreadComm final : public Communicator {
 
   void publish_and_wait(const char* call) {
     group_->slots[size_t(rank_)].done.advance_to(sequence_);
-    const auto start = Clock::now();
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank_) wait(group_->slots[size_t(peer)].done, sequence_, peer, call);
-    }
-    stats_.collective_wait_s += waited(ActivityKind::wait_peers, start);
+    stats_.collective_wait_s +=
+        wait_for(ActivityKind::wait_peers, call, sequence_, 0, size(),
+                 [&](int peer) -> const WaitCounter& { return group_->slots[size_t(peer)].done; });
   }
 
-  /// Seconds since `start`; recorded.
-  double waited(ActivityKind kind, Clock::time_point start) {
-    const auto end = Clock::now();
-    if (log_) log_->add_wait(kind, start, end);
-    return seconds_between(start, end);
-  }
-
-  void wait(const WaitCounter& counter, uint32_t target, int peer, const char* call) {
+  /// Until the counters of ranks [begin, end) but this one have reached `target`. Returns the seconds, which are
+  /// recorded.
+  template <class CounterOf>
+  double wait_for(ActivityKind kind, const char* call, uint32_t target, int begin, int end, CounterOf&& counter_of) {
     Family& family = *group_->family;
-    const WaitOptions options{
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(family.timeout_s)),
-        family.may_spin};
-    switch (counter.wait_for(target, options, family.aborted)) {
-      case WaitResult::reached: return;
-      case WaitResult::timed_out:
-        abort(fmt::format("rank {}: {} {} waited {} s for rank {}", name_of(rank_), call, target, family.timeout_s,
-                          name_of(peer)));
-        fail(ExitCode::comm, "rank {}: {} {} waited {} s for rank {}, which is at {}; the rank is dead or hangs",
-             name_of(rank_), call, target, family.timeout_s, name_of(peer), counter.value());
-      case WaitResult::cancelled: {
+    const auto start = Clock::now();
+    const auto is_missing = [&](int peer) { return peer != rank_ && !counter_of(peer).reached(target); };
+    const auto give_up_at = [&](int peer) {
+      const auto alive = std::max(start, family.marks->newest(name_of(peer)));
+      return alive + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(family.timeout_s));
+    };
+    bool has_waited = false;
+    for (int peer = begin; peer < end;) {
+      if (!is_missing(peer)) {
+        ++peer;
+        continue;
+      }
+      family.marks->begin_wait(name_of(rank_), name_of(peer), start);
+      has_waited = true;
+      auto deadline = give_up_at(peer);  // of whoever of those to come is silent longest
+      for (int other = peer + 1; other < end; ++other)
+        if (is_missing(other)) deadline = std::min(deadline, give_up_at(other));
+      const WaitResult result =
+          counter_of(peer).wait_for(target, {.deadline = deadline, .may_spin = family.may_spin}, family.aborted);
+      if (result == WaitResult::cancelled) {
         std::lock_guard lock(family.mutex);
         fail(ExitCode::comm, "rank {}: {} {} given up: {}", name_of(rank_), call, target, family.reason);
       }
+      if (result == WaitResult::reached) continue;
+      for (int other = peer; other < end; ++other)  // marks may have been made meanwhile
+        if (is_missing(other) && Clock::now() >= give_up_at(other)) give_up(call, target, other);
     }
+    const auto now = Clock::now();
+    if (has_waited) family.marks->end_wait(name_of(rank_), now);
+    if (log_) log_->add_wait(kind, start, now);
+    return seconds_between(start, now);
+  }
+
+  [[noreturn]] void give_up(const char* call, uint32_t target, int peer) {
+    const Family& family = *group_->family;
+    const std::string reason = fmt::format("rank {}: {} {} waits for {}", name_of(rank_), call, target,
+                                           family.marks->story(name_of(peer), family.timeout_s));
+    abort(reason);
+    fail(ExitCode::comm, "{}", reason);
   }
 
   std::shared_ptr<Group> group_;
@@ -273,9 +293,13 @@ std::vector<std::unique_ptr<Communicator>> make_thread_group(const ThreadGroupOp
   PACELINE_CHECK(options.size >= 1, "size {}", options.size);
   PACELINE_CHECK(options.logs.empty() || options.logs.size() == size_t(options.size), "{} logs for {} ranks",
                  options.logs.size(), options.size);
+  PACELINE_CHECK(!options.marks || options.marks->size() >= options.size, "marks of {} ranks for {}",
+                 options.marks->size(), options.size);
   auto family = std::make_shared<Family>();
   family->timeout_s = options.timeout_s;
   family->may_spin = options.may_spin;
+  if (!options.marks) family->own_marks = std::make_unique<RankMarks>(options.size);
+  family->marks = options.marks ? options.marks : family->own_marks.get();
   std::vector<int> names(static_cast<size_t>(options.size));
   std::iota(names.begin(), names.end(), 0);
   auto group = std::make_shared<Group>(std::move(names), family);

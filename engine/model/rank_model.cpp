@@ -204,6 +204,7 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
 }
 
 void RankModel::forward(const Batch& batch) {
+  mark(batch, RankPlace::kNoLayer);
   update_state(batch);
   share_deferred_state(batch);
   check_digest(batch);
@@ -254,6 +255,7 @@ std::pair<MatView, RankModel::Pending> RankModel::run_layers(const Batch& batch,
   const int num_rows = batch.num_rows(), num_layers = int(weights_.layers.size());
   Pending pending;
   for (int i = 0; i < num_layers; ++i) {
+    mark(batch, weights_.plan.layer_begin + i);
     const LayerWeights& layer = weights_.layers[size_t(i)];
     const LayerVectors& vectors = layer_vectors_[size_t(i)];
     const bool drops_rows = last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows;
@@ -287,7 +289,10 @@ std::pair<MatView, RankModel::Pending> RankModel::run_layers(const Batch& batch,
     pending = add_product(hidden, *layer.down, vectors.down_bias, residual);
   }
 
-  if (last_stage()) multiply_head(batch, residual, pending);
+  if (last_stage()) {
+    mark(batch, RankPlace::kHead);
+    multiply_head(batch, residual, pending);
+  }
   return {residual, pending};
 }
 

@@ -41,6 +41,10 @@ class RankModel {
 
   void upload_vectors();
   int32_t* make_cells();
+  /// The rank has got as far as this layer of the model.
+  void mark(const Batch& batch, int layer) const {
+    rank_.mark({.step = batch.step, .layer = layer, .is_draft = options_.work == WorkKind::draft});
+  }
   void update_state(const Batch& batch);
   /// Of Backend::run: the same model, sequences, rows and logits.
   uint64_t pass_key(const Batch& batch) const;

@@ -50,7 +50,7 @@ struct ParallelConfig {
   std::optional<int> threads_per_rank;  // none: see auto_threads_per_rank() in sweep.h
   std::optional<int> pp_microbatches;   // none: pp
   bool pad_vocab = true;
-  double timeout_s = 60;  // deadline of every wait between ranks
+  double timeout_s = 60;  // longest silence of a rank that others wait for
 };
 
 struct KvCacheConfig {

@@ -213,7 +213,7 @@ void add_engine(std::vector<KeySpec>& rows) {
                      "Pad a vocabulary that tp does not divide; false makes that an error."));
   rows.push_back(key("engine.parallel.timeout_s", MEMBER(engine.parallel.timeout_s),
                      {.min = 0, .max = 86400, .above_min = true, .unit = "s", .effect = KeyEffect::times},
-                     "Deadline of every wait between ranks."));
+                     "Longest silence of a rank that others wait for; each job and layer breaks it."));
   rows.push_back(key("engine.kv_cache.block_size", MEMBER(engine.kv_cache.block_size),
                      {.min = 16, .max = 1024, .unit = "tokens"}, "Tokens of one KV page, a multiple of 16."));
   rows.push_back(key("engine.kv_cache.memory_fraction", MEMBER(engine.kv_cache.memory_fraction),

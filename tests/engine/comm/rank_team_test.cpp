@@ -183,6 +183,67 @@ TEST(RankTeam, AForeignExceptionTravelsToo) {
                std::bad_alloc);
 }
 
+/// Two stages: the first works on its piece, then sends; the deciding rank receives.
+double run_stages(RankTeam& team, const std::function<void(Rank&)>& work) {
+  const auto start = Clock::now();
+  team.post(0, [work](Rank& rank) {  // which may outlive this call
+    work(rank);
+    float x = 2.0f;
+    rank.world->send(f32_view(&x, 1, 1), 1);
+  });
+  const uint64_t last = team.post(1, [](Rank& rank) {
+    float x = 0.0f;
+    rank.world->recv(f32_view(&x, 1, 1), 0);
+    PACELINE_CHECK(x == 2.0f, "{}", x);
+  });
+  team.wait_deciding(last);
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+TEST(RankTeam, AStageThatWorksThreeTimesTheTimeoutInMarkedPiecesFinishes) {
+  constexpr double kTimeout_s = 0.4;
+  RankTeam team(team_options(1, 2, kTimeout_s));
+  const double took = run_stages(team, [](Rank& rank) {
+    for (int layer = 0; layer < 12; ++layer) {
+      rank.mark({.step = 1, .layer = layer});
+      std::this_thread::sleep_for(std::chrono::duration<double>(kTimeout_s / 4));
+    }
+  });
+  EXPECT_GE(took, 3 * kTimeout_s);
+}
+
+TEST(RankTeam, AStageThatStopsEndsTheRunWithinTheTimeout) {
+  constexpr double kTimeout_s = 0.4;
+  std::atomic<bool> ends{false};
+  RankTeam team(team_options(1, 2, kTimeout_s));
+  const auto start = Clock::now();
+  double took = 0.0;
+  try {
+    run_stages(team, [&](Rank& rank) {
+      rank.mark({.step = 5, .layer = 2});
+      while (!ends) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    });
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    took = std::chrono::duration<double>(Clock::now() - start).count();
+    EXPECT_EQ(error.code(), ExitCode::comm);
+    for (const char* piece : {"rank 1: recv 1", "rank 0", "0.4 s", "step 5, layer 2"})
+      EXPECT_NE(std::string(error.what()).find(piece), std::string::npos) << error.what();
+  }
+  ends = true;
+  EXPECT_GE(took, kTimeout_s);
+  EXPECT_LT(took, kTimeout_s + 5);
+}
+
+// Many short jobs make the marks that one long job would have to make itself.
+TEST(RankTeam, EachJobIsAMark) {
+  constexpr double kTimeout_s = 0.4;
+  RankTeam team(team_options(2, 1, kTimeout_s));
+  for (int i = 0; i < 12; ++i)
+    team.post(1, [](Rank&) { std::this_thread::sleep_for(std::chrono::duration<double>(kTimeout_s / 4)); });
+  EXPECT_NO_THROW(team.run_on_all([](Rank& rank) { rank.world->barrier(); }));
+}
+
 // The caller may free what the job uses as soon as the call has thrown: no rank may still be inside it.
 TEST(RankTeam, NoJobRunsOnAfterTheErrorIsOut) {
   for (int round = 0; round < 20; ++round) {

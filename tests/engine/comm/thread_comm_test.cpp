@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "group_threads.h"
+#include "kernels/rank_marks.h"
 
 namespace paceline {
 namespace {
@@ -314,6 +315,112 @@ TEST(ThreadComm, DeadlineOfOneRankEndsAll) {
   for (const int rank : {0, 1, 3}) {
     ASSERT_TRUE(errors[size_t(rank)].thrown) << rank;
     EXPECT_NE(errors[size_t(rank)].text.find("for rank 2"), std::string::npos) << errors[size_t(rank)].text;
+  }
+}
+
+constexpr double kSilence_s = 0.5;  // longest, of the tests below
+
+/// Works for `count` times kSilence_s / 4, with a mark before each.
+void work_in_pieces(RankMarks& marks, int rank, int count) {
+  for (int piece = 0; piece < count; ++piece) {
+    marks.mark(rank, {.step = 3, .layer = piece});
+    std::this_thread::sleep_for(std::chrono::duration<double>(kSilence_s / 4));
+  }
+}
+
+struct Timed {
+  std::vector<RankError> errors;
+  double took_s = 0.0;
+};
+
+Timed run_timed(int size, RankMarks& marks, const std::function<void(Communicator&)>& body) {
+  const auto start = Clock::now();
+  Timed timed{run_group({.size = size, .timeout_s = kSilence_s, .marks = &marks}, body), 0.0};
+  timed.took_s = std::chrono::duration<double>(Clock::now() - start).count();
+  return timed;
+}
+
+TEST(ThreadComm, ASlowRankThatMakesMarksIsWaitedFor) {
+  RankMarks marks(3);
+  const Timed timed = run_timed(3, marks, [&](Communicator& comm) {
+    if (comm.rank() == 1) work_in_pieces(marks, 1, 13);
+    comm.barrier();
+  });
+  expect_no_errors(timed.errors);
+  EXPECT_GT(timed.took_s, 3 * kSilence_s);
+}
+
+// The last stage waits for the one before, which waits as well: both live from the marks of the first.
+TEST(ThreadComm, AChainOfWaitsLives) {
+  RankMarks marks(4);
+  const Timed timed = run_timed(4, marks, [&](Communicator& comm) {
+    float x = 1.0f;
+    if (comm.rank() == 0)
+      work_in_pieces(marks, 0, 13);
+    else
+      comm.recv(f32_view(&x, 1, 1), comm.rank() - 1);
+    if (comm.rank() < 3) comm.send(f32_view(&x, 1, 1), comm.rank() + 1);
+  });
+  expect_no_errors(timed.errors);
+  EXPECT_GT(timed.took_s, 3 * kSilence_s);
+}
+
+TEST(ThreadComm, ACircleOfWaitsEnds) {
+  for (const int size : {2, 3}) {
+    RankMarks marks(size + 1);
+    const Timed timed = run_timed(size + 1, marks, [&](Communicator& comm) {
+      float x = 0;
+      const int from = comm.rank() == size ? 0 : (comm.rank() + 1) % size;  // the last one waits for the circle
+      comm.recv(f32_view(&x, 1, 1), from);
+    });
+    for (const RankError& error : timed.errors) {
+      ASSERT_TRUE(error.thrown);
+      EXPECT_EQ(error.code, ExitCode::comm);
+      EXPECT_NE(error.text.find("they wait for each other"), std::string::npos) << error.text;
+    }
+    EXPECT_LT(timed.took_s, kSilence_s + 1.0);
+  }
+}
+
+TEST(ThreadComm, ARankThatStopsEndsAllAndItsPlaceIsNamed) {
+  RankMarks marks(3);
+  const Timed timed = run_timed(3, marks, [&](Communicator& comm) {
+    float x = 0;
+    if (comm.rank() == 0) return work_in_pieces(marks, 0, 3);  // and sends nothing
+    comm.recv(f32_view(&x, 1, 1), comm.rank() - 1);
+  });
+  for (const int rank : {1, 2}) {
+    ASSERT_TRUE(timed.errors[size_t(rank)].thrown) << rank;
+    EXPECT_EQ(timed.errors[size_t(rank)].code, ExitCode::comm);
+    for (const char* piece : {"rank 0 has made no mark for 0.5 s", "step 3, layer 2"})
+      EXPECT_NE(timed.errors[size_t(rank)].text.find(piece), std::string::npos) << timed.errors[size_t(rank)].text;
+  }
+  EXPECT_GE(timed.took_s, 1.5 * kSilence_s - 0.01);
+  EXPECT_LT(timed.took_s, 1.5 * kSilence_s + 1.0);
+}
+
+// One silence for all of a collective's ranks: slow ones before it give the dead one no more time.
+TEST(ThreadComm, ADeadRankIsNoticedBehindSlowOnes) {
+  RankMarks marks(4);
+  const auto start = Clock::now();
+  double noticed_s = 0.0;
+  const Timed timed = run_timed(4, marks, [&](Communicator& comm) {
+    if (comm.rank() == 3) return;
+    if (comm.rank() > 0) work_in_pieces(marks, comm.rank(), 14);
+    try {
+      comm.barrier();
+    } catch (const Error&) {
+      if (comm.rank() == 0) noticed_s = std::chrono::duration<double>(Clock::now() - start).count();
+      throw;
+    }
+  });
+  EXPECT_LT(noticed_s, 2 * kSilence_s);  // the others are at work until 3.5
+  ASSERT_TRUE(timed.errors[0].thrown);
+  EXPECT_NE(timed.errors[0].text.find("for rank 3"), std::string::npos) << timed.errors[0].text;
+  for (const int rank : {1, 2}) {
+    ASSERT_TRUE(timed.errors[size_t(rank)].thrown);
+    EXPECT_NE(timed.errors[size_t(rank)].text.find("rank 0: barrier 1 waits for rank 3"), std::string::npos)
+        << timed.errors[size_t(rank)].text;
   }
 }
 
