@@ -62,8 +62,11 @@ int main(int argc, char** argv) {
     if (error.code().value() == EPIPE) return kClosedPipe;
     complain("runexp: error: " + printable(error.what()));
     return int(ExitCode::device);
-  } catch (const std::exception& error) {
+  } catch (const std::bad_alloc& error) {
     complain("runexp: error: " + printable(failure_text(error)));
     return int(ExitCode::device);
+  } catch (const std::exception& error) {  // nothing here throws others on purpose
+    complain("runexp: error: " + printable(failure_text(error)));
+    return int(ExitCode::internal);
   }
 }

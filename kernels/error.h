@@ -20,12 +20,13 @@ enum class ExitCode : int {
   correctness = 7,    // a correctness gate said no
   timing = 8,         // a timing gate said no
   inconclusive = 9,   // under --strict
+  internal = 10,      // a check of Paceline's own failed: a bug
   interrupted = 130,  // SIGINT
   terminated = 143,   // SIGTERM
 };
 
 /// What every Paceline library throws. `what()` is one line that names the file or field, what was
-/// found, what was expected and the fix. Breaches of a contract carry file:line of the check.
+/// found, what was expected and the fix. Breaches of a contract (internal) carry file:line of the check.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -44,14 +45,15 @@ namespace detail {
 template <class... Args>
 [[noreturn]] void check_failed(const char* expression, const char* file, int line, fmt::format_string<Args...> format,
                                Args&&... args) {
-  throw Error(ExitCode::device, fmt::format("{}:{}: check `{}` failed: {}", file, line, expression,
-                                            fmt::format(format, std::forward<Args>(args)...)));
+  throw Error(ExitCode::internal, fmt::format("{}:{}: check `{}` failed: {}", file, line, expression,
+                                              fmt::format(format, std::forward<Args>(args)...)));
 }
 }  // namespace detail
 
 }  // namespace paceline
 
-/// Throws Error when `condition` is false; the message must show the values: PACELINE_CHECK(a == b, "a {} b {}", a, b).
+/// Throws Error(internal) when `condition` is false; the message must show the values: PACELINE_CHECK(a == b, "a {} b
+/// {}", a, b).
 #define PACELINE_CHECK(condition, ...)                                               \
   do {                                                                               \
     if (!(condition)) [[unlikely]]                                                   \

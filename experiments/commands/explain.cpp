@@ -20,6 +20,7 @@ constexpr const char* kExitCodes =
     "7    a correctness gate said no\n"
     "8    a timing gate said no\n"
     "9    inconclusive under --strict\n"
+    "10   a check of Paceline's own failed: a bug, please report it\n"
     "130  SIGINT\n"
     "143  SIGTERM\n";
 

@@ -101,7 +101,7 @@ void check_ended_well(const Ended& ended, const BinaryCall& call, const fs::path
   if (WIFSIGNALED(ended.status))
     fail(ExitCode::device, "{}: ended by signal {}: {}", name, WTERMSIG(ended.status), last_line(messages));
   if (const int code = WEXITSTATUS(ended.status); code != 0)
-    fail(code <= int(ExitCode::inconclusive) ? ExitCode(code) : ExitCode::usage, "{}: exit code {}: {}", name, code,
+    fail(code <= int(ExitCode::internal) ? ExitCode(code) : ExitCode::usage, "{}: exit code {}: {}", name, code,
          last_line(messages));
 }
 

@@ -197,7 +197,7 @@ TEST(BlockPool, CheckSeesAWrongReferenceCount) {
   ASSERT_TRUE(pool.reserve(1, 9));
   pool.check();
   ++member_of(pool, BlocksTag{})[size_t(pool.pages(1)[0])].num_refs;
-  test::expect_error(ExitCode::device, {"block ", "2 references counted, 1 held"}, [&] { pool.check(); });
+  test::expect_error(ExitCode::internal, {"block ", "2 references counted, 1 held"}, [&] { pool.check(); });
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST(BatchBuilder, DraftIdsAreChecked) {
   for (const int32_t bad : {-1, 100, 1 << 30}) {
     Case c;
     c.add(5, {10, 11}, 1, {.num_known = 1, .max_drafts = 3}, {20, bad, 21});
-    test::expect_error(ExitCode::device, {"request 5", fmt::format("token {}", bad), "position 3", "vocabulary of 100"},
+    test::expect_error(ExitCode::internal, {"request 5", fmt::format("token {}", bad), "position 3", "vocabulary of 100"},
                        [&] { c.build(); });
   }
   Case c;
@@ -123,7 +123,7 @@ TEST(BatchBuilder, DraftIdsAreChecked) {
 TEST(BatchBuilder, MoreDraftsThanPagesIsRefused) {
   Case c;
   c.add(5, {10, 11}, 1, {.num_known = 1, .max_drafts = 2}, {20, 20, 21});
-  test::expect_error(ExitCode::device, {"request 5", "3 drafts, pages for 2"}, [&] { c.build(); });
+  test::expect_error(ExitCode::internal, {"request 5", "3 drafts, pages for 2"}, [&] { c.build(); });
 }
 
 TEST(Batch, DigestSeesEveryField) {

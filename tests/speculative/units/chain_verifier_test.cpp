@@ -85,7 +85,7 @@ TEST(ChainVerifier, AStaleProposalThrows) {
   for (const int committed : {4, 6, 0}) {
     Window window;
     const Ticket ticket = window.launch({window.text[0]}, committed);
-    test::expect_error(ExitCode::device,
+    test::expect_error(ExitCode::internal,
                        {"request 8", fmt::format("drafts made for {} verified tokens, it has 5", committed)},
                        [&] { window.verifier.collect(ticket); });
   }
