@@ -46,7 +46,7 @@ class Model {
   virtual Logits logits() const = 0;
   virtual SeqState& state() = 0;
 
-  /// Copies KV between slots on every rank (tree verification, compaction).
+  /// Copies KV between slots on every rank, in stream order (tree verification, compaction).
   virtual void move_kv(std::span<const SlotMove> moves) = 0;
 
   /// Copies KV blocks between every rank's pages and its host memory, in stream order.

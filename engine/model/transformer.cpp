@@ -64,9 +64,13 @@ class Transformer final : public Model {
   void swap_kv(std::span<const BlockSwap> swaps) override { post_on_all(&RankModel::swap_kv, swaps); }
 
  private:
-  /// (model of the rank->*call)(items), on every rank that has one.
+  /// (model of the rank->*call)(items), on every rank that has one, in the order of launches.
   template <class Item>
   void post_on_all(void (RankModel::*call)(std::span<const Item>), std::span<const Item> items) {
+    if (options_.order == StreamOrder::at_once) {
+      team_.run_inline([&](Rank& rank) { (*ranks_[size_t(rank.index)].*call)(items); });
+      return;
+    }
     auto shared = std::make_shared<std::vector<Item>>(items.begin(), items.end());
     for (int rank = 0; rank < team_.num_ranks(); ++rank) {
       if (RankModel* model = ranks_[size_t(rank)].get())

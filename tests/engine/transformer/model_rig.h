@@ -31,6 +31,9 @@ struct ModelRigOptions {
   int num_blocks = 96;
   std::optional<DType> dtype;  // of the weights; else the checkpoint's
   std::string device = "cpu";  // or "cuda": rank i on cuda:i
+  RankSet ranks = RankSet::all;
+  StreamOrder order = StreamOrder::in_order;
+  int num_host_blocks = 0;
 };
 
 inline std::vector<std::string> rank_devices(const ModelRigOptions& options) {
@@ -62,15 +65,18 @@ class ModelRig {
                .isa = options.isa}),
         spec_(load_model_spec(source_path(options.folder))) {
     const DType dtype = options.dtype.value_or(spec_.checkpoint_dtype);
-    weights_ = load_weights(source, spec_, team_, RankSet::all, dtype);
+    weights_ = load_weights(source, spec_, team_, options.ranks, dtype);
     model_ = make_transformer(spec_, weights_, team_,
                               {.dtype = dtype,
                                .num_blocks = options.num_blocks,
+                               .num_host_blocks = options.num_host_blocks,
                                .block_size = options.block_size,
                                .max_num_seqs = 8,
                                .max_num_rows = 512,
                                .max_num_logit_rows = 512,
-                               .max_model_len = spec_.max_position});
+                               .max_model_len = spec_.max_position,
+                               .ranks = options.ranks,
+                               .order = options.order});
   }
 
   const ModelSpec& spec() const { return spec_; }
