@@ -12,8 +12,8 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
                std::unique_ptr<Verifier> verifier)
     : options_(options),
       target_(target),
-      proposer_(std::move(proposer)),
       verifier_(std::move(verifier)),
+      proposer_(std::move(proposer)),
       pool_(options.pool),
       scheduler_(options.scheduler, pool_,
                  [this](const Request& request) {
@@ -31,9 +31,11 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
 }
 
 Engine::~Engine() {
-  try {
-    while (!in_flight_.empty()) collect_one();
-  } catch (const std::exception&) {  // the engine has failed before and said so
+  while (!in_flight_.empty()) {
+    try {
+      collect_one();
+    } catch (...) {  // whoever called step() knows
+    }
   }
 }
 

@@ -36,6 +36,7 @@ class Engine {
   /// `proposer` may be null (plain decoding). The model outlives the engine.
   Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer,
          std::unique_ptr<Verifier> verifier);
+  /// Collects every step in flight: their jobs use what goes with the engine.
   ~Engine();
 
   /// Throws Error(usage) when the prompt is empty, holds an id outside the vocabulary, does not fit max_model_len
@@ -84,8 +85,8 @@ class Engine {
 
   const EngineOptions options_;
   Model& target_;
+  std::unique_ptr<Verifier> verifier_;  // outlives the proposer, which at its end may run jobs of steps
   std::unique_ptr<Proposer> proposer_;
-  std::unique_ptr<Verifier> verifier_;
   BlockPool pool_;
   EngineCounters counters_;
   Scheduler scheduler_;

@@ -18,9 +18,9 @@ std::string_view ChainVerifier::rule_name() const {
 }
 
 Ticket ChainVerifier::launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) {
-  auto step = std::make_unique<Step>(
+  auto step = std::make_shared<Step>(
       Step{.batch = std::move(batch), .target = &target, .rows = std::move(rows), .verdicts = {}, .ticket = {}});
-  step->ticket = target.post([this, raw = step.get()](Rank& rank) { run(*raw, rank); });
+  step->ticket = target.post([this, step](Rank& rank) { run(*step, rank); });
   const Ticket ticket = step->ticket;
   in_flight_.push_back(std::move(step));
   return ticket;
@@ -117,16 +117,15 @@ void ChainVerifier::make_verdicts(Step& step) {
 std::vector<Verdict> ChainVerifier::collect(Ticket ticket) {
   PACELINE_CHECK(!in_flight_.empty() && in_flight_.front()->ticket.job == ticket.job, "collect of job {} out of order",
                  ticket.job);
-  Step& step = *in_flight_.front();
-  step.target->wait(ticket);
-  if (step.is_awaited())  // behind the steps that have been launched since
-    step.target->wait(step.target->post([this, &step](Rank& rank) {
-      rank.backend->await_draws(step.draw);
-      make_verdicts(step);
+  const std::shared_ptr<Step> step = std::move(in_flight_.front());
+  in_flight_.pop_front();  // also where a wait throws: the next one is collected next
+  step->target->wait(ticket);
+  if (step->is_awaited())  // behind the steps that have been launched since
+    step->target->wait(step->target->post([this, step](Rank& rank) {
+      rank.backend->await_draws(step->draw);
+      make_verdicts(*step);
     }));
-  std::vector<Verdict> verdicts = std::move(step.verdicts);
-  in_flight_.pop_front();
-  return verdicts;
+  return std::move(step->verdicts);
 }
 
 }  // namespace paceline

@@ -44,7 +44,7 @@ class ChainVerifier final : public Verifier {
   int forced_accept();
 
   const VerifierOptions options_;
-  std::deque<std::unique_ptr<Step>> in_flight_;
+  std::deque<std::shared_ptr<Step>> in_flight_;  // shared with the jobs that fill them in
   double seconds_ = 0.0;
   int64_t num_forced_ = 0;
 };

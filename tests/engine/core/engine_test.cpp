@@ -346,5 +346,62 @@ TEST(Engine, TheProposerForgetsWhatHasEnded) {
   EXPECT_GT(rig.engine->counters().preemptions, 0);
 }
 
+/// What becomes of an engine's parts.
+struct Ends {
+  int num_collected = 0;
+  bool verifier_lives = true;
+  bool verifier_outlived = false;
+};
+
+class LoudVerifier final : public Verifier {
+ public:
+  explicit LoudVerifier(Ends& ends) : ends_(ends) {}
+  ~LoudVerifier() override { ends_.verifier_lives = false; }
+  bool lossless() const override { return true; }
+  std::string_view rule_name() const override { return "loud"; }
+  Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override {
+    return inner_.launch(std::move(batch), target, std::move(rows));
+  }
+  std::vector<Verdict> collect(Ticket ticket) override {
+    inner_.collect(ticket);
+    ++ends_.num_collected;
+    fail(ExitCode::device, "collect {}", ends_.num_collected);
+  }
+  double seconds() const override { return 0.0; }
+
+ private:
+  Ends& ends_;
+  ChainVerifier inner_{VerifierOptions{}};
+};
+
+class LastProposer final : public Proposer {
+ public:
+  explicit LastProposer(Ends& ends) : ends_(ends) {}
+  ~LastProposer() override { ends_.verifier_outlived = ends_.verifier_lives; }
+  std::string_view name() const override { return "last"; }
+  ProposerSide side() const override { return ProposerSide::host; }
+  void propose(std::span<const DraftRequest>, std::span<Proposal>) override {}
+  void drop(SeqId) override {}
+
+ private:
+  Ends& ends_;
+};
+
+TEST(EngineErrors, TheEndCollectsEveryStepThoughEachThrowsAndKeepsTheVerifierToTheLast) {
+  Ends ends;
+  test::FakeModel model({});
+  {
+    EngineOptions options;
+    options.scheduler = {.max_num_seqs = 3, .max_num_batched_tokens = 64, .max_model_len = 96, .num_micro_batches = 3};
+    options.pool = {.num_blocks = 64, .block_size = 4};
+    Engine engine(options, model, std::make_unique<LastProposer>(ends), std::make_unique<LoudVerifier>(ends));
+    for (int i = 0; i < 3; ++i) engine.submit(some_prompt(5, i), greedy_params(8));
+    expect_error(ExitCode::device, {"collect 1"}, [&] { engine.step(); });
+  }
+  EXPECT_EQ(ends.num_collected, 3);
+  EXPECT_TRUE(model.pending().empty());
+  EXPECT_TRUE(ends.verifier_outlived);
+}
+
 }  // namespace
 }  // namespace paceline
