@@ -6,6 +6,7 @@
 #include <exception>
 #include <fcntl.h>
 #include <memory>
+#include <new>
 #include <system_error>
 #include <unistd.h>
 

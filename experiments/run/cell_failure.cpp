@@ -6,8 +6,8 @@
 namespace paceline {
 
 ExitCode failure_code(const std::exception& error) {
-  const auto* const known = dynamic_cast<const Error*>(&error);
-  return known ? known->code() : ExitCode::device;
+  if (const auto* const known = dynamic_cast<const Error*>(&error)) return known->code();
+  return dynamic_cast<const std::bad_alloc*>(&error) ? ExitCode::device : ExitCode::internal;
 }
 
 std::string failure_text(const std::exception& error) {

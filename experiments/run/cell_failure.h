@@ -8,8 +8,8 @@
 
 namespace paceline {
 
-/// Of an Error its own; of any other exception (no memory, a broken file, a bug) device: what the cell used may be
-/// unusable.
+/// Of an Error its own, device where memory was refused, internal for any other exception: nothing throws others on
+/// purpose.
 ExitCode failure_code(const std::exception& error);
 
 /// One line for the record. An exception that is no Error says so: it was not foreseen.
