@@ -85,6 +85,12 @@ std::vector<Emitted> Engine::step() {
   return collect_one();
 }
 
+PhaseSeconds Engine::phases() const {
+  PhaseSeconds sum;
+  for (const PassTotals& of_kind : passes_) sum += of_kind.seconds;
+  return sum;
+}
+
 bool Engine::launch_one() {
   const auto start = Clock::now();
   const bool may_defer = options_.run_ahead > 0 && (!proposer_ || proposer_->side() == ProposerSide::device);
@@ -100,7 +106,7 @@ bool Engine::launch_one() {
   BuiltBatch built = build_batch(scheduled, std::move(proposals), pool_, next_step_++, target_.spec().vocab_size);
   built.batch->decisions = std::move(decisions_);
   decisions_.clear();
-  StepInFlight flight{.batch = built.batch, .ticket = {}, .rows = {}};
+  StepInFlight flight{.batch = built.batch, .ticket = {}, .kind = PassKind::decode, .rows = {}};
   int next_verdict = 0;
   bool any_prefill = false, any_decode = false;
   std::vector<const Sequence*> prefilled;
@@ -113,7 +119,8 @@ bool Engine::launch_one() {
                            .max_drafts = num_drafts,
                            .verdict = rows.wants_logits ? next_verdict++ : -1});
     const bool prefill = request.launched + rows.num_known <= request.seq.num_prompt && !rows.deferred;
-    (prefill ? any_prefill : any_decode) = true;
+    const bool decode = rows.deferred || (!prefill && rows.wants_logits && rows.num_known == 1);
+    (decode ? any_decode : any_prefill) = true;
     if (prefill) counters_.prompt_tokens_computed += rows.num_known;
     if (num_drafts > 0 && !rows.deferred &&
         request.launched / pool_.block_size() != (request.launched + num_drafts) / pool_.block_size())
@@ -129,6 +136,8 @@ bool Engine::launch_one() {
     }
   }
   if (any_prefill && any_decode) ++counters_.mixed_steps;
+  if (any_prefill) flight.kind = any_decode ? PassKind::mixed : PassKind::prefill;
+  PhaseSeconds& phases = passes_[size_t(flight.kind)].seconds;
   const auto prefill_start = Clock::now();
   if (proposer_ && num_speculative_tokens_ > 0 && !prefilled.empty()) proposer_->prefill(prefilled);
   const auto prefill_end = Clock::now();
@@ -136,9 +145,9 @@ bool Engine::launch_one() {
   flight.ticket = verifier_->launch(built.batch, target_, std::move(built.verify));
   in_flight_.push_back(std::move(flight));
   const auto end = Clock::now();
-  phases_.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, prefill_start) +
-                      seconds_between(prefill_end, end);
-  phases_.draft += seconds_between(draft_start, draft_end) + seconds_between(prefill_start, prefill_end);
+  phases.schedule += seconds_between(start, draft_start) + seconds_between(draft_end, prefill_start) +
+                     seconds_between(prefill_end, end);
+  phases.draft += seconds_between(draft_start, draft_end) + seconds_between(prefill_start, prefill_end);
   return true;
 }
 
@@ -169,18 +178,22 @@ std::vector<Emitted> Engine::collect_one() {
   const double sample = verifier_->seconds() - sample_before;
   const double communicate = comm.collective_wait_s - comm_before.collective_wait_s;
   const double bubble = comm.receive_wait_s - comm_before.receive_wait_s;
-  phases_.sample += sample;
-  phases_.communicate += communicate;
-  phases_.bubble += bubble;
-  phases_.verify += std::max(0.0, seconds_between(start, collected) - sample - communicate - bubble);
+  PassTotals& totals = passes_[size_t(step.kind)];
+  totals.seconds.sample += sample;
+  totals.seconds.communicate += communicate;
+  totals.seconds.bubble += bubble;
+  totals.seconds.verify += std::max(0.0, seconds_between(start, collected) - sample - communicate - bubble);
 
   ++counters_.steps;
+  ++totals.passes;
+  const int64_t verdicts_before = counters_.verdicts;
   std::vector<Emitted> emitted;
   static const Verdict kNoVerdict;
   for (const auto& row : step.rows)
     settle(step, row, row.verdict >= 0 ? verdicts[size_t(row.verdict)] : kNoVerdict, emitted);
+  totals.verdicts += counters_.verdicts - verdicts_before;
   pool_.retire(step.batch->step);
-  phases_.schedule += seconds_between(collected, Clock::now());
+  totals.seconds.schedule += seconds_between(collected, Clock::now());
   return emitted;
 }
 

@@ -55,7 +55,9 @@ class Engine {
   void set_num_speculative_tokens(int count) { num_speculative_tokens_ = count; }
 
   const EngineCounters& counters() const { return counters_; }
-  const PhaseSeconds& phases() const { return phases_; }
+  const PassTotalsByKind& passes() const { return passes_; }
+  /// Of all passes.
+  PhaseSeconds phases() const;
   int num_speculative_tokens() const { return proposer_ ? num_speculative_tokens_ : 0; }
   std::string_view proposer_name() const { return proposer_ ? proposer_->name() : "none"; }
   ProposerStats proposer_stats() const { return proposer_ ? proposer_->stats() : ProposerStats{}; }
@@ -67,6 +69,7 @@ class Engine {
   struct StepInFlight {
     std::shared_ptr<const Batch> batch;
     Ticket ticket;
+    PassKind kind = PassKind::decode;
     struct Row {
       SeqId seq = 0;
       int num_known = 0;
@@ -93,7 +96,7 @@ class Engine {
   std::deque<StepInFlight> in_flight_;
   std::vector<SeqDecision> decisions_;  // to ride on the next message
   std::unordered_set<int32_t> eos_;
-  PhaseSeconds phases_;
+  PassTotalsByKind passes_;
   uint64_t next_step_ = 1;
   SeqId next_id_ = 1;
   int num_speculative_tokens_ = 0;

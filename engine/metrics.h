@@ -16,7 +16,30 @@ struct PhaseSeconds {
   double schedule = 0;     // scheduler, batch building, commit, stop checks
   double communicate = 0;  // deciding rank waiting in collectives
   double bubble = 0;       // deciding rank waiting for the previous stage
+
+  PhaseSeconds& operator+=(const PhaseSeconds& more) {
+    draft += more.draft;
+    verify += more.verify;
+    sample += more.sample;
+    schedule += more.schedule;
+    communicate += more.communicate;
+    bubble += more.bubble;
+    return *this;
+  }
 };
+
+/// What the rows of a pass are: rows of prompts, and of what preempted sequences compute again, are prefill; the one
+/// row of a sequence that decodes and its drafts are decode.
+enum class PassKind : uint8_t { prefill, decode, mixed };
+inline constexpr size_t kNumPassKinds = 3;
+
+/// The passes of one kind. With several in flight, a wait counts for the pass that is collected.
+struct PassTotals {
+  int64_t passes = 0;    // collected
+  int64_t verdicts = 0;  // (sequence, pass) pairs that emitted
+  PhaseSeconds seconds;
+};
+using PassTotalsByKind = std::array<PassTotals, kNumPassKinds>;  // [PassKind]
 
 struct EngineCounters {
   int64_t steps = 0;     // batches collected

@@ -61,6 +61,14 @@ void run_cell(const FakeRigOptions& options, bool ignore_eos, Total& total) {
   EXPECT_EQ(proposed_at, c.drafted);
   EXPECT_LE(c.drafts, c.verdicts);
   EXPECT_EQ(c.steps, int64_t(rig.model.batches().size()));
+  int64_t passes = 0, verdicts = 0;
+  for (const PassTotals& of_kind : rig.engine->passes()) {
+    passes += of_kind.passes;
+    verdicts += of_kind.verdicts;
+  }
+  EXPECT_EQ(passes, c.steps);
+  EXPECT_EQ(verdicts, c.verdicts);
+  EXPECT_EQ(rig.engine->passes()[size_t(PassKind::mixed)].passes, c.mixed_steps);
   if (c.preemptions == 0) {
     EXPECT_LE(c.prompt_tokens_computed, prompt_tokens);
   }
