@@ -15,8 +15,10 @@ std::string why(const CellSummary& s, const CellSummary& over) {
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   const std::optional<double>&tokens = s.tokens_per_target_forward, &tokens_over = over.tokens_per_target_forward;
   if (tokens && tokens_over && std::abs(*tokens / *tokens_over - 1) > 0.01)
-    add(fmt::format("{:.2f} tokens a pass against {:.2f}", *tokens, *tokens_over));
-  if (s.step_ms && over.step_ms) add(fmt::format("a pass takes {:.2f} ms against {:.2f}", *s.step_ms, *over.step_ms));
+    add(fmt::format("{:.2f} tokens per sequence and pass against {:.2f}", *tokens, *tokens_over));
+  if (decode_pass_ratio(s, over))
+    add(fmt::format("a decode pass takes {:.2f} ms against {:.2f}", *s.passes->decode.pass_ms,
+                    *over.passes->decode.pass_ms));
   if (const std::string phase = costliest_phase(s); !phase.empty()) add(phase);
   constexpr double kIdle = 0.9;
   const std::vector<double>& busy = s.devices.busy;

@@ -26,17 +26,22 @@ struct OfProposer {
   }
 };
 
-/// What a pass costs, and the acceptance at which the cell would equal its reference.
+/// What a decode pass costs, and the acceptance at which the cell would decode as fast as its reference.
 std::string cost_text(const VerdictView& view, const CellSummary& s, const SpeculationGain& gain) {
-  if (!s.step_ms || gain.over->step_ms.value_or(0) <= 0) return "";
+  const std::optional<double> ratio = decode_pass_ratio(s, *gain.over);
+  if (!ratio) return "";
   std::string text = fmt::format(
-      "; a pass takes {:.2f}× {}", *s.step_ms / *gain.over->step_ms,
+      "; a decode pass takes {:.2f}× {}", *ratio,
       view.is_plain_twin(*gain.over, s) ? "a plain one's time" : "the time of one of " + view.label(*gain.over));
   const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
-  const std::optional<double> needed = break_even_length(s, gain.ratio.ratio);
+  const std::optional<double> needed = break_even_length(s, *gain.over);
   if (!needed || !s.mean_acceptance_length || !k) return text;
-  text += fmt::format(", so breaking even takes an acceptance length of {:.2f}", *needed);
-  if (*needed > *k + 1) text += fmt::format(" (k + 1 = {} is the most there is)", *k + 1);
+  if (*needed <= 1) {
+    text += ", so for decoding to break even any acceptance would do";
+  } else {
+    text += fmt::format(", so decoding breaks even at an acceptance length of {:.2f}", *needed);
+    if (*needed > *k + 1) text += fmt::format(" (k + 1 = {} is the most there is)", *k + 1);
+  }
   text += fmt::format("; measured: {:.2f}", *s.mean_acceptance_length);
   if (s.draft_coverage && *s.draft_coverage < 0.995)
     text += fmt::format(", with drafts in {} of steps", percent_text(*s.draft_coverage));
@@ -70,7 +75,8 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
   const SpeculationGain& gain = of.best.gain;
   std::string text = fmt::format("{} {}{}: {} is at {} over {}", proposer, claim_text(view, of),
                                  view.has_several_loads() ? group.where() : "", subject_text(view, of),
-                                 interval_text(gain.ratio), view.reference_text(s, *gain.over));
+                                 interval_text(gain.ratio), view.reference_text(s, *gain.over)) +
+                     whole_and_decode_text(s, gain.decode);
   if (gain.far_apart_s) text += fmt::format(" ({})", baseline_time_text(*gain.far_apart_s));
   if (gain.outcome == Outcome::inconclusive) text += "; " + undecided_text(gain.ratio);
   text += largest_text(view, of) + cost_text(view, s, gain);

@@ -54,26 +54,12 @@ void count_acceptance(const RequestRecord& q, std::vector<std::vector<int64_t>>&
 
 void add_phases(const CellResult& cell, CellSummary& out) {
   PhaseTimes sum;
-  for (const RepetitionResult& r : cell.repetitions) {
-    sum.draft_ms += r.phases.draft_ms;
-    sum.verify_ms += r.phases.verify_ms;
-    sum.sample_ms += r.phases.sample_ms;
-    sum.schedule_ms += r.phases.schedule_ms;
-    sum.communicate_ms += r.phases.communicate_ms;
-    sum.bubble_ms += r.phases.bubble_ms;
-    sum.other_ms += r.phases.other_ms;
-  }
+  for (const RepetitionResult& r : cell.repetitions) sum = sum + r.phases;
   const double total = sum.total_ms();
   if (total > 0) out.busy = (sum.draft_ms + sum.verify_ms + sum.sample_ms) / total;
   if (out.counters.target_forwards == 0) return;
   const double steps = static_cast<double>(out.counters.target_forwards);
-  out.phase_ms_per_step = {.draft_ms = sum.draft_ms / steps,
-                           .verify_ms = sum.verify_ms / steps,
-                           .sample_ms = sum.sample_ms / steps,
-                           .schedule_ms = sum.schedule_ms / steps,
-                           .communicate_ms = sum.communicate_ms / steps,
-                           .bubble_ms = sum.bubble_ms / steps,
-                           .other_ms = sum.other_ms / steps};
+  out.phase_ms_per_step = sum * (1 / steps);
   out.step_ms = total / steps;
 }
 
@@ -141,17 +127,17 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
   out.pairing = pairing_of(cell, baseline);
   if (!out.open_loop)
     out.speedup = ratio_of_repetitions(out.output_tok_s_per_repetition, base.output_tok_s_per_repetition, out.pairing);
-  out.decode_speedup =
-      ratio_of_repetitions(mean_tpot_per_repetition(baseline), mean_tpot_per_repetition(cell), out.pairing);
+  out.decode_speedup = decode_ratio(cell, baseline, out.pairing);
   if (&cell == &baseline) {
     out.outcome = Outcome::baseline;
     return;
   }
   out.baseline_apart_s = measured_earlier_s(baseline, cell);
   out.baseline_far = is_far_apart(out.baseline_apart_s, out.pairing, std::min(out.repetitions, base.repetitions));
-  if (out.speedup) out.break_even_acceptance_length = break_even_length(out, out.speedup->ratio);
-  if (out.tokens_per_target_forward && base.step_ms.value_or(0) > 0) {
-    out.speedup_bound = *out.tokens_per_target_forward / (1 + out.phase_ms_per_step.draft_ms / *base.step_ms);
+  out.break_even_acceptance_length = break_even_length(out, base);
+  if (const std::optional<SpeculationBounds> bounds = speculation_bounds(out, base)) {
+    if (!out.open_loop) out.speedup_bound = bounds->whole;
+    out.decode_speedup_bound = bounds->decode;
   }
   const std::optional<RatioInterval>& deciding = out.open_loop ? out.decode_speedup : out.speedup;
   if (deciding) out.outcome = outcome_of(*deciding);
@@ -195,10 +181,8 @@ Outcome outcome_of(const RatioInterval& ratio) {
   return Outcome::inconclusive;
 }
 
-std::optional<double> break_even_length(const CellSummary& cell, double speedup) {
-  if (!cell.tokens_per_target_forward || cell.counters.drafts == 0) return std::nullopt;
-  return 1 +
-         (*cell.tokens_per_target_forward / speedup - 1) * double(cell.counters.steps) / double(cell.counters.drafts);
+std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResult& over, Pairing pairing) {
+  return ratio_of_repetitions(mean_tpot_per_repetition(over), mean_tpot_per_repetition(cell), pairing);
 }
 
 bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions) {
@@ -272,6 +256,7 @@ CellSummary summarize_cell(const CellResult& cell) {
   add_acceptance(out);
   if (!cell.axes.drafts()) out.draft_coverage.reset();  // no proposer, nothing to cover
   add_phases(cell, out);
+  out.passes = summarize_passes(cell);
   add_devices(cell, out);
   out.open_loop = summarize_open_loop(cell);
   return out;

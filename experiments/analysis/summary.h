@@ -13,6 +13,7 @@
 #include "experiments/analysis/cell_ratio.h"
 #include "experiments/analysis/goodput.h"
 #include "experiments/analysis/open_loop.h"
+#include "experiments/analysis/pass_cost.h"
 #include "experiments/analysis/statistics.h"
 #include "experiments/results/results.h"
 
@@ -52,16 +53,13 @@ struct CellSummary {
   std::optional<RatioInterval> speedup;
   /// (mean TPOT of the baseline) / (mean TPOT of the cell).
   std::optional<RatioInterval> decode_speedup;
-  /// Upper bound of speedup: tokens_per_target_forward / (1 + draft time per pass / the baseline's step_ms). It takes a
-  /// pass over k + 1 rows to cost no more than one over a single row, and only drafting to be added.
-  std::optional<double> speedup_bound;
+  /// Over the baseline: SpeculationBounds::whole and ::decode. The first is none in an open loop.
+  std::optional<double> speedup_bound, decode_speedup_bound;
   Pairing pairing = Pairing::by_repetition;  // with the baseline
   /// How much earlier the baseline was measured (measured_earlier_s); none: not known, or no baseline.
   std::optional<double> baseline_apart_s;
   bool baseline_far = false;  // is_far_apart
-  /// The mean acceptance length at which speedup would be 1, other things equal:
-  /// 1 + (tokens_per_target_forward / speedup - 1) · steps / drafts. May lie above k + 1, which nothing reaches, or
-  /// below 1: then the cell would be faster whatever is accepted.
+  /// Over the baseline: break_even_length.
   std::optional<double> break_even_acceptance_length;
 
   /// 1 + accepted / drafts: tokens a verify step that had drafts gives, bonus included, in [1, k+1].
@@ -83,8 +81,9 @@ struct CellSummary {
   std::vector<CategorySummary> categories;  // empty with fewer than two
 
   PhaseTimes phase_ms_per_step;   // per target pass
-  std::optional<double> step_ms;  // all phases together, per target pass
-  std::optional<double> busy;     // (draft + verify + sample) / all phases, on the deciding rank
+  std::optional<double> step_ms;  // all phases together, per target pass, prefill passes too
+  std::optional<PassSummaries> passes;
+  std::optional<double> busy;  // (draft + verify + sample) / all phases, on the deciding rank
   DeviceSummary devices;
   RunCounters counters;                    // pooled
   std::vector<std::string> output_hashes;  // different ones over the repetitions; strict gives exactly one
@@ -106,8 +105,8 @@ int64_t output_tokens_of(const RepetitionResult& repetition);
 /// tpot_ms() of the requests that have one.
 std::vector<double> tpot_of(const RepetitionResult& repetition);
 
-/// CellSummary::break_even_acceptance_length of a cell that runs at `speedup` times its reference; none without drafts.
-std::optional<double> break_even_length(const CellSummary& cell, double speedup);
+/// Mean TPOT of `over` over that of `cell`, with an interval over repetitions.
+std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResult& over, Pairing pairing);
 
 /// Whether the time between a cell and its reference (measured_earlier_s) is to be told: kFarApart_s or more, and not
 /// measured by turns.

@@ -66,6 +66,17 @@ void check_counters(const RepetitionResult& r, const std::string& where, std::ve
   compare("sum of accepted_by_position", sum_of(c.accepted_by_position), accepted);
 }
 
+void check_passes(const RepetitionResult& r, const std::string& where, std::vector<std::string>& problems) {
+  if (!r.passes) return;
+  const PassesByKind& p = *r.passes;
+  const auto compare = [&](const char* what, int64_t counter, int64_t by_kind) {
+    if (counter != by_kind)
+      problems.push_back(fmt::format("{}: counter {} of {}, {} by kind of pass", where, counter, what, by_kind));
+  };
+  compare("target_forwards", r.counters.target_forwards, p.prefill.passes + p.decode.passes + p.mixed.passes);
+  compare("steps", r.counters.steps, p.prefill.steps + p.decode.steps + p.mixed.steps);
+}
+
 void check_ranks(const RepetitionResult& r, const CellAxes& axes, const std::string& where,
                  std::vector<std::string>& problems) {
   const size_t expected = size_t(axes.tp) * size_t(axes.pp);
@@ -91,6 +102,7 @@ std::vector<std::string> record_problems(const CellResult& cell) {
       problems.push_back(fmt::format("{}: wall time {} s", where, r.wall_s));
     for (const RequestRecord& q : r.requests) check_request(q, where, problems);
     check_counters(r, where, problems);
+    check_passes(r, where, problems);
     check_ranks(r, cell.axes, where, problems);
   }
   return problems;

@@ -65,6 +65,30 @@ json categories_to_json(const std::vector<CategorySummary>& categories) {
   return out;
 }
 
+json phases_to_json(const PhaseTimes& p) {
+  return {{"draft", json_number(p.draft_ms)},
+          {"verify", json_number(p.verify_ms)},
+          {"sample", json_number(p.sample_ms)},
+          {"schedule", json_number(p.schedule_ms)},
+          {"communicate", json_number(p.communicate_ms)},
+          {"bubble", json_number(p.bubble_ms)}};
+}
+
+json pass_to_json(const PassSummary& pass) {
+  return {{"passes", pass.passes},
+          {"share", json_number(pass.share)},
+          {"pass_ms", json_number(pass.pass_ms)},
+          {"sequences", json_number(pass.sequences)},
+          {"phase_ms", pass.pass_ms ? phases_to_json(pass.phase_ms) : json(nullptr)}};
+}
+
+json passes_to_json(const std::optional<PassSummaries>& passes) {
+  if (!passes) return nullptr;
+  return {{"prefill", pass_to_json(passes->prefill)},
+          {"decode", pass_to_json(passes->decode)},
+          {"mixed", pass_to_json(passes->mixed)}};
+}
+
 json interval_value(const std::optional<Interval>& interval) {
   return interval ? json::array({json_number(interval->low), json_number(interval->high)}) : json(nullptr);
 }
@@ -92,6 +116,7 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
               {"decode_speedup", ratio_value(s.decode_speedup)},
               {"decode_speedup_ci95", ratio_interval(s.decode_speedup)},
               {"speedup_bound", json_number(s.speedup_bound)},
+              {"decode_speedup_bound", json_number(s.decode_speedup_bound)},
               {"paired_with_baseline", s.decode_speedup ? json(s.pairing == Pairing::by_repetition) : json(nullptr)},
               {"baseline_apart_s", json_number(s.baseline_apart_s)},
               {"break_even_acceptance_length", json_number(s.break_even_acceptance_length)},
@@ -125,6 +150,7 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
                 {"communicate", phase(p.communicate_ms)},
                 {"bubble", phase(p.bubble_ms)},
                 {"other", phase(p.other_ms)}}},
+              {"passes", passes_to_json(s.passes)},
               {"busy", json_number(s.busy)},
               {"device_busy", list(s.devices.busy)},
               {"roofline", rooflines_to_json(s.devices)},

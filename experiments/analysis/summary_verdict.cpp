@@ -23,7 +23,7 @@ namespace {
 /// Why a speculative cell is fast: its tokens per pass and where they come from.
 std::string source_of_gain(const CellSummary& s) {
   if (!s.tokens_per_target_forward || !s.draft_acceptance_rate) return "";
-  std::string text = fmt::format("; {:.2f} tokens per target pass", *s.tokens_per_target_forward);
+  std::string text = fmt::format("; {:.2f} tokens per sequence and pass", *s.tokens_per_target_forward);
   text += fmt::format(" ({} of drafted tokens accepted", percent_text(*s.draft_acceptance_rate));
   if (s.draft_coverage && *s.draft_coverage < 0.995) {
     text += fmt::format(", drafts in {} of steps", percent_text(*s.draft_coverage));
@@ -76,7 +76,8 @@ std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
   std::string text = fmt::format("Fastest{}: {}, {:.1f} tok/s", view.has_several_loads() ? group.where() : "",
                                  view.marked_label(*best), *best->output_tok_s);
   if (best->speedup && best->outcome != Outcome::baseline) {
-    text += fmt::format(", {} over {}", interval_text(*best->speedup), view.reference_text(*best, *base));
+    text += fmt::format(", {} over {}", interval_text(*best->speedup), view.reference_text(*best, *base)) +
+            whole_and_decode_text(*best, best->decode_speedup);
     if (best->baseline_far) text += fmt::format(" ({}: the machine may have changed)", baseline_time_text(*best));
     if (best->outcome == Outcome::inconclusive)
       text += fmt::format("; not shown to be faster than that: {}", undecided_text(*best->speedup));
@@ -119,7 +120,7 @@ AgainstOneRank against_one_rank(const VerdictView& view, const LoadGroup& group,
     const PhaseTimes& p = s->phase_ms_per_step;
     if (s->step_ms && *s->step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms >= 0.05) {
       const bool bubbles = p.bubble_ms > p.communicate_ms;
-      out.gains += fmt::format(" ({} {} of a step)", bubbles ? "bubbles take" : "communication takes",
+      out.gains += fmt::format(" ({} {} of the time)", bubbles ? "bubbles take" : "communication takes",
                                percent_text(std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms));
     }
   }
@@ -243,17 +244,17 @@ std::string flips_text(const FlipCount& flips) {
 }
 
 std::string costliest_phase(const CellSummary& summary) {
-  if (!summary.step_ms || *summary.step_ms <= 0) return "";
-  const PhaseTimes& p = summary.phase_ms_per_step;
+  if (!summary.passes || summary.passes->decode.pass_ms.value_or(0) <= 0) return "";
+  const PhaseTimes& p = summary.passes->decode.phase_ms;
   const std::array<std::pair<double, const char*>, 5> phases = {{{p.draft_ms, "drafting takes"},
                                                                  {p.sample_ms, "sampling takes"},
                                                                  {p.schedule_ms, "scheduling takes"},
                                                                  {p.communicate_ms, "communication takes"},
                                                                  {p.bubble_ms, "pipeline bubbles take"}}};
   const auto largest = std::max_element(phases.begin(), phases.end());
-  const double share = largest->first / *summary.step_ms;
+  const double share = largest->first / *summary.passes->decode.pass_ms;
   if (share < 0.1) return "";
-  return fmt::format("{} {} of a step", largest->second, percent_text(share));
+  return fmt::format("{} {} of a decode pass", largest->second, percent_text(share));
 }
 
 std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary& summary) {

@@ -155,6 +155,19 @@ bool has_interval(const CellSummary& s) {
   return s.repetitions > 1 && (!gain || gain->low);
 }
 
+/// Records of older programs, which lack what some sentences rest on.
+void add_age(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  int64_t lacking = 0;
+  for (const CellSummary& s : view.summary().cells)
+    lacking += view.cell(s).status == CellStatus::done && s.repetitions > 0 && !s.passes ? 1 : 0;
+  if (lacking > 0)
+    out.push_back(
+        {VerdictKind::caution,
+         fmt::format("{} recorded before prefill and decode passes were told apart: what a decode pass costs, "
+                     "bounds and break-even are not known there.",
+                     counted(lacking, "cell was", "cells were"))});
+}
+
 /// How much the numbers carry.
 void add_evidence(const VerdictView& view, std::vector<VerdictSentence>& out) {
   int fewest = std::numeric_limits<int>::max(), most = 0, without_interval = 0, far = 0;
@@ -233,6 +246,7 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   add_workload(view, out);
   add_marks(view, out);
   add_never_drafted(view, out);
+  add_age(view, out);
   add_evidence(view, out);
 }
 

@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostCellsNamed = 3;
+constexpr double kWorthNaming = 0.05;  // share of the time
 
 std::string without_placement(const CellResult& cell) {
   json asked = cell.requested;
@@ -161,7 +162,11 @@ std::optional<SpeculationGain> VerdictView::gain_of_speculation(const CellSummar
   if (!over || s.open_loop) return std::nullopt;
   const std::optional<RatioInterval> ratio = over == baseline_of(s) ? s.speedup : rate_over(s, *over);
   if (!ratio) return std::nullopt;
-  SpeculationGain gain{.over = over, .ratio = *ratio, .outcome = outcome_of(*ratio), .far_apart_s = {}};
+  SpeculationGain gain{.over = over,
+                       .ratio = *ratio,
+                       .decode = decode_ratio(cell(s), cell(*over), pairing_of(cell(s), cell(*over))),
+                       .outcome = outcome_of(*ratio),
+                       .far_apart_s = {}};
   const std::optional<double> apart_s = measured_earlier_s(cell(*over), cell(s));
   if (is_far_apart(apart_s, pairing_of(cell(s), cell(*over)), std::min(s.repetitions, over->repetitions)))
     gain.far_apart_s = apart_s;
@@ -171,6 +176,18 @@ std::optional<SpeculationGain> VerdictView::gain_of_speculation(const CellSummar
 std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const CellSummary& other) const {
   return ratio_of_repetitions(s.output_tok_s_per_repetition, other.output_tok_s_per_repetition,
                               pairing_of(cell(s), cell(other)));
+}
+
+std::string whole_and_decode_text(const CellSummary& s, const std::optional<RatioInterval>& decode) {
+  std::string text = " (whole requests";
+  if (decode) text += "; decoding alone " + interval_text(*decode);
+  if (s.passes) {
+    text += fmt::format("; prefill takes {}", percent_text(s.passes->prefill.share));
+    if (s.passes->mixed.share >= kWorthNaming)
+      text += fmt::format(" and passes of prefill with decoding {}", percent_text(s.passes->mixed.share));
+    text += " of its time";
+  }
+  return text + ")";
 }
 
 std::string undecided_text(const RatioInterval& interval) {

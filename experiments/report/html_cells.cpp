@@ -93,7 +93,7 @@ Section cells_section(const Report& report) {
       "c: concurrent requests. speedup: output tokens per second, prefill included, over the baseline cell. decode "
       "speedup: ratio of mean time per output token. AL: mean acceptance length, 1 + accepted / drafts, bonus token "
       "included. accept: accepted / drafted tokens. coverage: share of verify steps that had drafts. tok/pass: output "
-      "tokens per target pass of a sequence. degen.: share of requests whose output ends in a repetition (period ≤ 16 "
+      "tokens per sequence and pass. degen.: share of requests whose output ends in a repetition (period ≤ 16 "
       "for ≥ 32 tokens). certificate: tokens compared with the reference" +
       std::string(pooled_flips(report.run)
                       ? ", in fast numerics up to each request's first flip: another token than the reference's, "

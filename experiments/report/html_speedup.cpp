@@ -103,7 +103,8 @@ void add_point(const Report& report, const Point& point, double x, LineSeries& m
 }
 
 constexpr const char* kHowMeasured =
-    "Ratio of output tokens per second to plain decoding (the line at 1) with the same placement and load, or to what "
+    "Ratio of output tokens per second of whole requests, prefill included, to plain decoding (the line at 1) with the "
+    "same placement and load, or to what "
     "sweep.baseline names; bars: 95 % interval (Student t over repetitions, logs, paired).";
 constexpr const char* kCutBars = " An arrow head: the interval goes on beyond the chart.";
 
@@ -229,8 +230,8 @@ Section speedup_section(const Report& report) {
   section.body =
       chart_legend(legend) + grid(charts) +
       note(std::string(kHowMeasured) + kCutBars +
-           " Dotted: upper bound, tokens per target pass / (1 + draft time / plain step time); the gap to it is what "
-           "verifying k + 1 rows, prefill and overhead cost. Faded: not ranked." +
+           " Dotted: upper bound, at which a decode pass costs what the baseline's does, and drafting; prefill is as "
+           "measured. The gap to it is what verifying k + 1 rows costs. Faded: not ranked." +
            (any_forced
                 ? " Forced acceptance: the text is not the model's, the cost is real; where a line crosses 1 lies "
                   "the acceptance length that a draft must reach."

@@ -42,8 +42,9 @@ ExtraColumns extra_columns(const RunSummary& summary) {
 }
 
 Row header_of(const ExtraColumns& extra) {
-  Row row = {"tp", "pp",     "proposer", "k",        "c",        "tok/s",     "req/dev/min", "speedup [95 %]",
-             "AL", "accept", "coverage", "ttft p50", "tpot p50", kDeviceBusy, "degen."};
+  Row row = {"tp", "pp", "proposer", "k", "c", "tok/s", "req/dev/min", "speedup [95 %]"};
+  if (!extra.open_loop) row.push_back("decoding");
+  row.insert(row.end(), {"AL", "accept", "coverage", "ttft p50", "tpot p50", kDeviceBusy, "degen."});
   if (extra.open_loop) row.insert(row.end(), {"req/s of offered", "decode", "ttft p90"});
   if (extra.goodput) row.push_back("goodput");
   row.push_back("verdict");
@@ -59,14 +60,12 @@ Row row_of(const CellResult& cell, const CellSummary& s, const ExtraColumns& ext
              cell.load == "closed" ? std::to_string(axes.concurrency) : "–",
              number_text(s.output_tok_s, 1),
              number_text(s.requests_per_device_minute, 0),
-             cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup),
-             number_text(s.mean_acceptance_length, 2),
-             number_text(s.draft_acceptance_rate, 2),
-             number_text(s.draft_coverage, 2),
-             s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
-             s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–",
-             busy_text(s.devices.busy),
-             number_text(s.degenerate_share, 2)};
+             cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup)};
+  if (!extra.open_loop) row.push_back(s.decode_speedup ? ratio_text(s.decode_speedup->ratio) : "–");
+  row.insert(row.end(), {number_text(s.mean_acceptance_length, 2), number_text(s.draft_acceptance_rate, 2),
+                         number_text(s.draft_coverage, 2), s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
+                         s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–", busy_text(s.devices.busy),
+                         number_text(s.degenerate_share, 2)});
   if (extra.open_loop) {
     const OpenLoopSummary open_loop = s.open_loop.value_or(OpenLoopSummary{});
     row.push_back(s.open_loop ? fmt::format("{} of {}", number_text(open_loop.achieved_rate_per_s, 2),
@@ -160,11 +159,13 @@ std::string shortened(const std::string& text, int columns) {
 
 /// Takes whole columns away, the least important first, until the lines are no wider than `columns`.
 void drop_columns(std::vector<Row>& rows, int columns) {
-  for (const char* const name : {"req/dev/min", "degen.", "coverage", kDeviceBusy, "tpot p50", "ttft p50"}) {
+  for (const char* const name :
+       {"req/dev/min", "degen.", "coverage", kDeviceBusy, "tpot p50", "ttft p50", "decoding"}) {
     int widest = 0;
     for (const std::string& line : table_lines(rows, 0)) widest = std::max(widest, display_width(line));
     if (widest <= columns) return;
     const auto at = std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin();
+    if (at == std::ssize(rows[0])) continue;
     for (Row& row : rows) row.erase(row.begin() + at);
   }
 }
@@ -357,7 +358,8 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
       "share of steps with drafts. dev busy: share of the time in which each rank's device was at work. speedup: tok/s "
-      "over the baseline cell, with its 95 % interval over repetitions.\n";
+      "of whole requests, prefill included, over the baseline cell, with its 95 % interval over repetitions. decoding: "
+      "mean time per output token after the first, the baseline's over the cell's.\n";
   for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_cell(load));
   if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
     out += fmt::format("\n{}{}:\n\n", kPublishedTitle, markdown_cell(published_sources(published)));

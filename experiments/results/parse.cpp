@@ -73,6 +73,19 @@ PhaseTimes phases_from_json(const json& object) {
           .other_ms = get<double>(object, "other")};
 }
 
+PassTimes pass_times_from_json(const json& object) {
+  return {.passes = get<int64_t>(object, "passes"),
+          .steps = get<int64_t>(object, "steps"),
+          .phases = phases_from_json(part(object, "phase_ms"))};
+}
+
+std::optional<PassesByKind> passes_from_json(const json& object) {
+  if (object.empty()) return std::nullopt;
+  return PassesByKind{.prefill = pass_times_from_json(part(object, "prefill")),
+                      .decode = pass_times_from_json(part(object, "decode")),
+                      .mixed = pass_times_from_json(part(object, "mixed"))};
+}
+
 }  // namespace
 
 RequestRecord request_from_json(const json& object) {
@@ -98,6 +111,7 @@ RepetitionResult repetition_from_json(const json& object) {
   out.wall_s = get<double>(object, "wall_s");
   out.idle_s = get<double>(object, "idle_s");
   out.phases = phases_from_json(part(object, "phase_ms"));
+  out.passes = passes_from_json(part(object, "passes"));
   out.counters = counters_from_json(part(object, "counters"));
   for (const json& rank : part(object, "ranks"))
     out.ranks.push_back({.verify = work_from_json(part(rank, "verify")),

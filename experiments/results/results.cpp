@@ -26,6 +26,19 @@ json phases_to_json(const PhaseTimes& phases) {
           {"other", json_number(phases.other_ms)}};
 }
 
+json pass_times_to_json(const PassTimes& times) {
+  json phases = phases_to_json(times.phases);
+  phases.erase("other");
+  return {{"passes", times.passes}, {"steps", times.steps}, {"phase_ms", phases}};
+}
+
+json passes_to_json(const std::optional<PassesByKind>& passes) {
+  if (!passes) return nullptr;
+  return {{"prefill", pass_times_to_json(passes->prefill)},
+          {"decode", pass_times_to_json(passes->decode)},
+          {"mixed", pass_times_to_json(passes->mixed)}};
+}
+
 json numbers(const std::vector<double>& values) {
   json out = json::array();
   for (double v : values) out.push_back(json_number(v));
@@ -65,6 +78,26 @@ void add_by_position(std::vector<int64_t>& sum, const std::vector<int64_t>& more
 }
 
 }  // namespace
+
+PhaseTimes PhaseTimes::operator+(const PhaseTimes& more) const {
+  return {.draft_ms = draft_ms + more.draft_ms,
+          .verify_ms = verify_ms + more.verify_ms,
+          .sample_ms = sample_ms + more.sample_ms,
+          .schedule_ms = schedule_ms + more.schedule_ms,
+          .communicate_ms = communicate_ms + more.communicate_ms,
+          .bubble_ms = bubble_ms + more.bubble_ms,
+          .other_ms = other_ms + more.other_ms};
+}
+
+PhaseTimes PhaseTimes::operator*(double factor) const {
+  return {.draft_ms = draft_ms * factor,
+          .verify_ms = verify_ms * factor,
+          .sample_ms = sample_ms * factor,
+          .schedule_ms = schedule_ms * factor,
+          .communicate_ms = communicate_ms * factor,
+          .bubble_ms = bubble_ms * factor,
+          .other_ms = other_ms * factor};
+}
 
 const char* to_string(CellStatus status) {
   switch (status) {
@@ -149,6 +182,7 @@ json repetition_to_json(const RepetitionResult& r) {
           {"output_tokens", tokens},
           {"output_hash", output_hash(r)},
           {"phase_ms", phases_to_json(r.phases)},
+          {"passes", passes_to_json(r.passes)},
           {"counters", counters_to_json(r.counters)},
           {"ranks", ranks_to_json(r.ranks)},
           {"cpu_s", r.cpu ? json_number(r.cpu->used_s) : json(nullptr)},

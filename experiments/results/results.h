@@ -52,9 +52,25 @@ struct PhaseTimes {
   double bubble_ms = 0;       // waiting for another pipeline stage
   double other_ms = 0;
 
+  PhaseTimes operator+(const PhaseTimes& more) const;
+  PhaseTimes operator*(double factor) const;
+
   double total_ms() const {
     return draft_ms + verify_ms + sample_ms + schedule_ms + communicate_ms + bubble_ms + other_ms;
   }
+};
+
+/// Target passes of one kind; sums over a repetition.
+struct PassTimes {
+  int64_t passes = 0;
+  int64_t steps = 0;  // (sequence, pass) pairs that emitted
+  PhaseTimes phases;  // without other_ms, which lies between passes
+};
+
+/// By what a pass computes: rows of prompts (or of what a preempted sequence computes again), rows of sequences that
+/// decode with their drafts, or both.
+struct PassesByKind {
+  PassTimes prefill, decode, mixed;
 };
 
 /// Exact counts of one repetition; in strict numerics they are the same on every machine.
@@ -97,6 +113,7 @@ struct RepetitionResult {
   double wall_s = 0;  // first submit -> last emission
   double idle_s = 0;  // of these, without a request in the engine (open loop); in no phase
   PhaseTimes phases;
+  std::optional<PassesByKind> passes;  // none: recorded before passes were told apart
   RunCounters counters;
   std::vector<RankWork> ranks;          // [tp * pp]; empty: not measured
   std::vector<TimelinePoint> timeline;  // at most kMaxTimelinePoints, evenly thinned; empty: not recorded

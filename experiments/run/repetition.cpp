@@ -74,6 +74,23 @@ RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requ
   return out;
 }
 
+PhaseTimes phase_times(const PhaseSeconds& phases) {
+  return {.draft_ms = phases.draft * 1e3,
+          .verify_ms = phases.verify * 1e3,
+          .sample_ms = phases.sample * 1e3,
+          .schedule_ms = phases.schedule * 1e3,
+          .communicate_ms = phases.communicate * 1e3,
+          .bubble_ms = phases.bubble * 1e3};
+}
+
+PassesByKind passes_by_kind(const Engine& engine) {
+  const auto of = [&](PassKind kind) {
+    const PassTotals& totals = engine.passes()[size_t(kind)];
+    return PassTimes{.passes = totals.passes, .steps = totals.verdicts, .phases = phase_times(totals.seconds)};
+  };
+  return {.prefill = of(PassKind::prefill), .decode = of(PassKind::decode), .mixed = of(PassKind::mixed)};
+}
+
 /// When the requests of a pass are sent.
 class Schedule {
  public:
@@ -207,13 +224,8 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   const CpuTime cpu = cpu_time_so_far(load.team());
   result.cpu = {.used_s = cpu.used_s - cpu_before.used_s, .waited_s = cpu.waited_s - cpu_before.waited_s};
   result.ranks = work_between(work_before, work_so_far(load.team()));
-  const PhaseSeconds& phases = engine->phases();
-  result.phases = {.draft_ms = phases.draft * 1e3,
-                   .verify_ms = phases.verify * 1e3,
-                   .sample_ms = phases.sample * 1e3,
-                   .schedule_ms = phases.schedule * 1e3,
-                   .communicate_ms = phases.communicate * 1e3,
-                   .bubble_ms = phases.bubble * 1e3};
+  result.phases = phase_times(engine->phases());
+  result.passes = passes_by_kind(*engine);
   result.phases.other_ms = std::max(0.0, (result.wall_s - result.idle_s) * 1e3 - result.phases.total_ms());
   result.timeline = timeline.take();
   if (recorder) result.lanes = recorder->take();

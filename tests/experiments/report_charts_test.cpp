@@ -96,12 +96,25 @@ TEST(ReportCharts, AProposerHasItsColourWhateverComesFirst) {
 TEST(ReportCharts, NoPhaseLooksLikeAProposer) {
   RunResult run = test::synthetic_run({.with_trouble = false});
   for (CellResult& cell : run.cells)
-    for (RepetitionResult& r : cell.repetitions) r.phases.bubble_ms = 0;
+    for (RepetitionResult& r : cell.repetitions) r.phases.bubble_ms = r.passes->decode.phases.bubble_ms = 0;
   const std::string section = section_of(report_of(run), "steps");
   EXPECT_TRUE(holds(section, "<rect class=\"b p1\""));
   EXPECT_FALSE(holds(section, "<rect class=\"b k"));
   EXPECT_TRUE(holds(section, "</svg>draft<"));
   EXPECT_FALSE(holds(section, "</svg>bubble<"));  // nothing of it is drawn
+}
+
+// A prefill pass is no part of what drafts cost; records that do not tell the two apart are charted as they are.
+TEST(ReportCharts, PhasesAreThoseOfDecodePasses) {
+  RunResult run = test::synthetic_run({.prefill_share = 0.5, .with_trouble = false});
+  const std::string section = section_of(report_of(run), "steps");
+  EXPECT_TRUE(holds(section, "Time of a decode pass by phase")) << section;
+  EXPECT_TRUE(holds(section, "<td>50.0</td><td>49.6</td><td>0.0</td>")) << section;
+  EXPECT_TRUE(holds(section, fmt::format("{:.2f} ms", test::synthetic_step({}).total_ms() - 0.05))) << section;
+  for (RepetitionResult& r : run.cells[0].repetitions) r.passes.reset();
+  const std::string older = section_of(report_of(run), "steps");
+  EXPECT_TRUE(holds(older, "Time of a target pass by phase"));
+  EXPECT_TRUE(holds(older, "prefill passes included, as this run was recorded before"));
 }
 
 TEST(ReportCharts, ALegendHasNoSeriesThatNoChartShows) {

@@ -212,6 +212,7 @@ TEST(ReportText, TableVerdictAndPaths) {
     return narrow.substr(0, narrow.find('\n'));
   };
   const std::string whole = text.substr(0, text.find('\n'));
+  EXPECT_NE(whole.find("speedup [95 %]  decoding"), std::string::npos) << whole;
   EXPECT_EQ(head_at(1000), whole);
   EXPECT_EQ(head_at(1).find("req/dev/min"), std::string::npos);
   EXPECT_EQ(head_at(1).find("ttft p50"), std::string::npos);
@@ -337,7 +338,8 @@ TEST(Reports, RowsBesideWhatOthersMeasured) {
   ASSERT_TRUE(rows[0].measured);
   EXPECT_DOUBLE_EQ(*rows[0].measured,
                    *summary.cells[size_t(faster)].output_tok_s / *summary.cells[size_t(base)].output_tok_s);
-  EXPECT_NE(rows[0].why.find("tokens a pass against 1.00; a pass takes "), std::string::npos) << rows[0].why;
+  EXPECT_NE(rows[0].why.find("tokens per sequence and pass against 1.00; a decode pass takes "), std::string::npos)
+      << rows[0].why;
   EXPECT_FALSE(rows[1].measured);
   EXPECT_EQ(rows[1].why, failed.reason);
 

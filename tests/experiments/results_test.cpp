@@ -56,6 +56,10 @@ CellResult hand_cell(const std::string& id, double wall_s, double tpot_scale) {
   r.requests = {a, b};
   r.wall_s = wall_s;
   r.phases = {.draft_ms = 6, .verify_ms = 48, .sample_ms = 3, .schedule_ms = 3};
+  r.passes = {
+      .prefill = {.passes = 2, .steps = 2, .phases = {.verify_ms = 20}},
+      .decode = {.passes = 4, .steps = 4, .phases = {.draft_ms = 6, .verify_ms = 28, .sample_ms = 3, .schedule_ms = 3}},
+      .mixed = {}};
   r.counters = {.steps = 6,
                 .verify_steps = 4,
                 .target_forwards = 6,
@@ -89,6 +93,13 @@ TEST(Metrics, ByHand) {
   EXPECT_DOUBLE_EQ(*s.degenerate_share, 0.5);
   EXPECT_DOUBLE_EQ(*s.step_ms, 10);
   EXPECT_DOUBLE_EQ(s.phase_ms_per_step.verify_ms, 8);
+  ASSERT_TRUE(s.passes);
+  EXPECT_DOUBLE_EQ(*s.passes->decode.pass_ms, 10);
+  EXPECT_DOUBLE_EQ(s.passes->decode.phase_ms.verify_ms, 7);
+  EXPECT_DOUBLE_EQ(s.passes->decode.share, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(s.passes->prefill.share, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(*s.passes->prefill.sequences, 1);
+  EXPECT_FALSE(s.passes->mixed.pass_ms);
   EXPECT_DOUBLE_EQ(*s.busy, 57.0 / 60);
 }
 
@@ -149,7 +160,9 @@ TEST(Metrics, SpeedupAndDecodeSpeedup) {
   EXPECT_NEAR(s.decode_speedup->ratio, 2, 1e-12);
   EXPECT_FALSE(s.speedup->low);                 // one repetition
   EXPECT_EQ(s.outcome, Outcome::inconclusive);  // so no claim
-  EXPECT_NEAR(*s.speedup_bound, 10.0 / 6 / (1 + 1.0 / 10), 1e-12);
+  // A decode pass gives 1 + 0.75 · 4 / 3 tokens; it would cost the baseline's 10 ms and 1.5 of drafting.
+  EXPECT_NEAR(*s.decode_speedup_bound, 2 / 1.15, 1e-12);
+  EXPECT_NEAR(*s.speedup_bound, 60 / (20 + 40 / (2 / 1.15)), 1e-12);
 }
 
 TEST(Metrics, RepetitionsGiveAnIntervalAndAnOutcome) {
@@ -311,6 +324,8 @@ TEST(Summary, JsonHasTheContractFields) {
                             "output_tok_s",
                             "speedup",
                             "decode_speedup",
+                            "decode_speedup_bound",
+                            "passes",
                             "mean_acceptance_length",
                             "draft_acceptance_rate",
                             "acceptance_per_position",
@@ -397,13 +412,13 @@ TEST(Verdict, SaysWhyAProposerDoesNotPay) {
   for (CellResult& c : run.cells) c.repetitions.resize(3, c.repetitions[0]);
   for (RepetitionResult& r : run.cells[1].repetitions) {
     r.wall_s = 1.25;
-    r.phases.draft_ms = 120;
+    r.passes->decode.phases.draft_ms = 74;
   }
   run.cells[1].repetitions[0].wall_s = 1.26;
   std::string all;
   for (const VerdictSentence& v : make_verdict(run, summarize(run))) all += v.text + "\n";
   EXPECT_NE(all.find("ngram does not pay"), std::string::npos) << all;
-  EXPECT_NE(all.find("drafting takes 69 % of a step"), std::string::npos) << all;
+  EXPECT_NE(all.find("drafting takes 69 % of a decode pass"), std::string::npos) << all;
 }
 
 TEST(Verdict, AFailedCertificateComesFirst) {

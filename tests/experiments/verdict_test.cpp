@@ -38,6 +38,7 @@ CellResult cell_of(const std::string& id, const CellAxes& axes, const std::vecto
       r.counters.drafted = steps * axes.num_speculative_tokens.value_or(1);
     }
     r.phases.verify_ms = r.wall_s * 1e3;
+    r.passes = PassesByKind{.decode = {.passes = steps, .steps = steps, .phases = r.phases}};
     cell.repetitions.push_back(std::move(r));
   }
   cell.certificate.status = drafts ? CertificateStatus::pass : CertificateStatus::baseline;
@@ -180,8 +181,8 @@ TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
   const std::string text = verdict(run);
   EXPECT_TRUE(holds(text, "ngram does not pay: its best cell, tp1 pp1 ngram k=3, is at 0.80× [")) << text;
   EXPECT_TRUE(holds(text,
-                    "a pass takes 2.50× a plain one's time, so breaking even takes an acceptance length of 2.50; "
-                    "measured: 2.00"))
+                    "a decode pass takes 2.50× a plain one's time, so decoding breaks even at an acceptance length of "
+                    "2.50; measured: 2.00"))
       << text;
   const std::string never = verdict(run_of({plain(kSlow), ngram(1, {80, 80.8, 79.2})}));
   EXPECT_TRUE(holds(never, "an acceptance length of 2.50 (k + 1 = 2 is the most there is)")) << never;
@@ -224,7 +225,7 @@ TEST(VerdictPaysNot, NamesTheLargestEstimateWhereverItIsAnotherCell) {
   EXPECT_TRUE(holds(text, "its best supported cell (the interval that begins highest), tp1 pp1 ngram k=3, is at 0.90×"))
       << text;
   EXPECT_TRUE(holds(text, "; the largest estimate, tp1 pp1 ngram k=5 at 0.92× [")) << text;
-  EXPECT_TRUE(holds(text, "], is slower; a pass takes ")) << text;
+  EXPECT_TRUE(holds(text, "], is slower; a decode pass takes ")) << text;
 }
 
 // Requests of another length are other work: their rates stand in sentences of their own.
@@ -261,13 +262,16 @@ TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
                     "ngram is slower than the same placement without it: its best cell, tp2 pp1 ngram k=3, is at "
                     "0.80× ["))
       << text;
+  EXPECT_TRUE(holds(text, "] over the same placement without speculation (whole requests; decoding alone 0.80× ["))
+      << text;
   EXPECT_TRUE(holds(text,
-                    "] over the same placement without speculation; a pass takes 2.50× a plain one's time, so "
-                    "breaking even takes an acceptance length of 2.50; measured: 2.00"))
+                    "a decode pass takes 2.50× a plain one's time, so decoding breaks even at an acceptance length of "
+                    "2.50; measured: 2.00"))
       << text;
   const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
   EXPECT_TRUE(holds(alone, "ngram does not pay: its best cell, tp2 pp1 ngram k=3, is at 0.80× [")) << alone;
-  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none; a pass takes 2.50× the time of one of tp1 pp1 none")) << alone;
+  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none (whole requests; ")) << alone;
+  EXPECT_TRUE(holds(alone, "; a decode pass takes 2.50× the time of one of tp1 pp1 none")) << alone;
 }
 
 TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
@@ -275,7 +279,7 @@ TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
   const CellResult third = placed(OverOneRank::asked(plain({250, 252, 248}), "none"), 1, 2);
   const std::string text = sentences(run_of({rows.one, rows.two, third, OverOneRank::drafts({300, 303, 297})}))[0];
   EXPECT_TRUE(holds(text, "Fastest: tp2 pp1 ngram k=3, 300.0 tok/s, 3.00× [")) << text;
-  EXPECT_TRUE(holds(text, "] over tp1 pp1 none;")) << text;
+  EXPECT_TRUE(holds(text, "] over tp1 pp1 none (whole requests; decoding alone 3.0")) << text;
   EXPECT_TRUE(holds(text, "; 1.50× [")) << text;
   EXPECT_TRUE(holds(text, "] over the same placement without speculation;")) << text;
   EXPECT_TRUE(holds(text, "; against the fastest plain cell (tp1 pp2 none, 250.0 tok/s): 1.20× [")) << text;
@@ -302,7 +306,7 @@ TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
   EXPECT_TRUE(holds(verdict(run), "ngram does not pay: its best cell, tp1 pp1 ngram k=3 (disturbed), is at 0.80× ["))
       << verdict(run);
   EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, {80, 80.8, 79.2})})),
-                    "] over the same placement without speculation (disturbed);"));
+                    "] over the same placement without speculation (disturbed) (whole requests;"));
   const std::string shown = end_of_run_text(run, summarize(run), TextColor::off, "runexp show last");
   for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(holds(shown, said[i])) << said[i];
   RunResult cut = run;
@@ -569,9 +573,9 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
   EXPECT_LT(*apart.speedup->low, *paired.speedup->low);
   EXPECT_EQ(apart.pairing, Pairing::none);
   EXPECT_TRUE(holds(cell_verdict(run.cells[1], apart), "baseline measured 2 h earlier"));
-  EXPECT_TRUE(holds(verdict(run),
-                    " over the same placement without speculation (baseline measured 2 h earlier: the "
-                    "machine may have changed); not shown to be faster"))
+  EXPECT_TRUE(holds(verdict(run), " (whole requests; decoding alone 1.")) << verdict(run);
+  EXPECT_TRUE(
+      holds(verdict(run), " (baseline measured 2 h earlier: the machine may have changed); not shown to be faster"))
       << verdict(run);
   EXPECT_TRUE(holds(verdict(run), "1 cell was measured at another time than the baseline (up to 2 h apart)"))
       << verdict(run);
