@@ -32,7 +32,8 @@ const std::vector<HelpPage>& help_pages() {
        "  NO_COLOR, TERM, CI    no colours; no live view on dumb terminals and in CI\n"
        "  COLUMNS               width of tables where output is no terminal\n\n"
        "Exit codes: 0 ok, 1 some cells failed, 2 usage or configuration, 3 a file of model or data, 4 device or\n"
-       "memory, 5 ranks, 6 results cannot be written, 7 a correctness gate, 8 a timing gate, 130 and 143 interrupted.\n"
+       "memory, 5 ranks, 6 results cannot be written, 7 a correctness gate, 8 a timing gate, 10 a bug, 130 and 143\n"
+       "interrupted.\n"
        "Manual: README.md, docs/tutorial.md, docs/experiments.md (every key; also runexp explain KEY)."},
       {{"run"},
        "Examples:\n"
