@@ -11,6 +11,7 @@
 #include "engine/model/shard_weights_values.h"
 #include "engine/model/weight_names.h"
 #include "engine/util/json_io.h"
+#include "engine/util/printable.h"
 
 namespace paceline {
 namespace {
@@ -216,7 +217,8 @@ ShardWeights load_shard(const TensorSource& source, const ModelSpec& spec, const
   if (!unused.empty() && plan.first_stage && plan.tp_rank == 0) {
     const size_t listed = std::min(unused.size(), kMaxListed);
     spdlog::warn("{}: {} tensors are not used by family {}: {}{}", source.label(), unused.size(), spec.family,
-                 fmt::join(unused.begin(), unused.begin() + long(listed), ", "), unused.size() > listed ? ", …" : "");
+                 message_text(fmt::format("{}", fmt::join(unused.begin(), unused.begin() + long(listed), ", "))),
+                 unused.size() > listed ? ", …" : "");
   }
   return ShardLoader(source, spec, plan, backend).load();
 }

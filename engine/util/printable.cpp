@@ -1,8 +1,26 @@
 #include "engine/util/printable.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace paceline {
+
+namespace {
+
+/// The beginning and the end of a printable text, together with the mark between at most `max_bytes`.
+std::string cut_to(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  constexpr std::string_view kMark = "…";
+  const auto starts_character = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80; };
+  size_t head = (max_bytes - kMark.size()) * 2 / 3;
+  size_t tail = text.size() - (max_bytes - kMark.size() - head);
+  while (head > 0 && !starts_character(head)) --head;
+  while (tail < text.size() && !starts_character(tail)) ++tail;
+  return std::string(text.substr(0, head)).append(kMark).append(text.substr(tail));
+}
+
+}  // namespace
 
 std::string printable(std::string_view text) {
   std::string out;
@@ -16,6 +34,44 @@ std::string printable(std::string_view text) {
       out += text[i];
     } else {
       out += byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : fmt::format("\\x{:02x}", byte);
+    }
+  }
+  return out;
+}
+
+std::string user_text(std::string_view text) {
+  // What is cut away need not be escaped first: an escape is no shorter than what it stands for.
+  constexpr size_t kEnough = 4 * kMaxShownBytes;
+  return cut_to(printable(cut_to(text, kEnough)), kMaxShownBytes);
+}
+
+std::string message_text(std::string_view message) {
+  std::string out;
+  for (size_t at = 0; at < message.size();) {
+    size_t end = at;
+    if (message[at] == '"') {
+      end = std::min(message.find('"', at + 1), message.size());
+      if (end == message.size()) end = std::min(message.find(' ', at), message.size());
+    } else {
+      end = std::min(message.find_first_of(" \"", at), message.size());
+    }
+    out += user_text(message.substr(at, end - at));
+    at = end;
+    if (at < message.size()) out += printable(message.substr(at++, 1));
+  }
+  return cut_to(out, kMaxMessageBytes);
+}
+
+std::string markdown_text(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '&': out += "&amp;"; break;
+      case '|': out += "\\|"; break;
+      case '`': out += "\\`"; break;
+      default: out += c;
     }
   }
   return out;

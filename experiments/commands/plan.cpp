@@ -7,6 +7,7 @@
 
 #include "engine/util/counted.h"
 #include "engine/util/machine.h"
+#include "engine/util/printable.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/calibration.h"
@@ -229,8 +230,8 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
   const auto& parallel = first.config.engine.parallel;
   const LoadLimits limits = limits_of(cells, first.load_key);
   const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
-  fmt::print("load {}: {} tp{} pp{}, {} a rank{}\n", number, target_name(first.config), parallel.tp, parallel.pp,
-             counted(limits.threads_per_rank, "thread"),
+  fmt::print("load {}: {} tp{} pp{}, {} a rank{}\n", number, user_text(target_name(first.config)), parallel.tp,
+             parallel.pp, counted(limits.threads_per_rank, "thread"),
              threads > usable_cores() ? fmt::format(", oversubscribed ({} on {})", counted(threads, "thread"),
                                                     counted(usable_cores(), "core"))
                                       : "");
@@ -248,7 +249,7 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
     requests.check_fit(planned->config, limit);
     return {.limit = limit, .cut_outputs = requests.cut_outputs(longest->config, limit), .error = {}};
   } catch (const Error& error) {
-    fmt::print("     ✗ {}\n", error.what());
+    fmt::print("     ✗ {}\n", message_text(error.what()));
     return {.limit = {}, .cut_outputs = {}, .error = error};
   }
 }
@@ -299,7 +300,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
   std::optional<Error> problem;  // the first one
   PlannedLoad load;              // under way
   std::string last_load, cut_outputs;
-  fmt::print("{}: {}\n", config.string(), counted(int64_t(cells.size()), "cell"));
+  fmt::print("{}: {}\n", printable(config.string()), counted(int64_t(cells.size()), "cell"));
   if (const std::string left_out = left_out_text(expanded); !left_out.empty()) fmt::print("{}\n", left_out);
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {

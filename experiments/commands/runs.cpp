@@ -8,6 +8,7 @@
 
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
+#include "engine/util/json_io_sax.h"
 #include "engine/util/printable.h"
 #include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/noise.h"
@@ -104,11 +105,11 @@ RunLine line_of(const std::filesystem::path& folder) {
   return line;
 }
 
-RunLine unreadable(const std::string& id, const char* why) {
+RunLine unreadable(const std::string& id, const std::string& why) {
   RunLine line;
   line.id = id;
   line.status = "unreadable";
-  line.labels.note = printable(why);
+  line.labels.note = why;
   return line;
 }
 
@@ -127,7 +128,7 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
     } catch (const Error& error) {  // one damaged run does not hide the others
       line = unreadable(ids[i], error.what());
     } catch (const json::exception& error) {
-      line = unreadable(ids[i], error.what());
+      line = unreadable(ids[i], json_error_text(error.what()));
     }
     const std::string reference = i == 0 ? "last" : fmt::format("last~{}", i);
     if (as_json) {
@@ -148,12 +149,13 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
       continue;
     }
     const bool is_over = line.status != "killed" && line.status != "running";
-    std::string said = printable(line.name);
-    for (const std::string& tag : line.labels.tags) said += " @" + printable(tag);
-    if (!line.labels.note.empty()) said += "  " + printable(line.labels.note);
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<8}  {}\n", reference, line.id.substr(0, 17), line.status,
+    std::string said = user_text(line.name);
+    for (const std::string& tag : line.labels.tags) said += " @" + user_text(tag);
+    if (!line.labels.note.empty()) said += "  " + user_text(line.labels.note);
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<8}  {}\n", reference, user_text(line.id.substr(0, 17)),
+               user_text(line.status),
                is_over ? fmt::format("{}/{}", line.counts.done, line.cells) : fmt::format("?/{}", line.cells),
-               line.best_speedup ? fmt::format("{:.2f}×", *line.best_speedup) : "–", line.git, said);
+               line.best_speedup ? fmt::format("{:.2f}×", *line.best_speedup) : "–", user_text(line.git), said);
   }
   if (as_json) fmt::print("{}", dump_json(out));
   return ExitCode::ok;
@@ -282,8 +284,9 @@ ExitCode show_command(const std::filesystem::path& root, const std::string& name
     return ExitCode::ok;
   }
   const RunLabels labels = read_labels(folder);
-  fmt::print("{}  {}", run.info.id, status_of(read_json_file(folder / "manifest.json", ExitCode::store), folder));
-  for (const std::string& tag : labels.tags) fmt::print("  @{}", printable(tag));
+  fmt::print("{}  {}", user_text(run.info.id),
+             user_text(status_of(read_json_file(folder / "manifest.json", ExitCode::store), folder)));
+  for (const std::string& tag : labels.tags) fmt::print("  @{}", user_text(tag));
   fmt::print("\n");
   if (!labels.note.empty()) fmt::print("{}\n", printable(labels.note));
   const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
@@ -332,11 +335,15 @@ ExitCode tag_command(const std::filesystem::path& root, const std::string& name,
   return ExitCode::ok;
 }
 
+constexpr size_t kMaxNoteBytes = 1000;  // a sentence or two; what is longer stands in a file
+
 ExitCode note_command(const std::filesystem::path& root, const std::string& name, const std::string& text) {
   const std::filesystem::path folder = find_run(root, name);
   RunLabels labels = read_labels(folder);
   if (printable(text) != text)
     fail(ExitCode::usage, "note: found a line break or a control character, expected one line of text");
+  if (text.size() > kMaxNoteBytes)
+    fail(ExitCode::usage, "note: {} bytes, expected at most {}", text.size(), kMaxNoteBytes);
   labels.note = text;
   write_labels(folder, labels);
   return ExitCode::ok;

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/util/printable.h"
 #include "experiments/config/suggest.h"
 
 namespace paceline {
@@ -48,16 +49,6 @@ std::string snippet(std::string_view line, int column) {
   return shown + "\n" + below + "^";
 }
 
-/// Values from a file may hold newlines and escape sequences; a headline stays one line.
-std::string printable(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte >= 0x20 && byte != 0x7f ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
-  }
-  return out;
-}
-
 std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics, size_t most) {
   std::string text;
   for (size_t i = 0; i < std::min(diagnostics.size(), most); ++i) {
@@ -73,11 +64,11 @@ std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics, size_t 
 }  // namespace
 
 std::string Diagnostic::headline() const {
-  if (!origin.source) return printable("error: " + message);
+  if (!origin.source) return message_text("error: " + message);
   if (origin.source->is_argument || origin.line <= 0) {
-    return printable(fmt::format("{}: error: {}", origin.source->name, message));
+    return message_text(fmt::format("{}: error: {}", origin.source->name, message));
   }
-  return printable(fmt::format("{}:{}:{}: error: {}", origin.source->name, origin.line, origin.column, message));
+  return message_text(fmt::format("{}:{}:{}: error: {}", origin.source->name, origin.line, origin.column, message));
 }
 
 std::string Diagnostic::str() const {

@@ -8,6 +8,7 @@
 #include "engine/util/bytes.h"
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
+#include "engine/util/printable.h"
 #include "experiments/report/text.h"
 #include "experiments/results/build_info.h"
 
@@ -218,10 +219,10 @@ std::string doctor_text(const std::vector<Check>& checks) {
     if (check.section != section) out += (section.empty() ? "" : "\n") + check.section + "\n";
     section = check.section;
     const std::string padding(size_t(width - display_width(check.name)), ' ');
-    out += fmt::format("  {} {}{}  {}\n", mark(check.finding), check.name, padding, check.text);
+    out += fmt::format("  {} {}{}  {}\n", mark(check.finding), check.name, padding, message_text(check.text));
     if (check.fix.empty()) continue;
     ++crosses;
-    out += fmt::format("    {}  fix: {}\n", std::string(size_t(width), ' '), check.fix);
+    out += fmt::format("    {}  fix: {}\n", std::string(size_t(width), ' '), message_text(check.fix));
   }
   return out + (crosses == 0 ? "\nnothing to mend\n" : fmt::format("\n{} to mend\n", counted(crosses, "thing")));
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "engine/util/printable.h"
 #include "experiments/analysis/closed_loop.h"
 #include "experiments/analysis/missing_cells.h"
 #include "experiments/analysis/published_rows.h"
@@ -314,7 +315,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
                                                          : fmt::format("{}{}\x1b[0m\n", paints[r], lines[r]);
   out += folded.lines;
   if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
-    out += fmt::format("\n  {}{}:\n", kPublishedTitle, published_sources(published));
+    out += fmt::format("\n  {}{}:\n", kPublishedTitle, printable(published_sources(published)));
     for (const std::string& line : table_lines(published_table(published), is_published_text)) out += line + "\n";
   }
   out += "\n";
@@ -323,27 +324,28 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
                                   [](const VerdictSentence& v) { return v.kind != VerdictKind::caution; });
   const size_t shown =
       show_command.empty() ? verdict.size() : std::min(size_t(first - verdict.begin()) + kVerdictLines, verdict.size());
-  for (size_t i = 0; i < shown; ++i) out += "  " + verdict[i].text + "\n";
+  for (size_t i = 0; i < shown; ++i) out += "  " + printable(verdict[i].text) + "\n";
   if (verdict.size() > shown) out += fmt::format("  ({} more: {})\n", verdict.size() - shown, show_command);
   out += fmt::format("\n  {} in {:.1f} s\n", counts_text(summary), run.wall_s);
-  for (const std::string& load : loads_text(run)) out += fmt::format("  load    {}\n", load);
-  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", gpus);
+  for (const std::string& load : loads_text(run)) out += fmt::format("  load    {}\n", printable(load));
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", printable(gpus));
   if (const std::string flips = flips_of_run(run); !flips.empty()) out += fmt::format("  numerics {}\n", flips);
   if (!run.folder.empty()) {
-    out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n", run.folder);
+    out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n",
+                       printable(run.folder));
   }
   return out;
 }
 
 std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
-  std::string out = fmt::format("# {}\n\n", run.info.name);
-  for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_cell(v.text) + "\n";
-  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_cell(gpus) + "\n";
+  std::string out = fmt::format("# {}\n\n", markdown_text(run.info.name));
+  for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_text(v.text) + "\n";
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_text(gpus) + "\n";
   if (const std::string flips = flips_of_run(run); !flips.empty())
-    out += fmt::format("\nNumerics: {}\n", markdown_cell(flips));
+    out += fmt::format("\nNumerics: {}\n", markdown_text(flips));
   out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
   const auto add_row = [&out](const Row& row) {
-    for (const std::string& text : row) out += "| " + markdown_cell(text) + " ";
+    for (const std::string& text : row) out += "| " + markdown_text(text) + " ";
     out += "|\n";
   };
   const auto add_header = [&](const Row& row, auto&& is_text) {
@@ -360,9 +362,9 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
       "share of steps with drafts. dev busy: share of the time in which each rank's device was at work. speedup: tok/s "
       "of whole requests, prefill included, over the baseline cell, with its 95 % interval over repetitions. decoding: "
       "mean time per output token after the first, the baseline's over the cell's.\n";
-  for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_cell(load));
+  for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_text(load));
   if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
-    out += fmt::format("\n{}{}:\n\n", kPublishedTitle, markdown_cell(published_sources(published)));
+    out += fmt::format("\n{}{}:\n\n", kPublishedTitle, markdown_text(published_sources(published)));
     const std::vector<Row> rows = published_table(published);
     add_header(rows[0], is_published_text);
     for (size_t r = 1; r < rows.size(); ++r) add_row(rows[r]);

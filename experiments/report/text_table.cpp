@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
+#include "engine/util/printable.h"
 #include "experiments/report/text.h"
 
 namespace paceline {
-std::string markdown_cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c == '\n' ? ' ' : c;
-  }
-  return out;
-}
-
-std::vector<std::string> table_lines(const std::vector<TextRow>& rows, const std::function<bool(size_t)>& is_text) {
+std::vector<std::string> table_lines(const std::vector<TextRow>& texts, const std::function<bool(size_t)>& is_text) {
+  std::vector<TextRow> rows = texts;
+  for (TextRow& row : rows) std::transform(row.begin(), row.end(), row.begin(), user_text);
   std::vector<int> width(rows.empty() ? 0 : rows[0].size(), 0);
   for (const TextRow& row : rows)
     for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
@@ -40,7 +34,7 @@ std::string markdown_table(const std::vector<TextRow>& rows, size_t text_columns
   std::string out;
   for (size_t r = 0; r < rows.size(); ++r) {
     out += "|";
-    for (const std::string& text : rows[r]) out += fmt::format(" {} |", markdown_cell(text));
+    for (const std::string& text : rows[r]) out += fmt::format(" {} |", markdown_text(text));
     out += "\n";
     if (r > 0) continue;
     out += "|";

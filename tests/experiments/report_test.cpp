@@ -350,6 +350,11 @@ TEST(Reports, RowsBesideWhatOthersMeasured) {
   EXPECT_EQ(nesting_error(html), "");
   EXPECT_NE(html.find("<td class=\"s\">base &lt;1&gt;</td>"), std::string::npos);
   EXPECT_NE(html.find("<td>" + measured + "</td><td>1.60×</td>"), std::string::npos);
+  EXPECT_NE(summary_markdown(run, summary).find("a &lt;paper&gt; (faster)"), std::string::npos);
+  RunResult hostile = run;
+  hostile.cells[size_t(faster)].published->source = "a\x1b[31m\n";
+  EXPECT_EQ(end_of_run_text(hostile, summary, TextColor::off).find('\x1b'), std::string::npos);
+  EXPECT_EQ(summary_markdown(hostile, summary).find('\x1b'), std::string::npos);
   const nlohmann::json json = summary_to_json(run, summary);
   const std::string sources = "; published: a <paper> (faster); source not named (failed)";
   EXPECT_NE(text.find("each row over the one that it names" + sources + ":"), std::string::npos) << text;
