@@ -113,7 +113,7 @@ InflatedModel inflate_model(const std::filesystem::path& parent_dir, const Model
          file.string(), shape.name, shape.parent);
   InflatedModel model;
   model.parent = load_model_spec(parent_dir);
-  const nlohmann::json parent_config = read_json_file(file, ExitCode::usage);
+  const nlohmann::json parent_config = read_model_config(file);
   model.config = inflated_config(parent_config, model.parent, parent_dir.string(), shape);
   model.spec = parse_model_spec(model.config, file.string());
   add_generation_eos(parent_dir, model.spec);

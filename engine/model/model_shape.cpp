@@ -6,7 +6,7 @@
 namespace paceline {
 
 ModelShape load_model_shape(const std::filesystem::path& file) {
-  const nlohmann::json document = read_json_file(file, ExitCode::usage);
+  const nlohmann::json document = read_model_config(file);
   const ConfigReader reader(document, file.string());
   return {.name = file.stem().string(),
           .source = file.string(),

@@ -58,7 +58,7 @@ ModelSpec load_model_spec(const fs::path& model_dir) {
   if (!fs::exists(fs::symlink_status(path, ignored)) && fs::exists(model_dir / "adapter_config.json", ignored))
     fail(ExitCode::usage, "{}: LoRA adapters are not supported; merge the adapter into its base model first",
          (model_dir / "adapter_config.json").string());
-  ModelSpec spec = parse_model_spec(read_json_file(path, ExitCode::usage), path.string());
+  ModelSpec spec = parse_model_spec(read_model_config(path), path.string());
   add_generation_eos(model_dir, spec);
   return spec;
 }
@@ -84,7 +84,7 @@ void add_generation_eos(const fs::path& model_dir, ModelSpec& spec) {
   const fs::path path = model_dir / "generation_config.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
-  const nlohmann::json generation = read_json_file(path, ExitCode::usage);
+  const nlohmann::json generation = read_model_config(path);
   add_new(spec.eos_token_ids, ConfigReader(generation, path.string()).integers("eos_token_id", kTokenId));
 }
 

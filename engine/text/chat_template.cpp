@@ -1,13 +1,12 @@
 #include "engine/text/chat_template.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "engine/text/jinja_eval.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
+#include "engine/util/user_file.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -57,15 +56,6 @@ std::string template_of(const nlohmann::json& config, const std::string& file, s
        short_dump(*found));
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ExitCode::model_file, "{}: cannot be read", path.string());
-  std::string text(kMaxTemplateBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-
 }  // namespace
 
 struct ChatTemplate::Parsed {
@@ -79,7 +69,9 @@ ChatTemplate ChatTemplate::load(const std::filesystem::path& model_dir, std::str
   const bool has_jinja = std::filesystem::exists(jinja_path, error);
   nlohmann::json config = nlohmann::json::object();
   if (!has_jinja || std::filesystem::exists(config_path, error)) config = read_config(config_path);
-  if (has_jinja) return parse(read_text(jinja_path), jinja_path.string(), special_tokens_of(config));
+  if (has_jinja)
+    return parse(read_user_file(jinja_path, {.max_bytes = kMaxTemplateBytes}), jinja_path.string(),
+                 special_tokens_of(config));
   return parse(template_of(config, config_path.string(), name), config_path.string(), special_tokens_of(config));
 }
 

@@ -2,14 +2,13 @@
 // added_tokens.json {text: id}, and tokenizer_config.json (bos/eos/unk/pad tokens, add_bos_token).
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
 #include "engine/text/tokenizer_parts.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
+#include "engine/util/user_file.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -32,9 +31,7 @@ void read_ids(const std::filesystem::path& path, bool added, TokenizerSource& so
 
 /// A first line "#version: 0.2" and blank lines are skipped; every other line is "left right".
 void read_merges_txt(const std::filesystem::path& path, TokenizerSource& source) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ExitCode::model_file, "{}: cannot be read", path.string());
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = read_user_file(path, {.max_bytes = kLimits.max_bytes});
   if (!utf8_valid(text)) fail(ExitCode::model_file, "{}: not UTF-8", path.string());
   int line_number = 0;
   for (size_t pos = 0; pos < text.size();) {

@@ -91,6 +91,11 @@ class DomBuilder : public nlohmann::json_sax<json> {
   std::string key_;
 };
 
+json parse_mapped(const MappedFile& file, ExitCode code, const JsonLimits& limits) {
+  const auto bytes = file.bytes();
+  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.path().string(), code, limits);
+}
+
 }  // namespace
 
 json parse_json(std::string_view text, const std::string& source, ExitCode code, const JsonLimits& limits) {
@@ -102,10 +107,12 @@ json parse_json(std::string_view text, const std::string& source, ExitCode code,
   return DomBuilder(text, source, code, limits.max_depth).build();
 }
 
-json read_json_file(const std::filesystem::path& path, ExitCode content_code, const JsonLimits& limits) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string(), content_code, limits);
+json read_json_file(const std::filesystem::path& path, ExitCode code, const JsonLimits& limits) {
+  return parse_mapped(MappedFile(path, code, limits.max_bytes), code, limits);
+}
+
+json read_model_config(const std::filesystem::path& path) {
+  return parse_mapped(MappedFile(path, ExitCode::model_file), ExitCode::usage, {});
 }
 
 std::string json_error_text(const std::string& what) {

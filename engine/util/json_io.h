@@ -22,8 +22,12 @@ struct JsonLimits {
 nlohmann::json parse_json(std::string_view text, const std::string& source, ExitCode code,
                           const JsonLimits& limits = {});
 
-/// Same for a regular file. A file that cannot be read is Error(model_file), bad content Error(content_code).
-nlohmann::json read_json_file(const std::filesystem::path& path, ExitCode content_code, const JsonLimits& limits = {});
+/// Same for a user's file: Error(code) where it cannot be read (UserFile) as well.
+nlohmann::json read_json_file(const std::filesystem::path& path, ExitCode code, const JsonLimits& limits = {});
+
+/// Same for a model's configuration: a file that cannot be read is the model's fault, what it says is configuration
+/// (Error(usage)).
+nlohmann::json read_model_config(const std::filesystem::path& path);
 
 /// The value at a dotted path of nested objects, "engine.parallel.tp"; null where it leads nowhere.
 const nlohmann::json* find_value(const nlohmann::json& tree, std::string_view path);

@@ -2,81 +2,38 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
 
 namespace paceline {
-namespace {
 
-std::string errno_text(int number) { return std::generic_category().message(number); }
-
-const char* file_kind(mode_t mode) {
-  if (S_ISDIR(mode)) return "a directory";
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISCHR(mode)) return "a character device";
-  if (S_ISBLK(mode)) return "a block device";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "not a file";
-}
-
-}  // namespace
-
-MappedFile::MappedFile(const std::filesystem::path& path, ExitCode code) : path_(path), code_(code) {
-  // O_NONBLOCK: opening a FIFO without a writer must not wait.
-  fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (fd_ < 0) fail(code, "{}: cannot open: {}", path.string(), errno_text(errno));
-  struct stat status {};
-  if (::fstat(fd_, &status) != 0) {
-    const int reason = errno;
-    close();
-    fail(code, "{}: cannot stat: {}", path.string(), errno_text(reason));
-  }
-  if (!S_ISREG(status.st_mode)) {
-    close();
-    fail(code, "{}: is {}, expected a regular file{}", path.string(), file_kind(status.st_mode),
-         S_ISDIR(status.st_mode) ? ": " + errno_text(EISDIR) : std::string());
-  }
-  size_ = static_cast<size_t>(status.st_size);
+MappedFile::MappedFile(const std::filesystem::path& path, ExitCode code, size_t max_bytes)
+    : file_(path, {.code = code, .max_bytes = max_bytes}), size_(file_.size()) {
   if (size_ == 0) return;  // mmap refuses empty mappings
-  void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd_, 0);
-  if (mapped == MAP_FAILED) {
-    const int reason = errno;
-    close();
-    fail(code, "{}: cannot map {} bytes: {}", path.string(), size_, errno_text(reason));
-  }
+  void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_.fd(), 0);
+  if (mapped == MAP_FAILED)
+    fail(code, "{}: cannot map {} bytes: {}", path.string(), size_, std::generic_category().message(errno));
   data_ = static_cast<const std::byte*>(mapped);
 }
 
-MappedFile::~MappedFile() { close(); }
+MappedFile::~MappedFile() { unmap(); }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      code_(other.code_),
-      fd_(std::exchange(other.fd_, -1)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+    : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this == &other) return *this;
-  close();
-  path_ = std::move(other.path_);
-  code_ = other.code_;
-  fd_ = std::exchange(other.fd_, -1);
+  unmap();
+  file_ = std::move(other.file_);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
   return *this;
 }
 
-void MappedFile::close() noexcept {
+void MappedFile::unmap() noexcept {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
-  if (fd_ >= 0) ::close(fd_);
-  data_ = nullptr;
-  size_ = 0;
-  fd_ = -1;
 }
 
 void MappedFile::release(size_t offset, size_t size) const noexcept {
@@ -94,11 +51,9 @@ void MappedFile::advise_sequential() const noexcept {
 }
 
 void MappedFile::check_size() const {
-  struct stat status {};
-  if (fd_ < 0 || ::fstat(fd_, &status) != 0) fail(code_, "{}: cannot stat: {}", path_.string(), errno_text(errno));
-  if (static_cast<size_t>(status.st_size) < size_)
-    fail(code_, "{}: shrank from {} to {} bytes while it was read; expected a file that nobody writes", path_.string(),
-         size_, status.st_size);
+  if (const size_t now = file_.size_now(); now < size_)
+    fail(file_.rule().code, "{}: shrank from {} to {} bytes while it was read; expected a file that nobody writes",
+         path().string(), size_, now);
 }
 
 }  // namespace paceline

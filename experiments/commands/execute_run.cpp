@@ -7,6 +7,7 @@
 
 #include "experiments/config/schema.h"
 #include "experiments/report/text.h"
+#include "experiments/results/files.h"
 #include "experiments/results/read.h"
 #include "experiments/results/run_lock.h"
 #include "experiments/ui/output_columns.h"
@@ -133,6 +134,8 @@ ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, Resum
                     const std::vector<std::string>& axis) {
   const RunInfo& info = resume.recorded.run.info;
   const std::filesystem::path folder = resume.recorded.run.folder;
+  // Of the results, and no configuration that somebody wrote: what is wrong with the file itself is theirs.
+  UserFile(folder / "experiment.json", kResultFile);
   const auto load = [&](const std::vector<std::string>& axes) {
     return load_config(folder / "experiment.json", {.set = {},
                                                     .profile = {},

@@ -1,12 +1,11 @@
 #include "experiments/config/load.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <fstream>
 #include <set>
 
 #include "engine/util/json_io.h"
+#include "engine/util/user_file.h"
 #include "experiments/config/builtin_root.h"
 #include "experiments/config/cross_checks.h"
 #include "experiments/config/jsonc.h"
@@ -48,19 +47,15 @@ std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file)
   auto source = std::make_shared<SourceText>();
   source->name = file.string();
   std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
   // What comes from a pipe (runexp <(...)) lies nowhere: its paths count from the current folder.
-  source->directory = std::filesystem::is_fifo(file, ignored) ? std::filesystem::current_path()
-                                                              : std::filesystem::absolute(file).parent_path();
-  if (std::filesystem::is_directory(file, ignored))
+  source->directory = std::filesystem::is_fifo(status) ? std::filesystem::current_path()
+                                                       : std::filesystem::absolute(file).parent_path();
+  if (std::filesystem::is_directory(status))
     fail(ExitCode::usage, "{}: is a folder: name an experiment file in it", file.string());
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) fail(ExitCode::usage, "{}: no such configuration file{}", file.string(), nearest_file(file));
-  // In blocks, one byte further than is allowed at most: a pipe may never end, and most files are small.
-  std::array<char, 65536> block;
-  for (size_t room = kMaxConfigBytes + 1; room > 0 && stream; room -= static_cast<size_t>(stream.gcount())) {
-    stream.read(block.data(), static_cast<std::streamsize>(std::min(room, block.size())));
-    source->text.append(block.data(), static_cast<size_t>(stream.gcount()));
-  }
+  if (status.type() == std::filesystem::file_type::not_found)
+    fail(ExitCode::usage, "{}: no such configuration file{}", file.string(), nearest_file(file));
+  source->text = read_user_file(file, {.code = ExitCode::usage, .max_bytes = kMaxConfigBytes, .takes_pipes = true});
   return source;
 }
 
@@ -91,7 +86,10 @@ class FileReader {
     if (wanted_by.source && !std::filesystem::is_regular_file(file, ignored)) {
       is_complete_ = false;
       diagnostics_.add(wanted_by,
-                       fmt::format("there is no file {}{}", file.string(), hint_for_missing(file, wanted_by)));
+                       std::filesystem::exists(file, ignored)
+                           ? fmt::format("{} is {}: expected a file", file.string(),
+                                         std::filesystem::is_directory(file, ignored) ? "a folder" : "no regular file")
+                           : fmt::format("there is no file {}{}", file.string(), hint_for_missing(file, wanted_by)));
       return ConfigNode::make_object(wanted_by);
     }
     stack_.push_back(canonical);

@@ -1,14 +1,13 @@
 #include "experiments/results/baseline.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "experiments/config/key_effect.h"
+#include "experiments/results/files.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -82,11 +81,10 @@ json make_baseline(const RunResult& run) {
 }
 
 json read_baseline(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail(ExitCode::store, "{}: baseline cannot be read: make it with --update-baseline", file.string());
-  std::ostringstream text;
-  text << in.rdbuf();
-  const json value = json::parse(text.str(), nullptr, false);
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored))
+    fail(ExitCode::store, "{}: there is no such baseline: make it with --update-baseline", file.string());
+  const json value = json::parse(read_user_file(file, kResultFile), nullptr, false);
   if (value.is_discarded() || !value.is_object() || value.value("schema", "") != kSchema || !value.contains("cells") ||
       !value["cells"].is_object() || !value.value("settings", json::object()).is_object() ||
       !value.contains("schema_version") || !value["schema_version"].is_number_integer()) {

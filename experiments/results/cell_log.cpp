@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <fstream>
+#include <sstream>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include "engine/util/clock.h"
 #include "engine/util/printable.h"
 #include "experiments/results/environment.h"
+#include "experiments/results/files.h"
 
 namespace paceline {
 
@@ -18,12 +19,18 @@ std::filesystem::path cell_log_file(const std::filesystem::path& run, const Cell
 }
 
 std::vector<std::string> log_tail(const std::filesystem::path& file, size_t count) {
-  constexpr std::streamoff kMost = 64 * 1024;  // of the end: a log may have grown long
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  constexpr size_t kMost = 64 * 1024;  // of the end: a log may have grown long
+  std::string end(kMost, '\0');
+  try {
+    const UserFile log(file, kResultFile);
+    const size_t from = log.size() - std::min(log.size(), kMost);
+    const ssize_t got = ::pread(log.fd(), end.data(), end.size(), static_cast<off_t>(from));
+    end.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
+  } catch (const Error&) {  // a picture of what went wrong, not a result
+    return {};
+  }
+  std::istringstream in(end);
   std::vector<std::string> lines;
-  if (!in) return lines;
-  const std::streamoff size = in.tellg();
-  in.seekg(std::max<std::streamoff>(0, size - kMost));
   for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
   if (lines.size() > count) lines.erase(lines.begin(), lines.end() - std::ptrdiff_t(count));
   return lines;
@@ -38,7 +45,7 @@ void append_to_log(const std::filesystem::path& file, std::string_view mark, std
     out += at == 0 ? fmt::format("{} {:<8}{}\n", mark, level, piece) : fmt::format("    {}\n", piece);
     at = end + 1;
   }
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0644);
   if (fd < 0) return;
   static_cast<void>(!::write(fd, out.data(), out.size()));
   ::close(fd);

@@ -5,7 +5,12 @@
 #include <filesystem>
 #include <string_view>
 
+#include "engine/util/user_file.h"
+
 namespace paceline {
+
+/// How files of a results folder are opened: all but the journal and the requests are small.
+inline constexpr FileRule kResultFile{.code = ExitCode::store, .max_bytes = size_t{8} << 30};
 
 /// Writes `content` to a temporary file beside `file`, fsyncs it, renames it over `file` and fsyncs the folder.
 /// Throws Error(store) naming the file, the call and the system's reason; then `file` is as it was and the temporary

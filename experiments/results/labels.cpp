@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/util/json_io.h"
+#include "engine/util/json_io_sax.h"
 #include "experiments/results/files.h"
 #include "experiments/results/store.h"
 #include "kernels/error.h"
@@ -28,7 +29,8 @@ RunLabels read_labels(const std::filesystem::path& folder) {
   try {
     return {.tags = labels.at("tags").get<std::vector<std::string>>(), .note = labels.at("note").get<std::string>()};
   } catch (const json::exception& complaint) {
-    fail(ExitCode::store, "{}: {}", file.string(), complaint.what());
+    fail(ExitCode::store, "{}: expected \"tags\", a list of words, and \"note\", a text: {}", file.string(),
+         json_error_text(complaint.what()));
   }
 }
 

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <tuple>
 
 #include <spdlog/spdlog.h>
 
 #include "engine/util/json_io.h"
+#include "engine/util/json_io_sax.h"
 #include "experiments/results/cell_log.h"
+#include "experiments/results/files.h"
 #include "experiments/results/journal.h"
 #include "experiments/results/json_values.h"
 #include "experiments/results/parse.h"
@@ -25,12 +25,11 @@ namespace {
 constexpr const char* kManifest = "manifest.json";
 constexpr int kManifestVersion = 1;
 
-std::string read_bytes(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail(ExitCode::store, "{}: cannot be read", file.string());
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
+json read_json_object(const std::filesystem::path& file) {
+  json content = read_json_file(file, ExitCode::store);
+  if (!content.is_object())
+    fail(ExitCode::store, "{}: expected an object, found {}", file.string(), short_dump(content));
+  return content;
 }
 
 json read_manifest(const std::filesystem::path& folder) {
@@ -38,7 +37,7 @@ json read_manifest(const std::filesystem::path& folder) {
   std::error_code error;
   if (!std::filesystem::exists(file, error))
     fail(ExitCode::store, "{}: is not a run folder: it has no {}", folder.string(), kManifest);
-  json manifest = read_json_file(file, ExitCode::store);
+  json manifest = read_json_object(file);
   const int version = manifest.value("schema_version", 0);
   if (version > kManifestVersion)
     fail(ExitCode::store, "{}: written as version {}, this program reads up to {}: use the newer one", file.string(),
@@ -220,7 +219,7 @@ class Replayer {
 void read_requests(const std::filesystem::path& folder, Replay& cell) {
   if (cell.spans.empty()) return;
   const std::filesystem::path file = folder / "cells" / cell.result.folder / kRequestsFile;
-  const std::string text = read_bytes(file);
+  const std::string text = read_user_file(file, kResultFile);
   for (size_t r = 0; r < cell.spans.size(); ++r) {
     const Span& span = cell.spans[r];
     const bool fits = span.from >= 0 && span.from <= span.to && span.to <= static_cast<int64_t>(text.size());
@@ -246,9 +245,9 @@ void read_requests(const std::filesystem::path& folder, Replay& cell) {
 void read_rank_lanes(const std::filesystem::path& folder, Replay& cell) {
   if (cell.spans.empty()) return;
   const std::filesystem::path file = folder / "cells" / cell.result.folder / kRankLanesFile;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return;
-  const json content = json::parse(in, nullptr, false);
+  const auto text = try_read_user_file(file, kResultFile);
+  if (!text) return;
+  const json content = json::parse(*text, nullptr, false);
   if (auto lanes = rank_lanes_from_json(content))
     cell.result.repetitions.front().lanes = std::move(*lanes);
   else
@@ -273,7 +272,20 @@ void set_status(Replay& cell) {
 
 json read_optional(const std::filesystem::path& file) {
   std::error_code error;
-  return std::filesystem::exists(file, error) ? read_json_file(file, ExitCode::store) : json(nullptr);
+  return std::filesystem::exists(file, error) ? read_json_object(file) : json(nullptr);
+}
+
+/// A picture, not a result, as the ranks' lanes are.
+void read_samples(const std::filesystem::path& file, RunResult& run) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return;
+  try {
+    run.sample_texts = samples_from_json(read_json_object(file));
+    return;
+  } catch (const Error&) {
+  } catch (const json::exception&) {
+  }
+  spdlog::warn("{}: is damaged: reports leave the sample texts out", file.string());
 }
 
 }  // namespace
@@ -295,11 +307,16 @@ RecordedRun read_record(const std::filesystem::path& folder) {
     run.config_origins = manifest.value("config_origins", json(nullptr));
     run.workload = workload_from_json(manifest.value("workload", json::object()));
   } catch (const json::exception& error) {
-    fail(ExitCode::store, "{}: {}", (folder / kManifest).string(), error.what());
+    fail(ExitCode::store, "{}: is no manifest of this program: {}", (folder / kManifest).string(),
+         json_error_text(error.what()));
   }
   run.folder = folder.string();
   const std::filesystem::path file = folder / kJournalFile;
-  const JournalContent content = parse_journal(read_bytes(file), file);
+  const JournalContent content = parse_journal(read_user_file(file, kResultFile), file);
+  // The plan is synced before the manifest is there, so a journal without a record is none that a crash left.
+  if (content.records.empty())
+    fail(ExitCode::store, "{}: holds no record, and the run's {} says that there were some: the file was changed",
+         file.string(), kManifest);
   recorded.journal_bytes = content.whole_bytes;
   recorded.torn_bytes = content.torn_bytes;
   if (content.torn_bytes > 0)
@@ -307,16 +324,17 @@ RecordedRun read_record(const std::filesystem::path& folder) {
                  content.torn_bytes);
   run.environment = read_optional(folder / "environment.json");
   run.config_resolved = read_optional(folder / "config.resolved.json");
-  if (const json samples = read_optional(folder / "samples.json"); samples.is_object())
-    run.sample_texts = samples_from_json(samples);
+  read_samples(folder / "samples.json", run);
   run.slo = service_level(run.config_resolved);
   Replayer replayer;
   for (size_t line = 0; line < content.records.size(); ++line) {
-    const auto complain = [&](const char* what) { fail(ExitCode::store, "{}:{}: {}", file.string(), line + 1, what); };
+    const auto complain = [&](const std::string& what) {
+      fail(ExitCode::store, "{}:{}: {}", file.string(), line + 1, what);
+    };
     try {
       replayer.apply(content.records[line]);
     } catch (const json::exception& error) {
-      complain(error.what());
+      complain(fmt::format("is no record of this program: {}", json_error_text(error.what())));
     } catch (const Error& error) {
       complain(error.what());
     }

@@ -27,7 +27,7 @@ std::string process_in(int fd) {
 
 RunLock::RunLock(const std::filesystem::path& folder) {
   const std::string file = lock_file(folder).string();
-  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644);
   if (fd_ < 0) fail(ExitCode::store, "{}: open failed: {}", file, std::generic_category().message(errno));
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
@@ -51,7 +51,7 @@ RunLock::~RunLock() {
 }
 
 bool RunLock::is_held(const std::filesystem::path& folder) {
-  const int fd = ::open(lock_file(folder).c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(lock_file(folder).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return false;
   const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(fd);

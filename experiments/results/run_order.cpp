@@ -1,9 +1,10 @@
 #include "experiments/results/run_order.h"
 
-#include <fstream>
+#include <sstream>
 
 #include <fmt/format.h>
 
+#include "engine/util/user_file.h"
 #include "experiments/results/files.h"
 #include "experiments/results/read.h"
 
@@ -17,7 +18,7 @@ constexpr const char* kFile = "order";
 RunOrder run_order(const std::filesystem::path& folder) {
   const std::string name = folder.filename().string();
   RunOrder order{.stamp = name.substr(0, name.find('_'))};
-  std::ifstream in(folder / kFile);
+  std::istringstream in(try_read_user_file(folder / kFile, {.code = ExitCode::store, .max_bytes = 4096}).value_or(""));
   RunOrder written;
   if (std::getline(in, written.stamp) && in >> written.number) order = written;
   return order;

@@ -1,11 +1,11 @@
 #include "experiments/run/calibration.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/results/files.h"
 #include "experiments/results/reachable_concurrency.h"
 #include "experiments/results/read.h"
 
@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kMostRuns = 24;
 
 json read_or_null(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  const json content = in ? json::parse(in, nullptr, false) : json();
+  const auto text = try_read_user_file(file, kResultFile);
+  const json content = text ? json::parse(*text, nullptr, false) : json();
   return content.is_object() ? content : json();
 }
 

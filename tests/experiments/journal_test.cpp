@@ -3,6 +3,7 @@
 #include <chrono>
 #include <fstream>
 #include <sstream>
+#include <sys/stat.h>
 
 #include <gtest/gtest.h>
 
@@ -217,6 +218,29 @@ TEST_F(RecordedFolder, CellsThatALaterPlanLeavesOutKeepTheirRecord) {
   EXPECT_EQ(recorded.others[0].repetitions.size(), run_.cells[0].repetitions.size());
   EXPECT_EQ(recorded.of_others[0].request_bytes,
             int64_t(fs::file_size(folder() / "cells" / run_.cells[0].folder / "requests.jsonl")));
+}
+
+TEST_F(RecordedFolder, AJournalWithoutARecordIsDamage) {
+  fs::resize_file(journal(), 0);
+  test::expect_error(ExitCode::store, {"journal.log", "holds no record", "manifest.json"}, [&] { read_run(folder()); });
+  append(journal(), "0123");  // half of the first
+  test::expect_error(ExitCode::store, {"journal.log", "holds no record"}, [&] { read_run(folder()); });
+}
+
+TEST_F(RecordedFolder, FilesOfAnotherKindAreNamedAndNotWaitedFor) {
+  const std::string requests = "cells/" + run_.cells[0].folder + "/requests.jsonl";
+  for (const std::string& name : {std::string("journal.log"), std::string("manifest.json"),
+                                  std::string("environment.json"), std::string("config.resolved.json"), requests}) {
+    const fs::path file = folder() / name, aside = folder() / "aside";
+    fs::rename(file, aside);
+    fs::create_directory(file);
+    test::expect_error(ExitCode::store, {name, "is a folder"}, [&] { read_run(folder()); });
+    fs::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    test::expect_error(ExitCode::store, {name, "is a FIFO"}, [&] { read_run(folder()); });
+    fs::remove(file);
+    fs::rename(aside, file);
+  }
 }
 
 TEST_F(RecordedFolder, ARetryForgetsWhatWasBefore) {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sys/stat.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
+#include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
@@ -91,6 +93,20 @@ TEST(ChatTemplate, LoadsEveryFormOfFile) {
   EXPECT_THROW(ChatTemplate::load(empty.path()), Error);
   empty.write("tokenizer_config.json", R"({"chat_template": 5})");
   EXPECT_THROW(ChatTemplate::load(empty.path()), Error);
+}
+
+TEST(ChatTemplate, WhatIsNoFileIsNamedAndNotWaitedFor) {
+  const test::TemporaryFolder folder, other;
+  std::filesystem::create_directory(folder.path() / "chat_template.jinja");
+  test::expect_error(ExitCode::model_file, {"chat_template.jinja", "is a folder"},
+                     [&] { ChatTemplate::load(folder.path()); });
+  ASSERT_EQ(::mkfifo((other.path() / "chat_template.jinja").c_str(), 0600), 0);
+  test::expect_error(ExitCode::model_file, {"chat_template.jinja", "is a FIFO"},
+                     [&] { ChatTemplate::load(other.path()); });
+  test::TemporaryFolder large;
+  large.write("chat_template.jinja", std::string((1 << 20) + 1, 'x'));
+  test::expect_error(ExitCode::model_file, {"chat_template.jinja", "1048577 bytes", "at most 1048576"},
+                     [&] { ChatTemplate::load(large.path()); });
 }
 
 TEST(ChatTemplate, RefusalOfMessagesIsAUsageError) {

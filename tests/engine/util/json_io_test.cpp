@@ -55,10 +55,13 @@ TEST(JsonIo, LiteralsForMessagesAreOneBoundedLine) {
   EXPECT_EQ(short_dump(json{{"a", 1}}), R"({"a":1})");
 }
 
-TEST(JsonIo, AnAbsentFileIsAModelFileError) {
+TEST(JsonIo, AFileThatCannotBeReadHasTheCodeOfItsKind) {
   test::TempDir dir;
-  expect_error(ExitCode::model_file, {"config.json", "No such file"},
-               [&] { read_json_file(dir / "config.json", ExitCode::usage); });
+  const auto file = dir / "config.json";
+  expect_error(ExitCode::store, {"config.json", "No such file"}, [&] { read_json_file(file, ExitCode::store); });
+  expect_error(ExitCode::model_file, {"config.json", "No such file"}, [&] { read_model_config(file); });
+  test::write_file(file, "{");
+  expect_error(ExitCode::usage, {"config.json:1"}, [&] { read_model_config(file); });
 }
 
 }  // namespace
