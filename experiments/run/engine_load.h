@@ -64,7 +64,7 @@ struct LoadPlan {
   MemoryPlan memory;
 };
 
-/// What the target and the draft model are loaded from.
+/// What the target and the second model are loaded from; that one REQUIRES a proposer that has one.
 ModelSource target_source(const ExperimentConfig& config);
 ModelSource draft_source(const ExperimentConfig& config);
 
