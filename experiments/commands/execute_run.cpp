@@ -17,14 +17,20 @@ namespace paceline {
 
 namespace {
 
+/// What names the run to a command in the same folder: its id, or its path where the results lie elsewhere than
+/// commands look for them.
+std::string name_of_run(const std::filesystem::path& results_root, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const bool is_usual = std::filesystem::equivalent(results_root, RunCommand().results_root, ignored);
+  return is_usual ? folder.filename().string() : folder.string();
+}
+
 /// What a user types to see the run again.
 std::string show_command(const std::filesystem::path& results_root, const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::equivalent(results_root, RunCommand().results_root, ignored))
-    return reproduce_command({.argv = {"runexp", "show", folder.string()}});
+  std::string name = name_of_run(results_root, folder);
   const std::vector<std::string> runs = list_runs(results_root);
-  const bool is_last = !runs.empty() && runs.back() == folder.filename();
-  return "runexp show " + (is_last ? "last" : folder.filename().string());
+  if (!runs.empty() && runs.back() == name) name = "last";
+  return reproduce_command({.argv = {"runexp", "show", name}});
 }
 
 /// Two runs at a time on one machine disturb each other's times. Empty where no other run below `root` is under way.
@@ -66,18 +72,30 @@ std::vector<std::string> grown_axes(const LoadedConfig& recorded, const Experime
 
 }  // namespace
 
-ExitCode in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work,
-                      std::optional<std::filesystem::path> folder) {
+SupervisedEnd in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work,
+                           std::optional<std::filesystem::path> folder) {
   if (!command.in_process) return run_supervised(work, std::move(folder));
-  return work(
-      {.resume = std::move(folder), .tell_folder = [](const std::filesystem::path&) {}, .tell_wants_new_process = {}});
+  SupervisedEnd end;
+  end.code = work({.resume = std::move(folder),
+                   .tell_folder = [&end](const std::filesystem::path& made) { end.folder = made; },
+                   .tell_wants_new_process = {}});
+  return end;
+}
+
+ExitCode run_as_task(const RunCommand& command, const SupervisedTask& task, const LoadedConfig& loaded, EndOfRun end) {
+  if (!task.resume) return execute_run(command, task, loaded, {}, end);
+  ResumeOptions resume(*task.resume);  // another process of this very command was killed
+  resume.restart = Restart::yes;
+  resume.failed = FailedCells::keep;
+  return resume_run(command, task, std::move(resume), {}, end);
 }
 
 ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, const LoadedConfig& loaded,
-                     std::optional<ResumeOptions> resume) {
+                     std::optional<ResumeOptions> resume, EndOfRun end) {
   const ProgressMode mode = parse_progress_mode(command.progress);
+  const bool events_to_output = mode == ProgressMode::jsonl && end == EndOfRun::told;
   const std::unique_ptr<Progress> progress =
-      make_progress(mode, mode == ProgressMode::jsonl ? standard_output_terminal() : standard_error_terminal());
+      make_progress(mode, events_to_output ? standard_output_terminal() : standard_error_terminal());
   auto logger = std::make_shared<spdlog::logger>("runexp", make_progress_log_sink(*progress));
   spdlog::set_default_logger(logger);
   install_interrupt_handler();
@@ -100,10 +118,13 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
     return outcome.exit_code;
   }
   const ExitCode code = outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
-  const auto say_what_is_missing = [&outcome] {
+  const std::string show = show_command(command.results_root, outcome.result.folder);
+  const std::string resume_it =
+      reproduce_command({.argv = {"runexp", "resume", name_of_run(command.results_root, outcome.result.folder)}});
+  const auto say_what_is_missing = [&outcome, &resume_it] {
     if (outcome.store_error.empty()) return;
-    std::fputs(fmt::format("runexp: error: {}; what was measured is in the journal: runexp resume {} writes the rest\n",
-                           outcome.store_error, outcome.result.info.id)
+    std::fputs(fmt::format("runexp: error: {}; what was measured is in the journal: {} writes the rest\n",
+                           outcome.store_error, resume_it)
                    .c_str(),
                stderr);
   };
@@ -112,18 +133,18 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
     progress->finished(outcome.result.info.status, outcome.result.folder, int(code));
     return code;
   }
-  const std::string where = show_command(command.results_root, outcome.result.folder);
   if (!outcome.store_error.empty()) outcome.result.folder.clear();  // there is no report to name
-  const RunSummary summary = summarize(outcome.result);
-  const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-  // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
-  std::fputs(
-      end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off, where, output_columns()).c_str(),
-      stdout);
-  std::fflush(stdout);
+  if (end == EndOfRun::told) {
+    const RunSummary summary = summarize(outcome.result);
+    const bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    // Not fmt::print, which throws: a reader that has gone does not spoil a run whose results are on disk.
+    std::fputs(end_of_run_text(outcome.result, summary, color ? TextColor::on : TextColor::off, show, output_columns())
+                   .c_str(),
+               stdout);
+    std::fflush(stdout);
+  }
   if (outcome.exit_code == ExitCode::interrupted)
-    std::fputs(fmt::format("runexp: interrupted; go on with: runexp resume {}\n", outcome.result.info.id).c_str(),
-               stderr);
+    std::fputs(fmt::format("runexp: interrupted; go on with: {}\n", resume_it).c_str(), stderr);
   say_what_is_missing();
   spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
   spdlog::default_logger()->sinks().clear();
@@ -131,7 +152,7 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
 }
 
 ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, ResumeOptions resume,
-                    const std::vector<std::string>& axis) {
+                    const std::vector<std::string>& axis, EndOfRun end) {
   const RunInfo& info = resume.recorded.run.info;
   const std::filesystem::path folder = resume.recorded.run.folder;
   // Of the results, and no configuration that somebody wrote: what is wrong with the file itself is theirs.
@@ -147,7 +168,7 @@ ExitCode resume_run(const RunCommand& command, const SupervisedTask& task, Resum
   LoadedConfig loaded = load({});
   if (!axis.empty()) loaded = load(grown_axes(loaded, load(axis).config));
   loaded.profile = info.profile;
-  return execute_run(command, task, loaded, std::move(resume));
+  return execute_run(command, task, loaded, std::move(resume), end);
 }
 
 }  // namespace paceline

@@ -1,8 +1,11 @@
 // runexp regress: the exact gate (token hashes and counters against a baseline) and the timing gate (two binaries by
 // turns). docs/regression.md
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -10,14 +13,15 @@
 #include "engine/util/clock.h"
 #include "engine/util/counted.h"
 #include "experiments/analysis/find_baseline.h"
+#include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
+#include "experiments/commands/execute_run.h"
 #include "experiments/report/gate_report.h"
 #include "experiments/results/baseline.h"
 #include "experiments/results/environment.h"
 #include "experiments/results/files.h"
 #include "experiments/results/store.h"
-#include "experiments/run/runner.h"
 #include "experiments/run/timing_pairs.h"
 
 namespace paceline {
@@ -83,13 +87,11 @@ void run_timing_gate(const RegressCommand& command, Progress& progress, GateRepo
                   kTimingChance, kTimingTolerance);
 }
 
-/// Prints and writes the report in every form that was asked for.
-void hand_out(const RegressCommand& command, const GateReport& report, const RunResult* run) {
-  fmt::print("{}", gate_text(report));
+/// The report in every form that was asked for, but for the text.
+void write_forms(const RegressCommand& command, const GateReport& report) {
   if (command.github) fmt::print("{}", github_annotations(report));
   write_where_asked(command.junit, gate_junit(report));
   write_where_asked(command.markdown, gate_markdown(report));
-  if (run) write_where_asked(command.benchmark_json, dump_json(benchmark_entries(*run)));
 }
 
 void check_options(const RegressCommand& command) {
@@ -119,52 +121,100 @@ void check_same_subject(const FoundBaseline& baseline, const LoadedConfig& loade
     differences.resize(kMostNamed);
     differences.push_back(fmt::format("{} more", more));
   }
+  const bool has_profile = before.profile != now.profile && std::find(loaded.profiles.begin(), loaded.profiles.end(),
+                                                                      before.profile) != loaded.profiles.end();
   fail(ExitCode::usage,
-       "{} is of {}, this is {}: {}; name a baseline with --baseline, or make one with --baseline FILE "
+       "{} is of {}, this is {}: {}; {}name a baseline with --baseline, or make one with --baseline FILE "
        "--update-baseline",
-       baseline.name, described(before), described(now), fmt::join(differences, "; "));
+       baseline.name, described(before), described(now), fmt::join(differences, "; "),
+       has_profile ? fmt::format("add --profile {}, ", before.profile) : "");
 }
 
-/// Runs the experiment here; report.baseline stays empty where there is nothing to judge: it was interrupted, or the
-/// baseline was written.
-ExitCode run_exact_gate(const RegressCommand& command, const LoadedConfig& loaded, Progress& progress,
-                        GateReport& report, RunOutcome& outcome) {
-  auto baseline = command.update ? FoundBaseline{} : find_baseline(command.run.results_root, command.baseline);
-  if (!command.update) check_same_subject(baseline, loaded);
-  outcome = run_experiment(
-      loaded, progress,
-      {.results_root = command.run.results_root, .argv = command.run.argv, .interrupts = num_interrupts});
-  if (!outcome.store_error.empty()) fail(ExitCode::store, "{}", outcome.store_error);
-  if (outcome.exit_code != ExitCode::ok && outcome.exit_code != ExitCode::failed_cells) return outcome.exit_code;
-  if (command.update) {
-    if (outcome.exit_code != ExitCode::ok) return outcome.exit_code;
-    const json current = make_baseline(outcome.result);
-    write_file_atomic(command.baseline, dump_json(current));
-    fmt::print("wrote {}: {}\n", command.baseline, counted(int64_t(current.at("cells").size()), "cell"));
-    return ExitCode::ok;
+/// What is known once the experiment has run.
+struct ExactRun {
+  ExitCode code = ExitCode::ok;
+  std::optional<RunResult> result;  // read from the record; none: there is nothing to judge
+  bool is_child = false;            // SupervisedEnd
+};
+
+/// Runs the experiment in a process of its own, so that a crash costs a cell and not the gate, and reads its record.
+ExactRun run_recorded(const RegressCommand& command, const LoadedConfig& loaded) {
+  const SupervisedEnd end = in_a_process(command.run, [&](const SupervisedTask& task) {
+    return run_as_task(command.run, task, loaded, EndOfRun::silent);
+  });
+  ExactRun out{.code = end.code, .result = {}, .is_child = end.is_child};
+  const bool has_record =
+      end.code == ExitCode::ok || end.code == ExitCode::failed_cells || end.code == ExitCode::correctness;
+  if (!end.is_child && end.folder && has_record) out.result = read_run(*end.folder);
+  return out;
+}
+
+/// Writes the baseline, or says why not.
+ExitCode update_baseline(const RegressCommand& command, const ExactRun& run) {
+  if (run.code != ExitCode::ok) {
+    fmt::print("{} is not written: {}\n", command.baseline,
+               run.code == ExitCode::correctness    ? "a cell is not lossless"
+               : run.code == ExitCode::failed_cells ? "a cell failed"
+                                                    : "the run did not come to its end");
+    return run.code;
   }
+  const json current = make_baseline(*run.result);
+  write_file_atomic(command.baseline, dump_json(current));
+  fmt::print("wrote {}: {}\n", command.baseline, counted(int64_t(current.at("cells").size()), "cell"));
+  return ExitCode::ok;
+}
+
+void judge_exact(const RegressCommand& command, FoundBaseline baseline, const RunResult& run, GateReport& report) {
+  const json current = make_baseline(run);
   if (!command.run.overrides.only.empty()) {  // what was not to run is no difference
-    const json current = make_baseline(outcome.result);
     json& cells = baseline.facts.at("cells");
     for (auto cell = cells.begin(); cell != cells.end();)
       cell = current.at("cells").contains(cell.key()) ? std::next(cell) : cells.erase(cell);
   }
-  report.started_at = outcome.result.info.started_at;
+  report.started_at = run.info.started_at;
   report.baseline = baseline.name;
-  report.exact = exact_verdicts(outcome.result, baseline.facts);
-  const std::string then = made_on(baseline.facts), now = made_on(make_baseline(outcome.result));
+  report.exact = exact_verdicts(run, baseline.facts);
+  const std::string then = made_on(baseline.facts), now = made_on(current);
   if (then != now)
     report.made_on = fmt::format("{}; this run: {}", then.empty() ? "a machine it does not name" : then, now);
-  return outcome.exit_code;
+}
+
+ExitCode run_gates(const RegressCommand& command, const LoadedConfig& loaded, GateReport& report) {
+  ExactRun run;
+  if (!command.timing_only) {
+    auto baseline = command.update ? FoundBaseline{} : find_baseline(command.run.results_root, command.baseline);
+    if (!command.update) check_same_subject(baseline, loaded);
+    run = run_recorded(command, loaded);
+    if (run.is_child) return run.code;
+    if (command.update) return update_baseline(command, run);
+    if (!run.result) {
+      if (run.code == ExitCode::store) {  // of what the child threw, it wrote the forms itself
+        report.error = "the results store refused: exit code 6; the log says why";
+        write_forms(command, report);
+      }
+      return run.code;
+    }
+    judge_exact(command, std::move(baseline), *run.result, report);
+  }
+  if (!command.baseline_bin.empty()) {
+    if (run.code == ExitCode::ok && gate_exit_code(report) == ExitCode::ok) {
+      install_interrupt_handler();
+      const std::unique_ptr<Progress> progress =
+          make_progress(parse_progress_mode(command.run.progress), standard_error_terminal());
+      run_timing_gate(command, *progress, report);
+    } else {
+      report.timing_note = "not timed, as the exact gate did not pass";
+    }
+  }
+  fmt::print("{}", gate_text(report));
+  write_forms(command, report);
+  if (run.result) write_where_asked(command.benchmark_json, dump_json(benchmark_entries(*run.result)));
+  const ExitCode gates = gate_exit_code(report);
+  return gates != ExitCode::ok ? gates : run.code;
 }
 
 ExitCode regress_command(const RegressCommand& command) {
-  check_options(command);
-  const LoadedConfig loaded = load_config(command.run.config, command.run.overrides);
-  const std::unique_ptr<Progress> progress =
-      make_progress(parse_progress_mode(command.run.progress), standard_error_terminal());
-  install_interrupt_handler();
-  GateReport report{.name = loaded.config.name,
+  GateReport report{.name = command.run.config.stem().string(),
                     .started_at = utc_now(),
                     .baseline = {},
                     .made_on = {},
@@ -172,22 +222,23 @@ ExitCode regress_command(const RegressCommand& command) {
                     .baseline_bin = command.baseline_bin.string(),
                     .timing = {},
                     .timing_note = {},
-                    .strict = command.strict};
-  RunOutcome outcome;
-  ExitCode code = ExitCode::ok;
-  if (!command.timing_only) {
-    code = run_exact_gate(command, loaded, *progress, report, outcome);
-    if (report.baseline.empty()) return code;
+                    .strict = command.strict,
+                    .error = {}};
+  try {
+    check_options(command);
+    const LoadedConfig loaded = load_config(command.run.config, command.run.overrides);
+    report.name = loaded.config.name;
+    return run_gates(command, loaded, report);
+  } catch (const Error& error) {
+    // Who reads the files only must not find those of an earlier run, or none.
+    report.error = error.what();
+    try {
+      write_forms(command, report);
+    } catch (const Error& second) {
+      std::fputs(fmt::format("runexp: error: {}\n", second.what()).c_str(), stderr);
+    }
+    throw;
   }
-  if (!command.baseline_bin.empty()) {
-    if (code == ExitCode::ok && gate_exit_code(report) == ExitCode::ok)
-      run_timing_gate(command, *progress, report);
-    else
-      report.timing_note = "not timed, as the exact gate did not pass";
-  }
-  hand_out(command, report, command.timing_only ? nullptr : &outcome.result);
-  const ExitCode gates = gate_exit_code(report);
-  return gates != ExitCode::ok ? gates : code;
 }
 
 }  // namespace
@@ -218,6 +269,7 @@ void add_regress_command(CLI::App& app, CommandLine& line) {
   command->add_flag("--strict", regress->strict,
                     "exit code 9 when a cell passes the timing gate on a machine that other processes kept busy");
   add_output_options(*command, regress->run);
+  add_process_option(*command, regress->run);
   command->callback([regress, &line] {
     regress->run.argv = line.argv;
     line.code = regress_command(*regress);

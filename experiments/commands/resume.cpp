@@ -30,22 +30,23 @@ ExitCode resume_command(const ResumeCommand& command) {
   const std::filesystem::path folder = find_run(command.run.results_root, command.name);
   const int failures_accepted = command.keep_failed ? count_cells(read_record(folder).run.cells).failed : 0;
   return in_a_process(
-      command.run,
-      [&](const SupervisedTask& task) {
-        ResumeOptions resume(folder);
-        resume.failed = command.keep_failed || task.is_restart ? FailedCells::keep : FailedCells::retry;
-        resume.failures_accepted = failures_accepted;
-        resume.restart = task.is_restart ? Restart::yes : Restart::no;
-        resume.mixed = command.allow_mixed_build ? MixedBuilds::allow : MixedBuilds::refuse;
-        if (!task.is_restart) {
-          const RunResult& run = resume.recorded.run;
-          std::fputs(fmt::format("resuming {}: {}\n", run.info.id, standing(run)).c_str(), stderr);
-        }
-        // The folder holds the grown sweep once a process began it.
-        return resume_run(command.run, task, std::move(resume),
-                          task.is_restart ? std::vector<std::string>() : command.axis);
-      },
-      folder);
+             command.run,
+             [&](const SupervisedTask& task) {
+               ResumeOptions resume(folder);
+               resume.failed = command.keep_failed || task.is_restart ? FailedCells::keep : FailedCells::retry;
+               resume.failures_accepted = failures_accepted;
+               resume.restart = task.is_restart ? Restart::yes : Restart::no;
+               resume.mixed = command.allow_mixed_build ? MixedBuilds::allow : MixedBuilds::refuse;
+               if (!task.is_restart) {
+                 const RunResult& run = resume.recorded.run;
+                 std::fputs(fmt::format("resuming {}: {}\n", run.info.id, standing(run)).c_str(), stderr);
+               }
+               // The folder holds the grown sweep once a process began it.
+               return resume_run(command.run, task, std::move(resume),
+                                 task.is_restart ? std::vector<std::string>() : command.axis);
+             },
+             folder)
+      .code;
 }
 
 }  // namespace

@@ -10,15 +10,11 @@ namespace paceline {
 namespace {
 
 ExitCode run_command(const RunCommand& command) {
-  return in_a_process(command, [&](const SupervisedTask& task) {
-    if (task.resume) {  // another process of this very command was killed
-      ResumeOptions resume(*task.resume);
-      resume.restart = Restart::yes;
-      resume.failed = FailedCells::keep;
-      return resume_run(command, task, std::move(resume), {});
-    }
-    return execute_run(command, task, load_config(command.config, command.overrides), {});
+  const SupervisedEnd end = in_a_process(command, [&](const SupervisedTask& task) {
+    const LoadedConfig loaded = task.resume ? LoadedConfig() : load_config(command.config, command.overrides);
+    return run_as_task(command, task, loaded, EndOfRun::told);
   });
+  return end.code;
 }
 
 }  // namespace

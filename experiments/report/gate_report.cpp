@@ -16,7 +16,12 @@ using nlohmann::json;
 
 namespace {
 
-bool exact_fails(const ExactVerdict& verdict) { return !verdict.differences.empty(); }
+bool exact_fails(const ExactVerdict& verdict) { return !verdict.differences.empty() || !verdict.not_lossless.empty(); }
+
+size_t num_not_lossless(const GateReport& report) {
+  return size_t(std::count_if(report.exact.begin(), report.exact.end(),
+                              [](const ExactVerdict& verdict) { return !verdict.not_lossless.empty(); }));
+}
 
 size_t num_differences(const GateReport& report) {
   size_t count = 0;
@@ -59,8 +64,10 @@ std::string json_text(const std::optional<json>& value) { return value ? value->
 
 std::string exact_summary(const GateReport& report) {
   const size_t differences = num_differences(report);
-  return fmt::format("{}: {}, {}", report.baseline, counted(int64_t(report.exact.size()), "cell"),
-                     differences == 0 ? "no difference" : counted(int64_t(differences), "difference"));
+  const size_t wrong = num_not_lossless(report);
+  return fmt::format("{}: {}, {}{}", report.baseline, counted(int64_t(report.exact.size()), "cell"),
+                     differences == 0 ? "no difference" : counted(int64_t(differences), "difference"),
+                     wrong == 0 ? "" : fmt::format(", {} NOT LOSSLESS", wrong));
 }
 
 std::string timing_summary(const GateReport& report) {
@@ -75,6 +82,7 @@ std::string timing_summary(const GateReport& report) {
 
 std::string all_described(const ExactVerdict& verdict) {
   std::string text;
+  if (!verdict.not_lossless.empty()) text += fmt::format("{}: {}\n", verdict.id, verdict.not_lossless);
   for (const BaselineDifference& difference : verdict.differences) text += described(difference) + "\n";
   return text;
 }
@@ -133,7 +141,9 @@ Suite exact_suite(const GateReport& report) {
     std::string inside;
     if (exact_fails(verdict)) {
       ++suite.failures;
-      inside = element("failure", "difference", described(verdict.differences.front()), all_described(verdict));
+      inside = verdict.not_lossless.empty()
+                   ? element("failure", "difference", described(verdict.differences.front()), all_described(verdict))
+                   : element("failure", "not lossless", verdict.not_lossless, all_described(verdict));
     } else if (verdict.status == CellStatus::failed) {
       ++suite.errors;
       inside = element("error", "failed", verdict.reason, "");
@@ -172,6 +182,10 @@ std::vector<ExactVerdict> exact_verdicts(const RunResult& run, const json& basel
   for (const CellResult& cell : run.cells) {
     ExactVerdict verdict{.id = cell.id, .status = cell.status, .reason = cell.reason, .differences = {}};
     for (const RepetitionResult& r : cell.repetitions) verdict.wall_s += r.wall_s;
+    if (cell.certificate.status == CertificateStatus::fail)
+      verdict.not_lossless = fmt::format("NOT LOSSLESS: {} of this run differ from the reference's{}{}",
+                                         counted(cell.certificate.mismatches, "request"),
+                                         cell.certificate.detail.empty() ? "" : ": ", cell.certificate.detail);
     if (const auto found = by_cell.find(cell.id); found != by_cell.end()) {
       verdict.differences = std::move(found->second);
       by_cell.erase(found);
@@ -187,7 +201,7 @@ std::vector<ExactVerdict> exact_verdicts(const RunResult& run, const json& basel
 }
 
 ExitCode gate_exit_code(const GateReport& report) {
-  if (num_differences(report) > 0) return ExitCode::correctness;
+  if (num_differences(report) > 0 || num_not_lossless(report) > 0) return ExitCode::correctness;
   if (num_slower(report) > 0) return ExitCode::timing;
   return report.strict && num_not_quiet(report) > 0 ? ExitCode::inconclusive : ExitCode::ok;
 }
@@ -205,17 +219,21 @@ std::string gate_text(const GateReport& report) {
 }
 
 std::string gate_markdown(const GateReport& report) {
+  if (!report.error.empty())
+    return fmt::format("### {}: regression gates could not judge\n\n{}\n", report.name, report.error);
   const ExitCode code = gate_exit_code(report);
   const char* const word = code == ExitCode::ok ? "passed" : code == ExitCode::inconclusive ? "INCONCLUSIVE" : "FAILED";
   std::string out = fmt::format("### {}: regression gates {}\n\n", report.name, word);
   if (!report.baseline.empty()) {
     out += "**Exact**: " + exact_summary(report) + "\n\n";
     std::vector<TextRow> rows = {{"cell", "fact", "baseline", "now"}};
-    for (const ExactVerdict& verdict : report.exact)
+    for (const ExactVerdict& verdict : report.exact) {
+      if (!verdict.not_lossless.empty()) out += fmt::format("{}: {}\n\n", verdict.id, verdict.not_lossless);
       for (const BaselineDifference& d : verdict.differences)
         rows.push_back({d.cell, d.field.empty() ? "the cell" : d.field,
                         d.field.empty() && d.baseline ? "present" : json_text(d.baseline),
                         d.field.empty() && d.now ? "present" : json_text(d.now)});
+    }
     if (rows.size() > 1) out += markdown_table(rows, 2) + "\n";
     if (!report.made_on.empty() && rows.size() > 1) out += "The baseline was made on " + report.made_on + "\n\n";
   }
@@ -227,6 +245,15 @@ std::string gate_markdown(const GateReport& report) {
 }
 
 std::string gate_junit(const GateReport& report) {
+  if (!report.error.empty()) {
+    Suite suite;
+    suite.add("gates", "every cell", 0, element("error", "not judged", report.error, ""));
+    suite.errors = 1;
+    return fmt::format(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" tests=\"1\" failures=\"0\" errors=\"1\" "
+        "time=\"0.000\">\n{}</testsuites>\n",
+        xml_escaped("runexp regress " + report.name), suite.text("gates", report));
+  }
   const Suite exact = exact_suite(report), timing = timing_suite(report);
   std::string out = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
@@ -240,6 +267,7 @@ std::string gate_junit(const GateReport& report) {
 
 std::string github_annotations(const GateReport& report) {
   std::string out;
+  if (!report.error.empty()) out += annotation("error", "regress: " + report.name, report.error);
   for (const ExactVerdict& verdict : report.exact) {
     if (exact_fails(verdict))
       out += annotation("error", "exact gate: " + verdict.id, all_described(verdict));

@@ -20,6 +20,7 @@ struct ExactVerdict {
   CellStatus status = CellStatus::done;  // of this run
   std::string reason;                    // of failed and skipped ones
   double wall_s = 0;                     // over its repetitions
+  std::string not_lossless;  // how its tokens differ from its reference's in this very run; empty: they do not
   std::vector<BaselineDifference> differences;
 };
 
@@ -33,13 +34,14 @@ struct GateReport {
   std::vector<TimingVerdict> timing;
   std::string timing_note;  // what was timed, or why nothing was
   bool strict = false;      // a pass on a machine that others kept busy is none
+  std::string error;        // why the gates could not judge, one line; then nothing else is said
 };
 
 /// Every cell of the run and of the baseline, in plan order, those of the baseline alone last.
 std::vector<ExactVerdict> exact_verdicts(const RunResult& run, const nlohmann::json& baseline);
 
-/// correctness when an exact fact differs, else timing when a cell is slower, else inconclusive when strict and a cell
-/// was judged by disturbed pairs, else ok.
+/// correctness when an exact fact differs or a cell is not lossless, else timing when a cell is slower, else
+/// inconclusive when strict and a cell was judged by disturbed pairs, else ok.
 ExitCode gate_exit_code(const GateReport& report);
 
 /// Differences, timings and a last line that sums up.

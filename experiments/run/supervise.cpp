@@ -120,7 +120,8 @@ std::string signal_text(int signal) {
 }
 
 std::string ChildEnd::how() const {
-  return threw ? "ended by " + *threw : "was killed by " + signal_text(WTERMSIG(status));
+  if (threw) return fmt::format("ended by {}", *threw);
+  return fmt::format("was killed by {}", signal_text(WTERMSIG(status)));
 }
 
 /// Not fmt::print, which throws where nobody reads.
@@ -167,8 +168,8 @@ size_t record_crash(const std::filesystem::path& folder, const ChildEnd& end, pi
 
 }  // namespace
 
-ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
-                        std::optional<std::filesystem::path> folder) {
+SupervisedEnd run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
+                             std::optional<std::filesystem::path> folder) {
   SupervisedTask task;
   task.resume = std::move(folder);
   const pid_t parent = ::getpid();
@@ -206,11 +207,11 @@ ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)
       };
       task.tell_wants_new_process = [fd = ends[1]] { tell(fd, kNewProcess, {}); };
       try {
-        return work(task);
+        return {.code = work(task), .folder = {}, .is_child = true};
       } catch (const std::exception& error) {
         if (dynamic_cast<const Error*>(&error) || ends_the_run(error) || !has_folder) throw;
         tell(ends[1], kThrew, failure_text(error));
-        return failure_code(error);
+        return {.code = failure_code(error), .folder = {}, .is_child = true};
       }
     }
     ::close(ends[1]);
@@ -219,7 +220,8 @@ ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)
     g_child = 0;
     if (end.folder) task.resume = end.folder;
     if (WIFEXITED(end.status) && !end.threw) {
-      if (!end.wants_new_process || !task.resume) return ExitCode(WEXITSTATUS(end.status));
+      if (!end.wants_new_process || !task.resume)
+        return {.code = ExitCode(WEXITSTATUS(end.status)), .folder = task.resume};
     } else {
       restore_terminal();
       if (g_num_ends_asked == 0 && !task.resume)
@@ -233,7 +235,8 @@ ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)
              "(runexp resume)",
              task.resume->string(), end.how());
     }
-    if (g_num_ends_asked > 0) return g_last_end == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+    if (g_num_ends_asked > 0)
+      return {.code = g_last_end == SIGINT ? ExitCode::interrupted : ExitCode::terminated, .folder = task.resume};
   }
 }
 

@@ -19,14 +19,21 @@ struct SupervisedTask {
 
 inline constexpr int kMostCrashes = 3;  // of a cell, then it is recorded as failed
 
+/// How a supervised run ended, as its processes see it.
+struct SupervisedEnd {
+  ExitCode code = ExitCode::ok;
+  std::optional<std::filesystem::path> folder;  // of the results, where it came to one
+  bool is_child = false;                        // this process is the one that worked: it has nothing more to do
+};
+
 /// Forks. The child calls `work` and returns (or throws) what it returns, as if there were no parent. The parent waits,
-/// hands signals on (SIGINT, SIGTERM, SIGHUP, stop and continue), and returns the child's exit code. When the child is
-/// killed by a signal, or ends by an exception of `work` that is no Error once there is a folder, it records a cell
-/// that ended kMostCrashes processes in a row as failed, says so on standard error, and lets another child resume.
-/// `folder`: what the first child resumes, if anything. Throws Error(device) when a child is killed before there is a
-/// folder, or kMostCrashes children without anything new in the record. The child dies with the parent. Call it before
-/// the process has threads; once.
-ExitCode run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
-                        std::optional<std::filesystem::path> folder = {});
+/// hands signals on (SIGINT, SIGTERM, SIGHUP, stop and continue), and returns the child's exit code and folder. When
+/// the child is killed by a signal, or ends by an exception of `work` that is no Error once there is a folder, it
+/// records a cell that ended kMostCrashes processes in a row as failed, says so on standard error, and lets another
+/// child resume. `folder`: what the first child resumes, if anything. Throws Error(device) when a child is killed
+/// before there is a folder, or kMostCrashes children without anything new in the record. The child dies with the
+/// parent. Call it before the process has threads; once.
+SupervisedEnd run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
+                             std::optional<std::filesystem::path> folder = {});
 
 }  // namespace paceline

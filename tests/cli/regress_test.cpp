@@ -137,6 +137,48 @@ TEST_F(Gates, ABaselineOfAnotherExperimentIsAUsageError) {
   EXPECT_EQ(regress({"--baseline", file("old.json")}).exit_code, 0);
 }
 
+TEST_F(Gates, WhatCannotBeJudgedStandsInTheFilesToo) {
+  write_file(file("j.xml"), "of an earlier run");
+  const std::vector<std::string> forms = {"--junit", file("j.xml"), "--markdown", file("m.md")};
+  const auto expect_error = [&](std::vector<std::string> args, const std::string& message) {
+    args.insert(args.end(), forms.begin(), forms.end());
+    EXPECT_EQ(regress(args).exit_code, 2);
+    EXPECT_TRUE(holds(read_file(file("j.xml")), "errors=\"1\"")) << read_file(file("j.xml"));
+    EXPECT_TRUE(holds(read_file(file("j.xml")), "<error type=\"not judged\" message=\"")) << read_file(file("j.xml"));
+    EXPECT_TRUE(holds(read_file(file("j.xml")), message)) << read_file(file("j.xml"));
+    EXPECT_TRUE(holds(read_file(file("m.md")), "could not judge")) << read_file(file("m.md"));
+  };
+  expect_error({}, "cpu.json is of ngram_tp2");
+  expect_error({"--set", "engine.backend=cpv"}, "did you mean");
+  ASSERT_EQ(regress({"--baseline", file("base.json"), "--update-baseline"}).exit_code, 0);
+  expect_error({"--baseline", file("base.json"), "--set", "sampling.max_tokens=9"}, "sampling.max_tokens 8, here 9");
+}
+
+TEST_F(Gates, TheProfileOfTheBaselineIsOffered) {
+  expect_failure(call({"regress", "configs/ngram_tp2.json", "--ui", "quiet"}), 2,
+                 {"; add --profile quick, name a baseline with --baseline, or make one"});
+}
+
+TEST_F(Gates, ACrashInACellCostsThatCellNotTheReport) {
+  ASSERT_EQ(regress({"--baseline", file("base.json"), "--update-baseline"}).exit_code, 0);
+  int judged = 0;
+  for (const int call : {10, 14, 18}) {  // every process dies at that write of its own
+    const ProcessResult result = run_process(
+        runexp_argv({"regress", workspace_.config().string(), "--ui", "quiet", "--baseline", file("base.json"),
+                     "--junit", file("j.xml"), "--results", workspace_.results().string()}),
+        {.folder = kSource,
+         .environment = {"PACELINE_FAIL=write:kill:" + std::to_string(call)},
+         .timeout_s = 60 * time_factor()});
+    SCOPED_TRACE(described(result));
+    EXPECT_TRUE(holds(result.err, "killed by signal 9")) << result.err;
+    if (result.exit_code == 4) continue;  // it dies again and again in front of anything new
+    ++judged;
+    EXPECT_TRUE(holds(result.out, "base.json: 2 cells, ")) << result.out;
+    EXPECT_TRUE(holds(read_file(file("j.xml")), "<testcase"));
+  }
+  EXPECT_GT(judged, 0);
+}
+
 TEST_F(Gates, ADiskThatIsFullAtTheEndIsNamed) {
   ASSERT_EQ(run().exit_code, 0);
   const ProcessResult result = run_process(

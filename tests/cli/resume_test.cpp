@@ -197,8 +197,8 @@ TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
     if (fault.starts_with("symlink")) {  // the last thing that is written: all was measured
       EXPECT_TRUE(holds(broken.out, "3 cells: 3 done")) << broken.out;
       EXPECT_FALSE(holds(broken.out, "report  ")) << broken.out;
-      const std::string next = "; what was measured is in the journal: runexp resume " +
-                               only_run(workspace).filename().string() + " writes the rest\n";
+      const std::string next =
+          "; what was measured is in the journal: runexp resume " + only_run(workspace).string() + " writes the rest\n";
       EXPECT_TRUE(broken.err.ends_with(next)) << broken.err;
     }
     if (only_run(workspace).empty()) continue;

@@ -41,6 +41,21 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
+TEST(GateReport, ACellThatIsNotLosslessFailsInEveryForm) {
+  RunResult run = synthetic_run({.with_trouble = false});
+  const json baseline = make_baseline(run);
+  run.cells[5].certificate = {
+      .status = CertificateStatus::fail, .method = "token-exact", .mismatches = 2, .detail = "request <a>: token 5"};
+  const GateReport report = report_of(run, baseline);
+  EXPECT_EQ(gate_exit_code(report), ExitCode::correctness);
+  const std::string text = gate_text(report);
+  EXPECT_NE(text.find(run.cells[5].id + ": NOT LOSSLESS: 2 requests of this run differ"), std::string::npos) << text;
+  EXPECT_NE(text.find("28 cells, no difference, 1 NOT LOSSLESS\n"), std::string::npos) << text;
+  EXPECT_NE(gate_junit(report).find("<failure type=\"not lossless\" message=\"NOT LOSSLESS"), std::string::npos);
+  EXPECT_NE(gate_markdown(report).find("NOT LOSSLESS: 2 requests"), std::string::npos) << gate_markdown(report);
+  EXPECT_NE(github_annotations(report).find("NOT LOSSLESS"), std::string::npos);
+}
+
 TEST(GateReport, EqualFactsPass) {
   const RunResult run = synthetic_run();
   const GateReport report = report_of(run, make_baseline(run));
