@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/bytes.h"
+#include "experiments/config/gpu_code.h"
 #include "experiments/doctor/doctor.h"
 
 namespace paceline {
@@ -27,7 +28,7 @@ std::optional<Check> driver_check(const DriverStatus& driver) {
   }
 }
 
-Check device_check(const CudaDeviceFacts& device) {
+Check device_check(const CudaDeviceFacts& device, const std::string& architectures) {
   const std::string name = device_name(device.index);
   if (!device.error.empty())
     return {"gpu",
@@ -49,13 +50,13 @@ Check device_check(const CudaDeviceFacts& device) {
       device.minor, device.num_sms, device.sm_clock_mhz > 0 ? fmt::format(", up to {} MHz", device.sm_clock_mhz) : "",
       device.memory_clock_mhz > 0 ? fmt::format(", memory {} MHz", device.memory_clock_mhz) : "",
       device.ecc ? "on" : "off", free, total);
-  constexpr int kOldestMajor = 8;
-  if (device.major < kOldestMajor)
+  if (const std::optional<std::string> refused = refused_gpu(architectures, device))
     return {"gpu",
             name,
             Finding::broken,
-            text + fmt::format(": {}.0 or newer is needed", kOldestMajor),
-            "leave it out with engine.devices or CUDA_VISIBLE_DEVICES, or use backend cpu",
+            *refused,
+            "build for it (-DCMAKE_CUDA_ARCHITECTURES) where it is new enough, leave it out with engine.devices or "
+            "CUDA_VISIBLE_DEVICES, or use backend cpu",
             ExitCode::device};
   constexpr double kOthersGiB = 4.0;  // beyond what a context takes
   if (total - free > kOthersGiB)
@@ -139,7 +140,7 @@ std::vector<Check> gpu_checks(const DoctorFacts& facts) {
                                 cuda_version_text(driver.supports), cuda_version_text(driver.toolkit),
                                 driver.visible ? fmt::format(", CUDA_VISIBLE_DEVICES \"{}\"", *driver.visible) : "")});
   for (size_t i = 0; i < facts.cuda.devices.size(); ++i) {
-    checks.push_back(device_check(facts.cuda.devices[i]));
+    checks.push_back(device_check(facts.cuda.devices[i], facts.cuda.architectures));
     if (checks.back().finding == Finding::broken) continue;
     if (i < facts.gpus.size())
       add_rates(facts.cuda.devices[i], facts.gpus[i], checks);

@@ -135,6 +135,12 @@ TEST(Doctor, EachThingThatIsWrongHasOneFix) {
   facts.cuda.devices[0].major = 7;
   expect_cross(facts, Finding::broken, ExitCode::device, "8.0 or newer is needed", "backend cpu");
   facts = healthy();
+  facts.cuda.architectures = "80-real";
+  for (CudaDeviceFacts& device : facts.cuda.devices) device.major = 8;
+  facts.cuda.devices[1].major = 12;
+  facts.gpus[1].error = "no kernel image is available for execution on the device";
+  expect_cross(facts, Finding::broken, ExitCode::device, "has compute capability 12.", "CMAKE_CUDA_ARCHITECTURES");
+  facts = healthy();
   facts.cuda.devices[0].free_bytes = size_t{100} << 30;
   expect_cross(facts, Finding::weak, ExitCode::ok, "100.0 of 140.0 GiB free: others use it", "nvidia-smi");
   facts = healthy();

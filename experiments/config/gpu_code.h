@@ -1,0 +1,25 @@
+#pragma once
+// Whether this build has code for a GPU.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/probe.h"
+
+namespace paceline {
+
+/// "8.0, 9.0 exactly, 9.0 and newer": what `architectures` (CudaFacts::architectures) run on, in words.
+std::string covered_capabilities(const std::string& architectures);
+
+/// Why this build refuses the GPU, one line; none: it does not. "12.0 needs code that this build lacks (it has …)".
+/// `architectures`: "80-real 90a-real 90-virtual". Machine code (real) runs within its major version from its minor one
+/// on, PTX (virtual) on all that is newer, and both with an "a" on that very capability alone; a number without a word
+/// is both. Empty `architectures` say nothing.
+std::optional<std::string> refused_gpu(const std::string& architectures, const CudaDeviceFacts& device);
+
+/// The first of a cell's ranks' devices ("cpu", "cuda:1") that this build refuses: "cuda:1: NVIDIA T4 has …". None: it
+/// refuses none that the driver tells of.
+std::optional<std::string> refused_device(const CudaFacts& cuda, const std::vector<std::string>& rank_devices);
+
+}  // namespace paceline
