@@ -9,6 +9,9 @@
 #include "engine/util/machine.h"
 #include "engine/util/printable.h"
 #include "experiments/commands/command_line.h"
+#include "experiments/config/devices.h"
+#include "experiments/config/gpu_code.h"
+#include "experiments/config/key_help.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/calibration.h"
 #include "experiments/run/check_splits.h"
@@ -191,11 +194,12 @@ std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& tw
       *computing > most - kAsPrinted ? fmt::format("; it gets at most {}", most) : "");
 }
 
-/// A load that can run, or why it cannot.
+/// A load that can run, or why its cells cannot.
 struct PlannedLoad {
   LengthLimit limit;
-  std::string cut_outputs;  // cut_outputs_text() of its cell with the longest outputs
-  std::optional<Error> error;
+  std::string cut_outputs;           // cut_outputs_text() of its cell with the longest outputs
+  std::optional<Error> error;        // of cells that need no draft model
+  std::optional<Error> draft_error;  // of those that do
 };
 
 /// Memory of each rank and of all against what there is, and what a pass sends between ranks.
@@ -225,6 +229,16 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
         double(sent) / 1024, double(most_sent) / 1024);
 }
 
+bool needs_draft_model(const Cell& cell) { return cell.config.speculation.second_model() != nullptr; }
+
+/// Throws Error(device) for a GPU of the cell's that this build has no code for.
+void check_gpus(const ExperimentConfig& config) {
+  if (!on_cuda(config.engine)) return;
+  if (const auto refused = refused_device(probe_cuda(ProbeDepth::listed), rank_devices(config.engine)))
+    fail(ExitCode::device, "{}; leave it out with engine.devices, or build for it (-DCMAKE_CUDA_ARCHITECTURES)",
+         *refused);
+}
+
 /// Names a load with its memory per rank.
 PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int number, PlannedRequests& requests) {
   const auto& parallel = first.config.engine.parallel;
@@ -235,30 +249,60 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
              threads > usable_cores() ? fmt::format(", oversubscribed ({} on {})", counted(threads, "thread"),
                                                     counted(usable_cores(), "core"))
                                       : "");
-  // As the runner opens it: with the draft model when one of its cells drafts.
-  const Cell *planned = &first, *longest = &first;
-  for (const Cell& other : cells) {
-    if (other.load_key != first.load_key || other.skip_reason) continue;
-    if (other.config.speculation.second_model()) planned = &other;
-    if (other.config.sampling.max_tokens > longest->config.sampling.max_tokens) longest = &other;
+  // As the runner opens it: with the draft model when one of its cells drafts; where that fails, without it.
+  const Cell *drafting = nullptr, *other = nullptr, *longest = &first;
+  for (const Cell& cell : cells) {
+    if (cell.load_key != first.load_key || cell.skip_reason) continue;
+    (needs_draft_model(cell) ? drafting : other) = &cell;
+    if (cell.config.sampling.max_tokens > longest->config.sampling.max_tokens) longest = &cell;
   }
-  try {
-    const LoadPlan plan = plan_load(planned->config, limits);
-    print_memory(planned->config, plan);
-    const LengthLimit limit = length_limit(planned->config, plan);
-    requests.check_fit(planned->config, limit);
-    return {.limit = limit, .cut_outputs = requests.cut_outputs(longest->config, limit), .error = {}};
-  } catch (const Error& error) {
-    fmt::print("     ✗ {}\n", message_text(error.what()));
-    return {.limit = {}, .cut_outputs = {}, .error = error};
-  }
+  PlannedLoad out;
+  const auto try_with = [&](const Cell& cell) -> std::optional<Error> {
+    try {
+      check_gpus(cell.config);
+      const LoadPlan plan = plan_load(cell.config, limits);
+      check_draft_vocabulary(cell.config);
+      print_memory(cell.config, plan);
+      out.limit = length_limit(cell.config, plan);
+      requests.check_fit(cell.config, out.limit);
+      out.cut_outputs = requests.cut_outputs(longest->config, out.limit);
+      return std::nullopt;
+    } catch (const Error& error) {
+      fmt::print("     ✗ {}{}\n", drafting == &cell && other ? "with the draft model: " : "", message_text(error.what()));
+      return error;
+    }
+  };
+  if (drafting) out.draft_error = try_with(*drafting);
+  if (!other)
+    out.error = out.draft_error;
+  else if (!drafting || out.draft_error)
+    out.error = try_with(*other);
+  if (out.error && !out.draft_error) out.draft_error = out.error;
+  return out;
 }
 
-/// What of the sweep is no cell: ""; "2 excluded, 12 identical collapsed".
-std::string left_out_text(const ExpandedSweep& sweep) {
+/// Why points of the sweep became one: "load.concurrency acts only with load.mode closed", for each axis that some cell
+/// does not read.
+std::string void_axes_text(const LoadedConfig& loaded, const std::vector<Cell>& cells) {
+  std::vector<std::string> texts;
+  for (const SweepAxis& axis : loaded.config.sweep.axes) {
+    const KeySpec* const key = find_key(axis.path);
+    const bool is_read = !key || std::all_of(cells.begin(), cells.end(),
+                                             [&](const Cell& cell) { return key_applies(*key, cell.config); });
+    if (!is_read) texts.push_back(fmt::format("{} acts only with {}", axis.path, scope_text(*key)));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// What of the sweep is no cell: ""; "2 excluded, 12 duplicates dropped (load.concurrency acts only with load.mode
+/// closed)".
+std::string left_out_text(const LoadedConfig& loaded, const ExpandedSweep& sweep) {
   std::vector<std::string> parts;
   if (sweep.num_excluded > 0) parts.push_back(fmt::format("{} excluded", sweep.num_excluded));
-  if (sweep.num_collapsed > 0) parts.push_back(fmt::format("{} identical collapsed", sweep.num_collapsed));
+  if (sweep.num_collapsed > 0) {
+    const std::string why = void_axes_text(loaded, sweep.cells);
+    parts.push_back(counted(sweep.num_collapsed, "duplicate") + " dropped" + (why.empty() ? "" : " (" + why + ")"));
+  }
   if (sweep.num_unselected > 0) parts.push_back(fmt::format("{} left out by --only", sweep.num_unselected));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -301,7 +345,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
   PlannedLoad load;              // under way
   std::string last_load, cut_outputs;
   fmt::print("{}: {}\n", printable(config.string()), counted(int64_t(cells.size()), "cell"));
-  if (const std::string left_out = left_out_text(expanded); !left_out.empty()) fmt::print("{}\n", left_out);
+  if (const std::string left_out = left_out_text(loaded, expanded); !left_out.empty()) fmt::print("{}\n", left_out);
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {
       fmt::print("  skip {:<28} {}\n", cell.id, *cell.skip_reason);
@@ -312,10 +356,10 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       last_load = cell.load_key;
       load = print_load(cells, cell, ++num_tried, requests);
       if (cut_outputs.empty()) cut_outputs = load.cut_outputs;
-      if (!problem) problem = load.error;
-      num_loads += load.error ? 0 : 1;
+      if (!problem) problem = load.error ? load.error : load.draft_error;
+      num_loads += load.error && load.draft_error ? 0 : 1;
     }
-    if (load.error) {
+    if (needs_draft_model(cell) ? load.draft_error : load.error) {
       fmt::print("  ✗    {:<28} cannot run\n", cell.id);
       ++num_cannot_run;
       continue;

@@ -51,8 +51,7 @@ void keep_missing_sample_texts(SweepUnderWay& sweep) {
 void check_can_run(SweepUnderWay& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
   const LoadPlan plan = plan_load(config, limits);
   const auto tokenizer = Tokenizer::load(config.engine.target.directory);
-  if (const SecondModelConfig* const draft = config.speculation.second_model(); draft && !draft->self)
-    compare_vocabularies(*tokenizer, *Tokenizer::load(draft->directory), "speculation." + config.speculation.proposer);
+  check_draft_vocabulary(config);
   encode_for(sweep, config, *tokenizer, length_limit(config, plan));
 }
 
@@ -77,6 +76,13 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
 }
 
 }  // namespace
+
+void check_draft_vocabulary(const ExperimentConfig& config) {
+  const SecondModelConfig* const draft = config.speculation.second_model();
+  if (!draft || draft->self) return;
+  compare_vocabularies(*Tokenizer::load(config.engine.target.directory), *Tokenizer::load(draft->directory),
+                       "speculation." + config.speculation.proposer);
+}
 
 LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key, int auto_threads) {
   LoadLimits limits;

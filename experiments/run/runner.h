@@ -38,9 +38,12 @@ struct RunOutcome {
   bool wants_new_process = false;  // what is recorded is on disk, the rest is to be done by another process
 };
 
-/// Never throws for a cell that fails, by whatever exception: it is recorded and the sweep goes on (sweep.on_error, max_failures). Throws for
-/// what concerns the whole run: dataset, results store, nothing to run.
+/// Never throws for a cell that fails, by whatever exception: it is recorded and the sweep goes on (sweep.on_error,
+/// max_failures). Throws for what concerns the whole run: dataset, results store, nothing to run.
 RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const RunOptions& options);
+
+/// Throws what is wrong with the tokenizer of the cell's draft model, where it has one of its own. Reads no weights.
+void check_draft_vocabulary(const ExperimentConfig& config);
 
 /// Threads, draft lengths and sequences that the cells of one load need.
 /// auto_threads: what threads_per_rank: auto means; 0: what auto_threads_per_rank() says of this machine.

@@ -298,12 +298,34 @@ TEST(Plan, MarksWhatCannotRun) {
   EXPECT_TRUE(holds(result.out, "the sweep takes at least ")) << "of those that can";
 }
 
+TEST(Plan, OnlyCellsThatDraftNeedTheDraftModel) {
+  const Workspace workspace;
+  const auto plan_with = [&](const std::string& draft) {
+    return runexp({"plan", workspace.config().string(), "--axis", "proposer=none,ngram,draft", "--set",
+                   "speculation.draft.path=" + draft});
+  };
+  const ProcessResult absent = plan_with((workspace.folder() / "nowhere").string());
+  EXPECT_TRUE(holds(absent.out, "✗ with the draft model: ")) << absent.out;
+  EXPECT_TRUE(holds(absent.out, "✗    tp1_pp1_draft_k3_c1")) << absent.out;
+  EXPECT_TRUE(holds(absent.out, "run  tp1_pp1_none_c1") && holds(absent.out, "run  tp1_pp1_ngram_k3_c1")) << absent.out;
+  EXPECT_TRUE(holds(absent.out, "2 to run in 1 load, 0 skipped, 1 cannot run; ")) << absent.out;
+  const auto bare = workspace.copy_model(kSource / "configs/models/draft-600k", "draft");
+  std::filesystem::remove(bare / "tokenizer.json");
+  const ProcessResult without = plan_with(bare.string());
+  EXPECT_TRUE(holds(without.out, "1 cannot run; ") && holds(without.err, "tokenizer")) << without.out << without.err;
+}
+
 TEST(Plan, CountsWhatIsNoCell) {
   const Workspace workspace;
   const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "k=1..3", "--set",
                                        "sweep.exclude=[{\"proposer\": \"ngram\", \"k\": 3}]"});
   expect_success(result);
-  EXPECT_TRUE(holds(result.out, ": 3 cells\n1 excluded, 2 identical collapsed\n")) << result.out;
+  EXPECT_TRUE(holds(result.out,
+                    ": 3 cells\n1 excluded, 2 duplicates dropped (speculation.num_speculative_tokens acts only with "))
+      << result.out;
+  const ProcessResult open = runexp({"plan", workspace.config().string(), "--axis", "concurrency=1,4", "--set",
+                                     "load.mode=poisson", "--set", "load.rate_per_s=4"});
+  EXPECT_TRUE(holds(open.out, "2 duplicates dropped (load.concurrency acts only with ")) << open.out;
   const ProcessResult whole = runexp({"plan", workspace.config().string()});
   EXPECT_FALSE(holds(whole.out, "excluded")) << whole.out;
   EXPECT_FALSE(holds(whole.out, "collapsed")) << whole.out;
