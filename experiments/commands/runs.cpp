@@ -41,7 +41,9 @@ struct RunLine {
   std::string git;  // seven letters of the commit, "+" where the build had changes beside it
   CellCounts counts;
   size_t cells = 0;
-  std::optional<double> best_speedup;
+  std::optional<double> best_speedup;  // of the ranked cell whose interval begins highest
+  std::string best_cell;               // its id
+  bool is_shown = false;               // the interval lies above 1
   RunLabels labels;
 };
 
@@ -86,6 +88,7 @@ RunLine line_of(const std::filesystem::path& folder) {
                .counts = counts_of(manifest),
                .cells = manifest.value("cells", json::array()).size(),
                .best_speedup = {},
+               .best_cell = {},
                .labels = read_labels(folder)};
   std::error_code ignored;
   const std::filesystem::path summary = folder / "summary.json";
@@ -94,13 +97,20 @@ RunLine line_of(const std::filesystem::path& folder) {
     return line;
   }
   const json cells = read_json_file(summary, ExitCode::store).value("cells", json::array());
-  // Of the fastest cell: a large ratio over a slow placement is no good news.
-  double fastest = 0;
+  RatioInterval best;
   for (const json& cell : cells) {
-    const json speed = cell.value("output_tok_s", json(nullptr)), speedup = cell.value("speedup", json(nullptr));
-    if (!cell.value("rankable", false) || !speed.is_number() || speed.get<double>() <= fastest) continue;
-    fastest = speed.get<double>();
-    line.best_speedup = speedup.is_number() ? std::optional(speedup.get<double>()) : std::nullopt;
+    const json speedup = cell.value("speedup", json(nullptr)), ends = cell.value("speedup_ci95", json(nullptr));
+    if (!cell.value("rankable", false) || !speedup.is_number() || cell.value("outcome", "") == "baseline") continue;
+    RatioInterval gain{.ratio = speedup.get<double>(), .low = {}, .high = {}, .pairs = 0};
+    if (ends.is_array() && ends.size() == 2 && ends[0].is_number() && ends[1].is_number()) {
+      gain.low = ends[0].get<double>();
+      gain.high = ends[1].get<double>();
+    }
+    if (line.best_speedup && !begins_higher(gain, best)) continue;
+    best = gain;
+    line.best_speedup = gain.ratio;
+    line.best_cell = cell.value("id", "");
+    line.is_shown = outcome_of(gain) == Outcome::faster;
   }
   return line;
 }
@@ -119,8 +129,8 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
   json out = json::array();
   if (!as_json && ids.empty()) fmt::print("{}: no runs\n", root.string());
   if (!as_json && !ids.empty())
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<8}  {}\n", "run", "when (UTC)", "status", "cells", "fastest",
-               "git", "name, tags, note");
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}\n", "run", "when (UTC)", "status", "cells", "best gain",
+               "git", "name, tags, note, cell of the best gain");
   for (size_t i = 0; i < ids.size(); ++i) {
     RunLine line;
     try {
@@ -143,6 +153,8 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
                      {"not_run", line.counts.not_run},
                      {"cells", line.cells},
                      {"best_speedup", json_number(line.best_speedup)},
+                     {"best_speedup_cell", line.best_cell.empty() ? json(nullptr) : json(line.best_cell)},
+                     {"best_speedup_shown", line.is_shown},
                      {"git_commit", line.git},
                      {"tags", line.labels.tags},
                      {"note", line.labels.note}});
@@ -152,10 +164,12 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
     std::string said = user_text(line.name);
     for (const std::string& tag : line.labels.tags) said += " @" + user_text(tag);
     if (!line.labels.note.empty()) said += "  " + user_text(line.labels.note);
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:>7}  {:<8}  {}\n", reference, user_text(line.id.substr(0, 17)),
+    if (!line.best_cell.empty()) said += fmt::format("  [{}]", user_text(line.best_cell));
+    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}\n", reference, user_text(line.id.substr(0, 17)),
                user_text(line.status),
                is_over ? fmt::format("{}/{}", line.counts.done, line.cells) : fmt::format("?/{}", line.cells),
-               line.best_speedup ? fmt::format("{:.2f}×", *line.best_speedup) : "–", user_text(line.git), said);
+               line.best_speedup ? fmt::format("{:.2f}×{}", *line.best_speedup, line.is_shown ? "" : " ?") : "–",
+               user_text(line.git), said);
   }
   if (as_json) fmt::print("{}", dump_json(out));
   return ExitCode::ok;

@@ -67,6 +67,34 @@ TEST_F(Runs, AreListedNewestFirst) {
   EXPECT_EQ(list[0].at("done"), 1);
 }
 
+TEST_F(Runs, TheListShowsTheGainWhoseIntervalBeginsHighest) {
+  const Workspace other;
+  const fs::path folder = other.results() / id(0);
+  fs::create_directories(other.results());
+  fs::copy(root() / id(0), folder, fs::copy_options::recursive);
+  json summary = json::parse(read_file(folder / "summary.json"));
+  const auto cell = [](const char* id, double tok_s, double speedup, json interval, const char* outcome) {
+    return json{{"id", id},
+                {"rankable", true},
+                {"output_tok_s", tok_s},
+                {"speedup", speedup},
+                {"speedup_ci95", std::move(interval)},
+                {"outcome", outcome}};
+  };
+  // The most tokens a second is a plain cell of a larger load; the largest estimate shows nothing.
+  summary["cells"] = {cell("plain_c16", 900, 1, nullptr, "baseline"),
+                      cell("draft_k2_c1", 200, 1.4, {1.22, 1.6}, "faster"),
+                      cell("ngram_k5_c1", 210, 1.9, {0.4, 9}, "inconclusive")};
+  write_file(folder / "summary.json", summary.dump());
+  const auto list = [&](const char* more) { return runexp({"list", more, "--results", other.results().string()}).out; };
+  const json listed = json::parse(list("--json")).at(0);
+  EXPECT_EQ(listed.at("best_speedup"), 1.4);
+  EXPECT_EQ(listed.at("best_speedup_cell"), "draft_k2_c1");
+  EXPECT_EQ(listed.at("best_speedup_shown"), true);
+  const std::string text = runexp({"list", "--results", other.results().string()}).out;
+  EXPECT_TRUE(holds(text, " 1.40×") && holds(text, "  [draft_k2_c1]\n")) << text;
+}
+
 TEST_F(Runs, AreListedWithAMarkWhereTheBuildHadChanges) {
   const Workspace other;
   const auto git_of = [&](bool dirty, bool in_manifest) {
