@@ -1,6 +1,7 @@
 // runexp config: look at experiment files without running them.
 
 #include <cstdio>
+#include <set>
 
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
@@ -8,6 +9,7 @@
 #include "experiments/config/compact_json.h"
 #include "experiments/config/json_schema.h"
 #include "experiments/config/key_reference.h"
+#include "experiments/config/schema.h"
 #include "experiments/config/view.h"
 #include "experiments/run/check_splits.h"
 #include "experiments/run/sweep.h"
@@ -67,6 +69,26 @@ ExitCode expand_command(const Source& source, bool json) {
   return ExitCode::ok;
 }
 
+/// Data sets and models that cells name and that are not on this machine: "; not here: speculation.draft.path /x". The
+/// file is right all the same; `plan` and `run` refuse the cells.
+std::string missing_files_text(const std::vector<Cell>& cells) {
+  std::set<std::string> missing;
+  const auto look_for = [&](const char* key, const std::filesystem::path& path) {
+    std::error_code ignored;
+    if (!path.empty() && !std::filesystem::exists(path, ignored))
+      missing.insert(fmt::format("{} {}", key, path.string()));
+  };
+  for (const Cell& cell : cells) {
+    if (cell.skip_reason) continue;
+    const ExperimentConfig& config = cell.config;
+    look_for("workload.dataset", config.workload.file);
+    look_for("engine.target.path", config.engine.target.directory);
+    if (key_applies(*find_key("speculation.draft.path"), config))
+      look_for("speculation.draft.path", config.speculation.draft.directory);
+  }
+  return missing.empty() ? "" : fmt::format("; not here: {}", fmt::join(missing, ", "));
+}
+
 /// What a file is that names no experiment of its own.
 const char* kind_note(const LoadedConfig& loaded) {
   return loaded.is_fragment() ? "; no name and no axes: a part for other files to extend, or one cell alone" : "";
@@ -84,7 +106,8 @@ ExitCode validate_command(const std::vector<std::filesystem::path>& files, const
       const LoadedConfig loaded = load_config(file, overrides);
       const std::vector<Cell> cells = cells_of(loaded);
       check_splits(loaded, cells, SplitRule::every_cell);
-      fmt::print("{}: ok, {}{}\n", file.string(), counted(int64_t(cells.size()), "cell"), kind_note(loaded));
+      fmt::print("{}: ok, {}{}{}\n", file.string(), counted(int64_t(cells.size()), "cell"), kind_note(loaded),
+                 missing_files_text(cells));
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.full_text());
       code = error.code();

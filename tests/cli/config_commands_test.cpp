@@ -143,6 +143,19 @@ TEST(ConfigCommands, ValidateChecksAllFilesAndTheirCells) {
   EXPECT_EQ(lines_of(shipped.out).size(), 4u);
 }
 
+TEST(ConfigCommands, ValidateNamesFilesThatAreNotHere) {
+  const Workspace workspace;
+  const std::string nowhere = (workspace.folder() / "nowhere").string();
+  const auto validate = [&](const std::string& set, const std::string& axis) {
+    return runexp({"config", "validate", workspace.config().string(), "--set", set, "--axis", axis}).out;
+  };
+  const std::string draft = validate("speculation.draft.path=" + nowhere, "proposer=none,draft");
+  EXPECT_TRUE(holds(draft, ": ok, 2 cells; not here: speculation.draft.path " + nowhere + "\n")) << draft;
+  const std::string data = validate("workload.dataset=" + nowhere + ".jsonl", "proposer=none,ngram");
+  EXPECT_TRUE(holds(data, "; not here: workload.dataset " + nowhere + ".jsonl\n")) << data;
+  EXPECT_FALSE(holds(validate("sampling.seed=1", "proposer=none,draft"), "not here"));
+}
+
 TEST(ConfigCommands, ValidateTellsSchemasAndPartsFromExperiments) {
   const ProcessResult all = run_process(
       {"/bin/sh", "-c", "exec \"$0\" config validate configs/*.json configs/base/*.json configs/workloads/*.json",
