@@ -88,8 +88,21 @@ class Importer {
     for (VllmSpeculation::Assignment& each : speculation_.resolve(num_shards, result_.notes)) {
       values_.push_back(std::move(each));
     }
+    leave_out_quantised_path();
     fill();
     return std::move(result_);
+  }
+
+  /// A checkpoint that was named to be read quantised cannot be read here: an experiment on it would only fail.
+  void leave_out_quantised_path() {
+    const auto is_path = [](const VllmSpeculation::Assignment& each) { return each.key == "engine.target.path"; };
+    const auto path = std::find_if(values_.begin(), values_.end(), is_path);
+    if (!saw_quantization_ || path == values_.end()) return;
+    result_.notes.push_back(
+        fmt::format("engine.target.path: left out: {} is quantised; write the path of its original "
+                    "with 16- or 32-bit weights",
+                    path->value.text));
+    values_.erase(path);
   }
 
  private:
@@ -97,6 +110,13 @@ class Importer {
   void skip_program() {
     const auto is = [&](size_t i, std::string_view word) { return i < words_.size() && words_[i] == word; };
     if (is(0, "vllm")) {
+      constexpr std::string_view kOtherCommands[] = {"bench", "chat", "complete", "run-batch", "collect-env"};
+      if (words_.size() > 1 &&
+          std::find(std::begin(kOtherCommands), std::end(kOtherCommands), words_[1]) != std::end(kOtherCommands))
+        fail_at(origin_of("vllm", words_[1]),
+                fmt::format("`vllm {}` is not read: give the server's command, `vllm serve MODEL …`; the load of a "
+                            "benchmark is load.mode, load.rate_per_s and workload.requests here",
+                            words_[1]));
       next_ = is(1, "serve") ? 2 : 1;
       if (next_ < words_.size() && !words_[next_].starts_with("-")) add_model("vllm serve", words_[next_++]);
     } else if (words_.size() > 2 && words_[0].starts_with("python") && words_[1] == "-m") {
@@ -256,6 +276,9 @@ class Importer {
       case VllmFlagKind::dropped:
       case VllmFlagKind::dropped_switch: drop(flag, word, off || is_false(value)); break;
     }
+    // fp8 and bitsandbytes also quantise a plain checkpoint while it is read.
+    if (flag.name == "quantization" && value && *value != "None" && *value != "fp8" && *value != "bitsandbytes")
+      saw_quantization_ = true;
     if (flag.is_old) add_old_note(flag);
   }
 
@@ -332,7 +355,7 @@ class Importer {
   std::vector<VllmSpeculation::Assignment> values_;
   VllmSpeculation speculation_;
   Diagnostics diagnostics_;
-  bool saw_sglang_ = false;
+  bool saw_sglang_ = false, saw_quantization_ = false;
   ImportedFlags result_;
 };
 

@@ -149,6 +149,11 @@ TEST(VllmFlags, DraftModelsKeepTheirRanks) {
 TEST(VllmFlags, WhatIsMissingHereIsANoteWithItsReason) {
   EXPECT_TRUE(notes_hold("--port 8000", "--port: left out: there is no server here"));
   EXPECT_TRUE(notes_hold("--quantization fp8", "no quantised weights"));
+  EXPECT_EQ(config("--model ./m --quantization awq --seed 1"), R"({"sampling":{"seed":1}})") << "no path that fails";
+  EXPECT_TRUE(notes_hold("--model ./m --quantization awq", "engine.target.path: left out: ./m is quantised"));
+  EXPECT_EQ(config("--model ./m --quantization fp8"), R"({"engine":{"target":{"path":"./m"}}})");
+  EXPECT_TRUE(
+      complaints("vllm bench serve --model x/y --request-rate 4").starts_with("vllm: `vllm bench` is not read"));
   EXPECT_TRUE(notes_hold("--kv-cache-dtype fp8_e5m2", "--kv-cache-dtype fp8_e5m2: left out: no quantised KV cache"));
   EXPECT_TRUE(notes_hold("--gpu-memory-utilization 0.9", "a share of the whole GPU"));
   EXPECT_TRUE(notes_hold("--use-v2-block-manager", "an old flag, which newer vLLM does not take"));
