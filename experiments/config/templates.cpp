@@ -216,12 +216,46 @@ constexpr std::string_view kCiRegression =
 }
 )json";
 
+constexpr std::string_view kOpenLoopSlo =
+    R"yaml(# At a given rate of requests, which proposer keeps to the latency that users were promised?
+$schema: experiment.schema.json
+extends: [base/defaults.json, workloads/reading_qa.json]
+name: open_loop_slo
+
+load:
+  mode: poisson    # requests arrive whether the engine keeps up or not
+  rate_per_s: 4    # requests per second; below what the engine can do, or queues grow without end
+
+report:
+  slo:             # a request that meets both is good; cells are ranked by good requests per second
+    ttft_ms: 500   # until the first token
+    tpot_ms: 50    # then per token
+
+workload: { requests: 200 }     # percentiles of a queue need many
+measure: { repetitions: 5 }
+
+speculation: { num_speculative_tokens: 3 }
+sweep:
+  axes:
+    speculation.proposer: [none, ngram, draft]
+    load.rate_per_s: [2, 4]
+
+profiles:
+  quick:
+    workload: { requests: 24 }
+    sampling: { max_tokens: 32 }
+    measure: { repetitions: 3 }
+    sweep: { axes: { load.rate_per_s: [4] } }
+)yaml";
+
 constexpr ExperimentTemplate kTemplates[] = {
     {"minimal", "is n-gram lookup faster than plain decoding here?", kMinimal},
     {"ngram-k-sweep", "how many tokens should n-gram lookup draft?", kNgramKSweep},
     {"draft-vs-ngram", "which proposer pays, a draft model or n-gram lookup?", kDraftVsNgram},
     {"tp-vs-pp", "two ranks: split each layer, or the layers?", kTpVsPp},
     {"batch-crossover", "at which load does speculation stop paying?", kBatchCrossover},
+    {"open-loop-slo", "which proposer keeps a latency target at a given rate of requests? (YAML)", kOpenLoopSlo,
+     ".yaml"},
     {"forced-acceptance", "how good would a draft model have to be?", kForcedAcceptance},
     {"ci-regression", "do tokens and counters stay the same? for `runexp regress`", kCiRegression},
 };

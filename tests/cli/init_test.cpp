@@ -17,9 +17,10 @@ TEST_P(InitTest, TheTemplateRunsFromConfigs) {
     std::filesystem::create_symlink(kSource / "configs" / name, configs / name);
   const ProcessResult text = runexp({"init", GetParam()});
   ASSERT_EQ(text.exit_code, 0) << described(text);
-  write_file(configs / "mine.json", text.out);
+  const std::string name = text.out.starts_with("#") ? "mine.yaml" : "mine.json";
+  write_file(configs / name, text.out);
   const ProcessResult run =
-      runexp({"run", (configs / "mine.json").string(), "--profile", "quick", "--set", "workload.requests=2", "--set",
+      runexp({"run", (configs / name).string(), "--profile", "quick", "--set", "workload.requests=2", "--set",
               "sampling.max_tokens=6", "--set", "measure.repetitions=1", "--set", "measure.warmup_requests=0", "--ui",
               "plain", "--results", workspace.results().string()},
              {.timeout_s = 120});
@@ -37,13 +38,13 @@ std::string template_name(const testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Templates, InitTest,
                          testing::Values("minimal", "ngram-k-sweep", "draft-vs-ngram", "tp-vs-pp", "batch-crossover",
-                                         "forced-acceptance", "ci-regression"),
+                                         "open-loop-slo", "forced-acceptance", "ci-regression"),
                          template_name);
 
 TEST(Init, ListNamesEveryTemplateAndTyposGetAHint) {
   const ProcessResult list = runexp({"init", "--list"});
   EXPECT_EQ(list.exit_code, 0) << described(list);
-  EXPECT_EQ(lines_of(list.out).size(), 7u) << "a new template belongs into the test above, too";
+  EXPECT_EQ(lines_of(list.out).size(), 8u) << "a new template belongs into the test above, too";
   EXPECT_TRUE(list.out.starts_with("minimal "));
   expect_failure(runexp({"init", "tp-vs-p"}), 2, {"\"tp-vs-p\"", "did you mean \"tp-vs-pp\"?", "batch-crossover"});
   expect_failure(runexp({"init"}), 2, {"name a template", "runexp init minimal > configs/mine.json", "minimal, "});

@@ -24,10 +24,12 @@ TEST_F(Templates, EveryTemplateLoadsAndPlansWithAndWithoutItsQuickProfile) {
   for (const ExperimentTemplate& each : experiment_templates()) {
     SCOPED_TRACE(std::string(each.name));
     const std::string text(each.text);
-    ASSERT_EQ(files.complaints(text, plain), "");
-    const LoadedConfig loaded = files.load(text, plain);
+    const std::string file = "x" + std::string(each.suffix);
+    ASSERT_EQ(files.complaints(text, plain, file), "");
+    const auto load = [&](const ConfigOverrides& overrides) { return load_config(files.write(file, text), overrides); };
+    const LoadedConfig loaded = load(plain);
     EXPECT_EQ(loaded.profiles, std::vector<std::string>{"quick"});
-    const LoadedConfig quick = files.load(text, {.profile = "quick", .builtin_root = plain.builtin_root});
+    const LoadedConfig quick = load({.profile = "quick", .builtin_root = plain.builtin_root});
     const std::vector<Cell> cells = expand(loaded, {.devices = 2}), few = expand(quick, {.devices = 2});
     EXPECT_GE(cells.size(), 2u);
     EXPECT_LE(few.size(), cells.size());
@@ -38,8 +40,10 @@ TEST_F(Templates, EveryTemplateLoadsAndPlansWithAndWithoutItsQuickProfile) {
       }
     }
     // for people: comments, a first line that asks, a schema for the editor, a name that fits the file's
-    EXPECT_TRUE(text.starts_with("// "));
-    EXPECT_NE(text.find("\"$schema\": \"experiment.schema.json\""), std::string::npos);
+    const bool is_yaml = each.suffix == ".yaml";
+    EXPECT_TRUE(text.starts_with(is_yaml ? "# " : "// "));
+    EXPECT_NE(text.find(is_yaml ? "$schema: experiment.schema.json" : "\"$schema\": \"experiment.schema.json\""),
+              std::string::npos);
     std::string name(each.name);
     std::replace(name.begin(), name.end(), '-', '_');
     EXPECT_EQ(loaded.config.name, name);
