@@ -30,7 +30,7 @@ const std::vector<HelpPage>& help_pages() {
        "  PACELINE_MODELS       folder of checkpoints, for \"runexp models\" and \"${env:PACELINE_MODELS}\" in files\n"
        "  CUDA_VISIBLE_DEVICES  the GPUs that may be used\n"
        "  NO_COLOR, TERM, CI    no colours; no live view on dumb terminals and in CI\n"
-       "  COLUMNS               width of tables where output is no terminal\n\n"
+       "  COLUMNS               width of tables on a terminal that does not tell its own; files and pipes get all\n\n"
        "Exit codes: 0 ok, 1 some cells failed, 2 usage or configuration, 3 a file of model or data, 4 device or\n"
        "memory, 5 ranks, 6 results cannot be written, 7 a correctness gate, 8 a timing gate, 10 a bug, 130 and 143\n"
        "interrupted.\n"

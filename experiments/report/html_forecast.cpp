@@ -66,10 +66,10 @@ Section forecast_section(const Report& report) {
     columns.push_back(column);
   section.body =
       "<p>" +
-      html_escaped(
-          fmt::format("In the median of {} a step took {:.2f}× its predicted floor. Farthest from that: {}, {:.2f}×.",
-                      counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
-                      report.label(report.run.cells[farthest.cell].axes), farthest.ratio())) +
+      html_escaped(fmt::format("In the median of {} a step took {:.2f}× its predicted floor. Farthest from that "
+                               "median: {}, {:.2f}× its floor.",
+                               counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
+                               report.label(report.run.cells[farthest.cell].axes), farthest.ratio())) +
       "</p>" + chart_legend(legend) + wide(section.title, svg_scatter_chart(chart)) +
       note(
           "A dot is a cell; on the dashed line a step takes what was predicted. Predicted when the run began: the "
