@@ -78,7 +78,7 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
                                  interval_text(gain.ratio), view.reference_text(s, *gain.over)) +
                      whole_and_decode_text(s, gain.decode);
   if (gain.far_apart_s) text += fmt::format(" ({})", baseline_time_text(*gain.far_apart_s));
-  if (gain.outcome == Outcome::inconclusive) text += "; " + undecided_text(gain.ratio);
+  if (gain.outcome == Outcome::inconclusive) text += "; " + view.undecided_text(s, gain.ratio);
   text += largest_text(view, of) + cost_text(view, s, gain);
   if (const std::string phase = costliest_phase(s); !phase.empty()) text += "; " + phase;
   return text + ".";

@@ -20,6 +20,8 @@ namespace paceline {
 
 namespace {
 
+constexpr size_t kMostTiedNamed = 4;  // beyond, their number says more
+
 /// Why a speculative cell is fast: its tokens per pass and where they come from.
 std::string source_of_gain(const CellSummary& s) {
   if (!s.tokens_per_target_forward || !s.draft_acceptance_rate) return "";
@@ -68,19 +70,34 @@ std::vector<const CellSummary*> tied_with(const VerdictView& view, const LoadGro
   return tied;
 }
 
+/// The cell speculates, and neither it nor another that does is shown to be faster than what it is judged against:
+/// first of all cells by noise.
+bool leads_by_chance(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
+  if (!view.speculates(best) || best.outcome != Outcome::inconclusive) return false;
+  return std::none_of(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
+    if (!VerdictView::ranks_by_rate(*s) || !view.speculates(*s)) return false;
+    const std::optional<SpeculationGain> gain = view.gain_of_speculation(*s);
+    return s->outcome == Outcome::faster || (gain && gain->outcome == Outcome::faster);
+  });
+}
+
 std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
   const CellSummary *const best = view.fastest(group), *const best_plain = view.fastest(group, Among::plain);
   if (best == nullptr) return "";
   const CellSummary* const base = view.baseline_of(*best);
   const std::vector<const CellSummary*> tied = tied_with(view, group, *best);
-  std::string text = fmt::format("Fastest{}: {}, {:.1f} tok/s", view.has_several_loads() ? group.where() : "",
+  const std::string where = view.has_several_loads() ? group.where() : "";
+  std::string text = fmt::format("{}: {}, {:.1f} tok/s",
+                                 leads_by_chance(view, group, *best)
+                                     ? "No speculative cell is shown to be faster" + where + ". Highest estimate"
+                                     : "Fastest" + where,
                                  view.marked_label(*best), *best->output_tok_s);
   if (best->speedup && best->outcome != Outcome::baseline) {
     text += fmt::format(", {} over {}", interval_text(*best->speedup), view.reference_text(*best, *base)) +
             whole_and_decode_text(*best, best->decode_speedup);
     if (best->baseline_far) text += fmt::format(" ({}: the machine may have changed)", baseline_time_text(*best));
     if (best->outcome == Outcome::inconclusive)
-      text += fmt::format("; not shown to be faster than that: {}", undecided_text(*best->speedup));
+      text += fmt::format("; not shown to be faster than that: {}", view.undecided_text(*best, *best->speedup));
   } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
     text += "; its baseline was not measured, so its gain is not known";
   }
@@ -96,7 +113,10 @@ std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
     text += fmt::format("; against the fastest plain cell ({}, {:.1f} tok/s): {}", view.marked_label(*best_plain),
                         *best_plain->output_tok_s, gain ? interval_text(*gain) : "–");
   }
-  if (!tied.empty()) text += fmt::format("; not shown to be slower: {}", view.labels(tied));
+  if (tied.size() > kMostTiedNamed)
+    text += fmt::format("; {} other cells cannot be told apart from it", tied.size());
+  else if (!tied.empty())
+    text += fmt::format("; not shown to be slower: {}", view.labels(tied));
   if (!view.speculates(*best)) text += of_speculation(view, group, *best);
   return text + ".";
 }

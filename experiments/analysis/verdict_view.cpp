@@ -76,6 +76,13 @@ std::vector<std::string> names_of_work(const std::vector<CellResult>& cells) {
   return names;
 }
 
+/// measure.repetitions of the cell; 0: it is not recorded.
+int asked_repetitions(const CellResult& cell) {
+  const json measure = cell.requested.is_object() ? cell.requested.value("measure", json()) : json();
+  const json asked = measure.is_object() ? measure.value("repetitions", json()) : json();
+  return asked.is_number_integer() ? asked.get<int>() : 0;
+}
+
 }  // namespace
 
 std::string LoadGroup::where() const {
@@ -188,6 +195,14 @@ std::string whole_and_decode_text(const CellSummary& s, const std::optional<Rati
     text += " of its time";
   }
   return text + ")";
+}
+
+std::string VerdictView::undecided_text(const CellSummary& s, const RatioInterval& interval) const {
+  const bool has_interval = interval.low && interval.high;
+  if (!has_interval && s.repetitions < asked_repetitions(cell(s)))
+    return fmt::format("{} of {} repetitions ran, too few for an interval: resume the run", s.repetitions,
+                       asked_repetitions(cell(s)));
+  return paceline::undecided_text(interval);
 }
 
 std::string undecided_text(const RatioInterval& interval) {

@@ -84,6 +84,9 @@ class VerdictView {
   /// tok/s of one cell over another's.
   std::optional<RatioInterval> rate_over(const CellSummary& s, const CellSummary& other) const;
 
+  /// Why a ratio of the cell decides nothing: undecided_text(), or that the run ended before its repetitions.
+  std::string undecided_text(const CellSummary& s, const RatioInterval& interval) const;
+
   /// Of a speculative cell over reference_of(); none in an open loop.
   std::optional<SpeculationGain> gain_of_speculation(const CellSummary& s) const;
 

@@ -163,12 +163,41 @@ TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
 
 TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
   const std::string wide = sentences(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}))[0];
+  EXPECT_TRUE(wide.starts_with("No speculative cell is shown to be faster. Highest estimate: tp1 pp1 ngram k=3, "))
+      << wide;
   EXPECT_TRUE(holds(wide, "not shown to be faster than that: the 95 % interval 0.")) << wide;
   EXPECT_TRUE(holds(wide, " holds 1")) << wide;
   const std::string once = verdict(run_of({plain({100}), ngram(3, {150})}));
   EXPECT_TRUE(holds(once, "one repetition has no interval; run with measure.repetitions >= 3")) << once;
   EXPECT_TRUE(holds(once, "1 repetition only: there are no intervals")) << once;
   EXPECT_FALSE(holds(once, "inconclusive: the interval is missing or holds 1"));
+}
+
+TEST(VerdictBest, ARunThatWasCutIsToBeResumed) {
+  CellResult base = plain({100}), cut = ngram(3, {150});
+  for (CellResult* cell : {&base, &cut}) cell->requested["measure"]["repetitions"] = 3;
+  const std::string text = verdict(run_of({base, cut}));
+  EXPECT_TRUE(holds(text, "1 of 3 repetitions ran, too few for an interval: resume the run")) << text;
+  EXPECT_FALSE(holds(text, "run with measure.repetitions >= 3")) << text;
+}
+
+TEST(VerdictBest, ManyTiesAreCounted) {
+  std::vector<CellResult> cells = {plain(kSlow), ngram(1, kFast)};
+  for (const int k : {2, 3, 4, 5, 6}) cells.push_back(ngram(k, kNearFast));
+  EXPECT_TRUE(holds(sentences(run_of(cells))[0], "; 5 other cells cannot be told apart from it."))
+      << sentences(run_of(cells))[0];
+}
+
+TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
+  CellResult cheap = ngram(2, {130, 70, 145});  // drafts that are all refused, in passes that look cheaper by chance
+  for (RepetitionResult& r : cheap.repetitions) {
+    r.counters.steps = r.counters.verify_steps = r.counters.target_forwards = r.counters.drafts = 100;
+    r.counters.drafted = 200;
+    r.counters.accepted = 0;
+  }
+  const std::string said = verdict(run_of({plain(kSlow), cheap}));
+  EXPECT_TRUE(holds(said, ", so it would break even whatever is accepted; measured: 1.00")) << said;
+  EXPECT_FALSE(holds(said, "takes an acceptance length of 0.")) << said;
 }
 
 // Half the steps accept all of one draft: 2 tokens a pass, and at a speed of 0.8 it would take 2.5 of them.
