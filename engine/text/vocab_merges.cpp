@@ -31,7 +31,7 @@ void read_ids(const std::filesystem::path& path, bool added, TokenizerSource& so
 
 /// A first line "#version: 0.2" and blank lines are skipped; every other line is "left right".
 void read_merges_txt(const std::filesystem::path& path, TokenizerSource& source) {
-  const std::string text = read_user_file(path, {.max_bytes = kLimits.max_bytes});
+  const std::string text = read_user_file(path, {.max_bytes = kTokenizerJsonLimits.max_bytes});
   if (!utf8_valid(text)) fail(ExitCode::model_file, "{}: not UTF-8", path.string());
   int line_number = 0;
   for (size_t pos = 0; pos < text.size();) {

@@ -73,7 +73,7 @@ ExitCode expand_command(const Source& source, bool json) {
 /// file is right all the same; `plan` and `run` refuse the cells.
 std::string missing_files_text(const std::vector<Cell>& cells) {
   std::set<std::string> missing;
-  const auto look_for = [&](const char* key, const std::filesystem::path& path) {
+  const auto look_for = [&](const std::string& key, const std::filesystem::path& path) {
     std::error_code ignored;
     if (!path.empty() && !std::filesystem::exists(path, ignored))
       missing.insert(fmt::format("{} {}", key, path.string()));
@@ -83,8 +83,8 @@ std::string missing_files_text(const std::vector<Cell>& cells) {
     const ExperimentConfig& config = cell.config;
     look_for("workload.dataset", config.workload.file);
     look_for("engine.target.path", config.engine.target.directory);
-    if (key_applies(*find_key("speculation.draft.path"), config))
-      look_for("speculation.draft.path", config.speculation.draft.directory);
+    if (const SecondModelConfig* const model = config.speculation.second_model())
+      look_for(config.speculation.key_of_proposer("path"), model->directory);
   }
   return missing.empty() ? "" : fmt::format("; not here: {}", fmt::join(missing, ", "));
 }

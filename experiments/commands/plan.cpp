@@ -268,7 +268,8 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
       out.cut_outputs = requests.cut_outputs(longest->config, out.limit);
       return std::nullopt;
     } catch (const Error& error) {
-      fmt::print("     ✗ {}{}\n", drafting == &cell && other ? "with the draft model: " : "", message_text(error.what()));
+      fmt::print("     ✗ {}{}\n", drafting == &cell && other ? "with the draft model: " : "",
+                 message_text(error.what()));
       return error;
     }
   };

@@ -62,7 +62,8 @@ json rank_lanes_to_json(const RankLanes& lanes) {
 
 std::optional<RankLanes> rank_lanes_from_json(const json& object) {
   try {
-    if (object.at("schema") != kLanesSchema || value_of<int>(object.at("schema_version")) > kLanesVersion) return std::nullopt;
+    if (object.at("schema") != kLanesSchema || value_of<int>(object.at("schema_version")) > kLanesVersion)
+      return std::nullopt;
     RankLanes lanes{.window_ns = value_of<int64_t>(object.at("window_ns")),
                     .deciding_rank = value_of<int>(object.at("deciding_rank")),
                     .ranks = {}};

@@ -549,7 +549,8 @@ TEST(Help, VersionAndExitCodes) {
   const ProcessResult codes = runexp({"explain", "exit-codes"});
   expect_success(codes);
   EXPECT_EQ(lines_of(codes.out).size(), 13u);
-  for (const char* const code : {"0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "6  ", "7  ", "8  ", "9  ", "10 ", "130", "143"})
+  for (const char* const code :
+       {"0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "6  ", "7  ", "8  ", "9  ", "10 ", "130", "143"})
     EXPECT_TRUE(holds(codes.out, code)) << code;
 }
 

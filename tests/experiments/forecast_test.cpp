@@ -209,7 +209,8 @@ TEST(ForecastSection, SetsEveryCellsPredictionAgainstItsMedianStep) {
       section.find(fmt::format("In the median of {} cells a step took 1.25× its predicted floor.", run.cells.size())),
       std::string::npos)
       << section;
-  EXPECT_NE(section.find("Farthest from that median: tp1 pp1 ngram k=5, 5.00× its floor."), std::string::npos) << section;
+  EXPECT_NE(section.find("Farthest from that median: tp1 pp1 ngram k=5, 5.00× its floor."), std::string::npos)
+      << section;
   EXPECT_EQ(count(section, "ms predicted"), run.cells.size()) << "a dot a cell";
   EXPECT_EQ(section_of(report_of(synthetic_run()), "forecast"), "") << "nothing was predicted";
 }

@@ -112,7 +112,8 @@ TEST(BatchBuilder, DraftIdsAreChecked) {
   for (const int32_t bad : {-1, 100, 1 << 30}) {
     Case c;
     c.add(5, {10, 11}, 1, {.num_known = 1, .max_drafts = 3}, {20, bad, 21});
-    test::expect_error(ExitCode::internal, {"request 5", fmt::format("token {}", bad), "position 3", "vocabulary of 100"},
+    test::expect_error(ExitCode::internal,
+                       {"request 5", fmt::format("token {}", bad), "position 3", "vocabulary of 100"},
                        [&] { c.build(); });
   }
   Case c;
