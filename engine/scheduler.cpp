@@ -142,7 +142,7 @@ bool Scheduler::admit() {
     if (begun) return false;
   }
   Request& request = *waiting_.front();
-  request.launched = pool_.attach(request.seq.id, request.seq.tokens);
+  request.launched = pool_.attach(request.seq.id, request.seq.tokens, request.seq.block_hashes);
   if (!pool_.reserve(request.seq.id, request.seq.length())) {
     pool_.release(request.seq.id, 0);
     return false;

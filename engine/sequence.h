@@ -20,6 +20,7 @@ struct Sequence {
   SamplingParams params;
   FinishReason finish = FinishReason::none;
   int num_preemptions = 0;
+  std::vector<BlockHash> block_hashes;  // of its leading blocks, as BlockPool::attach has needed them
 
   int length() const { return int(tokens.size()); }
   int num_output() const { return length() - num_prompt; }

@@ -40,7 +40,7 @@ BlockPool::Owner& BlockPool::owner(SeqId seq) {
 
 const BlockPool::Owner& BlockPool::owner(SeqId seq) const { return const_cast<BlockPool*>(this)->owner(seq); }
 
-int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens) {
+int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens, std::vector<BlockHash>& hashes) {
   PACELINE_CHECK(!owners_.contains(seq), "sequence {} is attached twice", seq);
   Owner& fresh = owners_[seq];
   if (options_.prefix_caching == PrefixCaching::off || tokens.empty()) return 0;
@@ -48,7 +48,8 @@ int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens) {
   const int max_blocks = (int(tokens.size()) - 1) / block_size;
   for (int i = 0; i < max_blocks; ++i) {
     const auto content = tokens.subspan(size_t(i) * size_t(block_size), size_t(block_size));
-    const Hash hash = chain_hash(fresh.chain, content);
+    if (size_t(i) == hashes.size()) hashes.push_back(chain_hash(fresh.chain, content));
+    const Hash hash = hashes[size_t(i)];
     const auto hit = table_.find(hash);
     if (hit == table_.end()) break;
     Block& block = blocks_[size_t(hit->second)];

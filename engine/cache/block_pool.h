@@ -12,6 +12,12 @@ namespace paceline {
 
 using SeqId = int64_t;
 
+/// Of a full block's tokens and all before it.
+struct BlockHash {
+  uint64_t low = 0, high = 0;
+  bool operator==(const BlockHash&) const = default;
+};
+
 enum class PrefixCaching : uint8_t { off, on };
 
 struct BlockPoolOptions {
@@ -33,7 +39,13 @@ class BlockPool {
   /// Registers a sequence; with prefix caching, shares the longest run of cached full blocks that is a proper
   /// prefix of `tokens` (at least one token is left to compute). Returns the committed length, a multiple of
   /// block_size. REQUIRES: seq is unknown.
-  int attach(SeqId seq, std::span<const int32_t> tokens);
+  int attach(SeqId seq, std::span<const int32_t> tokens) {
+    std::vector<BlockHash> hashes;
+    return attach(seq, tokens, hashes);
+  }
+  /// The same for one that comes again and again: `hashes` are those of the leading blocks of `tokens`, as far as
+  /// earlier calls have needed them; appended to.
+  int attach(SeqId seq, std::span<const int32_t> tokens, std::vector<BlockHash>& hashes);
 
   /// Makes pages for positions [0, len). False and no change when the free blocks do not suffice.
   bool reserve(SeqId seq, int len);
@@ -70,10 +82,7 @@ class BlockPool {
   void check() const;
 
  private:
-  struct Hash {
-    uint64_t low = 0, high = 0;
-    bool operator==(const Hash&) const = default;
-  };
+  using Hash = BlockHash;
   struct HashOfHash {
     size_t operator()(const Hash& hash) const { return size_t(hash.low); }
   };

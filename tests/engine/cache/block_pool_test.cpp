@@ -191,6 +191,21 @@ TEST(BlockPool, ResetForgetsPrefixesInUseToo) {
   pool.check();
 }
 
+// Who is refused again and again brings the hashes along: they are believed, so they are not made again.
+TEST(BlockPool, AttachGoesByTheHashesThatAreThere) {
+  BlockPool pool(pool_options(8, 4));
+  const auto tokens = iota_tokens(13);
+  pool.attach(1, tokens);
+  compute(pool, 1, tokens);
+  std::vector<BlockHash> hashes;
+  EXPECT_EQ(pool.attach(2, tokens, hashes), 12);
+  EXPECT_EQ(hashes.size(), 3u);
+  pool.release(2, 0);
+  std::swap(hashes[1], hashes[2]);
+  EXPECT_EQ(pool.attach(3, tokens, hashes), 4);
+  pool.check();
+}
+
 TEST(BlockPool, CheckSeesAWrongReferenceCount) {
   BlockPool pool(pool_options(8, 4));
   pool.attach(1, iota_tokens(9));
