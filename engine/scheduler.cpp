@@ -43,48 +43,112 @@ bool Scheduler::may_run(const Request& request, bool may_defer) const {
 }
 
 ScheduledStep Scheduler::next(int draft_len, bool may_defer) {
+  give_back_draft_pages();
   ScheduledStep step;
-  int budget = options_.max_num_batched_tokens;
   const int active = std::min(options_.max_num_seqs, int(running_.size() + waiting_.size()));
-  const int max_rows_of_seqs = (active + options_.num_micro_batches - 1) / options_.num_micro_batches;
-
-  for (size_t i = 0; budget > 0 && int(step.rows.size()) < max_rows_of_seqs; ++i) {
-    if (i == running_.size() && !admit()) break;
-    Request& request = *running_[i];
-    if (!may_run(request, may_defer)) continue;
-    ScheduledRows rows{.request = &request, .deferred = request.deferred()};
-    const int known = rows.deferred ? 1 : request.seq.length() - request.launched;
-    rows.num_known = std::min(known, budget);
-    rows.wants_logits = rows.num_known == known;
-    const int emitted = request.max_length() - request.seq.num_prompt;
-    if (rows.wants_logits &&
-        (emitted >= request.seq.params.max_tokens || request.max_length() >= options_.max_model_len))
-      continue;  // the step in flight may end it
-    const int base = rows.deferred ? request.max_length() : request.launched + rows.num_known;
-    if (!reserve_or_preempt(request, base, i)) continue;
-    if (known == 1 && emitted > 0) {  // decoding: room for drafts, without taking blocks from anybody
-      int drafts = std::min({draft_len, kMaxDraftLen, budget - 1, request.seq.params.max_tokens - emitted - 1,
-                             options_.max_model_len - request.max_length() - 1});
-      drafts = std::max(drafts, 0);
-      if (!pool_.reserve(request.seq.id, base + drafts))
-        drafts = std::min(drafts, int(pool_.pages(request.seq.id).size()) * pool_.block_size() - base);
-      rows.max_drafts = drafts;
-    }
-    budget -= rows.num_known + rows.max_drafts;
-    step.rows.push_back(rows);
-  }
+  const auto max_seqs = size_t((active + options_.num_micro_batches - 1) / options_.num_micro_batches);
+  int budget = options_.max_num_batched_tokens;
+  add_known_rows(step, Turn::decode, budget, max_seqs, may_defer);
+  add_known_rows(step, Turn::recompute, budget, max_seqs, may_defer);
+  budget -= wish_drafts(step, draft_len, budget);
+  add_known_rows(step, Turn::prompt, budget, max_seqs, may_defer);
+  reserve_drafts(step);
   if (options_.batching == Batching::static_padded) add_padding(step);
   if (!step.rows.empty()) step.swaps = std::exchange(swaps_, {});
   return step;
 }
 
+int Scheduler::num_known(const Request& request) {
+  return request.deferred() ? 1 : request.seq.length() - request.launched;
+}
+
+Scheduler::Turn Scheduler::turn_of(const Request& request) {
+  if (request.max_length() == request.seq.num_prompt) return Turn::prompt;
+  return num_known(request) == 1 ? Turn::decode : Turn::recompute;
+}
+
+void Scheduler::add_known_rows(ScheduledStep& step, Turn turn, int& budget, size_t max_seqs, bool may_defer) {
+  const size_t num_before = running_.size();
+  for (size_t i = 0; budget > 0 && step.rows.size() < max_seqs; ++i) {
+    if (i == running_.size()) {
+      if (turn == Turn::decode || waiting_.empty()) return;
+      if (turn == Turn::recompute && waiting_.front()->seq.num_output() == 0) return;
+      if (!admit()) return;
+    }
+    const bool is_new = i >= num_before;  // its KV may have come back from host memory: then it decodes at once
+    if (!may_run(*running_[i], may_defer) || (!is_new && turn_of(*running_[i]) != turn)) continue;
+    add_known_rows_of(step, i, budget);
+  }
+}
+
+void Scheduler::add_known_rows_of(ScheduledStep& step, size_t position, int& budget) {
+  Request& request = *running_[position];
+  ScheduledRows rows{.request = &request, .deferred = request.deferred()};
+  const int known = num_known(request);
+  rows.num_known = std::min(known, budget);
+  rows.wants_logits = rows.num_known == known;
+  const int emitted = request.max_length() - request.seq.num_prompt;
+  if (rows.wants_logits && (emitted >= request.seq.params.max_tokens || request.max_length() >= options_.max_model_len))
+    return;  // the step in flight may end it
+  const int len = rows.deferred ? request.max_length() : request.launched + rows.num_known;
+  if (!reserve_or_preempt(request, len, position)) return;
+  request.reserved = std::max(request.reserved, len);
+  budget -= rows.num_known;
+  step.rows.push_back(rows);
+}
+
+int Scheduler::wish_drafts(ScheduledStep& step, int draft_len, int budget) const {
+  int num_free = pool_.num_free(), total = 0;
+  for (ScheduledRows& rows : step.rows) {
+    const Request& request = *rows.request;
+    if (turn_of(request) != Turn::decode) continue;
+    const int length = request.max_length(), held = int(pool_.pages(request.seq.id).size());
+    const int emitted = length - request.seq.num_prompt;
+    rows.max_drafts =
+        std::max(0, std::min({draft_len, kMaxDraftLen, budget - total, request.seq.params.max_tokens - emitted - 1,
+                              options_.max_model_len - length - 1, (held + num_free) * pool_.block_size() - length}));
+    num_free -= std::max(0, pool_.blocks_for(length + rows.max_drafts) - held);
+    total += rows.max_drafts;
+  }
+  return total;
+}
+
+void Scheduler::reserve_drafts(ScheduledStep& step) {
+  for (ScheduledRows& rows : step.rows) {
+    if (rows.max_drafts == 0) continue;
+    const SeqId id = rows.request->seq.id;
+    const int length = rows.request->max_length(), num_pages = int(pool_.pages(id).size()) + pool_.num_free();
+    rows.max_drafts = std::min(rows.max_drafts, num_pages * pool_.block_size() - length);
+    pool_.reserve(id, length + rows.max_drafts);
+  }
+}
+
+// As far as its last step with known rows asked, or as drafts were accepted. Once no step is in flight, what an upper
+// bound of the length has asked for is known better.
+int Scheduler::len_without_drafts(const Request& request) const {
+  const int asked = request.num_in_flight > 0 ? request.reserved : std::min(request.reserved, request.seq.length());
+  return std::max(asked, pool_.cached(request.seq.id));
+}
+
+void Scheduler::give_back_draft_pages() {
+  for (const auto& request : running_)
+    if (request->num_in_flight == 0) pool_.trim(request->seq.id, len_without_drafts(*request));
+}
+
+bool Scheduler::drafts_in_flight_suffice(const Request& request, int len) const {
+  int missing = pool_.blocks_for(len) - int(pool_.pages(request.seq.id).size()) - pool_.num_free();
+  for (const auto& other : running_)
+    if (other->num_in_flight > 0)
+      missing -= std::max(0, int(pool_.pages(other->seq.id).size()) - pool_.blocks_for(len_without_drafts(*other)));
+  return missing <= 0;
+}
+
 bool Scheduler::reserve_or_preempt(Request& request, int len, size_t position) {
   while (!pool_.reserve(request.seq.id, len)) {
-    if (!preempt_one(request, position)) return false;
+    if (drafts_in_flight_suffice(request, len) || !preempt_one(request, position)) return false;
   }
   return true;
 }
-
 // Takes the blocks of the youngest request behind `position` that has no step in flight.
 bool Scheduler::preempt_one(const Request& keep, size_t position) {
   for (size_t i = running_.size(); i-- > position + 1;) {
@@ -96,6 +160,7 @@ bool Scheduler::preempt_one(const Request& keep, size_t position) {
     free_slots_.push_back(victim.seq.slot);
     victim.seq.slot = -1;
     victim.launched = 0;
+    victim.reserved = 0;
     victim.last_step = 0;
     victim.needs_reset = true;
     ++victim.seq.num_preemptions;
@@ -147,6 +212,7 @@ bool Scheduler::admit() {
     pool_.release(request.seq.id, 0);
     return false;
   }
+  request.reserved = request.seq.length();
   swap_in(request);
   request.seq.slot = free_slots_.back();
   free_slots_.pop_back();

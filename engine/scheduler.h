@@ -1,6 +1,17 @@
 #pragma once
-// Which rows go into the next step: FCFS, a token budget, chunked prefill, preemption by swap to host memory as far as
-// that has room, else by recompute.
+// Which rows go into the next step: a token budget, chunked prefill, preemption by swap to host memory as far as that
+// has room, else by recompute.
+//
+// Drafts take nothing from anybody:
+// - Rows go, each turn in order of arrival, to: the one row of every decoding sequence; what sequences with output must
+//   compute again after a preemption; drafts; prompts. So drafts delay prompts alone, and a long prompt ends nobody's
+//   speculation. Where max_num_batched_tokens is less than what all decoding sequences may draft, prompts wait for some
+//   of them to end.
+// - Pages go to all known rows first, to new prompts too, and to drafts as far as some are free. Pages that drafts
+// alone
+//   have held go back before the next step is made. Where those of a step in flight would do, a sequence in need waits
+//   for it and nobody is preempted.
+// So where every draft is refused, known rows and preemptions of decoding sequences are those of a run without drafts.
 
 #include <deque>
 #include <functional>
@@ -35,6 +46,7 @@ struct Request {
   int num_in_flight = 0;    // steps in flight that hold rows of it
   int num_undecided = 0;    // of those, steps whose verdict is not known yet
   int undecided_rows = 0;   // most tokens those may emit
+  int reserved = 0;         // positions that its pages were made for, drafts aside
   uint64_t last_step = 0;   // last step that may write its blocks
   bool needs_reset = true;  // its SeqState slot has not been set up
 
@@ -78,7 +90,26 @@ class Scheduler {
   const SwapSpace& swap_space() const { return swap_space_; }
 
  private:
+  /// Who gets rows first.
+  enum class Turn : uint8_t { decode, recompute, prompt };
+
   bool may_run(const Request& request, bool may_defer) const;
+  /// Rows that have known tokens and no step yet.
+  static int num_known(const Request& request);
+  static Turn turn_of(const Request& request);
+  /// Adds known rows of sequences whose turn it is, `budget` at most; takes them off it.
+  void add_known_rows(ScheduledStep& step, Turn turn, int& budget, size_t max_seqs, bool may_defer);
+  void add_known_rows_of(ScheduledStep& step, size_t position, int& budget);
+  /// Drafts of the step's decoding sequences that `budget` and the free pages hold; returns their number. Takes no
+  /// page.
+  int wish_drafts(ScheduledStep& step, int draft_len, int budget) const;
+  /// Pages for them; fewer drafts where prompts have taken what was free.
+  void reserve_drafts(ScheduledStep& step);
+  /// Positions that the pages of a sequence must hold without its drafts.
+  int len_without_drafts(const Request& request) const;
+  void give_back_draft_pages();
+  /// True where pages that drafts in flight hold would make `len` positions for `request`.
+  bool drafts_in_flight_suffice(const Request& request, int len) const;
   bool reserve_or_preempt(Request& request, int len, size_t position);
   bool preempt_one(const Request& keep, size_t position);
   bool admit();

@@ -20,7 +20,7 @@ uint64_t mix(uint64_t x) {  // splitmix64 finaliser (Steele et al. 2014)
 BlockPool::BlockPool(const BlockPoolOptions& options) : options_(options), blocks_(size_t(options.num_blocks)) {
   PACELINE_CHECK(options.num_blocks >= 0 && options.block_size >= 1, "num_blocks {} block_size {}", options.num_blocks,
                  options.block_size);
-  for (int32_t id = 0; id < options.num_blocks; ++id) push_free(id);
+  for (int32_t id = 0; id < options.num_blocks; ++id) push_free_last(id);
 }
 
 BlockPool::Hash BlockPool::chain_hash(const Hash& parent, std::span<const int32_t> tokens) const {
@@ -77,6 +77,18 @@ bool BlockPool::reserve(SeqId seq, int len) {
   for (int i = 0; i < needed; ++i) mine.pages.push_back(take_free_block());
   peak_used_ = std::max(peak_used_, num_blocks() - num_free_);
   return true;
+}
+
+void BlockPool::trim(SeqId seq, int len) {
+  Owner& mine = owner(seq);
+  PACELINE_CHECK(len >= mine.committed, "sequence {}: trim to {}, {} are verified", seq, len, mine.committed);
+  while (int(mine.pages.size()) > blocks_for(len)) {
+    Block& block = blocks_[size_t(mine.pages.back())];
+    PACELINE_CHECK(block.num_refs == 1 && !block.shareable, "sequence {}: block {} is shared", seq, mine.pages.back());
+    block.num_refs = 0;
+    push_free_first(mine.pages.back());
+    mine.pages.pop_back();
+  }
 }
 
 void BlockPool::commit(SeqId seq, int len, std::span<const int32_t> tokens) {
@@ -157,7 +169,7 @@ int32_t BlockPool::take_free_block() {
 void BlockPool::unref(int32_t id) {
   Block& block = blocks_[size_t(id)];
   PACELINE_CHECK(block.num_refs > 0, "block {} is freed twice", id);
-  if (--block.num_refs == 0) push_free(id);
+  if (--block.num_refs == 0) push_free_last(id);
 }
 
 void BlockPool::forget_content(Block& block) {
@@ -166,7 +178,17 @@ void BlockPool::forget_content(Block& block) {
   block.tokens.clear();
 }
 
-void BlockPool::push_free(int32_t id) {
+void BlockPool::push_free_first(int32_t id) {
+  Block& block = blocks_[size_t(id)];
+  block.lru_prev = -1;
+  block.lru_next = free_head_;
+  block.in_free_list = true;
+  (free_head_ >= 0 ? blocks_[size_t(free_head_)].lru_prev : free_tail_) = id;
+  free_head_ = id;
+  ++num_free_;
+}
+
+void BlockPool::push_free_last(int32_t id) {
   Block& block = blocks_[size_t(id)];
   block.lru_prev = free_tail_;
   block.lru_next = -1;

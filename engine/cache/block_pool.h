@@ -50,6 +50,10 @@ class BlockPool {
   /// Makes pages for positions [0, len). False and no change when the free blocks do not suffice.
   bool reserve(SeqId seq, int len);
 
+  /// Gives back the pages behind positions [0, len), to be taken again before others: they hold nothing that is worth
+  /// keeping. REQUIRES: len >= cached(seq); no step in flight writes there.
+  void trim(SeqId seq, int len);
+
   /// Positions [0, len) hold verified KV of `tokens` (tokens.size() >= len). len only grows: rollback
   /// is committing less than was written. Full blocks become shareable.
   void commit(SeqId seq, int len, std::span<const int32_t> tokens);
@@ -110,7 +114,8 @@ class BlockPool {
   Hash chain_hash(const Hash& parent, std::span<const int32_t> tokens) const;
   int32_t take_free_block();
   void unref(int32_t block);
-  void push_free(int32_t block);
+  void push_free_first(int32_t block);
+  void push_free_last(int32_t block);
   void remove_from_free(int32_t block);
   void forget_content(Block& block);
   Owner& owner(SeqId seq);

@@ -191,6 +191,27 @@ TEST(BlockPool, ResetForgetsPrefixesInUseToo) {
   pool.check();
 }
 
+TEST(BlockPool, TrimmedPagesAreTheNextToBeTaken) {
+  BlockPool pool(pool_options(8, 4));
+  const auto tokens = iota_tokens(20);
+  pool.attach(1, tokens);
+  ASSERT_TRUE(pool.reserve(1, 20));
+  const std::vector<int32_t> pages(pool.pages(1).begin(), pool.pages(1).end());
+  pool.commit(1, 7, tokens);
+  pool.trim(1, 20);
+  EXPECT_EQ(pool.num_free(), 3);
+  pool.trim(1, 8);
+  EXPECT_EQ(pool.num_free(), 6);
+  EXPECT_EQ(pool.pages(1).size(), 2u);
+  pool.check();
+  pool.attach(2, iota_tokens(1));
+  ASSERT_TRUE(pool.reserve(2, 9));
+  EXPECT_EQ(std::vector<int32_t>(pool.pages(2).begin(), pool.pages(2).end()),
+            std::vector<int32_t>(pages.begin() + 2, pages.end()));
+  pool.check();
+  test::expect_error(ExitCode::internal, {"sequence 1: trim to 6, 7 are verified"}, [&] { pool.trim(1, 6); });
+}
+
 // Who is refused again and again brings the hashes along: they are believed, so they are not made again.
 TEST(BlockPool, AttachGoesByTheHashesThatAreThere) {
   BlockPool pool(pool_options(8, 4));

@@ -1,5 +1,6 @@
 #include "engine/scheduler.h"
 
+#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -293,7 +294,7 @@ TEST(Scheduler, DraftsAreLimited) {
     Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 6, .max_model_len = 100}, blocks(64));
     for (SeqId id = 1; id <= 3; ++id) desk.add(id, 2);
     desk.collect(desk.launch(4));
-    EXPECT_EQ(text(desk.launch(4)), "1:1+4 2:1");
+    EXPECT_EQ(text(desk.launch(4)), "1:1+3 2:1 3:1");  // every sequence's own row comes first
   }
   {  // by the free blocks: drafts never preempt
     Desk desk({.max_num_seqs = 2, .max_num_batched_tokens = 100, .max_model_len = 100}, blocks(4));
@@ -309,6 +310,153 @@ TEST(Scheduler, DraftsAreLimited) {
     desk.collect(desk.launch(500));
     EXPECT_EQ(desk.launch(500).rows[0].max_drafts, kMaxDraftLen);
   }
+}
+
+// Known rows first: a prompt gets the pages that drafts would like to have, and drafts the rows before the prompt.
+TEST(Scheduler, DraftsTakeRowsBeforePromptsAndPagesBehindThem) {
+  {
+    Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 9}, blocks(64));
+    for (SeqId id = 1; id <= 2; ++id) desk.add(id, 3);
+    desk.collect(desk.launch());
+    desk.add(3, 50);
+    for (int i = 0; i < 3; ++i) {  // a long prompt ends nobody's speculation
+      const auto step = desk.launch(2);
+      ASSERT_EQ(text(step), "1:1+2 2:1+2 3:3!");
+      desk.collect(step);
+    }
+  }
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100}, blocks(6));
+  desk.add(1, 7);
+  desk.collect(desk.launch());
+  desk.add(2, 16);
+  EXPECT_EQ(text(desk.launch(8)), "1:1 2:16");
+}
+
+// Drafts of a step in flight hold what an older sequence needs: it waits for them, and nobody is preempted.
+TEST(Scheduler, PagesOfDraftsInFlightAreWaitedFor) {
+  Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .num_micro_batches = 3}, blocks(8));
+  for (SeqId id = 1; id <= 3; ++id) desk.add(id, 7);
+  const std::vector<ScheduledStep> prompts{desk.launch(), desk.launch(), desk.launch()};
+  for (const ScheduledStep& step : prompts) desk.collect(step);
+  const auto a = desk.launch();
+  ASSERT_EQ(text(a), "1:1");
+  const auto b = desk.launch(8);
+  ASSERT_EQ(text(b), "2:1+8");  // the two free blocks
+  desk.collect(a);              // position 8 of 1 needs a third block
+  EXPECT_EQ(text(desk.launch()), "3:1");
+  EXPECT_TRUE(desk.preempted.empty());
+  desk.collect(b);
+  EXPECT_EQ(text(desk.launch()), "1:1");
+  EXPECT_TRUE(desk.preempted.empty());
+}
+
+// A request that is cancelled with drafts in flight gives all its pages back once that step is over.
+TEST(Scheduler, WhoEndsWithDraftsInFlightKeepsNoPages) {
+  Desk desk({.max_num_seqs = 2, .max_num_batched_tokens = 100}, blocks(8));
+  for (SeqId id = 1; id <= 2; ++id) desk.add(id, 7);
+  desk.collect(desk.launch());
+  auto step = desk.launch(8);
+  EXPECT_EQ(text(step), "1:1+8 2:1+8");
+  desk.scheduler.finish(2);
+  EXPECT_EQ(desk.pool.num_free(), 0);
+  step.rows.pop_back();
+  desk.collect(step);
+  EXPECT_EQ(desk.pool.num_free(), 4);
+  EXPECT_EQ(text(desk.launch()), "1:1");
+  EXPECT_EQ(desk.pool.num_free(), 5);
+}
+
+// They come and go at the head of the free list, and what it keeps for others stays.
+TEST(Scheduler, DraftsLeaveThePrefixCacheAlone) {
+  BlockPoolOptions options = blocks(24);
+  options.prefix_caching = PrefixCaching::on;
+  Desk desk({.max_num_seqs = 2, .max_num_batched_tokens = 100, .max_model_len = 200}, options);
+  desk.add(1, 13);
+  desk.collect(desk.launch());
+  desk.scheduler.finish(1);
+  const std::vector<int32_t> prompt = [] {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < 13; ++i) tokens.push_back(1000 + i);
+    return tokens;
+  }();
+  desk.add(2, 7, 150);
+  for (int i = 0; i < 60; ++i) desk.collect(desk.launch(8));
+  EXPECT_EQ(desk.pool.attach(9, prompt), 12);
+  desk.pool.release(9, 0);
+}
+
+/// "id:known" per row, ! where no logits are wanted, in the order of ids: known rows of drafting and plain steps
+/// compare.
+std::string known_text(const ScheduledStep& step) {
+  std::vector<std::pair<SeqId, std::string>> parts;
+  for (const ScheduledRows& rows : step.rows)
+    parts.emplace_back(rows.request->seq.id, fmt::format("{}{}", rows.num_known, rows.wants_logits ? "" : "!"));
+  std::sort(parts.begin(), parts.end());
+  std::string out;
+  for (const auto& [id, rows] : parts) out += fmt::format("{}:{} ", id, rows);
+  return out;
+}
+
+// Random pools, budgets, k and swap spaces: sequences that decode and whose drafts are all refused get the rows, and
+// lose the pages, that they would without drafts.
+TEST(Scheduler, DraftsThatAreRefusedChangeNoKnownRowAndNoPreemption) {
+  int64_t num_drafts = 0, num_preemptions = 0, num_recomputed = 0;
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](int low, int high) { return low + int(random() % unsigned(high - low + 1)); };
+    const int num_seqs = pick(1, 6), block_size = pick(1, 6), max_tokens = pick(20, 60), draft_len = pick(1, 12);
+    std::vector<int> prompts;
+    int num_blocks = 0, longest = 0;
+    for (int i = 0; i < num_seqs; ++i) {
+      prompts.push_back(pick(1, 24));
+      const auto blocks_for = [&](int len) { return (len + block_size - 1) / block_size; };
+      num_blocks += blocks_for(prompts.back() + 1);
+      longest = std::max(longest, blocks_for(prompts.back() + max_tokens));
+    }
+    num_blocks = std::max(num_blocks + pick(0, 8), longest);
+    SchedulerOptions options{.max_num_seqs = pick(1, num_seqs),
+                             .max_num_batched_tokens = pick(1, 40),
+                             .max_model_len = 100,
+                             .num_host_blocks = pick(0, 1) * pick(1, 30)};
+    if (options.max_num_seqs < num_seqs) prompts.resize(size_t(options.max_num_seqs));  // nobody waits for a place
+    Desk plain(options, blocks(num_blocks, block_size)), drafting(options, blocks(num_blocks, block_size));
+    for (size_t i = 0; i < prompts.size(); ++i)
+      for (Desk* desk : {&plain, &drafting}) desk->add(SeqId(i) + 1, prompts[i], max_tokens);
+    const auto all_decode = [&] {
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        const Request* const request = plain.scheduler.find(SeqId(i) + 1);
+        if (request && request->seq.num_output() == 0) return false;
+      }
+      return true;
+    };
+    bool decodes = false;
+    for (int step = 0; !plain.scheduler.idle(); ++step) {
+      ASSERT_LT(step, 5000);
+      decodes = decodes || all_decode();
+      const ScheduledStep expected = plain.launch(), found = drafting.launch(decodes ? draft_len : 0);
+      ASSERT_EQ(known_text(found), known_text(expected)) << "step " << step;
+      ASSERT_EQ(drafting.preempted, plain.preempted) << "step " << step;
+      ASSERT_EQ(found.swaps.size(), expected.swaps.size()) << "step " << step;
+      for (const ScheduledRows& rows : found.rows) {
+        num_drafts += rows.max_drafts;
+        num_recomputed += rows.request->seq.num_output() > 0 && rows.num_known > 1;
+      }
+      plain.collect(expected);
+      drafting.collect(found);
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        const Request* const request = plain.scheduler.find(SeqId(i) + 1);
+        if (!request || request->seq.num_output() < max_tokens) continue;
+        plain.scheduler.finish(SeqId(i) + 1);
+        drafting.scheduler.finish(SeqId(i) + 1);
+      }
+      ASSERT_EQ(drafting.scheduler.idle(), plain.scheduler.idle());
+    }
+    num_preemptions += int64_t(plain.preempted.size());
+  }
+  EXPECT_GT(num_drafts, 50'000);
+  EXPECT_GT(num_preemptions, 500);
+  EXPECT_GT(num_recomputed, 500);
 }
 
 // Steps behind an undecided one: one row at an upper bound of the length, pages for it, and none that cannot be wanted.
