@@ -204,24 +204,30 @@ struct PlannedLoad {
 
 /// Memory of each rank and of all against what there is, and what a pass sends between ranks.
 void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
+  const bool are_apart = on_cuda(config.engine);  // each rank with a memory of its own
   const auto gib = [](size_t bytes) { return double(bytes) / double(size_t{1} << 30); };
   const int64_t num_blocks = plan.memory.num_blocks;
   size_t total = 0, sent = 0, most_sent = 0;
   for (size_t i = 0; i < plan.ranks.size(); ++i) {
     const RankMemory& rank = plan.ranks[i];
-    fmt::print("     rank {}: weights {:.3f} + workspace {:.3f} + KV {:.3f} + draft KV {:.3f} = {:.3f} GiB\n", i,
+    fmt::print("     rank {}: weights {:.3f} + workspace {:.3f} + KV {:.3f} + draft KV {:.3f} = {:.3f} GiB{}\n", i,
                gib(rank.weights), gib(rank.workspace), gib(rank.kv(num_blocks)), gib(rank.draft_kv(num_blocks)),
-               gib(rank.total(num_blocks)));
+               gib(rank.total(num_blocks)),
+               are_apart ? fmt::format(" of {:.3f} free", gib(plan.devices[i].limit_bytes)) : "");
     total += rank.total(num_blocks);
     sent += rank.comm_bytes;
     most_sent = std::max(most_sent, rank.comm_bytes);
   }
-  fmt::print(
-      "     in all: {}; {:.3f} of {:.3f} GiB{}; max_model_len {}{}, {}\n", plan.memory.describe(), gib(total),
-      gib(plan.limit_bytes),
-      on_cuda(config.engine) ? " free on the devices" : fmt::format(", {:.3f} free now", gib(available_memory_bytes())),
-      plan.max_model_len, plan.max_model_len_from == LengthSource::kv_cache ? " (auto, cut to the KV cache)" : "",
-      counted(plan.max_num_seqs, "sequence"));
+  size_t limit = 0;
+  for (const PlannedDevice& device : plan.devices) limit += device.limit_bytes;
+  const bool one_decides = plan.devices.size() > 1 && num_blocks == plan.memory.blocks_that_fit;
+  fmt::print("     in all: {}{}; {:.3f} of {:.3f} GiB{}; max_model_len {}{}, {}\n", plan.memory.describe(),
+             one_decides ? fmt::format(", as many as {} holds", plan.devices[plan.memory.fullest_device].name) : "",
+             gib(total), gib(limit),
+             are_apart ? " free on the devices" : fmt::format(", {:.3f} free now", gib(available_memory_bytes())),
+             plan.max_model_len,
+             plan.max_model_len_from == LengthSource::kv_cache ? " (auto, cut to the KV cache)" : "",
+             counted(plan.max_num_seqs, "sequence"));
   if (sent > 0)
     fmt::print(
         "     ranks send {:.1f} KiB a row of a step, the one that sends most {:.1f} KiB; a sequence has 1 row, with k "

@@ -21,12 +21,31 @@ Placement placement_of(const ExperimentConfig& config) {
   return {.devices = rank_devices(config.engine), .tp = config.engine.parallel.tp, .pp = config.engine.parallel.pp};
 }
 
-/// Of all devices together, each counted as the fullest: ranks take equal shares.
-size_t device_memory_bytes(const ExperimentConfig& config, const Placement& placement) {
-  if (!on_cuda(config.engine)) return memory_limit_bytes();
-  size_t lowest = SIZE_MAX;
-  for (const std::string& device : placement.devices) lowest = std::min(lowest, cuda_free_bytes(cuda_index(device)));
-  return lowest * placement.devices.size();
+/// As LoadLimits::memory_bytes.
+std::vector<size_t> memory_now(const ExperimentConfig& config, const Placement& placement) {
+  if (!on_cuda(config.engine)) return {memory_limit_bytes()};
+  std::vector<size_t> free_bytes;
+  for (const std::string& device : placement.devices) free_bytes.push_back(cuda_free_bytes(cuda_index(device)));
+  return free_bytes;
+}
+
+/// What the ranks put into each GPU, or all of them into the host.
+std::vector<PlannedDevice> devices_of(const ExperimentConfig& config, const std::vector<RankMemory>& ranks,
+                                      const std::vector<size_t>& limits) {
+  const std::vector<std::string> names = rank_devices(config.engine);
+  const bool are_apart = on_cuda(config.engine);
+  std::vector<PlannedDevice> devices(are_apart ? ranks.size() : 1);
+  PACELINE_CHECK(limits.size() == devices.size(), "limits of {} memories, there are {}", limits.size(), devices.size());
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    PlannedDevice& device = devices[are_apart ? rank : 0];
+    device.name = are_apart ? fmt::format("rank {} ({})", rank, names[rank]) : "the host";
+    device.limit_bytes = limits[are_apart ? rank : 0];
+    device.weight_bytes += ranks[rank].weights;
+    device.workspace_bytes += ranks[rank].workspace;
+    device.target_block_bytes += ranks[rank].block_bytes;
+    device.draft_block_bytes += ranks[rank].draft_block_bytes;
+  }
+  return devices;
 }
 
 /// REQUIRES: the proposer has a second model.
@@ -191,20 +210,16 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     const ProposerSetup setup = proposer_setup(config, plan, verify_rule(config), limits.max_draft_len);
     plan.ranks[size_t(placement.deciding_rank())].workspace += memory(setup).deciding_rank;
   }
-  plan.limit_bytes = limits.memory_bytes ? limits.memory_bytes : device_memory_bytes(config, placement);
-  MemoryPlanInput memory{.limit_bytes = plan.limit_bytes,
+  plan.devices =
+      devices_of(config, plan.ranks, limits.memory_bytes.empty() ? memory_now(config, placement) : limits.memory_bytes);
+  MemoryPlanInput memory{.devices = plan.devices,
                          .memory_fraction = config.engine.kv_cache.memory_fraction,
                          .block_size = block_size,
                          .max_num_seqs = plan.max_num_seqs,
                          .max_model_len = plan.max_model_len,
                          .swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30))};
-  for (const RankMemory& rank : plan.ranks) {
-    memory.weight_bytes += rank.weights;
-    memory.workspace_bytes += rank.workspace;
-    memory.target_block_bytes += rank.block_bytes;
-    memory.draft_block_bytes += rank.draft_block_bytes;
+  for (const RankMemory& rank : plan.ranks)
     memory.swap_block_bytes = std::max(memory.swap_block_bytes, rank.block_bytes);
-  }
   if (config.engine.kv_cache.prefix_caching)
     memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
   if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
@@ -236,7 +251,7 @@ LengthLimit length_limit(const ExperimentConfig& config, const LoadPlan& plan) {
 
 EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits) : limits_(limits) {
   const auto start = std::chrono::steady_clock::now();
-  limits_.memory_bytes = device_memory_bytes(config, placement_of(config));  // drafts are planned against the same
+  limits_.memory_bytes = memory_now(config, placement_of(config));  // drafts are planned against the same
   plan_ = plan_load(config, limits_);
   source_ = target_source(config);
   team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),

@@ -21,9 +21,9 @@ namespace paceline {
 /// What the cells of one load have in common at most: sizes of state and workspace.
 struct LoadLimits {
   int threads_per_rank = 1;
-  int max_draft_len = 0;    // largest num_speculative_tokens
-  int max_concurrency = 1;  // largest number of sequences in flight that the load needs
-  size_t memory_bytes = 0;  // of all devices; 0: what they have now
+  int max_draft_len = 0;                  // largest num_speculative_tokens
+  int max_concurrency = 1;                // largest number of sequences in flight that the load needs
+  std::vector<size_t> memory_bytes = {};  // of each rank's GPU, or of the host alone; empty: what they have now
 };
 
 /// Bytes that a rank holds, target and draft model together but for the KV cache.
@@ -59,8 +59,8 @@ struct LoadPlan {
   int max_num_rows = 0;
   int max_num_logit_rows = 0;
   RankSet draft_ranks = RankSet::deciding;
-  std::vector<RankMemory> ranks;  // [tp * pp]
-  size_t limit_bytes = 0;         // of memory, over all ranks
+  std::vector<RankMemory> ranks;       // [tp * pp]
+  std::vector<PlannedDevice> devices;  // of each rank on GPUs; on CPUs the host, which all ranks share
   MemoryPlan memory;
 };
 

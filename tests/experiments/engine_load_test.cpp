@@ -22,7 +22,7 @@ ExperimentConfig config_as(const std::string& shape) {
 }
 
 TEST(LoadPlan, AnInflatedTargetIsPlannedAtItsOwnSize) {
-  const LoadPlan plan = plan_load(config_as("llama-3-8b"), {.memory_bytes = size_t{64} << 30});
+  const LoadPlan plan = plan_load(config_as("llama-3-8b"), {.memory_bytes = {size_t{64} << 30}});
   EXPECT_EQ(plan.target.num_layers, 32);
   EXPECT_EQ(plan.max_model_len, 1024);  // the parent's positions
   EXPECT_NEAR(double(plan.ranks.at(0).weights), 2.0 * double(plan.target.num_parameters()), 1e7);
@@ -31,10 +31,10 @@ TEST(LoadPlan, AnInflatedTargetIsPlannedAtItsOwnSize) {
 TEST(LoadPlan, TooLittleMemoryIsSaidWithNumbers) {
   ExperimentConfig config = config_as("llama-3.1-70b");
   test::expect_error(ExitCode::device, {"weights 131.4", "do not fit the limit of 24.000 GiB", "more ranks"},
-                     [&] { plan_load(config, {.memory_bytes = size_t{24} << 30}); });
+                     [&] { plan_load(config, {.memory_bytes = {size_t{24} << 30}}); });
   config.engine.target.load_format = "dummy";
   test::expect_error(ExitCode::device, {"weights 131.4", "do not fit the limit of 24.000 GiB"},
-                     [&] { plan_load(config, {.memory_bytes = size_t{24} << 30}); });
+                     [&] { plan_load(config, {.memory_bytes = {size_t{24} << 30}}); });
 }
 
 TEST(LoadPlan, ANameOfAHubIsNoFolder) {
@@ -44,9 +44,9 @@ TEST(LoadPlan, ANameOfAHubIsNoFolder) {
   test::expect_error(ExitCode::model_file,
                      {"engine.target.path: there is no folder /models/meta-llama/Llama-3-8B/", "nothing is downloaded",
                       "\"${env:PACELINE_MODELS}/Llama-3-8B\"", "`runexp models`"},
-                     [&] { plan_load(config, {.memory_bytes = size_t{64} << 30}); });
+                     [&] { plan_load(config, {.memory_bytes = {size_t{64} << 30}}); });
   config.engine.target.load_format = "dummy";  // random weights in a shape need no checkpoint
-  EXPECT_EQ(plan_load(config, {.memory_bytes = size_t{64} << 30}).target.num_layers, 32);
+  EXPECT_EQ(plan_load(config, {.memory_bytes = {size_t{64} << 30}}).target.num_layers, 32);
 }
 
 TEST(LoadPlan, ADraftModelIsInflatedByItsOwnKey) {
@@ -54,7 +54,7 @@ TEST(LoadPlan, ADraftModelIsInflatedByItsOwnKey) {
   config.speculation.proposer = "draft";
   config.speculation.of("draft").model->inflate = "llama-3.2-1b";
   derive_paths(config);
-  const LoadPlan plan = plan_load(config, {.memory_bytes = size_t{64} << 30});
+  const LoadPlan plan = plan_load(config, {.memory_bytes = {size_t{64} << 30}});
   ASSERT_TRUE(plan.draft);
   EXPECT_EQ(plan.draft->num_layers, 16);
   EXPECT_EQ(plan.draft->hidden_size, 2048);
@@ -100,7 +100,7 @@ TEST(LoadPlan, RanksAddUpToThePlan) {
   for (const bool self : {false, true}) {
     config.speculation.of("draft").model->self = self;
     derive_paths(config);
-    const LoadPlan plan = plan_load(config, {.max_draft_len = 5, .memory_bytes = size_t{64} << 30});
+    const LoadPlan plan = plan_load(config, {.max_draft_len = 5, .memory_bytes = {size_t{64} << 30}});
     ASSERT_EQ(plan.ranks.size(), 4u);
     RankMemory sum;
     for (const RankMemory& rank : plan.ranks) {
@@ -117,8 +117,38 @@ TEST(LoadPlan, RanksAddUpToThePlan) {
     EXPECT_EQ(sum.draft_kv(memory.num_blocks), memory.draft_kv_bytes);
     EXPECT_EQ(sum.total(memory.num_blocks),
               memory.weight_bytes + memory.workspace_bytes + memory.target_kv_bytes + memory.draft_kv_bytes);
-    EXPECT_EQ(plan.limit_bytes, size_t{64} << 30);
+    ASSERT_EQ(plan.devices.size(), 1u);
+    EXPECT_EQ(plan.devices[0].limit_bytes, size_t{64} << 30);
+    EXPECT_EQ(plan.devices[0].weight_bytes, sum.weights);
   }
+}
+
+// On GPUs the deciding rank has the head, the draft model and its KV alone: what it holds is what all hold.
+TEST(LoadPlan, OnGpusTheFullestRankDecidesTheBlocks) {
+  ExperimentConfig config = config_as("llama-3-8b");
+  config.engine.backend = "cuda";
+  config.engine.parallel = {.tp = 1, .pp = 2, .threads_per_rank = {}, .pp_microbatches = {}};
+  config.engine.kv_cache.memory_fraction = 0.9;
+  config.engine.scheduler.max_num_seqs = 256;
+  config.speculation.proposer = "draft";
+  config.speculation.draft.inflate = "llama-1b-draft";
+  config.speculation.draft.tp = 1;
+  derive_paths(config);
+  const std::vector<size_t> limits(2, size_t{24} << 30);
+  const LoadPlan plan = plan_load(config, {.max_draft_len = 5, .memory_bytes = limits});
+  ASSERT_EQ(plan.devices.size(), 2u);
+  int64_t fewest = INT64_MAX;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const RankMemory& memory = plan.ranks[rank];
+    const double room = 0.9 * double(limits[rank] - memory.weights - memory.workspace);
+    fewest = std::min(fewest, int64_t(room / double(memory.block_bytes + memory.draft_block_bytes)));
+    EXPECT_LE(memory.total(plan.memory.num_blocks), limits[rank]) << rank;
+  }
+  EXPECT_EQ(plan.memory.blocks_that_fit, fewest);
+  EXPECT_EQ(plan.memory.fullest_device, 1u);
+  EXPECT_EQ(plan.devices[1].name, "rank 1 (cuda:1)");
+  config.engine.backend = "cpu";  // they share one memory
+  EXPECT_GT(plan_load(config, {.max_draft_len = 5, .memory_bytes = {2 * limits[0]}}).memory.blocks_that_fit, fewest);
 }
 
 // The first pass has the prompt's rows and wants the logits of one, the others have one row each.

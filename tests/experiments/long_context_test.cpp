@@ -72,7 +72,7 @@ TEST_F(LongContext, TooLittleRoomForOneTextIsSaidWithNumbers) {
   derive_paths(config_);
   test::expect_error(ExitCode::device,
                      {"max seq len (131072)", "KV cache (", "GiB", "decreasing max_model_len to at most "},
-                     [&] { plan_load(config_, {.memory_bytes = size_t{20} << 20}); });
+                     [&] { plan_load(config_, {.memory_bytes = {size_t{20} << 20}}); });
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(RequestLengths, ALargeDataSetIsNotRead) {
 }
 
 TEST(RequestLengths, TheFixIsTheKeyThatHoldsTheLengthDown) {
-  const LoadLimits limits{.memory_bytes = size_t{8} << 30};
+  const LoadLimits limits{.memory_bytes = {size_t{8} << 30}};
   ExperimentConfig config = builtin_config();
   EXPECT_EQ(length_limit(config, plan_load(config, limits)).fix, "") << "the model knows no more positions";
   config.engine.scheduler.max_model_len = 500;
