@@ -17,8 +17,12 @@ struct OpenLoopSummary {
   /// Least-squares slope of the number of requests in flight, as each arrival of the last two thirds finds it, over
   /// time; mean over repetitions. The first third is left out: there the queue fills whatever the rate.
   std::optional<double> queue_growth_per_s;
-  /// True where the queue grows by at least a tenth of the offered rate and by three requests or more over the last two
-  /// thirds: latencies then depend on how long the run was. None: fewer than kMinArrivalsToJudge in a repetition.
+  /// Its 95 % interval: in flight is taken for a walk whose steps, from arrival to arrival, are independent of each
+  /// other; a least-squares slope through such a walk over T seconds has the variance 6/5 · (variance per second) / T.
+  /// None: fewer than kMinArrivalsToJudge in a repetition.
+  std::optional<Interval> queue_growth_interval;
+  /// True where that interval lies above 0 and the queue grew by a request or more over the last two thirds: latencies
+  /// then depend on how long the run was. None where there is no interval.
   std::optional<bool> saturated;
   int64_t late_requests = 0;  // sent more than kLateMs after their time
   Percentiles send_delay_ms;

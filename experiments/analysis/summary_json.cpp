@@ -34,17 +34,6 @@ json ratio_interval(const std::optional<RatioInterval>& r) {
   return json::array({json_number(r->low), json_number(r->high)});
 }
 
-json open_loop_to_json(const std::optional<OpenLoopSummary>& o) {
-  if (!o) return nullptr;
-  return {{"offered_rate_per_s", json_number(o->offered_rate_per_s)},
-          {"achieved_rate_per_s", json_number(o->achieved_rate_per_s)},
-          {"mean_in_flight", json_number(o->mean_in_flight)},
-          {"queue_growth_per_s", json_number(o->queue_growth_per_s)},
-          {"saturated", o->saturated ? json(*o->saturated) : json(nullptr)},
-          {"late_requests", o->late_requests},
-          {"send_delay_ms", to_json(o->send_delay_ms)}};
-}
-
 json goodput_to_json(const std::optional<Goodput>& g) {
   if (!g) return nullptr;
   return {{"share", json_number(g->share)}, {"rate_per_s", json_number(g->rate_per_s)}};
@@ -91,6 +80,18 @@ json passes_to_json(const std::optional<PassSummaries>& passes) {
 
 json interval_value(const std::optional<Interval>& interval) {
   return interval ? json::array({json_number(interval->low), json_number(interval->high)}) : json(nullptr);
+}
+
+json open_loop_to_json(const std::optional<OpenLoopSummary>& o) {
+  if (!o) return nullptr;
+  return {{"offered_rate_per_s", json_number(o->offered_rate_per_s)},
+          {"achieved_rate_per_s", json_number(o->achieved_rate_per_s)},
+          {"mean_in_flight", json_number(o->mean_in_flight)},
+          {"queue_growth_per_s", json_number(o->queue_growth_per_s)},
+          {"queue_growth_per_s_ci95", interval_value(o->queue_growth_interval)},
+          {"saturated", o->saturated ? json(*o->saturated) : json(nullptr)},
+          {"late_requests", o->late_requests},
+          {"send_delay_ms", to_json(o->send_delay_ms)}};
 }
 
 json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {

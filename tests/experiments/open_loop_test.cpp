@@ -55,6 +55,21 @@ TEST(OpenLoop, QueuesThatGrowAreToldFromThoseThatDoNot) {
   EXPECT_FALSE(summarize_open_loop(simulated(20, 1, 1, 11))->saturated) << "too few arrivals to judge";
 }
 
+// An overload of 9 % grows by less than a tenth of what is sent; a run that is long enough shows it.
+TEST(OpenLoop, ASlowOverloadIsSaturation) {
+  int shown = 0, false_alarms = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const OpenLoopSummary over = *summarize_open_loop(simulated(1.09, 1, seed, 1500));
+    ASSERT_LT(*over.queue_growth_per_s, 0.13 * *over.offered_rate_per_s) << seed;
+    EXPECT_LT(over.queue_growth_interval->low, *over.queue_growth_per_s);
+    EXPECT_EQ(*over.saturated, over.queue_growth_interval->low > 0);
+    shown += *over.saturated ? 1 : 0;
+    false_alarms += *summarize_open_loop(simulated(0.9, 1, seed, 1500))->saturated ? 1 : 0;
+  }
+  EXPECT_GE(shown, 18);
+  EXPECT_LE(false_alarms, 1);
+}
+
 /// An engine with room for all: the queue fills while the first requests run, and then stays.
 TEST(OpenLoop, FillingUpIsNoGrowth) {
   CellResult cell = simulated(10, 0.001, 5);
