@@ -38,7 +38,9 @@ bool had_free_blocks(const CellResult& cell) {
 std::optional<ClosedLoop> closed_loop_of(const CellResult& cell) {
   if (cell.load != "closed" || cell.repetitions.empty()) return std::nullopt;
   const auto requests = int64_t(cell.repetitions.front().requests.size());
-  ClosedLoop loop{.asked = cell.axes.concurrency, .in_flight = std::min<int64_t>(cell.axes.concurrency, requests)};
+  ClosedLoop loop{.asked = cell.axes.concurrency,
+                  .in_flight = std::min<int64_t>(cell.axes.concurrency, requests),
+                  .requests = requests};
   loop.in_batch = reachable_concurrency({.requests = requests,
                                          .concurrency = cell.axes.concurrency,
                                          .max_num_seqs = fact(cell.effective, "max_num_seqs").value_or(requests)});

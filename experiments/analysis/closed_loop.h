@@ -17,12 +17,18 @@ enum class WaitsFor : uint8_t {
   start,   // the prompts of those sent together at the start, which are half of all requests or more
 };
 
+inline constexpr int64_t kWavesOfSteadyLoad = 5;
+
 struct ClosedLoop {
   int64_t asked = 0;      // load.concurrency
   int64_t in_flight = 0;  // submitted and not finished, at most: no more than there are requests
   int64_t in_batch = 0;   // of these, with a place in the engine (reachable_concurrency)
   WaitsFor waits_for = WaitsFor::nothing;
 
+  int64_t requests = 0;  // of a repetition
+
+  /// Below kWavesOfSteadyLoad requests a place, most of the time goes to filling the batch and to its end.
+  bool is_one_wave() const { return asked > 1 && requests < kWavesOfSteadyLoad * asked; }
   bool is_reached() const { return in_batch >= asked; }
 };
 

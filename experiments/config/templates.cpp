@@ -143,7 +143,7 @@ constexpr std::string_view kBatchCrossover =
 
   "profiles": {
     "quick": {
-      "workload": { "requests": 16 },
+      "workload": { "requests": 80 },           // 5 a place at the largest concurrency: fewer are one wave
       "sampling": { "max_tokens": 48 },
       "measure": { "repetitions": 3 },
       "sweep": { "axes": { "speculation.num_speculative_tokens": [3], "load.concurrency": [1, 4, 16] } },

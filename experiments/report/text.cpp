@@ -283,6 +283,7 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   if (s.open_loop && s.open_loop->saturated.value_or(false)) text += ", saturated";
   if (cell.random_weights && s.rankable) text += ", random weights";
   if (!s.noise.empty()) text += ", noisy";
+  if (const auto loop = closed_loop_of(cell); loop && loop->is_one_wave()) text += ", one wave";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
   if (s.baseline_far) text += ", " + baseline_time_text(s);
   if (const int asked = repetitions_asked(cell); s.repetitions < asked)

@@ -49,6 +49,16 @@ TEST(ClosedLoop, OfRecordsThatDoNotSayNothingIsClaimed) {
   EXPECT_FALSE(closed_loop_of(open));
 }
 
+TEST(ClosedLoop, BelowFiveRequestsAPlaceARowSaysOneWave) {
+  const RunResult run = run_of({1, 2, 3, 12});  // 12 requests
+  const RunSummary summary = summarize(run);
+  for (const CellSummary& s : summary.cells) {
+    const CellResult& cell = run.cells[s.cell];
+    if (!s.rankable) continue;
+    EXPECT_EQ(holds(cell_verdict(cell, s), ", one wave"), cell.axes.concurrency > 2) << cell.id;
+  }
+}
+
 TEST(ClosedLoop, MoreThanThereAreRequestsIsNotReached) {
   const RunResult run = run_of({1, 16, 32}, 64);
   EXPECT_EQ(first_sentence(run),
