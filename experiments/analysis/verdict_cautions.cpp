@@ -168,6 +168,19 @@ void add_age(const VerdictView& view, std::vector<VerdictSentence>& out) {
                      counted(lacking, "cell was", "cells were"))});
 }
 
+/// What the intervals are of: every repetition sends the same prompts.
+void add_scope(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  int64_t prompts = 0;
+  for (const CellSummary& s : view.summary().cells) {
+    if (s.repetitions > 1) prompts = std::max(prompts, int64_t(view.cell(s).repetitions.front().requests.size()));
+  }
+  if (prompts == 0) return;
+  out.push_back({VerdictKind::caution,
+                 fmt::format("Intervals cover the scatter of timing only: all repetitions send the same {}, and other "
+                             "prompts may give other ratios.",
+                             counted(prompts, "prompt"))});
+}
+
 /// How much the numbers carry.
 void add_evidence(const VerdictView& view, std::vector<VerdictSentence>& out) {
   int fewest = std::numeric_limits<int>::max(), most = 0, without_interval = 0, far = 0;
@@ -248,6 +261,7 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   add_never_drafted(view, out);
   add_age(view, out);
   add_evidence(view, out);
+  add_scope(view, out);
 }
 
 }  // namespace paceline

@@ -621,5 +621,12 @@ TEST(Pairing, ALoadLaterIsNoMark) {
   EXPECT_FALSE(holds(verdict(run), "at another time")) << verdict(run);
 }
 
+TEST(VerdictCautions, IntervalsAreSaidToBeOfTimingOnly) {
+  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})),
+                    "Intervals cover the scatter of timing only: all repetitions send the same 1 prompt, and other "
+                    "prompts may give other ratios."));
+  EXPECT_FALSE(holds(verdict(run_of({plain({100}), ngram(3, {150})})), "Intervals cover")) << "there are none";
+}
+
 }  // namespace
 }  // namespace paceline
