@@ -1,6 +1,7 @@
 #include "experiments/analysis/cell_ratio.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "experiments/analysis/significance.h"
@@ -17,6 +18,24 @@ std::optional<double> mean_end_s(const CellResult& cell) {
   return mean(ends);
 }
 
+/// Whether `outer` was measured before and after all of `inner`, half each.
+bool encloses(const CellResult& outer, const CellResult& inner) {
+  const auto [first, last] =
+      std::minmax_element(inner.repetitions.begin(), inner.repetitions.end(),
+                          [](const RepetitionResult& a, const RepetitionResult& b) { return a.turn < b.turn; });
+  if (first == inner.repetitions.end() || first->turn < 0) return false;
+  int64_t before = 0, after = 0;
+  for (const RepetitionResult& r : outer.repetitions) {
+    before += r.turn < first->turn ? 1 : 0;
+    after += r.turn > last->turn ? 1 : 0;
+  }
+  return before > 0 && after > 0 && before + after == std::ssize(outer.repetitions) && std::abs(before - after) <= 1;
+}
+
+Pairing pairing_across_loads(const CellResult& a, const CellResult& b) {
+  return encloses(a, b) || encloses(b, a) ? Pairing::in_halves : Pairing::none;
+}
+
 }  // namespace
 
 Pairing pairing_of(const CellResult& a, const CellResult& b) {
@@ -27,7 +46,7 @@ Pairing pairing_of(const CellResult& a, const CellResult& b) {
   for (size_t i = 0; i + 1 < pairs; ++i) {
     const int64_t last = std::max(a.repetitions[i].turn, b.repetitions[i].turn);
     const int64_t next = std::min(a.repetitions[i + 1].turn, b.repetitions[i + 1].turn);
-    if (next >= 0 && last > next) return Pairing::none;
+    if (next >= 0 && last > next) return pairing_across_loads(a, b);
   }
   return Pairing::by_repetition;
 }

@@ -12,11 +12,13 @@ namespace paceline {
 
 enum class Pairing : uint8_t {
   by_repetition,  // repetition i of both lies in one block: slow drift of the machine cancels
+  in_halves,      // A B … B A: one of the two before and after all of the other; a steady drift cancels in the ratio
   none,           // measured one after the other: another load, or a resumed run
 };
 
 /// By the order in which the run measured its repetitions (RepetitionResult::turn): they pair where every repetition i
-/// of both cells came before every repetition i + 1 and one process measured both (RepetitionResult::process). A record
+/// of both cells came before every repetition i + 1 and one process measured both (RepetitionResult::process). In
+/// halves: as many repetitions of one cell came before all of the other's as after them, or one more or less. A record
 /// that does not tell is taken for blocks.
 Pairing pairing_of(const CellResult& a, const CellResult& b);
 

@@ -186,7 +186,8 @@ std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResu
 }
 
 bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions) {
-  return std::fabs(apart_s.value_or(0)) >= kFarApart_s && (pairing == Pairing::none || repetitions == 1);
+  if (!apart_s) return false;
+  return pairing == Pairing::none || (repetitions == 1 && std::fabs(*apart_s) >= kFarApart_s);
 }
 
 std::vector<std::string> devices_used(const RunResult& run) {

@@ -31,7 +31,7 @@ const char* to_string(Outcome outcome);
 /// faster, slower or inconclusive: what a ratio of speeds shows.
 Outcome outcome_of(const RatioInterval& ratio);
 
-/// Above this, a row says when its baseline was measured.
+/// Above this, a row of a single repetition, which pairs with nothing, says when its baseline was measured.
 inline constexpr double kFarApart_s = 600;
 
 struct CellSummary {
@@ -108,8 +108,8 @@ std::vector<double> tpot_of(const RepetitionResult& repetition);
 /// Mean TPOT of `over` over that of `cell`, with an interval over repetitions.
 std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResult& over, Pairing pairing);
 
-/// Whether the time between a cell and its reference (measured_earlier_s) is to be told: kFarApart_s or more, and not
-/// measured by turns.
+/// Whether the time between a cell and its reference (measured_earlier_s) is to be told: they were not measured by
+/// turns nor in halves, or there is a single repetition and they are kFarApart_s or more apart.
 bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions);
 
 /// Metrics of one cell, without those that need a baseline or report.slo.

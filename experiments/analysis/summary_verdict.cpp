@@ -95,7 +95,7 @@ std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
   if (best->speedup && best->outcome != Outcome::baseline) {
     text += fmt::format(", {} over {}", interval_text(*best->speedup), view.reference_text(*best, *base)) +
             whole_and_decode_text(*best, best->decode_speedup);
-    if (best->baseline_far) text += fmt::format(" ({}: the machine may have changed)", baseline_time_text(*best));
+    if (best->baseline_far) text += fmt::format(" ({})", baseline_time_text(*best));
     if (best->outcome == Outcome::inconclusive)
       text += fmt::format("; not shown to be faster than that: {}", view.undecided_text(*best, *best->speedup));
   } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
@@ -111,7 +111,8 @@ std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
   if (best_plain && best_plain != best && base != best_plain) {
     const std::optional<RatioInterval> gain = view.rate_over(*best, *best_plain);
     text += fmt::format("; against the fastest plain cell ({}, {:.1f} tok/s): {}", view.marked_label(*best_plain),
-                        *best_plain->output_tok_s, gain ? interval_text(*gain) : "–");
+                        *best_plain->output_tok_s, gain ? interval_text(*gain) : "–") +
+            view.apart_text(*best, *best_plain);
   }
   if (tied.size() > kMostTiedNamed)
     text += fmt::format("; {} other cells cannot be told apart from it", tied.size());
@@ -136,7 +137,8 @@ AgainstOneRank against_one_rank(const VerdictView& view, const LoadGroup& group,
     out.share_variant &= axes.variant == view.cell(one).axes.variant;
     const std::optional<RatioInterval> gain = view.rate_over(*s, one);
     out.gains += fmt::format("{} tp{} pp{} {}", out.gains.empty() ? "" : ",", axes.tp, axes.pp,
-                             gain ? interval_text(*gain) : "–");
+                             gain ? interval_text(*gain) : "–") +
+                 view.apart_text(*s, one);
     const PhaseTimes& p = s->phase_ms_per_step;
     if (s->step_ms && *s->step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms >= 0.05) {
       const bool bubbles = p.bubble_ms > p.communicate_ms;

@@ -212,13 +212,20 @@ std::string undecided_text(const RatioInterval& interval) {
 
 std::string rough_time_text(double seconds) {
   constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  if (seconds < kMinute) return "less than 1 min";
   if (seconds < 2 * kHour) return fmt::format("{:.0f} min", seconds / kMinute);
   if (seconds < 2 * kDay) return fmt::format("{:.0f} h", seconds / kHour);
   return fmt::format("{:.0f} days", seconds / kDay);
 }
 
 std::string baseline_time_text(double apart_s) {
-  return fmt::format("baseline measured {} {}", rough_time_text(std::fabs(apart_s)), apart_s > 0 ? "earlier" : "later");
+  return fmt::format("measured {} apart, not paired", rough_time_text(std::fabs(apart_s)));
+}
+
+std::string VerdictView::apart_text(const CellSummary& s, const CellSummary& other) const {
+  const std::optional<double> apart_s = measured_earlier_s(cell(other), cell(s));
+  const bool told = is_far_apart(apart_s, pairing_of(cell(s), cell(other)), std::min(s.repetitions, other.repetitions));
+  return told ? " (" + baseline_time_text(*apart_s) + ")" : "";
 }
 
 std::string baseline_time_text(const CellSummary& s) {

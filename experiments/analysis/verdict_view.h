@@ -86,6 +86,8 @@ class VerdictView {
 
   /// Why a ratio of the cell decides nothing: undecided_text(), or that the run ended before its repetitions.
   std::string undecided_text(const CellSummary& s, const RatioInterval& interval) const;
+  /// " (measured 3 min apart, not paired)"; empty where the two were measured by turns or in halves.
+  std::string apart_text(const CellSummary& s, const CellSummary& other) const;
 
   /// Of a speculative cell over reference_of(); none in an open loop.
   std::optional<SpeculationGain> gain_of_speculation(const CellSummary& s) const;
@@ -108,7 +110,7 @@ std::string undecided_text(const RatioInterval& interval);
 /// "25 min", "2 h", "3 days"; of what is longer than a minute or so.
 std::string rough_time_text(double seconds);
 
-/// "baseline measured 2 h earlier"; `apart_s`: measured_earlier_s.
+/// "measured 2 h apart, not paired"; `apart_s`: measured_earlier_s.
 std::string baseline_time_text(double apart_s);
 /// Empty unless CellSummary::baseline_far.
 std::string baseline_time_text(const CellSummary& s);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/verdict_view.h"
 #include "experiments/report/html_axes.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
@@ -105,7 +106,26 @@ void add_point(const Report& report, const Point& point, double x, LineSeries& m
 constexpr const char* kHowMeasured =
     "Ratio of output tokens per second of whole requests, prefill included, to plain decoding (the line at 1) with the "
     "same placement and load, or to what "
-    "sweep.baseline names; bars: 95 % interval (Student t over repetitions, logs, paired).";
+    "sweep.baseline names; bars: 95 % interval over repetitions, ";
+/// Of the cells that the charts compare: how their intervals were made.
+std::string pairing_text(const RunSummary& summary) {
+  double farthest_s = 0;
+  bool halves = false, apart = false;
+  for (const CellSummary& s : summary.cells) {
+    if (!s.speedup) continue;
+    halves = halves || s.pairing == Pairing::in_halves;
+    if (s.pairing != Pairing::none && !s.baseline_far) continue;
+    apart = true;
+    farthest_s = std::max(farthest_s, std::fabs(s.baseline_apart_s.value_or(0)));
+  }
+  if (!halves && !apart) return "of logs, paired: Student t.";
+  std::string text = "of logs: Student t of pairs where cells were measured by turns";
+  if (halves) text += "; Welch's where they were measured in halves, A B … B A";
+  if (apart)
+    text += fmt::format("; Welch's where they were measured up to {} apart, not paired", rough_time_text(farthest_s));
+  return text + ".";
+}
+
 constexpr const char* kCutBars = " An arrow head: the interval goes on beyond the chart.";
 
 /// Where x has one value, lines would be single points: a bar for each cell instead.
@@ -134,7 +154,7 @@ std::string single_bars(const Report& report) {
     chart.rows.push_back(std::move(row));
   }
   return wide(chart.title, svg_bar_chart(chart)) +
-         note(std::string(kHowMeasured) +
+         note(kHowMeasured + pairing_text(report.summary) +
               " An arrow head: the interval goes on, its whisker is cut at 1.5 times the bar. Faded: not ranked.");
 }
 
@@ -229,7 +249,7 @@ Section speedup_section(const Report& report) {
         {.name = "upper bound, in the proposer's colour", .color = kNumChartColors - 1, .style = LineStyle::dotted});
   section.body =
       chart_legend(legend) + grid(charts) +
-      note(std::string(kHowMeasured) + kCutBars +
+      note(kHowMeasured + pairing_text(report.summary) + kCutBars +
            " Dotted: upper bound, at which a decode pass costs what the baseline's does, and drafting; prefill is as "
            "measured. The gap to it is what verifying k + 1 rows costs. Faded: not ranked." +
            (any_forced

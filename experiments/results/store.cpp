@@ -129,13 +129,15 @@ void RunFolder::record_plan(const RunResult& run, Restart restart) {
           {"cells", cells}});
 }
 
-void RunFolder::record_start(std::span<const CellResult* const> cells) {
+void RunFolder::record_start(std::span<const CellResult* const> cells, const json& order) {
   json identities = json::array();
   for (const CellResult* cell : cells) {
     make_new_folder(folder_of(*cell));
     identities.push_back(cell->identity);
   }
-  append({{"event", "started"}, {"cells", identities}}, Durability::process);
+  json record = {{"event", "started"}, {"cells", identities}};
+  if (!order.is_null()) record["order"] = order;
+  append(std::move(record), Durability::process);
 }
 
 void RunFolder::record_load(const CellResult& cell) {

@@ -44,8 +44,9 @@ class RunFolder {
             const nlohmann::ordered_json& experiment, Restart restart);
 
   /// Work on these cells begins (their load, or a pass of one): should the process end in it, the record tells where.
-  /// Any record about one of them ends it. Makes their folders.
-  void record_start(std::span<const CellResult* const> cells);
+  /// Any record about one of them ends it. Makes their folders. `order`: what the journal is to say about the order of
+  /// measuring; null: nothing.
+  void record_start(std::span<const CellResult* const> cells, const nlohmann::json& order = nullptr);
   /// What was found when the cell was loaded (cell_load_to_json).
   void record_load(const CellResult& cell);
   /// The cell's last repetition, with its requests.

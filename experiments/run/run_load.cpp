@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "engine/util/clock.h"
 #include "engine/util/counted.h"
 #include "engine/util/machine.h"
 #include "experiments/analysis/certificate.h"
@@ -211,10 +212,10 @@ void check_flips_of(SweepUnderWay& sweep, size_t index, EngineLoad& load, std::s
     sweep.folder->record_logits(result);
 }
 
-void record_start(SweepUnderWay& sweep, std::span<const size_t> cells) {
+void record_start(SweepUnderWay& sweep, std::span<const size_t> cells, const nlohmann::json& order = nullptr) {
   std::vector<const CellResult*> results;
   for (const size_t index : cells) results.push_back(&sweep.run.cells[index]);
-  sweep.folder->record_start(results);
+  sweep.folder->record_start(results, order);
   sweep.log->enter(results);
 }
 
@@ -238,15 +239,49 @@ RepetitionResult run_undisturbed(SweepUnderWay& sweep, EngineLoad& load, const E
   }
 }
 
+const char* name_of(Visit visit) {
+  switch (visit) {
+    case Visit::whole: return "whole";
+    case Visit::first_half: return "first half";
+    case Visit::second_half: return "second half";
+  }
+  return "whole";
+}
+
+/// Time in passes that the cells' repetitions took so far.
+double measured_s(const SweepUnderWay& sweep, const std::vector<size_t>& group) {
+  double seconds = 0;
+  for (const size_t index : group)
+    for (const RepetitionResult& r : sweep.run.cells[index].repetitions) seconds += r.wall_s;
+  return seconds;
+}
+
 }  // namespace
 
-void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
+void finish_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
+  for (const size_t index : planned) {
+    if (!lacks_repetitions(sweep, index)) continue;
+    if (sweep.run.cells[index].repetitions.empty())
+      sweep.leave_out(sweep.run.cells[index]);
+    else if (!sweep.wants_new_process)
+      finish_cell(sweep, index);
+  }
+}
+
+VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, Visit visit) {
   std::vector<size_t> group;
   std::copy_if(planned.begin(), planned.end(), std::back_inserter(group),
                [&](size_t index) { return lacks_repetitions(sweep, index); });
-  if (group.empty() && cells_to_check(sweep, planned).empty()) return;
-  record_start(sweep, group);
+  if (group.empty() && cells_to_check(sweep, planned).empty()) return VisitResult::finished;
   const Cell& first = sweep.cells[planned.front()];
+  const int repetitions = first.config.measure.repetitions;
+  int until = visit == Visit::first_half ? (repetitions + 1) / 2 : repetitions;
+  if (visit == Visit::first_half && !group.empty() && std::all_of(group.begin(), group.end(), [&](size_t index) {
+        return int(sweep.run.cells[index].repetitions.size()) >= until;
+      }))
+    return VisitResult::half_done;  // of a resumed run
+  record_start(sweep, group, {{"visit", name_of(visit)}, {"until", until}, {"repetitions", repetitions}});
+  double reload_s = 0;  // loading and warming up
   const auto with_draft = std::find_if(planned.begin(), planned.end(), [&](size_t i) {
     return sweep.cells[i].config.speculation.second_model() != nullptr;
   });
@@ -258,6 +293,7 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
   std::vector<EncodedPrompt> prompts;
   const auto open = [&] {
     load = std::make_unique<EngineLoad>(load_config, limits);
+    reload_s += load->load_seconds();
     const MemoryPlan& memory = load->plan().memory;
     sweep.log->line(
         "load", fmt::format("{} on tp{} pp{}, {} a rank, in {:.3f} s: {} bytes of weights, {} of KV",
@@ -283,8 +319,8 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
     if (others.empty())
       sweep.count_failure();
     else
-      run_load(sweep, others);
-    return;
+      return run_load(sweep, others, visit);
+    return VisitResult::finished;
   }
 
   // A device or communication error leaves the ranks unusable: the next cell gets fresh ones. So does what nobody
@@ -319,11 +355,14 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
     guarded(index, [&] {
       sweep.progress.phase(fmt::format("warming up {}", cell.id));
       record_start(sweep, {&index, 1});
+      const auto begin = Clock::now();
       warm_up(*load, cell, prompts, sweep);
+      reload_s += seconds_between(begin, Clock::now());
       result.effective = load->effective(cell.config, *load->make_engine(cell.config));
       result.oversubscribed = load->team().oversubscribed();
       result.load_s = load->load_seconds();
-      result.ceilings = ceilings_for(sweep, *load, cell.config);
+      if (visit != Visit::second_half || !result.ceilings.read_bytes_s)
+        result.ceilings = ceilings_for(sweep, *load, cell.config);
       const MemoryPlan& memory = load->plan().memory;
       result.memory = {.weights_bytes = int64_t(memory.weight_bytes),
                        .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes),
@@ -333,9 +372,26 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
       sweep.folder->record_load(result);
     });
   }
-  const int repetitions = first.config.measure.repetitions;
   std::mt19937_64 random(uint64_t(first.config.measure.block_seed));
   for (int repetition = 0; repetition < repetitions && !sweep.stop; ++repetition) {
+    if (repetition == until) {
+      const double half_s = measured_s(sweep, group);
+      const double share = half_s > 0 ? reload_s / (half_s * repetitions / until) : 1;
+      if (share < kMostReloading) {
+        sweep.log->line("order",
+                        fmt::format("{} of {} repetitions, the others when the other loads had theirs: loading "
+                                    "again takes {:.3f} of the measuring",
+                                    until, repetitions, share));
+        break;
+      }
+      until = repetitions;
+      record_start(
+          sweep, group,
+          {{"visit", name_of(Visit::whole)}, {"until", until}, {"repetitions", repetitions}, {"reload_share", share}});
+      sweep.log->line("order", fmt::format("all {} repetitions together: loading again would take {:.3f} of the "
+                                           "measuring",
+                                           repetitions, share));
+    }
     std::vector<size_t> order = group;
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
     for (size_t index : order) {
@@ -358,9 +414,10 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
       sweep.heed_interrupts();
     }
   }
+  const bool half_done = !sweep.stop && until < repetitions;
   for (size_t index : group) {
     CellResult& result = sweep.run.cells[index];
-    if (result.status != CellStatus::done) continue;
+    if (result.status != CellStatus::done || half_done) continue;
     if (result.repetitions.empty()) {
       sweep.leave_out(result);
       continue;
@@ -379,9 +436,11 @@ void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
     for (size_t index : group)
       keep_sample_texts(sweep.run.cells[index], sweep.prompts, *load->tokenizer(), sweep.run.sample_texts);
   }
-  if (sweep.wants_new_process || sweep.interrupts() >= 2) return;
+  if (half_done) return VisitResult::half_done;
+  if (sweep.wants_new_process || sweep.interrupts() >= 2) return VisitResult::finished;
   for (const size_t index : cells_to_check(sweep, planned))
     guarded(index, [&] { check_flips_of(sweep, index, *load, prompts); });
+  return VisitResult::finished;
 }
 
 }  // namespace paceline

@@ -1,6 +1,7 @@
 #pragma once
 // The cells of one engine load: their repetitions, by turns, and what is recorded of them.
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -62,9 +63,25 @@ const std::vector<EncodedPrompt>& encode_for(SweepUnderWay& sweep, const Experim
 /// Whether the cell lacks repetitions that it is to have.
 bool lacks_repetitions(const SweepUnderWay& sweep, size_t index);
 
+/// Loads are visited as A B … B A, so that a steady drift of the machine cancels between them.
+enum class Visit : uint8_t {
+  whole,        // all repetitions: the only load, or the last one on the way there
+  first_half,   // of the repetitions, the larger half of an odd number; all where loading again is dear
+  second_half,  // the rest
+};
+
+/// Loading and warming up again, over the measuring of a load: above this it is not done, and repetitions stay
+/// together.
+inline constexpr double kMostReloading = 0.1;
+
+enum class VisitResult : uint8_t { finished, half_done };
+
 /// The cells of one load that lack repetitions: warm up each, then repetitions in random blocks, so that drift spreads
 /// evenly. `planned`: all cells of the load, in plan order. A cell that fails, by whatever exception, is
-/// recorded; throws for the results store only (and where nobody reads what the run prints).
-void run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned);
+/// recorded; throws for the results store only (and where nobody reads what the run prints). half_done: the load is to be visited again, as its cells lack repetitions, and nothing stopped the sweep.
+VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, Visit visit);
+
+/// Ends cells of a load that is not visited again, as the sweep was stopped: they keep the repetitions that they have.
+void finish_load(SweepUnderWay& sweep, const std::vector<size_t>& planned);
 
 }  // namespace paceline

@@ -75,6 +75,24 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
   if (first) throw *first;
 }
 
+/// Loads there and back, A B … B A: each has half of its repetitions on either way, where loading again is cheap.
+void run_loads(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& groups) {
+  std::vector<const std::vector<size_t>*> again;
+  for (const std::vector<size_t>& group : groups) {
+    const Visit visit = &group == &groups.back() ? Visit::whole : Visit::first_half;
+    if (sweep.stop)
+      finish_load(sweep, group);
+    else if (run_load(sweep, group, visit) == VisitResult::half_done)
+      again.push_back(&group);
+  }
+  for (auto group = again.rbegin(); group != again.rend(); ++group) {
+    if (sweep.stop)
+      finish_load(sweep, **group);
+    else
+      run_load(sweep, **group, Visit::second_half);
+  }
+}
+
 }  // namespace
 
 void check_draft_vocabulary(const ExperimentConfig& config) {
@@ -199,16 +217,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
                               .acceptance_rate = {},
                               .certificate = {}});
   }
-  for (const auto& group : groups) {
-    if (sweep.stop) {
-      for (size_t index : group) {
-        if (!lacks_repetitions(sweep, index) || !run.cells[index].repetitions.empty()) continue;
-        sweep.leave_out(run.cells[index]);
-      }
-      continue;
-    }
-    run_load(sweep, group);
-  }
+  run_loads(sweep, groups);
   if (options.resume && !sweep.wants_new_process) keep_missing_sample_texts(sweep);
   progress.end();
   if (sweep.wants_new_process) return {.result = std::move(run), .exit_code = ExitCode::ok, .wants_new_process = true};

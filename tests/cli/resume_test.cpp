@@ -250,6 +250,64 @@ TEST_F(Resume, ACellThatKillsThreeProcessesFailsAndTheSweepGoesOn) {
   expect_complete(workspace, undisturbed().hashes);
 }
 
+/// What the journal says of the order of measuring: the tp of each repetition, in order, and the visits of loads.
+struct MeasuringOrder {
+  std::vector<int> tp;
+  std::vector<json> visits;
+
+  explicit MeasuringOrder(const Workspace& workspace) {
+    const fs::path run = only_run(workspace);
+    std::map<std::string, int> tp_of;
+    for (const json& record : parse_journal(read_file(run / kJournalFile), run).records) {
+      if (record.at("event") == "plan")
+        for (const json& cell : record.at("cells"))
+          tp_of[cell.at("plan").at("identity")] = cell.at("plan").at("axes").at("tp");
+      if (record.at("event") == "repetition") tp.push_back(tp_of.at(record.at("cell")));
+      if (record.contains("order")) visits.push_back(record.at("order"));
+    }
+  }
+};
+
+/// Two loads, four repetitions.
+std::vector<std::string> two_loads(const Workspace& workspace, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> args = {"run",       workspace.config().string(),
+                                   "--results", workspace.results().string(),
+                                   "--ui",      "plain",
+                                   "--set",     "measure.repetitions=4",
+                                   "--set",     "measure.warmup_requests=0",
+                                   "--axis",    "tp=1,2",
+                                   "--axis",    "proposer=none"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+TEST_F(Resume, LoadsAreMeasuredThereAndBackAndTheJournalSaysSo) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with(two_loads(workspace, {"--set", "sampling.max_tokens=200"})).exit_code, 0);
+  const MeasuringOrder order(workspace);
+  ASSERT_FALSE(order.visits.empty());
+  EXPECT_EQ(order.visits[0].at("visit"), "first half");
+  EXPECT_EQ(order.visits[0].at("until"), 2);
+  const bool dear = order.visits[1].contains("reload_share");
+  if (dear) {
+    EXPECT_GE(order.visits[1].at("reload_share").get<double>(), 0.1);
+    EXPECT_EQ(order.tp, (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2}));
+  } else {
+    ASSERT_EQ(order.visits.size(), 3u);
+    EXPECT_EQ(order.visits[2].at("visit"), "second half");
+    EXPECT_EQ(order.tp, (std::vector<int>{1, 1, 2, 2, 2, 2, 1, 1}));
+  }
+  // Killed anywhere, the other half is measured by the process that goes on.
+  for (const int write : {12, 16, 20, 24}) {
+    const Workspace killed;
+    run_with(two_loads(killed, {"--set", "sampling.max_tokens=200", "--set", "sweep.max_failures=1"}),
+             {"PACELINE_FAIL=write:kill:" + std::to_string(write)});
+    ASSERT_EQ(resume(killed).exit_code, 0) << write;
+    EXPECT_EQ(token_hashes(killed), token_hashes(workspace)) << write;
+    EXPECT_EQ(std::ssize(MeasuringOrder(killed).tp), 8) << write;
+  }
+}
+
 TEST_F(Resume, AGrownSweepRunsNothingAgain) {
   const Workspace workspace;
   ASSERT_EQ(run_with(resumable_args(workspace)).exit_code, 0);

@@ -601,11 +601,9 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
   EXPECT_NEAR(apart.speedup->ratio, paired.speedup->ratio, 1e-12);
   EXPECT_LT(*apart.speedup->low, *paired.speedup->low);
   EXPECT_EQ(apart.pairing, Pairing::none);
-  EXPECT_TRUE(holds(cell_verdict(run.cells[1], apart), "baseline measured 2 h earlier"));
+  EXPECT_TRUE(holds(cell_verdict(run.cells[1], apart), "measured 2 h apart, not paired"));
   EXPECT_TRUE(holds(verdict(run), " (whole requests; decoding alone 1.")) << verdict(run);
-  EXPECT_TRUE(
-      holds(verdict(run), " (baseline measured 2 h earlier: the machine may have changed); not shown to be faster"))
-      << verdict(run);
+  EXPECT_TRUE(holds(verdict(run), " (measured 2 h apart, not paired); not shown to be faster")) << verdict(run);
   EXPECT_TRUE(holds(verdict(run), "1 cell was measured at another time than the baseline (up to 2 h apart)"))
       << verdict(run);
   const json row = summary_to_json(run, summary)["cells"][1];
@@ -613,12 +611,20 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
   EXPECT_EQ(row["baseline_apart_s"], 7500.0);
 }
 
-TEST(Pairing, ALoadLaterIsNoMark) {
+// Whatever the time between them: two blocks one after the other are no pairs.
+TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
   CellResult base = plain(kSlow), cell = placed(plain(kFast), 2, 1);
-  measure(base, cell, /*by_turns=*/false, 40);
-  const RunResult run = run_of({base, cell});
-  EXPECT_EQ(summarize(run).cells[1].pairing, Pairing::none);
-  EXPECT_FALSE(holds(verdict(run), "at another time")) << verdict(run);
+  for (const auto& [apart_s, said] : {std::pair(40.0, "less than 1 min apart"), {240.0, "4 min apart"}}) {
+    measure(base, cell, /*by_turns=*/false, apart_s);
+    const RunResult run = run_of({base, cell});
+    const RunSummary summary = summarize(run);
+    EXPECT_EQ(summary.cells[1].pairing, Pairing::none);
+    const std::string text = verdict(run), told = fmt::format("measured {}, not paired", said);
+    EXPECT_TRUE(holds(cell_verdict(run.cells[1], summary.cells[1]), told));
+    EXPECT_TRUE(holds(text, "over tp1 pp1 none (whole requests; ")) << text;
+    EXPECT_TRUE(holds(text, " (" + told + ")")) << text;
+    EXPECT_TRUE(holds(text, "against one rank (100.0 tok/s): tp2 pp1 1.50× [")) << text;
+  }
 }
 
 TEST(VerdictCautions, IntervalsAreSaidToBeOfTimingOnly) {
