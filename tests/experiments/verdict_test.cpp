@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/cell_ratio.h"
-#include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/report/text.h"
 #include "tests/support/holds.h"
@@ -184,8 +183,7 @@ TEST(VerdictBest, ARunThatWasCutIsToBeResumed) {
 TEST(VerdictBest, ManyTiesAreCounted) {
   std::vector<CellResult> cells = {plain(kSlow), ngram(1, kFast)};
   for (const int k : {2, 3, 4, 5, 6}) cells.push_back(ngram(k, kNearFast));
-  EXPECT_TRUE(holds(sentences(run_of(cells))[0], "; 5 other cells cannot be told apart from it."))
-      << sentences(run_of(cells))[0];
+  EXPECT_TRUE(holds(verdict(run_of(cells)), "; 5 other cells cannot be told apart from it.")) << verdict(run_of(cells));
 }
 
 TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
@@ -346,9 +344,7 @@ TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
 
 TEST(VerdictCautions, ACellThatNeverDraftedIsNotRankedAndSaysSo) {
   CellResult idle = ngram(3, kFast);
-  for (RepetitionResult& r : idle.repetitions) {
-    r.counters.drafts = r.counters.accepted = r.counters.drafted = 0;
-  }
+  for (RepetitionResult& r : idle.repetitions) r.counters.drafts = r.counters.accepted = r.counters.drafted = 0;
   const RunResult run = run_of({plain(kSlow), idle, ngram(5, kSlow)});
   const RunSummary summary = summarize(run);
   EXPECT_FALSE(summary.cells[1].rankable);
@@ -515,24 +511,7 @@ TEST(EndOfRunText, TellsHowToSeeTheSentencesThatItLeavesOut) {
   EXPECT_TRUE(holds(some, fmt::format("({} more: runexp show last)", said.size() - 3))) << some;
 }
 
-TEST(IntervalText, IsOneFormulaAtAnyNumberOfDigits) {
-  EXPECT_EQ(bound_text(1), "1.00");
-  EXPECT_EQ(bound_text(1.0049), "1.005");
-  EXPECT_EQ(bound_text(1.0049, 3), "1.005");
-  EXPECT_EQ(bound_text(0.99996, 3), "0.99996");
-  EXPECT_EQ(bound_text(1.0000001), "1.00000");
-  EXPECT_EQ(interval_range_text(1.0049, 1.38), "1.005–1.38");
-  EXPECT_EQ(interval_range_text(1.0049, {}), "");
-  EXPECT_EQ(interval_text(1.2, 1.0002, 1.4, 3), "1.200× [1.0002, 1.400]");
-}
-
 TEST(EndOfRunText, PrintsIntervalsAsTheyAre) {
-  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 2, .low = 1, .high = 4, .pairs = 3}), "2.00× [1.00, 4.00]");
-  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 2, .low = {}, .high = {}, .pairs = 1}), "2.00×");
-  EXPECT_EQ(speedup_text({}), "–");
-  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 1.1, .low = 1.003, .high = 1.2, .pairs = 3}), "1.10× [1.003, 1.20]");
-  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 1.1, .low = 0.997, .high = 1.2, .pairs = 3}), "1.10× [0.997, 1.20]");
-  EXPECT_EQ(speedup_text(RatioInterval{.ratio = 0.9, .low = 0.8, .high = 0.9998, .pairs = 3}), "0.90× [0.80, 0.9998]");
   const RunResult run = run_of({plain(kSlow), ngram(3, kFast)});
   for (const std::string& text :
        {end_of_run_text(run, summarize(run), TextColor::off), summary_markdown(run, summarize(run))})
