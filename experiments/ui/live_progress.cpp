@@ -97,9 +97,16 @@ class LiveProgress : public BaseProgress {
   std::string region() {
     const int columns = std::max(kMinColumns, terminal_.columns()) - 1;
     const double elapsed = seconds(terminal_.now() - started_), share = fraction();
-    std::string head = fmt::format(" {}  [{}] {}/{} cells  {}", name_, bar_text(share, kBarColumns), done_cells_,
-                                   total_cells_, duration_text(elapsed));
-    if (share > 0.01 && share < 1) head += fmt::format(" < {} left", duration_text(elapsed * (1 - share) / share));
+    // Cells interleave, so that most of them end together: repetitions tell how far the run is.
+    std::string counts = fmt::format("{}/{} cells  {}", done_cells_, total_cells_, duration_text(elapsed));
+    if (total_repetitions_ > 0) counts = fmt::format("{}/{} reps, {}", done_repetitions_, total_repetitions_, counts);
+    if (share > 0.01 && share < 1) counts += fmt::format(" < {} left", duration_text(elapsed * (1 - share) / share));
+    // Where it is narrow, the bar is short, and then whole parts go: the bar, then the name.
+    std::string head = fmt::format(" {}  [{}] {}", name_, bar_text(share, kBarColumns), counts);
+    if (cut(head, columns) != head)
+      head = fmt::format(" {}  [{}] {}", name_, bar_text(share, kSmallBarColumns), counts);
+    if (cut(head, columns) != head) head = fmt::format(" {}  {}", name_, counts);
+    if (cut(head, columns) != head) head = fmt::format(" {}", counts);
     is_painted_ = true;
     return cut(head, columns) + "\n" + cut(current_line(), columns) + kToFirstLine;
   }

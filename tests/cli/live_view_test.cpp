@@ -98,7 +98,7 @@ TEST_F(LiveView, SurvivesAResize) {
     const std::vector<std::string> lines = terminal.screen();
     SCOPED_TRACE(fmt::format("{} columns\n{}", columns, joined(lines)));
     EXPECT_EQ(lines_with(lines, " ▸ "), 1) << "no rest of the old region";
-    EXPECT_EQ(lines_with(lines, "tiny  ["), 1);
+    EXPECT_EQ(lines_with(lines, " reps, 0/2 cells"), 1);
   }
   terminal.type("C-c");
   const std::vector<std::string> lines = terminal.wait_for("[exit code 130]", 20);
@@ -117,7 +117,7 @@ TEST_F(LiveView, OfADeadProcessIsTakenAway) {
   ASSERT_FALSE(terminal.wait_for("killed by signal 9").empty()) << joined(terminal.screen());
   const std::vector<std::string> lines = terminal.wait_for("tok/s");
   SCOPED_TRACE(joined(lines));
-  EXPECT_EQ(lines_with(lines, "tiny  ["), 1);
+  EXPECT_EQ(lines_with(lines, " reps, 0/2 cells"), 1);
   EXPECT_EQ(lines_with(lines, " ▸ "), 1);
 }
 

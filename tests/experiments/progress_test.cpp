@@ -150,7 +150,7 @@ TEST(LiveProgress, LinesScrollAboveTheRegionWholeAndItGoesAway) {
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0], "first line");
   EXPECT_EQ(lines[1], "second line");
-  EXPECT_NE(lines[2].find("0/28 cells"), std::string::npos) << lines[2];
+  EXPECT_NE(lines[2].find("] 0/84 reps, 0/28 cells  "), std::string::npos) << lines[2];
   EXPECT_NE(lines[3].find("tp2 pp1 ngram k=5  rep 1/3  ███████░  150 tok/s  AL 2.90"), std::string::npos) << lines[3];
   progress->end();
   progress->message("after");
@@ -183,6 +183,23 @@ TEST(LiveProgress, NeverWrapsAndFollowsAResize) {
     progress->repetition_started(std::string(100, 'x') + "é", 0, 3);
     for (const std::string& line : fake.screen()) EXPECT_LT(width(line), columns);
   }
+}
+
+TEST(LiveProgress, WhereItIsNarrowWholePartsGo) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::live, fake.terminal(true));
+  progress->begin("tp_pp_speculative", 7, 21);
+  progress->repetition_finished();
+  const auto head = [&](int columns) {
+    fake.columns = columns;
+    fake.now += milliseconds(200);
+    fake.raw.clear();
+    progress->phase("warming up");
+    return fake.screen()[0];
+  };
+  EXPECT_NE(head(120).find("tp_pp_speculative  ["), std::string::npos);
+  EXPECT_TRUE(head(60).starts_with(" tp_pp_speculative  1/21 reps, 0/7 cells  ")) << head(60);
+  EXPECT_TRUE(head(50).starts_with(" 1/21 reps, 0/7 cells  ")) << head(50);
 }
 
 TEST(LiveProgress, ShowsShareAndTimeLeft) {
