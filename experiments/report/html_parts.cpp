@@ -198,14 +198,14 @@ std::vector<TableColumn> axes_columns() {
           {"PP", false, "pipeline stages"},
           {"proposer", true},
           {"k", false, "num_speculative_tokens"},
-          {"c", false, "concurrent requests; 0: all at once"}};
+          {"c", false, "concurrent requests; –: no closed loop"}};
 }
 
 std::string axes_cells(const CellAxes& axes) {
   return fmt::format("<td>{}</td><td>{}</td><td class=\"s\">{}</td><td>{}</td><td>{}</td>", axes.tp, axes.pp,
                      html_escaped(proposer_label(axes)),
                      axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
-                     axes.concurrency);
+                     axes.concurrency > 0 ? std::to_string(axes.concurrency) : "–");
 }
 
 }  // namespace paceline::html

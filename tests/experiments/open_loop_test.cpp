@@ -8,6 +8,7 @@
 
 #include "experiments/analysis/summary.h"
 #include "experiments/analysis/summary_verdict.h"
+#include "experiments/report/html.h"
 #include "experiments/report/text.h"
 #include "experiments/workload/arrivals.h"
 
@@ -121,6 +122,14 @@ TEST(OpenLoop, CellsAreComparedByLatencyNotByTokensASecond) {
     EXPECT_NE(text.find(piece), std::string::npos) << piece << "\n" << text;
   for (const char* const piece : {"Fastest", "Saturated", "saturated", "closed loop", "goodput"})
     EXPECT_EQ(text.find(piece), std::string::npos) << piece << "\n" << text;
+}
+
+TEST(OpenLoop, NoTableSaysZeroConcurrentRequests) {
+  RunResult run = run_of(simulated(0.5, 1, 2), simulated(0.5, 0.5, 2));
+  for (CellResult& cell : run.cells) cell.axes.concurrency = 0;
+  const std::string page = report_html(run, summarize(run));
+  EXPECT_EQ(page.find("<td class=\"s\">none</td><td>–</td><td>0</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td class=\"s\">none</td><td>–</td><td>–</td>"), std::string::npos);
 }
 
 TEST(OpenLoop, AnEngineThatDoesNotKeepUpIsNamed) {
