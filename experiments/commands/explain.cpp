@@ -12,8 +12,8 @@ namespace {
 constexpr const char* kExitCodes =
     "0    ok\n"
     "1    finished, some cells failed\n"
-    "2    usage or config\n"
-    "3    model, tokenizer or data file\n"
+    "2    usage or config, what a model's config.json says included\n"
+    "3    model, tokenizer or data file that is missing or damaged\n"
     "4    device or memory\n"
     "5    rank or communication\n"
     "6    results store\n"
