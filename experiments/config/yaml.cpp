@@ -4,9 +4,11 @@
 #include <cmath>
 #include <exception>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <string>
-#include <vector>
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 namespace paceline {
@@ -113,6 +115,41 @@ bool is_indented_with_tab(const std::string& text, int line) {
   return text.substr(begin, letter - begin).find('\t') != std::string::npos;
 }
 
+/// Remembers where the content of a document begins.
+class FirstMark : public YAML::EventHandler {
+ public:
+  std::optional<YAML::Mark> mark;
+
+  void OnDocumentStart(const YAML::Mark&) override { mark.reset(); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
+  void OnAlias(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
+  void OnScalar(const YAML::Mark& at, const std::string&, YAML::anchor_t, const std::string&) override { note(at); }
+  void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void note(const YAML::Mark& at) {
+    if (!mark) mark = at;
+  }
+};
+
+/// Where the second document begins; none: there is one. Not YAML::LoadAll, which finds documents without end in some
+/// damaged texts.
+std::optional<YAML::Mark> second_document(const std::string& text) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  FirstMark document;
+  if (!parser.HandleNextDocument(document) || !parser.HandleNextDocument(document)) return std::nullopt;
+  return document.mark;
+}
+
 }  // namespace
 
 ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& diagnostics) {
@@ -124,13 +161,10 @@ ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& dia
     return root;
   }
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(source->text);
-    if (!documents.empty()) YamlReader(source, diagnostics).convert(documents.front(), root, 0);
-    if (documents.size() > 1) {
-      const YAML::Mark mark = documents[1].Mark();
-      diagnostics.add({source, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1},
+    YamlReader(source, diagnostics).convert(YAML::Load(source->text), root, 0);
+    if (const std::optional<YAML::Mark> mark = second_document(source->text))
+      diagnostics.add({source, std::max(mark->line, 0) + 1, std::max(mark->column, 0) + 1},
                       "a second document: one document expected");
-    }
   } catch (const YAML::Exception& error) {
     const bool tab = is_indented_with_tab(source->text, std::max(error.mark.line, 0));
     diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1},
