@@ -71,6 +71,9 @@ void parse_rope_scaling(const ConfigReader& rope, int max_position, RopeSpec& sp
 /// rope_parameters is the new home of rope_theta, partial_rotary_factor and the scaling fields (rope_scaling).
 RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position) {
   const std::optional<ConfigReader> parameters = config.object("rope_parameters");
+  if (parameters && config.object("rope_scaling") && config.value("rope_scaling") != config.value("rope_parameters"))
+    fail(ExitCode::usage, "{}: stands beside rope_parameters, which holds the scaling too; expected one of the two",
+         config.where("rope_scaling"));
   const ConfigReader& home = parameters ? *parameters : config;
   RopeSpec spec;
   spec.theta = home.real("rope_theta", kTheta, config.real("rope_theta", kTheta, 10000.0));

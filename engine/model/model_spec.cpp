@@ -1,7 +1,7 @@
 #include "engine/model/model_spec.h"
 
-#include <algorithm>
 #include <system_error>
+#include <unordered_set>
 
 #include <spdlog/spdlog.h>
 
@@ -16,7 +16,6 @@ namespace {
 
 // Old Llama configs use -1 for "none".
 constexpr IntRange kOptionalId{-1, std::numeric_limits<int32_t>::max()};
-constexpr IntRange kTokenId{0, std::numeric_limits<int32_t>::max()};
 
 DType parse_dtype(const ConfigReader& config) {
   const char* key = config.has("dtype") ? "dtype" : "torch_dtype";
@@ -46,8 +45,9 @@ const Family& family_of(const ConfigReader& config) {
 }
 
 void add_new(std::vector<int32_t>& ids, const std::vector<int32_t>& more) {
+  std::unordered_set<int32_t> known(ids.begin(), ids.end());
   for (const int32_t id : more)
-    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    if (known.insert(id).second) ids.push_back(id);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ ModelSpec parse_model_spec(const nlohmann::json& document, const std::string& so
   spec.family = family.name;
   spec.names = family.names;
   spec.checkpoint_dtype = parse_dtype(config);
-  add_new(spec.eos_token_ids, config.integers("eos_token_id", kTokenId));
+  add_new(spec.eos_token_ids, config.integers("eos_token_id", {0, spec.vocab_size - 1}));
   spec.bos_token_id = config.integer("bos_token_id", kOptionalId, -1);
   spec.pad_token_id = config.integer("pad_token_id", kOptionalId, -1);
   return spec;
@@ -85,7 +85,8 @@ void add_generation_eos(const fs::path& model_dir, ModelSpec& spec) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
   const nlohmann::json generation = read_model_config(path);
-  add_new(spec.eos_token_ids, ConfigReader(generation, path.string()).integers("eos_token_id", kTokenId));
+  add_new(spec.eos_token_ids,
+          ConfigReader(generation, path.string()).integers("eos_token_id", {0, spec.vocab_size - 1}));
 }
 
 int64_t ModelSpec::num_parameters() const {

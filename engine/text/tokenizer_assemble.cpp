@@ -1,5 +1,6 @@
 // Checks the contents of tokenizer files against each other and builds the encoder's tables.
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -47,6 +48,10 @@ Bpe::Options bpe_options(const TokenizerSource& source, const Vocabulary& vocabu
            json_literal(*source.unknown_token));
   }
   options.fuse_unknown = source.fuse_unknown;
+  const bool has_bytes =
+      std::any_of(options.byte_ids.begin(), options.byte_ids.end(), [](int32_t id) { return id >= 0; });
+  if (!has_bytes && !options.unknown_id)
+    fail(ExitCode::model_file, "{}: the vocabulary has no token of a single byte: no text can be encoded", source.file);
   if (source.ignore_merges) {
     options.whole_pieces.reserve(source.entries.size());
     for (const auto& entry : source.entries) {

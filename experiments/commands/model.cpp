@@ -1,11 +1,12 @@
 // runexp models, inflate, generate, tokenize, verify-model
 
 #include <array>
-#include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <limits>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -14,6 +15,8 @@
 #include "engine/text/chat_template.h"
 #include "engine/text/detokenizer.h"
 #include "engine/util/counted.h"
+#include "engine/util/printable.h"
+#include "engine/util/user_file.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/verify_model.h"
 #include "experiments/config/builtin_root.h"
@@ -30,10 +33,12 @@
 namespace paceline {
 namespace {
 
+constexpr size_t kMaxTextBytes = size_t{1} << 30;  // of a file to be tokenized
+
 /// A configuration of defaults, for commands without a file.
 ExperimentConfig default_config() {
   ExperimentConfig config;
-  config.builtin_root = find_builtin_root(std::filesystem::current_path() / "config.json");
+  config.builtin_root = find_builtin_root("config.json");
   return config;
 }
 
@@ -98,7 +103,8 @@ void print_models_below(const std::filesystem::path& folder, const std::string& 
   std::error_code error;
   std::vector<std::filesystem::path> models;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (std::filesystem::exists(entry.path() / "config.json")) models.push_back(entry.path());
+    std::error_code ignored;  // a config.json that links to itself
+    if (std::filesystem::exists(entry.path() / "config.json", ignored)) models.push_back(entry.path());
   }
   std::sort(models.begin(), models.end());
   for (const auto& dir : models) {
@@ -109,7 +115,7 @@ void print_models_below(const std::filesystem::path& folder, const std::string& 
                  spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
                  dtype_name(spec.checkpoint_dtype));
     } catch (const Error& problem) {
-      fmt::print("{:<28} ✗ {}\n", prefix + dir.filename().string(), problem.what());
+      fmt::print("{:<28} ✗ {}\n", user_text(prefix + dir.filename().string()), message_text(problem.what()));
     }
   }
 }
@@ -168,7 +174,7 @@ struct GenerateCommand {
   int num_speculative_tokens = 5;
   int max_tokens = 96;
   double temperature = 0;
-  uint64_t seed = 1;
+  int64_t seed = 1;
   int tp = 1;
   int pp = 1;
   bool raw = false;  // no chat template
@@ -201,7 +207,7 @@ ExitCode generate_command(const GenerateCommand& command) {
     fail(ExitCode::usage, "--draft: the proposer \"{}\" takes no model{}", command.proposer, proposers_with_model());
   }
   config.sampling.temperature = command.temperature;
-  config.sampling.seed = int64_t(command.seed);
+  config.sampling.seed = command.seed;
   config.sampling.max_tokens = command.max_tokens;
   derive_paths(config);
   const int ranks = command.tp * command.pp;
@@ -221,8 +227,10 @@ ExitCode generate_command(const GenerateCommand& command) {
   engine->submit(encoded.front().tokens, sampling_params(config.sampling));
   StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
   const auto start = std::chrono::steady_clock::now();
+  FinishReason finish = FinishReason::none;
   while (!engine->idle()) {
     for (const Emitted& emitted : engine->step()) {
+      finish = emitted.finish;
       for (int32_t token : emitted.token) fmt::print("{}", decoder.push(token));
       std::fflush(stdout);
     }
@@ -233,6 +241,9 @@ ExitCode generate_command(const GenerateCommand& command) {
   fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
              counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
              counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft"));
+  if (finish == FinishReason::numerical_error)
+    fail(ExitCode::model_file, "{}: {}: a logit is NaN or Inf; the weights hold values that overflow",
+         config.engine.target.directory.string(), finish_reason_name(finish));
   return ExitCode::ok;
 }
 
@@ -263,12 +274,7 @@ std::vector<std::string> records_of(const std::string& name) {
       records.push_back(words_of(prompt));
     return records;
   }
-  std::error_code error;
-  if (std::filesystem::is_directory(name, error))
-    fail(ExitCode::model_file, "{}: is a folder, expected a text file", name);
-  errno = 0;
-  std::ifstream in(name);
-  if (!in) fail(ExitCode::model_file, "{}: cannot open: {}", name, std::generic_category().message(errno));
+  std::istringstream in(read_user_file(name, {.max_bytes = kMaxTextBytes, .takes_pipes = true}));
   for (std::string line; std::getline(in, line);) records.push_back(std::move(line));
   return records;
 }
@@ -299,6 +305,19 @@ void add_inflate_command(CLI::App& app, CommandLine& line) {
   command->callback([inflate, &line] { line.code = inflate_command(*inflate); });
 }
 
+/// CLI11's range holds for NaN, which is neither below nor above anything.
+std::string refuse_nan(std::string& text) {
+  return std::isnan(std::strtod(text.c_str(), nullptr)) ? fmt::format("found {}, expected a number", text) : "";
+}
+
+/// CLI11 takes what lies beyond 64 bits for the largest number there is.
+std::string check_seed(std::string& text) {
+  int64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && end == text.data() + text.size() && seed >= 0) return "";
+  return fmt::format("Value {} not in range [0 - {}]", text, std::numeric_limits<int64_t>::max());
+}
+
 void add_generate_command(CLI::App& app, CommandLine& line) {
   const auto generate = std::make_shared<GenerateCommand>();
   CLI::App* command = app.add_subcommand("generate", "continue one prompt and print the text");
@@ -310,10 +329,12 @@ void add_generate_command(CLI::App& app, CommandLine& line) {
       ->capture_default_str()
       ->check(CLI::Range(0, 64));
   command->add_option("--max-tokens", generate->max_tokens)->capture_default_str()->check(CLI::Range(1, 1'000'000));
-  command->add_option("--temperature", generate->temperature)->capture_default_str()->check(CLI::Range(0.0, 10.0));
+  command->add_option("--temperature", generate->temperature)
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 10.0) & CLI::Validator(refuse_nan, ""));
   command->add_option("--seed", generate->seed)
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+      ->check(CLI::Validator(check_seed, fmt::format("INT in [0 - {}]", std::numeric_limits<int64_t>::max())));
   command->add_option("--tp", generate->tp)->capture_default_str()->check(CLI::Range(1, 64));
   command->add_option("--pp", generate->pp)->capture_default_str()->check(CLI::Range(1, 64));
   command->add_flag("--raw", generate->raw, "no chat template");

@@ -382,8 +382,8 @@ void add_requests(std::vector<KeySpec>& rows) {
   rows.push_back(key("sampling.max_tokens", MEMBER(sampling.max_tokens), {.min = 1, .max = 1 << 24, .unit = "tokens"},
                      "Longest output of a request."));
   rows.push_back(key("sampling.ignore_eos", MEMBER(sampling.ignore_eos), {}, "Go on after the end-of-text token."));
-  rows.push_back(
-      key("sampling.stop_token_ids", MEMBER(sampling.stop_token_ids), {.min = 0}, "More tokens that end a request."));
+  rows.push_back(key("sampling.stop_token_ids", MEMBER(sampling.stop_token_ids), {.min = 0, .max = (1 << 24) - 1},
+                     "More tokens that end a request."));
   rows.push_back(key("sampling.from_model", MEMBER(sampling.from_model), {},
                      "Start from the model's generation_config.json; never done silently."));
   rows.push_back(key("workload.dataset", MEMBER(workload.dataset), {.is_path = true},

@@ -1,6 +1,10 @@
 #include "experiments/workload/records.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
+
+#include "engine/util/json_io.h"
 
 namespace paceline {
 
@@ -50,8 +54,18 @@ json parse_record(std::string_view text, const Place& place) {
   if (const int depth = nesting_of(text); depth > kMaxRecordDepth)
     place.fail("nested {} deep: at most {} are read", depth, kMaxRecordDepth);
   json row;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto refuse_key_twice = [&](int, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      place.fail("key {} stands twice: expected each key once", json_literal(value.get_ref<const std::string&>()));
+    return true;
+  };
   try {
-    row = json::parse(text);
+    row = json::parse(text, refuse_key_twice);
+  } catch (const json::out_of_range&) {
+    place.fail("a number is beyond the range of 64-bit floating point");
   } catch (const json::parse_error& e) {
     const size_t byte = std::clamp<size_t>(e.byte, 1, text.size() + 1);
     const std::string_view before = text.substr(0, byte - 1);

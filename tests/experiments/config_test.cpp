@@ -80,9 +80,9 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
       {"{\"engine\": {\"devices\": [1, 3, 1]}}",
        "1:24: device 1 is named twice in [1, 3, 1]: a rank takes one alone, so name others"},
       {"{\"sampling\": {\"stop_token_ids\": [1, \"2\"]}}",
-       "1:37: \"sampling.stop_token_ids\" holds \"2\": expected a list of integers of at least 0"},
+       "1:37: \"sampling.stop_token_ids\" holds \"2\": expected a list of integers from 0 to 16777215"},
       {"{\"sampling\": {\"stop_token_ids\": 2}}",
-       "1:33: \"sampling.stop_token_ids\" is 2: expected a list of integers of at least 0"},
+       "1:33: \"sampling.stop_token_ids\" is 2: expected a list of integers from 0 to 16777215"},
       {"{\"measure\": {\"warmup_requests\": \"=2*load.concurency\"}}",
        "1:37: unknown name \"load.concurency\" in the expression \"2*load.concurency\" (did you mean "
        "\"load.concurrency\"?)"},

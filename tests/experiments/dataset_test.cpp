@@ -81,6 +81,9 @@ TEST_F(DatasetTest, ErrorsNameFileLineAndField) {
       {"{\"id\": \"a\", \"prompt\": \"x\"}\n{\"id\": \"a\", \"prompt\": \"y\"}\n",
        "mine.jsonl:2: field \"id\": \"a\" was used in line 1"},
       {"{\"prompt\": \"\xFF\"}\n", "mine.jsonl:1: column"},
+      {good + "{\"prompt\": \"a\", \"prompt\": \"b\"}\n", "mine.jsonl:2: key \"prompt\" stands twice"},
+      {good + "{\"prompt\": \"a\", \"x\": {\"y\": 1, \"y\": 1}}\n", "mine.jsonl:2: key \"y\" stands twice"},
+      {good + "{\"prompt\": \"a\", \"x\": 1e400}\n", "mine.jsonl:2: a number is beyond the range"},
       {"", "holds no prompt"},
   };
   for (const auto& [content, expected] : cases) {

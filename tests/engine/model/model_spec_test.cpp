@@ -1,5 +1,6 @@
 #include "engine/model/model_spec.h"
 
+#include <ctime>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -187,6 +188,29 @@ TEST_F(ModelSpecTest, C1_NumbersThatContradictEachOther) {
   refuses({"num_attention_heads: 4 is not divisible by num_key_value_heads 3"}, {{"num_key_value_heads", 3}});
   refuses({"num_key_value_heads", "found 8", "[1, 4]"}, {{"num_key_value_heads", 8}});
   refuses({"3 rotary dimensions of head_dim 3"}, {{"head_dim", 3}});
+}
+
+TEST_F(ModelSpecTest, C1_IdsBeyondTheVocabulary) {
+  refuses({"eos_token_id", "found 100000", "expected an integer in [0, "}, {{"eos_token_id", 100000}});
+  refuses({"eos_token_id", "found [2,100000]"}, {{"eos_token_id", {2, 100000}}});
+  test::write_file(dir_ / "generation_config.json", R"({"eos_token_id": 100000})");
+  refuses({"generation_config.json", "eos_token_id", "found 100000"}, {{"eos_token_id", 2}});
+}
+
+TEST_F(ModelSpecTest, C1_TwoScalings) {
+  const json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
+  refuses({"rope_scaling", "beside rope_parameters"},
+          {{"rope_parameters", {{"rope_theta", 5000}}}, {"rope_scaling", linear}});
+  EXPECT_EQ(load_with({{"rope_parameters", linear}, {"rope_scaling", linear}}).rope.factor, 2.0);
+  EXPECT_EQ(load_with({{"rope_parameters", linear}, {"rope_scaling", nullptr}}).rope.factor, 2.0);
+}
+
+TEST_F(ModelSpecTest, ManyEosIdsTakeLinearTime) {
+  json ids = json::array();
+  for (int i = 0; i < 300'000; ++i) ids.push_back(i);
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(load_with({{"vocab_size", 300'000}, {"eos_token_id", ids}}).eos_token_ids.size(), ids.size());
+  EXPECT_LE(double(std::clock() - begin) / CLOCKS_PER_SEC, 5.0) << "13 s when each was looked for among all";
 }
 
 TEST_F(ModelSpecTest, C1_NotJson) {

@@ -1,6 +1,7 @@
 // Bad tokenizer files: every one is an Error that names file and entry, never anything else.
 
 #include <functional>
+#include <sys/stat.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "engine/text/tokenizer.h"
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
+#include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
@@ -53,6 +55,13 @@ TEST(TokenizerFile, BadEntriesAreNamed) {
       {"model.merges[1]: expected \"a b\"", [](json& j) { j["model"]["merges"][1] = {"a"}; }},
       {"model.merges: expected an array", [](json& j) { j["model"]["merges"] = "a b"; }},
       {"model.unk_token: \"<x>\" is not in", [](json& j) { j["model"]["unk_token"] = "<x>"; }},
+      {"no token of a single byte",
+       [](json& j) {
+         j["model"]["vocab"] = {{"ab", 0}};
+         j["model"]["merges"] = json::array();
+         j["added_tokens"] = json::array();
+         j["post_processor"] = nullptr;
+       }},
       {"model.dropout: 0.1", [](json& j) { j["model"]["dropout"] = 0.1; }},
       {"model.byte_fallback: true", [](json& j) { j["model"]["byte_fallback"] = true; }},
       {"model.end_of_word_suffix: \"</w>\"", [](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }},
@@ -110,6 +119,13 @@ TEST(TokenizerFile, BadEntriesAreNamed) {
     EXPECT_NE(message.find(one.expected), std::string::npos) << "expected: " << one.expected << "\n  got: " << message;
   }
   EXPECT_EQ(error_of_text(test::small_tokenizer_json().dump()), "no error");
+}
+
+TEST(TokenizerFile, AFifoIsNotWaitedFor) {
+  const test::TemporaryFolder folder;
+  folder.write("vocab.json", R"({"a": 0})");
+  ASSERT_EQ(::mkfifo((folder.path() / "merges.txt").c_str(), 0600), 0);
+  test::expect_error(ExitCode::model_file, {"merges.txt", "is a FIFO"}, [&] { Tokenizer::load(folder.path()); });
 }
 
 TEST(TokenizerFile, NotJson) {
