@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
+#include <filesystem>
 #include <memory>
 #include <new>
+#include <poll.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -31,6 +33,17 @@ void open_closed_streams() {
   }
 }
 
+/// A reader that went away is no fault; a full disk is, wherever in the output it struck.
+void check_output_was_written() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
+  const int reason = errno;
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  if (reason == EPIPE || (::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0)) return;
+  fail(ExitCode::store, "standard output: {}",
+       reason != 0 ? std::generic_category().message(reason) : "not all of it could be written");
+}
+
 /// Not fmt::print, which throws where nobody reads.
 void complain(const std::string& line) {
   std::fputs(line.c_str(), stderr);
@@ -47,27 +60,34 @@ int main(int argc, char** argv) {
         std::make_shared<spdlog::logger>("runexp", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
     spdlog::set_pattern("%H:%M:%S %l %v");
     const ExitCode code = dispatch(std::vector<std::string>(argv, argv + argc));
-    errno = 0;
-    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-    if (!written && errno != EPIPE && errno != 0)
-      fail(ExitCode::store, "standard output: {}", std::generic_category().message(errno));
+    check_output_was_written();
     return int(code);
   } catch (const ConfigError& error) {  // its lines carry their own file, line and "error:"
     complain(error.what());
     return int(error.code());
   } catch (const Error& error) {
-    complain("runexp: error: " + printable(error.what()));
+    complain("runexp: error: " + message_text(error.what()));
     return int(error.code());
   } catch (const std::system_error& error) {
     constexpr int kClosedPipe = 128 + SIGPIPE;  // as the shell shows it where the signal ends a program
     if (error.code().value() == EPIPE) return kClosedPipe;
-    complain("runexp: error: " + printable(error.what()));
+    const bool of_output = std::ferror(stdout) != 0;
+    if (of_output) {
+      complain(fmt::format("runexp: error: standard output: {}", error.code().message()));
+      return int(ExitCode::store);
+    }
+    const bool of_input = dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr;
+    if (of_input) {  // a folder that cannot be read or is gone, the current one for example
+      complain("runexp: error: " + message_text(error.what()));
+      return int(ExitCode::usage);
+    }
+    complain("runexp: error: " + message_text(error.what()));
     return int(ExitCode::device);
   } catch (const std::bad_alloc& error) {
-    complain("runexp: error: " + printable(failure_text(error)));
+    complain("runexp: error: " + message_text(failure_text(error)));
     return int(ExitCode::device);
   } catch (const std::exception& error) {  // nothing here throws others on purpose
-    complain("runexp: error: " + printable(failure_text(error)));
+    complain("runexp: error: " + message_text(failure_text(error)));
     return int(ExitCode::internal);
   }
 }

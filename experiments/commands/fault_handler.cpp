@@ -90,6 +90,7 @@ void install_fault_handler() {
   action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write (EFBIG), as a full disk is
 }
 
 }  // namespace paceline

@@ -25,12 +25,12 @@ std::filesystem::path builtin_root_above(const std::filesystem::path& file) {
 }  // namespace
 
 std::filesystem::path find_builtin_root(const std::filesystem::path& file) {
-  std::filesystem::path root = builtin_root_above(std::filesystem::absolute(file));
-  if (root.empty() && is_builtin_root(std::filesystem::current_path() / "configs")) {
-    root = std::filesystem::current_path() / "configs";
-  }
+  std::error_code ignored;  // the current folder may be gone
+  const std::filesystem::path absolute = std::filesystem::absolute(file, ignored);
+  std::filesystem::path root = absolute.empty() ? absolute : builtin_root_above(absolute);
+  const std::filesystem::path here = std::filesystem::current_path(ignored);
+  if (root.empty() && !here.empty() && is_builtin_root(here / "configs")) root = here / "configs";
   if (root.empty()) {  // from wherever: build/release/runexp lies below the repository, bin/runexp beside share/
-    std::error_code ignored;
     const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
     if (!program.empty()) root = builtin_root_above(program);
     const std::filesystem::path installed = program.parent_path().parent_path() / "share/paceline/configs";

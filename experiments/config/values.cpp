@@ -129,7 +129,9 @@ std::optional<ConfigJson> convert_scalar(const KeySpec& key, const ConfigNode& n
       }
       return std::nullopt;
     case KeyType::path:
-      if (node.kind == NodeKind::string && !node.text.empty()) return ConfigJson(absolute_path(node));
+      // A NUL would end the path for the system, and the message for whoever prints it.
+      if (node.kind == NodeKind::string && !node.text.empty() && node.text.find('\0') == std::string::npos)
+        return ConfigJson(absolute_path(node));
       return std::nullopt;
     case KeyType::shape:
       if (node.kind != NodeKind::string || node.text.empty()) return std::nullopt;

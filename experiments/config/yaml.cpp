@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
@@ -165,6 +166,9 @@ ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& dia
     if (const std::optional<YAML::Mark> mark = second_document(source->text))
       diagnostics.add({source, std::max(mark->line, 0) + 1, std::max(mark->column, 0) + 1},
                       "a second document: one document expected");
+  } catch (const YAML::DeepRecursion& error) {
+    diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1},
+                    fmt::format("nested more than {} levels deep", kMaxConfigDepth));
   } catch (const YAML::Exception& error) {
     const bool tab = is_indented_with_tab(source->text, std::max(error.mark.line, 0));
     diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <regex>
 #include <sstream>
 
@@ -555,11 +556,39 @@ TEST(Help, VersionAndExitCodes) {
   EXPECT_TRUE(holds(codes.out, "what a model's config.json says included\n")) << "an unknown architecture ends with 2";
 }
 
-TEST(Output, AFullDiskBehindStdoutIsAnError) {
+TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
+  const Workspace workspace;
+  const std::filesystem::path model = workspace.copy_model(kSource / "configs/models/target-7m", "overflowing");
+  std::string bytes = read_file(model / "model.safetensors");
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  const auto header = nlohmann::json::parse(bytes.substr(8, header_bytes));
+  const auto offsets = header.at("model.norm.weight").at("data_offsets");
+  const size_t begin = 8 + header_bytes + offsets[0].get<size_t>(), end = 8 + header_bytes + offsets[1].get<size_t>();
+  bytes.replace(begin, end - begin, std::string(end - begin, '\x7f'));  // 3.4e38 in bfloat16
+  write_file(model / "model.safetensors", bytes);
+  const ProcessResult result = runexp({"generate", "hi", "--model", model.string(), "--max-tokens", "4"});
+  EXPECT_EQ(result.exit_code, 3) << described(result);
+  EXPECT_TRUE(holds(result.err, "numerical_error")) << result.err;
+}
+
+TEST(Models, AModelThatLinksToItselfHidesNoOther) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "loop");
+  std::filesystem::create_symlink("config.json", dir / "loop" / "config.json");
+  const ProcessResult result = run_process(
+      {kRunexp.string(), "models"}, {.folder = kSource, .environment = {"PACELINE_MODELS=" + dir.path().string()}});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_TRUE(holds(result.out, "target-7m")) << result.out;
+}
+
+TEST(Models, AreListedFromAFolderThatIsGone) {
+  const TempDir dir;
   const ProcessResult result =
-      run_process({"/bin/sh", "-c", "exec \"$0\" explain exit-codes > /dev/full", kRunexp.string()});
-  EXPECT_EQ(result.exit_code, 6) << described(result);
-  EXPECT_TRUE(holds(result.err, "standard output: No space left on device")) << result.err;
+      run_process({"/bin/sh", "-c", "mkdir \"$1/gone\" && cd \"$1/gone\" && rmdir \"$1/gone\" && exec \"$0\" models",
+                   kRunexp.string(), dir.path().string()});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_TRUE(holds(result.out, "target-7m")) << result.out;
 }
 
 }  // namespace
