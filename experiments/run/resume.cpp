@@ -72,7 +72,9 @@ void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
     if (now.contains(file) || !std::filesystem::exists(file, error)) before[file] = value;
   }
   differences = fingerprint_differences(before, now);
-  if (resume.mixed == MixedBuilds::refuse && !holds(builds_of(recorded), run.info.program))
+  if (resume.mixed == MixedBuilds::refuse && !recorded.environment.is_object())
+    differences.push_back("environment.json, which names the program's build: is gone (--allow-mixed-build goes on)");
+  else if (resume.mixed == MixedBuilds::refuse && !holds(builds_of(recorded), run.info.program))
     differences.push_back("the program: another build (--allow-mixed-build goes on, and the report says so)");
   if (!differences.empty())
     fail(ExitCode::usage, "{}: cannot go on, this is not what the run began with: {}", recorded.folder,

@@ -390,6 +390,10 @@ TEST_F(Resume, RefusesOtherInputs) {
   const ProcessResult result = resume(workspace);
   EXPECT_EQ(result.exit_code, 2) << described(result);
   EXPECT_TRUE(holds(result.err, "prompts.jsonl: changed")) << result.err;
+  fs::remove(only_run(workspace) / "environment.json");
+  const ProcessResult without = resume(workspace);
+  EXPECT_EQ(without.exit_code, 2) << described(without);
+  EXPECT_TRUE(holds(without.err, "environment.json, which names the program's build: is gone")) << without.err;
 }
 
 TEST_F(Resume, RefusesATemplatePutBesideTheModel) {
