@@ -74,13 +74,13 @@ bool is_dirty(const json& manifest, const std::filesystem::path& folder) {
   const std::filesystem::path environment = folder / "environment.json";
   const bool in_manifest = manifest.contains("git_dirty");
   if (!in_manifest && !std::filesystem::exists(environment, ignored)) return false;
-  const json facts = in_manifest ? manifest : read_json_file(environment, ExitCode::store);
+  const json facts = in_manifest ? manifest : read_json_object(environment);
   const auto dirty = facts.find("git_dirty");
   return dirty != facts.end() && dirty->is_boolean() && dirty->get<bool>();
 }
 
 RunLine line_of(const std::filesystem::path& folder) {
-  const json manifest = read_json_file(folder / "manifest.json", ExitCode::store);
+  const json manifest = read_json_object(folder / "manifest.json");
   RunLine line{.id = folder.filename().string(),
                .name = text_of(manifest, "name"),
                .status = status_of(manifest, folder),
@@ -96,7 +96,7 @@ RunLine line_of(const std::filesystem::path& folder) {
     line.counts = {};  // the manifest holds the plan: what was finished stands in the journal
     return line;
   }
-  const json cells = read_json_file(summary, ExitCode::store).value("cells", json::array());
+  const json cells = read_json_object(summary).value("cells", json::array());
   RatioInterval best;
   for (const json& cell : cells) {
     const json speedup = cell.value("speedup", json(nullptr)), ends = cell.value("speedup_ci95", json(nullptr));
@@ -299,7 +299,7 @@ ExitCode show_command(const std::filesystem::path& root, const std::string& name
   }
   const RunLabels labels = read_labels(folder);
   fmt::print("{}  {}", user_text(run.info.id),
-             user_text(status_of(read_json_file(folder / "manifest.json", ExitCode::store), folder)));
+             user_text(status_of(read_json_object(folder / "manifest.json"), folder)));
   for (const std::string& tag : labels.tags) fmt::print("  @{}", user_text(tag));
   fmt::print("\n");
   if (!labels.note.empty()) fmt::print("{}\n", printable(labels.note));

@@ -25,13 +25,6 @@ namespace {
 constexpr const char* kManifest = "manifest.json";
 constexpr int kManifestVersion = 1;
 
-json read_json_object(const std::filesystem::path& file) {
-  json content = read_json_file(file, ExitCode::store);
-  if (!content.is_object())
-    fail(ExitCode::store, "{}: expected an object, found {}", file.string(), short_dump(content));
-  return content;
-}
-
 json read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kManifest;
   std::error_code error;
@@ -289,6 +282,13 @@ void read_samples(const std::filesystem::path& file, RunResult& run) {
 }
 
 }  // namespace
+
+json read_json_object(const std::filesystem::path& file) {
+  json content = read_json_file(file, ExitCode::store);
+  if (!content.is_object())
+    fail(ExitCode::store, "{}: expected an object, found {}", file.string(), short_dump(content));
+  return content;
+}
 
 double ProcessTime::lived_s(double clock_s) const {
   return began_s ? std::max(until_record_s, clock_s - *began_s) : until_record_s;

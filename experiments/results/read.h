@@ -42,6 +42,9 @@ struct RecordedRun {
   int64_t torn_bytes = 0;     // behind them: a line that was cut while it was written
 };
 
+/// A file of a run's folder that holds one JSON object. Throws Error(store).
+nlohmann::json read_json_object(const std::filesystem::path& file);
+
 /// Reads `folder`. Cells that were not reached are skipped ones ("not run: …"). Throws Error(store): not a run folder,
 /// a damaged line of the journal (its number), a newer schema (both versions), requests without the recorded checksum.
 RecordedRun read_record(const std::filesystem::path& folder);

@@ -227,6 +227,25 @@ TEST_F(RecordedFolder, AJournalWithoutARecordIsDamage) {
   test::expect_error(ExitCode::store, {"journal.log", "holds no record"}, [&] { read_run(folder()); });
 }
 
+TEST_F(RecordedFolder, FilesOfAnotherFormAreNamed) {
+  for (const char* const name : {"manifest.json", "environment.json", "config.resolved.json"}) {
+    const std::string before = read(folder() / name);
+    for (const char* const text : {"null", "[]", "3"}) {
+      write_file_atomic(folder() / name, text);
+      test::expect_error(ExitCode::store, {name, "expected an object", text}, [&] { read_run(folder()); });
+    }
+    write_file_atomic(folder() / name, before);
+  }
+  write_file_atomic(folder() / "samples.json", "");
+  EXPECT_TRUE(read_run(folder()).sample_texts.empty()) << "a picture that can be made anew";
+  for (const char* const record : {"null", "[]", "{}"}) {
+    const std::string before = read(journal());
+    append(journal(), journal_line(json::parse(record)));
+    test::expect_error(ExitCode::store, {"journal.log:", "is no record of this program"}, [&] { read_run(folder()); });
+    write_file_atomic(journal(), before);
+  }
+}
+
 TEST_F(RecordedFolder, FilesOfAnotherKindAreNamedAndNotWaitedFor) {
   const std::string requests = "cells/" + run_.cells[0].folder + "/requests.jsonl";
   for (const std::string& name : {std::string("journal.log"), std::string("manifest.json"),
