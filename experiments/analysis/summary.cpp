@@ -103,7 +103,7 @@ bool never_drafted(const CellResult& cell) {
     drafts += r.counters.drafts;
     verify_steps += r.counters.verify_steps;
   }
-  return cell.axes.proposer != "none" && verify_steps > 0 && drafts == 0;
+  return cell.axes.drafts() && verify_steps > 0 && drafts == 0;
 }
 
 std::string why_not_rankable(const CellResult& cell) {

@@ -380,7 +380,9 @@ class Scanner {
       const auto parsed = std::from_chars(text.data(), text.data() + text.size(), node.number);
       if (parsed.ec != std::errc() || !std::isfinite(node.number)) {
         diagnostics_.add(node.origin, fmt::format("the number {} does not fit in 64 bits", text));
-        node.number = 0;
+        node.kind = NodeKind::null;
+        node.unreadable = true;
+        return;
       }
       if (integral) {
         const auto whole = std::from_chars(text.data(), text.data() + text.size(), node.integer);
@@ -391,14 +393,14 @@ class Scanner {
     const char first = text[0];
     if (is_digit(first) || first == '-' || first == '+' || first == '.') {
       diagnostics_.add(node.origin, fmt::format("{} is not a JSON number{}", text, plain_number_hint(text)));
-      node.kind = NodeKind::null;
+      node.unreadable = true;
       return;
     }
     std::string hint = did_you_mean(text, {"true", "false", "null"});
     if (hint.empty()) hint = word_hint(text);
     if (hint.empty()) hint = fmt::format(": strings stand in double quotes, \"{}\"", text);
     diagnostics_.add(node.origin, fmt::format("{} is not a JSON value{}", text, hint));
-    node.kind = NodeKind::null;
+    node.unreadable = true;
   }
 
   std::shared_ptr<const SourceText> source_;

@@ -33,7 +33,7 @@ bool is_scalar_type(KeyType type) { return type <= KeyType::shape; }
 std::optional<std::pair<std::string, std::string>> numeral_and_rest(const std::string& text) {
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec != std::errc()) return std::nullopt;
+  if (parsed.ec != std::errc() || !std::isfinite(value)) return std::nullopt;
   std::string rest(parsed.ptr, text.data() + text.size());
   rest.erase(0, rest.find_first_not_of(' ') == std::string::npos ? rest.size() : rest.find_first_not_of(' '));
   return std::pair(std::string(text.data(), parsed.ptr), rest);
@@ -76,7 +76,11 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
     return fmt::format("; write the number of {}, without a unit", key.unit);
   }
   if (node.kind == NodeKind::number && key.type == KeyType::integer) {
-    if (node.text.find_first_of(".eE") == std::string::npos) return "; it does not fit in 64 bits";
+    constexpr double kEndOf64Bits = 9223372036854775808.0;
+    if (node.text.find_first_of(".eE") == std::string::npos && std::abs(node.number) >= kEndOf64Bits)
+      return "; it does not fit in 64 bits";
+    if (node.text.find_first_of(".eE") == std::string::npos)
+      return "; an expression is exact up to 2^53: write the number itself";
     if (node.number == std::floor(node.number) && std::abs(node.number) < 1e15) {
       return fmt::format("; write {}", static_cast<int64_t>(node.number));
     }
@@ -88,6 +92,7 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
 }
 
 void complain(const KeySpec& key, const ConfigNode& node, Diagnostics& out) {
+  if (node.unreadable) return;
   out.add(node.origin, fmt::format("\"{}\" is {}: expected {}{}", key.path, node.describe(), key.expectation(),
                                    fix_hint(key, node)));
 }

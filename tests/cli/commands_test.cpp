@@ -541,12 +541,13 @@ TEST(Help, VersionAndExitCodes) {
   expect_success(version);
   EXPECT_TRUE(version.out.starts_with("paceline 0.")) << version.out;
   const std::vector<std::string> lines = lines_of(version.out);
-  ASSERT_EQ(lines.size(), 4u) << version.out;
+  ASSERT_EQ(lines.size(), 5u) << version.out;
   EXPECT_TRUE(std::regex_match(lines[1], std::regex("commit   (unknown|[0-9a-f]{40})(, with changes that are not "
                                                     "committed)?")))
       << lines[1];
   EXPECT_TRUE(lines[2].starts_with("compiler ") && lines[2].size() > 14) << lines[2];
   EXPECT_TRUE(lines[3].starts_with("flags    ")) << lines[3];
+  EXPECT_TRUE(lines[4] == "mode     unity" || lines[4] == "mode     one object per file") << lines[4];
   const ProcessResult codes = runexp({"explain", "exit-codes"});
   expect_success(codes);
   EXPECT_EQ(lines_of(codes.out).size(), 13u);

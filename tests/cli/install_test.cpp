@@ -20,9 +20,12 @@ void expect_runs_from(const fs::path& prefix) {
   const ProcessResult models = run_process({program, "models"}, options);
   EXPECT_TRUE(holds(models.out, "target-7m")) << described(models);
   // An experiment of one's own, on what is built in.
-  write_file(elsewhere / "own.json",
-             "{\"extends\": [\"base/defaults.json\", \"workloads/reading_qa.json\"], \"name\": \"own\",\n"
-             " \"workload\": {\"requests\": 1}, \"sampling\": {\"max_tokens\": 4}, \"measure\": {\"repetitions\": 1}}");
+  const std::string configs = (prefix / "share/paceline/configs").string();
+  write_file(
+      elsewhere / "own.json",
+      "{\"extends\": [\"" + configs + "/base/defaults.json\", \"" + configs +
+          "/workloads/reading_qa.json\"], \"name\": \"own\",\n"
+          " \"workload\": {\"requests\": 1}, \"sampling\": {\"max_tokens\": 4}, \"measure\": {\"repetitions\": 1}}");
   const ProcessResult own = run_process({program, "own.json", "--ui", "quiet"}, options);
   EXPECT_EQ(own.exit_code, 0) << described(own);
   EXPECT_TRUE(fs::exists(elsewhere / "results/latest/report.html"));
@@ -35,7 +38,7 @@ TEST(Install, RunsWhereItWasPut) {
   if (time_factor() > 1) GTEST_SKIP() << "in release builds only";
   const TempDir prefix;
   const ProcessResult installed =
-      run_process({"cmake", "--install", binary_dir().string(), "--prefix", prefix.path().string()},
+      run_process({"/usr/bin/env", "cmake", "--install", binary_dir().string(), "--prefix", prefix.path().string()},
                   {.folder = kSource, .environment = {}, .timeout_s = 120, .streams = Streams::pipes});
   ASSERT_EQ(installed.exit_code, 0) << described(installed);
   expect_runs_from(prefix.path());
@@ -45,14 +48,17 @@ TEST(Install, APackageHoldsTheSame) {
   if (time_factor() > 1) GTEST_SKIP() << "in release builds only";
   const TempDir folder;
   const ProcessOptions options{.folder = folder.path(), .environment = {}, .timeout_s = 120, .streams = Streams::pipes};
-  const ProcessResult packed = run_process(
-      {"cpack", "--config", (binary_dir() / "CPackConfig.cmake").string(), "-B", folder.path().string()}, options);
+  const ProcessResult packed =
+      run_process({"/usr/bin/env", "cpack", "--config", (binary_dir() / "CPackConfig.cmake").string(), "-B",
+                   folder.path().string()},
+                  options);
   ASSERT_EQ(packed.exit_code, 0) << described(packed);
   fs::path package;
   for (const auto& entry : fs::directory_iterator(folder.path()))
     if (entry.path().extension() == ".deb") package = entry.path();
   ASSERT_FALSE(package.empty()) << described(packed);
-  const ProcessResult unpacked = run_process({"dpkg-deb", "-x", package.string(), (folder / "root").string()}, options);
+  const ProcessResult unpacked =
+      run_process({"/usr/bin/env", "dpkg-deb", "-x", package.string(), (folder / "root").string()}, options);
   ASSERT_EQ(unpacked.exit_code, 0) << described(unpacked);
   expect_runs_from(folder / "root/usr");
 }

@@ -250,5 +250,20 @@ TEST(Mistakes, AnInheritedNumberOfDraftsIsNone) {
   EXPECT_EQ(shown.exit_code, 0) << described(shown);
 }
 
+TEST(Mistakes, AValueThatIsNoneIsComplainedAboutOnce) {
+  const Workspace workspace;
+  const auto complaints = [&](const std::string& sampling) {
+    write_file(workspace.folder() / "one.json", "{ \"name\": \"x\", \"sampling\": { " + sampling + " } }");
+    return lines_of(runexp({"config", "validate", (workspace.folder() / "one.json").string()}).err);
+  };
+  for (const char* value : {"NaN", "Infinity", "08", "0x8", "+8", "1e400"})
+    EXPECT_EQ(complaints(std::string("\"max_tokens\": ") + value).size(), 3u) << value;
+  const std::vector<std::string> exact = complaints("\"seed\": \"=9007199254740993\"");
+  ASSERT_EQ(exact.size(), 3u);
+  EXPECT_TRUE(holds(exact[0], "exact up to 2^53: write the number itself")) << exact[0];
+  const ProcessResult nan = runexp({"plan", workspace.config().string(), "--set", "sampling.temperature=nan"});
+  EXPECT_FALSE(holds(nan.err, "write nan")) << nan.err;
+}
+
 }  // namespace
 }  // namespace paceline::test

@@ -557,9 +557,9 @@ TEST(Config, EveryKeyHasHelpAndAUniquePath) {
     }
   }
   const ConfigFiles files;
-  ConfigJson json = config_to_json(defaults);
-  json["name"] = "defaults";
-  EXPECT_EQ(files.complaints(json.dump()), "") << "the defaults pass their own limits";
+  ConfigJson written = config_to_json(defaults);
+  written["name"] = "defaults";
+  EXPECT_EQ(files.complaints(written.dump()), "") << "the defaults pass their own limits";
 }
 
 }  // namespace

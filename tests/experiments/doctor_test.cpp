@@ -207,16 +207,16 @@ TEST(Doctor, JsonHoldsFactsAndChecks) {
   facts.cuda.reaches = {1, 0, 1, 1};
   facts.gpus[1].matrix_flops_s = 0;
   const std::vector<Check> checks = doctor_checks(facts);
-  const nlohmann::json json = doctor_json(facts, checks);
-  EXPECT_EQ(json["schema"], "paceline.doctor");
-  EXPECT_EQ(json["exit_code"], 0);
-  EXPECT_EQ(json["checks"].size(), checks.size());
-  EXPECT_EQ(json["peer_access"], nlohmann::json::parse("[[true, false], [true, true]]"));
-  EXPECT_EQ(json["gpus"][0]["read_bytes_s"], 4.1e12);
-  EXPECT_TRUE(json["gpus"][1]["matrix_flops_s"].is_null()) << "not measured is not zero";
-  EXPECT_EQ(json["links"][1]["from"], 1);
-  EXPECT_EQ(json["driver"]["cuda"], "13.0");
-  EXPECT_EQ(json["cores"]["cgroup_quota"], nullptr);
+  const nlohmann::json document = doctor_json(facts, checks);
+  EXPECT_EQ(document["schema"], "paceline.doctor");
+  EXPECT_EQ(document["exit_code"], 0);
+  EXPECT_EQ(document["checks"].size(), checks.size());
+  EXPECT_EQ(document["peer_access"], nlohmann::json::parse("[[true, false], [true, true]]"));
+  EXPECT_EQ(document["gpus"][0]["read_bytes_s"], 4.1e12);
+  EXPECT_TRUE(document["gpus"][1]["matrix_flops_s"].is_null()) << "not measured is not zero";
+  EXPECT_EQ(document["links"][1]["from"], 1);
+  EXPECT_EQ(document["driver"]["cuda"], "13.0");
+  EXPECT_EQ(document["cores"]["cgroup_quota"], nullptr);
 }
 
 TEST(DoctorFacts, AreThoseOfThisMachine) {

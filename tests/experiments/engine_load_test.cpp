@@ -131,8 +131,8 @@ TEST(LoadPlan, OnGpusTheFullestRankDecidesTheBlocks) {
   config.engine.kv_cache.memory_fraction = 0.9;
   config.engine.scheduler.max_num_seqs = 256;
   config.speculation.proposer = "draft";
-  config.speculation.draft.inflate = "llama-1b-draft";
-  config.speculation.draft.tp = 1;
+  config.speculation.of("draft").model->inflate = "llama-1b-draft";
+  config.speculation.of("draft").model->tp = 1;
   derive_paths(config);
   const std::vector<size_t> limits(2, size_t{24} << 30);
   const LoadPlan plan = plan_load(config, {.max_draft_len = 5, .memory_bytes = limits});

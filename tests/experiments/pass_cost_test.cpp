@@ -19,7 +19,7 @@ using test::holds;
 using test::synthetic_cell;
 using test::SyntheticOptions;
 
-std::string verdict(const RunResult& run) {
+std::string whole_verdict(const RunResult& run) {
   std::string text;
   for (const VerdictSentence& v : make_verdict(run, summarize(run))) text += v.text + "\n";
   return text;
@@ -82,7 +82,7 @@ TEST_P(PrefillShares, SentencesHoldTheCostsThatTheRunWasMadeOf) {
   const SyntheticOptions options{.prefill_share = GetParam(), .row_cost = 0.24, .ngram_chance = 0.2};
   const RunResult run = slow_run(options);
   const Costs costs(run, options);
-  const std::string text = verdict(run);
+  const std::string text = whole_verdict(run);
   EXPECT_TRUE(holds(text, fmt::format("is at {:.2f}× [", costs.speedup(costs.prefill_ms)))) << text;
   EXPECT_TRUE(holds(text, fmt::format(" (whole requests; decoding alone {:.2f}× [", costs.speedup(0)))) << text;
   EXPECT_TRUE(holds(text, fmt::format("; prefill takes {:.0f} % of its time)", 100 * costs.prefill_share()))) << text;
@@ -149,7 +149,7 @@ TEST(BreakEven, BelowOneAnyAcceptanceWouldDo) {
   SyntheticOptions options{.prefill_share = 0.5, .row_cost = -0.02, .ngram_chance = 0};
   RunResult run = slow_run(options);
   for (RepetitionResult& r : run.cells[1].repetitions) r.wall_s *= 1.2;  // by what lies between passes
-  const std::string text = verdict(run);
+  const std::string text = whole_verdict(run);
   EXPECT_TRUE(holds(text, "a decode pass takes 0.9")) << text;
   EXPECT_TRUE(holds(text, "so for decoding to break even any acceptance would do; measured: 1.00")) << text;
   EXPECT_FALSE(holds(text, "acceptance length of 0.")) << text;
@@ -165,12 +165,12 @@ TEST(PassRecords, OlderOnesAreReadAndSaidToLackThem) {
   EXPECT_EQ(again.passes->decode.passes, now.passes->decode.passes);
   EXPECT_EQ(again.passes->prefill.steps, now.passes->prefill.steps);
   EXPECT_DOUBLE_EQ(again.passes->decode.phases.total_ms(), now.passes->decode.phases.total_ms());
-  EXPECT_FALSE(holds(verdict(run), "recorded before"));
+  EXPECT_FALSE(holds(whole_verdict(run), "recorded before"));
   record.erase("passes");
   EXPECT_FALSE(repetition_from_json(record).passes);
   for (CellResult& cell : run.cells)
     for (RepetitionResult& r : cell.repetitions) r.passes.reset();
-  const std::string text = verdict(run);
+  const std::string text = whole_verdict(run);
   EXPECT_TRUE(holds(text, "2 cells were recorded before prefill and decode passes were told apart")) << text;
   EXPECT_FALSE(holds(text, "a decode pass takes")) << text;
   const nlohmann::json row = summary_to_json(run, summarize(run))["cells"][1];

@@ -25,12 +25,13 @@ class Safetensors : public ::testing::Test {
     return SafetensorsFile(dir_ / "model.safetensors");
   }
   SafetensorsFile open(std::string_view header, std::string_view data) { return open(safetensors_bytes(header, data)); }
-  void refuses(std::vector<std::string> pieces, std::string_view bytes) {
-    pieces.push_back("model.safetensors");
-    expect_error(ExitCode::model_file, pieces, [&] { open(bytes); });
+  void refuses(const std::vector<std::string>& pieces, std::string_view bytes) {
+    std::vector<std::string> all = {"model.safetensors"};
+    all.insert(all.end(), pieces.begin(), pieces.end());
+    expect_error(ExitCode::model_file, all, [&] { open(bytes); });
   }
-  void refuses(std::vector<std::string> pieces, std::string_view header, std::string_view data) {
-    refuses(std::move(pieces), safetensors_bytes(header, data));
+  void refuses(const std::vector<std::string>& pieces, std::string_view header, std::string_view data) {
+    refuses(pieces, safetensors_bytes(header, data));
   }
 
   TempDir dir_;

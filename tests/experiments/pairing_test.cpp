@@ -1,0 +1,112 @@
+// Which repetitions of two cells are pairs, by when they were measured, and what is said where they are none.
+
+#include <gtest/gtest.h>
+
+#include "experiments/analysis/cell_ratio.h"
+#include "experiments/report/text.h"
+#include "tests/experiments/verdict_rig.h"
+#include "tests/support/holds.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+using test::holds;
+using test::kFast;
+using test::kSlow;
+using test::ngram;
+using test::placed;
+using test::plain;
+using test::run_of;
+using test::verdict;
+
+/// Gives the repetitions of `first` and then those of `second` their turns, by turns or one cell after the other.
+void measure(CellResult& first, CellResult& second, bool by_turns, double apart_s) {
+  int64_t turn = 0;
+  const auto stamp = [&](CellResult& cell, size_t i, double at_s) {
+    cell.repetitions[i].turn = turn++;
+    cell.repetitions[i].ended_at_s = at_s;
+  };
+  const size_t count = second.repetitions.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i < first.repetitions.size()) stamp(first, i, 1e9 + double(i));
+    if (by_turns) stamp(second, i, 1e9 + double(i));
+  }
+  for (size_t i = 0; i < count && !by_turns; ++i) stamp(second, i, 1e9 + apart_s + double(i));
+}
+
+TEST(Pairing, IsByTheOrderOfMeasuring) {
+  CellResult a = plain(kSlow), b = ngram(3, kFast);
+  EXPECT_EQ(pairing_of(a, b), Pairing::by_repetition) << "an old record does not tell";
+  measure(a, b, /*by_turns=*/true, 0);
+  EXPECT_EQ(pairing_of(a, b), Pairing::by_repetition);
+  EXPECT_EQ(pairing_of(b, a), Pairing::by_repetition);
+  measure(a, b, /*by_turns=*/false, 7200);
+  EXPECT_EQ(pairing_of(a, b), Pairing::none);
+  EXPECT_EQ(pairing_of(b, a), Pairing::none);
+  EXPECT_DOUBLE_EQ(*measured_earlier_s(a, b), 7200);
+  b.repetitions[1].ended_at_s.reset();
+  EXPECT_FALSE(measured_earlier_s(a, b));
+}
+
+TEST(Pairing, NoPairSpansTwoProcesses) {
+  CellResult a = plain(kSlow), b = ngram(3, kFast);
+  measure(a, b, /*by_turns=*/true, 0);
+  for (CellResult* const cell : {&a, &b})
+    for (RepetitionResult& r : cell->repetitions) r.process = 0;
+  EXPECT_EQ(pairing_of(a, b), Pairing::by_repetition);
+  b.repetitions.back().process = 1;  // stopped within the block, and resumed
+  EXPECT_EQ(pairing_of(a, b), Pairing::none);
+}
+
+TEST(Pairing, ASingleRepetitionLongAgoIsMarked) {
+  CellResult base = plain(kSlow), cell = ngram(3, kFast);
+  base.repetitions.resize(1);
+  measure(base, cell, /*by_turns=*/true, 0);
+  for (RepetitionResult& r : cell.repetitions) *r.ended_at_s += 90000;
+  EXPECT_TRUE(summarize(run_of({base, cell})).cells[1].baseline_far);
+}
+
+// Speeds that go up and down together pair well; of two samples apart that says nothing.
+TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
+  CellResult base = plain({100, 120, 80}), cell = ngram(3, {130, 157, 103});
+  measure(base, cell, /*by_turns=*/true, 0);
+  const CellSummary paired = summarize(run_of({base, cell})).cells[1];
+  measure(base, cell, /*by_turns=*/false, 7500);
+  const RunResult run = run_of({base, cell});
+  const RunSummary summary = summarize(run);
+  const CellSummary& apart = summary.cells[1];
+  EXPECT_EQ(paired.outcome, Outcome::faster);
+  EXPECT_FALSE(paired.baseline_far);
+  EXPECT_EQ(apart.outcome, Outcome::inconclusive);
+  EXPECT_NEAR(apart.speedup->ratio, paired.speedup->ratio, 1e-12);
+  EXPECT_LT(*apart.speedup->low, *paired.speedup->low);
+  EXPECT_EQ(apart.pairing, Pairing::none);
+  EXPECT_TRUE(holds(cell_verdict(run.cells[1], apart), "measured 2 h apart, not paired"));
+  EXPECT_TRUE(holds(verdict(run), " (whole requests; decoding alone 1.")) << verdict(run);
+  EXPECT_TRUE(holds(verdict(run), " (measured 2 h apart, not paired); not shown to be faster")) << verdict(run);
+  EXPECT_TRUE(holds(verdict(run), "1 cell was measured at another time than the baseline (up to 2 h apart)"))
+      << verdict(run);
+  const json row = summary_to_json(run, summary)["cells"][1];
+  EXPECT_EQ(row["paired_with_baseline"], false);
+  EXPECT_EQ(row["baseline_apart_s"], 7500.0);
+}
+
+// Whatever the time between them: two blocks one after the other are no pairs.
+TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
+  CellResult base = plain(kSlow), cell = placed(plain(kFast), 2, 1);
+  for (const auto& [apart_s, said] : {std::pair(40.0, "less than 1 min apart"), {240.0, "4 min apart"}}) {
+    measure(base, cell, /*by_turns=*/false, apart_s);
+    const RunResult run = run_of({base, cell});
+    const RunSummary summary = summarize(run);
+    EXPECT_EQ(summary.cells[1].pairing, Pairing::none);
+    const std::string text = verdict(run), told = fmt::format("measured {}, not paired", said);
+    EXPECT_TRUE(holds(cell_verdict(run.cells[1], summary.cells[1]), told));
+    EXPECT_TRUE(holds(text, "over tp1 pp1 none (whole requests; ")) << text;
+    EXPECT_TRUE(holds(text, " (" + told + ")")) << text;
+    EXPECT_TRUE(holds(text, "against one rank (100.0 tok/s): tp2 pp1 1.50× [")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace paceline
