@@ -180,7 +180,8 @@ TEST(LiveProgress, NeverWrapsAndFollowsAResize) {
     fake.columns = columns;
     fake.now += milliseconds(200);
     fake.raw.clear();
-    progress->repetition_started(std::string(100, 'x') + "é", 0, 3);
+    std::string long_id(100, 'x');
+    progress->repetition_started(long_id += "é", 0, 3);
     for (const std::string& line : fake.screen()) EXPECT_LT(width(line), columns);
   }
 }
