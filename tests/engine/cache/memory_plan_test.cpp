@@ -157,7 +157,7 @@ TEST(MemoryPlan, TheRankThatHoldsTheFewestBlocksDecides) {
   EXPECT_EQ(plan_memory(input).fullest_device, 0u);
 
   PlannedDevice shared = uneven_ranks().devices[0];  // ranks on CPUs share one memory
-  const PlannedDevice& other = uneven_ranks().devices[1];
+  const PlannedDevice other = uneven_ranks().devices[1];
   shared.limit_bytes += other.limit_bytes;
   shared.weight_bytes += other.weight_bytes;
   shared.workspace_bytes += other.workspace_bytes;
