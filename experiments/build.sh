@@ -40,7 +40,7 @@ read -ra arguments <<<"${CMAKE_ARGUMENTS:-}"
 SECONDS=0
 if ! { cmake --preset "$preset" "${arguments[@]}" && cmake --build --preset "$preset" -j "$(num_jobs)" ${1:+--target "$@"}; } 2>&1 |
   tee "$log" | show_steps; then
-  grep -nE 'error|FAILED' "$log" | head -n 40 >&2
+  grep -anE 'error|FAILED' "$log" | head -n 40 >&2
   tail -n 15 "$log" >&2
   exit 2
 fi

@@ -12,6 +12,11 @@ namespace paceline {
 
 namespace {
 
+// In double precision throughout: in long double the library would be compiled twice.
+using StudentsT =
+    boost::math::students_t_distribution<double,
+                                         boost::math::policies::policy<boost::math::policies::promote_double<false>>>;
+
 std::vector<double> sorted_finite(std::span<const double> sample) {
   std::vector<double> sorted;
   sorted.reserve(sample.size());
@@ -87,12 +92,12 @@ Percentiles percentiles(std::span<const double> sample) {
 
 double student_t_quantile(double probability, double degrees) {
   PACELINE_CHECK(degrees > 0 && probability > 0 && probability < 1, "degrees {} probability {}", degrees, probability);
-  return boost::math::quantile(boost::math::students_t(degrees), probability);
+  return boost::math::quantile(StudentsT(degrees), probability);
 }
 
 double student_t_two_sided_p(double t, double degrees) {
   PACELINE_CHECK(degrees > 0, "degrees {}", degrees);
-  return 2 * boost::math::cdf(boost::math::complement(boost::math::students_t(degrees), std::fabs(t)));
+  return 2 * boost::math::cdf(boost::math::complement(StudentsT(degrees), std::fabs(t)));
 }
 
 std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std::span<const double> denominator) {
