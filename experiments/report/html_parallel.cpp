@@ -34,7 +34,7 @@ std::string scaling_row(const Report& report, const CellSummary& s) {
   const CellResult& cell = report.cell(s);
   const CellSummary* const one = single_rank_of(report, s);
   std::optional<double> gain, efficiency;
-  if (one != nullptr && *one->output_tok_s > 0) {
+  if (one != nullptr && !s.open_loop && *one->output_tok_s > 0) {
     gain = *s.output_tok_s / *one->output_tok_s;
     efficiency = *gain / (cell.axes.tp * cell.axes.pp);
   }
@@ -92,7 +92,8 @@ Section parallel_section(const Report& report) {
       "efficiency: tok/s over one rank, over the number of ranks; 100 % is perfect scaling. communicate and bubble: "
       "shares of the deciding rank's step. device busy: the device's time at work; under pipeline stages one waits for "
       "the "
-      "other unless there are as many requests as stages. –: not recorded, or nothing was sent.");
+      "other unless there are as many requests as stages. –: not recorded, nothing was sent, or an open loop, whose "
+      "tok/s is what was sent.");
   return section;
 }
 

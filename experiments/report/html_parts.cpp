@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -17,7 +18,13 @@ namespace paceline::html {
 namespace {
 
 bool is_better(const CellSummary& a, const CellSummary& b) {
-  return std::tuple(a.rankable, *a.output_tok_s) > std::tuple(b.rankable, *b.output_tok_s);
+  if (!a.open_loop || !b.open_loop)
+    return std::tuple(a.rankable, *a.output_tok_s) > std::tuple(b.rankable, *b.output_tok_s);
+  const auto rank = [](const CellSummary& s) {
+    return std::tuple(s.rankable, !s.open_loop->saturated.value_or(false),
+                      -s.e2e_ms.p50.value_or(std::numeric_limits<double>::infinity()));
+  };
+  return rank(a) > rank(b);
 }
 
 /// As Report::color(), by names of proposers; of several with one name, as drafts of different models have, the first
@@ -128,8 +135,9 @@ std::string Report::label(const CellAxes& axes) const {
 std::string placement(const CellAxes& axes) { return fmt::format("TP {} × PP {}", axes.tp, axes.pp); }
 
 std::string Report::place(const CellAxes& axes) const {
-  return has_several_concurrencies() ? fmt::format("{}, concurrency {}", placement(axes), axes.concurrency)
-                                     : placement(axes);
+  return has_several_concurrencies() && axes.concurrency > 0
+             ? fmt::format("{}, concurrency {}", placement(axes), axes.concurrency)
+             : placement(axes);
 }
 
 std::string Report::method(const CellAxes& axes) const {

@@ -52,8 +52,9 @@ class Report {
   /// What tells a cell from the others of its place: "none", "ngram k=3", "draft, batching=static k=5".
   std::string method(const CellAxes& axes) const;
 
-  /// Of each place, variant and proposer the finished cell with the most tokens per second, rankable ones first; in
-  /// plan order. Forced acceptance is left out.
+  /// Of each place, variant and proposer the finished cell with the most tokens per second, rankable ones first; of an
+  /// open loop the one with the lowest median E2E latency, saturated ones last. In plan order. Forced acceptance is
+  /// left out.
   const std::vector<const CellSummary*>& fastest() const { return fastest_; }
 
  private:
@@ -79,7 +80,7 @@ const char* page_style();
 const char* page_script();
 
 Section trouble_section(const Report& report);     // cells without a result, by reason
-Section headline_section(const Report& report);    // tok/s of the fastest cells
+Section headline_section(const Report& report);    // tok/s of the fastest cells; latencies of open loops
 Section published_section(const Report& report);   // rows beside what others measured
 Section speedup_section(const Report& report);     // speedup over report.x, split by report.facet
 Section heat_section(const Report& report);        // speedup of proposer × k, by place and concurrency
@@ -93,7 +94,7 @@ Section timeline_section(const Report& report);    // sequences, KV and bubbles 
 Section memory_section(const Report& report);      // batch size, KV peak, preemptions
 Section forecast_section(const Report& report);    // predicted against measured step times
 Section latency_section(const Report& report);     // TTFT, TPOT, ITL, E2E
-Section pareto_section(const Report& report);      // tok/s per user against tok/s per device
+Section pareto_section(const Report& report);      // pace or latency against what a device gives
 Section samples_section(const Report& report);     // outputs beside those without speculation
 Section setup_section(const Report& report);       // environment, effective settings, resolved config, data
 

@@ -23,7 +23,7 @@ body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,-appl
 main{max-width:1280px;margin:0 auto;padding:28px 24px 60px}
 h1{font-size:27px;line-height:1.2;margin:0 0 4px;letter-spacing:-.01em;overflow-wrap:anywhere}
 h2{font-size:19px;margin:38px 0 8px;padding-top:14px;border-top:1px solid var(--line)}
-h3{font-size:15px;margin:18px 0 4px}
+h3{font-size:15px;margin:18px 0 4px}h4{font-size:13px;margin:12px 0 2px}
 section{content-visibility:auto;contain-intrinsic-size:auto 900px}
 p{margin:6px 0;max-width:100ch}ol,ul{margin:6px 0}
 a{color:var(--accent)}
@@ -81,7 +81,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:8px 0;
 --c0:#0072b2;--c1:#d55e00;--c2:#00896a;--c3:#b8608f;--c4:#a87300;--c5:#2f8cc0;--c6:#8c8500;--c7:#6b7580;
 --p0:#1f244c;--p1:#4c2091;--p2:#aa34ab;--p3:#cb7b12;--p4:#69481e;--p5:#005c65;--p6:#5b9ca7;--p7:#a076ff;--p8:#8a705b;
 --f1:#e6f1fa;--f2:#c6dff3;--f3:#9cc8ea;--f4:#6db0df;--s1:#fdf0e2;--s2:#fadcbb;--s3:#f5bf88;--s4:#ee9f55}
-section{content-visibility:visible}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}body{font-size:11px}h1{font-size:20px}h2{font-size:14px;margin-top:18px}h2,h3,caption,.legend{break-after:avoid}
+section{content-visibility:visible}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}body{font-size:11px}h1{font-size:20px}h2{font-size:14px;margin-top:18px}h2,h3,h4,caption,.legend{break-after:avoid}
 .note,.sub,.legend,caption,.badge,dl,.verdict li,.verdict li.caution{font-size:10px}.verdict li:first-child{font-size:13px}h3{font-size:12px}pre,code{font-size:9px}.grid svg.chart{max-width:48%}
 svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads,.files{display:none}details::details-content{content-visibility:visible;display:block}
 .wide svg.rows{zoom:.62;max-height:none!important}
