@@ -6,13 +6,10 @@
 #include <fmt/format.h>
 
 namespace paceline {
+namespace {
 
-std::string noise_of(const Disturbance& disturbance, std::optional<double> full_clock_ghz) {
-  struct Finding {
-    double times_limit = 0;
-    std::string text;
-  };
-  std::vector<Finding> findings;
+WorstNoise worst_noise(const Disturbance& disturbance, std::optional<double> full_clock_ghz) {
+  std::vector<WorstNoise> findings;
   const double cores_s = disturbance.wall_s * disturbance.cores;
   const auto took = [&](const std::optional<double>& seconds, double of_s, double limit, const char* text) {
     if (!seconds || of_s <= 0 || *seconds < kLeastCpu_s || *seconds <= limit * of_s) return;
@@ -30,16 +27,40 @@ std::string noise_of(const Disturbance& disturbance, std::optional<double> full_
     findings.push_back(
         {kClockShare * *full_clock_ghz / *now,
          fmt::format("the cores ran at {:.2f} GHz, at {:.2f} GHz in another repetition", *now, *full_clock_ghz)});
-  const auto worst = std::max_element(findings.begin(), findings.end(),
-                                      [](const Finding& a, const Finding& b) { return a.times_limit < b.times_limit; });
-  return worst == findings.end() ? std::string() : worst->text;
+  const auto worst = std::max_element(findings.begin(), findings.end(), [](const WorstNoise& a, const WorstNoise& b) {
+    return a.times_limit < b.times_limit;
+  });
+  return worst == findings.end() ? WorstNoise{} : *worst;
 }
 
-std::string noise_of(const CellResult& cell) {
+/// Of the cell's fastest repetition.
+std::optional<double> full_clock_ghz_of(const CellResult& cell) {
   std::optional<double> full_clock_ghz;
   for (const RepetitionResult& r : cell.repetitions)
     if (r.disturbance && r.disturbance->clock_ghz)
       full_clock_ghz = std::max(full_clock_ghz.value_or(0), *r.disturbance->clock_ghz);
+  return full_clock_ghz;
+}
+
+}  // namespace
+
+std::string noise_of(const Disturbance& disturbance, std::optional<double> full_clock_ghz) {
+  return worst_noise(disturbance, full_clock_ghz).text;
+}
+
+WorstNoise worst_noise_of(const CellResult& cell) {
+  const std::optional<double> full_clock_ghz = full_clock_ghz_of(cell);
+  WorstNoise worst;
+  for (const RepetitionResult& r : cell.repetitions) {
+    if (!r.disturbance) continue;
+    WorstNoise noise = worst_noise(*r.disturbance, full_clock_ghz);
+    if (noise.times_limit > worst.times_limit) worst = std::move(noise);
+  }
+  return worst;
+}
+
+std::string noise_of(const CellResult& cell) {
+  const std::optional<double> full_clock_ghz = full_clock_ghz_of(cell);
   std::string first;
   int others = 0;
   for (size_t r = 0; r < cell.repetitions.size(); ++r) {

@@ -20,6 +20,13 @@ inline constexpr double kLeastCpu_s = 0.1;       // CPU time below is lost in th
 /// limits, or nothing is known. `full_clock_ghz`: of the cell's fastest repetition.
 std::string noise_of(const Disturbance& disturbance, std::optional<double> full_clock_ghz = {});
 
+/// What disturbed a repetition of the cell the most.
+struct WorstNoise {
+  double times_limit = 0;  // above 1 where there is something
+  std::string text;        // as noise_of(Disturbance)
+};
+WorstNoise worst_noise_of(const CellResult& cell);
+
 /// Of the first disturbed repetition, "other processes used 38 % of the cores in repetition 2 of 7 (and in 3 more)";
 /// repetitions count from 1. Empty: the cell is not noisy.
 std::string noise_of(const CellResult& cell);

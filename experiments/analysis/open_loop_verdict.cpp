@@ -52,8 +52,10 @@ bool has_steady_latency(const CellSummary& s) { return s.rankable && s.open_loop
 std::string latency_gain(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
   if (best.outcome == Outcome::faster || best.outcome == Outcome::slower || best.outcome == Outcome::inconclusive) {
     std::string text = fmt::format("; decoding is {} as fast as its baseline's", interval_text(*best.decode_speedup));
-    if (best.outcome == Outcome::inconclusive)
-      text += ", not shown to differ: " + view.undecided_text(best, *best.decode_speedup);
+    if (best.outcome == Outcome::inconclusive) {
+      const std::string why = view.no_interval_text(best, *best.decode_speedup);
+      text += ", not shown to differ" + (why.empty() ? "" : ": " + why);
+    }
     const CellSummary* const base = view.baseline_of(best);
     if (base && is_saturated(*base)) text += "; the baseline does not keep up";
     return text;

@@ -39,10 +39,10 @@ std::string cost_text(const VerdictView& view, const CellSummary& s, const Specu
   if (*needed <= 1) {
     text += ", so for decoding to break even any acceptance would do";
   } else {
-    text += fmt::format(", so decoding breaks even at an acceptance length of {:.2f}", *needed);
-    if (*needed > *k + 1) text += fmt::format(" (k + 1 = {} is the most there is)", *k + 1);
+    text += fmt::format(", so decoding breaks even at {:.2f} tokens per drafted step, bonus included", *needed);
+    if (*needed > *k + 1) text += fmt::format(" (at most k + 1 = {})", *k + 1);
   }
-  text += fmt::format("; measured: {:.2f}", *s.mean_acceptance_length);
+  text += fmt::format("; measured {:.2f}", *s.mean_acceptance_length);
   if (s.draft_coverage && *s.draft_coverage < 0.995)
     text += fmt::format(", with drafts in {} of steps", percent_text(*s.draft_coverage));
   return text;
@@ -53,7 +53,7 @@ std::string cost_text(const VerdictView& view, const CellSummary& s, const Specu
 std::string subject_text(const VerdictView& view, const OfProposer& of) {
   const std::string name = view.marked_label(*of.best.cell);
   if (of.largest.cell == of.best.cell) return "its best cell, " + name + ",";
-  return fmt::format("its best supported cell (the interval that begins highest), {},", name);
+  return fmt::format("its best cell by the lower end of its interval, {},", name);
 }
 
 std::string largest_text(const VerdictView& view, const OfProposer& of) {
@@ -73,12 +73,11 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
                      const OfProposer& of) {
   const CellSummary& s = *of.best.cell;
   const SpeculationGain& gain = of.best.gain;
-  std::string text = fmt::format("{} {}{}: {} is at {} over {}", proposer, claim_text(view, of),
-                                 view.has_several_loads() ? group.where() : "", subject_text(view, of),
-                                 interval_text(gain.ratio), view.reference_text(s, *gain.over)) +
-                     whole_and_decode_text(s, gain.decode);
-  if (gain.far_apart_s) text += fmt::format(" ({})", baseline_time_text(*gain.far_apart_s));
-  if (gain.outcome == Outcome::inconclusive) text += "; " + view.undecided_text(s, gain.ratio);
+  std::string text =
+      fmt::format("{} {}{}: {} is at {} over {}", proposer, claim_text(view, of),
+                  view.has_several_loads() ? group.where() : "", subject_text(view, of), interval_text(gain.ratio),
+                  view.whole_over_text(s, *gain.over, gain.decode, gain.far_apart_s));
+  if (const std::string why = view.no_interval_text(s, gain.ratio); !why.empty()) text += "; " + why;
   text += largest_text(view, of) + cost_text(view, s, gain);
   if (const std::string phase = costliest_phase(s); !phase.empty()) text += "; " + phase;
   return text + ".";

@@ -81,23 +81,29 @@ bool leads_by_chance(const VerdictView& view, const LoadGroup& group, const Cell
   });
 }
 
+/// Of the best cell, whose gain is not shown; `is_said`: that the sentence begins with it.
+std::string chance_text(const VerdictView& view, const CellSummary& best, bool is_said) {
+  const std::string why = view.no_interval_text(best, *best.speedup);
+  if (is_said) return why.empty() ? "" : "; " + why;
+  return "; not shown to be faster than that" + (why.empty() ? "" : ": " + why);
+}
+
 std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
   const CellSummary *const best = view.fastest(group), *const best_plain = view.fastest(group, Among::plain);
   if (best == nullptr) return "";
   const CellSummary* const base = view.baseline_of(*best);
   const std::vector<const CellSummary*> tied = tied_with(view, group, *best);
   const std::string where = view.has_several_loads() ? group.where() : "";
-  std::string text = fmt::format("{}: {}, {:.1f} tok/s",
-                                 leads_by_chance(view, group, *best)
-                                     ? "No speculative cell is shown to be faster" + where + ". Highest estimate"
-                                     : "Fastest" + where,
-                                 view.marked_label(*best), *best->output_tok_s);
+  const bool by_chance = leads_by_chance(view, group, *best);
+  std::string text = fmt::format(
+      "{}: {}, {:.1f} tok/s",
+      by_chance ? "No speculative cell is shown to be faster" + where + ". Highest estimate" : "Fastest" + where,
+      view.marked_label(*best), *best->output_tok_s);
   if (best->speedup && best->outcome != Outcome::baseline) {
-    text += fmt::format(", {} over {}", interval_text(*best->speedup), view.reference_text(*best, *base)) +
-            whole_and_decode_text(*best, best->decode_speedup);
-    if (best->baseline_far) text += fmt::format(" ({})", baseline_time_text(*best));
-    if (best->outcome == Outcome::inconclusive)
-      text += fmt::format("; not shown to be faster than that: {}", view.undecided_text(*best, *best->speedup));
+    text += fmt::format(", {} over {}", interval_text(*best->speedup),
+                        view.whole_over_text(*best, *base, best->decode_speedup,
+                                             best->baseline_far ? best->baseline_apart_s : std::nullopt));
+    if (best->outcome == Outcome::inconclusive) text += chance_text(view, *best, by_chance);
   } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
     text += "; its baseline was not measured, so its gain is not known";
   }
@@ -110,9 +116,10 @@ std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
   }
   if (best_plain && best_plain != best && base != best_plain) {
     const std::optional<RatioInterval> gain = view.rate_over(*best, *best_plain);
-    text += fmt::format("; against the fastest plain cell ({}, {:.1f} tok/s): {}", view.marked_label(*best_plain),
-                        *best_plain->output_tok_s, gain ? interval_text(*gain) : "–") +
-            view.apart_text(*best, *best_plain);
+    text += fmt::format("; against the fastest plain cell ({}{}, {:.1f} tok/s): {}", view.label(*best_plain),
+                        best_plain->noise.empty() ? "" : ", disturbed", *best_plain->output_tok_s,
+                        gain ? interval_text(*gain) : "–") +
+            in_brackets({view.apart_text(*best, *best_plain)});
   }
   if (tied.size() > kMostTiedNamed)
     text += fmt::format("; {} other cells cannot be told apart from it", tied.size());
@@ -136,15 +143,16 @@ AgainstOneRank against_one_rank(const VerdictView& view, const LoadGroup& group,
     if (axes.tp * axes.pp == 1 || !VerdictView::ranks_by_rate(*s) || !view.are_twins(*s, one)) continue;
     out.share_variant &= axes.variant == view.cell(one).axes.variant;
     const std::optional<RatioInterval> gain = view.rate_over(*s, one);
-    out.gains += fmt::format("{} tp{} pp{} {}", out.gains.empty() ? "" : ",", axes.tp, axes.pp,
-                             gain ? interval_text(*gain) : "–") +
-                 view.apart_text(*s, one);
     const PhaseTimes& p = s->phase_ms_per_step;
+    std::string cost;
     if (s->step_ms && *s->step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms >= 0.05) {
       const bool bubbles = p.bubble_ms > p.communicate_ms;
-      out.gains += fmt::format(" ({} {} of the time)", bubbles ? "bubbles take" : "communication takes",
-                               percent_text(std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms));
+      cost = fmt::format("{} {} of the time", bubbles ? "bubbles take" : "communication takes",
+                         percent_text(std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms));
     }
+    out.gains += fmt::format("{} tp{} pp{} {}", out.gains.empty() ? "" : ",", axes.tp, axes.pp,
+                             gain ? interval_text(*gain) : "–") +
+                 in_brackets({view.apart_text(*s, one), cost});
   }
   return out;
 }

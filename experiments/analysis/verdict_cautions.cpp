@@ -9,6 +9,7 @@
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/closed_loop.h"
+#include "experiments/analysis/noise.h"
 
 namespace paceline {
 namespace {
@@ -243,15 +244,23 @@ std::string concurrency_sentence(const VerdictView& view) {
 }
 
 std::string noise_sentence(const VerdictView& view) {
-  int noisy = 0;
-  std::string first;
+  int noisy = 0, done = 0;
+  WorstNoise worst;
+  const CellSummary* of = nullptr;
   for (const CellSummary& s : view.summary().cells) {
-    if (s.noise.empty() || view.cell(s).status != CellStatus::done) continue;
-    if (++noisy == 1) first = fmt::format("{}: {}", view.cell(s).id, s.noise);
+    if (view.cell(s).status != CellStatus::done) continue;
+    ++done;
+    if (s.noise.empty()) continue;
+    ++noisy;
+    WorstNoise noise = worst_noise_of(view.cell(s));
+    if (of && noise.times_limit <= worst.times_limit) continue;
+    worst = std::move(noise);
+    of = &s;
   }
   if (noisy == 0) return {};
-  return fmt::format("{} disturbed while {} measured (noisy): {}{}.", counted(noisy, "cell was", "cells were"),
-                     noisy == 1 ? "it was" : "they were", first, noisy == 1 ? "" : ", and others");
+  return fmt::format("{} of {} {} disturbed (noisy), {}{}: {}. Run again on a quiet machine.", noisy,
+                     counted(done, "cell"), noisy == 1 ? "was" : "were", noisy == 1 ? "" : "at worst ",
+                     view.cell(*of).id, worst.text);
 }
 
 void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {

@@ -83,6 +83,17 @@ int asked_repetitions(const CellResult& cell) {
   return asked.is_number_integer() ? asked.get<int>() : 0;
 }
 
+std::string disturbed_text(const CellSummary& s) { return s.noise.empty() ? "" : "disturbed"; }
+
+/// "prefill takes 34 % of its time"; empty where that is not recorded.
+std::string prefill_text(const CellSummary& s) {
+  if (!s.passes) return "";
+  std::string text = fmt::format("prefill takes {}", percent_text(s.passes->prefill.share));
+  if (s.passes->mixed.share >= kWorthNaming)
+    text += fmt::format(" and passes of prefill with decoding {}", percent_text(s.passes->mixed.share));
+  return text + " of its time";
+}
+
 }  // namespace
 
 std::string LoadGroup::where() const {
@@ -118,7 +129,7 @@ std::string VerdictView::label(const CellSummary& s) const {
 }
 
 std::string VerdictView::marked_label(const CellSummary& s) const {
-  return s.noise.empty() ? label(s) : label(s) + " (disturbed)";
+  return label(s) + in_brackets({disturbed_text(s)});
 }
 
 std::string VerdictView::labels(const std::vector<const CellSummary*>& cells) const {
@@ -159,9 +170,21 @@ const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
   return twin == summary_.cells.end() ? base : &*twin;
 }
 
+std::string VerdictView::reference_name(const CellSummary& s, const CellSummary& reference) const {
+  return speculates(s) && is_plain_twin(reference, s) ? "the same placement without speculation" : label(reference);
+}
+
 std::string VerdictView::reference_text(const CellSummary& s, const CellSummary& reference) const {
-  if (!speculates(s) || !is_plain_twin(reference, s)) return marked_label(reference);
-  return std::string("the same placement without speculation") + (reference.noise.empty() ? "" : " (disturbed)");
+  return reference_name(s, reference) + in_brackets({disturbed_text(reference)});
+}
+
+std::string VerdictView::whole_over_text(const CellSummary& s, const CellSummary& reference,
+                                         const std::optional<RatioInterval>& decode,
+                                         std::optional<double> far_apart_s) const {
+  return reference_name(s, reference) +
+         in_brackets({disturbed_text(reference), "whole requests",
+                      decode ? "decoding alone " + interval_text(*decode) : "", prefill_text(s),
+                      far_apart_s ? baseline_time_text(*far_apart_s) : ""});
 }
 
 std::optional<SpeculationGain> VerdictView::gain_of_speculation(const CellSummary& s) const {
@@ -185,29 +208,18 @@ std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const 
                               pairing_of(cell(s), cell(other)));
 }
 
-std::string whole_and_decode_text(const CellSummary& s, const std::optional<RatioInterval>& decode) {
-  std::string text = " (whole requests";
-  if (decode) text += "; decoding alone " + interval_text(*decode);
-  if (s.passes) {
-    text += fmt::format("; prefill takes {}", percent_text(s.passes->prefill.share));
-    if (s.passes->mixed.share >= kWorthNaming)
-      text += fmt::format(" and passes of prefill with decoding {}", percent_text(s.passes->mixed.share));
-    text += " of its time";
-  }
-  return text + ")";
+std::string in_brackets(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes)
+    if (!note.empty()) text += (text.empty() ? "" : "; ") + note;
+  return text.empty() ? "" : " (" + text + ")";
 }
 
-std::string VerdictView::undecided_text(const CellSummary& s, const RatioInterval& interval) const {
-  const bool has_interval = interval.low && interval.high;
-  if (!has_interval && s.repetitions < asked_repetitions(cell(s)))
-    return fmt::format("{} of {} repetitions ran, too few for an interval: resume the run", s.repetitions,
-                       asked_repetitions(cell(s)));
-  return paceline::undecided_text(interval);
-}
-
-std::string undecided_text(const RatioInterval& interval) {
-  if (!interval.low || !interval.high) return "one repetition has no interval; run with measure.repetitions >= 3";
-  return fmt::format("the 95 % interval {} holds 1", interval_range_text(interval.low, interval.high));
+std::string VerdictView::no_interval_text(const CellSummary& s, const RatioInterval& interval) const {
+  if (interval.low && interval.high) return "";
+  if (const int asked = asked_repetitions(cell(s)); s.repetitions < asked)
+    return fmt::format("{} of {} repetitions ran, too few for an interval: resume the run", s.repetitions, asked);
+  return "one repetition has no interval; run with measure.repetitions >= 3";
 }
 
 std::string rough_time_text(double seconds) {
@@ -225,7 +237,7 @@ std::string baseline_time_text(double apart_s) {
 std::string VerdictView::apart_text(const CellSummary& s, const CellSummary& other) const {
   const std::optional<double> apart_s = measured_earlier_s(cell(other), cell(s));
   const bool told = is_far_apart(apart_s, pairing_of(cell(s), cell(other)), std::min(s.repetitions, other.repetitions));
-  return told ? " (" + baseline_time_text(*apart_s) + ")" : "";
+  return told ? baseline_time_text(*apart_s) : "";
 }
 
 std::string baseline_time_text(const CellSummary& s) {

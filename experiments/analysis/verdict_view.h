@@ -78,21 +78,29 @@ class VerdictView {
   /// plain twin, where none ran its baseline. Null where that did not run either.
   const CellSummary* reference_of(const CellSummary& s) const;
 
-  /// "the same placement without speculation", "tp1 pp1 none": `reference`, in a sentence on `s`.
+  /// "the same placement without speculation", "tp1 pp1 none (disturbed)": `reference`, in a sentence on `s`.
   std::string reference_text(const CellSummary& s, const CellSummary& reference) const;
+
+  /// What a ratio of tok/s of `s` is over and about: "the same placement without speculation (disturbed; whole
+  /// requests; decoding alone 1.62× [1.60, 1.64]; prefill takes 34 % of its time; measured 3 min apart, not paired)".
+  /// `decode`: the ratio of decoding; `far_apart_s`: measured_earlier_s of `reference`, where that is to be told.
+  std::string whole_over_text(const CellSummary& s, const CellSummary& reference,
+                              const std::optional<RatioInterval>& decode, std::optional<double> far_apart_s) const;
 
   /// tok/s of one cell over another's.
   std::optional<RatioInterval> rate_over(const CellSummary& s, const CellSummary& other) const;
 
-  /// Why a ratio of the cell decides nothing: undecided_text(), or that the run ended before its repetitions.
-  std::string undecided_text(const CellSummary& s, const RatioInterval& interval) const;
-  /// " (measured 3 min apart, not paired)"; empty where the two were measured by turns or in halves.
+  /// Why a ratio of the cell has no interval, and how to get one; empty where it has: then the interval says it all.
+  std::string no_interval_text(const CellSummary& s, const RatioInterval& interval) const;
+  /// "measured 3 min apart, not paired"; empty where the two were measured by turns or in halves.
   std::string apart_text(const CellSummary& s, const CellSummary& other) const;
 
   /// Of a speculative cell over reference_of(); none in an open loop.
   std::optional<SpeculationGain> gain_of_speculation(const CellSummary& s) const;
 
  private:
+  std::string reference_name(const CellSummary& s, const CellSummary& reference) const;
+
   const RunResult& run_;
   const RunSummary& summary_;
   std::vector<LoadGroup> groups_;
@@ -100,12 +108,8 @@ class VerdictView {
   std::vector<std::string> plain_twin_of_;  // [cell] ... without its speculation
 };
 
-/// What a ratio of tok/s is about, beside the ratio of decoding: " (whole requests; decoding alone 1.62× [1.60, 1.64];
-/// prefill takes 34 % of its time)". `s`: the faster or slower cell.
-std::string whole_and_decode_text(const CellSummary& s, const std::optional<RatioInterval>& decode);
-
-/// Why a ratio decides nothing: "the 95 % interval 0.97–1.05 holds 1", or that there is none and how to get one.
-std::string undecided_text(const RatioInterval& interval);
+/// " (a; b)" of the notes that are not empty; empty without any.
+std::string in_brackets(const std::vector<std::string>& notes);
 
 /// "25 min", "2 h", "3 days"; of what is longer than a minute or so.
 std::string rough_time_text(double seconds);
