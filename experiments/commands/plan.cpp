@@ -90,9 +90,9 @@ class SweepForecast {
 
   void print(const std::filesystem::path& results_root) const {
     if (!is_whole_ || planned_.empty()) return;
-    fmt::print(
+    print_line(
         "the sweep takes at least {}{}: {:.0f} GB/s{} on {}, a step of the target at least {:.2f} ms; "
-        "loading and what lies between steps on top\n",
+        "loading and what lies between steps on top",
         drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(floor_.low), time_text(floor_.high))
                 : time_text(floor_.high),
         may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9,
@@ -113,15 +113,15 @@ class SweepForecast {
       expected.high += std::max(busy.high, of_arrivals_s);
     }
     const std::string low = time_text(expected.low), high = time_text(expected.high);
-    fmt::print(
+    print_line(
         "calibrated by {}, {:.2f}x the time to read weights: about {}, as drafts were accepted and answers ended "
-        "there; loading on top\n",
+        "there; loading on top",
         known->run, known->ratio, low == high ? low : fmt::format("{} to {}", low, high));
     if (known->num_noisy > 0)
-      fmt::print("caution: that run was disturbed in {} of {} while it measured them\n", known->num_noisy,
+      print_line("caution: that run was disturbed in {} of {} while it measured them", known->num_noisy,
                  counted(int64_t(known->cells.size()), "cell"));
     if (is_much_smaller(known->requests, requests_))
-      fmt::print("caution: that run had {}, this sweep has {}\n", counted(known->requests, "request"), requests_);
+      print_line("caution: that run had {}, this sweep has {}", counted(known->requests, "request"), requests_);
   }
 
  private:
@@ -214,7 +214,7 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
   size_t total = 0, sent = 0, most_sent = 0;
   for (size_t i = 0; i < plan.ranks.size(); ++i) {
     const RankMemory& rank = plan.ranks[i];
-    fmt::print("     rank {}: weights {:.3f} + workspace {:.3f} + KV {:.3f} + draft KV {:.3f} = {:.3f} GiB{}\n", i,
+    print_line("     rank {}: weights {:.3f} + workspace {:.3f} + KV {:.3f} + draft KV {:.3f} = {:.3f} GiB{}", i,
                gib(rank.weights), gib(rank.workspace), gib(rank.kv(num_blocks)), gib(rank.draft_kv(num_blocks)),
                gib(rank.total(num_blocks)),
                are_apart ? fmt::format(" of {:.3f} free", gib(plan.devices[i].limit_bytes)) : "");
@@ -225,7 +225,7 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
   size_t limit = 0;
   for (const PlannedDevice& device : plan.devices) limit += device.limit_bytes;
   const bool one_decides = plan.devices.size() > 1 && num_blocks == plan.memory.blocks_that_fit;
-  fmt::print("     in all: {}{}; {:.3f} of {:.3f} GiB{}; max_model_len {}{}, {}\n", plan.memory.describe(),
+  print_line("     in all: {}{}; {:.3f} of {:.3f} GiB{}; max_model_len {}{}, {}", plan.memory.describe(),
              one_decides ? fmt::format(", as many as {} holds", plan.devices[plan.memory.fullest_device].name) : "",
              gib(total), gib(limit),
              are_apart ? " free on the devices" : fmt::format(", {:.3f} free now", gib(available_memory_bytes())),
@@ -233,9 +233,9 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
              plan.max_model_len_from == LengthSource::kv_cache ? " (auto, cut to the KV cache)" : "",
              counted(plan.max_num_seqs, "sequence"));
   if (sent > 0)
-    fmt::print(
+    print_line(
         "     ranks send {:.1f} KiB a row of a step, the one that sends most {:.1f} KiB; a sequence has 1 row, with k "
-        "drafts k + 1\n",
+        "drafts k + 1",
         double(sent) / 1024, double(most_sent) / 1024);
 }
 
@@ -254,7 +254,7 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
   const auto& parallel = first.config.engine.parallel;
   const LoadLimits limits = limits_of(cells, first.load_key);
   const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
-  fmt::print("load {}: {} tp{} pp{}, {} a rank{}\n", number, user_text(target_name(first.config)), parallel.tp,
+  print_line("load {}: {} tp{} pp{}, {} a rank{}", number, user_text(target_name(first.config)), parallel.tp,
              parallel.pp, counted(limits.threads_per_rank, "thread"),
              threads > usable_cores() ? fmt::format(", oversubscribed ({} on {})", counted(threads, "thread"),
                                                     counted(usable_cores(), "core"))
@@ -278,8 +278,7 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
       out.cut_outputs = requests.cut_outputs(longest->config, out.limit);
       return std::nullopt;
     } catch (const Error& error) {
-      fmt::print("     ✗ {}{}\n", drafting == &cell && other ? "with the draft model: " : "",
-                 message_text(error.what()));
+      print_line("     ✗ {}{}", drafting == &cell && other ? "with the draft model: " : "", message_text(error.what()));
       return error;
     }
   };
@@ -355,11 +354,11 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
   std::optional<Error> problem;  // the first one
   PlannedLoad load;              // under way
   std::string last_load, cut_outputs;
-  fmt::print("{}: {}\n", printable(config.string()), counted(int64_t(cells.size()), "cell"));
-  if (const std::string left_out = left_out_text(loaded, expanded); !left_out.empty()) fmt::print("{}\n", left_out);
+  print_line("{}: {}", printable(config.string()), counted(int64_t(cells.size()), "cell"));
+  if (const std::string left_out = left_out_text(loaded, expanded); !left_out.empty()) print_wrapped(left_out);
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {
-      fmt::print("  skip {:<28} {}\n", cell.id, *cell.skip_reason);
+      print_line("  skip {:<28} {}", cell.id, *cell.skip_reason);
       ++num_skipped;
       continue;
     }
@@ -371,29 +370,29 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       num_loads += load.error && load.draft_error ? 0 : 1;
     }
     if (needs_draft_model(cell) ? load.draft_error : load.error) {
-      fmt::print("  ✗    {:<28} cannot run\n", cell.id);
+      print_line("  ✗    {:<28} cannot run", cell.id);
       ++num_cannot_run;
       continue;
     }
     ++num_to_run;
     const auto floor =
         sweep.add(cell, requests.mean_output(cell.config, load.limit), arrivals_s(arrivals, cell.config));
-    fmt::print("  run  {:<28} baseline {}{}\n", cell.id,
+    print_line("  run  {:<28} baseline {}{}", cell.id,
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
                                 : "none",
                break_even_text(cells, twins, cell, floor));
   }
   const MeasureConfig& measure = loaded.config.measure;
-  fmt::print("{} to run in {}, {} skipped{}; {} of at most {}, {}\n", num_to_run, counted(num_loads, "load"),
-             num_skipped, num_cannot_run > 0 ? fmt::format(", {} cannot run", num_cannot_run) : "",
+  print_line("{} to run in {}, {} skipped{}; {} of at most {}, {}", num_to_run, counted(num_loads, "load"), num_skipped,
+             num_cannot_run > 0 ? fmt::format(", {} cannot run", num_cannot_run) : "",
              counted(loaded.config.workload.requests, "request"), counted(loaded.config.sampling.max_tokens, "token"),
              counted(measure.repetitions, "repetition"));
   if (!requests.were_read())
-    fmt::print("caution: {} is larger than {} MiB: its prompts are neither checked nor counted here\n",
+    print_line("caution: {} is larger than {} MiB: its prompts are neither checked nor counted here",
                loaded.config.workload.file.string(), PlannedRequests::kMostDatasetBytes >> 20);
-  if (!cut_outputs.empty()) fmt::print("caution: {}\n", cut_outputs);
-  for (const std::string& line : unreachable_concurrencies(cells)) fmt::print("{}\n", line);
+  if (!cut_outputs.empty()) print_line("caution: {}", cut_outputs);
+  for (const std::string& line : unreachable_concurrencies(cells)) print_wrapped(line);
   sweep.print(results_root);
   if (problem) throw *problem;
   return ExitCode::ok;

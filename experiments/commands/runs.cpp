@@ -19,6 +19,7 @@
 #include "experiments/config/suggest.h"
 #include "experiments/report/html.h"
 #include "experiments/report/text.h"
+#include "experiments/report/text_table.h"
 #include "experiments/results/cell_log.h"
 #include "experiments/results/files.h"
 #include "experiments/results/json_values.h"
@@ -129,8 +130,8 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
   json out = json::array();
   if (!as_json && ids.empty()) fmt::print("{}: no runs\n", root.string());
   if (!as_json && !ids.empty())
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}\n", "run", "when (UTC)", "status", "cells", "best gain",
-               "git", "name, tags, note, cell of the best gain");
+    print_line("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}", "run", "when (UTC)", "status", "cells", "best gain", "git",
+               "name, tags, note, cell of the best gain");
   for (size_t i = 0; i < ids.size(); ++i) {
     RunLine line;
     try {
@@ -165,7 +166,7 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
     for (const std::string& tag : line.labels.tags) said += " @" + user_text(tag);
     if (!line.labels.note.empty()) said += "  " + user_text(line.labels.note);
     if (!line.best_cell.empty()) said += fmt::format("  [{}]", user_text(line.best_cell));
-    fmt::print("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}\n", reference, user_text(line.id.substr(0, 17)),
+    print_line("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}", reference, user_text(line.id.substr(0, 17)),
                user_text(line.status),
                is_over ? fmt::format("{}/{}", line.counts.done, line.cells) : fmt::format("?/{}", line.cells),
                line.best_speedup ? fmt::format("{:.2f}×{}", *line.best_speedup, line.is_shown ? "" : " ?") : "–",
@@ -195,7 +196,10 @@ std::string break_even_text(const RunResult& run, const RunSummary& summary, con
   return fmt::format("{}, over {}", text, view.label(*gain->over));
 }
 
-void print_fact(const char* name, const std::string& text) { fmt::print("  {:<13} {}\n", name, text); }
+void print_fact(const char* name, const std::string& text) {
+  constexpr int kHang = 16;
+  fmt::print("{}", wrapped_text(fmt::format("  {:<13} {}", name, text), output_columns(), kHang));
+}
 
 std::string certificate_text(const CertificateResult& certificate) {
   std::string text = to_string(certificate.status);
@@ -263,7 +267,7 @@ void print_cell(const RunResult& run, const RunSummary& summary, const CellSumma
   const std::filesystem::path log = cell_log_file(run.folder, cell);
   const std::vector<std::string> last = log_tail(log);
   if (!last.empty()) print_fact("log", log.string() + ", the end of it:");
-  for (const std::string& line : last) fmt::print("    {}\n", line);
+  for (const std::string& line : last) print_line("    {}", line);
 }
 
 /// By id, or by the beginning of its identity.

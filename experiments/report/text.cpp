@@ -23,6 +23,8 @@ namespace {
 
 constexpr size_t kVerdictLines = 3;  // besides the cautions that the verdict begins with
 constexpr int kMaxVerdictColumn = 60;
+constexpr size_t kProposerColumn = 2;
+constexpr int kLeastProposer = 8;
 constexpr size_t kFoldedCells = 4;  // so many without a result for one reason are a line below the table
 
 using Row = std::vector<std::string>;
@@ -145,6 +147,26 @@ std::vector<Row> published_table(const std::vector<PublishedRow>& published) {
   return rows;
 }
 
+/// The table in the terminal: where it is too wide, the reason of each row stands below it.
+void add_published(const std::vector<PublishedRow>& published, int columns, std::string& out) {
+  std::vector<Row> rows = published_table(published);
+  std::vector<std::string> lines = table_lines(rows, is_published_text);
+  if (columns == 0 || width_of(lines) <= columns) {
+    for (const std::string& line : lines) out += line + "\n";
+    return;
+  }
+  std::vector<std::string> why;
+  for (Row& row : rows) {
+    why.push_back(user_text(row.back()));
+    row.pop_back();
+  }
+  lines = table_lines(rows, [](size_t column) { return column < 2; });
+  for (size_t r = 0; r < lines.size(); ++r) {
+    out += wrapped_text(lines[r], columns, 4);
+    if (r > 0 && !why[r].empty()) out += wrapped_text("      " + why[r], columns, 6);
+  }
+}
+
 /// First `columns` characters of UTF-8 text, with an ellipsis where something was cut.
 std::string shortened(const std::string& text, int columns) {
   if (display_width(text) <= columns) return text;
@@ -158,24 +180,53 @@ std::string shortened(const std::string& text, int columns) {
   return out + "…";
 }
 
-/// Takes whole columns away, the least important first, until the lines are no wider than `columns`.
-void drop_columns(std::vector<Row>& rows, int columns) {
-  for (const char* const name :
-       {"req/dev/min", "degen.", "coverage", kDeviceBusy, "tpot p50", "ttft p50", "decoding"}) {
-    int widest = 0;
-    for (const std::string& line : table_lines(rows, 0)) widest = std::max(widest, display_width(line));
-    if (widest <= columns) return;
-    const auto at = std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin();
-    if (at == std::ssize(rows[0])) continue;
-    for (Row& row : rows) row.erase(row.begin() + at);
+/// The table of the cells as it fits a terminal.
+struct FittedTable {
+  std::vector<Row> rows;
+  std::vector<std::string> below;     // [rows] the verdict, where it has no column; else empty
+  std::vector<std::string> left_out;  // names of columns
+
+  bool is_too_wide(int columns) const { return width_of(table_lines(rows, 0)) > columns; }
+
+  /// Takes whole columns away, the first of `names` first, until the lines are no wider than `columns`.
+  void drop_columns(std::initializer_list<const char*> names, int columns) {
+    for (const char* const name : names) {
+      if (!is_too_wide(columns)) return;
+      const auto at = std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin();
+      if (at == std::ssize(rows[0])) continue;
+      for (Row& row : rows) row.erase(row.begin() + at);
+      left_out.push_back(name);
+    }
   }
-}
+
+  /// The least important columns go; then the verdict stands below its row, and further ones go; then proposers with
+  /// their variants are cut.
+  void fit(const ExtraColumns& extra, int columns) {
+    drop_columns({"req/dev/min", "degen.", "coverage", kDeviceBusy, "tpot p50", "ttft p50", "decoding"}, columns);
+    if (!is_too_wide(columns)) return;
+    for (Row& row : rows) {
+      below.push_back(std::move(row.back()));
+      row.pop_back();
+    }
+    below[0].clear();
+    if (extra.open_loop)
+      drop_columns({"speedup [95 %]", "tok/s", "accept", "AL", "req/s of offered", "ttft p90", "goodput"}, columns);
+    else
+      drop_columns({"accept", "AL", "tok/s"}, columns);
+    const int too_wide = width_of(table_lines(rows, 0)) - columns;
+    if (too_wide <= 0) return;
+    int widest = 0;
+    for (const Row& row : rows) widest = std::max(widest, display_width(row[kProposerColumn]));
+    for (Row& row : rows)
+      row[kProposerColumn] = shortened(row[kProposerColumn], std::max(kLeastProposer, widest - too_wide));
+  }
+};
 
 /// The cells that take no row of the terminal's table, and the lines that stand for them:
 /// "14 cells (tp2_pp1_none_c1 … tp2_pp1_ngram_k5_c8) skipped: needs 2 devices".
 struct FoldedCells {
   std::set<const CellResult*> cells;
-  std::string lines;
+  std::vector<std::string> lines;
 };
 
 FoldedCells fold_cells(const RunResult& run) {
@@ -184,8 +235,9 @@ FoldedCells fold_cells(const RunResult& run) {
     for (const auto& [reason, cells] : missing_cells(run, kind)) {
       if (cells.size() < kFoldedCells) continue;
       folded.cells.insert(cells.begin(), cells.end());
-      folded.lines += fmt::format("  {} ({} … {}) {}{}\n", counted(int64_t(cells.size()), "cell"), cells.front()->id,
-                                  cells.back()->id, kind == MissingKind::skipped ? "skipped: " : "", reason);
+      folded.lines.push_back(fmt::format("  {} ({} … {}) {}{}", counted(int64_t(cells.size()), "cell"),
+                                         cells.front()->id, cells.back()->id,
+                                         kind == MissingKind::skipped ? "skipped: " : "", reason));
     }
   }
   return folded;
@@ -307,17 +359,31 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
     rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
     paints.push_back(color_of(cell, s));
   }
-  if (columns > 0) drop_columns(rows, columns);
-  const auto is_text_column = [last = rows[0].size() - 1](size_t column) { return column == 2 || column == last; };
+  FittedTable table{.rows = std::move(rows), .below = {}, .left_out = {}};
+  if (columns > 0) table.fit(extra, columns);
+  const size_t last = table.below.empty() ? table.rows[0].size() - 1 : table.rows[0].size();
   std::string out;
-  const std::vector<std::string> lines = table_lines(rows, is_text_column);
-  for (size_t r = 0; rows.size() > 1 && r < lines.size(); ++r)
-    out += color == TextColor::off || *paints[r] == '\0' ? lines[r] + "\n"
-                                                         : fmt::format("{}{}\x1b[0m\n", paints[r], lines[r]);
-  out += folded.lines;
+  const auto add = [&out, columns](const std::string& line, int hang) { out += wrapped_text(line, columns, hang); };
+  std::vector<std::string> lines =
+      table_lines(table.rows, [last](size_t c) { return c == kProposerColumn || c == last; });
+  for (size_t r = 0; lines.size() > 1 && r < lines.size(); ++r) {
+    const bool is_plain = color == TextColor::off || *paints[r] == '\0';
+    std::vector<std::string> of_row = {lines[r]};
+    if (!table.below.empty() && !table.below[r].empty())
+      for (std::string& line : wrapped_lines("      " + user_text(table.below[r]), columns, 6))
+        of_row.push_back(std::move(line));
+    for (const std::string& line : of_row)
+      out += is_plain ? line + "\n" : fmt::format("{}{}\x1b[0m\n", paints[r], line);
+  }
+  if (!table.left_out.empty())
+    add(fmt::format("  (no room for {}{})", fmt::join(table.left_out, ", "),
+                    run.folder.empty() ? "" : ": summary.md has them"),
+        3);
+  for (const std::string& line : folded.lines) add(line, 4);
   if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
-    out += fmt::format("\n  {}{}:\n", kPublishedTitle, printable(published_sources(published)));
-    for (const std::string& line : table_lines(published_table(published), is_published_text)) out += line + "\n";
+    out += "\n";
+    add(fmt::format("  {}{}:", kPublishedTitle, printable(published_sources(published))), 2);
+    add_published(published, columns, out);
   }
   out += "\n";
   const std::vector<VerdictSentence> verdict = make_verdict(run, summary);
@@ -325,15 +391,17 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
                                   [](const VerdictSentence& v) { return v.kind != VerdictKind::caution; });
   const size_t shown =
       show_command.empty() ? verdict.size() : std::min(size_t(first - verdict.begin()) + kVerdictLines, verdict.size());
-  for (size_t i = 0; i < shown; ++i) out += "  " + printable(verdict[i].text) + "\n";
-  if (verdict.size() > shown) out += fmt::format("  ({} more: {})\n", verdict.size() - shown, show_command);
-  out += fmt::format("\n  {} in {:.1f} s\n", counts_text(summary), run.wall_s);
-  for (const std::string& load : loads_text(run)) out += fmt::format("  load    {}\n", printable(load));
-  if (const std::string gpus = gpus_text(run); !gpus.empty()) out += fmt::format("  GPUs    {}\n", printable(gpus));
-  if (const std::string flips = flips_of_run(run); !flips.empty()) out += fmt::format("  numerics {}\n", flips);
+  for (size_t i = 0; i < shown; ++i) add("  " + printable(verdict[i].text), 4);
+  if (verdict.size() > shown) add(fmt::format("  ({} more: {})", verdict.size() - shown, show_command), 3);
+  out += "\n";
+  add(fmt::format("  {} in {:.1f} s", counts_text(summary), run.wall_s), 4);
+  constexpr int kFact = 10;
+  for (const std::string& load : loads_text(run)) add("  load    " + printable(load), kFact);
+  if (const std::string gpus = gpus_text(run); !gpus.empty()) add("  GPUs    " + printable(gpus), kFact);
+  if (const std::string flips = flips_of_run(run); !flips.empty()) add("  numerics " + flips, kFact);
   if (!run.folder.empty()) {
-    out += fmt::format("  report  {0}/report.html\n  data    {0}/summary.json  summary.csv  summary.md\n",
-                       printable(run.folder));
+    add(fmt::format("  report  {}/report.html", printable(run.folder)), kFact);
+    add(fmt::format("  data    {}/summary.json  summary.csv  summary.md", printable(run.folder)), kFact);
   }
   return out;
 }
@@ -356,7 +424,7 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   };
   const ExtraColumns extra = extra_columns(summary);
   const Row header = header_of(extra);
-  add_header(header, [last = header.size() - 1](size_t column) { return column == 2 || column == last; });
+  add_header(header, [last = header.size() - 1](size_t column) { return column == kProposerColumn || column == last; });
   for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s, extra));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "

@@ -12,7 +12,8 @@ enum class TextColor { off, on };
 /// Table of the cells, the verdict, the places of the files. Four cells or more that were skipped, or left out by the
 /// run's end, for one reason are one line below the table. Where `show_command` is given, only the verdict's most
 /// important sentences, and with their number the command that shows all. columns: of the terminal; the table loses its
-/// least important columns, never the verdict, until it fits or none of these is left. 0: all stay.
+/// least important columns, never the verdict, which at last stands below its row, until it fits or none of these is
+/// left, and a line names them; sentences are broken between words. 0: all stays as it is.
 std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color,
                             const std::string& show_command = {}, int columns = 0);
 

@@ -16,6 +16,16 @@ std::vector<std::string> table_lines(const std::vector<TextRow>& rows, size_t te
 /// The same with the columns set left for which `is_text` says so.
 std::vector<std::string> table_lines(const std::vector<TextRow>& rows, const std::function<bool(size_t)>& is_text);
 
+/// Columns of the widest of `lines`.
+int width_of(const std::vector<std::string>& lines);
+
+/// `line`, broken between words such that no line is wider than `columns`; those after the first begin with `hang`
+/// spaces. A word without room for itself stays whole, as a path is there to be copied, unless it has commas: it is
+/// broken behind these. columns 0: the line as it is.
+std::vector<std::string> wrapped_lines(const std::string& line, int columns, int hang);
+/// The same as text, each line with its end.
+std::string wrapped_text(const std::string& line, int columns, int hang);
+
 /// A pipe table, each line with its end, of markdown_text(). The same columns are set left.
 std::string markdown_table(const std::vector<TextRow>& rows, size_t text_columns);
 

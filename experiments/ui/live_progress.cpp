@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "experiments/report/text_table.h"
 #include "experiments/ui/base_progress.h"
 
 namespace paceline {
@@ -71,7 +72,7 @@ class LiveProgress : public BaseProgress {
 
   void print(std::string text) override {
     std::string out = erase();
-    out += with_newline(std::move(text));
+    out += fitted(with_newline(std::move(text)));
     if (active_) out += region();
     terminal_.write(out);
   }
@@ -93,35 +94,62 @@ class LiveProgress : public BaseProgress {
     return kClearBelow;
   }
 
+  /// Lines broken between words; `text` ends with a newline.
+  std::string fitted(const std::string& text) const {
+    constexpr int kHang = 4;
+    const int columns = std::max(kMinColumns, terminal_.columns()) - 1;
+    std::string out;
+    for (size_t at = 0, end; at < text.size(); at = end + 1) {
+      end = text.find('\n', at);
+      out += wrapped_text(text.substr(at, end - at), columns, kHang);
+    }
+    return out;
+  }
+
   /// The region's text; no line reaches the last column, so that the terminal never wraps one.
   std::string region() {
     const int columns = std::max(kMinColumns, terminal_.columns()) - 1;
-    const double elapsed = seconds(terminal_.now() - started_), share = fraction();
-    // Cells interleave, so that most of them end together: repetitions tell how far the run is.
-    std::string counts = fmt::format("{}/{} cells  {}", done_cells_, total_cells_, duration_text(elapsed));
-    if (total_repetitions_ > 0) counts = fmt::format("{}/{} reps, {}", done_repetitions_, total_repetitions_, counts);
-    if (share > 0.01 && share < 1) counts += fmt::format(" < {} left", duration_text(elapsed * (1 - share) / share));
-    // Where it is narrow, the bar is short, and then whole parts go: the bar, then the name.
-    std::string head = fmt::format(" {}  [{}] {}", name_, bar_text(share, kBarColumns), counts);
-    if (cut(head, columns) != head)
-      head = fmt::format(" {}  [{}] {}", name_, bar_text(share, kSmallBarColumns), counts);
-    if (cut(head, columns) != head) head = fmt::format(" {}  {}", name_, counts);
-    if (cut(head, columns) != head) head = fmt::format(" {}", counts);
     is_painted_ = true;
-    return cut(head, columns) + "\n" + cut(current_line(), columns) + kToFirstLine;
+    return cut(head(columns), columns) + "\n" + current_line(columns) + kToFirstLine;
   }
 
-  std::string current_line() const {
+  /// How far the run is. Where it is narrow, the bar is short, and then whole parts go: the bar, the name, the time
+  /// left, the cells. Cells interleave, so that most of them end together: repetitions tell how far the run is.
+  std::string head(int columns) const {
+    const double elapsed = seconds(terminal_.now() - started_), share = fraction();
+    const std::string cells = fmt::format("{}/{} cells", done_cells_, total_cells_), time = duration_text(elapsed);
+    const std::string reps =
+        total_repetitions_ > 0 ? fmt::format("{}/{} reps", done_repetitions_, total_repetitions_) : "";
+    const std::string counts = fmt::format("{}{}{}  {}", reps, reps.empty() ? "" : ", ", cells, time);
+    const std::string left =
+        share > 0.01 && share < 1 ? fmt::format(" < {} left", duration_text(elapsed * (1 - share) / share)) : "";
+    const std::array forms = {fmt::format(" {}  [{}] {}{}", name_, bar_text(share, kBarColumns), counts, left),
+                              fmt::format(" {}  [{}] {}{}", name_, bar_text(share, kSmallBarColumns), counts, left),
+                              fmt::format(" {}  {}{}", name_, counts, left),
+                              fmt::format(" {}{}", counts, left),
+                              fmt::format(" {}", counts),
+                              fmt::format(" {}  {}", reps.empty() ? cells : reps, time)};
+    const auto fits = [columns](const std::string& form) { return cut(form, columns) == form; };
+    const auto first = std::find_if(forms.begin(), forms.end(), fits);
+    return first == forms.end() ? forms.back() : *first;
+  }
+
+  /// What runs now, of which whole parts are left out where they do not fit.
+  std::string current_line(int columns) const {
     if (current_.empty()) return " ";
-    std::string out = fmt::format(" ▸ {}", current_);
-    if (repetition_.empty()) return out;
-    out += fmt::format("  {}  {}", repetition_, bar_text(update_.fraction, kSmallBarColumns));
-    if (update_.tok_s) out += fmt::format("  {:.0f} tok/s", *update_.tok_s);
-    if (recent_.size() > 1) out += " " + spark_text(recent_);
-    if (update_.acceptance_length) out += fmt::format("  AL {:.2f}", *update_.acceptance_length);
-    if (update_.ttft_ms) out += fmt::format("  ttft p50 {:.0f} ms", *update_.ttft_ms);
-    if (update_.kv_share) out += fmt::format("  kv {:.0f} %", 100 * *update_.kv_share);
-    return out;
+    std::string line = cut(fmt::format(" ▸ {}", current_), columns);
+    if (repetition_.empty()) return line;
+    std::vector<std::string> parts = {"  " + repetition_, "  " + bar_text(update_.fraction, kSmallBarColumns)};
+    if (update_.tok_s) parts.push_back(fmt::format("  {:.0f} tok/s", *update_.tok_s));
+    if (recent_.size() > 1) parts.push_back(" " + spark_text(recent_));
+    if (update_.acceptance_length) parts.push_back(fmt::format("  AL {:.2f}", *update_.acceptance_length));
+    if (update_.ttft_ms) parts.push_back(fmt::format("  ttft p50 {:.0f} ms", *update_.ttft_ms));
+    if (update_.kv_share) parts.push_back(fmt::format("  kv {:.0f} %", 100 * *update_.kv_share));
+    for (const std::string& part : parts) {
+      if (cut(line + part, columns) != line + part) break;
+      line += part;
+    }
+    return line;
   }
 
   bool is_painted_ = false;  // the region is on the screen

@@ -5,6 +5,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "experiments/report/text_table.h"
+
 namespace paceline {
 
 int output_columns() {
@@ -13,6 +15,11 @@ int output_columns() {
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   const char* const columns = std::getenv("COLUMNS");
   return columns ? std::max(0, std::atoi(columns)) : 0;
+}
+
+void print_wrapped(const std::string& line) {
+  const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  fmt::print("{}", wrapped_text(line, output_columns(), int(indent) + 2));
 }
 
 }  // namespace paceline

@@ -75,8 +75,9 @@ class Progress {
 /// The same in front of the process's standard output: where lines for programs go.
 ProgressTerminal standard_output_terminal();
 
-/// Removes the region of a live view from a terminal whose cursor it left in front of it.
-inline constexpr const char* kClearBelow = "\r\x1b[J";
+/// Removes the region of a live view from a terminal whose cursor it left in front of it. Not from the first column on:
+/// there, on the top row, terminals take it for clearing the screen and keep what stood on it in their history.
+inline constexpr const char* kClearBelow = "\r \x1b[J\r";
 
 std::unique_ptr<Progress> make_progress(ProgressMode mode, ProgressTerminal terminal);
 

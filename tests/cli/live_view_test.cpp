@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <unistd.h>
 
+#include "experiments/report/text.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {
@@ -11,12 +12,13 @@ namespace {
 
 using nlohmann::json;
 
-/// A tmux server of its own with one window of 100 columns and 30 rows.
+/// A tmux server of its own with one window of 30 rows; what runs in it starts on the top one.
 class Terminal {
  public:
-  explicit Terminal(const std::string& command) : socket_(fmt::format("paceline-test-{}-{}", ::getpid(), ++counter_)) {
-    tmux({"new-session", "-d", "-x", "100", "-y", "30", "env", "-u", "CI", "-u", "NO_COLOR", "sh", "-c",
-          "trap : INT; " + command + "; echo \"[exit code $?]\"; sleep 30"});
+  explicit Terminal(const std::string& command, int columns = 100)
+      : socket_(fmt::format("paceline-test-{}-{}", ::getpid(), ++counter_)) {
+    tmux({"new-session", "-d", "-x", std::to_string(columns), "-y", "30", "env", "-u", "CI", "-u", "NO_COLOR", "sh",
+          "-c", "trap : INT; " + command + "; echo \"[exit code $?]\"; sleep 30"});
   }
   ~Terminal() { tmux({"kill-server"}); }
 
@@ -25,6 +27,10 @@ class Terminal {
     while (!lines.empty() && lines.back().empty()) lines.pop_back();
     return lines;
   }
+  /// All that was written, with the lines that went off the screen; what the terminal wrapped is one line.
+  std::vector<std::string> written() const { return lines_of(tmux({"capture-pane", "-p", "-J", "-S", "-"}).out); }
+  /// How many lines went off the screen.
+  int history() const { return std::stoi(tmux({"display-message", "-p", "#{history_size}"}).out); }
   void resize(int columns) { tmux({"resize-window", "-x", std::to_string(columns), "-y", "30"}); }
   void type(const std::string& keys) { tmux({"send-keys", keys}); }
 
@@ -104,6 +110,30 @@ TEST_F(LiveView, SurvivesAResize) {
   const std::vector<std::string> lines = terminal.wait_for("[exit code 130]", 20);
   EXPECT_FALSE(lines.empty()) << joined(terminal.screen());
   EXPECT_EQ(lines_with(lines, " ▸ "), 0);
+}
+
+TEST_F(LiveView, LeavesNoFramesInTheHistory) {
+  const Terminal terminal(
+      command("--set workload.requests=40 --set sampling.max_tokens=64 --set measure.repetitions=2000"));
+  ASSERT_FALSE(terminal.wait_for("tok/s").empty()) << joined(terminal.screen());
+  ::usleep(1'000'000);
+  EXPECT_EQ(terminal.history(), 0) << joined(terminal.written());
+}
+
+TEST_F(LiveView, NothingIsWiderThanANarrowTerminal) {
+  const Terminal terminal(
+      command("--set workload.requests=2 --set measure.repetitions=3 && '" + runexp_argv({}).front() + "' plan '" +
+              workspace_.config().string() + "' --axis proposer=none,ngram"),
+      60);
+  ASSERT_FALSE(terminal.wait_for("[exit code 0]", 60).empty()) << joined(terminal.screen());
+  const std::vector<std::string> lines = terminal.written();
+  EXPECT_EQ(lines_with(lines, "2 to run in 1 load, "), 1) << joined(lines);
+  EXPECT_EQ(lines_with(lines, "(no room for req/dev/min, "), 1) << joined(lines);
+  for (const std::string& line : lines) {
+    const size_t word = line.find_first_not_of(' ');
+    const bool is_one_word = word != std::string::npos && line.find(' ', word) == std::string::npos;  // a path
+    EXPECT_TRUE(display_width(line) <= 60 || is_one_word) << line << "\n" << joined(lines);
+  }
 }
 
 TEST_F(LiveView, OfADeadProcessIsTakenAway) {

@@ -1,6 +1,7 @@
 #include "experiments/ui/progress.h"
 
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <thread>
@@ -182,6 +183,9 @@ TEST(LiveProgress, NeverWrapsAndFollowsAResize) {
     fake.raw.clear();
     std::string long_id(100, 'x');
     progress->repetition_started(long_id += "é", 0, 3);
+    progress->message("a sentence of several words that is broken between them");
+    EXPECT_NE(fake.raw.find(columns == 24 ? "\n    words that is\n" : "a sentence of several words"),
+              std::string::npos);
     for (const std::string& line : fake.screen()) EXPECT_LT(width(line), columns);
   }
 }
@@ -201,6 +205,22 @@ TEST(LiveProgress, WhereItIsNarrowWholePartsGo) {
   EXPECT_NE(head(120).find("tp_pp_speculative  ["), std::string::npos);
   EXPECT_TRUE(head(60).starts_with(" tp_pp_speculative  1/21 reps, 0/7 cells  ")) << head(60);
   EXPECT_TRUE(head(50).starts_with(" 1/21 reps, 0/7 cells  ")) << head(50);
+  EXPECT_TRUE(head(44).ends_with(" left")) << head(44);
+  EXPECT_TRUE(std::regex_match(head(36), std::regex(" 1/21 reps, 0/7 cells  0:0[0-9]"))) << head(36);
+  EXPECT_TRUE(std::regex_match(head(24), std::regex(" 1/21 reps  0:0[0-9]"))) << head(24);
+
+  progress->repetition_started("tp1 pp1 ngram k=5", 0, 3);
+  for (const auto& [columns, end] : {std::pair(100, "  AL 2.90  ttft p50 12 ms"),
+                                     {60, "  150 tok/s  AL 2.90"},
+                                     {51, "  150 tok/s"},
+                                     {30, "  rep 1/3"}}) {
+    fake.columns = columns;
+    fake.now += milliseconds(200);
+    fake.raw.clear();
+    progress->update(
+        {.fraction = 0.5, .tok_s = 150, .recent_tok_s = {}, .acceptance_length = 2.9, .ttft_ms = 12, .kv_share = {}});
+    EXPECT_TRUE(fake.screen()[1].ends_with(end)) << fake.screen()[1];
+  }
 }
 
 TEST(LiveProgress, ShowsShareAndTimeLeft) {
