@@ -102,8 +102,10 @@ class SweepForecast {
     for (const auto& [cell, of_arrivals_s] : planned_) kinds.insert(cell.kind);
     const auto known = find_calibration(results_root, this_machine_id(), kinds, requests_);
     if (!known) {
-      fmt::print("no run below {} of these models, loads and proposers on this machine: how far above that is open\n",
-                 results_root.string());
+      print_line(
+          "no run below {} to calibrate with (same machine, models, loads and proposers): the real time may be several "
+          "times this minimum",
+          results_root.string());
       return;
     }
     SecondsRange expected;
@@ -179,7 +181,7 @@ class PlainTwins {
   std::map<Key, const Cell*> twins_;
 };
 
-/// "; pays over tp1_pp1_none_c1 from 1.40 tokens a step": against the same placement, which the baseline need not be.
+/// "; break-even over tp1_pp1_none_c1: 1.40 tokens a step": against the same placement, which the baseline need not be.
 /// By reading alone, and with the arithmetic of its rows where that is another number.
 std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& twins, const Cell& cell,
                             const std::optional<SweepForecast::Floor>& floor) {
@@ -192,10 +194,9 @@ std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& tw
   const std::string from = fmt::format("{:.2f}", reading), most_from = fmt::format("{:.2f}", *computing);
   const int most = cell.config.speculation.num_speculative_tokens + 1;
   constexpr double kAsPrinted = 0.005;
-  return fmt::format(
-      "; pays {}from {} tokens a step{}{}", is_baseline ? "" : "over " + twin->id + " ", from,
-      from == most_from ? "" : fmt::format(" where passes wait for memory, {} for arithmetic", most_from),
-      *computing > most - kAsPrinted ? fmt::format("; it gets at most {}", most) : "");
+  return fmt::format("; break-even{}: {} tokens a step{}{}", is_baseline ? "" : " over " + twin->id, from,
+                     from == most_from ? "" : fmt::format(" if memory-bound, {} if compute-bound", most_from),
+                     *computing > most - kAsPrinted ? fmt::format("; at most k + 1 = {}", most) : "");
 }
 
 /// A load that can run, or why its cells cannot.

@@ -371,7 +371,8 @@ void add_speculation(std::vector<KeySpec>& rows) {
 }
 
 void add_requests(std::vector<KeySpec>& rows) {
-  rows.push_back(key("sampling.temperature", MEMBER(sampling.temperature), {.min = 0, .max = 100}, "0 is greedy."));
+  rows.push_back(key("sampling.temperature", MEMBER(sampling.temperature), {.min = 0, .max = 100},
+                     "Divides the logits before sampling; 0 takes the most likely token."));
   rows.push_back(key("sampling.top_p", MEMBER(sampling.top_p), {.min = 0, .max = 1, .above_min = true},
                      "Smallest set of tokens that holds this probability; 1 is off."));
   rows.push_back(key("sampling.top_k", MEMBER(sampling.top_k), {.min = 0, .unit = "tokens"},

@@ -23,6 +23,7 @@ constexpr const char *kTp = "engine.parallel.tp", *kPp = "engine.parallel.pp",
 std::string name_of(const std::string& path) {
   if (path == kTp) return "TP";
   if (path == kPp) return "PP";
+  if (path == kK) return "draft length k";
   if (path == kForced) return "forced acceptance length";
   return std::string(last_part(path));
 }
@@ -62,6 +63,10 @@ ChartAxis::ChartAxis(const std::string& key_or_alias) {
   const KeySpec* const key = find_key_or_alias(key_or_alias);
   path_ = key ? key->path : key_or_alias;
   name_ = name_of(path_);
+}
+
+std::string ChartAxis::with(const std::string& value) const {
+  return path_ == kK ? "k=" + value : fmt::format("{} {}", name_, value);
 }
 
 std::optional<std::string> ChartAxis::value(const CellResult& cell) const {

@@ -16,9 +16,10 @@ class ChartAxis {
   explicit ChartAxis(const std::string& key_or_alias);
 
   const std::string& path() const { return path_; }
-  /// As it stands beside the chart: "num_speculative_tokens", "TP", "forced acceptance length", the last part of
-  /// other paths.
+  /// As it stands beside the chart: "draft length k", "TP", "forced acceptance length", the last part of other paths.
   const std::string& name() const { return name_; }
+  /// "k=3", "TP 2": the axis at a value.
+  std::string with(const std::string& value) const;
   /// None where the cell has no value: k of a cell that does not speculate.
   std::optional<std::string> value(const CellResult& cell) const;
 

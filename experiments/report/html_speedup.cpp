@@ -69,7 +69,7 @@ std::string facet_title(const Report& report, const ChartLayout& layout, const C
   const auto add = [&](const std::string& text) { title += (title.empty() ? "" : " × ") + text; };
   for (const ChartAxis& axis : layout.facets) {
     const auto value = axis.value(cell);
-    add(fmt::format("{} {}", axis.name(), value.value_or("–")));
+    add(axis.with(value.value_or("–")));
   }
   return title.empty() ? report.run.info.name : title;
 }
@@ -162,7 +162,7 @@ std::string single_bars(const Report& report) {
 
 Section speedup_section(const Report& report) {
   const ChartLayout layout = chart_layout(report.run);
-  Section section{"speedup", "Speedup over " + layout.x.name(), ""};
+  Section section{"speedup", "Speedup by " + layout.x.name(), ""};
   std::vector<Point> points;
   std::vector<const CellResult*> cells;
   bool any_forced = false;

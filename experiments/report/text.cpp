@@ -84,8 +84,8 @@ Row row_of(const CellResult& cell, const CellSummary& s, const ExtraColumns& ext
   return row;
 }
 
-/// How much waiting is in the latencies of a closed loop; `any_waits`: in some cell of the run there is.
-std::string closed_loop_text(const ClosedLoop& loop, bool any_waits) {
+/// How much waiting is in the latencies of a closed loop; `others`: the loops in which no request waits.
+std::string closed_loop_text(const ClosedLoop& loop, const std::string& others) {
   const std::string of = fmt::format("closed loop, c={}", loop.asked);
   switch (loop.waits_for) {
     case WaitsFor::nothing: break;
@@ -102,8 +102,23 @@ std::string closed_loop_text(const ClosedLoop& loop, bool any_waits) {
           "they wait for each other's prompts",
           of, loop.in_flight);
   }
-  return fmt::format("{}: a request is sent when another ends, so little waiting is in ttft",
-                     any_waits ? "other closed loops" : "closed loop");
+  return others + ": a request is sent when another ends, so little waiting is in ttft";
+}
+
+/// The closed loops of a run in which no request waits: "closed loop", "closed loop, c=1 and c=2" where in others
+/// requests do, "other closed loops" where these are no others by their concurrency.
+std::string loops_without_waits(const RunResult& run) {
+  std::set<int64_t> without, with;
+  for (const CellResult& cell : run.cells)
+    if (const std::optional<ClosedLoop> loop = closed_loop_of(cell))
+      (loop->waits_for == WaitsFor::nothing ? without : with).insert(loop->asked);
+  if (with.empty()) return "closed loop";
+  std::string text = "closed loop, ";
+  for (auto c = without.begin(); c != without.end(); ++c) {
+    if (with.contains(*c)) return "other closed loops";
+    text += fmt::format("{}c={}", c == without.begin() ? "" : std::next(c) == without.end() ? " and " : ", ", *c);
+  }
+  return text;
 }
 
 /// What load the run put on the engine, for the reader of its latencies; one line a kind.
@@ -112,17 +127,14 @@ std::vector<std::string> loads_text(const RunResult& run) {
   const auto add = [&lines](const std::string& line) {
     if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
   };
-  bool any_measured = false, any_waits = false;
-  for (const CellResult& cell : run.cells) {
-    const std::optional<ClosedLoop> loop = closed_loop_of(cell);
-    any_measured |= loop.has_value();
-    any_waits |= loop && loop->waits_for != WaitsFor::nothing;
-  }
+  const bool any_measured = std::any_of(run.cells.begin(), run.cells.end(),
+                                        [](const CellResult& cell) { return closed_loop_of(cell).has_value(); });
+  const std::string others = loops_without_waits(run);
   for (const CellResult& cell : run.cells) {
     const std::optional<ClosedLoop> loop = closed_loop_of(cell);
     if (cell.load == "closed" && any_measured && !loop) continue;
     if (cell.load == "closed")
-      add(closed_loop_text(loop.value_or(ClosedLoop{}), any_waits));
+      add(closed_loop_text(loop.value_or(ClosedLoop{}), others));
     else if (cell.load == "offline")
       add("offline: all requests at once, so ttft is mostly waiting");
     else

@@ -270,8 +270,8 @@ TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
   EXPECT_LT(result.wall_s, 2 * time_factor());
   for (const char* const piece :
        {"28 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ", "rank 3: weights ", "KV ",
-        "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1", "baseline tp2_pp2_none_c1; pays from ",
-        "the sweep takes at least ", " (every draft accepted) or ",
+        "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1",
+        "baseline tp2_pp2_none_c1; break-even: ", "the sweep takes at least ", " (every draft accepted) or ",
         "28 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
     EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
   }
@@ -393,7 +393,7 @@ TEST(Plan, ShowsMemoryOfEachRankInOneUnitAgainstWhatThereIs) {
   EXPECT_FALSE(holds(result.out, "MiB")) << result.out;
   for (const char* const piece :
        {"rank 1: weights 0.", " + workspace 0.", " + KV 0.", " + draft KV 0.", " free now; ", "ranks send ",
-        "ngram_k3_c1          baseline tp1_pp1_none_c1; pays from 1.00 tokens a step"})
+        "ngram_k3_c1          baseline tp1_pp1_none_c1; break-even: 1.00 tokens a step"})
     EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
   const size_t first = result.out.find("load 2"), sends = result.out.find("ranks send");
   EXPECT_LT(first, sends) << "one rank alone sends nothing";
@@ -425,8 +425,8 @@ TEST(Plan, BoundsADraftModelAgainstTheSamePlacementWithoutOne) {
       runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--axis", "proposer=none,draft", "--set",
               "sweep.baseline={\"engine.parallel.tp\": 2, \"speculation.proposer\": \"none\"}"});
   expect_success(result);
-  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays over tp1_pp1_none_c1 from ")) << result.out;
-  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; pays from ")) << result.out;
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; break-even over tp1_pp1_none_c1: ")) << result.out;
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; break-even: ")) << result.out;
   const ProcessResult alone = runexp({"plan", workspace.config().string(), "--axis", "proposer=ngram,draft", "--set",
                                       "sweep.baseline={\"speculation.proposer\": \"ngram\"}"});
   expect_success(alone);

@@ -80,16 +80,21 @@ TEST(ClosedLoop, WithoutPlacesRequestsWait) {
             "or static_batch_size), and the others waited for a place.");
   EXPECT_EQ(load_lines(run),
             (std::vector<std::string>{
-                "other closed loops: a request is sent when another ends, so little waiting is in ttft",
+                "closed loop, c=1: a request is sent when another ends, so little waiting is in ttft",
                 "closed loop, c=8: 2 of 8 requests in flight had a place (max_num_seqs), and ttft holds the wait for "
                 "one"}));
   EXPECT_TRUE(holds(summary_markdown(run, summarize(run)), "Load: closed loop, c=8: 2 of 8 requests"));
+
+  EXPECT_TRUE(load_lines(run_of({1, 2, 8}, 2)).at(0).starts_with("closed loop, c=1 and c=2: a request is sent when "));
 
   run = run_of({8}, 64);
   run.cells[1].effective["max_num_seqs"] = 1;
   EXPECT_EQ(first_sentence(run),
             "Concurrency 8 was not reached in tp1 pp1 ngram k=1: at most 1 request ran at once "
             "(engine.scheduler.max_num_seqs, or static_batch_size), and the others waited for a place.");
+  run = run_of({5}, 64);
+  run.cells[1].effective["max_num_seqs"] = 1;
+  EXPECT_TRUE(load_lines(run).at(0).starts_with("other closed loops: a request is sent when ")) << "all have c=5";
 }
 
 TEST(ClosedLoop, StaticBatchesAndAFullCacheMakeRequestsWait) {

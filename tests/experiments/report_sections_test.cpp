@@ -58,7 +58,7 @@ TEST(ReportSections, SpeedupFollowsXAndFacetOfTheConfiguration) {
   RunResult run = test::synthetic_run({.concurrencies = {1, 8}, .with_trouble = false});
   // Default: over k, a chart for each placement, a line for each proposer and concurrency.
   std::string section = section_of(report_of(run), "speedup");
-  EXPECT_TRUE(holds(section, "Speedup over num_speculative_tokens"));
+  EXPECT_TRUE(holds(section, "Speedup by draft length k</h2>"));
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u);
   EXPECT_TRUE(holds(section, ">TP 2 × PP 1<"));
   EXPECT_TRUE(holds(section, "ngram c=8<"));
@@ -66,16 +66,16 @@ TEST(ReportSections, SpeedupFollowsXAndFacetOfTheConfiguration) {
 
   run.config_resolved["report"] = {{"x", "concurrency"}, {"facet", {"engine.parallel.tp", "pp", "k"}}};
   section = section_of(report_of(run), "speedup");
-  EXPECT_TRUE(holds(section, "Speedup over concurrency"));
+  EXPECT_TRUE(holds(section, "Speedup by concurrency"));
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u * 3u);
-  EXPECT_TRUE(holds(section, "TP 1 × PP 2 × num_speculative_tokens 3"));
+  EXPECT_TRUE(holds(section, "TP 1 × PP 2 × k=3"));
   EXPECT_FALSE(holds(section, "c=8<"));
 
   // Four placements would be too many lines for one chart: they split it.
   run.config_resolved["report"]["facet"] = {"k"};
   section = section_of(report_of(run), "speedup");
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u * 3u);
-  EXPECT_TRUE(holds(section, "num_speculative_tokens 3, TP 1 PP 2"));
+  EXPECT_TRUE(holds(section, "k=3, TP 1 PP 2"));
 }
 
 TEST(ReportSections, SpeedupOverAKeyThatIsNoAxisOfTheTables) {
@@ -90,7 +90,7 @@ TEST(ReportSections, SpeedupOverAKeyThatIsNoAxisOfTheTables) {
   }
   run.config_resolved["report"] = {{"x", "speculation.ngram.max"}};
   const std::string section = section_of(report_of(run), "speedup");
-  EXPECT_TRUE(holds(section, "Speedup over max"));
+  EXPECT_TRUE(holds(section, "Speedup by max"));
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 1u);
   EXPECT_FALSE(holds(section, "ngram max=5"));  // told by x
   for (const char* tick : {">5</text>", ">6</text>"}) EXPECT_TRUE(holds(section, tick)) << tick;
