@@ -71,12 +71,27 @@ std::string heat_cell(const Report& report, const VerdictView& view, const CellS
     return fmt::format("<td class=\"none\">{}</td>", cell.not_run ? std::string("not run") : to_string(cell.status));
   const char* const found = gain->is_faster() ? "faster" : gain->is_slower() ? "slower" : "inconclusive";
   const std::string over = gain->reference ? " over " + report.label(report.cell(*gain->reference).axes) : "";
-  const std::string why = s->rankable ? "" : "; not ranked: " + s->not_rankable;
+  const std::string apart = gain->reference ? view.apart_text(*s, *gain->reference) : "";
+  const std::string why = (apart.empty() ? "" : "; " + apart) + (s->rankable ? "" : "; not ranked: " + s->not_rankable);
   return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint(*gain),
                      html_escaped(fmt::format("{}: {}{}, {}{}", report.label(cell.axes),
                                               interval_text(gain->over_plain), over, found, why)),
                      gain->over_plain.ratio, gain->is_open() ? " ?" : "", s->rankable ? "" : " *",
                      gain->is_of_column ? "" : " †");
+}
+
+/// How the intervals of the map were made.
+std::string pairings_of_map(const VerdictView& view) {
+  PairingsTold told;
+  for (const CellSummary& s : view.summary().cells) {
+    const std::optional<Gain> gain = view.speculates(s) ? gain_of(view, s) : std::nullopt;
+    if (!gain || !gain->reference) continue;
+    const CellResult &cell = view.cell(s), &over = view.cell(*gain->reference);
+    const std::optional<double> apart_s = measured_earlier_s(over, cell);
+    const Pairing pairing = pairing_of(cell, over);
+    told.add(pairing, apart_s, is_far_apart(apart_s, pairing, std::min(s.repetitions, gain->reference->repetitions)));
+  }
+  return told.text();
 }
 
 /// Where each proposer pays, as a list.
@@ -117,7 +132,8 @@ Section heat_section(const Report& report) {
   }
   std::string head, body;
   for (const Column& c : columns)
-    head += fmt::format("<th scope=\"col\">TP {} × PP {}<br>c = {}</th>", c.tp, c.pp, c.concurrency);
+    head += fmt::format("<th scope=\"col\">TP {} × PP {}<br>c = {}</th>", c.tp, c.pp,
+                        c.concurrency > 0 ? std::to_string(c.concurrency) : "–");
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row& row = rows[r];
     const std::string variant = row.variant.empty() ? "" : ", " + row.variant;
@@ -140,7 +156,8 @@ Section heat_section(const Report& report) {
       note(
           "Blue: faster, orange: slower, deeper in four steps up to a factor of two, by the end of the 95 % interval "
           "that is nearer to 1. Hatched, ?: the interval holds 1 or is missing. *: not ranked. c: concurrent requests; "
-          "a larger batch has less idle compute for drafts to use.");
+          "a larger batch has less idle compute for drafts to use. Intervals over repetitions, " +
+          pairings_of_map(view));
   return section;
 }
 

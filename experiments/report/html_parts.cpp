@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/verdict_view.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"
 #include "speculative/proposer_entry.h"
@@ -160,6 +161,22 @@ void cut_whisker(BarRow& row) {
   const double longest = 1.5 * row.value;
   row.is_cut = *row.high > longest;
   row.high = std::min(*row.high, longest);
+}
+
+void PairingsTold::add(Pairing pairing, std::optional<double> apart_s, bool is_far) {
+  halves_ = halves_ || pairing == Pairing::in_halves;
+  if (pairing != Pairing::none && !is_far) return;
+  apart_ = true;
+  farthest_s_ = std::max(farthest_s_, std::fabs(apart_s.value_or(0)));
+}
+
+std::string PairingsTold::text() const {
+  if (!halves_ && !apart_) return "of logs, paired: Student t.";
+  std::string text = "of logs: Student t of pairs where cells were measured by turns";
+  if (halves_) text += "; Welch's where they were measured in halves, A B … B A";
+  if (apart_)
+    text += fmt::format("; Welch's where they were measured up to {} apart, not paired", rough_time_text(farthest_s_));
+  return text + ".";
 }
 
 double width_of_each(size_t count, double least) {

@@ -107,6 +107,18 @@ std::string wide(const std::string& label, const std::string& chart);
 /// Cuts the whisker of a row at 1.5 times its value: an interval of few repetitions may reach far beyond all values,
 /// and its number is told beside it.
 void cut_whisker(BarRow& row);
+/// How the intervals of a chart's ratios were made.
+class PairingsTold {
+ public:
+  /// `apart_s`: how much earlier the reference was measured; `is_far`: is_far_apart().
+  void add(Pairing pairing, std::optional<double> apart_s, bool is_far);
+  /// "of logs, paired: Student t."; where some are not paired it says so, with the longest time between.
+  std::string text() const;
+
+ private:
+  double farthest_s_ = 0;
+  bool halves_ = false, apart_ = false;
+};
 /// Width for each of `count` charts, such that they fill a row of the page together; no less than `least`.
 double width_of_each(size_t count, double least);
 

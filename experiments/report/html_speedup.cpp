@@ -109,21 +109,10 @@ constexpr const char* kHowMeasured =
     "sweep.baseline names; bars: 95 % interval over repetitions, ";
 /// Of the cells that the charts compare: how their intervals were made.
 std::string pairing_text(const RunSummary& summary) {
-  double farthest_s = 0;
-  bool halves = false, apart = false;
-  for (const CellSummary& s : summary.cells) {
-    if (!s.speedup) continue;
-    halves = halves || s.pairing == Pairing::in_halves;
-    if (s.pairing != Pairing::none && !s.baseline_far) continue;
-    apart = true;
-    farthest_s = std::max(farthest_s, std::fabs(s.baseline_apart_s.value_or(0)));
-  }
-  if (!halves && !apart) return "of logs, paired: Student t.";
-  std::string text = "of logs: Student t of pairs where cells were measured by turns";
-  if (halves) text += "; Welch's where they were measured in halves, A B … B A";
-  if (apart)
-    text += fmt::format("; Welch's where they were measured up to {} apart, not paired", rough_time_text(farthest_s));
-  return text + ".";
+  PairingsTold told;
+  for (const CellSummary& s : summary.cells)
+    if (s.speedup) told.add(s.pairing, s.baseline_apart_s, s.baseline_far);
+  return told.text();
 }
 
 constexpr const char* kCutBars = " An arrow head: the interval goes on beyond the chart.";

@@ -4,6 +4,7 @@
 
 #include "experiments/analysis/cell_ratio.h"
 #include "experiments/report/text.h"
+#include "tests/experiments/report_page.h"
 #include "tests/experiments/verdict_rig.h"
 #include "tests/support/holds.h"
 
@@ -106,6 +107,19 @@ TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
     EXPECT_TRUE(holds(text, " (" + told + ")")) << text;
     EXPECT_TRUE(holds(text, "against one rank (100.0 tok/s): tp2 pp1 1.50× [")) << text;
   }
+}
+
+// The map's gain is over the plain twin, whatever the speedup of the cell is over.
+TEST(Pairing, TheHeatMapTellsOfCellsThatAreNoPairs) {
+  CellResult base = plain(kSlow), cell = ngram(3, kFast);
+  const auto map = [&](bool by_turns) {
+    measure(base, cell, by_turns, 240);
+    return test::section_of(test::report_of(run_of({base, cell})), "heat");
+  };
+  EXPECT_TRUE(holds(map(true), "Intervals over repetitions, of logs, paired: Student t.")) << map(true);
+  EXPECT_FALSE(holds(map(true), "not paired"));
+  EXPECT_TRUE(holds(map(false), "measured up to 4 min apart, not paired.</p>")) << map(false);
+  EXPECT_TRUE(holds(map(false), ", faster; measured 4 min apart, not paired\">")) << map(false);
 }
 
 }  // namespace
