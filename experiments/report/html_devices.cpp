@@ -46,9 +46,10 @@ Section device_section(const Report& report) {
   }
   if (body.empty()) return section;
   std::vector<TableColumn> columns = axes_columns();
-  for (const char* const name : {"device busy", "verify ms", "of read", "of matrix", "of floor", "draft ms", "of read",
-                                 "of matrix", "of floor", "sample ms", "of read", "attention floor ms", "sent KiB",
-                                 "waits ms", "link floor ms", "read GB/s", "matrix GFLOP/s", "link GB/s"})
+  for (const char* const name :
+       {"device busy", "verify ms", "verify of read", "verify of matrix", "verify of floor", "draft ms",
+        "draft of read", "draft of matrix", "draft of floor", "sample ms", "sample of read", "attention floor ms",
+        "sent KiB", "waits ms", "link floor ms", "read GB/s", "matrix GFLOP/s", "link GB/s"})
     columns.push_back({name});
   section.body =
       table("Milliseconds and counts per target pass.", columns, body, "sortable") +

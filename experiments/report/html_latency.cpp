@@ -159,8 +159,8 @@ Section latency_section(const Report& report) {
   }
   if (body.empty()) return section;
   std::vector<TableColumn> columns = axes_columns();
-  for (const char* name :
-       {"TTFT p50", "p90", "p99", "TPOT p50", "p90", "p99", "ITL p50", "p90", "p99", "E2E p50", "compute share"})
+  for (const char* name : {"TTFT p50", "TTFT p90", "TTFT p99", "TPOT p50", "TPOT p90", "TPOT p99", "ITL p50", "ITL p90",
+                           "ITL p99", "E2E p50", "compute share"})
     columns.push_back({name});
   if (has_limits) {
     columns.push_back({"good", false, "share of requests that meet report.slo"});

@@ -120,7 +120,7 @@ std::string svg_line_chart(const LineChart& chart) {
                   .y_max = chart.y_max};
   std::string out = open_svg(chart.title + ": " + chart.y_label + " over " + chart.x_label, finding_of(chart),
                              chart.width, chart.height);
-  out += text_at("h", kLeft, 16, "start", chart.title);
+  out += text_at("h", kLeft, 12, "start", chart.title) + text_at("t", kLeft, 25, "start", chart.y_label);
   out += y_axis(plot, nice_ticks(chart.y_min, chart.y_max, 5));
   TickMarks marks("middle");
   double free_from = 0;  // a tick's text that would touch the one before is left out

@@ -204,6 +204,9 @@ TEST(ReportSections, LatencyCurvesOfEachPlacement) {
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u * 4u);
   for (const char* name : {"TTFT", "TPOT", "ITL", "E2E"})
     EXPECT_EQ(count(section, fmt::format(">{}</text>", name)), 4u) << name;
+  EXPECT_EQ(count(section, ">share of TTFT within</text>"), 4u);
+  for (const char* head : {">TTFT p90</th>", ">TPOT p90</th>", ">ITL p99</th>"})
+    EXPECT_EQ(count(section, head), 1u) << "columns are told apart by their heads";
   EXPECT_TRUE(holds(section, ": 50 % within "));
   EXPECT_TRUE(holds(section, ": 90 % within "));
 }
