@@ -18,7 +18,10 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& pa
     return std::make_shared<const Tokenizer>(assemble(read_tokenizer_json(json)));
   if (std::filesystem::exists(path / "vocab.json", error) && std::filesystem::exists(path / "merges.txt", error))
     return std::make_shared<const Tokenizer>(assemble(read_vocab_merges(path)));
-  fail(ExitCode::model_file, "{}: no tokenizer: expected tokenizer.json, or vocab.json and merges.txt", path.string());
+  const bool is_sentencepiece = std::filesystem::exists(path / "tokenizer.model", error);
+  fail(ExitCode::model_file, "{}: no tokenizer: expected tokenizer.json, or vocab.json and merges.txt{}", path.string(),
+       is_sentencepiece ? "; tokenizer.model (SentencePiece) is not read: save the model's fast tokenizer beside it"
+                        : "");
 }
 
 Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::make_unique<const TokenizerParts>(std::move(parts))) {}

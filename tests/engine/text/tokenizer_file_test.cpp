@@ -31,6 +31,14 @@ std::string error_of_text(const std::string& text) {
   return "no error";
 }
 
+TEST(TokenizerFile, ASentencePieceModelIsNamed) {
+  test::TemporaryFolder folder;
+  const std::filesystem::path root = folder.write("tokenizer.model", "x").parent_path();
+  const std::string note = "tokenizer.model (SentencePiece) is not read";
+  test::expect_error(ExitCode::model_file, {"no tokenizer: expected tokenizer.json", note},
+                     [&] { Tokenizer::load(root); });
+}
+
 TEST(TokenizerFile, BadEntriesAreNamed) {
   struct Case {
     const char* expected;
