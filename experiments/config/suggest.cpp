@@ -17,6 +17,18 @@ std::string fold(std::string_view word) {
   return folded;
 }
 
+/// "rate_per_s" for "rate"; none where several names begin with the word, or with so few letters.
+std::optional<std::string> only_name_begun_by(const std::string& folded, const std::vector<std::string>& candidates) {
+  constexpr size_t kLeastLetters = 3;
+  std::optional<std::string> found;
+  for (const std::string& candidate : candidates) {
+    if (folded.size() < kLeastLetters || !fold(candidate).starts_with(folded + "_")) continue;
+    if (found) return std::nullopt;
+    found = candidate;
+  }
+  return found;
+}
+
 }  // namespace
 
 size_t edit_distance(std::string_view left, std::string_view right) {
@@ -51,7 +63,7 @@ std::optional<std::string> nearest_name(std::string_view word, const std::vector
       best_distance = distance;
     }
   }
-  return best;
+  return best ? best : only_name_begun_by(folded, candidates);
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

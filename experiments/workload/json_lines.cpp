@@ -1,7 +1,11 @@
 // Forms with one JSON object a line: paceline, jsonl, spec_bench, mt_bench, humaneval, gsm8k.
 
 #include <set>
+#include <string>
+#include <vector>
 
+#include "engine/util/json_io.h"
+#include "experiments/config/suggest.h"
 #include "experiments/workload/records.h"
 
 namespace paceline {
@@ -32,6 +36,16 @@ std::vector<PromptMessage> read_messages(const json& list, const Place& place) {
   return messages;
 }
 
+/// "; \"promt\" is none of them (did you mean \"prompt\"?)": of the first field that is spelled like one of a prompt.
+std::string near_field_text(const json& row, bool plain) {
+  std::vector<std::string> names = {"messages", "prompt"};
+  if (plain) names.emplace_back("text");
+  for (const auto& [field, value] : row.items())
+    if (const std::string hint = did_you_mean(field, names); !hint.empty())
+      return fmt::format("; {} is none of them{}", json_literal(field), hint);
+  return "";
+}
+
 /// `paceline` and `jsonl`; the latter also takes "text", and leaves out a recorded answer at the end.
 Prompt read_own(const json& row, const Place& place, DatasetFormat format) {
   Prompt prompt;
@@ -41,7 +55,8 @@ Prompt read_own(const json& row, const Place& place, DatasetFormat format) {
   if (plain && row.contains("text") && row.contains("prompt")) place.fail("has both \"text\" and \"prompt\": keep one");
   if (has_messages && has_text) place.fail("has both \"messages\" and \"{}\": keep one", text_key);
   if (!has_messages && !has_text)
-    place.fail("field \"messages\" is missing: expected \"messages\" or \"prompt\"{}", plain ? " or \"text\"" : "");
+    place.fail("field \"messages\" is missing: expected \"messages\" or \"prompt\"{}{}", plain ? " or \"text\"" : "",
+               near_field_text(row, plain));
   if (has_messages) {
     prompt.messages = read_messages(row["messages"], place);
     while (plain && prompt.messages.size() > 1 && prompt.messages.back().role == "assistant")

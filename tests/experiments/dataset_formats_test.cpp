@@ -172,6 +172,10 @@ TEST_F(DatasetFormats, ErrorsNameFileLineAndField) {
        "set:1: field \"turns[0]\" is of type number"},
       {DatasetFormat::mt_bench, "{\"category\": \"qa\", \"turns\": [\"x\"]}",
        "set:1: field \"question_id\" is missing"},
+      {DatasetFormat::jsonl, "{\"promt\": \"x\"}",
+       "set:1: field \"messages\" is missing: expected \"messages\" or \"prompt\" or \"text\"; \"promt\" is none of "
+       "them "
+       "(did you mean \"prompt\"?)"},
       {DatasetFormat::humaneval, "{\"prompt\": \"x\"}", "set:1: field \"task_id\" is missing: expected a string"},
       {DatasetFormat::gsm8k, kGsm8k + "{\"question\": \"\", \"answer\": \"\"}", "set:2: field \"question\" is empty"},
       {DatasetFormat::squad, "{\"version\": \"1.1\"}", "set:1: field \"data\" is missing"},
