@@ -14,6 +14,7 @@
 #include "experiments/report/comparison.h"
 #include "experiments/results/read.h"
 #include "experiments/results/store.h"
+#include "experiments/ui/output_columns.h"
 
 namespace paceline {
 namespace {
@@ -38,12 +39,13 @@ double parse_effect(const std::string& text) {
   return value;
 }
 
-std::string formatted(const RunComparison& comparison, const std::string& format) {
+/// columns: of the terminal that reads it; 0: none does.
+std::string formatted(const RunComparison& comparison, const std::string& format, int columns) {
   if (format == "md") return comparison_markdown(comparison);
   if (format == "html") return comparison_html(comparison);
   if (format == "json") return dump_json(comparison_to_json(comparison)) + "\n";
   if (format == "csv") return comparison_csv(comparison);
-  return comparison_text(comparison);
+  return comparison_text(comparison, columns);
 }
 
 /// Times of another model, data set or seed say nothing about a change.
@@ -81,7 +83,7 @@ ExitCode compare_command(const CompareCommand& command) {
   const RunComparison comparison = compare_runs(runs, options);
   if (!command.force) check_same_subject(comparison);
   check_common_cells(comparison);
-  std::fputs(formatted(comparison, command.format).c_str(), stdout);
+  std::fputs(formatted(comparison, command.format, output_columns()).c_str(), stdout);
   return ExitCode::ok;
 }
 

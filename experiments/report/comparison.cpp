@@ -185,20 +185,23 @@ Sheet sheet_of(const RunComparison& comparison) {
 
 }  // namespace comparison_parts
 
-std::string comparison_text(const RunComparison& comparison) {
+std::string comparison_text(const RunComparison& comparison, int columns) {
   const Sheet sheet = comparison_parts::sheet_of(comparison);
   std::string out;
+  const auto add_line = [&](const std::string& line) {
+    out += wrapped_text(line, columns, line.starts_with("  ") ? 4 : 2);
+  };
   const auto add_table = [&](const Sheet::Table& table) {
-    out += table.title + "\n";
-    for (const std::string& line : table_lines(table.rows, table.text_columns)) out += line + "\n";
+    add_line(table.title);
+    for (const std::string& line : fitted_lines(table.rows, table.text_columns, columns)) out += line + "\n";
     out += "\n";
   };
   for (const Sheet::Table& table : sheet.settings) add_table(table);
-  for (const std::string& line : sheet.semantics) out += line + "\n";
+  for (const std::string& line : sheet.semantics) add_line(line);
   out += "\n";
   for (const Sheet::Table& table : sheet.changes) add_table(table);
-  for (const std::string& line : sheet.counts) out += line + "\n";
-  for (const std::string& line : sheet.notes) out += line + "\n";
+  for (const std::string& line : sheet.counts) add_line(line);
+  for (const std::string& line : sheet.notes) add_line(line);
   return out;
 }
 

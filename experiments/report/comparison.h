@@ -16,8 +16,9 @@ std::string run_letter(size_t run);
 /// "faster", "inconclusive (needs n >= 7)".
 std::string change_text(Metric metric, const MetricChange& change);
 
-/// What differs in settings, machine and tokens, then a table for each run against A.
-std::string comparison_text(const RunComparison& comparison);
+/// What differs in settings, machine and tokens, then a table for each run against A. columns: of the terminal; tables
+/// that are wider are stacked (fitted_lines), sentences broken between words. 0: all stays as it is.
+std::string comparison_text(const RunComparison& comparison, int columns = 0);
 std::string comparison_markdown(const RunComparison& comparison);
 
 /// One self-contained page: no script, no network, light and dark.

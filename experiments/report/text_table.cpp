@@ -63,6 +63,26 @@ std::vector<std::string> wrapped_lines(const std::string& line, int columns, int
   return lines;
 }
 
+std::vector<std::string> fitted_lines(const std::vector<TextRow>& rows, size_t text_columns, int columns) {
+  std::vector<std::string> lines = table_lines(rows, text_columns);
+  if (columns == 0 || width_of(lines) <= columns) return lines;
+  constexpr int kHang = 6;
+  lines.clear();
+  for (size_t r = 1; r < rows.size(); ++r) {
+    std::string name, facts;
+    for (size_t c = 0; c < rows[r].size(); ++c) {
+      const std::string text = user_text(rows[r][c]), head = user_text(rows[0][c]);
+      if (c < text_columns)
+        name += "  " + text;
+      else if (!text.empty())
+        facts += fmt::format("{}{}{}{}", facts.empty() ? "" : "; ", head, head.empty() ? "" : " ", text);
+    }
+    for (const std::string& text : {name, "    " + facts})
+      for (std::string& line : wrapped_lines(text, columns, kHang)) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::string wrapped_text(const std::string& line, int columns, int hang) {
   std::string out;
   for (const std::string& each : wrapped_lines(line, columns, hang)) out += each + "\n";

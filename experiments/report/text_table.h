@@ -16,6 +16,10 @@ std::vector<std::string> table_lines(const std::vector<TextRow>& rows, size_t te
 /// The same with the columns set left for which `is_text` says so.
 std::vector<std::string> table_lines(const std::vector<TextRow>& rows, const std::function<bool(size_t)>& is_text);
 
+/// table_lines() where they are no wider than `columns`, or that is 0; else each row stacked: the first `text_columns`
+/// on a line, below them each other text behind its head, "tok/s A 99.1; tok/s B 120.4", broken between words.
+std::vector<std::string> fitted_lines(const std::vector<TextRow>& rows, size_t text_columns, int columns);
+
 /// Columns of the widest of `lines`.
 int width_of(const std::vector<std::string>& lines);
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "experiments/report/comparison.h"
+#include "experiments/report/text.h"
 #include "experiments/results/baseline.h"
 #include "tests/experiments/synthetic_run.h"
 
@@ -234,6 +236,17 @@ TEST(Compare, CellsOfOneRunOnlyAndFailedOnesAreListedNotCompared) {
   const std::string text = comparison_text(comparison);
   EXPECT_NE(text.find("not compared: A done, B failed (rank 1 did not answer)"), std::string::npos) << text;
   EXPECT_NE(text.find("c=8: not compared: A absent, B done"), std::string::npos) << text;
+}
+
+TEST(Compare, IsNoWiderThanTheTerminal) {
+  std::vector<RunResult> runs = two_runs(7);
+  const RunComparison comparison = compare_runs(runs);
+  const std::string whole = comparison_text(comparison), narrow = comparison_text(comparison, 60);
+  std::istringstream lines(narrow);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 60) << line;
+  EXPECT_NE(narrow.find("\n  tp1 pp1 none c=1\n    tok/s A "), std::string::npos) << narrow;
+  EXPECT_NE(whole.find("\n  tp1 pp1 none c=1 "), std::string::npos) << whole;
+  EXPECT_EQ(comparison_text(comparison, 1000), whole);
 }
 
 TEST(Compare, EveryFormHoldsTheSame) {
