@@ -190,6 +190,8 @@ std::string proposers_with_model() {
 
 ExitCode generate_command(const GenerateCommand& command) {
   ExperimentConfig config = default_config();
+  if (command.prompt == "-")
+    fail(ExitCode::usage, "prompt \"-\": standard input is not read; pass the text, as in generate \"$(cat FILE)\"");
   if (!find_proposer(command.proposer))
     fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use {}", command.proposer,
          did_you_mean(command.proposer, proposer_names(ProposerNames::all)), proposer_names_text(ProposerNames::all));

@@ -31,6 +31,7 @@ std::vector<BadInput> command_lines() {
        {"{tiny}", "--ui", "fancy", "--results", "{dir}/results"},
        2,
        {"\"fancy\"", "auto, live, plain, jsonl or quiet"}},
+      {"prompt_from_stdin", {"generate", "-"}, 2, {"standard input is not read", "cat FILE"}},
       {"bad_tp", {"generate", "hi", "--tp", "many"}, 2, {"--tp", "many", "1"}},
       {"negative_temperature", {"generate", "hi", "--temperature", "-1"}, 2, {"--temperature", "-1"}},
       {"negative_seed", {"generate", "hi", "--seed", "-1"}, 2, {"--seed", "-1"}},
