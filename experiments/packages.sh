@@ -32,7 +32,7 @@ install() {
   local names=() package
   "${sudo[@]}" apt-get update -qq || return
   for package in "${wanted[@]}"; do
-    if [[ $package != *\? ]] || apt-cache policy "${package%\?}" | grep -qE 'Candidate: [0-9]'; then
+    if [[ $package != *\? ]] || [[ $(apt-cache policy "${package%\?}") =~ Candidate:\ [0-9] ]]; then
       names+=("${package%\?}")
     fi
   done
