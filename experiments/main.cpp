@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <filesystem>
@@ -67,6 +68,10 @@ int main(int argc, char** argv) {
     return int(error.code());
   } catch (const Error& error) {
     complain("runexp: error: " + message_text(error.what()));
+    if (error.code() == ExitCode::comm) {  // a rank that is lost would meet the end of static objects
+      std::fflush(nullptr);
+      std::_Exit(int(error.code()));
+    }
     return int(error.code());
   } catch (const std::system_error& error) {
     constexpr int kClosedPipe = 128 + SIGPIPE;  // as the shell shows it where the signal ends a program

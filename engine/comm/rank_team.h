@@ -4,16 +4,15 @@
 // rank = stage * tp + shard. The deciding rank (last stage, shard 0) has no thread of its own: its jobs run on
 // the caller's thread inside wait(). So one rank costs no hand-over at all, and with pipeline stages the caller
 // can post several micro-batches before it turns to its own share.
+//
+// A rank is *lost* when, after a failure, it does not come out of its job: its chain has made no mark for timeout_s.
+// Nobody waits for it any more, the destructor neither. Its thread stays, owns the ranks with their backends, and ends
+// if the job ever does. So a posted job owns what it uses, and what a lost rank uses lives as long as it. The deciding
+// rank cannot be lost: a job of it that never returns is the caller's.
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/comm/activity_log.h"
@@ -60,6 +59,7 @@ class RankTeam {
   using Job = std::function<void(Rank&)>;
 
   explicit RankTeam(const TeamOptions& options);
+  /// Waits for the ranks' jobs, those of lost ones excepted.
   ~RankTeam();
   RankTeam(const RankTeam&) = delete;
   RankTeam& operator=(const RankTeam&) = delete;
@@ -68,7 +68,7 @@ class RankTeam {
   int num_ranks() const { return options_.placement.num_ranks(); }
   int deciding_rank() const { return options_.placement.deciding_rank(); }
   /// True when the team's threads outnumber the cores that this process may use.
-  bool oversubscribed() const { return oversubscribed_; }
+  bool oversubscribed() const;
 
   /// Appends a job to the rank's FIFO; returns its number. Throws the first error of the team, if there was one.
   uint64_t post(int rank, Job job);
@@ -80,47 +80,37 @@ class RankTeam {
   /// that no job in the FIFO depends on (a draft model of its own between two micro-batches).
   void run_inline(const Job& job);
 
-  /// Waits until every rank has run all jobs posted so far. When it throws, no rank is inside a job any more: what
-  /// the jobs use may be freed.
+  /// Waits until every rank has run all jobs posted so far; Error(comm) where one makes no mark for timeout_s. When it
+  /// throws, no rank is inside a job any more, lost ones excepted.
   void wait_all();
 
-  /// Posts `job` to every rank and waits for all: set-up and tear-down of models.
+  /// Posts `job` to every rank and waits for all: set-up and tear-down of models. Loading makes no marks, and `job` may
+  /// use what the caller's frame holds: a rank that is inside it is waited for without limit.
   void run_on_all(const Job& job);
 
+  /// The same for a short job that owns what it uses.
+  void post_on_all(const Job& job);
+
+  /// After a failure: whether a rank is lost. Waits until that is known of all.
+  bool has_lost_rank() noexcept;
+
   /// Only between jobs (after wait_all): statistics, set-up.
-  Rank& rank(int index) { return workers_[size_t(index)]->rank; }
+  Rank& rank(int index);
 
  private:
-  struct Worker {
-    Rank rank;
-    std::mutex world_mutex;  // rank.world is replaced, or aborted by any thread
-    std::mutex mutex;
-    std::condition_variable wake;      // job added, or stop
-    std::condition_variable progress;  // job done
-    std::deque<Job> jobs;
-    uint64_t num_posted = 0;
-    uint64_t num_done = 0;
-    std::atomic<uint64_t> posted_hint{0};  // num_posted, for the short spin before sleeping
-    bool stop = false;
-    std::thread thread;  // not joinable for the deciding rank
-  };
+  struct Worker;
+  struct Ranks;  // all that the threads use
 
+  Worker& worker(int rank);
   uint64_t enqueue(int rank, Job job);
   void run_deciding(uint64_t job);
+  /// Until the rank has run all its jobs; false: it is lost.
+  bool wait_for(Worker& worker) noexcept;
   void stop() noexcept;
-  void worker_loop(Worker& worker);
-  void run_job(Worker& worker, Job& job) noexcept;
-  void record_error(std::exception_ptr error, int rank) noexcept;
-  void abort_worlds(const std::string& reason) noexcept;
   void rethrow_if_failed();
 
-  TeamOptions options_;
-  bool oversubscribed_ = false;
-  RankMarks marks_;  // one with each job, beside those of the jobs themselves
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::atomic<bool> failed_{false};
-  std::mutex error_mutex_;
-  std::exception_ptr error_;
+  const TeamOptions options_;
+  const std::shared_ptr<Ranks> ranks_;
 };
 
 }  // namespace paceline

@@ -9,38 +9,50 @@
 namespace paceline {
 namespace {
 
+/// What jobs on the ranks use. Jobs own it too: a lost rank is inside one for longer than the model lives.
+struct RankParts {
+  RankParts(const ModelSpec& model_spec, SharedWeights model_weights, int num_ranks)
+      : spec(model_spec), weights(std::move(model_weights)), ranks(size_t(num_ranks)) {}
+
+  const ModelSpec spec;
+  const SharedWeights weights;
+  std::vector<std::unique_ptr<RankModel>> ranks;
+};
+
 class Transformer final : public Model {
  public:
   Transformer(const ModelSpec& spec, SharedWeights weights, RankTeam& team, const TransformerOptions& options)
-      : spec_(spec), weights_(std::move(weights)), team_(team), options_(options), ranks_(size_t(team.num_ranks())) {
+      : team_(team),
+        options_(options),
+        parts_(std::make_shared<RankParts>(spec, std::move(weights), team.num_ranks())) {
     team_.run_on_all([this](Rank& rank) {
       const auto place = model_rank(options_.ranks, team_.options().placement, rank.index);
       if (place)
-        ranks_[size_t(rank.index)] =
-            std::make_unique<RankModel>(spec_, *(*weights_)[size_t(rank.index)], *place, options_, rank);
+        parts_->ranks[size_t(rank.index)] =
+            std::make_unique<RankModel>(parts_->spec, *(*parts_->weights)[size_t(rank.index)], *place, options_, rank);
     });
   }
 
   ~Transformer() override {
     try {
-      team_.wait_all();  // jobs in flight use the rank models
+      team_.wait_all();  // jobs in flight use the parts; a lost rank keeps them
     } catch (...) {      // the team has failed before and said so; it runs no job any more
     }
   }
 
-  const ModelSpec& spec() const override { return spec_; }
+  const ModelSpec& spec() const override { return parts_->spec; }
   int max_model_len() const override { return options_.max_model_len; }
 
   Ticket launch(std::shared_ptr<const Batch> batch) override {
     PACELINE_CHECK(batch->num_rows() <= options_.max_num_rows, "{} rows in a batch, room for {}", batch->num_rows(),
                    options_.max_num_rows);
     if (options_.order == StreamOrder::at_once) {
-      team_.run_inline([&](Rank& rank) { ranks_[size_t(rank.index)]->forward(*batch); });
+      team_.run_inline([&](Rank& rank) { parts_->ranks[size_t(rank.index)]->forward(*batch); });
       return {};
     }
     Ticket ticket;
     for (int rank = 0; rank < team_.num_ranks(); ++rank) {
-      RankModel* model = ranks_[size_t(rank)].get();
+      const std::shared_ptr<RankModel> model = part(rank);
       if (!model) continue;
       const uint64_t job = team_.post(rank, [model, batch](Rank&) { model->forward(*batch); });
       if (rank == team_.deciding_rank()) ticket.job = job;
@@ -57,32 +69,36 @@ class Transformer final : public Model {
 
   CommStats comm_stats() override { return paceline::comm_stats(team_.rank(team_.deciding_rank())); }
 
-  Logits logits() const override { return ranks_[size_t(team_.deciding_rank())]->logits(); }
-  SeqState& state() override { return ranks_[size_t(team_.deciding_rank())]->state(); }
+  Logits logits() const override { return parts_->ranks[size_t(team_.deciding_rank())]->logits(); }
+  SeqState& state() override { return parts_->ranks[size_t(team_.deciding_rank())]->state(); }
 
   void move_kv(std::span<const SlotMove> moves) override { post_on_all(&RankModel::move_kv, moves); }
   void swap_kv(std::span<const BlockSwap> swaps) override { post_on_all(&RankModel::swap_kv, swaps); }
 
  private:
+  /// Of one rank, with a share in all parts; null where the rank has none.
+  std::shared_ptr<RankModel> part(int rank) const {
+    RankModel* const model = parts_->ranks[size_t(rank)].get();
+    return model ? std::shared_ptr<RankModel>(parts_, model) : nullptr;
+  }
+
   /// (model of the rank->*call)(items), on every rank that has one, in the order of launches.
   template <class Item>
   void post_on_all(void (RankModel::*call)(std::span<const Item>), std::span<const Item> items) {
     if (options_.order == StreamOrder::at_once) {
-      team_.run_inline([&](Rank& rank) { (*ranks_[size_t(rank.index)].*call)(items); });
+      team_.run_inline([&](Rank& rank) { (*parts_->ranks[size_t(rank.index)].*call)(items); });
       return;
     }
     auto shared = std::make_shared<std::vector<Item>>(items.begin(), items.end());
     for (int rank = 0; rank < team_.num_ranks(); ++rank) {
-      if (RankModel* model = ranks_[size_t(rank)].get())
-        team_.post(rank, [model, shared, call](Rank&) { (model->*call)(*shared); });
+      if (const std::shared_ptr<RankModel> model = part(rank))
+        team_.post(rank, [model, shared, call](Rank&) { (*model.*call)(*shared); });
     }
   }
 
-  const ModelSpec spec_;
-  const SharedWeights weights_;
   RankTeam& team_;
   const TransformerOptions options_;
-  std::vector<std::unique_ptr<RankModel>> ranks_;
+  const std::shared_ptr<RankParts> parts_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <numeric>
 
 #include "engine/comm/work_scope.h"
@@ -84,17 +85,17 @@ DeviceCeilings cuda_ceilings(const TeamOptions& team) {
 }  // namespace
 
 std::vector<RankWork> work_so_far(RankTeam& team) {
-  std::vector<RankWork> ranks(size_t(team.num_ranks()));
-  team.run_on_all([&](Rank& rank) {
+  const auto ranks = std::make_shared<std::vector<RankWork>>(size_t(team.num_ranks()));
+  team.post_on_all([ranks](Rank& rank) {
     rank.backend->sync();
     const CommStats stats = comm_stats(rank);
-    ranks[size_t(rank.index)] = {.verify = rank.backend->work(WorkKind::target),
-                                 .draft = rank.backend->work(WorkKind::draft),
-                                 .sample = rank.backend->work(WorkKind::decide),
-                                 .comm_bytes = int64_t(stats.bytes),
-                                 .comm_wait_s = stats.collective_wait_s + stats.receive_wait_s};
+    (*ranks)[size_t(rank.index)] = {.verify = rank.backend->work(WorkKind::target),
+                                    .draft = rank.backend->work(WorkKind::draft),
+                                    .sample = rank.backend->work(WorkKind::decide),
+                                    .comm_bytes = int64_t(stats.bytes),
+                                    .comm_wait_s = stats.collective_wait_s + stats.receive_wait_s};
   });
-  return ranks;
+  return *ranks;
 }
 
 std::vector<RankWork> work_between(const std::vector<RankWork>& before, const std::vector<RankWork>& after) {
@@ -105,9 +106,9 @@ std::vector<RankWork> work_between(const std::vector<RankWork>& before, const st
 }
 
 CpuTime cpu_time_so_far(RankTeam& team) {
-  std::vector<double> waited_s(size_t(team.num_ranks()));
-  team.run_on_all([&](Rank& rank) { waited_s[size_t(rank.index)] = rank.backend->wait_seconds(); });
-  return {.used_s = process_cpu_seconds(), .waited_s = std::accumulate(waited_s.begin(), waited_s.end(), 0.0)};
+  const auto waited_s = std::make_shared<std::vector<double>>(size_t(team.num_ranks()));
+  team.post_on_all([waited_s](Rank& rank) { (*waited_s)[size_t(rank.index)] = rank.backend->wait_seconds(); });
+  return {.used_s = process_cpu_seconds(), .waited_s = std::accumulate(waited_s->begin(), waited_s->end(), 0.0)};
 }
 
 DeviceCeilings measure_ceilings(EngineLoad& load, const ExperimentConfig& cell) {

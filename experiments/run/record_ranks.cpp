@@ -77,7 +77,7 @@ std::vector<LaneActivity> within(const std::vector<Activity>& records, const Win
 }  // namespace
 
 RankRecorder::RankRecorder(RankTeam& team) : team_(team) {
-  team_.run_on_all([](Rank& rank) { rank.activity.start(kCapacity); });
+  team_.post_on_all([](Rank& rank) { rank.activity.start(kCapacity); });
 }
 
 void RankRecorder::stop() {

@@ -104,6 +104,10 @@ bool lacks_repetitions(const SweepUnderWay& sweep, size_t index) {
 
 namespace {
 
+constexpr const char* kRankStays =
+    "a rank never came back: its thread and the memory of its load stay in this process, and may disturb what is "
+    "measured from here on";
+
 RepetitionOptions repetition_options(SweepUnderWay& sweep, const ExperimentConfig& config) {
   RepetitionOptions options{.sampling = sampling_params(config.sampling),
                             .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
@@ -340,11 +344,15 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, V
         sweep.stop = true;  // what the cell has by now stays
         return;
       }
+      const bool on_gpu = on_cuda(sweep.cells[index].config.engine) && code != ExitCode::usage;
+      const bool is_rank_lost = load && load->team().has_lost_rank();
       if (code != ExitCode::usage) load.reset();
       sweep.fail_cell(index, failure_text(error));
-      const bool on_gpu = on_cuda(sweep.cells[index].config.engine) && code != ExitCode::usage;
-      if (on_gpu && sweep.options.after_device_error == AfterDeviceError::new_process && !sweep.stop)
+      if (sweep.stop) return;
+      if ((on_gpu || is_rank_lost) && sweep.options.after_device_error == AfterDeviceError::new_process)
         sweep.wants_new_process = sweep.stop = true;
+      else if (is_rank_lost)
+        sweep.progress.message(fmt::format("warning: {}: {}\n", sweep.run.cells[index].id, kRankStays));
     }
   };
   for (size_t index : group) {

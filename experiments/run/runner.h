@@ -15,10 +15,11 @@
 
 namespace paceline {
 
-/// A GPU that faulted stays unusable for the process that met the fault.
+/// A GPU that faulted stays unusable for the process that met the fault, and a lost rank (engine/comm/rank_team.h)
+/// stays in its process with the memory of its load.
 enum class AfterDeviceError : uint8_t {
   new_ranks,    // go on with fresh ranks
-  new_process,  // GPUs: stop with RunOutcome::wants_new_process, for a caller that then resumes in another process
+  new_process,  // of these two: stop with RunOutcome::wants_new_process, for a caller that resumes in another process
 };
 
 struct RunOptions {

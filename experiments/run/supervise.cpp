@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <string>
@@ -205,9 +206,18 @@ SupervisedEnd run_supervised(const std::function<ExitCode(const SupervisedTask& 
         has_folder = true;
         tell(fd, kFolder, made.string());
       };
-      task.tell_wants_new_process = [fd = ends[1]] { tell(fd, kNewProcess, {}); };
+      bool is_unusable = false;
+      task.tell_wants_new_process = [&is_unusable, fd = ends[1]] {
+        is_unusable = true;
+        tell(fd, kNewProcess, {});
+      };
       try {
-        return {.code = work(task), .folder = {}, .is_child = true};
+        const ExitCode code = work(task);
+        if (is_unusable) {  // a rank that is lost, or a driver, would meet the end of static objects
+          std::fflush(nullptr);
+          std::_Exit(int(code));
+        }
+        return {.code = code, .folder = {}, .is_child = true};
       } catch (const std::exception& error) {
         if (dynamic_cast<const Error*>(&error) || ends_the_run(error) || !has_folder) throw;
         tell(ends[1], kThrew, failure_text(error));

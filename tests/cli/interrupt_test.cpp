@@ -19,7 +19,8 @@ class LongRun {
         runexp_argv(args),
         ProcessOptions{
             .folder = kSource, .environment = {}, .timeout_s = 30 * time_factor(), .streams = Streams::pipes});
-    for (int i = 0; i < 500 && process_->running() && !has_logged(reached); ++i) process_->wait(0.02);
+    for (int i = 0; i < 500 && process_->running() && !has_logged(workspace.results(), reached); ++i)
+      process_->wait(0.02);
     process_->wait(0.4 * time_factor());
   }
   Process& process() { return *process_; }
@@ -27,17 +28,6 @@ class LongRun {
   const Workspace workspace;
 
  private:
-  /// Whether some cell's log has a line of this kind: " s load ", " s pass ".
-  bool has_logged(const std::string& reached) const {
-    std::error_code none;
-    for (const auto& run : std::filesystem::directory_iterator(workspace.results(), none)) {
-      for (const auto& cell : std::filesystem::directory_iterator(run.path() / "cells", none)) {
-        const std::filesystem::path log = cell.path() / "log.txt";
-        if (std::filesystem::exists(log) && holds(read_file(log), reached)) return true;
-      }
-    }
-    return false;
-  }
   std::optional<Process> process_;
 };
 

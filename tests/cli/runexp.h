@@ -68,6 +68,18 @@ inline void expect_failure(const ProcessResult& result, int exit_code, const std
   }
 }
 
+/// Whether some cell's log below `results` has this text: " s load ", " s pass ".
+inline bool has_logged(const std::filesystem::path& results, const std::string& text) {
+  std::error_code none;
+  for (const auto& run : std::filesystem::directory_iterator(results, none)) {
+    for (const auto& cell : std::filesystem::directory_iterator(run.path() / "cells", none)) {
+      const std::filesystem::path log = cell.path() / "log.txt";
+      if (std::filesystem::exists(log) && holds(read_file(log), text)) return true;
+    }
+  }
+  return false;
+}
+
 /// A folder with a small experiment on the built-in models: 2 cells, 2 requests of at most 8 tokens, one repetition.
 class Workspace {
  public:

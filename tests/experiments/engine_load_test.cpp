@@ -2,6 +2,10 @@
 
 #include "experiments/run/engine_load.h"
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "engine/comm/work_scope.h"
@@ -178,6 +182,35 @@ TEST(LoadPlan, CommunicationIsWhatRanksCount) {
       EXPECT_EQ(load.plan().ranks[size_t(rank)].comm_bytes, row);
     }
   }
+}
+
+// As in `generate` and `verify-model`: the load is a local of who sees the error.
+TEST(EngineLoad, ALostRankHoldsUpNobody) {
+  constexpr double kTimeout_s = 0.4;
+  ExperimentConfig config;
+  config.builtin_root = source_dir() / "configs";
+  config.engine.backend = "cpu";
+  config.engine.parallel.pp = 2;
+  config.engine.parallel.timeout_s = kTimeout_s;
+  config.engine.kv_cache.memory_fraction = 0.01;
+  derive_paths(config);
+  const auto ends = std::make_shared<std::atomic<bool>>(false);
+  std::chrono::steady_clock::time_point start;
+  test::expect_error(ExitCode::comm, {"rank 0 has made no mark for 0.4 s"}, [&] {
+    EngineLoad load(config, {});
+    const auto engine = load.make_engine(config);
+    start = std::chrono::steady_clock::now();
+    load.team().post(0, [ends](Rank&) {
+      while (!*ends) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    });
+    engine->submit({7, 8, 9}, {.sampler = {}, .max_tokens = 4, .ignore_eos = true});
+    while (!engine->idle()) engine->step();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::duration<double>(kTimeout_s + 5));
+  EXPECT_EQ(ends.use_count(), 2);
+  *ends = true;
+  for (int i = 0; i < 1000 && ends.use_count() > 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(ends.use_count(), 1);
 }
 
 }  // namespace

@@ -263,6 +263,86 @@ TEST(RankTeam, NoJobRunsOnAfterTheErrorIsOut) {
   }
 }
 
+// After an error of one rank the others may take their time, as long as they make marks.
+TEST(RankTeam, ARankThatComesOutLateIsWaitedFor) {
+  constexpr double kTimeout_s = 0.4;
+  std::atomic<bool> is_in{false}, is_out{false};
+  RankTeam team(team_options(1, 2, kTimeout_s));
+  team.post(0, [&](Rank& rank) {
+    is_in = true;
+    for (int layer = 0; layer < 16; ++layer) {
+      rank.mark({.step = 1, .layer = layer});
+      std::this_thread::sleep_for(std::chrono::duration<double>(kTimeout_s / 4));
+    }
+    is_out = true;
+  });
+  const uint64_t last = team.post(1, [&](Rank&) {
+    while (!is_in) std::this_thread::yield();  // or the job would be dropped
+    fail(ExitCode::device, "broken");
+  });
+  EXPECT_THROW(team.wait_deciding(last), Error);
+  EXPECT_THROW(team.wait_all(), Error);
+  EXPECT_TRUE(is_out);
+  EXPECT_FALSE(team.has_lost_rank());
+}
+
+/// What a test's rank is stuck in, until the test ends it.
+struct StuckWork {
+  std::atomic<bool> ends{false};
+  void run() const {
+    while (!ends) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+};
+
+/// Lets the rank go, and waits until its thread has given back what it holds.
+void release(const std::shared_ptr<StuckWork>& work) {
+  work->ends = true;
+  for (int i = 0; i < 1000 && work.use_count() > 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(work.use_count(), 1);
+}
+
+TEST(RankTeam, ALostRankHoldsUpNobodyAndKeepsWhatItUses) {
+  constexpr double kTimeout_s = 0.4;
+  const auto work = std::make_shared<StuckWork>();
+  const auto start = Clock::now();
+  {
+    RankTeam team(team_options(1, 2, kTimeout_s));
+    EXPECT_FALSE(team.has_lost_rank());
+    EXPECT_THROW(run_stages(team, [work](Rank&) { work->run(); }), Error);
+    EXPECT_THROW(team.wait_all(), Error);
+    EXPECT_TRUE(team.has_lost_rank());
+  }
+  EXPECT_LT(Clock::now() - start, std::chrono::duration<double>(kTimeout_s + 5));
+  EXPECT_EQ(work.use_count(), 2);
+  release(work);
+}
+
+TEST(RankTeam, TheEndOfJobsIsAWaitForRanksToo) {
+  constexpr double kTimeout_s = 0.4;
+  const auto work = std::make_shared<StuckWork>();
+  {
+    RankTeam team(team_options(2, 1, kTimeout_s));
+    team.post(1, [work](Rank& rank) {
+      rank.mark({.step = 3, .layer = 7});
+      work->run();
+    });
+    const auto start = Clock::now();
+    try {
+      team.post_on_all([](Rank&) {});
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::comm);
+      for (const char* piece : {"the engine waits for rank 1", "no mark for 0.4 s", "step 3, layer 7"})
+        EXPECT_NE(std::string(error.what()).find(piece), std::string::npos) << error.what();
+    }
+    const std::chrono::duration<double> took = Clock::now() - start;
+    EXPECT_GE(took.count(), kTimeout_s);
+    EXPECT_LT(took.count(), kTimeout_s + 5);
+    EXPECT_TRUE(team.has_lost_rank());
+  }
+  release(work);
+}
+
 // make_backend fails on every rank: the constructor throws, it does not end the process.
 TEST(RankTeam, ABadDeviceIsAnErrorOfTheConstructor) {
   TeamOptions options = team_options(2, 2);
