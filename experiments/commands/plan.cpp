@@ -202,9 +202,15 @@ std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& tw
 /// A load that can run, or why its cells cannot.
 struct PlannedLoad {
   LengthLimit limit;
-  std::string cut_outputs;           // cut_outputs_text() of its cell with the longest outputs
-  std::optional<Error> error;        // of cells that need no draft model
-  std::optional<Error> draft_error;  // of those that do
+  std::string cut_outputs;              // cut_outputs_text() of its cell with the longest outputs
+  std::map<std::string, Error> errors;  // of cells that cannot run, by Cell::draft_key
+  std::optional<Error> problem;         // one of them, of cells without a second model where they cannot run
+  bool runs = false;                    // some cells can
+
+  void refuse(const Cell& cell, const Error& error) {
+    errors.emplace(cell.draft_key, error);
+    if (!problem || cell.draft_key.empty()) problem = error;
+  }
 };
 
 /// Memory of each rank and of all against what there is, and what a pass sends between ranks.
@@ -240,8 +246,6 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
         double(sent) / 1024, double(most_sent) / 1024);
 }
 
-bool needs_draft_model(const Cell& cell) { return cell.config.speculation.second_model() != nullptr; }
-
 /// Throws Error(device) for a GPU of the cell's that this build has no code for.
 void check_gpus(const ExperimentConfig& config) {
   if (!on_cuda(config.engine)) return;
@@ -253,22 +257,36 @@ void check_gpus(const ExperimentConfig& config) {
 /// Names a load with its memory per rank.
 PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int number, PlannedRequests& requests) {
   const auto& parallel = first.config.engine.parallel;
-  const LoadLimits limits = limits_of(cells, first.load_key);
+  LoadLimits limits = limits_of(cells, first.load_key);
   const int threads = parallel.tp * parallel.pp * limits.threads_per_rank;
   print_line("load {}: {} tp{} pp{}, {} a rank{}", number, user_text(target_name(first.config)), parallel.tp,
              parallel.pp, counted(limits.threads_per_rank, "thread"),
              threads > usable_cores() ? fmt::format(", oversubscribed ({} on {})", counted(threads, "thread"),
                                                     counted(usable_cores(), "core"))
                                       : "");
-  // As the runner opens it: with the draft model when one of its cells drafts; where that fails, without it.
-  const Cell *drafting = nullptr, *other = nullptr, *longest = &first;
+  std::vector<const Cell*> planned;
+  std::map<std::string, const Cell*> kinds;  // one for each second model, and one without
+  const Cell* longest = &first;
   for (const Cell& cell : cells) {
     if (cell.load_key != first.load_key || cell.skip_reason) continue;
-    (needs_draft_model(cell) ? drafting : other) = &cell;
+    planned.push_back(&cell);
+    kinds.emplace(cell.draft_key, &cell);
     if (cell.config.sampling.max_tokens > longest->config.sampling.max_tokens) longest = &cell;
   }
   PlannedLoad out;
-  const auto try_with = [&](const Cell& cell) -> std::optional<Error> {
+  const auto refuse = [&](const Cell& cell, const Error& error) {
+    const bool others_go_on = kinds.size() > 1 && !cell.draft_key.empty();
+    print_line("     ✗ {}{}", others_go_on ? "with the draft model: " : "", message_text(error.what()));
+    out.refuse(cell, error);
+    std::erase_if(planned, [&](const Cell* other) { return other->draft_key == cell.draft_key; });
+  };
+  // As the runner opens it: with a draft model when one of its cells drafts; where that fails, without it.
+  while (!planned.empty() && !out.runs) {
+    const auto drafts =
+        std::find_if(planned.begin(), planned.end(), [](const Cell* c) { return !c->draft_key.empty(); });
+    const Cell& cell = drafts == planned.end() ? *planned.front() : **drafts;
+    limits.cells.clear();
+    for (const Cell* const other : planned) limits.cells.push_back(&other->config);
     try {
       check_gpus(cell.config);
       const LoadPlan plan = plan_load(cell.config, limits);
@@ -277,18 +295,20 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
       out.limit = length_limit(cell.config, plan);
       requests.check_fit(cell.config, out.limit);
       out.cut_outputs = requests.cut_outputs(longest->config, out.limit);
-      return std::nullopt;
+      out.runs = true;
     } catch (const Error& error) {
-      print_line("     ✗ {}{}", drafting == &cell && other ? "with the draft model: " : "", message_text(error.what()));
-      return error;
+      refuse(cell, error);
     }
-  };
-  if (drafting) out.draft_error = try_with(*drafting);
-  if (!other)
-    out.error = out.draft_error;
-  else if (!drafting || out.draft_error)
-    out.error = try_with(*other);
-  if (out.error && !out.draft_error) out.draft_error = out.error;
+  }
+  for (const auto& [key, cell] : kinds) {  // further second models come with the first cell that asks for one
+    if (key.empty() || out.errors.contains(key)) continue;
+    try {
+      plan_load(cell->config, limits);
+      check_draft_vocabulary(cell->config);
+    } catch (const Error& error) {
+      refuse(*cell, error);
+    }
+  }
   return out;
 }
 
@@ -367,10 +387,10 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       last_load = cell.load_key;
       load = print_load(cells, cell, ++num_tried, requests);
       if (cut_outputs.empty()) cut_outputs = load.cut_outputs;
-      if (!problem) problem = load.error ? load.error : load.draft_error;
-      num_loads += load.error && load.draft_error ? 0 : 1;
+      if (!problem) problem = load.problem;
+      num_loads += load.runs ? 1 : 0;
     }
-    if (needs_draft_model(cell) ? load.draft_error : load.error) {
+    if (load.errors.contains(cell.draft_key)) {
       print_line("  ✗    {:<28} cannot run", cell.id);
       ++num_cannot_run;
       continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <optional>
 
 #include "engine/util/machine.h"
 #include "experiments/config/builtin_root.h"
@@ -103,8 +105,36 @@ VerifyRule verify_rule(const ExperimentConfig& config) {
   return greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, greedy);
 }
 
-/// Without pages and second model: for the proposer's memory.
-ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& plan, VerifyRule rule, int max_draft_len) {
+/// Equal for cells of a load that one loaded second model serves. REQUIRES: the proposer has one.
+std::string second_model_key(const ExperimentConfig& config) {
+  const SecondModelConfig& draft = *config.speculation.second_model();
+  return fmt::format("{}|{}|{}|{}|{}", draft.self, draft.directory.string(), draft.shape_file.string(), draft.dtype,
+                     int(draft_ranks(config)));
+}
+
+struct PlannedSecondModel {
+  ModelSpec spec;
+  DType dtype = DType::bf16;
+  RankSet ranks = RankSet::deciding;
+  bool is_target = false;
+};
+
+/// REQUIRES: the proposer has a second model, and `plan` the target's sizes.
+PlannedSecondModel plan_second_model(const ExperimentConfig& config, const LoadPlan& plan) {
+  const SecondModelConfig& draft = *config.speculation.second_model();
+  const RankSet ranks = draft_ranks(config);
+  if (draft.self) return {.spec = plan.target, .dtype = plan.dtype, .ranks = ranks, .is_target = true};
+  if (draft.directory.empty()) fail_without_builtin_root(draft.path);
+  check_model_folder(config.speculation.key_of_proposer("path"), draft.directory);
+  PlannedSecondModel out{.spec = source_spec(draft_source(config)), .ranks = ranks};
+  out.dtype = parse_dtype(draft.dtype, out.spec.checkpoint_dtype);
+  validate_parallel(out.spec, draft_tp(ranks, placement_of(config)), 1);
+  return out;
+}
+
+/// Without pages and second model: for the proposer's memory. second: null where it has none.
+ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& plan, VerifyRule rule, int max_draft_len,
+                             const ModelSpec* second) {
   return {.options = &config.speculation.chosen().options,
           .rule = rule,
           .max_num_seqs = plan.max_num_seqs,
@@ -112,7 +142,7 @@ ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& pla
           .max_draft_len = max_draft_len,
           .target_vocab_size = plan.target.vocab_size,
           .pool = {},
-          .second_vocab_size = plan.draft ? plan.draft->vocab_size : 0};
+          .second_vocab_size = second ? second->vocab_size : 0};
 }
 
 }  // namespace
@@ -186,30 +216,44 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
         (on_cuda(config.engine) ? kCudaWorkspaceBytes : 0);
     rank->comm_bytes = comm_bytes(plan.target, place, 1, 1);
   }
-  if (const SecondModelConfig* const draft = config.speculation.second_model()) {
-    plan.draft_ranks = draft_ranks(config);
-    if (draft->self) {
-      plan.draft = plan.target;
-      plan.draft_dtype = plan.dtype;
-    } else {
-      if (draft->directory.empty()) fail_without_builtin_root(draft->path);
-      check_model_folder(config.speculation.key_of_proposer("path"), draft->directory);
-      plan.draft = source_spec(draft_source(config));
-      plan.draft_dtype = parse_dtype(draft->dtype, plan.draft->checkpoint_dtype);
-      validate_parallel(*plan.draft, draft_tp(plan.draft_ranks, placement), 1);
+  std::map<std::string, std::optional<PlannedSecondModel>> second_models;  // by key; none: it cannot be read
+  const auto second_model_of = [&](const ExperimentConfig& cell) -> const PlannedSecondModel* {
+    const auto [found, is_new] = second_models.emplace(second_model_key(cell), std::nullopt);
+    std::optional<PlannedSecondModel>& second = found->second;
+    if (!is_new) return second ? &*second : nullptr;
+    try {
+      second = plan_second_model(cell, plan);
+    } catch (const Error&) {
+      if (&cell == &config) throw;
+      return nullptr;
     }
-    for (const auto& [rank, place] : holders_of(plan.ranks, plan.draft_ranks, placement)) {
-      if (!draft->self) rank->weights += packed_bytes(*plan.draft, place, plan.draft_dtype, numerics);
-      rank->draft_block_bytes = kv_block_bytes_on(*plan.draft, place, block_size, plan.kv_dtype);
+    for (const auto& [rank, place] : holders_of(plan.ranks, second->ranks, placement)) {
+      if (!second->is_target) rank->weights += packed_bytes(second->spec, place, second->dtype, numerics);
+      rank->draft_block_bytes += kv_block_bytes_on(second->spec, place, block_size, plan.kv_dtype);
       rank->workspace += workspace_bytes(
-          *plan.draft, transformer_options(plan, config, plan.draft_dtype, plan.draft_ranks, plan.max_model_len),
-          place.tp);
+          second->spec, transformer_options(plan, config, second->dtype, second->ranks, plan.max_model_len), place.tp);
+    }
+    return &*second;
+  };
+  std::vector<const ExperimentConfig*> cells{&config};
+  cells.insert(cells.end(), limits.cells.begin(), limits.cells.end());
+  size_t proposer_bytes = 0;
+  for (const ExperimentConfig* const cell : cells) {
+    const bool has_second = cell->speculation.second_model() != nullptr;
+    const PlannedSecondModel* const second = has_second ? second_model_of(*cell) : nullptr;
+    if (has_second && !second) continue;
+    if (second && cell == &config) {
+      plan.draft = second->spec;
+      plan.draft_dtype = second->dtype;
+      plan.draft_ranks = second->ranks;
+    }
+    if (const auto memory = cell->speculation.entry().memory) {
+      const ProposerSetup setup =
+          proposer_setup(*cell, plan, verify_rule(*cell), limits.max_draft_len, second ? &second->spec : nullptr);
+      proposer_bytes = std::max(proposer_bytes, memory(setup).deciding_rank);
     }
   }
-  if (const auto memory = config.speculation.entry().memory) {
-    const ProposerSetup setup = proposer_setup(config, plan, verify_rule(config), limits.max_draft_len);
-    plan.ranks[size_t(placement.deciding_rank())].workspace += memory(setup).deciding_rank;
-  }
+  plan.ranks[size_t(placement.deciding_rank())].workspace += proposer_bytes;
   plan.devices =
       devices_of(config, plan.ranks, limits.memory_bytes.empty() ? memory_now(config, placement) : limits.memory_bytes);
   MemoryPlanInput memory{.devices = plan.devices,
@@ -269,8 +313,7 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
 EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   const SecondModelConfig& draft = *cell.speculation.second_model();
   const RankSet ranks = draft_ranks(cell);
-  const std::string key = fmt::format("{}|{}|{}|{}|{}", draft.self, draft.directory.string(), draft.shape_file.string(),
-                                      draft.dtype, int(ranks));
+  const std::string key = second_model_key(cell);
   if (const auto it = drafts_.find(key); it != drafts_.end()) return it->second;
   DraftModel loaded;
   loaded.plan = plan_load(cell, limits_);
@@ -328,13 +371,11 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
 
   VerifyRule rule = verify_rule(cell);
   if (cell.speculation.forces_acceptance()) rule = VerifyRule::forced;
-  ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens));
+  DraftModel* const draft = cell.speculation.second_model() ? &draft_model(cell) : nullptr;
+  ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens),
+                                       draft ? &*draft->plan.draft : nullptr);
   setup.pool = pool;
-  if (cell.speculation.second_model()) {
-    DraftModel& draft = draft_model(cell);
-    setup.second_model = draft.model.get();
-    setup.second_vocab_size = draft.plan.draft->vocab_size;
-  }
+  if (draft) setup.second_model = draft->model.get();
   const auto make_proposer = cell.speculation.entry().make;
   return std::make_unique<Engine>(
       options, *target_, make_proposer ? make_proposer(setup) : nullptr,

@@ -24,14 +24,17 @@ struct LoadLimits {
   int max_draft_len = 0;                  // largest num_speculative_tokens
   int max_concurrency = 1;                // largest number of sequences in flight that the load needs
   std::vector<size_t> memory_bytes = {};  // of each rank's GPU, or of the host alone; empty: what they have now
+  /// Of the load's cells, which outlive it: each second model stays loaded once a cell has asked for it, and proposers
+  /// come one at a time. One whose second model cannot be read counts for nothing: its own cell says so.
+  std::vector<const ExperimentConfig*> cells = {};
 };
 
-/// Bytes that a rank holds, target and draft model together but for the KV cache.
+/// Bytes that a rank holds, target and draft models together but for the KV cache.
 struct RankMemory {
   size_t weights = 0;
-  size_t workspace = 0;          // activations, logits, and the draft's probabilities
+  size_t workspace = 0;          // activations, logits, and what the proposer that holds most has of its own
   size_t block_bytes = 0;        // of one block of the target's KV
-  size_t draft_block_bytes = 0;  // of the draft model's
+  size_t draft_block_bytes = 0;  // of the draft models'
   size_t comm_bytes = 0;         // that it puts into sums and messages in a pass of the target over one row
 
   size_t kv(int64_t num_blocks) const { return size_t(num_blocks) * block_bytes; }
@@ -49,7 +52,7 @@ enum class LengthSource : uint8_t {
 /// Sizes of a load before anything is read but config.json: for `plan` and for the load itself.
 struct LoadPlan {
   ModelSpec target;
-  std::optional<ModelSpec> draft;
+  std::optional<ModelSpec> draft;  // of the configuration that is planned, as draft_dtype and draft_ranks
   DType dtype = DType::bf16;
   DType draft_dtype = DType::bf16;
   DType kv_dtype = DType::f32;
@@ -71,7 +74,8 @@ ModelSource draft_source(const ExperimentConfig& config);
 /// The target for a reader: its path, and "as SHAPE" or "with random weights" where that is so.
 std::string target_name(const ExperimentConfig& config);
 
-/// Throws Error(usage | model_file | device) when the configuration cannot run here.
+/// Of `config` with all that limits.cells need. Throws Error(usage | model_file | device) when the configuration cannot
+/// run here.
 LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits);
 
 /// LoadPlan::max_model_len with what raises it: the key that holds it down.
@@ -113,7 +117,7 @@ class EngineLoad {
   std::unique_ptr<RankTeam> team_;
   SharedWeights weights_;
   std::unique_ptr<Model> target_;
-  std::map<std::string, DraftModel> drafts_;  // by draft folder, shape, dtype and ranks
+  std::map<std::string, DraftModel> drafts_;  // by second_model_key()
   double load_s_ = 0.0;
 };
 

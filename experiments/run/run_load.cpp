@@ -286,13 +286,13 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, V
     return VisitResult::half_done;  // of a resumed run
   record_start(sweep, group, {{"visit", name_of(visit)}, {"until", until}, {"repetitions", repetitions}});
   double reload_s = 0;  // loading and warming up
-  const auto with_draft = std::find_if(planned.begin(), planned.end(), [&](size_t i) {
-    return sweep.cells[i].config.speculation.second_model() != nullptr;
-  });
+  const auto with_draft =
+      std::find_if(planned.begin(), planned.end(), [&](size_t i) { return !sweep.cells[i].draft_key.empty(); });
   const ExperimentConfig& load_config = sweep.cells[with_draft == planned.end() ? planned.front() : *with_draft].config;
   sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", target_name(first.config),
                                    first.config.engine.parallel.tp, first.config.engine.parallel.pp));
-  const LoadLimits limits = limits_of(sweep.cells, first.load_key, sweep.run.info.auto_threads_per_rank);
+  LoadLimits limits = limits_of(sweep.cells, first.load_key, sweep.run.info.auto_threads_per_rank);
+  for (const size_t index : planned) limits.cells.push_back(&sweep.cells[index].config);
   std::unique_ptr<EngineLoad> load;
   std::vector<EncodedPrompt> prompts;
   const auto open = [&] {
@@ -312,10 +312,11 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, V
     open();
   } catch (const std::exception& error) {
     if (ends_the_run(error)) throw;
-    // A draft model that does not load takes only the cells along that draft. One load is one failure.
+    // A draft model that does not load takes only the cells along that draft, and where several do not fit together,
+    // the others may do without it. One load is one failure.
     std::vector<size_t> others;
     for (size_t index : group) {
-      if (with_draft != planned.end() && !sweep.cells[index].config.speculation.second_model())
+      if (with_draft != planned.end() && sweep.cells[index].draft_key != sweep.cells[*with_draft].draft_key)
         others.push_back(index);
       else
         sweep.record_failure(index, failure_text(error));

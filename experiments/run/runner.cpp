@@ -60,10 +60,10 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
   const std::vector<Cell>& cells = sweep.cells;
   std::optional<Error> first;
   for (const std::vector<size_t>& group : groups) {
-    std::set<std::string> tried;  // proposers with a second model; "" stands for the others
+    std::set<std::string> tried;  // second models; "" stands for cells without one
     for (size_t index : group) {
       const ExperimentConfig& config = cells[index].config;
-      if (!tried.insert(config.speculation.second_model() ? config.speculation.proposer : "").second) continue;
+      if (!tried.insert(cells[index].draft_key).second) continue;
       try {
         check_can_run(sweep, config, limits_of(cells, cells[index].load_key, sweep.run.info.auto_threads_per_rank));
         return;

@@ -299,23 +299,6 @@ TEST(Plan, MarksWhatCannotRun) {
   EXPECT_TRUE(holds(result.out, "the sweep takes at least ")) << "of those that can";
 }
 
-TEST(Plan, OnlyCellsThatDraftNeedTheDraftModel) {
-  const Workspace workspace;
-  const auto plan_with = [&](const std::string& draft) {
-    return runexp({"plan", workspace.config().string(), "--axis", "proposer=none,ngram,draft", "--set",
-                   "speculation.draft.path=" + draft});
-  };
-  const ProcessResult absent = plan_with((workspace.folder() / "nowhere").string());
-  EXPECT_TRUE(holds(absent.out, "✗ with the draft model: ")) << absent.out;
-  EXPECT_TRUE(holds(absent.out, "✗    tp1_pp1_draft_k3_c1")) << absent.out;
-  EXPECT_TRUE(holds(absent.out, "run  tp1_pp1_none_c1") && holds(absent.out, "run  tp1_pp1_ngram_k3_c1")) << absent.out;
-  EXPECT_TRUE(holds(absent.out, "2 to run in 1 load, 0 skipped, 1 cannot run; ")) << absent.out;
-  const auto bare = workspace.copy_model(kSource / "configs/models/draft-600k", "draft");
-  std::filesystem::remove(bare / "tokenizer.json");
-  const ProcessResult without = plan_with(bare.string());
-  EXPECT_TRUE(holds(without.out, "1 cannot run; ") && holds(without.err, "tokenizer")) << without.out << without.err;
-}
-
 TEST(Plan, CountsWhatIsNoCell) {
   const Workspace workspace;
   const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "k=1..3", "--set",

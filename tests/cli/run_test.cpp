@@ -262,6 +262,25 @@ TEST(Run, ACellThatCannotRunIsRecordedAndTheSweepGoesOn) {
   }
 }
 
+// Of two drafts in one load, whichever stands first.
+TEST(Run, ADraftThatDoesNotLoadTakesItsOwnCellsOnly) {
+  for (const char* const paths : {"/nowhere/absent,builtin:draft-600k", "builtin:draft-600k,/nowhere/absent"}) {
+    const Workspace workspace;
+    const ProcessResult result =
+        runexp(run_args(workspace, {"--set", "engine.backend=cpu", "--axis", "proposer=none,draft", "--axis",
+                                    std::string("speculation.draft.path=") + paths}));
+    SCOPED_TRACE(described(result));
+    EXPECT_EQ(result.exit_code, 1);
+    const json cells = workspace.cells();
+    ASSERT_EQ(cells.size(), 3u);
+    for (const json& cell : cells) {
+      const bool fails = holds(cell.at("id"), "absent");
+      EXPECT_EQ(cell.at("status"), fails ? "failed" : "done") << cell.at("id");
+      if (fails) EXPECT_TRUE(holds(cell.at("reason"), "there is no folder /nowhere/absent")) << cell.at("reason");
+    }
+  }
+}
+
 TEST(Run, OneBrokenLoadIsOneFailureOfTheSweep) {
   const Workspace workspace;
   // 4 cells of tp 3 come first; with max_failures 2 they must not end the sweep before tp 1.

@@ -127,6 +127,53 @@ TEST(LoadPlan, RanksAddUpToThePlan) {
   }
 }
 
+/// What plans of one load have in common but for the number of blocks: what every cell of it needs at most.
+void expect_ranks(const LoadPlan& plan, const RankMemory& expected) {
+  ASSERT_EQ(plan.ranks.size(), 1u);
+  EXPECT_EQ(plan.ranks[0].weights, expected.weights);
+  EXPECT_EQ(plan.ranks[0].workspace, expected.workspace);
+  EXPECT_EQ(plan.ranks[0].block_bytes, expected.block_bytes);
+  EXPECT_EQ(plan.ranks[0].draft_block_bytes, expected.draft_block_bytes);
+}
+
+// Second models stay loaded, proposers come one at a time.
+TEST(LoadPlan, EveryCellsProposerCounts) {
+  const auto config_of = [](const std::string& proposer, const std::string& dtype, const std::string& rule) {
+    ExperimentConfig config;
+    config.builtin_root = source_dir() / "configs";
+    config.engine.backend = "cpu";
+    config.engine.scheduler.max_model_len = 256;
+    config.speculation.proposer = proposer;
+    config.speculation.rule = rule;
+    config.speculation.of("draft").model->dtype = dtype;
+    config.sampling.temperature = 1;
+    derive_paths(config);
+    return config;
+  };
+  LoadLimits limits{.max_draft_len = 5, .memory_bytes = {size_t{4} << 30}};
+  const ExperimentConfig plain = config_of("none", "auto", "auto");
+  const ExperimentConfig wide = config_of("draft", "float32", "coupled"),
+                         narrow = config_of("draft", "bfloat16", "coupled");
+  const ExperimentConfig with_probs = config_of("draft", "float32", "rejection");
+  ExperimentConfig absent = narrow;
+  absent.speculation.of("draft").model->directory = "/nowhere";
+  const auto alone = [&](const ExperimentConfig& config) { return plan_load(config, limits).ranks.at(0); };
+  const RankMemory of_plain = alone(plain), of_wide = alone(wide), of_narrow = alone(narrow);
+  const size_t probs = alone(with_probs).workspace - of_wide.workspace;
+  EXPECT_GT(probs, 0u);
+  EXPECT_GT(of_wide.weights, of_narrow.weights);
+  RankMemory expected = of_wide;
+  expected.weights += of_narrow.weights - of_plain.weights;
+  expected.workspace += of_narrow.workspace - of_plain.workspace + probs;
+  expected.draft_block_bytes += of_narrow.draft_block_bytes;
+  limits.cells = {&plain, &wide, &narrow, &with_probs, &wide, &absent};
+  for (const ExperimentConfig* const config : {&plain, &wide, &narrow, &with_probs})
+    expect_ranks(plan_load(*config, limits), expected);
+  test::expect_error(ExitCode::model_file, {"/nowhere"}, [&] { plan_load(absent, limits); });
+  limits.cells = {&plain};
+  expect_ranks(plan_load(plain, limits), of_plain);
+}
+
 // On GPUs the deciding rank has the head, the draft model and its KV alone: what it holds is what all hold.
 TEST(LoadPlan, OnGpusTheFullestRankDecidesTheBlocks) {
   ExperimentConfig config = config_as("llama-3-8b");
