@@ -1,5 +1,7 @@
 // summary.json and summary.csv. Field names are a contract: results/README.md.
 
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "experiments/analysis/forecast_ratio.h"
@@ -54,21 +56,12 @@ json categories_to_json(const std::vector<CategorySummary>& categories) {
   return out;
 }
 
-json phases_to_json(const PhaseTimes& p) {
-  return {{"draft", json_number(p.draft_ms)},
-          {"verify", json_number(p.verify_ms)},
-          {"sample", json_number(p.sample_ms)},
-          {"schedule", json_number(p.schedule_ms)},
-          {"communicate", json_number(p.communicate_ms)},
-          {"bubble", json_number(p.bubble_ms)}};
-}
-
 json pass_to_json(const PassSummary& pass) {
   return {{"passes", pass.passes},
           {"share", json_number(pass.share)},
           {"pass_ms", json_number(pass.pass_ms)},
           {"sequences", json_number(pass.sequences)},
-          {"phase_ms", pass.pass_ms ? phases_to_json(pass.phase_ms) : json(nullptr)}};
+          {"phase_ms", pass.pass_ms ? phases_to_json(pass.phase_ms, OtherTime::none) : json(nullptr)}};
 }
 
 json passes_to_json(const std::optional<PassSummaries>& passes) {
@@ -98,65 +91,57 @@ json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
   json out = cell_to_json(cell);
   for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks", "timeline"})
     out.erase(key);
-  const PhaseTimes& p = s.phase_ms_per_step;
-  const bool timed = s.step_ms.has_value();
-  const auto phase = [&](double ms) { return timed ? json_number(ms) : json(nullptr); };
-  out.update({{"label", axes_label(cell.axes)},
-              {"log", cell.folder.empty() ? json(nullptr) : json("cells/" + cell.folder + "/log.txt")},
-              {"repetitions", s.repetitions},
-              {"num_requests", s.num_requests},
-              {"output_tokens", s.output_tokens},
-              {"output_tok_s", json_number(s.output_tok_s)},
-              {"output_tok_s_per_repetition", list(s.output_tok_s_per_repetition)},
-              {"output_tok_s_ci95", interval_value(s.output_tok_s_interval)},
-              {"tok_s_per_device", json_number(s.tok_s_per_device)},
-              {"tok_s_per_user", json_number(s.tok_s_per_user)},
-              {"requests_per_device_minute", json_number(s.requests_per_device_minute)},
-              {"speedup", ratio_value(s.speedup)},
-              {"speedup_ci95", ratio_interval(s.speedup)},
-              {"decode_speedup", ratio_value(s.decode_speedup)},
-              {"decode_speedup_ci95", ratio_interval(s.decode_speedup)},
-              {"speedup_bound", json_number(s.speedup_bound)},
-              {"decode_speedup_bound", json_number(s.decode_speedup_bound)},
-              {"paired_with_baseline", s.decode_speedup ? json(s.pairing == Pairing::by_repetition) : json(nullptr)},
-              {"baseline_apart_s", json_number(s.baseline_apart_s)},
-              {"break_even_acceptance_length", json_number(s.break_even_acceptance_length)},
-              {"outcome", to_string(s.outcome)},
-              {"rankable", s.rankable},
-              {"not_rankable_reason", s.rankable ? json(nullptr) : json(s.not_rankable)},
-              {"noisy", !s.noise.empty()},
-              {"noise", s.noise.empty() ? json(nullptr) : json(s.noise)},
-              {"mean_acceptance_length", json_number(s.mean_acceptance_length)},
-              {"draft_acceptance_rate", json_number(s.draft_acceptance_rate)},
-              {"acceptance_per_position", list(s.acceptance_per_position)},
-              {"acceptance_per_position_conditional", list(s.acceptance_per_position_conditional)},
-              {"acceptance_histogram", s.acceptance_histogram},
-              {"draft_coverage", json_number(s.draft_coverage)},
-              {"tokens_per_target_forward", json_number(s.tokens_per_target_forward)},
-              {"sequences_per_forward", json_number(s.sequences_per_forward)},
-              {"ttft_ms", to_json(s.ttft_ms)},
-              {"tpot_ms", to_json(s.tpot_ms)},
-              {"itl_ms", to_json(s.itl_ms)},
-              {"e2e_ms", to_json(s.e2e_ms)},
-              {"degenerate_share", json_number(s.degenerate_share)},
-              {"open_loop", open_loop_to_json(s.open_loop)},
-              {"goodput", goodput_to_json(s.goodput)},
-              {"by_category", categories_to_json(s.categories)},
-              {"step_ms", json_number(s.step_ms)},
-              {"phase_ms_per_step",
-               {{"draft", phase(p.draft_ms)},
-                {"verify", phase(p.verify_ms)},
-                {"sample", phase(p.sample_ms)},
-                {"schedule", phase(p.schedule_ms)},
-                {"communicate", phase(p.communicate_ms)},
-                {"bubble", phase(p.bubble_ms)},
-                {"other", phase(p.other_ms)}}},
-              {"passes", passes_to_json(s.passes)},
-              {"busy", json_number(s.busy)},
-              {"device_busy", list(s.devices.busy)},
-              {"roofline", rooflines_to_json(s.devices)},
-              {"counters", counters_to_json(s.counters)},
-              {"output_hashes", s.output_hashes}});
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();  // null
+  out.update(
+      {{"label", axes_label(cell.axes)},
+       {"log", cell.folder.empty() ? json(nullptr) : json("cells/" + cell.folder + "/log.txt")},
+       {"repetitions", s.repetitions},
+       {"num_requests", s.num_requests},
+       {"output_tokens", s.output_tokens},
+       {"output_tok_s", json_number(s.output_tok_s)},
+       {"output_tok_s_per_repetition", list(s.output_tok_s_per_repetition)},
+       {"output_tok_s_ci95", interval_value(s.output_tok_s_interval)},
+       {"tok_s_per_device", json_number(s.tok_s_per_device)},
+       {"tok_s_per_user", json_number(s.tok_s_per_user)},
+       {"requests_per_device_minute", json_number(s.requests_per_device_minute)},
+       {"speedup", ratio_value(s.speedup)},
+       {"speedup_ci95", ratio_interval(s.speedup)},
+       {"decode_speedup", ratio_value(s.decode_speedup)},
+       {"decode_speedup_ci95", ratio_interval(s.decode_speedup)},
+       {"speedup_bound", json_number(s.speedup_bound)},
+       {"decode_speedup_bound", json_number(s.decode_speedup_bound)},
+       {"paired_with_baseline", s.decode_speedup ? json(s.pairing == Pairing::by_repetition) : json(nullptr)},
+       {"baseline_apart_s", json_number(s.baseline_apart_s)},
+       {"break_even_acceptance_length", json_number(s.break_even_acceptance_length)},
+       {"outcome", to_string(s.outcome)},
+       {"rankable", s.rankable},
+       {"not_rankable_reason", s.rankable ? json(nullptr) : json(s.not_rankable)},
+       {"noisy", !s.noise.empty()},
+       {"noise", s.noise.empty() ? json(nullptr) : json(s.noise)},
+       {"mean_acceptance_length", json_number(s.mean_acceptance_length)},
+       {"draft_acceptance_rate", json_number(s.draft_acceptance_rate)},
+       {"acceptance_per_position", list(s.acceptance_per_position)},
+       {"acceptance_per_position_conditional", list(s.acceptance_per_position_conditional)},
+       {"acceptance_histogram", s.acceptance_histogram},
+       {"draft_coverage", json_number(s.draft_coverage)},
+       {"tokens_per_target_forward", json_number(s.tokens_per_target_forward)},
+       {"sequences_per_forward", json_number(s.sequences_per_forward)},
+       {"ttft_ms", to_json(s.ttft_ms)},
+       {"tpot_ms", to_json(s.tpot_ms)},
+       {"itl_ms", to_json(s.itl_ms)},
+       {"e2e_ms", to_json(s.e2e_ms)},
+       {"degenerate_share", json_number(s.degenerate_share)},
+       {"open_loop", open_loop_to_json(s.open_loop)},
+       {"goodput", goodput_to_json(s.goodput)},
+       {"by_category", categories_to_json(s.categories)},
+       {"step_ms", json_number(s.step_ms)},
+       {"phase_ms_per_step", phases_to_json(s.phase_ms_per_step * (s.step_ms ? 1.0 : kUnknown), OtherTime::shown)},
+       {"passes", passes_to_json(s.passes)},
+       {"busy", json_number(s.busy)},
+       {"device_busy", list(s.devices.busy)},
+       {"roofline", rooflines_to_json(s.devices)},
+       {"counters", counters_to_json(s.counters)},
+       {"output_hashes", s.output_hashes}});
   return out;
 }
 

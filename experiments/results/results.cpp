@@ -16,20 +16,9 @@ using nlohmann::json;
 
 namespace {
 
-json phases_to_json(const PhaseTimes& phases) {
-  return {{"draft", json_number(phases.draft_ms)},
-          {"verify", json_number(phases.verify_ms)},
-          {"sample", json_number(phases.sample_ms)},
-          {"schedule", json_number(phases.schedule_ms)},
-          {"communicate", json_number(phases.communicate_ms)},
-          {"bubble", json_number(phases.bubble_ms)},
-          {"other", json_number(phases.other_ms)}};
-}
-
 json pass_times_to_json(const PassTimes& times) {
-  json phases = phases_to_json(times.phases);
-  phases.erase("other");
-  return {{"passes", times.passes}, {"steps", times.steps}, {"phase_ms", phases}};
+  return {
+      {"passes", times.passes}, {"steps", times.steps}, {"phase_ms", phases_to_json(times.phases, OtherTime::none)}};
 }
 
 json passes_to_json(const std::optional<PassesByKind>& passes) {
@@ -137,6 +126,17 @@ json logit_checks_to_json(const LogitEvidence& logits) {
   return out;
 }
 
+json phases_to_json(const PhaseTimes& phases, OtherTime other) {
+  json out = {{"draft", json_number(phases.draft_ms)},
+              {"verify", json_number(phases.verify_ms)},
+              {"sample", json_number(phases.sample_ms)},
+              {"schedule", json_number(phases.schedule_ms)},
+              {"communicate", json_number(phases.communicate_ms)},
+              {"bubble", json_number(phases.bubble_ms)}};
+  if (other == OtherTime::shown) out["other"] = json_number(phases.other_ms);
+  return out;
+}
+
 json counters_to_json(const RunCounters& c) {
   json counters{{"steps", c.steps},
                 {"verify_steps", c.verify_steps},
@@ -181,7 +181,7 @@ json repetition_to_json(const RepetitionResult& r) {
           {"requests", r.requests.size()},
           {"output_tokens", tokens},
           {"output_hash", output_hash(r)},
-          {"phase_ms", phases_to_json(r.phases)},
+          {"phase_ms", phases_to_json(r.phases, OtherTime::shown)},
           {"passes", passes_to_json(r.passes)},
           {"counters", counters_to_json(r.counters)},
           {"ranks", ranks_to_json(r.ranks)},

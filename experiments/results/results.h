@@ -330,6 +330,9 @@ nlohmann::json logit_checks_to_json(const LogitEvidence& logits);
 /// One line of requests.jsonl.
 nlohmann::json request_to_json(const RequestRecord& request, int repetition);
 nlohmann::json counters_to_json(const RunCounters& counters);
+/// What lies between passes is no part of one.
+enum class OtherTime : uint8_t { shown, none };
+nlohmann::json phases_to_json(const PhaseTimes& phases, OtherTime other);
 nlohmann::json workload_to_json(const WorkloadFacts& workload);
 /// samples.json
 nlohmann::json samples_to_json(const RunResult& run);
