@@ -22,6 +22,9 @@ inline constexpr const char* kJournalFile = "journal.log";
 inline constexpr const char* kRequestsFile = "requests.jsonl";
 inline constexpr const char* kJournalSchema = "paceline.journal";
 inline constexpr int kJournalVersion = 1;
+// Of manifest.json.
+inline constexpr const char* kManifestSchema = "paceline.manifest";
+inline constexpr int kManifestVersion = 1;
 
 /// CRC-32C (Castagnoli, reflected 0x82f63b78, RFC 3720 appendix B.4) of `bytes`, continued from that of what came
 /// before.

@@ -23,7 +23,6 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kManifest = "manifest.json";
-constexpr int kManifestVersion = 1;
 
 json read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kManifest;
@@ -31,6 +30,11 @@ json read_manifest(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(file, error))
     fail(ExitCode::store, "{}: is not a run folder: it has no {}", folder.string(), kManifest);
   json manifest = read_json_object(file);
+  if (text_of(manifest, "schema") != kManifestSchema)
+    fail(
+        ExitCode::store,
+        "{}: is no manifest of a run: expected \"schema\": \"{}\"; put the file back from a copy, or remove the folder",
+        file.string(), kManifestSchema);
   const int version = manifest.value("schema_version", 0);
   if (version > kManifestVersion)
     fail(ExitCode::store, "{}: written as version {}, this program reads up to {}: use the newer one", file.string(),

@@ -203,8 +203,8 @@ void RunFolder::write_manifest(const RunResult& run) const {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
   const RunInfo& info = run.info;
   const CellCounts counts = count_cells(run.cells);
-  write_file_atomic(path_ / "manifest.json", dump_json({{"schema", "paceline.manifest"},
-                                                        {"schema_version", 1},
+  write_file_atomic(path_ / "manifest.json", dump_json({{"schema", kManifestSchema},
+                                                        {"schema_version", kManifestVersion},
                                                         {"id", info.id},
                                                         {"name", info.name},
                                                         {"status", info.status},

@@ -238,6 +238,12 @@ TEST_F(RecordedFolder, FilesOfAnotherFormAreNamed) {
   }
   write_file_atomic(folder() / "samples.json", "");
   EXPECT_TRUE(read_run(folder()).sample_texts.empty()) << "a picture that can be made anew";
+  const std::string manifest = read(folder() / "manifest.json");
+  write_file_atomic(folder() / "manifest.json", "{}");
+  test::expect_error(ExitCode::store,
+                     {"manifest.json: is no manifest of a run: expected \"schema\": \"paceline.manifest\""},
+                     [&] { read_run(folder()); });
+  write_file_atomic(folder() / "manifest.json", manifest);
   for (const char* const record : {"null", "[]", "{}"}) {
     const std::string before = read(journal());
     append(journal(), journal_line(json::parse(record)));
