@@ -1,7 +1,10 @@
 #include "experiments/config/templates.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
+#include "experiments/analysis/closed_loop.h"
 #include "experiments/run/sweep.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
@@ -65,6 +68,21 @@ TEST_F(Templates, TheTemplatesAskTheirQuestions) {
   EXPECT_EQ(cells("batch-crossover"), 6u * (1 + 2 * 2));
   EXPECT_EQ(cells("forced-acceptance"), 1u + 6);
   EXPECT_EQ(cells("ci-regression"), 2u * 3);
+}
+
+// Fewer than five a place are one wave: its end, with places empty, is much of what is measured.
+TEST_F(Templates, TheQuickCrossoverHasFiveRequestsAPlace) {
+  const auto& templates = experiment_templates();
+  const auto crossover = std::find_if(templates.begin(), templates.end(),
+                                      [](const ExperimentTemplate& each) { return each.name == "batch-crossover"; });
+  ASSERT_NE(crossover, templates.end());
+  const LoadedConfig quick = files.load(std::string(crossover->text), {.set = {}, .profile = "quick"});
+  int most = 0;
+  for (const Cell& cell : expand(quick, {.devices = 2})) {
+    EXPECT_GE(cell.config.workload.requests, kWavesOfSteadyLoad * cell.config.load.concurrency) << cell.id;
+    most = std::max(most, cell.config.load.concurrency);
+  }
+  EXPECT_GE(most, 16) << "at a load where drafts cost";
 }
 
 }  // namespace
