@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/hypothesis.h"
 #include "kernels/math/race.h"
+#include "tests/support/hypothesis.h"
 
 namespace paceline::math {
 namespace {

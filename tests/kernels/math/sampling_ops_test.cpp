@@ -6,11 +6,11 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/hypothesis.h"
 #include "kernels/cpu/accept.h"
 #include "kernels/cpu/sample.h"
 #include "kernels/math/accept.h"
 #include "tests/speculative/statistics/toy_models.h"
+#include "tests/support/hypothesis.h"
 
 namespace paceline {
 namespace {

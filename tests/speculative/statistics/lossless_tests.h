@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "experiments/analysis/hypothesis.h"
 #include "tests/speculative/statistics/step.h"
+#include "tests/support/hypothesis.h"
 
 namespace paceline {
 

@@ -1,4 +1,4 @@
-#include "experiments/analysis/hypothesis.h"
+#include "tests/support/hypothesis.h"
 
 #include <array>
 #include <random>

@@ -1,5 +1,5 @@
 #pragma once
-// Hypothesis tests with known distributions: what the losslessness tests and the run certificate decide with.
+// Hypothesis tests with known distributions: what the losslessness tests decide with.
 // Every function states its formula; p-values are two-sided or upper-tail as named. Header only, pure functions.
 
 #include <algorithm>
