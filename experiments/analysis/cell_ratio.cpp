@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "experiments/analysis/significance.h"
@@ -32,8 +33,20 @@ bool encloses(const CellResult& outer, const CellResult& inner) {
   return before > 0 && after > 0 && before + after == std::ssize(outer.repetitions) && std::abs(before - after) <= 1;
 }
 
+/// Whether the mean places of the two among all their repetitions are as close as an odd number of these allows.
+bool are_balanced(const CellResult& a, const CellResult& b) {
+  std::vector<std::pair<int64_t, bool>> order;  // turn, of a
+  for (const RepetitionResult& r : a.repetitions) order.emplace_back(r.turn, true);
+  for (const RepetitionResult& r : b.repetitions) order.emplace_back(r.turn, false);
+  std::sort(order.begin(), order.end());
+  if (order.empty() || order.front().first < 0 || a.repetitions.size() != b.repetitions.size()) return false;
+  int64_t lead = 0;  // sum of places of a, less that of b
+  for (size_t place = 0; place < order.size(); ++place) lead += order[place].second ? int64_t(place) : -int64_t(place);
+  return std::abs(lead) <= 1;
+}
+
 Pairing pairing_across_loads(const CellResult& a, const CellResult& b) {
-  return encloses(a, b) || encloses(b, a) ? Pairing::in_halves : Pairing::none;
+  return encloses(a, b) || encloses(b, a) || are_balanced(a, b) ? Pairing::in_halves : Pairing::none;
 }
 
 }  // namespace

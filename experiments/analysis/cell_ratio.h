@@ -12,14 +12,15 @@ namespace paceline {
 
 enum class Pairing : uint8_t {
   by_repetition,  // repetition i of both lies in one block: slow drift of the machine cancels
-  in_halves,      // A B … B A: one of the two before and after all of the other; a steady drift cancels in the ratio
+  in_halves,      // A B … B A, and A B once more: a steady drift cancels in the ratio
   none,           // measured one after the other: another load, or a resumed run
 };
 
 /// By the order in which the run measured its repetitions (RepetitionResult::turn): they pair where every repetition i
 /// of both cells came before every repetition i + 1 and one process measured both (RepetitionResult::process). In
-/// halves: as many repetitions of one cell came before all of the other's as after them, or one more or less. A record
-/// that does not tell is taken for blocks.
+/// halves: as many repetitions of one cell came before all of the other's as after them, or one more or less; or the
+/// places of both in the order of measuring add up to the same, or one more or less (experiments/run/visits.h). A
+/// record that does not tell is taken for blocks.
 Pairing pairing_of(const CellResult& a, const CellResult& b);
 
 /// How many seconds earlier `baseline` was measured than `cell`, between the means of their repetitions' ends, by the

@@ -180,23 +180,6 @@ DeviceCeilings ceilings_for(SweepUnderWay& sweep, EngineLoad& load, const Experi
              : sweep.gpu_ceilings.emplace(key, measure_ceilings(load, config)).first->second;
 }
 
-/// Cells in fast numerics that are to be compared and whose logits `load_cells` can check: of the cell and its
-/// reference, the one that ran last is among these.
-std::vector<size_t> cells_to_check(const SweepUnderWay& sweep, const std::vector<size_t>& load_cells) {
-  std::vector<size_t> cells;
-  if (!sweep.loaded.config.measure.verify_lossless) return cells;
-  const References references(sweep.run);
-  const auto is_here = [&](const CellResult& cell) {
-    return std::find(load_cells.begin(), load_cells.end(), size_t(cell.index)) != load_cells.end();
-  };
-  for (const CellResult& cell : sweep.run.cells) {
-    const CellResult* const reference = has_fast_numerics(cell) ? compared_with(references, cell) : nullptr;
-    if (reference && (is_here(cell) || is_here(*reference)) && cell.logits.reference != reference->id)
-      cells.push_back(size_t(cell.index));
-  }
-  return cells;
-}
-
 void check_flips_of(SweepUnderWay& sweep, size_t index, EngineLoad& load, std::span<const EncodedPrompt> prompts) {
   CellResult& result = sweep.run.cells[index];
   const ExperimentConfig& config = sweep.cells[index].config;
@@ -243,15 +226,6 @@ RepetitionResult run_undisturbed(SweepUnderWay& sweep, EngineLoad& load, const E
   }
 }
 
-const char* name_of(Visit visit) {
-  switch (visit) {
-    case Visit::whole: return "whole";
-    case Visit::first_half: return "first half";
-    case Visit::second_half: return "second half";
-  }
-  return "whole";
-}
-
 /// Time in passes that the cells' repetitions took so far.
 double measured_s(const SweepUnderWay& sweep, const std::vector<size_t>& group) {
   double seconds = 0;
@@ -261,6 +235,22 @@ double measured_s(const SweepUnderWay& sweep, const std::vector<size_t>& group) 
 }
 
 }  // namespace
+
+std::vector<size_t> cells_to_check(const SweepUnderWay& sweep, const std::vector<size_t>& load_cells) {
+  std::vector<size_t> cells;
+  if (!sweep.loaded.config.measure.verify_lossless) return cells;
+  const References references(sweep.run);
+  const auto is_here = [&](const CellResult& cell) {
+    return std::find(load_cells.begin(), load_cells.end(), size_t(cell.index)) != load_cells.end();
+  };
+  for (const CellResult& cell : sweep.run.cells) {
+    const CellResult* const reference = has_fast_numerics(cell) ? compared_with(references, cell) : nullptr;
+    if (!reference || cell.logits.reference == reference->id) continue;
+    const bool is_complete = sweep.stop || !lacks_repetitions(sweep, size_t(cell.index));
+    if (is_here(cell) || (is_here(*reference) && is_complete)) cells.push_back(size_t(cell.index));
+  }
+  return cells;
+}
 
 void finish_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
   for (const size_t index : planned) {
@@ -272,19 +262,19 @@ void finish_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
   }
 }
 
-VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, Visit visit) {
+VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Visit& visit) {
   std::vector<size_t> group;
   std::copy_if(planned.begin(), planned.end(), std::back_inserter(group),
                [&](size_t index) { return lacks_repetitions(sweep, index); });
   if (group.empty() && cells_to_check(sweep, planned).empty()) return VisitResult::finished;
   const Cell& first = sweep.cells[planned.front()];
   const int repetitions = first.config.measure.repetitions;
-  int until = visit == Visit::first_half ? (repetitions + 1) / 2 : repetitions;
-  if (visit == Visit::first_half && !group.empty() && std::all_of(group.begin(), group.end(), [&](size_t index) {
+  int until = visit.until(repetitions);
+  if (until < repetitions && !group.empty() && std::all_of(group.begin(), group.end(), [&](size_t index) {
         return int(sweep.run.cells[index].repetitions.size()) >= until;
       }))
-    return VisitResult::half_done;  // of a resumed run
-  record_start(sweep, group, {{"visit", name_of(visit)}, {"until", until}, {"repetitions", repetitions}});
+    return VisitResult::half_done;  // on the way before this one, or in a resumed run
+  record_start(sweep, group, {{"way", visit.way + 1}, {"until", until}, {"repetitions", repetitions}});
   double reload_s = 0;  // loading and warming up
   const auto with_draft =
       std::find_if(planned.begin(), planned.end(), [&](size_t i) { return !sweep.cells[i].draft_key.empty(); });
@@ -370,8 +360,7 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, V
       result.effective = load->effective(cell.config, *load->make_engine(cell.config));
       result.oversubscribed = load->team().oversubscribed();
       result.load_s = load->load_seconds();
-      if (visit != Visit::second_half || !result.ceilings.read_bytes_s)
-        result.ceilings = ceilings_for(sweep, *load, cell.config);
+      if (visit.way == 0 || !result.ceilings.read_bytes_s) result.ceilings = ceilings_for(sweep, *load, cell.config);
       const MemoryPlan& memory = load->plan().memory;
       result.memory = {.weights_bytes = int64_t(memory.weight_bytes),
                        .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes),
@@ -384,8 +373,9 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, V
   std::mt19937_64 random(uint64_t(first.config.measure.block_seed));
   for (int repetition = 0; repetition < repetitions && !sweep.stop; ++repetition) {
     if (repetition == until) {
-      const double half_s = measured_s(sweep, group);
-      const double share = half_s > 0 ? reload_s / (half_s * repetitions / until) : 1;
+      const double so_far_s = measured_s(sweep, group);
+      const int num_reloads = visit.way + 1;
+      const double share = so_far_s > 0 ? num_reloads * reload_s / (so_far_s * repetitions / until) : 1;
       if (share < kMostReloading) {
         sweep.log->line("order",
                         fmt::format("{} of {} repetitions, the others when the other loads had theirs: loading "
@@ -394,11 +384,10 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, V
         break;
       }
       until = repetitions;
-      record_start(
-          sweep, group,
-          {{"visit", name_of(Visit::whole)}, {"until", until}, {"repetitions", repetitions}, {"reload_share", share}});
-      sweep.log->line("order", fmt::format("all {} repetitions together: loading again would take {:.3f} of the "
-                                           "measuring",
+      record_start(sweep, group,
+                   {{"way", visit.way + 1}, {"until", until}, {"repetitions", repetitions}, {"reload_share", share}});
+      sweep.log->line("order", fmt::format("all that is left of {} repetitions: loading again would take {:.3f} of "
+                                           "the measuring",
                                            repetitions, share));
     }
     std::vector<size_t> order = group;

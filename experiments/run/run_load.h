@@ -13,6 +13,7 @@
 #include "experiments/results/cell_log.h"
 #include "experiments/results/store.h"
 #include "experiments/run/runner.h"
+#include "experiments/run/visits.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/requests.h"
 
@@ -63,15 +64,13 @@ const std::vector<EncodedPrompt>& encode_for(SweepUnderWay& sweep, const Experim
 /// Whether the cell lacks repetitions that it is to have.
 bool lacks_repetitions(const SweepUnderWay& sweep, size_t index);
 
-/// Loads are visited as A B … B A, so that a steady drift of the machine cancels between them.
-enum class Visit : uint8_t {
-  whole,        // all repetitions: the only load, or the last one on the way there
-  first_half,   // of the repetitions, the larger half of an odd number; all where loading again is dear
-  second_half,  // the rest
-};
+/// Cells in fast numerics that are to be compared and whose logits `load_cells`, of one load, can check: of the cell
+/// and its reference, the one that ran last is among these. A cell of another load that is to be visited again waits
+/// for that.
+std::vector<size_t> cells_to_check(const SweepUnderWay& sweep, const std::vector<size_t>& load_cells);
 
-/// Loading and warming up again, over the measuring of a load: above this it is not done, and repetitions stay
-/// together.
+/// Loading and warming up again as often as it takes, over the measuring of a load: above this it is not done, and
+/// repetitions stay together.
 inline constexpr double kMostReloading = 0.1;
 
 enum class VisitResult : uint8_t { finished, half_done };
@@ -80,7 +79,7 @@ enum class VisitResult : uint8_t { finished, half_done };
 /// evenly. `planned`: all cells of the load, in plan order. A cell that fails, by whatever exception, is
 /// recorded; throws for the results store only (and where nobody reads what the run prints). half_done: the load is to
 /// be visited again, as its cells lack repetitions, and nothing stopped the sweep.
-VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, Visit visit);
+VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Visit& visit);
 
 /// Ends cells of a load that is not visited again, as the sweep was stopped: they keep the repetitions that they have.
 void finish_load(SweepUnderWay& sweep, const std::vector<size_t>& planned);

@@ -75,22 +75,12 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
   if (first) throw *first;
 }
 
-/// Loads there and back, A B … B A: each has half of its repetitions on either way, where loading again is cheap.
 void run_loads(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& groups) {
-  std::vector<const std::vector<size_t>*> again;
-  for (const std::vector<size_t>& group : groups) {
-    const Visit visit = &group == &groups.back() ? Visit::whole : Visit::first_half;
-    if (sweep.stop)
-      finish_load(sweep, group);
-    else if (run_load(sweep, group, visit) == VisitResult::half_done)
-      again.push_back(&group);
-  }
-  for (auto group = again.rbegin(); group != again.rend(); ++group) {
-    if (sweep.stop)
-      finish_load(sweep, **group);
-    else
-      run_load(sweep, **group, Visit::second_half);
-  }
+  visit_loads(groups.size(), [&](size_t load, const Visit& visit) {
+    if (!sweep.stop) return run_load(sweep, groups[load], visit) == VisitResult::half_done;
+    finish_load(sweep, groups[load]);
+    return false;
+  });
 }
 
 }  // namespace

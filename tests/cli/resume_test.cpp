@@ -286,7 +286,7 @@ TEST_F(Resume, LoadsAreMeasuredThereAndBackAndTheJournalSaysSo) {
   ASSERT_EQ(run_with(two_loads(workspace, {"--set", "sampling.max_tokens=200"})).exit_code, 0);
   const MeasuringOrder order(workspace);
   ASSERT_FALSE(order.visits.empty());
-  EXPECT_EQ(order.visits[0].at("visit"), "first half");
+  EXPECT_EQ(order.visits[0].at("way"), 1);
   EXPECT_EQ(order.visits[0].at("until"), 2);
   const bool dear = order.visits[1].contains("reload_share");
   if (dear) {
@@ -294,7 +294,7 @@ TEST_F(Resume, LoadsAreMeasuredThereAndBackAndTheJournalSaysSo) {
     EXPECT_EQ(order.tp, (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2}));
   } else {
     ASSERT_EQ(order.visits.size(), 3u);
-    EXPECT_EQ(order.visits[2].at("visit"), "second half");
+    EXPECT_EQ(order.visits[2].at("way"), 2);
     EXPECT_EQ(order.tp, (std::vector<int>{1, 1, 2, 2, 2, 2, 1, 1}));
   }
   // Killed anywhere, the other half is measured by the process that goes on.
@@ -305,6 +305,22 @@ TEST_F(Resume, LoadsAreMeasuredThereAndBackAndTheJournalSaysSo) {
     ASSERT_EQ(resume(killed).exit_code, 0) << write;
     EXPECT_EQ(token_hashes(killed), token_hashes(workspace)) << write;
     EXPECT_EQ(std::ssize(MeasuringOrder(killed).tp), 8) << write;
+  }
+}
+
+TEST_F(Resume, AnOddRepetitionIsMeasuredOnAThirdWay) {
+  const Workspace workspace;
+  ASSERT_EQ(
+      run_with(two_loads(workspace, {"--set", "sampling.max_tokens=200", "--set", "measure.repetitions=3"})).exit_code,
+      0);
+  const MeasuringOrder order(workspace);
+  const bool dear = std::any_of(order.visits.begin(), order.visits.end(),
+                                [](const json& visit) { return visit.contains("reload_share"); });
+  if (dear) {
+    EXPECT_EQ(order.tp.size(), 6u);
+  } else {
+    EXPECT_EQ(order.tp, (std::vector<int>{1, 2, 2, 1, 1, 2}));
+    EXPECT_EQ(order.visits.back().at("way"), 3);
   }
 }
 

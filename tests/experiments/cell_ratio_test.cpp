@@ -29,6 +29,10 @@ Pairing pairing(const std::vector<int>& a, const std::vector<int>& b) {
 TEST(PairingInHalves, IsByTheWayThereAndBack) {
   EXPECT_EQ(pairing({0, 1, 6, 7}, {2, 3, 4, 5}), Pairing::in_halves);
   EXPECT_EQ(pairing({0, 1, 5}, {2, 3, 4}), Pairing::in_halves) << "of an odd number, one more";
+  EXPECT_EQ(pairing({0, 1, 6, 7, 8}, {2, 3, 4, 5, 9}), Pairing::in_halves) << "there, back, and there again";
+  EXPECT_EQ(pairing({0, 1, 12, 13, 14}, {2, 3, 10, 11, 15}), Pairing::in_halves) << "with a third load between";
+  EXPECT_EQ(pairing({0, 3, 4}, {1, 2, 5}), Pairing::by_repetition) << "of one repetition on each way";
+  EXPECT_EQ(pairing({0, 1, 4}, {2, 3, 5}), Pairing::none) << "there again without a way back";
   EXPECT_EQ(pairing({0, 1, 2, 7}, {3, 4, 5, 6}), Pairing::none) << "no halves";
   EXPECT_EQ(pairing({0, 1, 4, 7}, {2, 3, 5, 6}), Pairing::none) << "one within the other";
   EXPECT_EQ(pairing({0, 1, 2, 3}, {4, 5, 6, 7}), Pairing::none) << "one after the other";
