@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/model.h"
+#include "engine/transformer/model.h"
 #include "engine/sequence.h"
 
 namespace paceline {

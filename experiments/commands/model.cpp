@@ -10,8 +10,8 @@
 #include <system_error>
 #include <thread>
 
-#include "engine/model/inflated_checkpoint.h"
-#include "engine/model/save_checkpoint.h"
+#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/save_checkpoint.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/detokenizer.h"
 #include "engine/util/counted.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/shard_weights.h"
+#include "engine/weights/shard_weights.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/ceilings.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "engine/model/shard_weights_plan.h"
+#include "engine/weights/shard_weights_plan.h"
 #include "experiments/run/engine_load.h"
 
 namespace paceline {

@@ -1,7 +1,7 @@
 #pragma once
 // The target of a load computes logits again, by passes of many rows and of few.
 
-#include "engine/model/model.h"
+#include "engine/transformer/model.h"
 #include "experiments/analysis/flips.h"
 
 namespace paceline {

@@ -1,6 +1,6 @@
 // Checkpoint files: every address that comes from a file.
 
-#include "engine/model/safetensors.h"
+#include "engine/weights/safetensors.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -30,7 +30,7 @@ bool ends_with(const std::string& text, const std::string& suffix) {
 
 /// The row of a file, bottom first. A file includes only its own row or an earlier one; nothing: no row is known for
 /// it.
-enum Row { kKernels, kServices, kRequests, kModel, kDecisions, kSpeculative, kEngine, kExperiments };
+enum Row { kKernels, kServices, kRequests, kModel, kWeights, kTransformer, kDecisions, kSpeculative, kEngine, kExperiments };
 
 std::optional<Row> row_of(const std::string& path) {
   static const std::vector<std::pair<const char*, Row>> kRows = {{"kernels/", kKernels},
@@ -42,6 +42,8 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"engine/batch.", kRequests},
                                                                  {"engine/sampling.", kRequests},
                                                                  {"engine/model/", kModel},
+                                                                 {"engine/weights/", kWeights},
+                                                                 {"engine/transformer/", kTransformer},
                                                                  {"engine/speculation.", kDecisions},
                                                                  {"engine/scheduler.", kDecisions},
                                                                  {"engine/metrics.", kDecisions},
@@ -204,7 +206,7 @@ TEST(Layering, PlantedEdgesAreFound) {
   const std::vector<std::pair<Source, std::string>> planted = {
       {{"kernels/error.h", "#include \"engine/batch.h\"\n"}, "kernels/error.h includes engine/batch.h"},
       {{"engine/comm/x.h", "  #  include \"engine/cache/block_pool.h\"\n"}, "includes engine/cache/block_pool.h"},
-      {{"engine/cache/x.cpp", "#include \"engine/model/model.h\"\n"}, "includes engine/model/model.h"},
+      {{"engine/cache/x.cpp", "#include \"engine/transformer/model.h\"\n"}, "includes engine/model/model.h"},
       {{"engine/model/x.cpp", "#include \"engine/scheduler.h\"\n"}, "includes engine/scheduler.h"},
       {{"engine/scheduler.h", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
       {{"engine/engine.cpp", "#include \"speculative/proposer_entry.h\"\n"}, "includes speculative/proposer_entry.h"},

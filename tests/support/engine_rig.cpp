@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "engine/model/checkpoint.h"
+#include "engine/weights/checkpoint.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
 #include "speculative/chain_verifier.h"

@@ -14,7 +14,7 @@
 
 #include "engine/comm/rank_team.h"
 #include "engine/engine.h"
-#include "engine/model/transformer.h"
+#include "engine/transformer/transformer.h"
 #include "speculative/draft_proposer.h"
 #include "speculative/proposer_entry.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/model/model.h"
+#include "engine/transformer/model.h"
 #include "engine/speculation.h"
 
 namespace paceline::test {

@@ -8,8 +8,8 @@
 #include <Eigen/Dense>
 
 #include "engine/model/model_spec.h"
-#include "engine/model/shard_weights_values.h"
-#include "engine/model/tensor_source.h"
+#include "engine/weights/shard_weights_values.h"
+#include "engine/weights/tensor_source.h"
 #include "engine/model/weight_names.h"
 
 namespace paceline::test {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/model/inflated_checkpoint.h"
-#include "engine/model/save_checkpoint.h"
+#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/save_checkpoint.h"
 #include "greedy_text.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/support/checkpoint_writer.h"

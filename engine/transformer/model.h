@@ -1,0 +1,56 @@
+#pragma once
+// A transformer spread over ranks. Target and draft are two of these.
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "engine/batch.h"
+#include "engine/comm/rank_team.h"
+#include "engine/model/model_spec.h"
+#include "engine/transformer/seq_state.h"
+
+namespace paceline {
+
+/// Number of a job in the deciding rank's FIFO.
+struct Ticket {
+  uint64_t job = 0;
+};
+
+/// Next-token logits on the deciding rank, one row per Batch::logit_row.
+struct Logits {
+  MatView rows;        // [num_logit_rows, >= vocab_size] f32
+  int vocab_size = 0;  // columns beyond are padding
+};
+
+/// Threads: launch from the engine's thread. logits() and state() belong to the deciding rank's stream: they may
+/// be used only inside jobs posted to it, and logits() is valid from a launch's forward pass to the next one.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelSpec& spec() const = 0;
+  virtual int max_model_len() const = 0;
+
+  /// Runs the batch on every rank, in stream order. The batch stays untouched and alive until then.
+  virtual Ticket launch(std::shared_ptr<const Batch> batch) = 0;
+
+  /// Appends a job to the deciding rank's stream.
+  virtual Ticket post(RankTeam::Job job) = 0;
+
+  /// Completes the deciding rank's stream up to the ticket.
+  virtual void wait(Ticket ticket) = 0;
+
+  /// Of the deciding rank, all its groups together. Only while its stream is drained.
+  virtual CommStats comm_stats() = 0;
+
+  virtual Logits logits() const = 0;
+  virtual SeqState& state() = 0;
+
+  /// Copies KV between slots on every rank, in stream order (tree verification, compaction).
+  virtual void move_kv(std::span<const SlotMove> moves) = 0;
+
+  /// Copies KV blocks between every rank's pages and its host memory, in stream order.
+  virtual void swap_kv(std::span<const BlockSwap> swaps) = 0;
+};
+
+}  // namespace paceline

@@ -1,0 +1,386 @@
+#include "engine/transformer/rank_model.h"
+
+#include <cstring>
+
+#include "engine/comm/work_scope.h"
+
+namespace paceline {
+
+RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place,
+                     const TransformerOptions& options, Rank& rank)
+    : spec_(spec),
+      weights_(weights),
+      place_(place),
+      options_(options),
+      rank_(rank),
+      backend_(*rank.backend),
+      state_(options.max_num_seqs, make_cells()) {
+  upload_vectors();
+  if (spec.rope.enabled) inv_freq_ = rope_inv_freq(spec.rope, options.max_model_len);
+  const auto make = [&](int64_t rows, int64_t cols) {
+    void* data = backend_.alloc(size_t(rows) * size_t(cols) * sizeof(float));
+    allocations_.push_back(data);
+    return f32_view(static_cast<float*>(data), int32_t(rows), int32_t(cols));
+  };
+  const int rows = options.max_num_rows;
+  const int head_dim = spec.head_dim;
+  residual_ = make(rows, spec.hidden_size);
+  normed_ = make(rows, spec.hidden_size);
+  qkv_ = make(rows, int64_t(weights.num_heads + 2 * weights.num_kv_heads) * head_dim);
+  attended_ = make(rows, int64_t(weights.num_heads) * head_dim);
+  if (place.tp > 1) delta_ = make(rows, spec.hidden_size);
+  mlp_ = make(rows, weights.intermediate);
+  if (last_stage()) {
+    compact_residual_ = make(options.max_num_logit_rows, spec.hidden_size);
+    local_logits_ = make(options.max_num_logit_rows, weights.vocab_rows);
+    all_logits_ = place.tp == 1 ? local_logits_ : MatView{};
+    if (place.tp > 1 && place.shard == 0)
+      all_logits_ = make(options.max_num_logit_rows, int64_t(weights.vocab_rows) * place.tp);
+  }
+  for (int layer = weights.plan.layer_begin; layer < weights.plan.layer_end; ++layer) {
+    KvView kv{.dtype = options.kv_dtype,
+              .block_size = options.block_size,
+              .num_kv_heads = weights.num_kv_heads,
+              .k_dim = head_dim,
+              .v_dim = head_dim};
+    half_block_bytes_ = kv_block_bytes(kv);  // no V yet
+    for (void** const pages : {&kv.k, &kv.v}) {
+      *pages = backend_.alloc(size_t(options.num_blocks) * half_block_bytes_);
+      allocations_.push_back(*pages);
+      if (options.num_host_blocks > 0)
+        host_kv_.push_back(backend_.alloc_host(size_t(options.num_host_blocks) * half_block_bytes_));
+    }
+    kv_.push_back(kv);
+  }
+}
+
+int32_t* RankModel::make_cells() {
+  if (everyone().size() > 1) return nullptr;
+  allocations_.push_back(backend_.alloc(size_t(options_.max_num_seqs) * sizeof(int32_t)));
+  return static_cast<int32_t*>(allocations_.back());
+}
+
+RankModel::~RankModel() {
+  for (void* data : allocations_) backend_.free(data);
+  for (void* data : host_kv_) backend_.free_host(data);
+}
+
+void RankModel::upload_vectors() {
+  constexpr size_t kAlign = 16;  // floats
+  std::vector<float> all;
+  std::vector<std::pair<const float**, size_t>> places;
+  const auto put = [&](const std::vector<float>& from, const float** to) {
+    if (from.empty()) return;
+    places.emplace_back(to, all.size());
+    all.insert(all.end(), from.begin(), from.end());
+    all.resize((all.size() + kAlign - 1) / kAlign * kAlign);
+  };
+  layer_vectors_.resize(weights_.layers.size());
+  for (size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    LayerVectors& vectors = layer_vectors_[i];
+    put(layer.attn_norm, &vectors.attn_norm);
+    put(layer.attn_norm_bias, &vectors.attn_norm_bias);
+    put(layer.mlp_norm, &vectors.mlp_norm);
+    put(layer.mlp_norm_bias, &vectors.mlp_norm_bias);
+    put(layer.qkv_bias, &vectors.qkv_bias);
+    put(layer.o_bias, &vectors.o_bias);
+    put(layer.gate_up_bias, &vectors.gate_up_bias);
+    put(layer.down_bias, &vectors.down_bias);
+  }
+  put(weights_.final_norm, &final_norm_);
+  put(weights_.final_norm_bias, &final_norm_bias_);
+  if (all.empty()) return;
+  auto* const data = static_cast<float*>(backend_.alloc(all.size() * sizeof(float)));
+  allocations_.push_back(data);
+  backend_.upload(data, all.data(), all.size() * sizeof(float));
+  for (const auto& [to, offset] : places) *to = data + offset;
+}
+
+Communicator& RankModel::everyone() const {
+  switch (options_.ranks) {
+    case RankSet::all: return *rank_.world;
+    case RankSet::last_stage: return *rank_.shards;
+    case RankSet::deciding: return *rank_.alone;
+  }
+  return *rank_.alone;
+}
+
+void RankModel::update_state(const Batch& batch) {
+  for (const SeqDecision& decision : batch.decisions) state_.apply(decision);
+  for (const SeqCommit& reset : batch.resets) state_.reset(reset, batch.step - 1);
+}
+
+void RankModel::check_digest(const Batch& batch) const {
+  std::vector<SeqCommit> mine(batch.expected);
+  for (SeqCommit& state : mine) {
+    const SeqSlot& slot = state_[state.seq];
+    state.cached = slot.cached;
+    state.length = slot.length;
+    state.last_token = slot.token_at(slot.length - 1);
+  }
+  if (digest_of(mine) == batch.digest) return;
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const SeqCommit& have = mine[i];
+    const SeqCommit& want = batch.expected[i];
+    const auto complain = [&](const char* field, int32_t found, int32_t expected) {
+      fail(ExitCode::comm,
+           "rank {} disagrees with the deciding rank before step {}: request {} {} is {}, expected {} (length {})",
+           rank_.index, batch.step, want.request, field, found, expected, want.length);
+    };
+    if (have.cached != want.cached) complain("committed length", have.cached, want.cached);
+    if (have.length != want.length) complain("token count", have.length, want.length);
+    if (have.last_token != want.last_token) complain("next token", have.last_token, want.last_token);
+  }
+  fail(ExitCode::comm,
+       "rank {}: the digest of step {} differs from that of its own expected state: the message is damaged",
+       rank_.index, batch.step);
+}
+
+// Deferred rows need what the deciding rank's accept kernel has just written; it travels once, before the step.
+void RankModel::share_deferred_state(const Batch& batch) {
+  Communicator& comm = everyone();
+  if (comm.size() == 1) return;
+  bool any = false;
+  for (const SeqRows& rows : batch.seqs) any = any || rows.deferred;
+  if (!any) return;
+  const int root = options_.ranks == RankSet::all ? (num_stages() - 1) * place_.tp : 0;
+  std::vector<std::byte> message;
+  if (comm.rank() == root) {
+    for (const SeqRows& rows : batch.seqs) {
+      if (!rows.deferred) continue;
+      const auto* bytes = reinterpret_cast<const std::byte*>(&state_[rows.seq]);
+      message.insert(message.end(), bytes, bytes + sizeof(SeqSlot));
+    }
+  }
+  comm.broadcast(message, root);
+  if (comm.rank() == root) return;
+  size_t offset = 0;
+  for (const SeqRows& rows : batch.seqs) {
+    if (!rows.deferred) continue;
+    PACELINE_CHECK(offset + sizeof(SeqSlot) <= message.size(), "state message of {} bytes", message.size());
+    std::memcpy(&state_[rows.seq], message.data() + offset, sizeof(SeqSlot));
+    offset += sizeof(SeqSlot);
+  }
+}
+
+RankModel::Rows RankModel::make_rows(const Batch& batch) {
+  Rows rows{batch.token, batch.position, batch.slot, batch.kv_len, {}};
+  bool any_deferred = false;
+  for (size_t i = 0; i < batch.seqs.size(); ++i) {
+    const SeqRows& seq = batch.seqs[i];
+    rows.seqs.push_back({.first_row = seq.first_row, .num_rows = seq.num_rows, .block_begin = batch.block_begin[i]});
+    any_deferred = any_deferred || seq.deferred;
+  }
+  if (!any_deferred) return rows;
+  token_ = batch.token;
+  position_ = batch.position;
+  slot_ = batch.slot;
+  kv_len_ = batch.kv_len;
+  for (size_t i = 0; i < batch.seqs.size(); ++i) {
+    const SeqRows& seq = batch.seqs[i];
+    if (!seq.deferred) continue;
+    const SeqSlot& state = state_[seq.seq];
+    const int num_known = state.length - state.cached;
+    for (int row = 0; row < seq.num_rows; ++row) {
+      const size_t at = size_t(seq.first_row + row);
+      const int draft = row - num_known;
+      const bool used = draft < std::min(state.num_drafts, seq.num_drafts);
+      const int position = used ? state.cached + row : -1;
+      token_[at] = !used ? -1 : draft < 0 ? state.token_at(position) : state.draft[size_t(draft)];
+      position_[at] = position;
+      kv_len_[at] = position + 1;
+      slot_[at] =
+          used ? batch.block[size_t(batch.block_begin[i] + position / options_.block_size)] * options_.block_size +
+                     position % options_.block_size
+               : -1;
+    }
+  }
+  rows.token = token_;
+  rows.position = position_;
+  rows.slot = slot_;
+  rows.kv_len = kv_len_;
+  return rows;
+}
+
+void RankModel::forward(const Batch& batch) {
+  mark(batch, RankPlace::kNoLayer);
+  update_state(batch);
+  share_deferred_state(batch);
+  check_digest(batch);
+  const Rows rows = make_rows(batch);
+  const WorkScope work(rank_, options_.work, options_.work == WorkKind::target ? batch.step : 0);
+  const MatView residual = residual_.row_range(0, batch.num_rows());
+  const bool embeds_in_pass = first_stage() && place_.tp == 1;  // else the ranks exchange rows before the layers
+  if (!first_stage()) rank_.world->recv(residual, rank_.index - place_.tp);
+  if (first_stage() && !embeds_in_pass) {
+    embed(rows, residual);
+    shards().all_reduce(residual);
+  }
+  std::pair<MatView, Pending> left;
+  const auto pass = [&] {
+    if (embeds_in_pass) embed(rows, residual);
+    left = run_layers(batch, rows, residual);
+  };
+  batch.num_rows() <= kMostRememberedRows ? backend_.run(pass_key(batch), pass) : pass();
+  const auto& [last_residual, pending] = left;
+  if (!last_stage()) {
+    if (pending.delta.data)
+      backend_.norm({.residual = residual, .delta = pending.delta, .delta_bias = pending.bias, .sum = pending.sum});
+    rank_.world->send(residual, rank_.index + place_.tp);
+  } else if (!batch.logit_row.empty()) {
+    gather_logits(last_residual.rows);
+  }
+  for (const SeqRows& seq : batch.seqs) {
+    if (!seq.wants_logits && seq.seq >= 0) state_.advance(seq.seq, seq.num_rows, batch.step);
+  }
+}
+
+uint64_t RankModel::pass_key(const Batch& batch) const {
+  uint64_t key = reinterpret_cast<uintptr_t>(this);
+  for (const size_t part : {batch.seqs.size(), size_t(batch.num_rows()), batch.logit_row.size()})
+    key = (key ^ part) * 0x9e3779b97f4a7c15ull;
+  return key;
+}
+
+void RankModel::embed(const Rows& rows, MatView residual) {
+  backend_.embed({.table = weights_.embed.get(),
+                  .row_begin = weights_.vocab_begin,
+                  .token = rows.token,
+                  .cells = state_.cells(),
+                  .out = residual});
+}
+
+std::pair<MatView, RankModel::Pending> RankModel::run_layers(const Batch& batch, const Rows& rows, MatView residual) {
+  const int num_rows = batch.num_rows(), num_layers = int(weights_.layers.size());
+  Pending pending;
+  for (int i = 0; i < num_layers; ++i) {
+    mark(batch, weights_.plan.layer_begin + i);
+    const LayerWeights& layer = weights_.layers[size_t(i)];
+    const LayerVectors& vectors = layer_vectors_[size_t(i)];
+    const bool drops_rows = last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows;
+    MatView attended =
+        attention_block(layer, norm_args(residual, pending, vectors.attn_norm, vectors.attn_norm_bias),
+                        vectors.qkv_bias, kv_[size_t(i)], rows, batch, drops_rows ? nullptr : layer.o.get());
+    if (drops_rows) {
+      // Nothing after the last attention looks at rows whose logits nobody wants.
+      residual = residual.row_range(0, int32_t(batch.logit_row.size()));
+      if (batch.logit_row.empty()) return {residual, {}};
+      const MatView compact = compact_residual_.row_range(0, residual.rows);
+      backend_.gather_rows({.from = residual_.row_range(0, num_rows), .row = batch.logit_row, .to = compact});
+      residual = compact;
+      const MatView packed =
+          qkv_.row_range(0, residual.rows).col_range(0, attended.cols);  // q is spent: its buffer holds the kept rows
+      backend_.gather_rows({.from = attended, .row = batch.logit_row, .to = packed});
+      attended = packed;
+    }
+    pending = add_product(attended, *layer.o, vectors.o_bias, residual);
+    const NormArgs norm = norm_args(residual, pending, vectors.mlp_norm, vectors.mlp_norm_bias);
+    const MatView hidden = mlp_.row_range(0, residual.rows);
+    const bool gated = spec_.mlp == MlpKind::gated;
+    backend_.norm_gemm(norm, {.x = norm.out,
+                              .w = layer.gate_up.get(),
+                              .bias = vectors.gate_up_bias,
+                              .y = hidden,
+                              .glu = gated,
+                              .activation = spec_.activation,
+                              .reader = gated ? layer.down.get() : nullptr});
+    if (!gated) backend_.activation({.x = hidden, .activation = spec_.activation});
+    pending = add_product(hidden, *layer.down, vectors.down_bias, residual);
+  }
+
+  if (last_stage()) {
+    mark(batch, RankPlace::kHead);
+    multiply_head(batch, residual, pending);
+  }
+  return {residual, pending};
+}
+
+NormArgs RankModel::norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const {
+  return {.kind = spec_.norm,
+          .residual = residual,
+          .delta = pending.delta,
+          .delta_bias = pending.bias,
+          .sum = pending.sum,
+          .weight = weight,
+          .bias = bias,
+          .eps = spec_.norm_eps,
+          .out = normed_.row_range(0, residual.rows)};
+}
+
+RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual) {
+  if (place_.tp == 1) {
+    backend_.gemm({.x = x, .w = &w, .bias = bias, .y = residual, .add = true});
+    return {};
+  }
+  const MatView delta = delta_.row_range(0, residual.rows);
+  const PeerSum* const sum = shards().next_sum(delta);
+  backend_.gemm({.x = x, .w = &w, .y = delta, .sum = sum});
+  if (!sum) shards().all_reduce(delta);
+  return {.delta = delta, .bias = bias, .sum = sum};
+}
+
+MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias,
+                                   const KvView& kv, const Rows& rows, const Batch& batch, const PackedWeight* reader) {
+  const int head_dim = spec_.head_dim;
+  const int q_cols = weights_.num_heads * head_dim;
+  const int kv_cols = weights_.num_kv_heads * head_dim;
+  const MatView qkv = qkv_.row_range(0, norm.residual.rows);
+  backend_.norm_gemm(norm,
+                     {.x = norm.out, .w = layer.qkv.get(), .bias = qkv_bias, .y = qkv, .attention_follows = true});
+  const MatView attended = attended_.row_range(0, qkv.rows);
+  backend_.rope_attention(
+      {.x = qkv.col_range(0, q_cols + kv_cols),
+       .num_heads = weights_.num_heads + weights_.num_kv_heads,
+       .head_dim = head_dim,
+       .rotary_dim = spec_.rope.enabled ? spec_.rope.rotary_dim : 0,
+       .layout = spec_.rope.layout,
+       .inv_freq = inv_freq_,
+       .position = rows.position},
+      {.k = qkv.col_range(q_cols, kv_cols), .v = qkv.col_range(q_cols + kv_cols, kv_cols), .slot = rows.slot, .kv = kv},
+      {.q = qkv.col_range(0, q_cols),
+       .out = attended,
+       .num_heads = weights_.num_heads,
+       .group = weights_.heads_per_kv,
+       .head_offset = weights_.head_offset,
+       .scale = spec_.attention_scale,
+       .window = spec_.sliding_window,
+       .seqs = rows.seqs,
+       .kv_len = rows.kv_len,
+       .block = batch.block,
+       .kv = kv,
+       .reader = reader});
+  return attended;
+}
+
+void RankModel::multiply_head(const Batch& batch, MatView residual, const Pending& pending) {
+  const int32_t count = int32_t(batch.logit_row.size());
+  if (count == 0) return;
+  PACELINE_CHECK(count <= options_.max_num_logit_rows, "{} logit rows, room for {}", count,
+                 options_.max_num_logit_rows);
+  PACELINE_CHECK(residual.rows == count, "{} rows at the head, {} wanted", residual.rows, count);
+  const NormArgs norm = norm_args(residual, pending, final_norm_, final_norm_bias_);
+  backend_.norm_gemm(norm, {.x = norm.out, .w = weights_.head.get(), .y = local_logits_.row_range(0, count)});
+}
+
+void RankModel::gather_logits(int32_t count) {
+  const MatView local = local_logits_.row_range(0, count);
+  if (place_.tp > 1) shards().gather_columns(local, all_logits_.data ? all_logits_.row_range(0, count) : MatView{}, 0);
+  if (all_logits_.data) logits_ = {.rows = all_logits_.row_range(0, count), .vocab_size = spec_.vocab_size};
+}
+
+void RankModel::move_kv(std::span<const SlotMove> moves) {
+  for (const KvView& kv : kv_) backend_.move_kv(kv, moves);
+}
+
+void RankModel::swap_kv(std::span<const BlockSwap> swaps) {
+  for (const BlockSwap& swap : swaps)
+    PACELINE_CHECK(swap.host_block < options_.num_host_blocks, "host block {} of {}", swap.host_block,
+                   options_.num_host_blocks);
+  for (size_t layer = 0; layer < kv_.size(); ++layer) {
+    backend_.swap_blocks(kv_[layer].k, host_kv_[2 * layer], half_block_bytes_, swaps);
+    backend_.swap_blocks(kv_[layer].v, host_kv_[2 * layer + 1], half_block_bytes_, swaps);
+  }
+}
+
+}  // namespace paceline

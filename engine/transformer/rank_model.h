@@ -1,0 +1,104 @@
+#pragma once
+// One rank's part of a model: weights (shared), KV pages, workspace, SeqState, and the forward pass over them.
+
+#include <memory>
+#include <vector>
+
+#include "engine/transformer/transformer.h"
+
+namespace paceline {
+
+class RankModel {
+ public:
+  /// Called on the rank's thread. `weights` outlive this.
+  RankModel(const ModelSpec& spec, const ShardWeights& weights, const ModelRank& place,
+            const TransformerOptions& options, Rank& rank);
+  ~RankModel();
+  RankModel(const RankModel&) = delete;
+  RankModel& operator=(const RankModel&) = delete;
+
+  void forward(const Batch& batch);
+  void move_kv(std::span<const SlotMove> moves);
+  void swap_kv(std::span<const BlockSwap> swaps);
+
+  Logits logits() const { return logits_; }
+  SeqState& state() { return state_; }
+
+ private:
+  /// Passes of more rows come in too many shapes, and take so long that their launches do not count.
+  static constexpr int kMostRememberedRows = 64;
+  /// The batch's per-row inputs with the deferred ones filled in.
+  struct Rows {
+    std::span<const int32_t> token, position, slot, kv_len;
+    std::vector<SeqSpan> seqs;
+  };
+
+  /// Norms and biases in the backend's memory; null where the model has none.
+  struct LayerVectors {
+    const float *attn_norm = nullptr, *attn_norm_bias = nullptr, *mlp_norm = nullptr, *mlp_norm_bias = nullptr;
+    const float *qkv_bias = nullptr, *o_bias = nullptr, *gate_up_bias = nullptr, *down_bias = nullptr;
+  };
+
+  void upload_vectors();
+  int32_t* make_cells();
+  /// The rank has got as far as this layer of the model.
+  void mark(const Batch& batch, int layer) const {
+    rank_.mark({.step = batch.step, .layer = layer, .is_draft = options_.work == WorkKind::draft});
+  }
+  void update_state(const Batch& batch);
+  /// Of Backend::run: the same model, sequences, rows and logits.
+  uint64_t pass_key(const Batch& batch) const;
+  void check_digest(const Batch& batch) const;
+  void share_deferred_state(const Batch& batch);
+  Rows make_rows(const Batch& batch);
+  /// What the next norm adds to the residual: the sum of the shards' parts, or this shard's part of `sum`.
+  struct Pending {
+    MatView delta{};
+    const float* bias = nullptr;
+    const PeerSum* sum = nullptr;
+  };
+
+  /// q, k, v of `rows` from the residual; K and V are stored. Returns what attention gives, [rows, heads * head_dim].
+  /// `reader`: as in AttentionArgs.
+  MatView attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias, const KvView& kv,
+                          const Rows& rows, const Batch& batch, const PackedWeight* reader);
+  NormArgs norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const;
+  /// residual += x · Wᵀ + bias, now or with the next norm.
+  Pending add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual);
+  void embed(const Rows& rows, MatView residual);
+  /// This stage's layers, and on the last stage the product that gives its logits. Returns the residual and what is to
+  /// be added to it.
+  std::pair<MatView, Pending> run_layers(const Batch& batch, const Rows& rows, MatView residual);
+  void multiply_head(const Batch& batch, MatView residual, const Pending& pending);
+  void gather_logits(int32_t count);
+
+  int num_stages() const { return place_.num_stages; }
+  bool first_stage() const { return place_.stage == 0; }
+  bool last_stage() const { return place_.stage == place_.num_stages - 1; }
+  Communicator& shards() const { return options_.ranks == RankSet::deciding ? *rank_.alone : *rank_.shards; }
+  Communicator& everyone() const;
+
+  const ModelSpec& spec_;
+  const ShardWeights& weights_;
+  const ModelRank place_;
+  const TransformerOptions options_;
+  Rank& rank_;
+  Backend& backend_;
+  std::vector<void*> allocations_;
+  SeqState state_;
+  std::vector<LayerVectors> layer_vectors_;  // per local layer
+  const float *final_norm_ = nullptr, *final_norm_bias_ = nullptr;
+  std::vector<double> inv_freq_;
+  std::vector<KvView> kv_;       // per local layer
+  std::vector<void*> host_kv_;   // of each layer's K, then V; empty without host blocks
+  size_t half_block_bytes_ = 0;  // a block's K, or V, of one layer
+
+  // workspace, [max_num_rows, …] f32
+  MatView residual_, normed_, qkv_, attended_, delta_, mlp_;
+  MatView compact_residual_;           // [max_num_logit_rows, hidden]
+  MatView local_logits_, all_logits_;  // [max_num_logit_rows, shard vocab], [max_num_logit_rows, tp * shard vocab]
+  Logits logits_;
+  std::vector<int32_t> token_, position_, slot_, kv_len_;  // deferred rows filled in
+};
+
+}  // namespace paceline

@@ -1,0 +1,115 @@
+#include "engine/weights/generated_tensors.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "kernels/cpu/cores.h"
+
+namespace paceline {
+namespace {
+
+constexpr int64_t kElementsPerThread = int64_t{1} << 18;  // below, starting a thread costs more than it gives
+constexpr uint32_t kBiasRole = 0x100;                     // above every TensorRole
+
+const char* file_dtype_name(DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16"; }
+
+constexpr int kBatchBlocks = 16;
+
+/// The values of kBatchBlocks blocks. Loops over arrays, so that the compiler runs several blocks side by side.
+void make_batch(const math::WeightKey& key, uint64_t first_block, float scale, uint16_t* out) {
+  uint32_t bits[kBatchBlocks * math::kWeightsPerBlock];
+  for (int block = 0; block < kBatchBlocks; ++block) {
+    const math::PhiloxWords words = math::weight_words(key, first_block + uint64_t(block));
+    for (int i = 0; i < math::kWeightsPerBlock; ++i)
+      bits[block * math::kWeightsPerBlock + i] = math::weight_bits(words, i);
+  }
+  for (int i = 0; i < kBatchBlocks * math::kWeightsPerBlock; ++i)
+    AsBFloat::put(math::weight_value(bits[i], scale), out + i);
+}
+
+}  // namespace
+
+TensorList::TensorList(const ModelSpec& spec, DType dtype) : dtype_(dtype) {
+  for (ExpectedTensor& tensor : expected_tensors(spec)) {
+    uint64_t elements = 1;
+    for (const int64_t dim : tensor.shape) elements *= uint64_t(dim);
+    TensorInfo info{.name = tensor.name,
+                    .file_dtype = file_dtype_name(dtype),
+                    .dtype = dtype,
+                    .shape = tensor.shape,
+                    .bytes = elements * dtype_bytes(dtype)};
+    std::string name = tensor.name;
+    entries_.emplace(std::move(name), Entry{std::move(tensor), std::move(info)});
+  }
+}
+
+const TensorInfo* TensorList::find(std::string_view name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : &found->second.info;
+}
+
+const ExpectedTensor& TensorList::expected(std::string_view name) const {
+  const auto found = entries_.find(name);
+  PACELINE_CHECK(found != entries_.end(), "no tensor {}", name);
+  return found->second.expected;
+}
+
+std::vector<std::string> TensorList::names() const {
+  std::vector<std::string> result;
+  for (const auto& each : entries_) result.push_back(each.first);
+  return result;
+}
+
+math::WeightKey weight_key(uint64_t seed, const ExpectedTensor& tensor) {
+  return {.seed = seed,
+          .role = uint32_t(tensor.role) | (tensor.piece == TensorPiece::bias ? kBiasRole : 0u),
+          .layer = uint32_t(tensor.layer)};
+}
+
+void fill_random(const math::WeightKey& key, double deviation, int64_t first, std::span<uint16_t> out) {
+  const float scale = math::weight_scale(deviation);
+  const int64_t end = first + int64_t(out.size());
+  constexpr int64_t kBatch = kBatchBlocks * math::kWeightsPerBlock;
+  for (int64_t begin = first / kBatch * kBatch; begin < end; begin += kBatch) {
+    uint16_t values[kBatch];
+    make_batch(key, uint64_t(begin / math::kWeightsPerBlock), scale, values);
+    const int64_t from = std::max(begin, first), to = std::min(begin + kBatch, end);
+    std::copy(values + (from - begin), values + (to - begin), out.data() + (from - first));
+  }
+}
+
+TensorPart new_part(const TensorRange& range, DType dtype) {
+  TensorPart part;
+  part.owned = MappedMemory(size_t(range.num_rows) * size_t(range.num_cols) * dtype_bytes(dtype));
+  part.view = {.data = part.owned.data(),
+               .dtype = dtype,
+               .rows = range.num_rows,
+               .cols = range.num_cols,
+               .row_stride = range.num_cols};
+  return part;
+}
+
+void for_row_blocks(int64_t num_rows, int64_t num_cols, const std::function<void(int64_t, int64_t)>& body) {
+  const int64_t wanted = num_rows * num_cols / kElementsPerThread;
+  const int64_t num_threads =
+      std::clamp<int64_t>(std::min<int64_t>(wanted, usable_cores()), 1, std::max<int64_t>(num_rows, 1));
+  std::mutex mutex;
+  std::exception_ptr error;
+  const auto run = [&](int64_t index) {
+    try {
+      body(num_rows * index / num_threads, num_rows * (index + 1) / num_threads);
+    } catch (...) {
+      const std::scoped_lock lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int64_t index = 1; index < num_threads; ++index) threads.emplace_back(run, index);
+  run(0);
+  threads.clear();  // joins
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace paceline

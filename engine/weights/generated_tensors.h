@@ -1,0 +1,84 @@
+#pragma once
+// What sources share that make their tensors instead of reading them (inflated_checkpoint.h, dummy_checkpoint.h).
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/weights/tensor_source.h"
+#include "engine/model/weight_names.h"
+#include "kernels/cpu/storage.h"
+#include "kernels/math/random_weight.h"
+
+namespace paceline {
+
+/// The tensors that a model must have, all of one type. Const after construction, any thread.
+class TensorList {
+ public:
+  TensorList(const ModelSpec& spec, DType dtype);
+
+  const TensorInfo* find(std::string_view name) const;          // null: no such tensor
+  const ExpectedTensor& expected(std::string_view name) const;  // REQUIRES find(name)
+  std::vector<std::string> names() const;                       // sorted
+  DType dtype() const { return dtype_; }
+
+ private:
+  struct Entry {
+    ExpectedTensor expected;
+    TensorInfo info;
+  };
+  std::map<std::string, Entry, std::less<>> entries_;
+  DType dtype_;
+};
+
+// How a value is stored, in the types that checkpoints have.
+struct AsFloat {
+  using Bits = float;
+  static void put(float value, Bits* out) { *out = value; }
+};
+struct AsHalf {
+  using Bits = uint16_t;
+  static void put(float value, Bits* out) {
+    Half rounded;
+    from_f32(value, &rounded);
+    *out = rounded.bits;
+  }
+};
+struct AsBFloat {
+  using Bits = uint16_t;
+  static void put(float value, Bits* out) {
+    BFloat rounded;
+    from_f32(value, &rounded);
+    *out = rounded.bits;
+  }
+};
+
+/// Calls make(AsFloat{} | AsHalf{} | AsBFloat{}), by `dtype`.
+template <class Make>
+auto with_storage(DType dtype, const Make& make) {
+  switch (dtype) {
+    case DType::f32: return make(AsFloat{});
+    case DType::f16: return make(AsHalf{});
+    default: return make(AsBFloat{});
+  }
+}
+
+/// The random numbers of a tensor: weights and biases of one role and layer differ.
+math::WeightKey weight_key(uint64_t seed, const ExpectedTensor& tensor);
+
+/// Elements [first, first + out.size()) of the tensor of `key`, row-major, as the bits of bfloat16 (kernels/math/
+/// random_weight.h).
+void fill_random(const math::WeightKey& key, double deviation, int64_t first, std::span<uint16_t> out);
+
+/// Room for `range` of a tensor of `dtype`, all zero. What stays zero costs nothing: its pages are not touched.
+TensorPart new_part(const TensorRange& range, DType dtype);
+
+/// Calls body(begin, end) for disjoint pieces that cover [0, num_rows), on as many threads as there are usable cores
+/// and work for them. Throws what a body threw.
+void for_row_blocks(int64_t num_rows, int64_t num_cols, const std::function<void(int64_t, int64_t)>& body);
+
+}  // namespace paceline

@@ -1,0 +1,30 @@
+#pragma once
+// What a model is loaded from: a checkpoint as it lies, one that is inflated, or no checkpoint at all.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "engine/model/model_spec.h"
+#include "engine/weights/tensor_source.h"
+
+namespace paceline {
+
+struct ModelSource {
+  std::filesystem::path directory;   // checkpoint and tokenizer; with random weights config.json is enough
+  std::filesystem::path shape_file;  // inflate to this shape; empty: the checkpoint's own
+  bool random_weights = false;       // of the shape, else of config.json; no tensor is read
+};
+
+/// What the forward pass is told. An inflated model keeps the checkpoint's positions and frequencies; random weights in
+/// a shape have those of the shape file, and token ids from the folder's config.json where there is one. Throws what
+/// load_model_spec, load_model_shape and inflate_model throw.
+ModelSpec source_spec(const ModelSource& source);
+
+/// Opens what source_spec describes. Throws Error(model_file).
+std::unique_ptr<TensorSource> open_tensors(const ModelSource& source);
+
+/// "inflated from target-7m to llama-3-8b (exact)", "random weights, shape llama-3-8b"; empty for a plain checkpoint.
+std::string describe_source(const ModelSource& source);
+
+}  // namespace paceline

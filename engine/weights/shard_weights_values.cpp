@@ -1,0 +1,71 @@
+#include "engine/weights/shard_weights_values.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/cpu/storage.h"
+
+namespace paceline {
+namespace {
+
+template <class Bits>
+const Bits* row_of(const HostWeight& weight, int64_t row) {
+  return static_cast<const Bits*>(weight.data) + row * weight.row_stride;
+}
+
+/// Without its sign a float's bits order like its magnitude, NaN above infinity: one comparison finds them all.
+/// No early exit inside a row: the loop stays vectorisable.
+template <class Bits>
+bool any_at_least(const Bits* data, int64_t count, Bits magnitude_mask, Bits limit) {
+  Bits found = 0;
+  for (int64_t i = 0; i < count; ++i) found |= Bits((data[i] & magnitude_mask) >= limit);
+  return found != 0;
+}
+
+template <class Bits>
+std::optional<BadValue> find_at_least(const HostWeight& weight, Bits magnitude_mask, Bits limit) {
+  for (int64_t row = 0; row < weight.rows; ++row) {
+    const Bits* data = row_of<Bits>(weight, row);
+    if (!any_at_least(data, weight.cols, magnitude_mask, limit)) continue;
+    const Bits* bad = std::find_if(data, data + weight.cols, [&](Bits b) { return (b & magnitude_mask) >= limit; });
+    return BadValue{.row = row, .col = bad - data};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+float value_at(const HostWeight& weight, int64_t row, int64_t col) {
+  PACELINE_CHECK(row < weight.rows && col < weight.cols, "[{}, {}] of [{}, {}]", row, col, weight.rows, weight.cols);
+  switch (weight.dtype) {
+    case DType::f32: return row_of<float>(weight, row)[col];
+    case DType::bf16: return to_f32(BFloat{row_of<uint16_t>(weight, row)[col]});
+    case DType::f16: return to_f32(Half{row_of<uint16_t>(weight, row)[col]});
+    default: break;
+  }
+  fail(ExitCode::model_file, "weights of dtype {} are not supported", dtype_name(weight.dtype));
+}
+
+std::vector<float> to_floats(const HostWeight& weight) {
+  std::vector<float> values(size_t(weight.cols));
+  for (int64_t col = 0; col < weight.cols; ++col) values[size_t(col)] = value_at(weight, 0, col);
+  return values;
+}
+
+std::optional<BadValue> find_unstorable(const HostWeight& weight, DType storage) {
+  // Smallest magnitudes that do not survive: infinity of the source, or half a step above the largest finite value
+  // of the storage type.
+  switch (weight.dtype) {
+    case DType::f16: return find_at_least<uint16_t>(weight, 0x7fff, 0x7c00);
+    case DType::bf16: return find_at_least<uint16_t>(weight, 0x7fff, storage == DType::f16 ? 0x4780 : 0x7f80);
+    case DType::f32:
+      return find_at_least<uint32_t>(weight, 0x7fffffff,
+                                     storage == DType::f16    ? 0x477ff000
+                                     : storage == DType::bf16 ? 0x7f7f8000
+                                                              : 0x7f800000);
+    default: break;
+  }
+  fail(ExitCode::model_file, "weights of dtype {} are not supported", dtype_name(weight.dtype));
+}
+
+}  // namespace paceline

@@ -1,0 +1,51 @@
+#pragma once
+// Where the loader takes tensors from: the files of a checkpoint, or a rule that makes them.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/weights/safetensors.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/mapped_memory.h"
+
+namespace paceline {
+
+/// Rows [row_begin, row_begin + num_rows) and columns [col_begin, col_begin + num_cols) of a tensor [rows, cols]; a
+/// tensor of one dimension n is [1, n].
+struct TensorRange {
+  int64_t row_begin = 0;
+  int64_t num_rows = 0;
+  int64_t col_begin = 0;
+  int64_t num_cols = 0;
+};
+
+/// The whole of `tensor`. REQUIRES one or two dimensions.
+TensorRange whole_range(const TensorInfo& tensor);
+
+/// `view` lies in a mapping that the source owns, or in `owned`.
+struct TensorPart {
+  HostWeight view;
+  MappedMemory owned;
+};
+
+/// Threads: const members from any thread (the ranks of one process share a source).
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+
+  virtual std::string label() const = 0;                            // for messages: the folder
+  virtual const TensorInfo* find(std::string_view name) const = 0;  // null: no such tensor
+  virtual std::vector<std::string> names() const = 0;               // sorted
+
+  /// Any part can be had alone: its values do not depend on how the tensor is cut.
+  /// REQUIRES a range inside the tensor. Throws Error(model_file) when the tensor is absent or cannot be read.
+  virtual TensorPart part(std::string_view name, const TensorRange& range) const = 0;
+
+  /// The caller has done with the tensor: memory that only serves reading it is given back. Throws Error(model_file)
+  /// when what was read cannot be trusted.
+  virtual void release(std::string_view name) const = 0;
+};
+
+}  // namespace paceline
