@@ -142,26 +142,27 @@ ModelSpec parse_qwen2(const ConfigReader& config) {
 
 constexpr std::array<std::string_view, 1> kRecomputed = {".rotary_emb.inv_freq"};
 
-constexpr WeightNames kLlamaNames{
-    .embed = "model.embed_tokens",
-    .final_norm = "model.norm",
-    .head = "lm_head",
-    .attn_norm = "model.layers.{}.input_layernorm",
-    .mlp_norm = "model.layers.{}.post_attention_layernorm",
-    .q = "model.layers.{}.self_attn.q_proj",
-    .k = "model.layers.{}.self_attn.k_proj",
-    .v = "model.layers.{}.self_attn.v_proj",
-    .o = "model.layers.{}.self_attn.o_proj",
-    .gate = "model.layers.{}.mlp.gate_proj",
-    .up = "model.layers.{}.mlp.up_proj",
-    .down = "model.layers.{}.mlp.down_proj",
-    .ignored_suffixes = kRecomputed,
+constexpr std::array<std::string_view, 2> kLlamaPrefixes = {"model.", ""};
+constexpr std::array kLlamaSites = {
+    WeightSite{.role = TensorRole::embed, .module = "embed_tokens"},
+    WeightSite{.role = TensorRole::attn_norm, .module = "layers.{}.input_layernorm"},
+    WeightSite{.role = TensorRole::q, .module = "layers.{}.self_attn.q_proj"},
+    WeightSite{.role = TensorRole::k, .module = "layers.{}.self_attn.k_proj"},
+    WeightSite{.role = TensorRole::v, .module = "layers.{}.self_attn.v_proj"},
+    WeightSite{.role = TensorRole::o, .module = "layers.{}.self_attn.o_proj"},
+    WeightSite{.role = TensorRole::mlp_norm, .module = "layers.{}.post_attention_layernorm"},
+    WeightSite{.role = TensorRole::gate, .module = "layers.{}.mlp.gate_proj"},
+    WeightSite{.role = TensorRole::up, .module = "layers.{}.mlp.up_proj"},
+    WeightSite{.role = TensorRole::down, .module = "layers.{}.mlp.down_proj"},
+    WeightSite{.role = TensorRole::final_norm, .module = "norm"},
+    WeightSite{.role = TensorRole::head, .module = "lm_head", .without_prefix = true},
 };
+constexpr WeightTable kLlamaTable{.sites = kLlamaSites, .prefixes = kLlamaPrefixes, .ignored_suffixes = kRecomputed};
 
 constexpr std::array kFamilies = {
-    Family{"LlamaForCausalLM", "llama", parse_llama, &kLlamaNames},
-    Family{"MistralForCausalLM", "mistral", parse_mistral, &kLlamaNames},
-    Family{"Qwen2ForCausalLM", "qwen2", parse_qwen2, &kLlamaNames},
+    Family{"LlamaForCausalLM", "llama", parse_llama, &kLlamaTable},
+    Family{"MistralForCausalLM", "mistral", parse_mistral, &kLlamaTable},
+    Family{"Qwen2ForCausalLM", "qwen2", parse_qwen2, &kLlamaTable},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// The list of model families. A new one is a parse function and a name table, entered in kFamilies (families.cpp).
+// The list of model families. A new one is a parse function and a table of weights, entered in kFamilies
+// (families.cpp).
 
 #include <span>
 #include <string>
@@ -7,7 +8,7 @@
 
 #include "engine/model/model_spec.h"
 #include "engine/model/model_spec_reader.h"
-#include "engine/model/weight_names.h"
+#include "engine/model/weight_table.h"
 
 namespace paceline {
 
@@ -15,7 +16,7 @@ struct Family {
   std::string_view architecture;            // as in config.json: "LlamaForCausalLM"
   std::string_view name;                    // ModelSpec::family
   ModelSpec (*parse)(const ConfigReader&);  // fields of config.json except the token ids and the dtype
-  const WeightNames* names;
+  const WeightTable* table;
 };
 
 std::span<const Family> families();

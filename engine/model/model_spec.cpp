@@ -7,7 +7,7 @@
 
 #include "engine/model/families.h"
 #include "engine/model/model_spec_reader.h"
-#include "engine/model/weight_names.h"
+#include "engine/model/weight_table.h"
 #include "engine/util/json_io.h"
 
 namespace paceline {
@@ -72,7 +72,7 @@ ModelSpec parse_model_spec(const nlohmann::json& document, const std::string& so
   const Family& family = family_of(config);
   ModelSpec spec = family.parse(config);
   spec.family = family.name;
-  spec.names = family.names;
+  spec.table = family.table;
   spec.checkpoint_dtype = parse_dtype(config);
   add_new(spec.eos_token_ids, config.integers("eos_token_id", {0, spec.vocab_size - 1}));
   spec.bos_token_id = config.integer("bos_token_id", kOptionalId, -1);

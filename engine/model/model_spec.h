@@ -1,6 +1,7 @@
 #pragma once
 // Every difference between families that reaches the forward pass, as enums and numbers. A family is one parse
-// function (families.cpp) and one name table (weight_names.h); the forward pass never asks for a name.
+// function (families.cpp) and one table of where its weights lie (weight_table.h); the forward pass never asks for a
+// name.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +14,7 @@
 
 namespace paceline {
 
-struct WeightNames;  // weight_names.h
+struct WeightTable;  // weight_table.h
 
 enum class RopeScaling : uint8_t { none, linear, dynamic, llama3 };
 
@@ -59,7 +60,7 @@ struct ModelSpec {
   std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1;
   int32_t pad_token_id = -1;
-  const WeightNames* names = nullptr;  // static storage; the loader's, never the forward pass's
+  const WeightTable* table = nullptr;  // static storage; the loader's, never the forward pass's
 
   /// Parameters that a plain forward pass holds (tied head counted once).
   int64_t num_parameters() const;

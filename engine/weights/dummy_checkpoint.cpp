@@ -5,14 +5,6 @@
 #include <utility>
 
 namespace paceline {
-namespace {
-
-bool is_norm(TensorRole role) {
-  return role == TensorRole::attn_norm || role == TensorRole::mlp_norm || role == TensorRole::final_norm;
-}
-
-}  // namespace
-
 DummyCheckpoint::DummyCheckpoint(const ModelSpec& spec, std::string label)
     : label_(std::move(label)), tensors_(spec, spec.checkpoint_dtype) {}
 

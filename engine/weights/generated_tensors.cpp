@@ -80,17 +80,6 @@ void fill_random(const math::WeightKey& key, double deviation, int64_t first, st
   }
 }
 
-TensorPart new_part(const TensorRange& range, DType dtype) {
-  TensorPart part;
-  part.owned = MappedMemory(size_t(range.num_rows) * size_t(range.num_cols) * dtype_bytes(dtype));
-  part.view = {.data = part.owned.data(),
-               .dtype = dtype,
-               .rows = range.num_rows,
-               .cols = range.num_cols,
-               .row_stride = range.num_cols};
-  return part;
-}
-
 void for_row_blocks(int64_t num_rows, int64_t num_cols, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t wanted = num_rows * num_cols / kElementsPerThread;
   const int64_t num_threads =

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/model/weight_table.h"
 #include "engine/weights/tensor_source.h"
-#include "engine/model/weight_names.h"
 #include "kernels/cpu/storage.h"
 #include "kernels/math/random_weight.h"
 
@@ -73,9 +73,6 @@ math::WeightKey weight_key(uint64_t seed, const ExpectedTensor& tensor);
 /// Elements [first, first + out.size()) of the tensor of `key`, row-major, as the bits of bfloat16 (kernels/math/
 /// random_weight.h).
 void fill_random(const math::WeightKey& key, double deviation, int64_t first, std::span<uint16_t> out);
-
-/// Room for `range` of a tensor of `dtype`, all zero. What stays zero costs nothing: its pages are not touched.
-TensorPart new_part(const TensorRange& range, DType dtype);
 
 /// Calls body(begin, end) for disjoint pieces that cover [0, num_rows), on as many threads as there are usable cores
 /// and work for them. Throws what a body threw.

@@ -191,13 +191,12 @@ TensorRecipe inflate_recipe(const ModelSpec& parent, const ModelSpec& inflated, 
   using enum TensorRole;
   const bool in_layer = tensor.role != embed && tensor.role != head && tensor.role != final_norm;
   const int layer = in_layer ? parent_layer(parent, inflated, tensor.layer) : 0;
-  const bool is_norm = tensor.role == attn_norm || tensor.role == mlp_norm || tensor.role == final_norm;
   const bool carries = inflated.vocab_size > parent.vocab_size;
   const int64_t carrier_dim = parent.hidden_size;
 
   TensorRecipe recipe;
   if (layer >= 0) recipe.parent = parent_tensor(parent, tensor, layer);
-  if (is_norm || tensor.piece == TensorPiece::bias) {
+  if (is_norm(tensor.role) || tensor.piece == TensorPiece::bias) {
     recipe.rows = {0};
     recipe.cols = output_map(parent, inflated, tensor.role);
   } else {
@@ -206,7 +205,7 @@ TensorRecipe inflate_recipe(const ModelSpec& parent, const ModelSpec& inflated, 
   }
   if (layer < 0) recipe.rows.assign(recipe.rows.size(), kNew);
 
-  if (is_norm) {
+  if (is_norm(tensor.role)) {
     recipe.new_rows = recipe.new_cols = Fill::one;
     recipe.scale = float(norm_factor(parent, inflated));
     const float weight = tensor.role == final_norm ? kCarrierNorm : 0.0f;

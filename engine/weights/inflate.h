@@ -26,7 +26,7 @@
 
 #include "engine/model/model_shape.h"
 #include "engine/model/model_spec.h"
-#include "engine/model/weight_names.h"
+#include "engine/model/weight_table.h"
 
 namespace paceline {
 

@@ -4,9 +4,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/util/json_io.h"
 #include "engine/weights/shard_weights.h"
 #include "engine/weights/shard_weights_values.h"
-#include "engine/util/json_io.h"
 
 namespace paceline {
 namespace {

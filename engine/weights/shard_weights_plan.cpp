@@ -78,35 +78,95 @@ ShardShape shard_shape(const ModelSpec& spec, const ShardPlan& plan) {
   };
 }
 
-size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan, Numerics numerics) {
-  const ShardShape shape = shard_shape(spec, plan);
-  const int64_t d = spec.hidden_size;
-  const int64_t q_rows = int64_t{shape.num_heads} * spec.head_dim;
-  const int64_t qkv_rows = q_rows + 2 * int64_t{shape.num_kv_heads} * spec.head_dim;
-  const bool gated = spec.mlp == MlpKind::gated;
-  const int64_t num_up_parts = gated ? 2 : 1;
-  const int64_t norm_floats = spec.norm == NormKind::layer ? 2 * d : d;
+namespace {
 
-  const auto matrix_bytes = [&](int64_t n, int64_t k, PackSpec pack) {
+/// This shard's rows of the embedding or the head; a rank beyond the real rows holds zeros.
+PackedMatrix vocabulary_matrix(const ModelSpec& spec, const ShardPlan& plan, TensorRole role, bool looked_up_only) {
+  const ShardShape shape = shard_shape(spec, plan);
+  const int64_t rows = shape.real_vocab_rows;
+  PackedMatrix matrix;
+  matrix.rows = {{.role = role,
+                  .range = {.row_begin = rows == 0 ? 0 : shape.vocab_begin,
+                            .num_rows = rows,
+                            .num_cols = role_shape(spec, role)->inputs}}};
+  matrix.pack = {.pad_rows_to = rows < shape.vocab_rows ? shape.vocab_rows : 0, .looked_up_only = looked_up_only};
+  return matrix;
+}
+
+bool shares_head(const ModelSpec& spec, const ShardPlan& plan) {
+  return plan.first_stage && plan.last_stage && spec.tied_head;
+}
+
+}  // namespace
+
+int64_t PackedMatrix::num_rows() const {
+  int64_t total = 0;
+  for (const Rows& each : rows) total += each.range.num_rows;
+  return total;
+}
+
+LayerMatrices layer_matrices(const ModelSpec& spec, const ShardPlan& plan) {
+  using enum TensorRole;
+  const ShardShape shape = shard_shape(spec, plan);
+  const int64_t head_dim = spec.head_dim;
+  const int64_t q_rows = shape.num_heads * head_dim, q_begin = plan.tp_rank * q_rows;
+  const int64_t kv_rows = shape.num_kv_heads * head_dim, kv_begin = shape.kv_head_begin * head_dim;
+  const int64_t ffn = shape.intermediate, ffn_begin = plan.tp_rank * ffn;
+  const auto rows = [&](TensorRole role, int64_t begin, int64_t count) -> PackedMatrix::Rows {
+    return {role, {.row_begin = begin, .num_rows = count, .num_cols = role_shape(spec, role)->inputs}};
+  };
+  const auto cols = [&](TensorRole role, int64_t begin, int64_t count) -> PackedMatrix::Rows {
+    return {role, {.num_rows = role_shape(spec, role)->outputs, .col_begin = begin, .num_cols = count}};
+  };
+  const bool gated = spec.mlp == MlpKind::gated;
+  LayerMatrices matrices;
+  matrices.qkv.rows = {rows(q, q_begin, q_rows), rows(k, kv_begin, kv_rows), rows(v, kv_begin, kv_rows)};
+  matrices.o = {.rows = {cols(o, q_begin, q_rows)}, .pack = {.k_chunks = shape.row_parallel_chunks}};
+  if (gated) matrices.gate_up.rows.push_back(rows(gate, ffn_begin, ffn));
+  matrices.gate_up.rows.push_back(rows(up, ffn_begin, ffn));
+  matrices.gate_up.pack.pair_panels = gated;
+  matrices.down = {.rows = {cols(down, ffn_begin, ffn)}, .pack = {.k_chunks = shape.row_parallel_chunks}};
+  return matrices;
+}
+
+PackedMatrix embedding_matrix(const ModelSpec& spec, const ShardPlan& plan) {
+  return vocabulary_matrix(spec, plan, TensorRole::embed, !shares_head(spec, plan));
+}
+
+PackedMatrix head_matrix(const ModelSpec& spec, const ShardPlan& plan) {
+  return vocabulary_matrix(spec, plan, spec.tied_head ? TensorRole::embed : TensorRole::head, false);
+}
+
+size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan, Numerics numerics) {
+  using enum TensorRole;
+  const auto matrix_bytes = [&](const PackedMatrix& matrix) {
+    PackSpec pack = matrix.pack;
     pack.dtype = plan.dtype;
+    const int64_t n = std::max(matrix.num_rows(), pack.pad_rows_to), k = matrix.num_cols();
     const int64_t parts = pack.pair_panels ? 2 : 1;  // each is padded on its own, as their panels are interleaved
     return size_t(parts) * packed_bytes(n / parts, k, pack.dtype, pack.k_chunks) +
            (numerics == Numerics::fast ? row_copy_bytes(n, k, pack) : 0);
   };
-  const size_t layer_matrices = matrix_bytes(qkv_rows, d, {}) +
-                                matrix_bytes(d, q_rows, {.k_chunks = shape.row_parallel_chunks}) +
-                                matrix_bytes(num_up_parts * shape.intermediate, d, {.pair_panels = gated}) +
-                                matrix_bytes(d, shape.intermediate, {.k_chunks = shape.row_parallel_chunks});
-  int64_t layer_floats = 2 * norm_floats;
-  if (spec.attention_bias) layer_floats += qkv_rows;
-  if (spec.attention_out_bias) layer_floats += d;
-  if (spec.mlp_bias) layer_floats += num_up_parts * shape.intermediate + d;
+  const auto bias_floats = [&](const PackedMatrix& matrix) {
+    int64_t floats = 0;
+    for (const PackedMatrix::Rows& rows : matrix.rows)
+      if (role_shape(spec, rows.role)->has_bias) floats += rows.range.num_rows;
+    return floats;
+  };
+  const auto norm_floats = [&](TensorRole role) {
+    const RoleShape shape = *role_shape(spec, role);
+    return shape.outputs * ((shape.has_weight ? 1 : 0) + (shape.has_bias ? 1 : 0));
+  };
+  const LayerMatrices layer = layer_matrices(spec, plan);
+  size_t layer_bytes = 0;
+  for (const PackedMatrix* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
+    layer_bytes += matrix_bytes(*matrix) + size_t(bias_floats(*matrix)) * sizeof(float);
+  layer_bytes += size_t(norm_floats(attn_norm) + norm_floats(mlp_norm)) * sizeof(float);
 
-  size_t total = size_t(plan.layer_end - plan.layer_begin) * (layer_matrices + size_t(layer_floats) * sizeof(float));
-  const bool is_shared = plan.first_stage && plan.last_stage && spec.tied_head;
-  if (plan.first_stage) total += matrix_bytes(shape.vocab_rows, d, {.looked_up_only = !is_shared});
-  if (plan.last_stage) total += size_t(norm_floats) * sizeof(float);
-  if (plan.last_stage && !is_shared) total += matrix_bytes(shape.vocab_rows, d, {});
+  size_t total = size_t(plan.layer_end - plan.layer_begin) * layer_bytes;
+  if (plan.first_stage) total += matrix_bytes(embedding_matrix(spec, plan));
+  if (plan.last_stage) total += size_t(norm_floats(final_norm)) * sizeof(float);
+  if (plan.last_stage && !shares_head(spec, plan)) total += matrix_bytes(head_matrix(spec, plan));
   return total;
 }
 

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
-#include "engine/model/model_spec.h"
+#include "engine/model/weight_table.h"
+#include "engine/weights/tensor_source.h"
 #include "kernels/backend.h"
 
 namespace paceline {
@@ -37,6 +39,28 @@ struct ShardShape {
 
 /// REQUIRES a plan that validate_parallel accepts.
 ShardShape shard_shape(const ModelSpec& spec, const ShardPlan& plan);
+
+/// A matrix as a rank packs it: rows of one role, or of several stacked.
+struct PackedMatrix {
+  struct Rows {
+    TensorRole role = TensorRole::embed;
+    TensorRange range;  // of the role's weight
+  };
+  std::vector<Rows> rows;
+  PackSpec pack;  // its dtype is the plan's
+
+  int64_t num_rows() const;  // padding aside
+  int64_t num_cols() const { return rows.front().range.num_cols; }
+};
+
+struct LayerMatrices {
+  PackedMatrix qkv, o, gate_up, down;
+};
+
+/// What this rank holds of each layer, of the embedding and of a head of its own.
+LayerMatrices layer_matrices(const ModelSpec& spec, const ShardPlan& plan);
+PackedMatrix embedding_matrix(const ModelSpec& spec, const ShardPlan& plan);
+PackedMatrix head_matrix(const ModelSpec& spec, const ShardPlan& plan);
 
 /// Throws Error(usage) naming the number at fault and the sizes that work.
 void validate_parallel(const ModelSpec& spec, int tp, int pp);

@@ -8,4 +8,15 @@ TensorRange whole_range(const TensorInfo& tensor) {
   return {.num_rows = tensor.shape.size() == 2 ? tensor.shape.front() : 1, .num_cols = tensor.shape.back()};
 }
 
+TensorPart new_part(const TensorRange& range, DType dtype) {
+  TensorPart part;
+  part.owned = MappedMemory(size_t(range.num_rows) * size_t(range.num_cols) * dtype_bytes(dtype));
+  part.view = {.data = part.owned.data(),
+               .dtype = dtype,
+               .rows = range.num_rows,
+               .cols = range.num_cols,
+               .row_stride = range.num_cols};
+  return part;
+}
+
 }  // namespace paceline

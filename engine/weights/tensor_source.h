@@ -30,6 +30,9 @@ struct TensorPart {
   MappedMemory owned;
 };
 
+/// Room for `range` of a tensor of `dtype`, all zero. What stays zero costs nothing: its pages are not touched.
+TensorPart new_part(const TensorRange& range, DType dtype);
+
 /// Threads: const members from any thread (the ranks of one process share a source).
 class TensorSource {
  public:

@@ -206,7 +206,8 @@ TEST(Layering, PlantedEdgesAreFound) {
   const std::vector<std::pair<Source, std::string>> planted = {
       {{"kernels/error.h", "#include \"engine/batch.h\"\n"}, "kernels/error.h includes engine/batch.h"},
       {{"engine/comm/x.h", "  #  include \"engine/cache/block_pool.h\"\n"}, "includes engine/cache/block_pool.h"},
-      {{"engine/cache/x.cpp", "#include \"engine/transformer/model.h\"\n"}, "includes engine/model/model.h"},
+      {{"engine/cache/x.cpp", "#include \"engine/transformer/model.h\"\n"}, "includes engine/transformer/model.h"},
+      {{"engine/weights/x.cpp", "#include \"engine/transformer/model.h\"\n"}, "includes engine/transformer/model.h"},
       {{"engine/model/x.cpp", "#include \"engine/scheduler.h\"\n"}, "includes engine/scheduler.h"},
       {{"engine/scheduler.h", "#include \"engine/engine.h\"\n"}, "includes engine/engine.h"},
       {{"engine/engine.cpp", "#include \"speculative/proposer_entry.h\"\n"}, "includes speculative/proposer_entry.h"},

@@ -8,9 +8,9 @@
 #include <Eigen/Dense>
 
 #include "engine/model/model_spec.h"
+#include "engine/model/weight_table.h"
 #include "engine/weights/shard_weights_values.h"
 #include "engine/weights/tensor_source.h"
-#include "engine/model/weight_names.h"
 
 namespace paceline::test {
 
@@ -33,29 +33,34 @@ class ReferenceModel {
 
   /// Logits of every position, [num_tokens, vocab]: causal attention over the whole text, nothing cached.
   Matrix logits(const std::vector<int32_t>& tokens) const {
-    const WeightNames& names = *spec_.names;
-    const Matrix embed = read_matrix(source_, weight_name(names.embed));
+    const Matrix embed = read(TensorRole::embed);
     Matrix rows(long(tokens.size()), long(spec_.hidden_size));
     for (size_t i = 0; i < tokens.size(); ++i) rows.row(long(i)) = embed.row(tokens[i]);
     for (int layer = 0; layer < spec_.num_layers; ++layer) {
-      const Matrix attention_in = norm(rows, names.attn_norm, layer);
-      const Matrix q = rotated(linear(attention_in, names.q, layer, spec_.attention_bias), spec_.num_heads);
-      const Matrix k = rotated(linear(attention_in, names.k, layer, spec_.attention_bias), spec_.num_kv_heads);
-      const Matrix v = linear(attention_in, names.v, layer, spec_.attention_bias);
-      rows += linear(attend(q, k, v), names.o, layer, spec_.attention_out_bias);
-      const Matrix mlp_in = norm(rows, names.mlp_norm, layer);
-      Matrix gate = linear(mlp_in, names.gate, layer, spec_.mlp_bias);
+      const Matrix attention_in = norm(rows, TensorRole::attn_norm, layer);
+      const Matrix q = rotated(linear(attention_in, TensorRole::q, layer, spec_.attention_bias), spec_.num_heads);
+      const Matrix k = rotated(linear(attention_in, TensorRole::k, layer, spec_.attention_bias), spec_.num_kv_heads);
+      const Matrix v = linear(attention_in, TensorRole::v, layer, spec_.attention_bias);
+      rows += linear(attend(q, k, v), TensorRole::o, layer, spec_.attention_out_bias);
+      const Matrix mlp_in = norm(rows, TensorRole::mlp_norm, layer);
+      Matrix gate = linear(mlp_in, TensorRole::gate, layer, spec_.mlp_bias);
       gate = gate.unaryExpr([](double x) { return x / (1.0 + std::exp(-x)); });
-      rows +=
-          linear(gate.cwiseProduct(linear(mlp_in, names.up, layer, spec_.mlp_bias)), names.down, layer, spec_.mlp_bias);
+      rows += linear(gate.cwiseProduct(linear(mlp_in, TensorRole::up, layer, spec_.mlp_bias)), TensorRole::down, layer,
+                     spec_.mlp_bias);
     }
-    const Matrix last = norm(rows, names.final_norm, 0);
-    return last * (spec_.tied_head ? embed : read_matrix(source_, weight_name(names.head))).transpose();
+    const Matrix last = norm(rows, TensorRole::final_norm, 0);
+    return last * (spec_.tied_head ? embed : read(TensorRole::head)).transpose();
   }
 
  private:
-  Matrix norm(const Matrix& rows, std::string_view pattern, int layer) const {
-    const Matrix weight = read_matrix(source_, weight_name(pattern, layer));
+  /// A tensor that is its role's alone, as in all Llama-like models.
+  Matrix read(TensorRole role, int layer = 0, TensorPiece piece = TensorPiece::weight) const {
+    return read_matrix(source_,
+                       tensor_name(spec_.table->prefixes.front(), *find_site(*spec_.table, role), piece, layer));
+  }
+
+  Matrix norm(const Matrix& rows, TensorRole role, int layer) const {
+    const Matrix weight = read(role, layer);
     Matrix out(rows.rows(), rows.cols());
     for (long i = 0; i < rows.rows(); ++i)
       out.row(i) = rows.row(i).cwiseProduct(weight) /
@@ -63,9 +68,9 @@ class ReferenceModel {
     return out;
   }
 
-  Matrix linear(const Matrix& rows, std::string_view pattern, int layer, bool with_bias) const {
-    Matrix out = rows * read_matrix(source_, weight_name(pattern, layer)).transpose();
-    if (with_bias) out.rowwise() += read_matrix(source_, bias_name(pattern, layer)).row(0);
+  Matrix linear(const Matrix& rows, TensorRole role, int layer, bool with_bias) const {
+    Matrix out = rows * read(role, layer).transpose();
+    if (with_bias) out.rowwise() += read(role, layer, TensorPiece::bias).row(0);
     return out;
   }
 
