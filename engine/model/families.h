@@ -1,10 +1,10 @@
 #pragma once
-// The list of model families. A new one is a parse function and a table of weights, entered in kFamilies
-// (families.cpp).
+// The list of model families. A new one is a file family_NAME.cpp, with a parse function and a table of where its
+// weights lie, and a word in family_list.cpp.
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/model/model_spec.h"
 #include "engine/model/model_spec_reader.h"
@@ -15,11 +15,10 @@ namespace paceline {
 struct Family {
   std::string_view architecture;            // as in config.json: "LlamaForCausalLM"
   std::string_view name;                    // ModelSpec::family
-  ModelSpec (*parse)(const ConfigReader&);  // fields of config.json except the token ids and the dtype
-  const WeightTable* table;
+  ModelSpec (*parse)(const ConfigReader&);  // all of ModelSpec except the token ids and the dtype
 };
 
-std::span<const Family> families();
+const std::vector<Family>& families();
 
 /// Null when the architecture is not known.
 const Family* find_family(std::string_view architecture);

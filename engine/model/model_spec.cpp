@@ -1,5 +1,6 @@
 #include "engine/model/model_spec.h"
 
+#include <algorithm>
 #include <system_error>
 #include <unordered_set>
 
@@ -44,10 +45,17 @@ const Family& family_of(const ConfigReader& config) {
        json_literal(names[0]), supported_architectures());
 }
 
-void add_new(std::vector<int32_t>& ids, const std::vector<int32_t>& more) {
-  std::unordered_set<int32_t> known(ids.begin(), ids.end());
-  for (const int32_t id : more)
-    if (known.insert(id).second) ids.push_back(id);
+/// An id beyond the vocabulary ends no text: models cut from larger ones keep such ids.
+void add_eos_ids(const ConfigReader& config, ModelSpec& spec) {
+  std::unordered_set<int32_t> known(spec.eos_token_ids.begin(), spec.eos_token_ids.end());
+  for (const int32_t id : config.integers("eos_token_id", {0, std::numeric_limits<int32_t>::max()})) {
+    if (!known.insert(id).second) continue;
+    if (id < spec.vocab_size)
+      spec.eos_token_ids.push_back(id);
+    else
+      spdlog::warn("{}: {} lies beyond vocab_size {}; no text ends with it", config.where("eos_token_id"), id,
+                   spec.vocab_size);
+  }
 }
 
 }  // namespace
@@ -72,9 +80,8 @@ ModelSpec parse_model_spec(const nlohmann::json& document, const std::string& so
   const Family& family = family_of(config);
   ModelSpec spec = family.parse(config);
   spec.family = family.name;
-  spec.table = family.table;
   spec.checkpoint_dtype = parse_dtype(config);
-  add_new(spec.eos_token_ids, config.integers("eos_token_id", {0, spec.vocab_size - 1}));
+  add_eos_ids(config, spec);
   spec.bos_token_id = config.integer("bos_token_id", kOptionalId, -1);
   spec.pad_token_id = config.integer("pad_token_id", kOptionalId, -1);
   return spec;
@@ -85,8 +92,11 @@ void add_generation_eos(const fs::path& model_dir, ModelSpec& spec) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
   const nlohmann::json generation = read_model_config(path);
-  add_new(spec.eos_token_ids,
-          ConfigReader(generation, path.string()).integers("eos_token_id", {0, spec.vocab_size - 1}));
+  add_eos_ids(ConfigReader(generation, path.string()), spec);
+}
+
+bool ModelSpec::any_layer(bool (*has)(const LayerSpec&)) const {
+  return std::any_of(layers.begin(), layers.end(), has);
 }
 
 int64_t ModelSpec::num_parameters() const {

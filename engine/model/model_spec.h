@@ -20,7 +20,6 @@ enum class RopeScaling : uint8_t { none, linear, dynamic, llama3 };
 
 /// Rotary positions (HF modeling_rope_utils): the table of inverse frequencies is made by rope_inv_freq().
 struct RopeSpec {
-  bool enabled = true;
   RopeLayout layout = RopeLayout::half_split;
   int rotary_dim = 0;  // <= head_dim
   double theta = 10000.0;
@@ -31,8 +30,49 @@ struct RopeSpec {
   int original_max_position = 0;
 };
 
+/// All norms of the residual are of one kind.
+struct NormSpec {
+  NormKind kind = NormKind::rms;
+  float eps = 1e-5f;
+  bool has_weight = true;  // false: not affine
+  bool has_bias = false;   // of layer norms
+};
+
+/// Where a layer's two norms stand. before: x += f(norm(x)). after_sum: x = norm(x + f(x)).
+enum class NormPlace : uint8_t { before, after_sum };
+
+/// parallel: x += attention(norm(x)) + mlp(norm'(x)), added in this order; only with norms before.
+enum class BlockLayout : uint8_t { sequential, parallel };
+
+struct AttentionSpec {
+  bool has_rope = true;       // ModelSpec::rope turns queries and keys
+  float scale = 0.0f;         // of the scores
+  int32_t window = 0;         // a row sees the last `window` positions, itself among them; 0: all
+  bool has_bias = false;      // q, k, v
+  bool has_out_bias = false;  // o
+};
+
 enum class MlpKind : uint8_t { gated, plain };
-enum class BlockLayout : uint8_t { sequential, parallel_residual };
+
+struct MlpSpec {
+  MlpKind kind = MlpKind::gated;
+  Activation activation = Activation::silu;
+  bool has_bias = false;  // of all its products
+};
+
+struct LayerSpec {
+  NormPlace norms = NormPlace::before;
+  BlockLayout block = BlockLayout::sequential;
+  bool shares_norm = false;  // parallel: one norm serves both branches
+  AttentionSpec attention;
+  MlpSpec mlp;
+};
+
+/// Learned positions: row position + offset of a table is added to the embedding.
+struct PositionTable {
+  int rows = 0;  // 0: none
+  int offset = 0;
+};
 
 struct ModelSpec {
   std::string family;  // "llama", …: for messages only
@@ -44,23 +84,25 @@ struct ModelSpec {
   int intermediate_size = 0;
   int vocab_size = 0;  // of the checkpoint's embedding; may exceed the tokenizer's
   int max_position = 0;
-  NormKind norm = NormKind::rms;
-  float norm_eps = 1e-5f;
-  Activation activation = Activation::silu;
-  MlpKind mlp = MlpKind::gated;
-  BlockLayout block = BlockLayout::sequential;
+  int embedding_size =
+      0;  // of the embedding and the head; other than hidden_size: projected on both sides; 0: the same
+  NormSpec norm;
+  bool has_final_norm = true;
   RopeSpec rope;
-  float attention_scale = 0.0f;  // 1 / sqrt(head_dim) unless the family says otherwise
-  int32_t sliding_window = 0;    // 0: none
-  bool attention_bias = false;   // q, k, v (and o where attention_out_bias)
-  bool attention_out_bias = false;
-  bool mlp_bias = false;
+  PositionTable positions;
+  std::vector<LayerSpec> layers;  // [num_layers]
   bool tied_head = false;
   DType checkpoint_dtype = DType::f32;  // torch_dtype / dtype of config.json
   std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1;
   int32_t pad_token_id = -1;
   const WeightTable* table = nullptr;  // static storage; the loader's, never the forward pass's
+
+  const LayerSpec& layer(int index) const { return layers[size_t(index)]; }
+  /// Columns of the embedding.
+  int embed_cols() const { return embedding_size > 0 ? embedding_size : hidden_size; }
+  bool projects_embedding() const { return embed_cols() != hidden_size; }
+  bool any_layer(bool (*has)(const LayerSpec&)) const;
 
   /// Parameters that a plain forward pass holds (tied head counted once).
   int64_t num_parameters() const;

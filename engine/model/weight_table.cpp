@@ -40,7 +40,7 @@ class TensorLister {
       begin += parts.size();
       RoleShape whole{.has_weight = false};
       for (const WeightSite& part : parts) {
-        const auto shape = role_shape(spec_, part.role);
+        const auto shape = role_shape(spec_, part.role, layer);
         if (!shape) continue;
         whole.outputs += shape->outputs;
         whole.inputs = shape->inputs;
@@ -79,27 +79,44 @@ bool is_norm(TensorRole role) {
 
 bool is_in_layer(const WeightSite& site) { return site.module.find("{}") != site.module.npos; }
 
-std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role) {
+std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role, int layer) {
   using enum TensorRole;
-  const int64_t hidden = spec.hidden_size, ffn = spec.intermediate_size;
+  const int64_t hidden = spec.hidden_size, ffn = spec.intermediate_size, embedding = spec.embed_cols();
   const int64_t q_rows = int64_t{spec.num_heads} * spec.head_dim, kv_rows = int64_t{spec.num_kv_heads} * spec.head_dim;
+  const LayerSpec in_layer = spec.layers.empty() ? LayerSpec{} : spec.layer(layer);
+  const AttentionSpec& attention = in_layer.attention;
+  const MlpSpec& mlp = in_layer.mlp;
+  const RoleShape norm{.outputs = hidden, .has_weight = spec.norm.has_weight, .has_bias = spec.norm.has_bias};
   switch (role) {
-    case embed: return RoleShape{.outputs = spec.vocab_size, .inputs = hidden};
-    case attn_norm:
+    case embed: return RoleShape{.outputs = spec.vocab_size, .inputs = embedding};
+    case position:
+      if (spec.positions.rows == 0) return std::nullopt;
+      return RoleShape{.outputs = spec.positions.rows, .inputs = hidden};
+    case project_in:
+      if (!spec.projects_embedding()) return std::nullopt;
+      return RoleShape{.outputs = hidden, .inputs = embedding};
+    case project_out:
+      if (!spec.projects_embedding()) return std::nullopt;
+      return RoleShape{.outputs = embedding, .inputs = hidden};
+    case attn_norm: return norm;
     case mlp_norm:
-    case final_norm: return RoleShape{.outputs = hidden, .has_bias = spec.norm == NormKind::layer};
-    case q: return RoleShape{.outputs = q_rows, .inputs = hidden, .has_bias = spec.attention_bias};
+      if (in_layer.shares_norm) return std::nullopt;
+      return norm;
+    case final_norm:
+      if (!spec.has_final_norm) return std::nullopt;
+      return norm;
+    case q: return RoleShape{.outputs = q_rows, .inputs = hidden, .has_bias = attention.has_bias};
     case k:
-    case v: return RoleShape{.outputs = kv_rows, .inputs = hidden, .has_bias = spec.attention_bias};
-    case o: return RoleShape{.outputs = hidden, .inputs = q_rows, .has_bias = spec.attention_out_bias};
+    case v: return RoleShape{.outputs = kv_rows, .inputs = hidden, .has_bias = attention.has_bias};
+    case o: return RoleShape{.outputs = hidden, .inputs = q_rows, .has_bias = attention.has_out_bias};
     case gate:
-      if (spec.mlp != MlpKind::gated) return std::nullopt;
+      if (mlp.kind != MlpKind::gated) return std::nullopt;
       [[fallthrough]];
-    case up: return RoleShape{.outputs = ffn, .inputs = hidden, .has_bias = spec.mlp_bias};
-    case down: return RoleShape{.outputs = hidden, .inputs = ffn, .has_bias = spec.mlp_bias};
+    case up: return RoleShape{.outputs = ffn, .inputs = hidden, .has_bias = mlp.has_bias};
+    case down: return RoleShape{.outputs = hidden, .inputs = ffn, .has_bias = mlp.has_bias};
     case head:
       if (spec.tied_head) return std::nullopt;
-      return RoleShape{.outputs = spec.vocab_size, .inputs = hidden};
+      return RoleShape{.outputs = spec.vocab_size, .inputs = embedding};
   }
   return std::nullopt;
 }
@@ -120,8 +137,8 @@ std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec) {
   return expected_tensors(spec, spec.table && !spec.table->prefixes.empty() ? spec.table->prefixes.front() : "");
 }
 
-RowMap::RowMap(const ModelSpec& spec, const WeightSite& site) {
-  const auto shape = role_shape(spec, site.role);
+RowMap::RowMap(const ModelSpec& spec, const WeightSite& site, int layer) {
+  const auto shape = role_shape(spec, site.role, layer);
   PACELINE_CHECK(shape, "family {} has nothing in role {}", spec.family, int(site.role));
   num_rows_ = block_rows_ = block_stride_ = shape->outputs;
   head_rows_ = site.rope_pairs ? spec.head_dim : 0;
@@ -129,7 +146,7 @@ RowMap::RowMap(const ModelSpec& spec, const WeightSite& site) {
     int64_t rows = 0;
     for (const WeightSite& other : sites_beside(*spec.table, site)) {
       if (other.role == site.role) break;
-      if (const auto before = role_shape(spec, other.role)) rows += before->outputs;
+      if (const auto before = role_shape(spec, other.role, layer)) rows += before->outputs;
     }
     return rows;
   };

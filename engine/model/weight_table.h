@@ -16,7 +16,23 @@ namespace paceline {
 
 /// What a matrix [outputs, inputs], or a vector with its bias, is in the forward pass. New roles go to the end: a
 /// role's value names its random numbers (kernels/math/random_weight.h).
-enum class TensorRole : uint8_t { embed, attn_norm, q, k, v, o, mlp_norm, gate, up, down, final_norm, head };
+enum class TensorRole : uint8_t {
+  embed,
+  attn_norm,
+  q,
+  k,
+  v,
+  o,
+  mlp_norm,
+  gate,
+  up,
+  down,
+  final_norm,
+  head,
+  position,     // rows of learned positions
+  project_in,   // from the embedding's width to the residual's
+  project_out,  // back, before the head
+};
 
 enum class TensorPiece : uint8_t { weight, bias };
 
@@ -60,8 +76,9 @@ struct RoleShape {
   bool has_bias = false;
 };
 
-/// Empty where a model of `spec` has nothing in this role.
-std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role);
+/// Empty where a model of `spec` has nothing in this role, or not in this layer (which roles outside the layers
+/// ignore).
+std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role, int layer = 0);
 
 /// The tensor's name. `prefix`: of table.prefixes.
 std::string tensor_name(std::string_view prefix, const WeightSite& site, TensorPiece piece, int layer);
@@ -81,7 +98,7 @@ std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec);  // under t
 /// Where the rows of `site` lie among those of its tensor.
 class RowMap {
  public:
-  RowMap(const ModelSpec& spec, const WeightSite& site);
+  RowMap(const ModelSpec& spec, const WeightSite& site, int layer);
 
   int64_t tensor_row(int64_t row) const;
   /// Rows row, row + 1, … that lie one after another in the tensor, too; at least 1.

@@ -16,7 +16,8 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
       backend_(*rank.backend),
       state_(options.max_num_seqs, make_cells()) {
   upload_vectors();
-  if (spec.rope.enabled) inv_freq_ = rope_inv_freq(spec.rope, options.max_model_len);
+  if (spec.any_layer([](const LayerSpec& layer) { return layer.attention.has_rope; }))
+    inv_freq_ = rope_inv_freq(spec.rope, options.max_model_len);
   const auto make = [&](int64_t rows, int64_t cols) {
     void* data = backend_.alloc(size_t(rows) * size_t(cols) * sizeof(float));
     allocations_.push_back(data);
@@ -28,10 +29,13 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
   normed_ = make(rows, spec.hidden_size);
   qkv_ = make(rows, int64_t(weights.num_heads + 2 * weights.num_kv_heads) * head_dim);
   attended_ = make(rows, int64_t(weights.num_heads) * head_dim);
-  if (place.tp > 1) delta_ = make(rows, spec.hidden_size);
+  if (const int vectors = delta_vectors(spec, place.tp); vectors > 0)
+    delta_ = make(rows, int64_t{vectors} * spec.hidden_size);
+  if (spec.projects_embedding()) embedded_ = make(rows, spec.embed_cols());
   mlp_ = make(rows, weights.intermediate);
   if (last_stage()) {
     compact_residual_ = make(options.max_num_logit_rows, spec.hidden_size);
+    if (spec.projects_embedding()) projected_ = make(options.max_num_logit_rows, spec.embed_cols());
     local_logits_ = make(options.max_num_logit_rows, weights.vocab_rows);
     all_logits_ = place.tp == 1 ? local_logits_ : MatView{};
     if (place.tp > 1 && place.shard == 0)
@@ -75,26 +79,32 @@ void RankModel::upload_vectors() {
     all.insert(all.end(), from.begin(), from.end());
     all.resize((all.size() + kAlign - 1) / kAlign * kAlign);
   };
+  const std::vector<float> ones(size_t(spec_.norm.has_weight ? 0 : spec_.hidden_size), 1.0f);
+  const auto put_norm = [&](const std::vector<float>& weight, const std::vector<float>& bias, Norm* to) {
+    put(spec_.norm.has_weight ? weight : ones, &to->weight);
+    put(bias, &to->bias);
+  };
   layer_vectors_.resize(weights_.layers.size());
   for (size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
     LayerVectors& vectors = layer_vectors_[i];
-    put(layer.attn_norm, &vectors.attn_norm);
-    put(layer.attn_norm_bias, &vectors.attn_norm_bias);
-    put(layer.mlp_norm, &vectors.mlp_norm);
-    put(layer.mlp_norm_bias, &vectors.mlp_norm_bias);
+    put_norm(layer.attn_norm, layer.attn_norm_bias, &vectors.attn_norm);
+    if (!spec_.layer(weights_.plan.layer_begin + int(i)).shares_norm)
+      put_norm(layer.mlp_norm, layer.mlp_norm_bias, &vectors.mlp_norm);
     put(layer.qkv_bias, &vectors.qkv_bias);
     put(layer.o_bias, &vectors.o_bias);
     put(layer.gate_up_bias, &vectors.gate_up_bias);
     put(layer.down_bias, &vectors.down_bias);
   }
-  put(weights_.final_norm, &final_norm_);
-  put(weights_.final_norm_bias, &final_norm_bias_);
+  if (last_stage() && spec_.has_final_norm) put_norm(weights_.final_norm, weights_.final_norm_bias, &final_norm_);
   if (all.empty()) return;
   auto* const data = static_cast<float*>(backend_.alloc(all.size() * sizeof(float)));
   allocations_.push_back(data);
   backend_.upload(data, all.data(), all.size() * sizeof(float));
   for (const auto& [to, offset] : places) *to = data + offset;
+  for (size_t i = 0; i < layer_vectors_.size(); ++i)
+    if (spec_.layer(weights_.plan.layer_begin + int(i)).shares_norm)
+      layer_vectors_[i].mlp_norm = layer_vectors_[i].attn_norm;
 }
 
 Communicator& RankModel::everyone() const {
@@ -165,14 +175,29 @@ void RankModel::share_deferred_state(const Batch& batch) {
 }
 
 RankModel::Rows RankModel::make_rows(const Batch& batch) {
-  Rows rows{batch.token, batch.position, batch.slot, batch.kv_len, {}};
+  Rows rows{.token = batch.token,
+            .position = batch.position,
+            .slot = batch.slot,
+            .kv_len = batch.kv_len,
+            .position_row = {},
+            .seqs = {}};
   bool any_deferred = false;
   for (size_t i = 0; i < batch.seqs.size(); ++i) {
     const SeqRows& seq = batch.seqs[i];
     rows.seqs.push_back({.first_row = seq.first_row, .num_rows = seq.num_rows, .block_begin = batch.block_begin[i]});
     any_deferred = any_deferred || seq.deferred;
   }
-  if (!any_deferred) return rows;
+  const auto find_positions = [&] {
+    if (spec_.positions.rows == 0 || !first_stage()) return;
+    position_row_.assign(rows.position.begin(), rows.position.end());
+    for (int32_t& row : position_row_)
+      if (row >= 0) row += spec_.positions.offset;
+    rows.position_row = position_row_;
+  };
+  if (!any_deferred) {
+    find_positions();
+    return rows;
+  }
   token_ = batch.token;
   position_ = batch.position;
   slot_ = batch.slot;
@@ -200,6 +225,7 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
   rows.position = position_;
   rows.slot = slot_;
   rows.kv_len = kv_len_;
+  find_positions();
   return rows;
 }
 
@@ -211,25 +237,25 @@ void RankModel::forward(const Batch& batch) {
   const Rows rows = make_rows(batch);
   const WorkScope work(rank_, options_.work, options_.work == WorkKind::target ? batch.step : 0);
   const MatView residual = residual_.row_range(0, batch.num_rows());
+  const MatView embedded = spec_.projects_embedding() ? embedded_.row_range(0, batch.num_rows()) : residual;
   const bool embeds_in_pass = first_stage() && place_.tp == 1;  // else the ranks exchange rows before the layers
   if (!first_stage()) rank_.world->recv(residual, rank_.index - place_.tp);
   if (first_stage() && !embeds_in_pass) {
-    embed(rows, residual);
-    shards().all_reduce(residual);
+    embed(rows, embedded);
+    shards().all_reduce(embedded);
   }
-  std::pair<MatView, Pending> left;
+  Stream left;
   const auto pass = [&] {
-    if (embeds_in_pass) embed(rows, residual);
+    if (embeds_in_pass) embed(rows, embedded);
+    if (first_stage()) finish_embedding(rows, embedded, residual);
     left = run_layers(batch, rows, residual);
   };
   batch.num_rows() <= kMostRememberedRows ? backend_.run(pass_key(batch), pass) : pass();
-  const auto& [last_residual, pending] = left;
   if (!last_stage()) {
-    if (pending.delta.data)
-      backend_.norm({.residual = residual, .delta = pending.delta, .delta_bias = pending.bias, .sum = pending.sum});
-    rank_.world->send(residual, rank_.index + place_.tp);
+    add_pending(left);
+    rank_.world->send(left.residual, rank_.index + place_.tp);
   } else if (!batch.logit_row.empty()) {
-    gather_logits(last_residual.rows);
+    gather_logits(left.residual.rows);
   }
   for (const SeqRows& seq : batch.seqs) {
     if (!seq.wants_logits && seq.seq >= 0) state_.advance(seq.seq, seq.num_rows, batch.step);
@@ -243,69 +269,103 @@ uint64_t RankModel::pass_key(const Batch& batch) const {
   return key;
 }
 
-void RankModel::embed(const Rows& rows, MatView residual) {
+void RankModel::embed(const Rows& rows, MatView out) {
   backend_.embed({.table = weights_.embed.get(),
                   .row_begin = weights_.vocab_begin,
                   .token = rows.token,
                   .cells = state_.cells(),
-                  .out = residual});
+                  .out = out});
 }
 
-std::pair<MatView, RankModel::Pending> RankModel::run_layers(const Batch& batch, const Rows& rows, MatView residual) {
-  const int num_rows = batch.num_rows(), num_layers = int(weights_.layers.size());
-  Pending pending;
-  for (int i = 0; i < num_layers; ++i) {
-    mark(batch, weights_.plan.layer_begin + i);
-    const LayerWeights& layer = weights_.layers[size_t(i)];
-    const LayerVectors& vectors = layer_vectors_[size_t(i)];
-    const bool drops_rows = last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < num_rows;
-    MatView attended =
-        attention_block(layer, norm_args(residual, pending, vectors.attn_norm, vectors.attn_norm_bias),
-                        vectors.qkv_bias, kv_[size_t(i)], rows, batch, drops_rows ? nullptr : layer.o.get());
-    if (drops_rows) {
-      // Nothing after the last attention looks at rows whose logits nobody wants.
-      residual = residual.row_range(0, int32_t(batch.logit_row.size()));
-      if (batch.logit_row.empty()) return {residual, {}};
-      const MatView compact = compact_residual_.row_range(0, residual.rows);
-      backend_.gather_rows({.from = residual_.row_range(0, num_rows), .row = batch.logit_row, .to = compact});
-      residual = compact;
-      const MatView packed =
-          qkv_.row_range(0, residual.rows).col_range(0, attended.cols);  // q is spent: its buffer holds the kept rows
-      backend_.gather_rows({.from = attended, .row = batch.logit_row, .to = packed});
-      attended = packed;
-    }
-    pending = add_product(attended, *layer.o, vectors.o_bias, residual);
-    const NormArgs norm = norm_args(residual, pending, vectors.mlp_norm, vectors.mlp_norm_bias);
-    const MatView hidden = mlp_.row_range(0, residual.rows);
-    const bool gated = spec_.mlp == MlpKind::gated;
-    backend_.norm_gemm(norm, {.x = norm.out,
-                              .w = layer.gate_up.get(),
-                              .bias = vectors.gate_up_bias,
-                              .y = hidden,
-                              .glu = gated,
-                              .activation = spec_.activation,
-                              .reader = gated ? layer.down.get() : nullptr});
-    if (!gated) backend_.activation({.x = hidden, .activation = spec_.activation});
-    pending = add_product(hidden, *layer.down, vectors.down_bias, residual);
-  }
+void RankModel::finish_embedding(const Rows& rows, MatView embedded, MatView residual) {
+  if (spec_.projects_embedding()) backend_.gemm({.x = embedded, .w = weights_.project_in.get(), .y = residual});
+  if (spec_.positions.rows == 0) return;
+  const MatView position = delta_.row_range(0, residual.rows).col_range(0, spec_.hidden_size);
+  backend_.embed({.table = weights_.positions.get(), .token = rows.position_row, .out = position});
+  backend_.norm({.residual = residual, .delta = position});
+}
 
+RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, MatView residual) {
+  const size_t num_layers = weights_.layers.size();
+  Stream stream{.residual = residual};
+  for (size_t i = 0; i < num_layers; ++i) {
+    const int index = weights_.plan.layer_begin + int(i);
+    mark(batch, index);
+    const LayerSpec& spec = spec_.layer(index);
+    const LayerWeights& layer = weights_.layers[i];
+    const LayerVectors& vectors = layer_vectors_[i];
+    const bool drops_rows = last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < batch.num_rows();
+    MatView attended = attention_block(branch_input(spec, stream, vectors.attn_norm), i, rows, batch,
+                                       drops_rows ? nullptr : layer.o.get());
+    if (drops_rows) {
+      attended = keep_logit_rows(batch, stream, attended);
+      if (batch.logit_row.empty()) return stream;
+    }
+    if (spec.block == BlockLayout::parallel) {
+      const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i);
+      add_parallel_branches(stream, attended, hidden, i);
+      continue;
+    }
+    add_branch(spec, stream, attended, *layer.o, vectors.o_bias, vectors.attn_norm);
+    const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i);
+    add_branch(spec, stream, hidden, *layer.down, vectors.down_bias, vectors.mlp_norm);
+  }
   if (last_stage()) {
     mark(batch, RankPlace::kHead);
-    multiply_head(batch, residual, pending);
+    multiply_head(batch, stream);
   }
-  return {residual, pending};
+  return stream;
 }
 
-NormArgs RankModel::norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const {
-  return {.kind = spec_.norm,
-          .residual = residual,
-          .delta = pending.delta,
-          .delta_bias = pending.bias,
-          .sum = pending.sum,
-          .weight = weight,
-          .bias = bias,
-          .eps = spec_.norm_eps,
-          .out = normed_.row_range(0, residual.rows)};
+// Nothing after the last attention looks at rows whose logits nobody wants.
+MatView RankModel::keep_logit_rows(const Batch& batch, Stream& stream, MatView attended) {
+  add_pending(stream);
+  const MatView from = stream.residual;
+  stream.residual = from.row_range(0, int32_t(batch.logit_row.size()));
+  if (batch.logit_row.empty()) return attended;
+  const MatView compact = compact_residual_.row_range(0, stream.residual.rows);
+  backend_.gather_rows({.from = from, .row = batch.logit_row, .to = compact});
+  stream.residual = compact;
+  // q is spent: its buffer holds the kept rows
+  const MatView packed = qkv_.row_range(0, compact.rows).col_range(0, attended.cols);
+  backend_.gather_rows({.from = attended, .row = batch.logit_row, .to = packed});
+  return packed;
+}
+
+NormArgs RankModel::norm_args(const Stream& stream, const Norm& norm) const {
+  return {.kind = spec_.norm.kind,
+          .residual = stream.residual,
+          .delta = stream.pending.delta,
+          .delta_bias = stream.pending.bias,
+          .sum = stream.pending.sum,
+          .weight = norm.weight,
+          .bias = norm.bias,
+          .eps = spec_.norm.eps,
+          .out = other_buffer(stream.residual)};
+}
+
+MatView RankModel::other_buffer(const MatView& residual) const {
+  return (residual.data == normed_.data ? residual_ : normed_).row_range(0, residual.rows);
+}
+
+void RankModel::add_pending(Stream& stream) {
+  const Pending& pending = stream.pending;
+  if (pending.delta.data)
+    backend_.norm(
+        {.residual = stream.residual, .delta = pending.delta, .delta_bias = pending.bias, .sum = pending.sum});
+  stream.pending = {};
+}
+
+RankModel::BranchInput RankModel::branch_input(const LayerSpec& spec, Stream& stream, const Norm& norm) {
+  if (spec.norms == NormPlace::after_sum) return {.norm = {}, .x = stream.residual};
+  const NormArgs args = norm_args(stream, norm);
+  stream.pending = {};  // the norm adds it
+  return {.norm = args, .x = args.out};
+}
+
+void RankModel::multiply(const BranchInput& input, GemmArgs gemm) {
+  gemm.x = input.x;
+  input.norm ? backend_.norm_gemm(*input.norm, gemm) : backend_.gemm(gemm);
 }
 
 RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual) {
@@ -313,27 +373,58 @@ RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, cons
     backend_.gemm({.x = x, .w = &w, .bias = bias, .y = residual, .add = true});
     return {};
   }
-  const MatView delta = delta_.row_range(0, residual.rows);
+  const MatView delta = delta_.row_range(0, residual.rows).col_range(0, spec_.hidden_size);
   const PeerSum* const sum = shards().next_sum(delta);
   backend_.gemm({.x = x, .w = &w, .y = delta, .sum = sum});
   if (!sum) shards().all_reduce(delta);
   return {.delta = delta, .bias = bias, .sum = sum};
 }
 
-MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias,
-                                   const KvView& kv, const Rows& rows, const Batch& batch, const PackedWeight* reader) {
+void RankModel::add_branch(const LayerSpec& spec, Stream& stream, MatView x, const PackedWeight& w, const float* bias,
+                           const Norm& norm) {
+  stream.pending = add_product(x, w, bias, stream.residual);
+  if (spec.norms != NormPlace::after_sum) return;
+  const NormArgs args = norm_args(stream, norm);
+  backend_.norm(args);
+  stream = {.residual = args.out};
+}
+
+void RankModel::add_parallel_branches(Stream& stream, MatView attended, MatView hidden, size_t layer) {
+  const LayerWeights& weights = weights_.layers[layer];
+  const LayerVectors& vectors = layer_vectors_[layer];
+  if (place_.tp == 1) {
+    add_product(attended, *weights.o, vectors.o_bias, stream.residual);
+    add_product(hidden, *weights.down, vectors.down_bias, stream.residual);
+    return;
+  }
+  const MatView both = delta_.row_range(0, stream.residual.rows);
+  const MatView first = both.col_range(0, spec_.hidden_size),
+                second = both.col_range(spec_.hidden_size, spec_.hidden_size);
+  backend_.gemm({.x = attended, .w = weights.o.get(), .y = first});
+  backend_.gemm({.x = hidden, .w = weights.down.get(), .y = second});
+  shards().all_reduce(both);
+  stream.pending = {.delta = first, .bias = vectors.o_bias};
+  add_pending(stream);
+  stream.pending = {.delta = second, .bias = vectors.down_bias};
+}
+
+MatView RankModel::attention_block(const BranchInput& input, size_t layer, const Rows& rows, const Batch& batch,
+                                   const PackedWeight* reader) {
+  const AttentionSpec& spec = spec_.layer(weights_.plan.layer_begin + int(layer)).attention;
+  const LayerWeights& weights = weights_.layers[layer];
+  const KvView& kv = kv_[layer];
   const int head_dim = spec_.head_dim;
   const int q_cols = weights_.num_heads * head_dim;
   const int kv_cols = weights_.num_kv_heads * head_dim;
-  const MatView qkv = qkv_.row_range(0, norm.residual.rows);
-  backend_.norm_gemm(norm,
-                     {.x = norm.out, .w = layer.qkv.get(), .bias = qkv_bias, .y = qkv, .attention_follows = true});
+  const MatView qkv = qkv_.row_range(0, input.x.rows);
+  multiply(input,
+           {.w = weights.qkv.get(), .bias = layer_vectors_[layer].qkv_bias, .y = qkv, .attention_follows = true});
   const MatView attended = attended_.row_range(0, qkv.rows);
   backend_.rope_attention(
       {.x = qkv.col_range(0, q_cols + kv_cols),
        .num_heads = weights_.num_heads + weights_.num_kv_heads,
        .head_dim = head_dim,
-       .rotary_dim = spec_.rope.enabled ? spec_.rope.rotary_dim : 0,
+       .rotary_dim = spec.has_rope ? spec_.rope.rotary_dim : 0,
        .layout = spec_.rope.layout,
        .inv_freq = inv_freq_,
        .position = rows.position},
@@ -343,8 +434,8 @@ MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& no
        .num_heads = weights_.num_heads,
        .group = weights_.heads_per_kv,
        .head_offset = weights_.head_offset,
-       .scale = spec_.attention_scale,
-       .window = spec_.sliding_window,
+       .scale = spec.scale,
+       .window = spec.window,
        .seqs = rows.seqs,
        .kv_len = rows.kv_len,
        .block = batch.block,
@@ -353,14 +444,41 @@ MatView RankModel::attention_block(const LayerWeights& layer, const NormArgs& no
   return attended;
 }
 
-void RankModel::multiply_head(const Batch& batch, MatView residual, const Pending& pending) {
+MatView RankModel::mlp_block(const BranchInput& input, size_t layer) {
+  const MlpSpec& spec = spec_.layer(weights_.plan.layer_begin + int(layer)).mlp;
+  const LayerWeights& weights = weights_.layers[layer];
+  const MatView hidden = mlp_.row_range(0, input.x.rows);
+  const bool gated = spec.kind == MlpKind::gated;
+  multiply(input, {.w = weights.gate_up.get(),
+                   .bias = layer_vectors_[layer].gate_up_bias,
+                   .y = hidden,
+                   .glu = gated,
+                   .activation = spec.activation,
+                   .reader = gated ? weights.down.get() : nullptr});
+  if (!gated) backend_.activation({.x = hidden, .activation = spec.activation});
+  return hidden;
+}
+
+void RankModel::multiply_head(const Batch& batch, const Stream& stream) {
   const int32_t count = int32_t(batch.logit_row.size());
   if (count == 0) return;
   PACELINE_CHECK(count <= options_.max_num_logit_rows, "{} logit rows, room for {}", count,
                  options_.max_num_logit_rows);
-  PACELINE_CHECK(residual.rows == count, "{} rows at the head, {} wanted", residual.rows, count);
-  const NormArgs norm = norm_args(residual, pending, final_norm_, final_norm_bias_);
-  backend_.norm_gemm(norm, {.x = norm.out, .w = weights_.head.get(), .y = local_logits_.row_range(0, count)});
+  PACELINE_CHECK(stream.residual.rows == count, "{} rows at the head, {} wanted", stream.residual.rows, count);
+  Stream last = stream;
+  BranchInput input{.norm = {}, .x = last.residual};
+  if (spec_.has_final_norm) {
+    const NormArgs args = norm_args(last, final_norm_);
+    input = {.norm = args, .x = args.out};
+  } else {
+    add_pending(last);
+  }
+  if (spec_.projects_embedding()) {
+    const MatView projected = projected_.row_range(0, count);
+    multiply(input, {.w = weights_.project_out.get(), .y = projected});
+    input = {.norm = {}, .x = projected};
+  }
+  multiply(input, {.w = weights_.head.get(), .y = local_logits_.row_range(0, count)});
 }
 
 void RankModel::gather_logits(int32_t count) {

@@ -2,6 +2,7 @@
 // One rank's part of a model: weights (shared), KV pages, workspace, SeqState, and the forward pass over them.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/transformer/transformer.h"
@@ -30,12 +31,16 @@ class RankModel {
   /// The batch's per-row inputs with the deferred ones filled in.
   struct Rows {
     std::span<const int32_t> token, position, slot, kv_len;
+    std::span<const int32_t> position_row;  // of the table of learned positions; empty without
     std::vector<SeqSpan> seqs;
   };
 
   /// Norms and biases in the backend's memory; null where the model has none.
+  struct Norm {
+    const float *weight = nullptr, *bias = nullptr;
+  };
   struct LayerVectors {
-    const float *attn_norm = nullptr, *attn_norm_bias = nullptr, *mlp_norm = nullptr, *mlp_norm_bias = nullptr;
+    Norm attn_norm, mlp_norm;
     const float *qkv_bias = nullptr, *o_bias = nullptr, *gate_up_bias = nullptr, *down_bias = nullptr;
   };
 
@@ -57,19 +62,46 @@ class RankModel {
     const float* bias = nullptr;
     const PeerSum* sum = nullptr;
   };
+  /// The residual between two ops, and what is to be added to it. With norms after the sums, the residual moves between
+  /// two buffers.
+  struct Stream {
+    MatView residual;
+    Pending pending{};
+  };
+  /// What a branch reads: x, which norm_gemm makes with a norm before the branch, or which lies there.
+  struct BranchInput {
+    std::optional<NormArgs> norm;
+    MatView x;
+  };
 
-  /// q, k, v of `rows` from the residual; K and V are stored. Returns what attention gives, [rows, heads * head_dim].
+  /// Adds what is pending, unless the branch's norm does.
+  BranchInput branch_input(const LayerSpec& spec, Stream& stream, const Norm& norm);
+  void multiply(const BranchInput& input, GemmArgs gemm);
+  /// q, k, v of the input's rows; K and V are stored. Returns what attention gives, [rows, heads * head_dim].
   /// `reader`: as in AttentionArgs.
-  MatView attention_block(const LayerWeights& layer, const NormArgs& norm, const float* qkv_bias, const KvView& kv,
-                          const Rows& rows, const Batch& batch, const PackedWeight* reader);
-  NormArgs norm_args(MatView residual, const Pending& pending, const float* weight, const float* bias) const;
+  MatView attention_block(const BranchInput& input, size_t layer, const Rows& rows, const Batch& batch,
+                          const PackedWeight* reader);
+  /// Activations of the MLP, [rows, intermediate].
+  MatView mlp_block(const BranchInput& input, size_t layer);
+  /// The branch's last product: what it gives is added to the residual, now or with the next norm.
+  void add_branch(const LayerSpec& spec, Stream& stream, MatView x, const PackedWeight& w, const float* bias,
+                  const Norm& norm);
+  /// Both branches' last products, added in their order; the shards' parts travel in one message.
+  void add_parallel_branches(Stream& stream, MatView attended, MatView hidden, size_t layer);
+  /// Drops rows whose logits nobody wants.
+  MatView keep_logit_rows(const Batch& batch, Stream& stream, MatView attended);
+  NormArgs norm_args(const Stream& stream, const Norm& norm) const;
+  void add_pending(Stream& stream);
   /// residual += x · Wᵀ + bias, now or with the next norm.
   Pending add_product(MatView x, const PackedWeight& w, const float* bias, MatView residual);
-  void embed(const Rows& rows, MatView residual);
-  /// This stage's layers, and on the last stage the product that gives its logits. Returns the residual and what is to
-  /// be added to it.
-  std::pair<MatView, Pending> run_layers(const Batch& batch, const Rows& rows, MatView residual);
-  void multiply_head(const Batch& batch, MatView residual, const Pending& pending);
+  MatView other_buffer(const MatView& residual) const;
+  /// The embedding's rows, [rows, embed_cols]; under TP this shard's part of their sum.
+  void embed(const Rows& rows, MatView out);
+  /// Projects embeddings, and adds positions.
+  void finish_embedding(const Rows& rows, MatView embedded, MatView residual);
+  /// This stage's layers, and on the last stage the product that gives its logits.
+  Stream run_layers(const Batch& batch, const Rows& rows, MatView residual);
+  void multiply_head(const Batch& batch, const Stream& stream);
   void gather_logits(int32_t count);
 
   int num_stages() const { return place_.num_stages; }
@@ -87,18 +119,22 @@ class RankModel {
   std::vector<void*> allocations_;
   SeqState state_;
   std::vector<LayerVectors> layer_vectors_;  // per local layer
-  const float *final_norm_ = nullptr, *final_norm_bias_ = nullptr;
+  Norm final_norm_;
   std::vector<double> inv_freq_;
   std::vector<KvView> kv_;       // per local layer
   std::vector<void*> host_kv_;   // of each layer's K, then V; empty without host blocks
   size_t half_block_bytes_ = 0;  // a block's K, or V, of one layer
 
   // workspace, [max_num_rows, …] f32
-  MatView residual_, normed_, qkv_, attended_, delta_, mlp_;
+  MatView residual_, normed_, qkv_, attended_, mlp_;
+  MatView delta_;                      // [max_num_rows, delta_vectors * hidden]
+  MatView embedded_;                   // [max_num_rows, embed_cols]; of projected embeddings
   MatView compact_residual_;           // [max_num_logit_rows, hidden]
+  MatView projected_;                  // [max_num_logit_rows, embed_cols]; of projected embeddings
   MatView local_logits_, all_logits_;  // [max_num_logit_rows, shard vocab], [max_num_logit_rows, tp * shard vocab]
   Logits logits_;
   std::vector<int32_t> token_, position_, slot_, kv_len_;  // deferred rows filled in
+  std::vector<int32_t> position_row_;
 };
 
 }  // namespace paceline

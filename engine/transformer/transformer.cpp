@@ -121,9 +121,10 @@ std::optional<ModelRank> model_rank(RankSet ranks, const Placement& placement, i
 std::vector<std::pair<int, int>> split_layers(const ModelSpec& spec, int num_stages) {
   const int64_t q_size = int64_t(spec.num_heads) * spec.head_dim;
   const int64_t kv_size = int64_t(spec.num_kv_heads) * spec.head_dim;
-  const int64_t mlp = int64_t(spec.hidden_size) * spec.intermediate_size * (spec.mlp == MlpKind::gated ? 3 : 2);
+  const bool gated = spec.layers.empty() || spec.layer(0).mlp.kind == MlpKind::gated;
+  const int64_t mlp = int64_t(spec.hidden_size) * spec.intermediate_size * (gated ? 3 : 2);
   const double layer_cost = double(spec.hidden_size) * double(2 * q_size + 2 * kv_size) + double(mlp);
-  const double head_cost = double(spec.hidden_size) * spec.vocab_size;
+  const double head_cost = double(spec.embed_cols()) * spec.vocab_size;
   // The last stage gets the count that balances it against the others, which share the rest evenly.
   int best_last = 1;
   double best_time = std::numeric_limits<double>::infinity();
@@ -175,7 +176,6 @@ std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights wei
                                         const TransformerOptions& options) {
   PACELINE_CHECK(options.order == StreamOrder::in_order || options.ranks == RankSet::deciding,
                  "at_once needs a model of the deciding rank alone");
-  PACELINE_CHECK(spec.block == BlockLayout::sequential, "family {}", spec.family);
   return std::make_unique<Transformer>(spec, std::move(weights), team, options);
 }
 
@@ -186,16 +186,22 @@ size_t kv_block_bytes_on(const ModelSpec& spec, const ModelRank& place, int bloc
          dtype_bytes(kv_dtype);
 }
 
+int delta_vectors(const ModelSpec& spec, int tp) {
+  if (tp > 1 && spec.any_layer([](const LayerSpec& layer) { return layer.block == BlockLayout::parallel; })) return 2;
+  return tp > 1 || spec.positions.rows > 0 ? 1 : 0;
+}
+
 size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, int tp) {
   const size_t hidden = size_t(spec.hidden_size);
   int kv_heads = 0;
   for (int rank = 0; rank < tp; ++rank)
     kv_heads = std::max(kv_heads, shard_shape(spec, {.tp_rank = rank, .tp_size = tp}).num_kv_heads);
   const size_t heads = size_t(spec.num_heads / tp + 2 * kv_heads) * size_t(spec.head_dim);
-  const size_t per_row = (tp > 1 ? 3 : 2) * hidden + heads + size_t(spec.num_heads / tp) * size_t(spec.head_dim) +
-                         size_t(spec.intermediate_size / tp);
+  const size_t embedding = spec.projects_embedding() ? size_t(spec.embed_cols()) : 0;
+  const size_t per_row = (2 + delta_vectors(spec, tp)) * hidden + embedding + heads +
+                         size_t(spec.num_heads / tp) * size_t(spec.head_dim) + size_t(spec.intermediate_size / tp);
   const size_t vocab = size_t((spec.vocab_size + tp - 1) / tp);
-  const size_t per_logit_row = hidden + vocab + (tp > 1 ? vocab * size_t(tp) : 0);
+  const size_t per_logit_row = hidden + embedding + vocab + (tp > 1 ? vocab * size_t(tp) : 0);
   return sizeof(float) * (per_row * size_t(options.max_num_rows) + per_logit_row * size_t(options.max_num_logit_rows));
 }
 
@@ -203,16 +209,16 @@ size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, i
   const auto [begin, end] = split_layers(spec, place.num_stages)[size_t(place.stage)];
   const bool last_stage = place.stage == place.num_stages - 1;
   int64_t vectors = last_stage ? 0 : rows;  // of hidden_size; to the next stage
-  int64_t logits = 0;
+  int64_t logits = 0, embedded = 0;
   if (place.tp > 1) {
-    if (place.stage == 0) vectors += rows;  // the embedding
+    if (place.stage == 0) embedded = rows * spec.embed_cols();
     vectors += 2 * rows * (end - begin);
     if (last_stage) {
       vectors -= 2 * (rows - logit_rows);  // behind the last attention, rows whose logits nobody wants are dropped
       logits = logit_rows * ((spec.vocab_size + place.tp - 1) / place.tp);
     }
   }
-  return sizeof(float) * size_t(vectors * spec.hidden_size + logits);
+  return sizeof(float) * size_t(vectors * spec.hidden_size + embedded + logits);
 }
 
 }  // namespace paceline

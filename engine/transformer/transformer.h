@@ -63,6 +63,9 @@ ShardPlan shard_plan(const ModelSpec& spec, const ModelRank& place, DType dtype)
 /// Bytes of one KV block on the rank at `place`.
 size_t kv_block_bytes_on(const ModelSpec& spec, const ModelRank& place, int block_size, DType kv_dtype);
 
+/// Vectors of hidden_size that a row's branches, or its position, leave before the residual takes them.
+int delta_vectors(const ModelSpec& spec, int tp);
+
 /// Bytes of activations and logits of one rank.
 size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, int tp);
 

@@ -31,11 +31,17 @@ void check_parent(const ModelSpec& parent, const std::string& label) {
   const auto refuse = [&](const char* what, const char* expected) {
     fail(ExitCode::usage, "{}/config.json: {}; inflate knows {} only: take another parent", label, what, expected);
   };
-  if (parent.norm != NormKind::rms) refuse("LayerNorm", "RMSNorm");
-  if (parent.mlp != MlpKind::gated) refuse("an MLP without gate", "gated MLPs");
-  if (parent.block != BlockLayout::sequential) refuse("a parallel residual", "sequential blocks");
-  if (!parent.rope.enabled || parent.rope.layout != RopeLayout::half_split ||
-      parent.rope.rotary_dim != parent.head_dim || parent.rope.scaling != RopeScaling::none)
+  if (parent.norm.kind != NormKind::rms) refuse("LayerNorm", "RMSNorm");
+  if (parent.positions.rows > 0 || parent.projects_embedding())
+    refuse("learned positions or a projected embedding", "rotary positions and plain embeddings");
+  for (const LayerSpec& layer : parent.layers) {
+    if (layer.mlp.kind != MlpKind::gated) refuse("an MLP without gate", "gated MLPs");
+    if (layer.block != BlockLayout::sequential || layer.norms != NormPlace::before)
+      refuse("parallel branches or norms behind them", "sequential blocks with norms before their branches");
+    if (!layer.attention.has_rope) refuse("layers without rotary positions", "rotary positions");
+  }
+  if (parent.rope.layout != RopeLayout::half_split || parent.rope.rotary_dim != parent.head_dim ||
+      parent.rope.scaling != RopeScaling::none)
     refuse("partial, interleaved or scaled rotary positions", "whole heads without rope_scaling");
 }
 
@@ -169,7 +175,7 @@ nlohmann::json inflated_config(const nlohmann::json& parent_config, const ModelS
   const auto eps = parent_config.find("rms_norm_eps");
   const bool has_eps = eps != parent_config.end() && eps->is_number();
   config["rms_norm_eps"] =
-      (has_eps ? eps->get<double>() : double(parent.norm_eps)) * parent.hidden_size / to.hidden_size;
+      (has_eps ? eps->get<double>() : double(parent.norm.eps)) * parent.hidden_size / to.hidden_size;
   config["paceline_inflate"] = {{"parent", std::filesystem::path(parent_label).filename().string()},
                                 {"shape", shape.name},
                                 {"seed", kInflateSeed},

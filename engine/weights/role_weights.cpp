@@ -64,7 +64,7 @@ std::string RoleWeights::name(TensorRole role, TensorPiece piece, int layer) con
 TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
   const WeightSite& where = site(role);
   const std::string tensor = name(role, piece, layer);
-  const RowMap rows(spec_, where);
+  const RowMap rows(spec_, where, layer);
   // A vector's elements are its outputs, along the only dimension that it has.
   const bool is_vector = source_.find(tensor)->shape.size() == 1;
   const bool transposed = where.transposed && !is_vector;
@@ -107,7 +107,7 @@ std::string RoleWeights::where(TensorRole role, TensorPiece piece, int layer, in
   const WeightSite& place = site(role);
   const std::string tensor = name(role, piece, layer);
   const bool is_vector = source_.find(tensor)->shape.size() == 1;
-  const RowMap rows(spec_, place);
+  const RowMap rows(spec_, place, layer);
   std::string index;
   if (is_vector)
     index = fmt::format("[{}]", rows.tensor_row(col));

@@ -49,10 +49,15 @@ class ShardLoader {
                        .vocab_rows = shape_.vocab_rows};
     const bool is_shared = plan_.first_stage && plan_.last_stage && spec_.tied_head;
     if (plan_.first_stage) shard.embed = matrix(embedding_matrix(spec_, plan_), 0);
+    if (plan_.first_stage) {
+      if (const auto matrix_of = whole_matrix(spec_, position)) shard.positions = matrix(*matrix_of, 0);
+      if (const auto matrix_of = whole_matrix(spec_, project_in)) shard.project_in = matrix(*matrix_of, 0);
+    }
     for (int layer = plan_.layer_begin; layer < plan_.layer_end; ++layer) shard.layers.push_back(load_layer(layer));
     if (plan_.last_stage) {
       shard.final_norm = vector(final_norm, TensorPiece::weight, 0);
       shard.final_norm_bias = vector(final_norm, TensorPiece::bias, 0);
+      if (const auto matrix_of = whole_matrix(spec_, project_out)) shard.project_out = matrix(*matrix_of, 0);
       shard.head = is_shared ? shard.embed : matrix(head_matrix(spec_, plan_), 0);
     }
     shard.bytes = bytes_;
@@ -62,7 +67,7 @@ class ShardLoader {
  private:
   LayerWeights load_layer(int layer) {
     using enum TensorRole;
-    const LayerMatrices matrices = layer_matrices(spec_, plan_);
+    const LayerMatrices matrices = layer_matrices(spec_, plan_, layer);
     LayerWeights out;
     out.attn_norm = vector(attn_norm, TensorPiece::weight, layer);
     out.attn_norm_bias = vector(attn_norm, TensorPiece::bias, layer);
@@ -99,7 +104,7 @@ class ShardLoader {
   std::vector<float> biases(const PackedMatrix& matrix, int layer) {
     std::vector<float> all;
     for (const PackedMatrix::Rows& rows : matrix.rows) {
-      if (!role_shape(spec_, rows.role)->has_bias) continue;
+      if (!role_shape(spec_, rows.role, layer)->has_bias) continue;
       const std::vector<float> part =
           vector(rows.role, TensorPiece::bias, layer, rows.range.row_begin, rows.range.num_rows);
       all.insert(all.end(), part.begin(), part.end());
@@ -109,7 +114,7 @@ class ShardLoader {
 
   /// The whole vector; empty where the model has none.
   std::vector<float> vector(TensorRole role, TensorPiece piece, int layer) {
-    const auto shape = role_shape(spec_, role);
+    const auto shape = role_shape(spec_, role, layer);
     if (!shape || !(piece == TensorPiece::bias ? shape->has_bias : shape->has_weight)) return {};
     return vector(role, piece, layer, 0, shape->outputs);
   }

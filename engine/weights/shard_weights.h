@@ -36,10 +36,13 @@ struct ShardWeights {
   int intermediate = 0;                            // of this shard
   int vocab_begin = 0;                             // first token id of this shard; beyond vocab_size: padding only
   int vocab_rows = 0;                              // padding included
-  Weight embed;                                    // [vocab_rows, hidden]; first stage
+  Weight embed;                                    // [vocab_rows, embed_cols]; first stage
+  Weight positions;                                // [positions.rows, hidden]; first stage, whole on every rank
+  Weight project_in;                               // [hidden, embed_cols]; first stage, whole on every rank
+  Weight project_out;                              // [embed_cols, hidden]; last stage, whole on every rank
   std::vector<LayerWeights> layers;                // of layers [plan.layer_begin, plan.layer_end)
   std::vector<float> final_norm, final_norm_bias;  // [hidden]; last stage
-  Weight head;       // [vocab_rows, hidden]; last stage; == embed when tied and this rank holds both
+  Weight head;       // [vocab_rows, embed_cols]; last stage; == embed when tied and this rank holds both
   size_t bytes = 0;  // packed matrices and vectors
 };
 

@@ -105,7 +105,7 @@ int64_t PackedMatrix::num_rows() const {
   return total;
 }
 
-LayerMatrices layer_matrices(const ModelSpec& spec, const ShardPlan& plan) {
+LayerMatrices layer_matrices(const ModelSpec& spec, const ShardPlan& plan, int layer) {
   using enum TensorRole;
   const ShardShape shape = shard_shape(spec, plan);
   const int64_t head_dim = spec.head_dim;
@@ -113,12 +113,12 @@ LayerMatrices layer_matrices(const ModelSpec& spec, const ShardPlan& plan) {
   const int64_t kv_rows = shape.num_kv_heads * head_dim, kv_begin = shape.kv_head_begin * head_dim;
   const int64_t ffn = shape.intermediate, ffn_begin = plan.tp_rank * ffn;
   const auto rows = [&](TensorRole role, int64_t begin, int64_t count) -> PackedMatrix::Rows {
-    return {role, {.row_begin = begin, .num_rows = count, .num_cols = role_shape(spec, role)->inputs}};
+    return {role, {.row_begin = begin, .num_rows = count, .num_cols = role_shape(spec, role, layer)->inputs}};
   };
   const auto cols = [&](TensorRole role, int64_t begin, int64_t count) -> PackedMatrix::Rows {
-    return {role, {.num_rows = role_shape(spec, role)->outputs, .col_begin = begin, .num_cols = count}};
+    return {role, {.num_rows = role_shape(spec, role, layer)->outputs, .col_begin = begin, .num_cols = count}};
   };
-  const bool gated = spec.mlp == MlpKind::gated;
+  const bool gated = spec.layers.empty() || spec.layer(layer).mlp.kind == MlpKind::gated;
   LayerMatrices matrices;
   matrices.qkv.rows = {rows(q, q_begin, q_rows), rows(k, kv_begin, kv_rows), rows(v, kv_begin, kv_rows)};
   matrices.o = {.rows = {cols(o, q_begin, q_rows)}, .pack = {.k_chunks = shape.row_parallel_chunks}};
@@ -137,6 +137,15 @@ PackedMatrix head_matrix(const ModelSpec& spec, const ShardPlan& plan) {
   return vocabulary_matrix(spec, plan, spec.tied_head ? TensorRole::embed : TensorRole::head, false);
 }
 
+std::optional<PackedMatrix> whole_matrix(const ModelSpec& spec, TensorRole role) {
+  const auto shape = role_shape(spec, role);
+  if (!shape) return std::nullopt;
+  PackedMatrix matrix;
+  matrix.rows = {{.role = role, .range = {.num_rows = shape->outputs, .num_cols = shape->inputs}}};
+  matrix.pack.looked_up_only = role == TensorRole::position;
+  return matrix;
+}
+
 size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan, Numerics numerics) {
   using enum TensorRole;
   const auto matrix_bytes = [&](const PackedMatrix& matrix) {
@@ -147,25 +156,31 @@ size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan, Numerics numer
     return size_t(parts) * packed_bytes(n / parts, k, pack.dtype, pack.k_chunks) +
            (numerics == Numerics::fast ? row_copy_bytes(n, k, pack) : 0);
   };
-  const auto bias_floats = [&](const PackedMatrix& matrix) {
+  const auto bias_floats = [&](const PackedMatrix& matrix, int layer) {
     int64_t floats = 0;
     for (const PackedMatrix::Rows& rows : matrix.rows)
-      if (role_shape(spec, rows.role)->has_bias) floats += rows.range.num_rows;
+      if (role_shape(spec, rows.role, layer)->has_bias) floats += rows.range.num_rows;
     return floats;
   };
-  const auto norm_floats = [&](TensorRole role) {
-    const RoleShape shape = *role_shape(spec, role);
-    return shape.outputs * ((shape.has_weight ? 1 : 0) + (shape.has_bias ? 1 : 0));
+  const auto norm_bytes = [&](TensorRole role, int layer) {
+    const auto shape = role_shape(spec, role, layer);
+    if (!shape) return size_t{0};
+    return size_t(shape->outputs) * ((shape->has_weight ? 1u : 0u) + (shape->has_bias ? 1u : 0u)) * sizeof(float);
   };
-  const LayerMatrices layer = layer_matrices(spec, plan);
-  size_t layer_bytes = 0;
-  for (const PackedMatrix* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
-    layer_bytes += matrix_bytes(*matrix) + size_t(bias_floats(*matrix)) * sizeof(float);
-  layer_bytes += size_t(norm_floats(attn_norm) + norm_floats(mlp_norm)) * sizeof(float);
-
-  size_t total = size_t(plan.layer_end - plan.layer_begin) * layer_bytes;
-  if (plan.first_stage) total += matrix_bytes(embedding_matrix(spec, plan));
-  if (plan.last_stage) total += size_t(norm_floats(final_norm)) * sizeof(float);
+  const auto whole_bytes = [&](TensorRole role) {
+    const auto matrix = whole_matrix(spec, role);
+    return matrix ? matrix_bytes(*matrix) : 0;
+  };
+  size_t total = 0;
+  for (int index = plan.layer_begin; index < plan.layer_end; ++index) {
+    const LayerMatrices layer = layer_matrices(spec, plan, index);
+    for (const PackedMatrix* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
+      total += matrix_bytes(*matrix) + size_t(bias_floats(*matrix, index)) * sizeof(float);
+    total += norm_bytes(attn_norm, index) + norm_bytes(mlp_norm, index);
+  }
+  if (plan.first_stage)
+    total += matrix_bytes(embedding_matrix(spec, plan)) + whole_bytes(position) + whole_bytes(project_in);
+  if (plan.last_stage) total += norm_bytes(final_norm, 0) + whole_bytes(project_out);
   if (plan.last_stage && !shares_head(spec, plan)) total += matrix_bytes(head_matrix(spec, plan));
   return total;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/model/weight_table.h"
@@ -57,10 +58,12 @@ struct LayerMatrices {
   PackedMatrix qkv, o, gate_up, down;
 };
 
-/// What this rank holds of each layer, of the embedding and of a head of its own.
-LayerMatrices layer_matrices(const ModelSpec& spec, const ShardPlan& plan);
+/// What this rank holds of a layer, of the embedding and of a head of its own.
+LayerMatrices layer_matrices(const ModelSpec& spec, const ShardPlan& plan, int layer);
 PackedMatrix embedding_matrix(const ModelSpec& spec, const ShardPlan& plan);
 PackedMatrix head_matrix(const ModelSpec& spec, const ShardPlan& plan);
+/// Of a role that every rank of a stage holds whole (position, project_in, project_out); empty: the model has none.
+std::optional<PackedMatrix> whole_matrix(const ModelSpec& spec, TensorRole role);
 
 /// Throws Error(usage) naming the number at fault and the sizes that work.
 void validate_parallel(const ModelSpec& spec, int tp, int pp);

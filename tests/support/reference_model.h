@@ -37,16 +37,18 @@ class ReferenceModel {
     Matrix rows(long(tokens.size()), long(spec_.hidden_size));
     for (size_t i = 0; i < tokens.size(); ++i) rows.row(long(i)) = embed.row(tokens[i]);
     for (int layer = 0; layer < spec_.num_layers; ++layer) {
+      const AttentionSpec& attention = spec_.layer(layer).attention;
+      const bool mlp_bias = spec_.layer(layer).mlp.has_bias;
       const Matrix attention_in = norm(rows, TensorRole::attn_norm, layer);
-      const Matrix q = rotated(linear(attention_in, TensorRole::q, layer, spec_.attention_bias), spec_.num_heads);
-      const Matrix k = rotated(linear(attention_in, TensorRole::k, layer, spec_.attention_bias), spec_.num_kv_heads);
-      const Matrix v = linear(attention_in, TensorRole::v, layer, spec_.attention_bias);
-      rows += linear(attend(q, k, v), TensorRole::o, layer, spec_.attention_out_bias);
+      const Matrix q = rotated(linear(attention_in, TensorRole::q, layer, attention.has_bias), spec_.num_heads);
+      const Matrix k = rotated(linear(attention_in, TensorRole::k, layer, attention.has_bias), spec_.num_kv_heads);
+      const Matrix v = linear(attention_in, TensorRole::v, layer, attention.has_bias);
+      rows += linear(attend(q, k, v), TensorRole::o, layer, attention.has_out_bias);
       const Matrix mlp_in = norm(rows, TensorRole::mlp_norm, layer);
-      Matrix gate = linear(mlp_in, TensorRole::gate, layer, spec_.mlp_bias);
+      Matrix gate = linear(mlp_in, TensorRole::gate, layer, mlp_bias);
       gate = gate.unaryExpr([](double x) { return x / (1.0 + std::exp(-x)); });
-      rows += linear(gate.cwiseProduct(linear(mlp_in, TensorRole::up, layer, spec_.mlp_bias)), TensorRole::down, layer,
-                     spec_.mlp_bias);
+      rows +=
+          linear(gate.cwiseProduct(linear(mlp_in, TensorRole::up, layer, mlp_bias)), TensorRole::down, layer, mlp_bias);
     }
     const Matrix last = norm(rows, TensorRole::final_norm, 0);
     return last * (spec_.tied_head ? embed : read(TensorRole::head)).transpose();
@@ -64,7 +66,7 @@ class ReferenceModel {
     Matrix out(rows.rows(), rows.cols());
     for (long i = 0; i < rows.rows(); ++i)
       out.row(i) = rows.row(i).cwiseProduct(weight) /
-                   std::sqrt(rows.row(i).squaredNorm() / double(rows.cols()) + double(spec_.norm_eps));
+                   std::sqrt(rows.row(i).squaredNorm() / double(rows.cols()) + double(spec_.norm.eps));
     return out;
   }
 

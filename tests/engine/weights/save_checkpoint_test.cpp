@@ -51,7 +51,7 @@ TEST_F(SaveInflated, SavedFolderHoldsTheSameBytes) {
   }
   EXPECT_TRUE(fs::exists(dir / "big" / "model.safetensors.index.json"));
   const ModelSpec spec = load_model_spec(dir / "big");
-  EXPECT_EQ(spec.norm_eps, model_.spec.norm_eps);
+  EXPECT_EQ(spec.norm.eps, model_.spec.norm.eps);
   EXPECT_EQ(spec.rope.theta, model_.parent.rope.theta);
   EXPECT_EQ(spec.max_position, model_.parent.max_position);
   EXPECT_EQ(spec.num_parameters(), model_.spec.num_parameters());

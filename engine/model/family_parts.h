@@ -1,0 +1,40 @@
+#pragma once
+// What the parse functions of families share: bounds of sizes, activations, rotary positions.
+
+#include <string_view>
+
+#include "engine/model/model_spec.h"
+#include "engine/model/model_spec_reader.h"
+
+namespace paceline {
+
+// Generous bounds: ten times the largest public model, small enough that products of two fit 64 bits with room.
+inline constexpr IntRange kLayers{1, 2048};
+inline constexpr IntRange kWidth{1, 1 << 20};
+inline constexpr IntRange kHeads{1, 8192};
+inline constexpr IntRange kHeadDim{2, 4096};
+inline constexpr IntRange kVocab{1, 1 << 24};
+inline constexpr IntRange kPositions{1, 1 << 27};
+inline constexpr RealRange kEps{1e-12, 0.1};
+inline constexpr RealRange kTheta{1.0, 1e12};
+inline constexpr RealRange kFactor{1.0, 1e6};
+
+/// The activation that `key` names, `otherwise` where it is absent. Throws Error(usage) with the supported names.
+Activation parse_activation(const ConfigReader& config, std::string_view key, std::string_view otherwise);
+
+/// Rotary positions of heads of `head_dim`, of which the share partial_rotary_factor is turned (`share` where it is
+/// absent). rope_parameters is the new home of rope_theta, partial_rotary_factor and the scaling fields (rope_scaling).
+/// `theta_key`: the old name of rope_theta.
+RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, double share = 1.0,
+                    std::string_view theta_key = "rope_theta");
+
+/// whole / parts. Throws Error(usage) naming both keys where that leaves a rest.
+int divided(const ConfigReader& config, std::string_view key, int whole, int parts, std::string_view parts_key);
+
+/// Throws Error(usage) when `key` is true: "{why} is not supported; expected false".
+void refuse_true(const ConfigReader& config, std::string_view key, std::string_view what);
+
+/// 1 / sqrt(head_dim).
+float usual_attention_scale(int head_dim);
+
+}  // namespace paceline
