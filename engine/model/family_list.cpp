@@ -3,7 +3,8 @@
 
 #include "engine/model/families.h"
 
-#define PACELINE_FAMILIES(family) family(llama) family(mistral) family(qwen2)
+#define PACELINE_FAMILIES(family) \
+  family(llama) family(mistral) family(qwen2) family(gpt2) family(gpt_bigcode) family(gpt_neox) family(opt)
 
 namespace paceline {
 

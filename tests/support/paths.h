@@ -7,6 +7,8 @@ namespace paceline {
 
 /// The root of the checkout.
 std::filesystem::path source_dir();
+/// Data that is not part of the repository, beside the checkout or where PACELINE_SHARED says; may not exist.
+std::filesystem::path shared_dir();
 /// The folder of this program, which holds runexp, too: the build folder, or where all of it was carried.
 std::filesystem::path binary_dir();
 

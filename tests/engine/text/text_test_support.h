@@ -21,11 +21,7 @@ inline constexpr bool kSanitized = true;  // several times slower: time limits d
 inline constexpr bool kSanitized = false;
 #endif
 
-/// Data that is not part of the repository; may not exist.
-inline std::filesystem::path shared_dir() {
-  const char* const folder = std::getenv("PACELINE_SHARED");
-  return folder != nullptr ? std::filesystem::path(folder) : source_dir() / ".." / "shared";
-}
+using paceline::shared_dir;
 
 /// A folder that goes with the object, for files of a few lines.
 class TemporaryFolder : public TempDir {

@@ -2,6 +2,7 @@
 
 #include "greedy_text.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
@@ -13,7 +14,7 @@ using test::read_json;
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-void check_golden(const ModelRigOptions& options) {
+void check_golden(const ModelRigOptions& options, double tolerance = 1e-4) {
   const nlohmann::json golden = read_json(options.folder + "/golden.json");
   ModelRig rig(options);
   for (size_t i = 0; i < golden["prompts"].size(); ++i) {
@@ -23,7 +24,7 @@ void check_golden(const ModelRigOptions& options) {
     ASSERT_EQ(logits.size(), want.size());
     double largest = 0;
     for (size_t id = 0; id < want.size(); ++id) largest = std::max(largest, std::abs(double(logits[id]) - want[id]));
-    EXPECT_LE(largest, 1e-4) << "prompt " << i;
+    EXPECT_LE(largest, tolerance) << "prompt " << i;
     const auto text = golden["greedy"][i].get<std::vector<int32_t>>();
     EXPECT_EQ(greedy(rig, prompt, int(text.size()), 512), text) << "prompt " << i;
   }
@@ -46,6 +47,81 @@ TEST_P(Golden, LogitsAndGreedyTextOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
   check_golden({.folder = "tests/data/" + GetParam(), .device = "cuda"});
 }
+
+/// Families whose goldens do not lie in the tree, since they would double its size: one variant each, random weights.
+class FamilyGolden : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(folder())) GTEST_SKIP() << "no folder " << folder();
+  }
+  static std::string folder() { return (shared_dir() / "goldens" / GetParam()).string(); }
+  /// The model on these ranks, where its heads allow it.
+  static std::optional<ModelRigOptions> on_ranks(int tp, int pp) {
+    try {
+      validate_parallel(load_model_spec(folder()), tp, pp);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    return ModelRigOptions{.folder = folder(), .tp = tp, .pp = pp};
+  }
+};
+
+TEST_P(FamilyGolden, LogitsAndGreedyText) { check_golden({.folder = folder()}); }
+
+TEST_P(FamilyGolden, LogitsAndGreedyTextOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  check_golden({.folder = folder(), .device = "cuda"}, 1e-3);
+}
+
+TEST_P(FamilyGolden, BitsOfOneRankOnAllRanksAndInChunks) {
+  ModelRig one({.folder = folder()});
+  const auto tokens = test::sample_text(90, one.spec().vocab_size);
+  const auto reference = one.run({{tokens, one.pages(90), 0, 90}});
+  int num_tried = 0;
+  for (const auto& [tp, pp] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}}) {
+    const auto options = on_ranks(tp, pp);
+    if (!options) continue;
+    SCOPED_TRACE(fmt::format("tp {} pp {}", tp, pp));
+    ++num_tried;
+    ModelRig rig(*options);
+    for (const int chunk : {90, 17, 1}) {
+      for (int begin = 0; begin < 90; begin += chunk) {
+        const int end = std::min(90, begin + chunk);
+        const auto logits = rig.run({{tokens, rig.pages(90), begin, end}});
+        ASSERT_EQ(test::first_difference(reference, begin, logits, one.spec().vocab_size), -1)
+            << "rows from " << begin << " in chunks of " << chunk;
+      }
+      const auto last = rig.run({{tokens, rig.pages(90), 80, 90}}, true);
+      ASSERT_EQ(test::first_difference(reference, 89, last, one.spec().vocab_size), -1) << "the last row alone";
+    }
+  }
+  EXPECT_EQ(num_tried, one.spec().num_heads % 2 == 0 ? 4 : 2);
+}
+
+TEST_P(FamilyGolden, EstimateIsWhatIsHeld) {
+  for (const auto& [tp, pp] : {std::pair{1, 1}, {2, 2}}) {
+    const auto options = on_ranks(tp, pp);
+    if (!options) continue;
+    const Checkpoint checkpoint = Checkpoint::open(folder());
+    const ModelSpec spec = load_model_spec(folder());
+    const auto backend = make_backend("cpu", {});
+    for (int rank = 0; rank < tp * pp; ++rank) {
+      const ShardPlan plan =
+          shard_plan(spec, {.stage = rank / tp, .num_stages = pp, .shard = rank % tp, .tp = tp}, DType::f32);
+      EXPECT_EQ(load_shard(checkpoint, spec, plan, *backend).bytes, weight_bytes(spec, plan)) << "rank " << rank;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamilyGolden,
+                         testing::Values("gpt2", "gpt2-inverse-layer-scale", "gpt-bigcode-mqa", "gpt-bigcode-mha",
+                                         "gpt-neox", "gpt-neox-sequential", "opt-pre-norm", "opt-post-norm-proj",
+                                         "mistral-sliding-window", "qwen2"),
+                         [](const auto& model) {
+                           std::string name;
+                           for (const char c : model.param) name += std::isalnum(c) ? c : '_';
+                           return name;
+                         });
 
 class TrainedGolden : public testing::TestWithParam<std::string> {};
 
