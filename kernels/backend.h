@@ -60,6 +60,8 @@ class Backend {
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void rope(const RopeArgs& args) = 0;
   virtual void activation(const ActivationArgs& args) = 0;
+  virtual void norm_heads(const HeadNormArgs& args) = 0;
+  virtual void softcap(const SoftcapArgs& args) = 0;
   virtual void store_kv(const StoreKvArgs& args) = 0;
   virtual void move_kv(const KvView& kv, std::span<const SlotMove> moves) = 0;
   /// Block b of `pages` (from alloc) and block h of `host` (from alloc_host), block_bytes each, as the swaps say, one

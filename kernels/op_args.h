@@ -105,7 +105,25 @@ struct EmbedArgs {
   int32_t row_begin = 0;
   std::span<const int32_t> token;  // [m]; token_in_cell(): what stands there when the op runs
   const int32_t* cells = nullptr;  // as in SampleArgs; null: tokens below -1 are padding, too
+  float scale = 1.0f;              // multiplies the rows
   MatView out;                     // [m, d] f32
+};
+
+/// Each head of a row by itself, in place: norm(head) * weight, without bias. Heads lie side by side.
+struct HeadNormArgs {
+  NormKind kind = NormKind::rms;
+  MatView x;  // [m, num_heads * head_dim] f32 (stride may be larger: a part of qkv)
+  int num_heads = 0;
+  int head_dim = 0;
+  const float* weight = nullptr;  // [head_dim], or with weight_per_head [num_heads, head_dim]
+  bool weight_per_head = false;
+  float eps = 1e-5f;
+};
+
+/// x[m, d] = cap * tanh(x / cap) (Gemma 2)
+struct SoftcapArgs {
+  MatView x;
+  float cap = 0.0f;
 };
 
 /// Rotates the first rotary_dim of each head in place. Angle of pair i at position p: p * inv_freq[i].
@@ -189,7 +207,8 @@ struct AttentionArgs {
   int group = 0;            // query heads that share a KV head; 0: num_heads / kv.num_kv_heads
   int32_t head_offset = 0;  // of head 0 within its group, where a shard begins inside one
   float scale = 1.0f;
-  int32_t window = 0;  // 0: no sliding window
+  float softcap = 0.0f;  // scores become softcap * tanh(score / softcap); 0: they stay
+  int32_t window = 0;    // 0: no sliding window
   std::span<const SeqSpan> seqs;
   std::span<const int32_t> kv_len;  // [m]
   std::span<const int32_t> block;

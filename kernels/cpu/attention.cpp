@@ -134,6 +134,7 @@ void CpuAttention::run(const AttentionArgs& args, const Prepare& prepare, const 
                            .out = args.out.f32_row(0),
                            .out_stride = args.out.stride,
                            .scale = args.scale,
+                           .softcap = args.softcap,
                            .window = args.window,
                            .kv_len = args.kv_len.data(),
                            .k = kv.k,

@@ -164,6 +164,13 @@ void add_keys(const UnitStream<T>& stream, int begin, int end, const float* weig
   }
 }
 
+void softcap(float* x, int64_t count, float cap) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const int left = count - i < 16 ? int(count - i) : 16;
+    store_n(x + i, math::softcap(load_n(x + i, left), cap), left);
+  }
+}
+
 /// Weights e^(score - max) of keys [begin, end), zeros in the rest of their vectors; header of the line's partial.
 void soften(float* score, int begin, int end, float* partial) {
   F32x16 highest(-kInfinity);
@@ -227,6 +234,9 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
   if (first >= last) return;
   const UnitStream<T> stream{pages, base, first / 16, (last + 15) / 16, longest};
   score_keys<T, L>(stream, q, score);
+  for (int l = 0; work.softcap > 0.0f && l < num_lines; ++l)
+    if (begin[l] < end[l])
+      softcap(score + l * kChunkKeys + begin[l] / 16 * 16, (end[l] + 15) / 16 * 16 - begin[l] / 16 * 16, work.softcap);
   for (int l = 0; l < num_lines; ++l)
     if (begin[l] < end[l]) soften(score + l * kChunkKeys, begin[l], end[l], partial + l * stride);
   // Keys that every line sees are read once for all; the rest line by line, still in position order.

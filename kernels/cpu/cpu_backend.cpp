@@ -164,6 +164,8 @@ void CpuBackend::embed(const EmbedArgs& args) {
         unpack(table.memory.data, at, order, out);
       else
         std::fill(out, out + table.k, -0.0f);
+      if (args.scale != 1.0f)
+        for (int64_t i = 0; i < table.k; ++i) out[i] *= args.scale;
     }
   });
 }
@@ -198,6 +200,31 @@ void CpuBackend::rope(const RopeArgs& args) {
 void CpuBackend::activation(const ActivationArgs& args) {
   pool_.parallel_ranges(args.x.rows, row_grain(args.x.cols * 2), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) kernels_.activation(args.x.f32_row(row), args.x.cols, args.activation);
+  });
+}
+
+void CpuBackend::norm_heads(const HeadNormArgs& args) {
+  PACELINE_CHECK(args.x.cols == args.num_heads * args.head_dim, "{} columns for {} heads of {}", args.x.cols,
+                 args.num_heads, args.head_dim);
+  pool_.parallel_ranges(args.x.rows, row_grain(args.x.cols), [&](int64_t begin, int64_t end, int) {
+    for (int head = 0; head < args.num_heads; ++head) {
+      float* const x = args.x.f32_row(0) + int64_t{head} * args.head_dim;
+      kernels_.norm({.layer = args.kind == NormKind::layer,
+                     .residual = x,
+                     .residual_stride = args.x.stride,
+                     .weight = args.weight + (args.weight_per_head ? int64_t{head} * args.head_dim : 0),
+                     .eps = args.eps,
+                     .out = x,
+                     .out_stride = args.x.stride,
+                     .cols = args.head_dim},
+                    begin, end);
+    }
+  });
+}
+
+void CpuBackend::softcap(const SoftcapArgs& args) {
+  pool_.parallel_ranges(args.x.rows, row_grain(args.x.cols * 2), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) kernels_.softcap(args.x.f32_row(row), args.x.cols, args.cap);
   });
 }
 

@@ -37,6 +37,8 @@ class CpuBackend final : public Backend {
   void embed(const EmbedArgs& args) override;
   void rope(const RopeArgs& args) override;
   void activation(const ActivationArgs& args) override;
+  void norm_heads(const HeadNormArgs& args) override;
+  void softcap(const SoftcapArgs& args) override;
   void store_kv(const StoreKvArgs& args) override;
   void move_kv(const KvView& kv, std::span<const SlotMove> moves) override;
   void attention(const AttentionArgs& args) override;

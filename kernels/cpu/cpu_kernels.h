@@ -95,6 +95,7 @@ struct AttentionWork {
   float* out = nullptr;
   int64_t out_stride = 0;
   float scale = 1;
+  float softcap = 0;
   int32_t window = 0;
   const int32_t* kv_len = nullptr;  // [rows]
   const void* k = nullptr;          // [block][kv head][k_dim][block_size]
@@ -167,6 +168,7 @@ struct CpuKernels {
   void (*unpack_row[kNumStorage])(const void* w, int64_t row, const PanelOrder& order, float* out);
   void (*rope)(const RopeWork& work);
   void (*activation)(float* x, int64_t count, Activation activation);
+  void (*softcap)(float* x, int64_t count, float cap);
   /// Rows [row_begin, row_end) of one KV head.
   void (*store_kv[kNumStorage])(const StoreKvWork& work, int kv_head, int64_t row_begin, int64_t row_end);
   /// partial: [kMaxAttentionLines][partial_stride]

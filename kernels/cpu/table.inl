@@ -17,6 +17,7 @@ constexpr CpuKernels kTable{
     .unpack_row = {unpack_row<float>, unpack_row<Half>, unpack_row<BFloat>},
     .rope = rope,
     .activation = activation,
+    .softcap = softcap,
     .store_kv = {store_kv<float>, store_kv<Half>, store_kv<BFloat>},
     .attention_partial = {attention_partial<float>, attention_partial<Half>, attention_partial<BFloat>},
     .attention_merge = attention_merge,

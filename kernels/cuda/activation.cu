@@ -13,7 +13,22 @@ __global__ void activation_kernel(float* x, int64_t stride, int cols, Activation
   *at = math::activate(activation, *at);
 }
 
+__global__ void softcap_kernel(float* x, int64_t stride, int cols, float cap) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int c = blockIdx.x * blockDim.x + threadIdx.x;
+  if (c >= cols) return;
+  float* at = x + blockIdx.y * stride + c;
+  *at = math::softcap(*at, cap);
+}
+
 }  // namespace
+
+void softcap(const SoftcapArgs& args, LaunchTo queue) {
+  if (args.x.rows == 0) return;
+  launch(softcap_kernel, dim3(unsigned((args.x.cols + 255) / 256), unsigned(args.x.rows)), dim3(256), 0, queue,
+         args.x.f32_row(0), args.x.stride, int(args.x.cols), args.cap);
+}
 
 void activation(const ActivationArgs& args, LaunchTo queue) {
   launch(activation_kernel, dim3(unsigned((args.x.cols + 255) / 256), unsigned(args.x.rows)), dim3(256), 0, queue,

@@ -2,7 +2,7 @@
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/row_ops.h"
-#include "kernels/math/elementary.h"
+#include "kernels/math/activation.h"
 
 namespace paceline::cuda {
 namespace {
@@ -149,7 +149,8 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
     if (done + L < tile.num_lines)  // of the next lines
 #pragma unroll
       for (int l = 0; l < L; ++l) load_q(done + L + l, q[l]);
-    const float score = sum_for_lane(scores);
+    const float sum_of_scores = sum_for_lane(scores);
+    const float score = work.softcap > 0.0f ? math::softcap(sum_of_scores, work.softcap) : sum_of_scores;
     const Line line = mine.of_lane(done + lane % L);
     const int32_t my_key = warp_begin + lane / L;
     const bool seen = my_key >= line.begin && my_key < line.end;
@@ -314,9 +315,10 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
                            .block_size = kv.block_size,
                            .window = args.window,
                            .scale = args.scale,
+                           .softcap = args.softcap,
                            .q_aligned = lies_in_fours(args.q.f32_row(0), args.q.stride),
                            .fresh = fresh};
-  if (attention_line_tile(kv) == kMmaLines)
+  if (attention_line_tile(args) == kMmaLines)
     attention_is_few(plan) ? attention_few(work, maps, queue) : attention_many(work, maps, queue);
   else if (kv.k_dim <= 128 && kv.v_dim <= 128)
     run_chunks<4>(work, queue);
@@ -334,19 +336,22 @@ void prepare_attention(const cudaDeviceProp& device) {
   prepare_attention_many();
 }
 
-int attention_line_tile(const KvView& kv, bool whole) {
-  const bool mma = kv.dtype == DType::bf16 && kv.v && kv.k_dim == kv.v_dim && kv.k_dim % 32 == 0 && kv.k_dim <= 128;
+int attention_line_tile(const AttentionArgs& args, bool whole) {
+  const KvView& kv = args.kv;
+  const bool mma = args.softcap == 0.0f && kv.dtype == DType::bf16 && kv.v && kv.k_dim == kv.v_dim &&
+                   kv.k_dim % 32 == 0 && kv.k_dim <= 128;
   return !mma ? kLineTile : whole ? kMmaLines : kChunkLines;
 }
 
-bool copies_boxes(const KvView& kv, const cudaDeviceProp& device) {
-  return device.major >= 9 && attention_line_tile(kv) == kMmaLines;
+bool copies_boxes(const AttentionArgs& args, const cudaDeviceProp& device) {
+  return device.major >= 9 && attention_line_tile(args) == kMmaLines;
 }
 
-bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
+bool attention_takes_whole_lines(const AttentionArgs& args, int num_tiles, int most_lines,
+                                 const cudaDeviceProp& device) {
   // what many lines leave for the merge is more than what few keys more at once would gain
   const int fewest = most_lines <= kFewLines ? device.multiProcessorCount * 3 / 4 : device.multiProcessorCount;
-  return attention_line_tile(kv) == kMmaLines && num_tiles * kv.num_kv_heads >= fewest;
+  return attention_line_tile(args) == kMmaLines && num_tiles * args.kv.num_kv_heads >= fewest;
 }
 
 }  // namespace paceline::cuda

@@ -22,7 +22,7 @@ inline constexpr int kLineTile = 32, kMmaLines = 64;
 /// Of kMmaLines: as many as warps share rather than take alone where a block takes all chunks; as a block takes of one
 /// chunk, so that more blocks run at once.
 inline constexpr int kFewLines = 32, kChunkLines = 48;
-int attention_line_tile(const KvView& kv, bool whole = true);
+int attention_line_tile(const AttentionArgs& args, bool whole = true);
 struct LineTile {
   int32_t first_row = 0;  // of the sequence
   int32_t num_lines = 0;  // of the tile
@@ -82,9 +82,10 @@ bool turns_queries(const RopeArgs& rope, const AttentionArgs& args);
 bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& args,
                       const AttentionPlan& plan);
 /// Whether kernels copy this layer's keys and values by tensor maps.
-bool copies_boxes(const KvView& kv, const cudaDeviceProp& device);
+bool copies_boxes(const AttentionArgs& args, const cudaDeviceProp& device);
 /// Whether so many tiles fill the device without cutting their lines into chunks. The bits are the same.
-bool attention_takes_whole_lines(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
+bool attention_takes_whole_lines(const AttentionArgs& args, int num_tiles, int most_lines,
+                                 const cudaDeviceProp& device);
 
 /// Once for the current device, before its first attention.
 void prepare_attention(const cudaDeviceProp& device);

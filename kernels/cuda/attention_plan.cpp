@@ -25,13 +25,13 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   AttentionSlices slices{.plan = {.num_chunks = (longest + kDeviceChunk - 1) / kDeviceChunk}};
   AttentionPlan& plan = slices.plan;
   std::vector<LineTile>& tiles = slices.tiles;
-  tiles = line_tiles(args, 0, args.q.rows, attention_line_tile(args.kv));
+  tiles = line_tiles(args, 0, args.q.rows, attention_line_tile(args));
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
   for (const LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
-               attention_takes_whole_lines(args.kv, int(tiles.size()), plan.most_lines, device);
-  const int line_tile = slices.line_tile = attention_line_tile(args.kv, plan.whole);
+               attention_takes_whole_lines(args, int(tiles.size()), plan.most_lines, device);
+  const int line_tile = slices.line_tile = attention_line_tile(args, plan.whole);
   if (plan.most_lines > line_tile) tiles = line_tiles(args, 0, args.q.rows, line_tile);
   plan.most_lines = std::min(plan.most_lines, line_tile);
   if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, int(tiles.size()), plan.most_lines, device);
@@ -43,7 +43,7 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
 bool turns_queries(const RopeArgs& rope, const AttentionArgs& args) {
   const KvView& kv = args.kv;
   if (rope.layout != RopeLayout::half_split || rope.rotary_dim != kv.k_dim || rope.head_dim != kv.k_dim) return false;
-  if ((kv.k_dim != 64 && kv.k_dim != 128) || attention_line_tile(kv) != kMmaLines) return false;
+  if ((kv.k_dim != 64 && kv.k_dim != 128) || attention_line_tile(args) != kMmaLines) return false;
   for (size_t row = 0; row < args.kv_len.size(); ++row)
     if (args.kv_len[row] != rope.position[row] + 1) return false;
   return lies_in_fours(args.q.f32_row(0), args.q.stride);

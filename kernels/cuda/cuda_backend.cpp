@@ -110,6 +110,14 @@ class CudaBackend final : public Backend {
     use();
     cuda::activation(args, queue_.to());
   }
+  void norm_heads(const HeadNormArgs& args) override {
+    use();
+    cuda::norm_heads(args, queue_.to());
+  }
+  void softcap(const SoftcapArgs& args) override {
+    use();
+    cuda::softcap(args, queue_.to());
+  }
   void store_kv(const StoreKvArgs& args) override {
     use();
     storage_index(args.kv.dtype);
@@ -522,7 +530,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   auto [plan, tiles, line_tile, row_bytes, slice_rows] = cuda::plan_attention(args, kScratchBytes, properties_);
   plan.keys_stay = keys_stay;
   const cuda::PageMaps none;
-  const cuda::PageMaps& maps = cuda::copies_boxes(args.kv, properties_) ? page_maps_.of(args.kv) : none;
+  const cuda::PageMaps& maps = cuda::copies_boxes(args, properties_) ? page_maps_.of(args.kv) : none;
   cuda::FreshRows fresh;
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
     plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);

@@ -27,6 +27,8 @@ void rope_store(const RopeArgs& rope, const float2* factors, const StoreKvArgs& 
 void rope_factors(const double* inv_freq, int half, float attention_factor, int32_t count, float2* factors,
                   LaunchTo queue);
 void activation(const ActivationArgs& args, LaunchTo queue);
+void norm_heads(const HeadNormArgs& args, LaunchTo queue);
+void softcap(const SoftcapArgs& args, LaunchTo queue);
 void store_kv(const StoreKvArgs& args, LaunchTo queue);
 void move_kv(const KvView& kv, std::span<const SlotMove> moves, LaunchTo queue);
 

@@ -48,6 +48,13 @@ PACELINE_MATH V relu(V x) {
   return select_less(x, V(0.0f), V(0.0f), x);
 }
 
+/// cap tanh(x / cap), tanh(u) = 1 - 2 / (1 + e^2u): within 1e-7 cap, and within cap wherever e^2u is no number.
+template <class V>
+PACELINE_MATH V softcap(V x, float cap) {
+  const V u = x / V(cap);
+  return V(cap) * (V(1.0f) - V(2.0f) / (V(1.0f) + exp_of(u + u)));
+}
+
 template <class V>
 PACELINE_MATH V activate(Activation activation, V x) {
   switch (activation) {

@@ -332,6 +332,7 @@ struct AttentionCase {
   bool shared_v;
   std::vector<std::pair<int, int>> cached_and_new;  // per sequence
   int group = 0, head_offset = 0;
+  float softcap = 0.0f;
 };
 
 void run_attention_case(Backend& backend, const AttentionCase& c, double tolerance) {
@@ -374,7 +375,7 @@ void run_attention_case(Backend& backend, const AttentionCase& c, double toleran
           for (int d = 0; d < c.k_dim; ++d)
             sum += double(q[size_t((r * c.num_heads + h) * c.k_dim + d)]) *
                    k[size_t((p * c.num_kv_heads + g) * c.k_dim + d)];
-          score.push_back(sum * 0.125);
+          score.push_back(c.softcap > 0 ? c.softcap * std::tanh(sum * 0.125 / c.softcap) : sum * 0.125);
         }
         const double highest = *std::max_element(score.begin(), score.end());
         double total = 0;
@@ -404,6 +405,7 @@ void run_attention_case(Backend& backend, const AttentionCase& c, double toleran
                        .group = c.group,
                        .head_offset = c.head_offset,
                        .scale = 0.125f,
+                       .softcap = c.softcap,
                        .window = c.window,
                        .seqs = seqs,
                        .kv_len = kv_len,
@@ -442,6 +444,8 @@ TEST_P(BackendOps, AttentionMatchesFloat64) {
       {3, 2, 32, 32, 16, DType::bf16, 0, false, {{300, 2}, {7, 5}}, 2, 1},
       {2, 1, 16, 16, 16, DType::f32, 0, false, {{2000, 1}}},
       {4, 4, 16, 16, 16, DType::f32, 0, false, {{0, 290}}},
+      {4, 2, 64, 64, 16, DType::f32, 40, false, {{300, 3}, {0, 4}}, 0, 0, 1.5f},
+      {32, 8, 256, 256, 16, DType::bf16, 0, false, {{70, 290}, {0, 3}}, 0, 0, 1.5f},
   };
   for (const AttentionCase& c : cases) {
     // tensor cores multiply queries and weights in bfloat16, too

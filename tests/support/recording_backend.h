@@ -37,6 +37,8 @@ class RecordingBackend : public Backend {
   void embed(const EmbedArgs&) override {}
   void rope(const RopeArgs&) override {}
   void activation(const ActivationArgs&) override {}
+  void norm_heads(const HeadNormArgs&) override {}
+  void softcap(const SoftcapArgs&) override {}
   void store_kv(const StoreKvArgs&) override {}
   void move_kv(const KvView&, std::span<const SlotMove>) override {}
   void attention(const AttentionArgs&) override {}

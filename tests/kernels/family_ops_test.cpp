@@ -1,0 +1,80 @@
+// Ops that some families alone ask for, against float64: norms of heads, caps, scaled embeddings.
+
+#include <cmath>
+
+#include "tests/kernels/backend_ops.h"
+
+namespace paceline::test {
+namespace {
+
+class FamilyOps : public BackendOps {};
+
+TEST_P(FamilyOps, NormHeadsMatchesFloat64) {
+  for (const NormKind kind : {NormKind::rms, NormKind::layer})
+    for (const bool weight_per_head : {false, true})
+      for (const auto& [heads, dim] : {std::pair{1, 8}, {3, 24}, {8, 64}, {5, 128}, {2, 256}})
+        for (const int m : {0, 1, 7}) {
+          const int d = heads * dim;
+          const std::vector<float> x = random_values(size_t(m * d), 1, 3.0f),
+                                   weight = random_values(size_t(weight_per_head ? d : dim), 2);
+          DeviceArray on_device(backend(), weight);
+          GuardedRows rows(backend(), m, d, x, 3);
+          backend().norm_heads({.kind = kind,
+                                .x = rows.view(),
+                                .num_heads = heads,
+                                .head_dim = dim,
+                                .weight = on_device.data(),
+                                .weight_per_head = weight_per_head,
+                                .eps = 1e-5f});
+          std::vector<double> want;
+          for (int head = 0; head < m * heads; ++head) {
+            const float* const from = x.data() + size_t(head * dim);
+            double mean = 0, square = 0;
+            for (int i = 0; i < dim; ++i) mean += double(from[i]) / dim;
+            if (kind == NormKind::rms) mean = 0;
+            for (int i = 0; i < dim; ++i) square += (from[i] - mean) * (from[i] - mean) / dim;
+            for (int i = 0; i < dim; ++i)
+              want.push_back((from[i] - mean) / std::sqrt(square + 1e-5) *
+                             weight[size_t(weight_per_head ? head % heads * dim + i : i)]);
+          }
+          EXPECT_LE(nmse(rows.read(), want), tolerance_)
+              << int(kind) << " heads " << heads << " of " << dim << " m " << m << " each " << weight_per_head;
+        }
+}
+
+TEST_P(FamilyOps, SoftcapMatchesFloat64AndStaysWithinTheCap) {
+  for (const float cap : {1.5f, 30.0f, 50.0f})
+    for (const int cols : {1, 16, 37, 1000}) {
+      std::vector<float> x = random_values(size_t(2 * cols), 7, 3.0f * cap);
+      x[0] = 1e30f;
+      x.back() = -1e30f;
+      GuardedRows rows(backend(), 2, cols, x);
+      backend().softcap({.x = rows.view(), .cap = cap});
+      const std::vector<float> got = rows.read();
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_NEAR(got[i], double(cap) * std::tanh(double(x[i]) / cap), 4e-7 * cap) << x[i] << " cap " << cap;
+      EXPECT_EQ(got[0], cap);
+      EXPECT_EQ(got.back(), -cap);
+    }
+}
+
+TEST_P(FamilyOps, EmbedScalesRows) {
+  const int d = 21;
+  const StoredMatrix table(37, d, DType::bf16, 8);
+  const HostWeight part = table.host();
+  const Weight packed = backend().pack({&part, 1}, {.dtype = DType::bf16});
+  const std::vector<int32_t> token = {0, 36, -1, 5};
+  GuardedRows out(backend(), int(token.size()), d);
+  backend().embed({.table = packed.get(), .token = token, .scale = 6.5f, .out = out.view()});
+  const std::vector<float> got = out.read();
+  for (size_t r = 0; r < token.size(); ++r)
+    for (size_t c = 0; c < size_t(d); ++c)
+      EXPECT_TRUE(same_bits({got[r * size_t(d) + c]},
+                            {token[r] < 0 ? -0.0f : table.value[size_t(token[r]) * size_t(d) + c] * 6.5f}))
+          << "token " << token[r];
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FamilyOps, testing::ValuesIn(kDevices), device_name);
+
+}  // namespace
+}  // namespace paceline::test
