@@ -51,7 +51,7 @@ ModelSpec parse_gpt2_like(const ConfigReader& config, std::string_view activatio
   spec.norm = {.kind = NormKind::layer, .eps = float(config.real("layer_norm_epsilon", kEps, 1e-5)), .has_bias = true};
   spec.tied_head = config.boolean("tie_word_embeddings", true);
   LayerSpec layer;
-  layer.attention = {.has_rope = false,
+  layer.attention = {.rope = RopeUse::none,
                      .scale = config.boolean("scale_attn_weights", true) ? usual_attention_scale(spec.head_dim) : 1.0f,
                      .has_bias = true,
                      .has_out_bias = true};

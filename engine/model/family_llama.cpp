@@ -1,4 +1,4 @@
-// Llama and its near relatives: Mistral, Qwen2.
+// Llama and its near relatives: Mistral, Qwen2, Qwen3.
 
 #include <array>
 
@@ -17,6 +17,8 @@ constexpr std::array kLlamaSites = {
     WeightSite{.role = TensorRole::q, .module = "layers.{}.self_attn.q_proj"},
     WeightSite{.role = TensorRole::k, .module = "layers.{}.self_attn.k_proj"},
     WeightSite{.role = TensorRole::v, .module = "layers.{}.self_attn.v_proj"},
+    WeightSite{.role = TensorRole::q_norm, .module = "layers.{}.self_attn.q_norm"},
+    WeightSite{.role = TensorRole::k_norm, .module = "layers.{}.self_attn.k_norm"},
     WeightSite{.role = TensorRole::o, .module = "layers.{}.self_attn.o_proj"},
     WeightSite{.role = TensorRole::mlp_norm, .module = "layers.{}.post_attention_layernorm"},
     WeightSite{.role = TensorRole::gate, .module = "layers.{}.mlp.gate_proj"},
@@ -28,33 +30,14 @@ constexpr std::array kLlamaSites = {
 constexpr WeightTable kLlamaTable{
     .sites = kLlamaSites, .prefixes = kLlamaPrefixes, .ignored_suffixes = kLlamaRecomputed};
 
-/// What Llama and its near relatives share.
-ModelSpec parse_llama_like(const ConfigReader& config) {
-  ModelSpec spec;
-  spec.num_layers = config.integer("num_hidden_layers", kLayers);
-  spec.hidden_size = config.integer("hidden_size", kWidth);
-  spec.num_heads = config.integer("num_attention_heads", kHeads);
-  spec.num_kv_heads = config.integer("num_key_value_heads", {1, spec.num_heads}, spec.num_heads);
-  divided(config, "num_attention_heads", spec.num_heads, spec.num_kv_heads, "num_key_value_heads");
-  spec.head_dim = config.has("head_dim")
-                      ? config.integer("head_dim", kHeadDim)
-                      : divided(config, "hidden_size", spec.hidden_size, spec.num_heads, "num_attention_heads");
-  spec.intermediate_size = config.integer("intermediate_size", kWidth);
-  spec.vocab_size = config.integer("vocab_size", kVocab);
-  spec.max_position = config.integer("max_position_embeddings", kPositions);
-  spec.norm.eps = float(config.real("rms_norm_eps", kEps, 1e-6));
-  spec.rope = parse_rope(config, spec.head_dim, spec.max_position);
-  spec.tied_head = config.boolean("tie_word_embeddings", false);
-  LayerSpec layer;
-  layer.attention.scale = usual_attention_scale(spec.head_dim);
-  layer.mlp.activation = parse_activation(config, "hidden_act", "silu");
-  spec.layers.assign(size_t(spec.num_layers), layer);
+ModelSpec llama_like(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_like(config);
   spec.table = &kLlamaTable;
   return spec;
 }
 
 ModelSpec parse_llama(const ConfigReader& config) {
-  ModelSpec spec = parse_llama_like(config);
+  ModelSpec spec = llama_like(config);
   const bool attention_bias = config.boolean("attention_bias", false), mlp_bias = config.boolean("mlp_bias", false);
   for (LayerSpec& layer : spec.layers) {
     layer.attention.has_bias = layer.attention.has_out_bias = attention_bias;
@@ -64,19 +47,36 @@ ModelSpec parse_llama(const ConfigReader& config) {
 }
 
 ModelSpec parse_mistral(const ConfigReader& config) {
-  ModelSpec spec = parse_llama_like(config);
+  ModelSpec spec = llama_like(config);
   // An absent key is the family's default of 4096, null means no window.
   const int window = config.mentions("sliding_window") ? config.integer("sliding_window", kPositions, 0) : 4096;
   for (LayerSpec& layer : spec.layers) layer.attention.window = window;
   return spec;
 }
 
+/// A window in the layers from max_window_layers on, or where layer_types says so.
+void set_qwen_windows(const ConfigReader& config, ModelSpec& spec) {
+  if (!config.boolean("use_sliding_window", false)) return;
+  const int window = config.integer("sliding_window", kPositions, 4096);
+  const int first = config.integer("max_window_layers", {0, kLayers.max}, 28);
+  set_windows(config, window, spec, [&](int layer) { return layer >= first; });
+}
+
 ModelSpec parse_qwen2(const ConfigReader& config) {
-  ModelSpec spec = parse_llama_like(config);
-  if (config.boolean("use_sliding_window", false))
-    fail(ExitCode::usage, "{}: true is not supported (a window in some layers only); expected false",
-         config.where("use_sliding_window"));
+  ModelSpec spec = llama_like(config);
   for (LayerSpec& layer : spec.layers) layer.attention.has_bias = true;  // q, k, v; the family has none on o
+  set_qwen_windows(config, spec);
+  return spec;
+}
+
+ModelSpec parse_qwen3(const ConfigReader& config) {
+  ModelSpec spec = llama_like(config);
+  const bool bias = config.boolean("attention_bias", false);
+  for (LayerSpec& layer : spec.layers) {
+    layer.attention.has_bias = layer.attention.has_out_bias = bias;
+    layer.attention.head_norm = HeadNorm::shared;
+  }
+  set_qwen_windows(config, spec);
   return spec;
 }
 
@@ -85,5 +85,6 @@ ModelSpec parse_qwen2(const ConfigReader& config) {
 Family llama_family() { return {"LlamaForCausalLM", "llama", parse_llama}; }
 Family mistral_family() { return {"MistralForCausalLM", "mistral", parse_mistral}; }
 Family qwen2_family() { return {"Qwen2ForCausalLM", "qwen2", parse_qwen2}; }
+Family qwen3_family() { return {"Qwen3ForCausalLM", "qwen3", parse_qwen3}; }
 
 }  // namespace paceline

@@ -49,7 +49,7 @@ ModelSpec parse_opt(const ConfigReader& config) {
   LayerSpec layer;
   layer.norms = before ? NormPlace::before : NormPlace::after_sum;
   layer.attention = {
-      .has_rope = false, .scale = usual_attention_scale(spec.head_dim), .has_bias = bias, .has_out_bias = bias};
+      .rope = RopeUse::none, .scale = usual_attention_scale(spec.head_dim), .has_bias = bias, .has_out_bias = bias};
   layer.mlp = {
       .kind = MlpKind::plain, .activation = parse_activation(config, "activation_function", "relu"), .has_bias = bias};
   spec.layers.assign(size_t(spec.num_layers), layer);

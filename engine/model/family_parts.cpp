@@ -19,7 +19,44 @@ constexpr std::array kActivations = {
     std::pair{std::string_view("relu"), Activation::relu},
 };
 
-void parse_rope_scaling(const ConfigReader& rope, int max_position, RopeSpec& spec) {
+constexpr RealRange kScale{0.0, 1e6};
+
+void parse_yarn(const ConfigReader& rope, int max_position, RopeSpec& spec) {
+  const auto magnitude = [](double scale, double weight) {
+    return scale <= 1 ? 1.0 : 0.1 * weight * std::log(scale) + 1;
+  };
+  spec.scaling = RopeScaling::yarn;
+  spec.factor = rope.real("factor", kFactor);
+  spec.original_max_position = rope.integer("original_max_position_embeddings", kPositions, max_position);
+  spec.beta_fast = rope.real("beta_fast", kFactor, 32.0);
+  spec.beta_slow = rope.real("beta_slow", kFactor, 1.0);
+  spec.truncate = rope.boolean("truncate", true);
+  const double mscale = rope.real("mscale", kScale, 0.0), all_dim = rope.real("mscale_all_dim", kScale, 0.0);
+  const double usual = mscale > 0 && all_dim > 0 ? magnitude(spec.factor, mscale) / magnitude(spec.factor, all_dim)
+                                                 : magnitude(spec.factor, 1.0);
+  spec.attention_factor = rope.real("attention_factor", kScale, usual);
+}
+
+/// LongRoPE (Ding et al. 2024). `original`: original_max_position_embeddings beside the scaling, 0 where there is none.
+void parse_longrope(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
+  spec.scaling = RopeScaling::longrope;
+  spec.short_factor = rope.reals("short_factor", kFactor);
+  spec.long_factor = rope.reals("long_factor", kFactor);
+  for (const auto& [key, factors] : {std::pair{"short_factor", &spec.short_factor}, {"long_factor", &spec.long_factor}})
+    if (int(factors->size()) != spec.rotary_dim / 2)
+      fail(ExitCode::usage, "{}: found {} factors, expected {}, one for each rotary pair", rope.where(key),
+           factors->size(), spec.rotary_dim / 2);
+  spec.original_max_position =
+      rope.integer("original_max_position_embeddings", kPositions, original > 0 ? original : max_position);
+  const double ratio = double(max_position) / spec.original_max_position;
+  spec.factor = original > 0 ? ratio : rope.real("factor", kFactor, ratio);
+  const double usual =
+      spec.factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(spec.factor) / std::log(double(spec.original_max_position)));
+  spec.attention_factor = rope.real("attention_factor", kScale, usual);
+}
+
+/// original: as in parse_longrope.
+void parse_rope_scaling(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
   const char* key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(key, "default");
   if (type == "default") return;
@@ -32,8 +69,12 @@ void parse_rope_scaling(const ConfigReader& rope, int max_position, RopeSpec& sp
            spec.rotary_dim);
   } else if (type == "llama3") {
     spec.scaling = RopeScaling::llama3;
+  } else if (type == "yarn") {
+    return parse_yarn(rope, max_position, spec);
+  } else if (type == "longrope" || type == "su") {
+    return parse_longrope(rope, max_position, original, spec);
   } else {
-    fail(ExitCode::usage, "{}: unsupported rope type '{}'; supported: default, linear, dynamic, llama3",
+    fail(ExitCode::usage, "{}: unsupported rope type '{}'; supported: default, linear, dynamic, llama3, yarn, longrope",
          rope.where(key), type);
   }
   spec.factor = rope.real("factor", kFactor);
@@ -77,7 +118,15 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
     fail(ExitCode::usage, "{}: {} rotary dimensions of head_dim {}; expected an even number above 0",
          config.where("partial_rotary_factor"), spec.rotary_dim, head_dim);
   if (const auto scaling = parameters ? parameters : config.object("rope_scaling"))
-    parse_rope_scaling(*scaling, max_position, spec);
+    parse_rope_scaling(*scaling, max_position, config.integer("original_max_position_embeddings", kPositions, 0), spec);
+  return spec;
+}
+
+RopeSpec parse_rope_object(const ConfigReader& rope, int head_dim, int max_position, double usual_theta) {
+  RopeSpec spec;
+  spec.rotary_dim = head_dim;
+  spec.theta = rope.real("rope_theta", kTheta, usual_theta);
+  parse_rope_scaling(rope, max_position, 0, spec);
   return spec;
 }
 
@@ -85,6 +134,47 @@ int divided(const ConfigReader& config, std::string_view key, int whole, int par
   if (whole % parts != 0)
     fail(ExitCode::usage, "{}: {} is not divisible by {} {}", config.where(key), whole, parts_key, parts);
   return whole / parts;
+}
+
+ModelSpec parse_llama_like(const ConfigReader& config) {
+  ModelSpec spec;
+  spec.num_layers = config.integer("num_hidden_layers", kLayers);
+  spec.hidden_size = config.integer("hidden_size", kWidth);
+  spec.num_heads = config.integer("num_attention_heads", kHeads);
+  spec.num_kv_heads = config.integer("num_key_value_heads", {1, spec.num_heads}, spec.num_heads);
+  divided(config, "num_attention_heads", spec.num_heads, spec.num_kv_heads, "num_key_value_heads");
+  spec.head_dim = config.has("head_dim")
+                      ? config.integer("head_dim", kHeadDim)
+                      : divided(config, "hidden_size", spec.hidden_size, spec.num_heads, "num_attention_heads");
+  spec.intermediate_size = config.integer("intermediate_size", kWidth);
+  spec.vocab_size = config.integer("vocab_size", kVocab);
+  spec.max_position = config.integer("max_position_embeddings", kPositions);
+  spec.norm.eps = float(config.real("rms_norm_eps", kEps, 1e-6));
+  spec.rope = parse_rope(config, spec.head_dim, spec.max_position);
+  spec.tied_head = config.boolean("tie_word_embeddings", false);
+  LayerSpec layer;
+  layer.attention.scale = usual_attention_scale(spec.head_dim);
+  layer.mlp.activation = parse_activation(config, "hidden_act", "silu");
+  spec.layers.assign(size_t(spec.num_layers), layer);
+  return spec;
+}
+
+void set_windows(const ConfigReader& config, int window, ModelSpec& spec,
+                 const std::function<bool(int layer)>& has_window) {
+  std::vector<std::string> types;
+  if (config.has("layer_types")) {
+    types = config.texts("layer_types");
+    if (int(types.size()) != spec.num_layers)
+      fail(ExitCode::usage, "{}: found {} types, expected {}, one for each layer", config.where("layer_types"),
+           types.size(), spec.num_layers);
+  }
+  for (int index = 0; index < spec.num_layers; ++index) {
+    if (!types.empty() && types[size_t(index)] != "sliding_attention" && types[size_t(index)] != "full_attention")
+      fail(ExitCode::usage, "{}: layer {}: unsupported type '{}'; supported: full_attention, sliding_attention",
+           config.where("layer_types"), index, types[size_t(index)]);
+    const bool here = types.empty() ? has_window(index) : types[size_t(index)] == "sliding_attention";
+    if (here) spec.layers[size_t(index)].attention.window = window;
+  }
 }
 
 void refuse_true(const ConfigReader& config, std::string_view key, std::string_view what) {

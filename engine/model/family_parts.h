@@ -1,6 +1,7 @@
 #pragma once
 // What the parse functions of families share: bounds of sizes, activations, rotary positions.
 
+#include <functional>
 #include <string_view>
 
 #include "engine/model/model_spec.h"
@@ -27,6 +28,16 @@ Activation parse_activation(const ConfigReader& config, std::string_view key, st
 /// `theta_key`: the old name of rope_theta.
 RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, double share = 1.0,
                     std::string_view theta_key = "rope_theta");
+
+/// The same from one object that holds rope_theta, the scaling and its fields.
+RopeSpec parse_rope_object(const ConfigReader& rope, int head_dim, int max_position, double usual_theta);
+
+/// What Llama and its relatives share: RMSNorm, rotary positions, gated MLPs, no biases, the usual keys. No table.
+ModelSpec parse_llama_like(const ConfigReader& config);
+
+/// Layers get `window` where layer_types says "sliding_attention", without that key where `has_window` says so.
+void set_windows(const ConfigReader& config, int window, ModelSpec& spec,
+                 const std::function<bool(int layer)>& has_window);
 
 /// whole / parts. Throws Error(usage) naming both keys where that leaves a rest.
 int divided(const ConfigReader& config, std::string_view key, int whole, int parts, std::string_view parts_key);

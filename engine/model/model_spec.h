@@ -16,7 +16,7 @@ namespace paceline {
 
 struct WeightTable;  // weight_table.h
 
-enum class RopeScaling : uint8_t { none, linear, dynamic, llama3 };
+enum class RopeScaling : uint8_t { none, linear, dynamic, llama3, yarn, longrope };
 
 /// Rotary positions (HF modeling_rope_utils): the table of inverse frequencies is made by rope_inv_freq().
 struct RopeSpec {
@@ -28,6 +28,10 @@ struct RopeSpec {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int original_max_position = 0;
+  double beta_fast = 32.0, beta_slow = 1.0;  // yarn: turns within original_max_position that bound the blended pairs
+  bool truncate = true;                      // yarn: those bounds are whole pairs
+  double attention_factor = 1.0;             // yarn, longrope: multiplies turned queries and keys
+  std::vector<double> short_factor, long_factor;  // longrope: [rotary_dim / 2]
 };
 
 /// All norms of the residual are of one kind.
@@ -38,15 +42,25 @@ struct NormSpec {
   bool has_bias = false;   // of layer norms
 };
 
-/// Where a layer's two norms stand. before: x += f(norm(x)). after_sum: x = norm(x + f(x)).
-enum class NormPlace : uint8_t { before, after_sum };
+/// Where a layer's norms stand. before: x += f(norm(x)). after_sum: x = norm(x + f(x)). around: x += norm'(f(norm(x))),
+/// whose branches have no bias of their output.
+enum class NormPlace : uint8_t { before, after_sum, around };
 
 /// parallel: x += attention(norm(x)) + mlp(norm'(x)), added in this order; only with norms before.
 enum class BlockLayout : uint8_t { sequential, parallel };
 
+/// What turns queries and keys: nothing, ModelSpec::rope, or ModelSpec::window_rope.
+enum class RopeUse : uint8_t { none, all, window };
+
+/// Norms of query and key heads, ahead of the rotation, of the kind of ModelSpec::norm without bias: with one weight
+/// for all heads [head_dim], or one for each.
+enum class HeadNorm : uint8_t { none, shared, each };
+
 struct AttentionSpec {
-  bool has_rope = true;       // ModelSpec::rope turns queries and keys
+  RopeUse rope = RopeUse::all;
+  HeadNorm head_norm = HeadNorm::none;
   float scale = 0.0f;         // of the scores
+  float softcap = 0.0f;       // scores become softcap * tanh(score / softcap); 0: they stay
   int32_t window = 0;         // a row sees the last `window` positions, itself among them; 0: all
   bool has_bias = false;      // q, k, v
   bool has_out_bias = false;  // o
@@ -89,7 +103,10 @@ struct ModelSpec {
   NormSpec norm;
   bool has_final_norm = true;
   RopeSpec rope;
+  RopeSpec window_rope;  // of layers with RopeUse::window
   PositionTable positions;
+  float embed_scale = 1.0f;       // multiplies embeddings
+  float logit_softcap = 0.0f;     // as AttentionSpec::softcap
   std::vector<LayerSpec> layers;  // [num_layers]
   bool tied_head = false;
   DType checkpoint_dtype = DType::f32;  // torch_dtype / dtype of config.json
@@ -122,9 +139,10 @@ ModelSpec parse_model_spec(const nlohmann::json& config, const std::string& sour
 void add_generation_eos(const std::filesystem::path& model_dir, ModelSpec& spec);
 
 /// Inverse frequencies [rotary_dim / 2] for a sequence limit of `max_len` positions, in double (formulas of HF
-/// modeling_rope_utils, which rounds to float32). Only dynamic scaling looks at max_len: its base is fixed once for the
-/// longest sequence that the engine serves, as vLLM does, where HF stretches it as a sequence grows. A cached K must
-/// not depend on how long its sequence gets later: otherwise chunking, prefix hits and recompute would change results.
+/// modeling_rope_utils, which rounds to float32). Dynamic scaling and longrope look at max_len: base or factors are
+/// chosen once for the longest sequence that the engine serves, as vLLM does, where HF changes them as a sequence
+/// grows. A cached K must not depend on how long its sequence gets later: otherwise chunking, prefix hits and recompute
+/// would change results.
 std::vector<double> rope_inv_freq(const RopeSpec& rope, int max_len);
 
 /// Longest sequence the positions allow: max_position, times the factor under dynamic scaling.

@@ -104,6 +104,19 @@ std::vector<int32_t> ConfigReader::integers(std::string_view key, IntRange range
   return result;
 }
 
+std::vector<double> ConfigReader::reals(std::string_view key, RealRange range) const {
+  const std::string expected = fmt::format("an array of numbers in [{}, {}]", range.min, range.max);
+  const json* value = find(key);
+  if (!value || !value->is_array()) wrong(key, expected);
+  std::vector<double> result;
+  for (const json& each : *value) {
+    if (!each.is_number() || !(each.get<double>() >= range.min && each.get<double>() <= range.max))
+      wrong(key, expected);
+    result.push_back(each.get<double>());
+  }
+  return result;
+}
+
 std::optional<ConfigReader> ConfigReader::object(std::string_view key) const {
   const json* value = find(key);
   if (!value) return std::nullopt;

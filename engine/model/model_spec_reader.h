@@ -42,6 +42,7 @@ class ConfigReader {
   std::string text(std::string_view key, std::string_view otherwise) const;
   std::vector<std::string> texts(std::string_view key) const;                 // an array of strings
   std::vector<int32_t> integers(std::string_view key, IntRange range) const;  // one integer or an array; absent: none
+  std::vector<double> reals(std::string_view key, RealRange range) const;     // an array of numbers
   std::optional<ConfigReader> object(std::string_view key) const;
 
   const nlohmann::json& value(std::string_view key) const;  // REQUIRES has(key)

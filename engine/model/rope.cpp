@@ -17,6 +17,22 @@ double llama3_inv_freq(const RopeSpec& rope, double inv_freq) {
   return (1.0 - keep) * inv_freq / rope.factor + keep * inv_freq;
 }
 
+/// YaRN (Peng et al. 2023, section 3.2): pairs that turn more than beta_fast times within the original length keep
+/// their frequency, those of fewer than beta_slow turns are stretched, those between blended linearly in their index.
+double yarn_inv_freq(const RopeSpec& rope, double inv_freq, size_t pair) {
+  const auto pair_of_turns = [&](double turns) {
+    return rope.rotary_dim * std::log(rope.original_max_position / (turns * 2.0 * std::numbers::pi)) /
+           (2.0 * std::log(rope.theta));
+  };
+  double low = pair_of_turns(rope.beta_fast), high = pair_of_turns(rope.beta_slow);
+  if (rope.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, double(rope.rotary_dim - 1));
+  if (low == high) high += 0.001;
+  const double stretched = std::clamp((double(pair) - low) / (high - low), 0.0, 1.0);
+  return inv_freq / rope.factor * stretched + inv_freq * (1.0 - stretched);
+}
+
 double effective_theta(const RopeSpec& rope, int max_len) {
   if (rope.scaling != RopeScaling::dynamic) return rope.theta;
   const double original = rope.original_max_position;
@@ -37,6 +53,10 @@ std::vector<double> rope_inv_freq(const RopeSpec& rope, int max_len) {
       case RopeScaling::dynamic: inv_freq[pair] = plain; break;
       case RopeScaling::linear: inv_freq[pair] = plain / rope.factor; break;
       case RopeScaling::llama3: inv_freq[pair] = llama3_inv_freq(rope, plain); break;
+      case RopeScaling::yarn: inv_freq[pair] = yarn_inv_freq(rope, plain, pair); break;
+      case RopeScaling::longrope:
+        inv_freq[pair] = plain / (max_len > rope.original_max_position ? rope.long_factor : rope.short_factor)[pair];
+        break;
     }
   }
   return inv_freq;

@@ -53,10 +53,12 @@ class TensorLister {
   }
 
   void add(const WeightSite& site, TensorPiece piece, int layer, const RoleShape& shape) {
-    std::vector<int64_t> sizes{shape.outputs};
+    const int num_heads = is_per_head(site) ? int(shape.outputs / spec_.head_dim) : 1;
+    std::vector<int64_t> sizes{shape.outputs / num_heads};
     if (piece == TensorPiece::weight && shape.inputs > 0)
       sizes.insert(site.transposed ? sizes.begin() : sizes.end(), shape.inputs);
-    tensors_.push_back({tensor_name(prefix_, site, piece, layer), std::move(sizes), site.role, piece, layer});
+    for (int head = 0; head < num_heads; ++head)
+      tensors_.push_back({tensor_name(prefix_, site, piece, layer, head), sizes, site.role, piece, layer});
   }
 
   const ModelSpec& spec_;
@@ -74,8 +76,19 @@ const WeightSite* find_site(const WeightTable& table, TensorRole role) {
 
 bool is_norm(TensorRole role) {
   using enum TensorRole;
-  return role == attn_norm || role == mlp_norm || role == final_norm;
+  switch (role) {
+    case attn_norm:
+    case mlp_norm:
+    case final_norm:
+    case attn_out_norm:
+    case mlp_out_norm:
+    case q_norm:
+    case k_norm: return true;
+    default: return false;
+  }
 }
+
+bool is_per_head(const WeightSite& site) { return site.module.find("{head}") != site.module.npos; }
 
 bool is_in_layer(const WeightSite& site) { return site.module.find("{}") != site.module.npos; }
 
@@ -105,6 +118,18 @@ std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role, int 
     case final_norm:
       if (!spec.has_final_norm) return std::nullopt;
       return norm;
+    case attn_out_norm:
+    case mlp_out_norm:
+      if (in_layer.norms != NormPlace::around) return std::nullopt;
+      return norm;
+    case q_norm:
+    case k_norm: {
+      if (attention.head_norm == HeadNorm::none) return std::nullopt;
+      const int heads = attention.head_norm == HeadNorm::shared ? 1
+                        : role == q_norm                        ? spec.num_heads
+                                                                : spec.num_kv_heads;
+      return RoleShape{.outputs = int64_t{heads} * spec.head_dim};
+    }
     case q: return RoleShape{.outputs = q_rows, .inputs = hidden, .has_bias = attention.has_bias};
     case k:
     case v: return RoleShape{.outputs = kv_rows, .inputs = hidden, .has_bias = attention.has_bias};
@@ -121,10 +146,11 @@ std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role, int 
   return std::nullopt;
 }
 
-std::string tensor_name(std::string_view prefix, const WeightSite& site, TensorPiece piece, int layer) {
+std::string tensor_name(std::string_view prefix, const WeightSite& site, TensorPiece piece, int layer, int head) {
   std::string name(site.without_prefix ? "" : prefix);
   name += site.module;
   if (const size_t hole = name.find("{}"); hole != name.npos) name.replace(hole, 2, std::to_string(layer));
+  if (const size_t hole = name.find("{head}"); hole != name.npos) name.replace(hole, 6, std::to_string(head));
   return name + (piece == TensorPiece::weight ? ".weight" : ".bias");
 }
 

@@ -29,9 +29,13 @@ enum class TensorRole : uint8_t {
   down,
   final_norm,
   head,
-  position,     // rows of learned positions
-  project_in,   // from the embedding's width to the residual's
-  project_out,  // back, before the head
+  position,       // rows of learned positions
+  project_in,     // from the embedding's width to the residual's
+  project_out,    // back, before the head
+  attn_out_norm,  // of what attention adds to the residual
+  mlp_out_norm,   // of what the MLP adds
+  q_norm,         // of query heads
+  k_norm,         // of key heads
 };
 
 enum class TensorPiece : uint8_t { weight, bias };
@@ -48,7 +52,8 @@ enum class RowOrder : uint8_t {
 /// One row of the table. Sites with the same module are parts of one tensor and stand together.
 struct WeightSite {
   TensorRole role = TensorRole::embed;
-  std::string_view module;  // "{}" stands for the layer; the tensors are module + ".weight" and ".bias"
+  std::string_view module;  // "{}" stands for the layer, "{head}" for each head, with a tensor of its own; the tensors
+                            // are module + ".weight" and ".bias"
   RowOrder rows = RowOrder::own;
   bool transposed = false;      // stored [inputs, outputs], as Conv1D does
   bool rope_pairs = false;      // rows 2i, 2i + 1 of a head are its dimensions i, i + head_dim / 2
@@ -80,8 +85,10 @@ struct RoleShape {
 /// ignore).
 std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role, int layer = 0);
 
+bool is_per_head(const WeightSite& site);
+
 /// The tensor's name. `prefix`: of table.prefixes.
-std::string tensor_name(std::string_view prefix, const WeightSite& site, TensorPiece piece, int layer);
+std::string tensor_name(std::string_view prefix, const WeightSite& site, TensorPiece piece, int layer, int head = 0);
 
 struct ExpectedTensor {
   std::string name;

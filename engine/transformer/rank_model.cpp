@@ -16,8 +16,10 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
       backend_(*rank.backend),
       state_(options.max_num_seqs, make_cells()) {
   upload_vectors();
-  if (spec.any_layer([](const LayerSpec& layer) { return layer.attention.has_rope; }))
+  if (spec.any_layer([](const LayerSpec& layer) { return layer.attention.rope == RopeUse::all; }))
     inv_freq_ = rope_inv_freq(spec.rope, options.max_model_len);
+  if (spec.any_layer([](const LayerSpec& layer) { return layer.attention.rope == RopeUse::window; }))
+    window_inv_freq_ = rope_inv_freq(spec.window_rope, options.max_model_len);
   const auto make = [&](int64_t rows, int64_t cols) {
     void* data = backend_.alloc(size_t(rows) * size_t(cols) * sizeof(float));
     allocations_.push_back(data);
@@ -91,6 +93,12 @@ void RankModel::upload_vectors() {
     put_norm(layer.attn_norm, layer.attn_norm_bias, &vectors.attn_norm);
     if (!spec_.layer(weights_.plan.layer_begin + int(i)).shares_norm)
       put_norm(layer.mlp_norm, layer.mlp_norm_bias, &vectors.mlp_norm);
+    if (spec_.layer(weights_.plan.layer_begin + int(i)).norms == NormPlace::around) {
+      put_norm(layer.attn_out_norm, layer.attn_out_norm_bias, &vectors.attn_out_norm);
+      put_norm(layer.mlp_out_norm, layer.mlp_out_norm_bias, &vectors.mlp_out_norm);
+    }
+    put(layer.q_norm, &vectors.q_norm);
+    put(layer.k_norm, &vectors.k_norm);
     put(layer.qkv_bias, &vectors.qkv_bias);
     put(layer.o_bias, &vectors.o_bias);
     put(layer.gate_up_bias, &vectors.gate_up_bias);
@@ -274,6 +282,7 @@ void RankModel::embed(const Rows& rows, MatView out) {
                   .row_begin = weights_.vocab_begin,
                   .token = rows.token,
                   .cells = state_.cells(),
+                  .scale = spec_.embed_scale,
                   .out = out});
 }
 
@@ -306,9 +315,10 @@ RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, Ma
       add_parallel_branches(stream, attended, hidden, i);
       continue;
     }
-    add_branch(spec, stream, attended, *layer.o, vectors.o_bias, vectors.attn_norm);
+    const bool around = spec.norms == NormPlace::around;
+    add_branch(spec, stream, attended, *layer.o, vectors.o_bias, around ? vectors.attn_out_norm : vectors.attn_norm);
     const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i);
-    add_branch(spec, stream, hidden, *layer.down, vectors.down_bias, vectors.mlp_norm);
+    add_branch(spec, stream, hidden, *layer.down, vectors.down_bias, around ? vectors.mlp_out_norm : vectors.mlp_norm);
   }
   if (last_stage()) {
     mark(batch, RankPlace::kHead);
@@ -382,6 +392,18 @@ RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, cons
 
 void RankModel::add_branch(const LayerSpec& spec, Stream& stream, MatView x, const PackedWeight& w, const float* bias,
                            const Norm& norm) {
+  if (spec.norms == NormPlace::around) {
+    const MatView both = delta_.row_range(0, stream.residual.rows);
+    const MatView delta = both.col_range(0, spec_.hidden_size);
+    const MatView normed = both.col_range(spec_.hidden_size, spec_.hidden_size);
+    backend_.gemm({.x = x, .w = &w, .y = delta});
+    if (place_.tp > 1) shards().all_reduce(delta);
+    NormArgs args = norm_args({.residual = delta}, norm);
+    args.out = normed;
+    backend_.norm(args);
+    stream.pending = {.delta = normed};
+    return;
+  }
   stream.pending = add_product(x, w, bias, stream.residual);
   if (spec.norms != NormPlace::after_sum) return;
   const NormArgs args = norm_args(stream, norm);
@@ -417,16 +439,21 @@ MatView RankModel::attention_block(const BranchInput& input, size_t layer, const
   const int q_cols = weights_.num_heads * head_dim;
   const int kv_cols = weights_.num_kv_heads * head_dim;
   const MatView qkv = qkv_.row_range(0, input.x.rows);
-  multiply(input,
-           {.w = weights.qkv.get(), .bias = layer_vectors_[layer].qkv_bias, .y = qkv, .attention_follows = true});
+  multiply(input, {.w = weights.qkv.get(),
+                   .bias = layer_vectors_[layer].qkv_bias,
+                   .y = qkv,
+                   .attention_follows = spec.head_norm == HeadNorm::none});
+  if (spec.head_norm != HeadNorm::none) norm_heads(spec, layer_vectors_[layer], qkv);
   const MatView attended = attended_.row_range(0, qkv.rows);
+  const RopeSpec& rope = spec.rope == RopeUse::window ? spec_.window_rope : spec_.rope;
   backend_.rope_attention(
       {.x = qkv.col_range(0, q_cols + kv_cols),
        .num_heads = weights_.num_heads + weights_.num_kv_heads,
        .head_dim = head_dim,
-       .rotary_dim = spec.has_rope ? spec_.rope.rotary_dim : 0,
-       .layout = spec_.rope.layout,
-       .inv_freq = inv_freq_,
+       .rotary_dim = spec.rope == RopeUse::none ? 0 : rope.rotary_dim,
+       .layout = rope.layout,
+       .inv_freq = spec.rope == RopeUse::window ? window_inv_freq_ : inv_freq_,
+       .attention_factor = float(rope.attention_factor),
        .position = rows.position},
       {.k = qkv.col_range(q_cols, kv_cols), .v = qkv.col_range(q_cols + kv_cols, kv_cols), .slot = rows.slot, .kv = kv},
       {.q = qkv.col_range(0, q_cols),
@@ -435,6 +462,7 @@ MatView RankModel::attention_block(const BranchInput& input, size_t layer, const
        .group = weights_.heads_per_kv,
        .head_offset = weights_.head_offset,
        .scale = spec.scale,
+       .softcap = spec.softcap,
        .window = spec.window,
        .seqs = rows.seqs,
        .kv_len = rows.kv_len,
@@ -442,6 +470,22 @@ MatView RankModel::attention_block(const BranchInput& input, size_t layer, const
        .kv = kv,
        .reader = reader});
   return attended;
+}
+
+void RankModel::norm_heads(const AttentionSpec& spec, const LayerVectors& vectors, MatView qkv) {
+  const int q_cols = weights_.num_heads * spec_.head_dim, k_cols = weights_.num_kv_heads * spec_.head_dim;
+  HeadNormArgs args{.kind = spec_.norm.kind,
+                    .x = qkv.col_range(0, q_cols),
+                    .num_heads = weights_.num_heads,
+                    .head_dim = spec_.head_dim,
+                    .weight = vectors.q_norm,
+                    .weight_per_head = spec.head_norm == HeadNorm::each,
+                    .eps = spec_.norm.eps};
+  backend_.norm_heads(args);
+  args.x = qkv.col_range(q_cols, k_cols);
+  args.num_heads = weights_.num_kv_heads;
+  args.weight = vectors.k_norm;
+  backend_.norm_heads(args);
 }
 
 MatView RankModel::mlp_block(const BranchInput& input, size_t layer) {
@@ -478,7 +522,9 @@ void RankModel::multiply_head(const Batch& batch, const Stream& stream) {
     multiply(input, {.w = weights_.project_out.get(), .y = projected});
     input = {.norm = {}, .x = projected};
   }
-  multiply(input, {.w = weights_.head.get(), .y = local_logits_.row_range(0, count)});
+  const MatView logits = local_logits_.row_range(0, count);
+  multiply(input, {.w = weights_.head.get(), .y = logits});
+  if (spec_.logit_softcap > 0.0f) backend_.softcap({.x = logits, .cap = spec_.logit_softcap});
 }
 
 void RankModel::gather_logits(int32_t count) {

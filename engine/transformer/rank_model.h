@@ -40,7 +40,8 @@ class RankModel {
     const float *weight = nullptr, *bias = nullptr;
   };
   struct LayerVectors {
-    Norm attn_norm, mlp_norm;
+    Norm attn_norm, mlp_norm, attn_out_norm, mlp_out_norm;
+    const float *q_norm = nullptr, *k_norm = nullptr;
     const float *qkv_bias = nullptr, *o_bias = nullptr, *gate_up_bias = nullptr, *down_bias = nullptr;
   };
 
@@ -84,8 +85,11 @@ class RankModel {
   /// Activations of the MLP, [rows, intermediate].
   MatView mlp_block(const BranchInput& input, size_t layer);
   /// The branch's last product: what it gives is added to the residual, now or with the next norm.
+  /// norm: of the layer's norm after the sum, or around the branch.
   void add_branch(const LayerSpec& spec, Stream& stream, MatView x, const PackedWeight& w, const float* bias,
                   const Norm& norm);
+  /// Norms of query and key heads.
+  void norm_heads(const AttentionSpec& spec, const LayerVectors& vectors, MatView qkv);
   /// Both branches' last products, added in their order; the shards' parts travel in one message.
   void add_parallel_branches(Stream& stream, MatView attended, MatView hidden, size_t layer);
   /// Drops rows whose logits nobody wants.
@@ -120,7 +124,7 @@ class RankModel {
   SeqState state_;
   std::vector<LayerVectors> layer_vectors_;  // per local layer
   Norm final_norm_;
-  std::vector<double> inv_freq_;
+  std::vector<double> inv_freq_, window_inv_freq_;
   std::vector<KvView> kv_;       // per local layer
   std::vector<void*> host_kv_;   // of each layer's K, then V; empty without host blocks
   size_t half_block_bytes_ = 0;  // a block's K, or V, of one layer

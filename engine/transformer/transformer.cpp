@@ -187,6 +187,7 @@ size_t kv_block_bytes_on(const ModelSpec& spec, const ModelRank& place, int bloc
 }
 
 int delta_vectors(const ModelSpec& spec, int tp) {
+  if (spec.any_layer([](const LayerSpec& layer) { return layer.norms == NormPlace::around; })) return 2;
   if (tp > 1 && spec.any_layer([](const LayerSpec& layer) { return layer.block == BlockLayout::parallel; })) return 2;
   return tp > 1 || spec.positions.rows > 0 ? 1 : 0;
 }

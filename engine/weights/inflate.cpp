@@ -38,7 +38,8 @@ void check_parent(const ModelSpec& parent, const std::string& label) {
     if (layer.mlp.kind != MlpKind::gated) refuse("an MLP without gate", "gated MLPs");
     if (layer.block != BlockLayout::sequential || layer.norms != NormPlace::before)
       refuse("parallel branches or norms behind them", "sequential blocks with norms before their branches");
-    if (!layer.attention.has_rope) refuse("layers without rotary positions", "rotary positions");
+    if (layer.attention.rope != RopeUse::all || layer.attention.head_norm != HeadNorm::none)
+      refuse("layers of several kinds of positions, or norms of heads", "rotary positions of one kind");
   }
   if (parent.rope.layout != RopeLayout::half_split || parent.rope.rotary_dim != parent.head_dim ||
       parent.rope.scaling != RopeScaling::none)

@@ -61,8 +61,23 @@ std::string RoleWeights::name(TensorRole role, TensorPiece piece, int layer) con
   return tensor_name(prefix_, site(role), piece, layer);
 }
 
+TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
+  const int64_t head_dim = spec_.head_dim;
+  TensorPart whole;
+  for (int64_t done = 0; done < range.num_cols; done += head_dim) {
+    const int head = int((range.col_begin + done) / head_dim);
+    const TensorPart one = source_.part(tensor_name(prefix_, site(role), piece, layer, head),
+                                        {.row_begin = 0, .num_rows = 1, .col_begin = 0, .num_cols = head_dim});
+    if (!whole.owned.data()) whole = new_part(range, one.view.dtype);
+    const size_t bytes = size_t(head_dim) * dtype_bytes(one.view.dtype);
+    std::memcpy(static_cast<std::byte*>(whole.owned.data()) + size_t(done / head_dim) * bytes, one.view.data, bytes);
+  }
+  return whole;
+}
+
 TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
   const WeightSite& where = site(role);
+  if (is_per_head(where)) return part_of_heads(role, piece, layer, range);
   const std::string tensor = name(role, piece, layer);
   const RowMap rows(spec_, where, layer);
   // A vector's elements are its outputs, along the only dimension that it has.

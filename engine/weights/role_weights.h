@@ -34,6 +34,7 @@ class RoleWeights {
  private:
   const WeightSite& site(TensorRole role) const;
   std::string name(TensorRole role, TensorPiece piece, int layer) const;
+  TensorPart part_of_heads(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const;
 
   const TensorSource& source_;
   const ModelSpec& spec_;

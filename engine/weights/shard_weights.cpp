@@ -77,6 +77,12 @@ class ShardLoader {
     out.o_bias = vector(o, TensorPiece::bias, layer);
     out.mlp_norm = vector(mlp_norm, TensorPiece::weight, layer);
     out.mlp_norm_bias = vector(mlp_norm, TensorPiece::bias, layer);
+    out.attn_out_norm = vector(attn_out_norm, TensorPiece::weight, layer);
+    out.attn_out_norm_bias = vector(attn_out_norm, TensorPiece::bias, layer);
+    out.mlp_out_norm = vector(mlp_out_norm, TensorPiece::weight, layer);
+    out.mlp_out_norm_bias = vector(mlp_out_norm, TensorPiece::bias, layer);
+    out.q_norm = head_norm(q_norm, layer, matrices.qkv.rows[0].range);
+    out.k_norm = head_norm(k_norm, layer, matrices.qkv.rows[1].range);
     out.gate_up = matrix(matrices.gate_up, layer);
     out.gate_up_bias = biases(matrices.gate_up, layer);
     out.down = matrix(matrices.down, layer);
@@ -110,6 +116,12 @@ class ShardLoader {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
+  }
+
+  /// Of the heads that lie in these rows.
+  std::vector<float> head_norm(TensorRole role, int layer, const TensorRange& rows) {
+    if (spec_.layer(layer).attention.head_norm != HeadNorm::each) return vector(role, TensorPiece::weight, layer);
+    return vector(role, TensorPiece::weight, layer, rows.row_begin, rows.num_rows);
   }
 
   /// The whole vector; empty where the model has none.

@@ -14,13 +14,15 @@ namespace paceline {
 /// Vectors are fp32; an empty one means that the family has none. Row-parallel biases (o, down) are whole on every
 /// rank: they are added once, after the sum over ranks.
 struct LayerWeights {
-  std::vector<float> attn_norm, attn_norm_bias;  // [hidden]
-  std::vector<float> mlp_norm, mlp_norm_bias;    // [hidden]
-  Weight qkv;                   // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]: q rows, k rows, v rows
-  std::vector<float> qkv_bias;  // [qkv rows]
-  Weight o;                     // [hidden, num_heads * head_dim]
-  std::vector<float> o_bias;    // [hidden]
-  Weight gate_up;               // gated: [2 * intermediate, hidden] as pair panels; plain: up, [intermediate, hidden]
+  std::vector<float> attn_norm, attn_norm_bias;                                           // [hidden]
+  std::vector<float> mlp_norm, mlp_norm_bias;                                             // [hidden]
+  std::vector<float> attn_out_norm, attn_out_norm_bias, mlp_out_norm, mlp_out_norm_bias;  // [hidden]
+  std::vector<float> q_norm, k_norm;  // [head_dim], or [num_heads * head_dim], [num_kv_heads * head_dim]
+  Weight qkv;                         // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]: q rows, k rows, v rows
+  std::vector<float> qkv_bias;        // [qkv rows]
+  Weight o;                           // [hidden, num_heads * head_dim]
+  std::vector<float> o_bias;          // [hidden]
+  Weight gate_up;  // gated: [2 * intermediate, hidden] as pair panels; plain: up, [intermediate, hidden]
   std::vector<float> gate_up_bias;  // gate rows first, then up rows
   Weight down;                      // [hidden, intermediate]
   std::vector<float> down_bias;     // [hidden]

@@ -176,7 +176,11 @@ size_t weight_bytes(const ModelSpec& spec, const ShardPlan& plan, Numerics numer
     const LayerMatrices layer = layer_matrices(spec, plan, index);
     for (const PackedMatrix* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
       total += matrix_bytes(*matrix) + size_t(bias_floats(*matrix, index)) * sizeof(float);
-    total += norm_bytes(attn_norm, index) + norm_bytes(mlp_norm, index);
+    for (const TensorRole role : {attn_norm, mlp_norm, attn_out_norm, mlp_out_norm}) total += norm_bytes(role, index);
+    for (const auto& [role, rows] : {std::pair{q_norm, 0}, {k_norm, 1}}) {
+      const bool each = spec.layer(index).attention.head_norm == HeadNorm::each;
+      total += each ? size_t(layer.qkv.rows[size_t(rows)].range.num_rows) * sizeof(float) : norm_bytes(role, index);
+    }
   }
   if (plan.first_stage)
     total += matrix_bytes(embedding_matrix(spec, plan)) + whole_bytes(position) + whole_bytes(project_in);
