@@ -10,7 +10,7 @@ ModelShape load_model_shape(const std::filesystem::path& file) {
   const ConfigReader reader(document, file.string());
   return {.name = file.stem().string(),
           .source = file.string(),
-          .parent = reader.text("parent"),
+          .parent = reader.text("parent", ""),
           .exact = reader.boolean("exact", false),
           .spec = parse_model_spec(document, file.string())};
 }

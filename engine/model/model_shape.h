@@ -12,7 +12,8 @@ namespace paceline {
 struct ModelShape {
   std::string name;    // of the file, without its extension
   std::string source;  // the file, for messages
-  std::string parent;  // name of the small checkpoint that belongs to it: advice, any other that fits will do
+  std::string
+      parent;  // name of the small checkpoint that belongs to it: advice, any other that fits will do; may be empty
   bool exact = false;  // whether inflating that parent changes nothing but rounding beyond float64 (inflate.h)
   ModelSpec spec;
 };

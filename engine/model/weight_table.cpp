@@ -58,7 +58,8 @@ class TensorLister {
     if (piece == TensorPiece::weight && shape.inputs > 0)
       sizes.insert(site.transposed ? sizes.begin() : sizes.end(), shape.inputs);
     for (int head = 0; head < num_heads; ++head)
-      tensors_.push_back({tensor_name(prefix_, site, piece, layer, head), sizes, site.role, piece, layer});
+      tensors_.push_back(
+          {tensor_name(prefix_, site, piece, layer, head), sizes, site.role, piece, layer, site.plus_one});
   }
 
   const ModelSpec& spec_;

@@ -95,7 +95,8 @@ struct ExpectedTensor {
   std::vector<int64_t> shape;
   TensorRole role = TensorRole::embed;  // the first of its roles
   TensorPiece piece = TensorPiece::weight;
-  int layer = 0;  // 0 outside the layers
+  int layer = 0;          // 0 outside the layers
+  bool plus_one = false;  // as in WeightSite
 };
 
 /// Every tensor that a checkpoint of `spec` must hold, in the table's order. REQUIRES spec.table.

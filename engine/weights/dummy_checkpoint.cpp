@@ -12,7 +12,9 @@ TensorPart DummyCheckpoint::part(std::string_view name, const TensorRange& range
   const ExpectedTensor& tensor = tensors_.expected(name);
   const int64_t cols = tensor.shape.back();
   const bool is_matrix = tensor.shape.size() == 2;
-  const float constant = is_norm(tensor.role) && tensor.piece == TensorPiece::weight ? 1.0f : 0.0f;
+  // norms multiply by one
+  const bool is_one = is_norm(tensor.role) && tensor.piece == TensorPiece::weight && !tensor.plus_one;
+  const float constant = is_one ? 1.0f : 0.0f;
   const math::WeightKey key = weight_key(kDummySeed, tensor);
   TensorPart part = new_part(range, tensors_.dtype());
   with_storage(tensors_.dtype(), [&]<class Storage>(Storage) {

@@ -1,6 +1,8 @@
 #include "engine/weights/inflate.h"
 
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -27,20 +29,27 @@ double query_factor(const ModelSpec& parent, const ModelSpec& inflated) {
 
 int group_of(const ModelSpec& spec) { return spec.num_heads / spec.num_kv_heads; }
 
+/// What inflation does not know of a model, and what it knows; empty: it knows all.
+std::optional<std::pair<const char*, const char*>> unknown_to_inflation(const ModelSpec& spec) {
+  using Pair = std::pair<const char*, const char*>;
+  if (spec.norm.kind != NormKind::rms) return Pair{"LayerNorm", "RMSNorm"};
+  if (spec.positions.rows > 0 || spec.projects_embedding())
+    return Pair{"learned positions or a projected embedding", "rotary positions and plain embeddings"};
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.mlp.kind != MlpKind::gated) return Pair{"an MLP without gate", "gated MLPs"};
+    if (layer.block != BlockLayout::sequential || layer.norms != NormPlace::before)
+      return Pair{"parallel branches or norms behind them", "sequential blocks with norms before their branches"};
+    if (layer.attention.rope != RopeUse::all || layer.attention.head_norm != HeadNorm::none)
+      return Pair{"layers of several kinds of positions, or norms of heads", "rotary positions of one kind"};
+  }
+  return std::nullopt;
+}
+
 void check_parent(const ModelSpec& parent, const std::string& label) {
   const auto refuse = [&](const char* what, const char* expected) {
     fail(ExitCode::usage, "{}/config.json: {}; inflate knows {} only: take another parent", label, what, expected);
   };
-  if (parent.norm.kind != NormKind::rms) refuse("LayerNorm", "RMSNorm");
-  if (parent.positions.rows > 0 || parent.projects_embedding())
-    refuse("learned positions or a projected embedding", "rotary positions and plain embeddings");
-  for (const LayerSpec& layer : parent.layers) {
-    if (layer.mlp.kind != MlpKind::gated) refuse("an MLP without gate", "gated MLPs");
-    if (layer.block != BlockLayout::sequential || layer.norms != NormPlace::before)
-      refuse("parallel branches or norms behind them", "sequential blocks with norms before their branches");
-    if (layer.attention.rope != RopeUse::all || layer.attention.head_norm != HeadNorm::none)
-      refuse("layers of several kinds of positions, or norms of heads", "rotary positions of one kind");
-  }
+  if (const auto unknown = unknown_to_inflation(parent)) refuse(unknown->first, unknown->second);
   if (parent.rope.layout != RopeLayout::half_split || parent.rope.rotary_dim != parent.head_dim ||
       parent.rope.scaling != RopeScaling::none)
     refuse("partial, interleaved or scaled rotary positions", "whole heads without rope_scaling");
@@ -48,6 +57,9 @@ void check_parent(const ModelSpec& parent, const std::string& label) {
 
 void check_shape(const ModelSpec& parent, const std::string& label, const ModelShape& shape) {
   const ModelSpec& to = shape.spec;
+  if (const auto unknown = unknown_to_inflation(to))
+    fail(ExitCode::usage, "{}: {}; inflate knows {} only: take another shape", shape.source, unknown->first,
+         unknown->second);
   const auto at_least = [&](const char* field, int found, int needed, const char* why = "") {
     if (found < needed)
       fail(ExitCode::usage, "{}: {}: found {}, expected at least {}{}, as the parent {} has; use {}", shape.source,

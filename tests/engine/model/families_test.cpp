@@ -1,0 +1,117 @@
+// What configurations of families mean, and which are refused; their numbers are checked by goldens
+// (tests/engine/transformer/golden_test.cpp).
+
+#include "engine/model/families.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+using test::expect_error;
+
+json llama_like(const char* architecture, const json& changes) {
+  json config = {{"architectures", {architecture}},
+                 {"hidden_size", 32},
+                 {"intermediate_size", 64},
+                 {"num_hidden_layers", 4},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},
+                 {"vocab_size", 100},
+                 {"max_position_embeddings", 64}};
+  config.merge_patch(changes);
+  return config;
+}
+
+ModelSpec parse(const json& config) { return parse_model_spec(config, "x/config.json"); }
+
+std::vector<int> windows(const ModelSpec& spec) {
+  std::vector<int> found;
+  for (const LayerSpec& layer : spec.layers) found.push_back(layer.attention.window);
+  return found;
+}
+
+void refuses(const json& config, std::vector<std::string> pieces) {
+  expect_error(ExitCode::usage, pieces, [&] { parse(config); });
+}
+
+TEST(Families, WindowsStandWhereTheConfigurationSays) {
+  const json qwen2 = {{"use_sliding_window", true}, {"sliding_window", 9}, {"max_window_layers", 3}};
+  EXPECT_EQ(windows(parse(llama_like("Qwen2ForCausalLM", qwen2))), (std::vector<int>{0, 0, 0, 9}));
+  json typed = qwen2;
+  typed["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  EXPECT_EQ(windows(parse(llama_like("Qwen3ForCausalLM", typed))), (std::vector<int>{9, 0, 9, 0}));
+  typed["use_sliding_window"] = false;
+  EXPECT_EQ(windows(parse(llama_like("Qwen2ForCausalLM", typed))), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(windows(parse(llama_like("Gemma2ForCausalLM", {{"sliding_window", 9}}))), (std::vector<int>{9, 0, 9, 0}));
+  EXPECT_EQ(windows(parse(llama_like("Gemma3ForCausalLM", {{"sliding_window", 9}, {"sliding_window_pattern", 3}}))),
+            (std::vector<int>{9, 9, 0, 9}));
+}
+
+TEST(Families, Gemma3TurnsLayersWithAWindowAtTheirOwnBase) {
+  const json old = {
+      {"rope_theta", 5e5}, {"rope_local_base_freq", 2e4}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  const ModelSpec spec = parse(llama_like("Gemma3ForCausalLM", old));
+  EXPECT_EQ(spec.rope.theta, 5e5);
+  EXPECT_EQ(spec.rope.scaling, RopeScaling::linear);
+  EXPECT_EQ(spec.window_rope.theta, 2e4);
+  EXPECT_EQ(spec.window_rope.scaling, RopeScaling::none);
+  EXPECT_EQ(spec.layer(0).attention.rope, RopeUse::window);
+  EXPECT_EQ(parse(llama_like("Gemma3ForCausalLM", {})).rope.theta, 1e6);
+  const json inside = {{"architectures", {"Gemma3ForConditionalGeneration"}}, {"text_config", llama_like("", old)}};
+  EXPECT_EQ(parse(inside).rope.theta, 5e5);
+  refuses({{"architectures", {"Gemma3ForConditionalGeneration"}}}, {"text_config is missing"});
+}
+
+TEST(Families, LayoutsFollowTheConfiguration) {
+  const json gpt2 = {{"architectures", {"GPT2LMHeadModel"}},
+                     {"n_embd", 32},
+                     {"n_layer", 2},
+                     {"n_head", 4},
+                     {"n_positions", 64},
+                     {"vocab_size", 99}};
+  EXPECT_EQ(parse(gpt2).intermediate_size, 128);
+  EXPECT_TRUE(parse(gpt2).tied_head);
+  json scaled = gpt2;
+  scaled["scale_attn_by_inverse_layer_idx"] = true;
+  EXPECT_FLOAT_EQ(parse(scaled).layer(1).attention.scale, parse(gpt2).layer(1).attention.scale / 2);
+  const json falcon = {{"architectures", {"FalconForCausalLM"}},
+                       {"hidden_size", 32},
+                       {"num_hidden_layers", 2},
+                       {"num_attention_heads", 4},
+                       {"vocab_size", 99}};
+  EXPECT_EQ(parse(falcon).num_kv_heads, 1);
+  EXPECT_TRUE(parse(falcon).layer(0).shares_norm);
+  json grouped = falcon;
+  grouped.update({{"new_decoder_architecture", true}, {"num_kv_heads", 2}});
+  EXPECT_EQ(parse(grouped).num_kv_heads, 2);
+  EXPECT_FALSE(parse(grouped).layer(0).shares_norm);
+}
+
+TEST(Families, RefuseWhatTheForwardPassLacks) {
+  json falcon = {{"architectures", {"FalconForCausalLM"}}, {"alibi", true}};
+  refuses(falcon, {"x/config.json: alibi: true: ALiBi is not supported; expected false"});
+  refuses({{"architectures", {"GPT2LMHeadModel"}}, {"add_cross_attention", true}},
+          {"add_cross_attention: true: cross-attention is not supported"});
+  refuses(llama_like("Gemma2ForCausalLM", {{"attention_bias", true}}), {"attention_bias", "expected false"});
+  refuses(llama_like("LlamaForCausalLM", {{"rope_scaling", {{"rope_type", "mrope"}}}}),
+          {"unsupported rope type 'mrope'", "yarn, longrope"});
+  refuses(llama_like("LlamaForCausalLM",
+                     {{"rope_scaling",
+                       {{"rope_type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {1.0, 2.0, 3.0, 4.0}}}}}),
+          {"rope_scaling.short_factor: found 1 factors, expected 4"});
+  refuses(llama_like("LlamaForCausalLM", {{"rope_scaling", {{"rope_type", "longrope"}, {"short_factor", {1.0, "x"}}}}}),
+          {"rope_scaling.short_factor: found", "expected an array of numbers"});
+  refuses(llama_like("Gemma2ForCausalLM", {{"layer_types", {"full_attention"}}}),
+          {"layer_types: found 1 types, expected 4"});
+  refuses(
+      llama_like("Gemma2ForCausalLM", {{"layer_types", {"full_attention", "x", "full_attention", "full_attention"}}}),
+      {"layer_types: layer 1: unsupported type 'x'"});
+  refuses(llama_like("LlamaForCausalLM", {{"hidden_act", "mish"}}), {"hidden_act: unsupported activation 'mish'"});
+}
+
+}  // namespace
+}  // namespace paceline
