@@ -106,18 +106,9 @@ class CudaBackend final : public Backend {
     cuda::embed(staged, queue_.to());
   }
   void rope(const RopeArgs& args) override;
-  void activation(const ActivationArgs& args) override {
-    use();
-    cuda::activation(args, queue_.to());
-  }
-  void norm_heads(const HeadNormArgs& args) override {
-    use();
-    cuda::norm_heads(args, queue_.to());
-  }
-  void softcap(const SoftcapArgs& args) override {
-    use();
-    cuda::softcap(args, queue_.to());
-  }
+  void activation(const ActivationArgs& args) override { use(), cuda::activation(args, queue_.to()); }
+  void norm_heads(const HeadNormArgs& args) override { use(), cuda::norm_heads(args, queue_.to()); }
+  void softcap(const SoftcapArgs& args) override { use(), cuda::softcap(args, queue_.to()); }
   void store_kv(const StoreKvArgs& args) override {
     use();
     storage_index(args.kv.dtype);

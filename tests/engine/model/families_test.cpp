@@ -60,7 +60,7 @@ TEST(Families, Gemma3TurnsLayersWithAWindowAtTheirOwnBase) {
   EXPECT_EQ(spec.window_rope.theta, 2e4);
   EXPECT_EQ(spec.window_rope.scaling, RopeScaling::none);
   EXPECT_EQ(spec.layer(0).attention.rope, RopeUse::window);
-  EXPECT_EQ(parse(llama_like("Gemma3ForCausalLM", {})).rope.theta, 1e6);
+  EXPECT_EQ(parse(llama_like("Gemma3ForCausalLM", json::object())).rope.theta, 1e6);
   const json inside = {{"architectures", {"Gemma3ForConditionalGeneration"}}, {"text_config", llama_like("", old)}};
   EXPECT_EQ(parse(inside).rope.theta, 5e5);
   refuses({{"architectures", {"Gemma3ForConditionalGeneration"}}}, {"text_config is missing"});

@@ -215,7 +215,7 @@ TEST(Inflate, BadShapesAreNamed) {
   expect_bad({{"head_dim", 4}}, {"head_dim: found 4, expected at least 8"});
   expect_bad({{"head_dim", 20}}, {"head_dim: found 20, expected a multiple of the parent's 8"});
   expect_bad({{"hidden_size", 64}}, {"hidden_size: found 64, expected more than the parent's", "use vocab_size 519"});
-  expect_bad({{"parent", nullptr}}, {"parent is missing"});
+  expect_bad({{"architectures", {"Qwen3ForCausalLM"}}}, {"norms of heads", "take another shape"});
   expect_error(ExitCode::usage, {"tie_word_embeddings: found true, expected false"}, [] {
     inflate_model(source_dir() / "tests/data/llama", shape_of({{"tie_word_embeddings", true}, {"head_dim", 64}}));
   });
