@@ -1,8 +1,8 @@
 // runexp completion
 
+#include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/completion_script.h"
-#include "experiments/config/suggest.h"
 
 namespace paceline {
 namespace {

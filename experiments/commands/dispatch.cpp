@@ -6,9 +6,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/help_pages.h"
-#include "experiments/config/suggest.h"
 #include "experiments/results/build_info.h"
 
 namespace paceline {

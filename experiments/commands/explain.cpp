@@ -1,8 +1,8 @@
 // runexp explain
 
+#include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/key_help.h"
-#include "experiments/config/suggest.h"
 #include "experiments/config/vllm_flags.h"
 #include "experiments/ui/progress_events.h"
 

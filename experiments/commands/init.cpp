@@ -1,7 +1,7 @@
 // runexp init
 
+#include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/suggest.h"
 #include "experiments/config/templates.h"
 
 namespace paceline {

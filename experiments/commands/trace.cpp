@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/suggest.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/suggest.h"
 #include "experiments/results/read.h"
 
 namespace paceline {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "engine/util/suggest.h"
 #include "experiments/config/schema.h"
-#include "experiments/config/suggest.h"
 
 namespace paceline {
 

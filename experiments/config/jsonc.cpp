@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "experiments/config/suggest.h"
+#include "engine/util/suggest.h"
 
 namespace paceline {
 

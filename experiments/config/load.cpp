@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/util/json_io.h"
+#include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
 #include "experiments/config/builtin_root.h"
 #include "experiments/config/cross_checks.h"
@@ -12,7 +13,6 @@
 #include "experiments/config/overrides.h"
 #include "experiments/config/schema.h"
 #include "experiments/config/substitute.h"
-#include "experiments/config/suggest.h"
 #include "experiments/config/void_keys.h"
 #include "experiments/config/yaml.h"
 

@@ -2,9 +2,9 @@
 
 #include <sstream>
 
+#include "engine/util/suggest.h"
 #include "experiments/config/jsonc.h"
 #include "experiments/config/schema.h"
-#include "experiments/config/suggest.h"
 
 namespace paceline {
 

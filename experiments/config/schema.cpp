@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "engine/util/suggest.h"
 #include "experiments/config/expression.h"
-#include "experiments/config/suggest.h"
 #include "experiments/config/vllm_flags.h"
 #include "speculative/proposer_entry.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "experiments/config/suggest.h"
+#include "engine/util/suggest.h"
 
 namespace paceline {
 

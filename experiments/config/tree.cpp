@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/util/printable.h"
-#include "experiments/config/suggest.h"
+#include "engine/util/suggest.h"
 
 namespace paceline {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <set>
 
+#include "engine/util/suggest.h"
 #include "experiments/config/expression.h"
 #include "experiments/config/schema.h"
-#include "experiments/config/suggest.h"
 
 namespace paceline {
 

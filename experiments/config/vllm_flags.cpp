@@ -4,10 +4,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/util/suggest.h"
 #include "experiments/config/compact_json.h"
 #include "experiments/config/jsonc.h"
 #include "experiments/config/schema.h"
-#include "experiments/config/suggest.h"
 #include "experiments/config/vllm_speculation.h"
 
 namespace paceline {

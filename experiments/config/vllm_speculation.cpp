@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "experiments/config/suggest.h"
+#include "engine/util/suggest.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "engine/util/counted.h"
-#include "experiments/config/suggest.h"
+#include "engine/util/suggest.h"
 #include "experiments/results/labels.h"
 #include "experiments/results/read.h"
 #include "experiments/results/run_order.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/util/json_io.h"
-#include "experiments/config/suggest.h"
+#include "engine/util/suggest.h"
 #include "experiments/workload/records.h"
 
 namespace paceline {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/util/suggest.h"
 #include "experiments/config/expression.h"
-#include "experiments/config/suggest.h"
 #include "experiments/config/yaml.h"
 
 namespace paceline {

@@ -1,4 +1,4 @@
-#include "experiments/config/suggest.h"
+#include "engine/util/suggest.h"
 
 #include <algorithm>
 #include <cctype>
