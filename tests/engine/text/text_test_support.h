@@ -1,6 +1,7 @@
 #pragma once
 // Shared by the tests of engine/text: where data lies, temporary files, and the CPU time of this thread.
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/text/tokenizer.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 
@@ -40,6 +42,16 @@ inline double thread_cpu_ms() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
+
+/// A text of pieces that have broken tokenizers before, and random characters.
+std::string random_text(uint64_t seed);
+
+/// Encodes and decodes the texts of shared tokenizers/vectors/NAME.inp (llama.cpp's: texts between separator lines, one
+/// line of ids for each) and expects what NAME.out says.
+void check_vectors(const Tokenizer& tokenizer, const std::string& name);
+
+/// About `num_bytes` of prose, program text, numbers, blanks and several scripts, the same each time.
+std::string mixed_text(size_t num_bytes);
 
 /// A byte-level tokenizer.json of 256 byte tokens, three merges and three added tokens; tests change parts of it.
 nlohmann::json small_tokenizer_json();
