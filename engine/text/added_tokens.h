@@ -8,6 +8,8 @@
 
 namespace paceline {
 
+inline constexpr size_t kMaxAddedTokenBytes = 1024;  // matching costs text × longest added token
+
 struct AddedToken {
   std::string content;  // UTF-8, not empty
   int32_t id = 0;

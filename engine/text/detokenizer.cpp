@@ -14,7 +14,7 @@ StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, DecodeO
 
 std::string StreamDecoder::push(int32_t id) {
   if (options_.skip_special && tokenizer_->is_special(id)) return {};
-  pending_ += tokenizer_->token_bytes(id);
+  append(tokenizer_->token_bytes(id));
   // Only the last three bytes can be the start of an unfinished character.
   size_t complete = pending_.size();
   for (size_t back = 1; back <= 3 && back <= pending_.size(); ++back) {
@@ -29,9 +29,17 @@ std::string StreamDecoder::push(int32_t id) {
   return text;
 }
 
+void StreamDecoder::append(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (begins_ && tokenizer_->strips_blank() && bytes.front() == ' ') bytes.remove_prefix(1);
+  begins_ = false;
+  pending_ += bytes;
+}
+
 std::string StreamDecoder::flush() {
   std::string text = utf8_repair(pending_);
   pending_.clear();
+  begins_ = true;
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/text/tokenizer.h"
 
@@ -21,9 +22,12 @@ class StreamDecoder {
   std::string flush();
 
  private:
+  void append(std::string_view bytes);
+
   std::shared_ptr<const Tokenizer> tokenizer_;
   DecodeOptions options_;
   std::string pending_;  // start of a character, at most 3 bytes
+  bool begins_ = true;   // no byte came yet
 };
 
 }  // namespace paceline

@@ -8,16 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/text/span_place.h"
 #include "engine/text/tokenizer.h"
+#include "engine/text/vocabulary.h"
 
 namespace paceline {
-
-/// How a token's text spells the bytes that it stands for.
-enum class TokenSpelling {
-  byte_level,  // GPT-2's alphabet of bytes ("Ġthe", engine/text/byte_level.h); GGUF: tokenizer.ggml.model "gpt2"
-  metaspace,   // UTF-8 with U+2581 for a blank ("▁the"), bytes as "<0x0A>"; SentencePiece; GGUF: "llama"
-  raw,         // the bytes themselves; tiktoken
-};
 
 /// What a token is for. Values are those of SentencePiece's ModelProto.SentencePiece.Type and of GGUF's
 /// tokenizer.ggml.token_type.
@@ -32,6 +27,8 @@ enum class TokenKind : uint8_t {
 
 struct TokenTable {
   std::string file;  // named in messages
+  /// GGUF's tokenizer.ggml.model: "gpt2" is byte_level, "llama" metaspace. tiktoken's bytes are respelled as
+  /// byte_level.
   TokenSpelling spelling = TokenSpelling::byte_level;
   std::vector<std::string> tokens;  // [id], not empty
   std::vector<TokenKind> kinds;     // [id], or empty: all normal
@@ -51,7 +48,11 @@ struct TokenTable {
   std::optional<bool> add_bos, add_eos;
 
   // Of metaspace alone:
-  bool add_space_prefix = true;       // a blank before the text, and before text after a control token
+  bool byte_fallback = true;     // a character without a token is the tokens of its bytes, if there are any
+  bool add_space_prefix = true;  // a blank before the text …
+  /// … and before text behind such tokens. after_added: tokens of kind user_defined are cut out of the text as it came
+  /// (llama.cpp); else they are found once blanks are respelled (SentencePiece).
+  SpanPlace space_prefix_until = SpanPlace::after_added;
   bool collapse_white_space = false;  // blanks at both ends go, and of each run all but one (remove_extra_whitespaces)
 };
 

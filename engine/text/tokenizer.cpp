@@ -1,6 +1,7 @@
 #include "engine/text/tokenizer.h"
 
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "engine/text/tokenizer_parts.h"
@@ -9,22 +10,36 @@
 
 namespace paceline {
 
-std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error))
-    return std::make_shared<const Tokenizer>(assemble(read_tokenizer_json(path)));
-  const auto json = path / "tokenizer.json";
-  if (std::filesystem::exists(json, error))
-    return std::make_shared<const Tokenizer>(assemble(read_tokenizer_json(json)));
-  if (std::filesystem::exists(path / "vocab.json", error) && std::filesystem::exists(path / "merges.txt", error))
-    return std::make_shared<const Tokenizer>(assemble(read_vocab_merges(path)));
-  const bool is_sentencepiece = std::filesystem::exists(path / "tokenizer.model", error);
-  fail(ExitCode::model_file, "{}: no tokenizer: expected tokenizer.json, or vocab.json and merges.txt{}", path.string(),
-       is_sentencepiece ? "; tokenizer.model (SentencePiece) is not read: save the model's fast tokenizer beside it"
-                        : "");
-}
+/// What encode needs besides the tokenizer.
+struct EncodeScratch {
+  BpeScratch bpe;
+};
 
-Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::make_unique<const TokenizerParts>(std::move(parts))) {}
+/// Hands out scratch memory; any thread.
+class EncodeScratchPool {
+ public:
+  std::unique_ptr<EncodeScratch> take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<EncodeScratch>();
+    auto scratch = std::move(free_.back());
+    free_.pop_back();
+    return scratch;
+  }
+  void give_back(std::unique_ptr<EncodeScratch> scratch) {
+    constexpr size_t kMaxKept = 1 << 16;  // symbols
+    if (scratch->bpe.ids.capacity() > kMaxKept) scratch->bpe = {};
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(scratch));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<EncodeScratch>> free_;
+};
+
+Tokenizer::Tokenizer(TokenizerParts parts)
+    : parts_(std::make_unique<const TokenizerParts>(std::move(parts))),
+      scratch_(std::make_unique<EncodeScratchPool>()) {}
 Tokenizer::~Tokenizer() = default;
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
@@ -39,32 +54,37 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   std::vector<int32_t> ids;
   if (options.add_special) ids = parts_->prefix_ids;
 
+  auto scratch = scratch_->take();
   SplitScratch split_scratch(text.size());
-  BpeScratch bpe_scratch;
   std::vector<TextSpan> raw_spans, spans;
   std::vector<std::string_view> pieces;
+  const auto put_added = [&](int32_t id) {
+    ids.push_back(id);
+    split_scratch.place = is_special(id) ? SpanPlace::after_special : SpanPlace::after_added;
+  };
   parts_->raw_tokens.split(text, special, raw_spans);
   for (const TextSpan& raw : raw_spans) {
     if (raw.id >= 0) {
-      ids.push_back(raw.id);
+      put_added(raw.id);
       continue;
     }
     std::string_view span_text = raw.text;
     if (!parts_->normalizer.is_identity())
-      span_text = split_scratch.arena.emplace_back(parts_->normalizer.apply(span_text));
+      span_text = split_scratch.arena.emplace_back(parts_->normalizer.apply(span_text, split_scratch.place));
     spans.clear();
     parts_->normalized_tokens.split(span_text, special, spans);
     for (const TextSpan& span : spans) {
       if (span.id >= 0) {
-        ids.push_back(span.id);
+        put_added(span.id);
         continue;
       }
       pieces.clear();
       parts_->pre_tokenizer->split(span.text, split_scratch, pieces);
-      for (const std::string_view piece : pieces) parts_->bpe.encode(piece, bpe_scratch, ids);
+      for (const std::string_view piece : pieces) parts_->bpe.encode(piece, scratch->bpe, ids);
     }
   }
   if (options.add_special) ids.insert(ids.end(), parts_->suffix_ids.begin(), parts_->suffix_ids.end());
+  scratch_->give_back(std::move(scratch));
   return ids;
 }
 
@@ -73,8 +93,11 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, DecodeOptions option
   for (const int32_t id : ids) {
     if (!(options.skip_special && is_special(id))) bytes += token_bytes(id);
   }
+  if (parts_->strips_blank && bytes.starts_with(' ')) bytes.erase(0, 1);
   return utf8_valid(bytes) ? bytes : utf8_repair(bytes);
 }
+
+bool Tokenizer::strips_blank() const { return parts_->strips_blank; }
 
 int32_t Tokenizer::vocab_size() const { return parts_->vocabulary.size(); }
 

@@ -1,5 +1,6 @@
 // Reader of Hugging Face tokenizer.json.
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/text/tokenizer_parts.h"
@@ -11,8 +12,6 @@ namespace paceline {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kMaxAddedTokenBytes = 1024;  // matching costs text × longest added token
 
 /// Typed access with messages that name the entry.
 class Reader {
@@ -91,7 +90,7 @@ void read_model(const Reader& reader, const json& model, TokenizerSource& source
   const json& type = reader.member(model, "model", "type");
   // Files of before 2021 leave the type out; merges then tell that it is BPE.
   if (!type.is_null() && reader.string(type, "model.type") != "BPE")
-    reader.refuse("model.type", "{} is not supported, expected BPE (byte-level)", short_dump(type));
+    reader.refuse("model.type", "{} is not supported, expected BPE", short_dump(type));
   if (type.is_null() && !model.contains("merges")) reader.refuse("model", "has no \"merges\", expected type BPE");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const json& value = reader.member(model, "model", key);
@@ -101,8 +100,9 @@ void read_model(const Reader& reader, const json& model, TokenizerSource& source
   const json& dropout = reader.member(model, "model", "dropout");
   if (!dropout.is_null() && !(dropout.is_number() && dropout.get<double>() == 0.0))
     reader.refuse("model.dropout", "{} makes the ids random, expected null", short_dump(dropout));
-  if (reader.boolean(reader.member(model, "model", "byte_fallback"), "model.byte_fallback", false))
-    reader.refuse("model.byte_fallback", "true is not supported (SentencePiece-style BPE), expected byte-level BPE");
+  source.byte_fallback = reader.boolean(reader.member(model, "model", "byte_fallback"), "model.byte_fallback", false);
+  if (source.byte_fallback && source.spelling == TokenSpelling::byte_level)
+    reader.refuse("model.byte_fallback", "true beside ByteLevel, which leaves no character without tokens");
   const json& unknown = reader.member(model, "model", "unk_token");
   if (!unknown.is_null()) source.unknown_token = reader.string(unknown, "model.unk_token");
   source.fuse_unknown = reader.boolean(reader.member(model, "model", "fuse_unk"), "model.fuse_unk", false);
@@ -180,7 +180,36 @@ void read_post_processor(const Reader& reader, const json& processor, const std:
   }
 }
 
-void check_decoder(const Reader& reader, const json& decoder, const std::string& entry) {
+/// Whether `stage`, or one of its parts, is of `type`.
+bool has_stage(const json& stage, std::string_view type) {
+  if (stage.is_array())
+    return std::any_of(stage.begin(), stage.end(), [&](const json& part) { return has_stage(part, type); });
+  if (!stage.is_object()) return false;
+  const auto its_type = stage.find("type");
+  if (its_type != stage.end() && its_type->is_string() && its_type->get_ref<const std::string&>() == type) return true;
+  return std::any_of(stage.begin(), stage.end(),
+                     [&](const json& part) { return part.is_array() && has_stage(part, type); });
+}
+
+bool replaces_metaspace(const json& stage) {
+  if (stage.is_array()) return std::any_of(stage.begin(), stage.end(), replaces_metaspace);
+  if (!stage.is_object()) return false;
+  const auto content = stage.find("content");
+  if (content != stage.end() && *content == kMetaspace) return true;
+  return std::any_of(stage.begin(), stage.end(),
+                     [](const json& part) { return part.is_array() && replaces_metaspace(part); });
+}
+
+/// Blanks are spelled as U+2581 by the normalizer or the pre-tokenizer; ByteLevel spells them otherwise.
+TokenSpelling spelling_of(const json& root) {
+  const json& pre_tokenizer = root.value("pre_tokenizer", json());
+  if (has_stage(pre_tokenizer, "ByteLevel")) return TokenSpelling::byte_level;
+  const bool is_metaspace =
+      has_stage(pre_tokenizer, "Metaspace") || replaces_metaspace(root.value("normalizer", json()));
+  return is_metaspace ? TokenSpelling::metaspace : TokenSpelling::byte_level;
+}
+
+void read_byte_level_decoder(const Reader& reader, const json& decoder, const std::string& entry) {
   if (decoder.is_null()) return;
   const std::string& type = reader.string(reader.member(decoder, entry, "type"), entry + ".type");
   if (type == "ByteLevel") return;
@@ -188,7 +217,48 @@ void check_decoder(const Reader& reader, const json& decoder, const std::string&
   if (type != "Sequence" || !parts.is_array())
     reader.refuse(entry + ".type", "{} is not supported, expected ByteLevel", json_literal(type));
   for (size_t i = 0; i < parts.size(); ++i)
-    check_decoder(reader, parts[i], entry + ".decoders[" + std::to_string(i) + "]");
+    read_byte_level_decoder(reader, parts[i], entry + ".decoders[" + std::to_string(i) + "]");
+}
+
+/// Strip of the blank that was put before the text.
+void read_strip(const Reader& reader, const json& strip, const std::string& entry, TokenizerSource& source) {
+  const std::string& content = reader.string(reader.member(strip, entry, "content"), entry + ".content");
+  const int64_t start = reader.id(reader.member(strip, entry, "start"), entry + ".start");
+  const int64_t stop = reader.id(reader.member(strip, entry, "stop"), entry + ".stop");
+  if (content != " " || start > 1 || stop != 0)
+    reader.refuse(entry,
+                  "Strip of {} at the start and {} at the end of {} is not supported, expected one blank at the start",
+                  start, stop, json_literal(content));
+  source.strips_blank = start == 1;
+}
+
+/// What the vocabulary's own reading does not need is only checked: U+2581 is a blank, "<0x0A>" a byte.
+void read_metaspace_decoder(const Reader& reader, const json& decoder, const std::string& entry,
+                            TokenizerSource& source) {
+  if (decoder.is_null()) return;
+  const std::string& type = reader.string(reader.member(decoder, entry, "type"), entry + ".type");
+  if (type == "ByteFallback" || type == "Fuse") return;
+  if (type == "Strip") return read_strip(reader, decoder, entry, source);
+  if (type == "Replace") {
+    const json& pattern = reader.member(decoder, entry, "pattern");
+    if (!pattern.is_object() || pattern.value("String", json()) != kMetaspace ||
+        reader.member(decoder, entry, "content") != " ")
+      reader.refuse(entry, "{} is not supported, expected {} replaced by a blank", short_dump(decoder), kMetaspace);
+    return;
+  }
+  if (type == "Metaspace") {
+    const json& scheme = reader.member(decoder, entry, "prepend_scheme");
+    const bool prepends = reader.boolean(reader.member(decoder, entry, "add_prefix_space"), entry, true);
+    source.strips_blank = scheme.is_null() ? prepends : reader.string(scheme, entry + ".prepend_scheme") != "never";
+    return;
+  }
+  const json& parts = reader.member(decoder, entry, "decoders");
+  if (type != "Sequence" || !parts.is_array())
+    reader.refuse(entry + ".type",
+                  "{} is not supported, expected Replace, ByteFallback, Fuse, Strip, Metaspace or Sequence",
+                  json_literal(type));
+  for (size_t i = 0; i < parts.size(); ++i)
+    read_metaspace_decoder(reader, parts[i], entry + ".decoders[" + std::to_string(i) + "]", source);
 }
 
 }  // namespace
@@ -200,12 +270,20 @@ TokenizerSource read_tokenizer_json(const std::filesystem::path& path) {
     fail(ExitCode::model_file, "{}: expected an object, found {}", reader.file(), short_dump(root));
   TokenizerSource source;
   source.file = reader.file();
+  source.spelling = spelling_of(root);
   read_model(reader, reader.member(root, "file", "model"), source);
   read_added_tokens(reader, reader.member(root, "file", "added_tokens"), source);
   source.normalizer = Normalizer::parse(reader.member(root, "file", "normalizer"), reader.at("normalizer"));
-  source.pre_tokenizer = parse_pre_tokenizer(reader.member(root, "file", "pre_tokenizer"), reader.at("pre_tokenizer"));
+  const json& pre_tokenizer = reader.member(root, "file", "pre_tokenizer");
+  const json& decoder = reader.member(root, "file", "decoder");
+  if (source.spelling == TokenSpelling::metaspace) {
+    source.pre_tokenizer = parse_metaspace_pre_tokenizer(pre_tokenizer, reader.at("pre_tokenizer"));
+    read_metaspace_decoder(reader, decoder, "decoder", source);
+  } else {
+    source.pre_tokenizer = parse_pre_tokenizer(pre_tokenizer, reader.at("pre_tokenizer"));
+    read_byte_level_decoder(reader, decoder, "decoder");
+  }
   read_post_processor(reader, reader.member(root, "file", "post_processor"), "post_processor", source);
-  check_decoder(reader, reader.member(root, "file", "decoder"), "decoder");
   return source;
 }
 

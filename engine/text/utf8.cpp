@@ -1,5 +1,8 @@
 #include "engine/text/utf8.h"
 
+#include <cstdint>
+#include <cstring>
+
 namespace paceline {
 
 Utf8Char utf8_decode(std::string_view text, size_t pos) {
@@ -39,6 +42,13 @@ Utf8Char utf8_decode(std::string_view text, size_t pos) {
 
 bool utf8_valid(std::string_view text) {
   for (size_t pos = 0; pos < text.size();) {
+    if (uint64_t word = 0; pos + sizeof(word) <= text.size()) {  // ASCII, eight bytes at once
+      std::memcpy(&word, text.data() + pos, sizeof(word));
+      if ((word & 0x8080808080808080) == 0) {
+        pos += sizeof(word);
+        continue;
+      }
+    }
     const Utf8Char c = utf8_decode(text, pos);
     if (!c.valid) return false;
     pos += static_cast<size_t>(c.num_bytes);

@@ -2,9 +2,11 @@
 // added_tokens.json {text: id}, and tokenizer_config.json (bos/eos/unk/pad tokens, add_bos_token).
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
 
+#include "engine/text/pre_tokenizer_table.h"
+#include "engine/text/tokenizer_config.h"
 #include "engine/text/tokenizer_parts.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
@@ -49,29 +51,31 @@ void read_merges_txt(const std::filesystem::path& path, TokenizerSource& source)
   }
 }
 
-/// A token in tokenizer_config.json is a string or an object with "content".
-std::string token_text(const json& config, const char* key) {
-  const auto found = config.find(key);
-  if (found == config.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  if (!found->is_object()) return {};
-  const auto content = found->find("content");
-  return content != found->end() && content->is_string() ? content->get<std::string>() : std::string();
+/// The name that the pieces are cut by; GPT-2's own folder has no config.json.
+std::string pre_of_vocab(const std::filesystem::path& folder, const std::string& pre) {
+  if (!pre.empty()) return pre;
+  const auto model_type = model_type_of(folder);
+  if (!model_type) return "gpt-2";
+  if (const std::string_view name = pre_tokenizer_of_family(*model_type); !name.empty()) return std::string(name);
+  fail(ExitCode::model_file,
+       "{}: vocab.json and merges.txt do not say how text is cut, nor does model_type {} of config.json; set "
+       "engine.target.pre (--pre) to one of {}",
+       folder.string(), json_literal(*model_type), pre_tokenizer_names());
 }
 
 }  // namespace
 
-TokenizerSource read_vocab_merges(const std::filesystem::path& folder) {
+TokenizerSource read_vocab_merges(const std::filesystem::path& folder, const std::string& pre) {
   std::error_code error;
   TokenizerSource source;
   source.file = folder.string();
   source.merges_entry = "merges.txt";
   read_ids(folder / "vocab.json", false, source);
-  std::set<std::string> special{"<|endoftext|>"};  // GPT-2 itself has no file that says so
-  if (const auto added = folder / "added_tokens.json"; std::filesystem::exists(added, error)) {
+  std::map<std::string, bool> added{{"<|endoftext|>", true}};  // and special; GPT-2 itself has no file that says so
+  if (const auto path = folder / "added_tokens.json"; std::filesystem::exists(path, error)) {
     const size_t first = source.entries.size();
-    read_ids(added, true, source);
-    for (size_t i = first; i < source.entries.size(); ++i) special.insert(source.entries[i].text);
+    read_ids(path, true, source);
+    for (size_t i = first; i < source.entries.size(); ++i) added[source.entries[i].text] = true;
   }
   read_merges_txt(folder / "merges.txt", source);
 
@@ -80,22 +84,32 @@ TokenizerSource read_vocab_merges(const std::filesystem::path& folder) {
     const json config = read_json_file(path, ExitCode::model_file);
     if (!config.is_object())
       fail(ExitCode::model_file, "{}: expected an object, found {}", path.string(), short_dump(config));
+    for (const ConfiguredToken& token : added_tokens_decoder(config, path.string())) {
+      source.entries.push_back({.text = token.text, .id = token.id, .where = path.string(), .added = true});
+      added[token.text] = token.special;
+    }
     for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"})
-      special.insert(token_text(config, key));
+      added[config_token(config, key)] = true;
     const auto add_bos = config.find("add_bos_token");
     if (add_bos != config.end() && add_bos->is_boolean() && add_bos->get<bool>())
-      bos_text = token_text(config, "bos_token");
+      bos_text = config_token(config, "bos_token");
   }
   const size_t num_entries = source.entries.size();
   for (size_t i = 0; i < num_entries; ++i) {
     Vocabulary::Entry entry = source.entries[i];
-    if (entry.text.empty() || !special.contains(entry.text)) continue;
-    source.added.push_back({.content = entry.text, .id = static_cast<int32_t>(entry.id), .special = true});
+    const auto found = added.find(entry.text);
+    if (entry.text.empty() || found == added.end()) continue;
+    const bool is_special = found->second;
+    added.erase(found);  // an added token may repeat an entry of the vocabulary
+    source.added.push_back({.content = entry.text, .id = static_cast<int32_t>(entry.id), .special = is_special});
     if (entry.text == bos_text) source.prefix_ids.push_back(static_cast<int32_t>(entry.id));
     entry.added = true;
     source.entries.push_back(std::move(entry));
   }
-  source.pre_tokenizer = gpt2_pre_tokenizer();
+  const NamedPreTokenizer& row = named_pre_tokenizer(pre_of_vocab(folder, pre), source.file);
+  source.pre_tokenizer = make_pre_tokenizer(row);
+  source.ignore_merges = row.whole_pieces;
+  if (row.composes) source.normalizer = Normalizer::nfc();
   return source;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/text/byte_level.h"
+#include "engine/text/span_place.h"
 #include "engine/util/json_io.h"
 #include "kernels/error.h"
 
@@ -11,13 +12,46 @@ namespace paceline {
 
 namespace {
 
-std::string place(const Vocabulary::Entry& entry) {
-  return entry.where.empty() ? "model.vocab[" + json_literal(entry.text) + "]" : entry.where;
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+std::string blanks_of_metaspaces(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (size_t pos = 0; pos < text.size();) {
+    if (text.substr(pos).starts_with(kMetaspace)) {
+      bytes += ' ';
+      pos += kMetaspace.size();
+    } else {
+      bytes += text[pos++];
+    }
+  }
+  return bytes;
+}
+
+std::string bytes_of(const Vocabulary::Entry& entry, TokenSpelling spelling) {
+  if (spelling == TokenSpelling::byte_level)
+    return entry.added ? entry.text : byte_level_decode(entry.text).value_or(entry.text);
+  if (const auto byte = byte_of_token(entry.text)) return std::string(1, static_cast<char>(*byte));
+  return blanks_of_metaspaces(entry.text);
 }
 
 }  // namespace
 
-Vocabulary Vocabulary::build(std::vector<Entry> entries, const std::string& file) {
+std::optional<unsigned char> byte_of_token(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;
+  const int high = hex_digit(text[3]), low = hex_digit(text[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<unsigned char>(high << 4 | low);
+}
+
+Vocabulary Vocabulary::build(std::vector<Entry> entries, const Source& source) {
+  const std::string& file = source.file;
+  const auto place = [&](const Entry& entry) {
+    return entry.where.empty() ? source.entry + "[" + json_literal(entry.text) + "]" : entry.where;
+  };
   // Without gaps the largest id is below the number of entries, so a wild id never sizes an allocation.
   std::vector<const Entry*> by_id(entries.size(), nullptr);
   size_t num_ids = 0;
@@ -51,8 +85,7 @@ Vocabulary Vocabulary::build(std::vector<Entry> entries, const std::string& file
   result.ids_.reserve(num_ids);
   for (size_t id = 0; id < num_ids; ++id) {
     const Entry& entry = *by_id[id];
-    std::string bytes = entry.added ? entry.text : byte_level_decode(entry.text).value_or(entry.text);
-    result.tokens_.push_back({entry.text, std::move(bytes)});
+    result.tokens_.push_back({entry.text, bytes_of(entry, source.spelling)});
     const auto [it, inserted] = result.ids_.emplace(result.tokens_.back().text, static_cast<int32_t>(id));
     if (!inserted)
       fail(ExitCode::model_file, "{}: {}: id {}, but the same text has id {}", file, place(entry), id, it->second);

@@ -10,6 +10,15 @@
 
 namespace paceline {
 
+/// How a token's text spells the bytes that it stands for.
+enum class TokenSpelling {
+  byte_level,  // GPT-2's alphabet of bytes ("Ġthe", engine/text/byte_level.h)
+  metaspace,   // UTF-8 with U+2581 for a blank ("▁the"), bytes as "<0x0A>": SentencePiece
+};
+
+/// The byte of "<0x0A>", two upper-case hexadecimal digits.
+std::optional<unsigned char> byte_of_token(std::string_view text);
+
 /// Ids are 0 … size() − 1 without gaps; texts are unique. Immutable after build().
 class Vocabulary {
  public:
@@ -17,14 +26,20 @@ class Vocabulary {
     std::string text;    // as in the file
     int64_t id = 0;      // as in the file, not yet checked
     std::string where;   // entry named in messages; empty: made from the text
-    bool added = false;  // an added token: stands for its text; otherwise the text is in the byte-level alphabet
+    bool added = false;  // an added token: byte_level does not spell it, it stands for its text
   };
 
   Vocabulary() = default;
 
-  /// An added token may repeat an entry of the model's vocabulary (same id, same text). `file` names the file.
+  struct Source {
+    std::string file;
+    std::string entry = "model.vocab";  // what messages call the table of tokens
+    TokenSpelling spelling = TokenSpelling::byte_level;
+  };
+
+  /// An added token may repeat an entry of the model's vocabulary (same id, same text).
   /// Throws Error(model_file) for an id that is negative, used twice, or missing below the largest.
-  static Vocabulary build(std::vector<Entry> entries, const std::string& file);
+  static Vocabulary build(std::vector<Entry> entries, const Source& source);
 
   int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
   bool contains(int64_t id) const { return id >= 0 && id < size(); }

@@ -31,12 +31,18 @@ std::string error_of_text(const std::string& text) {
   return "no error";
 }
 
-TEST(TokenizerFile, ASentencePieceModelIsNamed) {
-  test::TemporaryFolder folder;
-  const std::filesystem::path root = folder.write("tokenizer.model", "x").parent_path();
-  const std::string note = "tokenizer.model (SentencePiece) is not read";
-  test::expect_error(ExitCode::model_file, {"no tokenizer: expected tokenizer.json", note},
-                     [&] { Tokenizer::load(root); });
+TEST(TokenizerFile, AFolderWithoutATokenizerSaysWhatIsLookedFor) {
+  const test::TemporaryFolder folder;
+  test::expect_error(ExitCode::model_file,
+                     {"no tokenizer: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model"},
+                     [&] { Tokenizer::load(folder.path()); });
+}
+
+TEST(TokenizerFile, APreTokenizerBesideAFileThatHasOneIsRefused) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("tokenizer.json", test::small_tokenizer_json().dump());
+  test::expect_error(ExitCode::usage, {"engine.target.pre (--pre) is \"gpt-2\", but the file says how text is cut"},
+                     [&] { Tokenizer::load(file, {.pre = "gpt-2"}); });
 }
 
 TEST(TokenizerFile, BadEntriesAreNamed) {
@@ -84,18 +90,18 @@ TEST(TokenizerFile, BadEntriesAreNamed) {
          j["normalizer"] = {{"type", "Lowercase"}};
        }},
       {"pre_tokenizer: expected a pre-tokenizer", [](json& j) { j["pre_tokenizer"] = nullptr; }},
-      {"pre_tokenizer: pre-tokenizer \"Metaspace\"",
+      {"pre_tokenizer: pre-tokenizer \"WhitespaceSplit\" is not supported",
        [](json& j) {
-         j["pre_tokenizer"] = {{"type", "Metaspace"}};
+         j["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
        }},
       {"pre_tokenizer: no ByteLevel stage",
        [](json& j) {
          j["pre_tokenizer"] = {{"type", "Digits"}};
        }},
-      {"pretokenizers[1]: a stage after ByteLevel",
+      {"pretokenizers[1]: a second ByteLevel",
        [](json& j) {
          j["pre_tokenizer"] = {{"type", "Sequence"},
-                               {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}};
+                               {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "ByteLevel"}}}}};
        }},
       {"is not supported at offset",
        [](json& j) {

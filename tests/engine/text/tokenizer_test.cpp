@@ -1,6 +1,7 @@
 #include "engine/text/tokenizer.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include "engine/text/utf8.h"
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
+#include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
@@ -23,71 +25,12 @@ std::shared_ptr<const Tokenizer> from_json(const json& file) {
 
 std::filesystem::path built_in_model() { return source_dir() / "configs/models/target-7m"; }
 
-/// Texts that have broken tokenizers before, and random ones.
-std::string random_text(uint64_t seed) {
-  static const std::string kPieces[] = {"the ",       "The",
-                                        " a",         "don't",
-                                        "'S",         "  ",
-                                        "\n",         "\r\n",
-                                        "\t",         "123",
-                                        "12345",      "½",
-                                        "Ⅷ",          "漢字",
-                                        "한국어",     "e\u0301",
-                                        "\U0001F642", "\U0001F469\u200D\U0001F467",
-                                        "<|end|>",    "<|user|>",
-                                        "\u00a0",     "\u180e",
-                                        "\ufffd",     ".",
-                                        "...",        "_",
-                                        "-",          std::string(1, '\0'),
-                                        "ß",          "\u2028",
-                                        "Ġ"};
-  uint64_t state = seed * 2654435761u + 1;
-  const auto random = [&](uint64_t below) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (state >> 33) % below;
-  };
-  std::string text;
-  for (uint64_t i = random(40); i > 0; --i) {
-    if (random(4) != 0) {
-      text += kPieces[random(std::size(kPieces))];
-      continue;
-    }
-    auto code = static_cast<char32_t>(random(0x110000));
-    if (code >= 0xD800 && code <= 0xDFFF) code = 'x';
-    utf8_append(text, code);
-  }
-  return text;
-}
-
-/// The reference vectors of llama.cpp: texts between separator lines, one line of ids for each.
-void check_vectors(const Tokenizer& tokenizer, const std::string& name) {
-  const auto folder = test::shared_dir() / "tokenizers/vectors";
-  std::string texts = test::read_file(folder / (name + ".inp"));
-  std::istringstream lines(test::read_file(folder / (name + ".out")));
-  const std::string separator = "\n__ggml_vocab_test__\n";
-  int num_vectors = 0;
-  for (size_t pos = 0; pos <= texts.size();) {
-    const size_t end = std::min(texts.find(separator, pos), texts.size());
-    const std::string text = texts.substr(pos, end - pos);
-    pos = end + separator.size();
-    std::string line;
-    if (!std::getline(lines, line)) break;
-    std::istringstream numbers(line);
-    Ids expected;
-    for (int32_t id = 0; numbers >> id;) expected.push_back(id);
-    EXPECT_EQ(tokenizer.encode(text), expected) << name << ": " << text;
-    EXPECT_EQ(tokenizer.decode(expected), text);
-    ++num_vectors;
-  }
-  EXPECT_GE(num_vectors, 46);
-}
-
 TEST(Tokenizer, Gpt2VectorsAreExact) {
   const auto folder = test::shared_dir() / "tokenizers/gpt2";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "shared tokenizers/gpt2 is missing";
   const auto tokenizer = Tokenizer::load(folder);
   EXPECT_EQ(tokenizer->vocab_size(), 50257);
-  check_vectors(*tokenizer, "gpt-2");
+  test::check_vectors(*tokenizer, "gpt-2");
   EXPECT_EQ(tokenizer->special_ids(), Ids{50256});
 }
 
@@ -112,8 +55,9 @@ TEST(Tokenizer, StarcoderVectorsAreExactWithDigitsAndVocabMergesAgree) {
       {"type", "Sequence"},
       {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, file["pre_tokenizer"]}}};
   const auto with_digits = from_json(file);
-  check_vectors(*with_digits, "starcoder");
+  test::check_vectors(*with_digits, "starcoder");
   EXPECT_EQ(plain->encode("Hello world"), with_digits->encode("Hello world"));
+  test::check_vectors(*Tokenizer::load(folder, {.pre = "starcoder"}), "starcoder");
 }
 
 TEST(Tokenizer, LargeFilesLoadQuickly) {
@@ -190,13 +134,60 @@ TEST(Tokenizer, ControlTokensInTextNeedPermission) {
 TEST(Tokenizer, RoundTripOfRandomText) {
   const auto tokenizer = Tokenizer::load(built_in_model());
   for (uint64_t seed = 0; seed < 3000; ++seed) {
-    const std::string text = random_text(seed);
+    const std::string text = test::random_text(seed);
     ASSERT_TRUE(utf8_valid(text));
     for (const bool parse_special : {false, true}) {
       const Ids ids = tokenizer->encode(text, {.parse_special = parse_special});
       ASSERT_EQ(tokenizer->decode(ids), text) << seed;
     }
   }
+}
+
+TEST(Tokenizer, TenMegabytesOfMixedTextComeBack) {
+  const auto tokenizer = Tokenizer::load(built_in_model());
+  const std::string text = test::mixed_text(10'000'000);
+  const double begin = test::thread_cpu_ms();
+  const Ids ids = tokenizer->encode(text);
+  if (!test::kSanitized) {
+    EXPECT_LE(test::thread_cpu_ms() - begin, 3000.0);
+  }
+  EXPECT_TRUE(tokenizer->decode(ids) == text);
+}
+
+/// Where a letter stands before a blank and one behind it, ByteLevel's words end whatever is around.
+size_t next_word_end(const std::string& text, size_t pos) {
+  const auto is_letter = [&](size_t i) { return std::isalpha(static_cast<unsigned char>(text[i])) != 0; };
+  while (pos + 1 < text.size() && !(text[pos] == ' ' && is_letter(pos - 1) && is_letter(pos + 1))) ++pos;
+  return pos + 1 < text.size() ? pos : text.size();
+}
+
+TEST(Tokenizer, WhatIsRememberedOfALongTextChangesNoIds) {
+  const auto tokenizer = Tokenizer::load(built_in_model());
+  const std::string text = test::mixed_text(1 << 20);
+  Ids in_parts;  // too short to be remembered
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t end = next_word_end(text, pos + 1);
+    const Ids part = tokenizer->encode(std::string_view(text).substr(pos, end - pos));
+    in_parts.insert(in_parts.end(), part.begin(), part.end());
+    pos = end;
+  }
+  EXPECT_TRUE(tokenizer->encode(text) == in_parts);
+  EXPECT_TRUE(tokenizer->encode(text) == in_parts) << "all is known by now";
+}
+
+TEST(Tokenizer, StagesBehindByteLevelSeeItsAlphabet) {
+  json file = test::small_tokenizer_json();
+  const json byte_level = file["pre_tokenizer"];
+  const auto digits = [](bool each) { return json{{"type", "Digits"}, {"individual_digits", each}}; };
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {byte_level, digits(false)}}};
+  file["model"]["merges"] = {"a b", "Ġ a"};
+  EXPECT_EQ(from_json(file)->encode(" a1ab"), (Ids{258, '1', 256}));
+  // A byte that is "²" there is a digit: "Ĳ" is C4 B2, spelled "Ä²".
+  file["model"]["vocab"]["Ä²"] = 262;
+  file["model"]["merges"] = json::array({"Ä ²"});
+  EXPECT_EQ(from_json(file)->encode("Ĳ"), (Ids{0xC4, 0xB2}));
+  file["pre_tokenizer"] = byte_level;
+  EXPECT_EQ(from_json(file)->encode("Ĳ"), Ids{262});
 }
 
 TEST(Tokenizer, IllFormedUtf8IsReplaced) {
@@ -441,6 +432,38 @@ TEST(Tokenizer, VocabAndMergesFolder) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("merges.txt:2: expected two tokens"), std::string::npos) << error.what();
   }
+}
+
+TEST(Tokenizer, VocabAndMergesAreCutAsTheFamilyIsOrTheCallerSays) {
+  const test::TemporaryFolder folder;
+  json vocab = test::small_tokenizer_json()["model"]["vocab"];
+  vocab["11"] = 259;
+  folder.write("vocab.json", vocab.dump());
+  folder.write("merges.txt", "a b\nab c\nĠ a\n1 1\n");
+  EXPECT_EQ(Tokenizer::load(folder.path())->encode("11"), Ids{259}) << "as GPT-2";
+  folder.write("config.json", R"({"model_type": "gpt_bigcode"})");
+  EXPECT_EQ(Tokenizer::load(folder.path())->encode("11"), (Ids{'1', '1'}));
+  EXPECT_EQ(Tokenizer::load(folder.path(), {.pre = "gpt-2"})->encode("11"), Ids{259});
+  folder.write("config.json", R"({"model_type": "llama"})");
+  test::expect_error(ExitCode::model_file,
+                     {"nor does model_type \"llama\" of config.json; set engine.target.pre (--pre) to one of gpt-2, "},
+                     [&] { Tokenizer::load(folder.path()); });
+  EXPECT_EQ(Tokenizer::load(folder.path(), {.pre = "smollm"})->encode("11"), (Ids{'1', '1'}));
+}
+
+TEST(Tokenizer, VocabAndMergesTakeTheTokensOfTokenizerConfig) {
+  const test::TemporaryFolder folder;
+  folder.write("vocab.json", test::small_tokenizer_json()["model"]["vocab"].dump());
+  folder.write("merges.txt", "a b\nab c\nĠ a\n");
+  folder.write("tokenizer_config.json", R"({"added_tokens_decoder": {
+      "260": {"content": "<|im_end|>", "special": true}, "259": {"content": "<|endoftext|>", "special": true},
+      "261": {"content": "<tool>", "special": false}}})");
+  const auto tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer->special_ids(), (Ids{259, 260}));
+  EXPECT_EQ(tokenizer->encode("a<tool><|im_end|>", {.parse_special = true}), (Ids{'a', 261, 260}));
+  folder.write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "y"}}})");
+  test::expect_error(ExitCode::model_file, {"added_tokens_decoder: expected an id as key, found \"x\""},
+                     [&] { Tokenizer::load(folder.path()); });
 }
 
 }  // namespace
