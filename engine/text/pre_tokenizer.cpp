@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/text/byte_level.h"
+#include "engine/text/char_class.h"
 #include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
 #include "engine/text/word_scanner.h"
@@ -116,16 +117,17 @@ class LiteralSplit final : public PreTokenizer {
 /// Digits and Punctuation: every character of a class is a delimiter.
 class ClassSplit final : public PreTokenizer {
  public:
-  using Predicate = bool (*)(char32_t);
+  using Predicate = bool (*)(std::string_view text, size_t pos, ClassedChar c);
   ClassSplit(Predicate is_delimiter, Delimiter behavior) : is_delimiter_(is_delimiter), behavior_(behavior) {}
 
   void split(std::string_view text, SplitScratch&, Pieces& pieces) const override {
     SpanSink sink(text, behavior_, pieces);
     size_t gap = 0;
+    const CharClasses& classes = CharClasses::get();
     for (size_t pos = 0; pos < text.size();) {
-      const Utf8Char c = utf8_decode(text, pos);
-      const size_t end = pos + static_cast<size_t>(c.num_bytes);
-      if (is_delimiter_(c.code)) {
+      const ClassedChar c = classes.at(text, pos);
+      const size_t end = pos + c.num_bytes;
+      if (is_delimiter_(text, pos, c)) {
         sink.add(gap, pos, false);
         sink.add(pos, end, true);
         gap = end;
@@ -141,12 +143,10 @@ class ClassSplit final : public PreTokenizer {
   Delimiter behavior_;
 };
 
-bool is_numeric(char32_t code) {
-  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
-  return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
-}
+bool is_numeric(std::string_view, size_t, ClassedChar c) { return (c.classes & kNumber) != 0; }
 
-bool is_punctuation(char32_t code) {
+bool is_punctuation(std::string_view text, size_t pos, ClassedChar) {
+  const char32_t code = utf8_decode(text, pos).code;
   if (code < 0x80)
     return code > ' ' && code < 0x7F && !((code | 0x20) >= 'a' && (code | 0x20) <= 'z') &&
            !(code >= '0' && code <= '9');
@@ -308,6 +308,7 @@ std::unique_ptr<const PreTokenizer> split_by_regex(const std::string& pattern, D
   const bool keeps_matches = behavior == Delimiter::isolated || (behavior == Delimiter::removed && invert);
   if (const WordScanner scan = find_word_scanner(pattern); scan != nullptr && keeps_matches)
     return std::make_unique<WordSplit>(scan);
+  if (pattern == kDigitPattern && !invert) return std::make_unique<ClassSplit>(is_numeric, behavior);
   return std::make_unique<RegexSplit>(Regex(pattern, where), behavior, invert);
 }
 

@@ -44,6 +44,9 @@ std::unique_ptr<const PreTokenizer> parse_pre_tokenizer(const nlohmann::json& js
 /// The same for one that spells a blank as U+2581: null or any stages. REQUIRES that none is ByteLevel.
 std::unique_ptr<const PreTokenizer> parse_metaspace_pre_tokenizer(const nlohmann::json& json, const std::string& where);
 
+/// One digit, or another number.
+inline constexpr std::string_view kDigitPattern = R"(\p{N})";
+
 /// Each match of `pattern` is a piece, and what lies between two. `where` is named in messages.
 std::unique_ptr<const PreTokenizer> split_at_matches(std::string_view pattern, const std::string& where);
 

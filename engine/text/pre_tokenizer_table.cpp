@@ -14,7 +14,6 @@ namespace paceline {
 namespace {
 
 // Each pattern is that of the models' own tokenizer.json, where a scheme has one.
-constexpr std::string_view kDigit = R"(\p{N})";
 constexpr std::string_view kLineEnds = R"([\r\n])";
 constexpr std::string_view kIdeographs = R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
 
@@ -46,15 +45,15 @@ std::vector<NamedPreTokenizer> make_table() {
       {.name = "gpt-2", .patterns = {gpt2}},
       {.name = "llama-bpe", .patterns = {kLlama3Words.regex}, .whole_pieces = true, .adds_bos = true},
       {.name = "qwen2", .patterns = {kQwen2Words.regex}, .composes = true},
-      {.name = "smollm", .patterns = {kDigit, gpt2}},
-      {.name = "starcoder", .patterns = {kDigit, gpt2}},
-      {.name = "refact", .patterns = {kDigit, gpt2}},
+      {.name = "smollm", .patterns = {kDigitPattern, gpt2}},
+      {.name = "starcoder", .patterns = {kDigitPattern, gpt2}},
+      {.name = "refact", .patterns = {kDigitPattern, gpt2}},
       {.name = "falcon", .patterns = {R"([\p{P}$+<=>^~|`]+)", gpt2, "[0-9][0-9][0-9]"}},
       {.name = "mpt", .patterns = {gpt2}, .composes = true},
       {.name = "deepseek-llm",
        .patterns = {kLineEnds, kDeepseekLetters, kDeepseekMarks, R"(\s+$)", kIdeographs, R"(\p{N}+)"}},
-      {.name = "deepseek-coder", .patterns = {kLineEnds, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kIdeographs, kDigit}},
-      {.name = "command-r", .patterns = {kDigit, gpt2}, .composes = true},
+      {.name = "deepseek-coder", .patterns = {kLineEnds, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kIdeographs, kDigitPattern}},
+      {.name = "command-r", .patterns = {kDigitPattern, gpt2}, .composes = true},
       {.name = "stablelm2", .patterns = {kQwen2Words.regex}, .composes = true},
       {.name = "gpt-4o", .patterns = {kGpt4oWords.regex}},
       {.name = "tekken", .patterns = {kTekkenWords.regex}, .whole_pieces = true},

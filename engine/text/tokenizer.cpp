@@ -4,15 +4,17 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/text/piece_cache.h"
 #include "engine/text/tokenizer_parts.h"
 #include "engine/text/utf8.h"
 #include "kernels/error.h"
 
 namespace paceline {
 
-/// What encode needs besides the tokenizer.
+/// What encode needs besides the tokenizer, and its cache.
 struct EncodeScratch {
   BpeScratch bpe;
+  std::optional<PieceCache> cache;  // once a text is long enough to repeat itself
 };
 
 /// Hands out scratch memory; any thread.
@@ -37,6 +39,22 @@ class EncodeScratchPool {
   std::vector<std::unique_ptr<EncodeScratch>> free_;
 };
 
+namespace {
+
+void encode_piece(const Bpe& bpe, std::string_view piece, EncodeScratch& scratch, std::vector<int32_t>& ids) {
+  if (!scratch.cache || piece.size() > PieceCache::kMaxBytes) return bpe.encode(piece, scratch.bpe, ids);
+  PieceCache::Slot& slot = scratch.cache->slot(piece);
+  if (slot.holds(piece)) {
+    for (const int32_t id : slot.ids()) ids.push_back(id);
+    return;
+  }
+  const size_t before = ids.size();
+  bpe.encode(piece, scratch.bpe, ids);
+  slot.keep(piece, std::span(ids).subspan(before));
+}
+
+}  // namespace
+
 Tokenizer::Tokenizer(TokenizerParts parts)
     : parts_(std::make_unique<const TokenizerParts>(std::move(parts))),
       scratch_(std::make_unique<EncodeScratchPool>()) {}
@@ -55,6 +73,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   if (options.add_special) ids = parts_->prefix_ids;
 
   auto scratch = scratch_->take();
+  constexpr size_t kLongText = 1024;
+  if (!scratch->cache && text.size() >= kLongText) scratch->cache.emplace();
   SplitScratch split_scratch(text.size());
   std::vector<TextSpan> raw_spans, spans;
   std::vector<std::string_view> pieces;
@@ -80,7 +100,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
       }
       pieces.clear();
       parts_->pre_tokenizer->split(span.text, split_scratch, pieces);
-      for (const std::string_view piece : pieces) parts_->bpe.encode(piece, scratch->bpe, ids);
+      for (const std::string_view piece : pieces) encode_piece(parts_->bpe, piece, *scratch, ids);
     }
   }
   if (options.add_special) ids.insert(ids.end(), parts_->suffix_ids.begin(), parts_->suffix_ids.end());
