@@ -10,14 +10,13 @@
 #include <system_error>
 #include <thread>
 
-#include "engine/weights/inflated_checkpoint.h"
-#include "engine/weights/save_checkpoint.h"
-#include "engine/text/chat_template.h"
 #include "engine/text/detokenizer.h"
 #include "engine/util/counted.h"
 #include "engine/util/printable.h"
 #include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
+#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/save_checkpoint.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/verify_model.h"
 #include "experiments/config/builtin_root.h"
@@ -166,6 +165,8 @@ ExitCode inflate_command(const InflateCommand& command) {
   return ExitCode::ok;
 }
 
+constexpr const char* kPreHelp = "how text is cut, where the tokenizer's file does not say it: engine.target.pre";
+
 struct GenerateCommand {
   std::string prompt;
   std::string model = "builtin:target-7m";
@@ -178,6 +179,7 @@ struct GenerateCommand {
   int tp = 1;
   int pp = 1;
   bool raw = false;  // no chat template
+  std::optional<std::string> pre;
 };
 
 /// "; --proposer draft does"; "" where none does.
@@ -197,6 +199,7 @@ ExitCode generate_command(const GenerateCommand& command) {
          did_you_mean(command.proposer, proposer_names(ProposerNames::all)), proposer_names_text(ProposerNames::all));
   check_model_name(config, "--model", command.model);
   config.engine.target.path = command.model;
+  config.engine.target.pre = command.pre;
   config.engine.parallel.tp = command.tp;
   config.engine.parallel.pp = command.pp;
   config.engine.scheduler.max_num_seqs = 1;
@@ -216,7 +219,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   EngineLoad load(config, {.threads_per_rank = std::max(1, usable_cores() / ranks),
                            .max_draft_len = config.speculation.num_speculative_tokens,
                            .max_concurrency = 1});
-  const bool chat = !command.raw && ChatTemplate::exists(config.engine.target.directory);
+  const bool chat = !command.raw;
   Prompt prompt{.id = "prompt", .category = {}, .index = 0, .messages = {}, .text = {}};
   if (chat)
     prompt.messages = {{"user", command.prompt}};
@@ -282,8 +285,8 @@ std::vector<std::string> records_of(const std::string& name) {
 }
 
 /// Token ids, one line a record.
-ExitCode tokenize_command(const std::string& tokenizer_name, const std::string& file) {
-  const auto tokenizer = Tokenizer::load(tokenizer_path(tokenizer_name));
+ExitCode tokenize_command(const std::string& tokenizer_name, const std::string& file, const std::string& pre) {
+  const auto tokenizer = Tokenizer::load(tokenizer_path(tokenizer_name), {.pre = pre});
   for (const std::string& record : records_of(file)) fmt::print("{}\n", fmt::join(tokenizer->encode(record), " "));
   return ExitCode::ok;
 }
@@ -340,20 +343,24 @@ void add_generate_command(CLI::App& app, CommandLine& line) {
   command->add_option("--tp", generate->tp)->capture_default_str()->check(CLI::Range(1, 64));
   command->add_option("--pp", generate->pp)->capture_default_str()->check(CLI::Range(1, 64));
   command->add_flag("--raw", generate->raw, "no chat template");
+  command->add_option("--pre", generate->pre, kPreHelp);
   command->callback([generate, &line] { line.code = generate_command(*generate); });
 }
 
 void add_tokenize_command(CLI::App& app, CommandLine& line) {
   struct Tokenize {
-    std::string tokenizer, file;
+    std::string tokenizer, file, pre;
   };
   const auto tokenize = std::make_shared<Tokenize>();
   CLI::App* command = app.add_subcommand("tokenize", "print token ids, one line a record");
-  command->add_option("--tokenizer", tokenize->tokenizer, "builtin:NAME, a folder or tokenizer.json")->required();
+  command->add_option("--tokenizer", tokenize->tokenizer, "builtin:NAME, a folder, tokenizer.json or tokenizer.model")
+      ->required();
   command
       ->add_option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set")
       ->required();
-  command->callback([tokenize, &line] { line.code = tokenize_command(tokenize->tokenizer, tokenize->file); });
+  command->add_option("--pre", tokenize->pre, kPreHelp);
+  command->callback(
+      [tokenize, &line] { line.code = tokenize_command(tokenize->tokenizer, tokenize->file, tokenize->pre); });
 }
 
 void add_verify_model_command(CLI::App& app, CommandLine& line) {

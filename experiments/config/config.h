@@ -40,6 +40,7 @@ struct TargetConfig {
   std::string weights = "auto";             // storage of packed weights
   std::string load_format = "safetensors";  // safetensors | dummy (random weights, needs config.json only)
   std::optional<std::string> inflate;       // NAME of configs/shapes, or a .json file (absolute once loaded)
+  std::optional<std::string> pre;           // a name of engine/text/pre_tokenizer_table.h; none: by model_type
   std::filesystem::path directory;          // derived from path: where the checkpoint lies
   std::filesystem::path shape_file;         // derived from inflate; empty: the checkpoint's own shape
 };
@@ -88,6 +89,7 @@ struct SecondModelConfig {
   std::string dtype = "auto";
   bool self = false;  // the target drafts for itself and shares its packed weights; path, tp and dtype are void
   std::optional<std::string> inflate;
+  std::optional<std::string> pre;
   std::filesystem::path directory;   // derived; the target's for a self-draft
   std::filesystem::path shape_file;  // derived; the target's for a self-draft
 };

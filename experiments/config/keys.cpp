@@ -3,6 +3,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "engine/text/pre_tokenizer_table.h"
 #include "experiments/config/schema.h"
 #include "speculative/proposer_entry.h"
 
@@ -170,6 +171,13 @@ KeySpec outside(std::string path, std::string form, std::string help) {
   return row;
 }
 
+/// Names of engine/text/pre_tokenizer_table.h.
+std::vector<std::pair<std::string, std::string>> pre_tokenizers() {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const NamedPreTokenizer& row : pre_tokenizer_table()) pairs.emplace_back(row.name, row.name);
+  return pairs;
+}
+
 void add_head(std::vector<KeySpec>& rows) {
   rows.push_back(outside("$schema", "a string", "JSON Schema of this format, for editors; not read."));
   rows.push_back(outside("schema_version", "1", "Version of this format."));
@@ -200,6 +208,9 @@ void add_engine(std::vector<KeySpec>& rows) {
                      "dummy: random weights, for a config.json or a shape (inflate) without a checkpoint."));
   rows.push_back(key("engine.target.inflate", MEMBER(engine.target.inflate), {.is_shape = true},
                      "Grow the checkpoint into this shape (configs/shapes) without changing what it computes."));
+  rows.push_back(key("engine.target.pre", MEMBER(engine.target.pre), {.choices = pre_tokenizers(), .absent = "auto"},
+                     "How text is cut before its pieces are encoded, where the tokenizer's file does not say it; auto "
+                     "goes by the family."));
   rows.push_back(key("engine.parallel.tp", MEMBER(engine.parallel.tp), {.min = 1, .max = 64, .unit = "ranks"},
                      "Tensor-parallel size: every layer is split over this many ranks."));
   rows.push_back(key("engine.parallel.pp", MEMBER(engine.parallel.pp), {.min = 1, .max = 64, .unit = "stages"},
@@ -321,6 +332,8 @@ void add_second_model(const ProposerEntry& entry, size_t index, std::vector<KeyS
       "Type of the draft's weights in memory.");
   add("inflate", &SecondModelConfig::inflate, {.scope = KeyScope::second_model, .is_shape = true},
       "Grow the draft's checkpoint into this shape (configs/shapes).");
+  add("pre", &SecondModelConfig::pre, {.choices = pre_tokenizers(), .absent = "auto", .scope = KeyScope::second_model},
+      "How the draft's text is cut, as engine.target.pre says it.");
   add("self", &SecondModelConfig::self, {.scope = KeyScope::proposer},
       "The target drafts for itself: a check of the machinery that must accept every draft.");
 }

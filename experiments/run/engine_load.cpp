@@ -10,6 +10,7 @@
 #include "experiments/config/builtin_root.h"
 #include "experiments/config/devices.h"
 #include "experiments/config/load.h"
+#include "experiments/run/model_tokenizer.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/chain_verifier.h"
 #include "speculative/proposer_entry.h"
@@ -298,6 +299,7 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
   limits_.memory_bytes = memory_now(config, placement_of(config));  // drafts are planned against the same
   plan_ = plan_load(config, limits_);
   source_ = target_source(config);
+  target_config_ = config.engine.target;
   team_ = std::make_unique<RankTeam>(TeamOptions{.placement = placement_of(config),
                                                  .threads_per_rank = limits.threads_per_rank,
                                                  .timeout_s = config.engine.parallel.timeout_s,
@@ -320,7 +322,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   if (draft.self) {
     loaded.weights = weights_;
   } else {
-    compare_vocabularies(*tokenizer(), *Tokenizer::load(draft.directory), "speculation." + cell.speculation.proposer);
+    compare_vocabularies(*tokenizer(), *load_tokenizer(draft), "speculation." + cell.speculation.proposer);
     loaded.weights =
         load_weights(*open_tensors(draft_source(cell)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
   }
@@ -341,7 +343,7 @@ const ShardWeights* EngineLoad::draft_weights(const ExperimentConfig& cell) {
 }
 
 std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {
-  if (!tokenizer_) tokenizer_ = Tokenizer::load(source_.directory);
+  if (!tokenizer_) tokenizer_ = load_tokenizer(target_config_);
   return tokenizer_;
 }
 

@@ -112,6 +112,7 @@ class EngineLoad {
 
   LoadLimits limits_;
   ModelSource source_;  // of the target
+  TargetConfig target_config_;
   LoadPlan plan_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<RankTeam> team_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/config/builtin_root.h"
+#include "experiments/run/model_tokenizer.h"
 #include "experiments/workload/workload.h"
 
 namespace paceline {
@@ -16,11 +17,11 @@ PlannedRequests::PlannedRequests(const WorkloadConfig& workload) {
 }
 
 const std::vector<EncodedPrompt>& PlannedRequests::encoded_for(const ExperimentConfig& cell) {
-  const ChatFormat format = chat_format(cell.workload);
-  const std::filesystem::path& model = cell.engine.target.directory;
-  const auto key = std::pair(model, format);
-  if (const auto known = encoded_.find(key); known != encoded_.end()) return known->second;
-  return encoded_.emplace(key, encode_prompts(prompts_, *Tokenizer::load(model), model, format)).first->second;
+  const PromptEncoding encoding = prompt_encoding(cell);
+  if (const auto known = encoded_.find(encoding); known != encoded_.end()) return known->second;
+  const auto tokenizer = load_tokenizer(cell.engine.target);
+  return encoded_.emplace(encoding, encode_prompts(prompts_, *tokenizer, encoding.model, encoding.format))
+      .first->second;
 }
 
 void PlannedRequests::check_fit(const ExperimentConfig& cell, const LengthLimit& limit) {

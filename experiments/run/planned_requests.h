@@ -38,7 +38,7 @@ class PlannedRequests {
 
   std::vector<Prompt> prompts_;
   bool were_read_ = false;
-  std::map<std::pair<std::filesystem::path, ChatFormat>, std::vector<EncodedPrompt>> encoded_;  // by model and format
+  std::map<PromptEncoding, std::vector<EncodedPrompt>> encoded_;
 };
 
 }  // namespace paceline

@@ -86,12 +86,11 @@ void SweepUnderWay::count_failure() {
 
 const std::vector<EncodedPrompt>& encode_for(SweepUnderWay& sweep, const ExperimentConfig& config,
                                              const Tokenizer& tokenizer, const LengthLimit& limit) {
-  const ChatFormat format = chat_format(config.workload);
-  const std::filesystem::path& model = config.engine.target.directory;
-  auto found = sweep.encoded.find({model, format});
+  const PromptEncoding encoding = prompt_encoding(config);
+  auto found = sweep.encoded.find(encoding);
   if (found == sweep.encoded.end())
-    found =
-        sweep.encoded.emplace(std::pair(model, format), encode_prompts(sweep.prompts, tokenizer, model, format)).first;
+    found = sweep.encoded.emplace(encoding, encode_prompts(sweep.prompts, tokenizer, encoding.model, encoding.format))
+                .first;
   check_prompts_fit(found->second, limit);
   return found->second;
 }

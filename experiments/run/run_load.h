@@ -30,8 +30,8 @@ struct SweepUnderWay {
   std::unique_ptr<CellLog> log;  // as long as folder
   std::vector<Prompt> prompts;
   ArrivalPlan arrivals;
-  std::map<std::pair<std::filesystem::path, ChatFormat>, std::vector<EncodedPrompt>> encoded;  // by model and format
-  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;        // by the ranks' devices
+  std::map<PromptEncoding, std::vector<EncodedPrompt>> encoded;
+  std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
   int num_failures = 0;
   int64_t next_turn = 0;  // RepetitionResult::turn
   int process = 0;        // RepetitionResult::process

@@ -15,6 +15,7 @@
 #include "experiments/report/documents.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/check_splits.h"
+#include "experiments/run/model_tokenizer.h"
 #include "experiments/run/run_load.h"
 #include "experiments/run/sample_texts.h"
 #include "experiments/run/warnings_to_log.h"
@@ -37,12 +38,13 @@ std::string numerics_text(const std::vector<Cell>& cells) {
 
 /// Of cells that another process finished.
 void keep_missing_sample_texts(SweepUnderWay& sweep) {
-  std::map<std::filesystem::path, std::shared_ptr<const Tokenizer>> tokenizers;
+  std::map<std::pair<std::filesystem::path, std::optional<std::string>>, std::shared_ptr<const Tokenizer>> tokenizers;
   for (size_t i = 0; i < sweep.cells.size(); ++i) {
     const CellResult& cell = sweep.run.cells[i];
     if (cell.status != CellStatus::done || cell.repetitions.empty()) continue;
-    auto& tokenizer = tokenizers[sweep.cells[i].config.engine.target.directory];
-    if (!tokenizer) tokenizer = Tokenizer::load(sweep.cells[i].config.engine.target.directory);
+    const TargetConfig& target = sweep.cells[i].config.engine.target;
+    auto& tokenizer = tokenizers[{target.directory, target.pre}];
+    if (!tokenizer) tokenizer = load_tokenizer(target);
     keep_sample_texts(cell, sweep.prompts, *tokenizer, sweep.run.sample_texts);
   }
 }
@@ -50,7 +52,7 @@ void keep_missing_sample_texts(SweepUnderWay& sweep) {
 /// What EngineLoad and encode_for() would complain about, without reading weights.
 void check_can_run(SweepUnderWay& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
   const LoadPlan plan = plan_load(config, limits);
-  const auto tokenizer = Tokenizer::load(config.engine.target.directory);
+  const auto tokenizer = load_tokenizer(config.engine.target);
   check_draft_vocabulary(config);
   encode_for(sweep, config, *tokenizer, length_limit(config, plan));
 }
@@ -88,7 +90,7 @@ void run_loads(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& gro
 void check_draft_vocabulary(const ExperimentConfig& config) {
   const SecondModelConfig* const draft = config.speculation.second_model();
   if (!draft || draft->self) return;
-  compare_vocabularies(*Tokenizer::load(config.engine.target.directory), *Tokenizer::load(draft->directory),
+  compare_vocabularies(*load_tokenizer(config.engine.target), *load_tokenizer(*draft),
                        "speculation." + config.speculation.proposer);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <spdlog/spdlog.h>
+
 #include "engine/text/chat_template.h"
 #include "engine/util/counted.h"
 #include "kernels/error.h"
@@ -13,9 +15,27 @@ ChatFormat chat_format(const WorkloadConfig& workload) {
   return workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
 }
 
+PromptEncoding prompt_encoding(const ExperimentConfig& cell) {
+  return {cell.engine.target.directory, cell.engine.target.pre, chat_format(cell.workload)};
+}
+
+namespace {
+
+/// The template that chat prompts go through; nullopt, and a warning, where the model has none.
+std::optional<ChatTemplate> find_template(const std::vector<Prompt>& prompts, const std::filesystem::path& model_dir,
+                                          ChatFormat format) {
+  const bool has_chats = std::any_of(prompts.begin(), prompts.end(), [](const Prompt& one) { return one.is_chat(); });
+  if (!has_chats || format == ChatFormat::raw_text) return std::nullopt;
+  if (ChatTemplate::exists(model_dir)) return ChatTemplate::load(model_dir);
+  spdlog::warn("{}: no chat template: messages are plain text", model_dir.string());
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
                                           const std::filesystem::path& model_dir, ChatFormat format) {
-  std::optional<ChatTemplate> chat;
+  const std::optional<ChatTemplate> chat = find_template(prompts, model_dir, format);
   std::vector<EncodedPrompt> encoded;
   for (const Prompt& prompt : prompts) {
     EncodedPrompt out{.id = prompt.id,
@@ -23,8 +43,7 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
                       .dataset_index = prompt.index,
                       .tokens = {},
                       .max_tokens = prompt.max_tokens};
-    if (prompt.is_chat() && format == ChatFormat::template_of_model) {
-      if (!chat) chat = ChatTemplate::load(model_dir);
+    if (prompt.is_chat() && chat) {
       nlohmann::ordered_json messages = nlohmann::ordered_json::array();
       for (const PromptMessage& message : prompt.messages)
         messages.push_back({{"role", message.role}, {"content", message.content}});
@@ -32,7 +51,7 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
     } else {
       std::string text = prompt.text;
       for (const PromptMessage& message : prompt.messages) text += (text.empty() ? "" : "\n") + message.content;
-      out.tokens = tokenizer.encode(text);
+      out.tokens = tokenizer.encode(text, {.add_special = true});
     }
     encoded.push_back(std::move(out));
   }
@@ -76,7 +95,7 @@ std::string cut_outputs_text(std::span<const EncodedPrompt> prompts, int max_tok
 
 bool surely_fit(const std::vector<Prompt>& prompts, int max_tokens, int max_model_len) {
   return std::all_of(prompts.begin(), prompts.end(), [&](const Prompt& prompt) {
-    size_t bytes = prompt.text.size() + (prompt.is_chat() ? kMostTemplateTokens : 0);
+    size_t bytes = prompt.text.size() + kMostTokensAround + (prompt.is_chat() ? kMostTemplateTokens : 0);
     for (const PromptMessage& message : prompt.messages) bytes += message.content.size() + kMostTokensAMessage;
     return bytes + size_t(wanted_output(prompt.max_tokens, max_tokens)) <= size_t(max_model_len);
   });

@@ -26,9 +26,18 @@ enum class ChatFormat : uint8_t { template_of_model, raw_text };
 /// As workload.chat_template asks.
 ChatFormat chat_format(const WorkloadConfig& workload);
 
-/// Chat prompts go through the chat template of `model_dir` (raw_text: their contents joined by newlines); their
-/// special tokens are parsed, those of plain text prompts are not. Throws Error(model_file) where the model has no
-/// chat template.
+/// What the ids of a cell's prompts depend on.
+struct PromptEncoding {
+  std::filesystem::path model;
+  std::optional<std::string> pre;  // engine.target.pre
+  ChatFormat format = ChatFormat::template_of_model;
+  auto operator<=>(const PromptEncoding&) const = default;
+};
+PromptEncoding prompt_encoding(const ExperimentConfig& cell);
+
+/// Chat prompts go through the chat template of `model_dir`; their special tokens are parsed. Without a template, which
+/// a warning says, and with raw_text they are plain text, their contents joined by newlines. Special tokens in plain
+/// text are not parsed, and it gets what the tokenizer puts around a text (bos).
 std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
                                           const std::filesystem::path& model_dir, ChatFormat format);
 
@@ -53,9 +62,10 @@ int longest_output(const EncodedPrompt& prompt, int max_tokens, const LengthLimi
 /// else empty.
 std::string cut_outputs_text(std::span<const EncodedPrompt> prompts, int max_tokens, const LengthLimit& limit);
 
-/// Whether every request surely has room for its prompt and all of its output: a token is a byte at least, and a chat
-/// template adds kMostTemplateTokens at most, and kMostTokensAMessage to each. False leaves it open: encode them.
+/// Whether every request surely has room for its prompt and all of its output: a token is a byte at least, a tokenizer
+/// puts kMostTokensAround at most around a text, and a chat template adds kMostTemplateTokens at most, and
+/// kMostTokensAMessage to each. False leaves it open: encode them.
 bool surely_fit(const std::vector<Prompt>& prompts, int max_tokens, int max_model_len);
-inline constexpr int kMostTemplateTokens = 256, kMostTokensAMessage = 16;
+inline constexpr int kMostTokensAround = 4, kMostTemplateTokens = 256, kMostTokensAMessage = 16;
 
 }  // namespace paceline

@@ -190,6 +190,22 @@ TEST(Tokenize, TakesBuiltInModelsAndDataSets) {
                  {"reading", "reading_qa"});
 }
 
+TEST(Tokenize, PreNamesHowTextIsCut) {
+  const Workspace workspace;
+  const std::string model = (workspace.folder() / "tokenizer.model").string();
+  const std::string text = (workspace.folder() / "text").string();
+  write_file(model, "MQ== 0\nMTE= 1\n");  // "1", "11"
+  write_file(text, "111\n");
+  const auto tokenize = [&](const std::string& pre) {
+    return runexp({"tokenize", "--tokenizer", model, "--file", text, "--pre", pre});
+  };
+  EXPECT_EQ(tokenize("gpt-2").out, "1 0\n");
+  EXPECT_EQ(tokenize("qwen2").out, "0 0 0\n");
+  expect_failure(tokenize("qwen"), 3, {"unknown pre-tokenizer \"qwen\", expected one of qwen2, ", "gpt-2"});
+  expect_failure(runexp({"tokenize", "--tokenizer", model, "--file", text}), 3,
+                 {"nothing says how text is cut", "engine.target.pre (--pre)", "gpt-2, llama-bpe, "});
+}
+
 TEST(Tokenize, MatchesTheGpt2Vectors) {
   const char* const folder = std::getenv("PACELINE_SHARED");
   const std::filesystem::path tokenizers =

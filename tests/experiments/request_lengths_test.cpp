@@ -50,14 +50,15 @@ TEST(RequestLengths, BytesAreAtLeastAsManyAsTokens) {
     return Prompt{.id = "a", .category = {}, .messages = {}, .text = text, .max_tokens = max_tokens};
   };
   const std::vector<Prompt> plain = {prompt(std::string(40, 'x'), {})};
-  EXPECT_TRUE(surely_fit(plain, 60, 100));
-  EXPECT_FALSE(surely_fit(plain, 61, 100));
-  EXPECT_TRUE(surely_fit({prompt(std::string(40, 'x'), 60)}, 1000, 100));
+  EXPECT_TRUE(surely_fit(plain, 60, 100 + kMostTokensAround));
+  EXPECT_FALSE(surely_fit(plain, 61, 100 + kMostTokensAround));
+  EXPECT_TRUE(surely_fit({prompt(std::string(40, 'x'), 60)}, 1000, 100 + kMostTokensAround));
   const std::vector<Prompt> chat = {
       {.id = "b", .category = {}, .messages = {{"user", std::string(40, 'x')}}, .text = {}, .max_tokens = {}}};
   EXPECT_FALSE(surely_fit(chat, 60, 120)) << "its template is not counted";
-  EXPECT_TRUE(surely_fit(chat, 60, 100 + kMostTemplateTokens + kMostTokensAMessage));
-  EXPECT_FALSE(surely_fit(chat, 60, 99 + kMostTemplateTokens + kMostTokensAMessage));
+  const int around = kMostTokensAround + kMostTemplateTokens + kMostTokensAMessage;
+  EXPECT_TRUE(surely_fit(chat, 60, 100 + around));
+  EXPECT_FALSE(surely_fit(chat, 60, 99 + around));
   EXPECT_TRUE(surely_fit({}, 1000, 10));
 }
 
