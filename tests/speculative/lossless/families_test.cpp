@@ -22,6 +22,7 @@ struct FamilyCell {
 
 const FamilyCell kFamilyCells[] = {
     {RigProposer::ngram, 3, VerifyRule::greedy, 1, 1, PrefixCaching::off, 0.55, false},
+    {RigProposer::ngram, 2, VerifyRule::coupled, 1, 1, PrefixCaching::on, 1.3, false},
     {RigProposer::draft, 4, VerifyRule::coupled, 2, 2, PrefixCaching::on, 0.55, true},
     {RigProposer::draft, 5, VerifyRule::greedy, 2, 1, PrefixCaching::on, 1.3, false},
     {RigProposer::self_draft, 2, VerifyRule::greedy, 1, 2, PrefixCaching::off, 1.3, false},
