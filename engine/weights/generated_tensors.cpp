@@ -13,8 +13,6 @@ namespace {
 constexpr int64_t kElementsPerThread = int64_t{1} << 18;  // below, starting a thread costs more than it gives
 constexpr uint32_t kBiasRole = 0x100;                     // above every TensorRole
 
-const char* file_dtype_name(DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16"; }
-
 constexpr int kBatchBlocks = 16;
 
 /// The values of kBatchBlocks blocks. Loops over arrays, so that the compiler runs several blocks side by side.
@@ -30,6 +28,8 @@ void make_batch(const math::WeightKey& key, uint64_t first_block, float scale, u
 }
 
 }  // namespace
+
+const char* file_dtype_name(DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16"; }
 
 TensorList::TensorList(const ModelSpec& spec, DType dtype) : dtype_(dtype) {
   for (ExpectedTensor& tensor : expected_tensors(spec)) {

@@ -1,5 +1,6 @@
 #pragma once
-// What sources share that make their tensors instead of reading them (inflated_checkpoint.h, dummy_checkpoint.h).
+// What sources share that make their tensors instead of handing out a file's bytes (inflated_checkpoint.h,
+// dummy_checkpoint.h, gguf_checkpoint.h).
 
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,9 @@ struct AsBFloat {
     *out = rounded.bits;
   }
 };
+
+/// As a safetensors header names it. REQUIRES f32, f16 or bf16.
+const char* file_dtype_name(DType dtype);
 
 /// Calls make(AsFloat{} | AsHalf{} | AsBFloat{}), by `dtype`.
 template <class Make>
