@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/util/checked_math.h"
+
 namespace paceline {
 namespace {
 
@@ -200,13 +202,18 @@ int64_t RowMap::tensor_row(int64_t row) const {
     const int64_t dim = row % head_rows_, half = head_rows_ / 2;
     row += (dim < half ? 2 * dim : 2 * (dim - half) + 1) - dim;
   }
-  return first_ + row / block_rows_ * block_stride_ + row % block_rows_;
+  return in_blocks(row);
 }
 
-int64_t RowMap::run_length(int64_t row) const {
-  if (head_rows_ > 0) return 1;
-  if (block_stride_ == block_rows_) return num_rows_ - row;
-  return block_rows_ - row % block_rows_;
+RowRun RowMap::run(int64_t row, int64_t max_rows) const {
+  const int64_t begin = head_rows_ > 0 ? row / head_rows_ * head_rows_ : row;
+  const int64_t block_end = block_stride_ == block_rows_ ? num_rows_ : (begin / block_rows_ + 1) * block_rows_;
+  const int64_t end = std::min(block_end, row + max_rows);
+  const int64_t read_end = head_rows_ > 0 ? round_up(end, head_rows_) : end;
+  return {.num_rows = end - row,
+          .first = in_blocks(begin),
+          .num_tensor_rows = read_end - begin,
+          .in_order = head_rows_ == 0};
 }
 
 }  // namespace paceline

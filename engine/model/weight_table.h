@@ -103,16 +103,26 @@ struct ExpectedTensor {
 std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec, std::string_view prefix);
 std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec);  // under the table's first prefix
 
+/// Rows of a role that can be had by one read: `num_rows` of them lie in tensor rows [first, first + num_tensor_rows).
+struct RowRun {
+  int64_t num_rows = 0;
+  int64_t first = 0;
+  int64_t num_tensor_rows = 0;
+  bool in_order = true;  // row i of the run is tensor row first + i; else the run is whole heads, each by pairs
+};
+
 /// Where the rows of `site` lie among those of its tensor.
 class RowMap {
  public:
   RowMap(const ModelSpec& spec, const WeightSite& site, int layer);
 
   int64_t tensor_row(int64_t row) const;
-  /// Rows row, row + 1, … that lie one after another in the tensor, too; at least 1.
-  int64_t run_length(int64_t row) const;
+  /// Of rows row, row + 1, …, at most `max_rows`: at least one.
+  RowRun run(int64_t row, int64_t max_rows) const;
 
  private:
+  int64_t in_blocks(int64_t row) const { return first_ + row / block_rows_ * block_stride_ + row % block_rows_; }
+
   int64_t num_rows_ = 0;
   int64_t block_rows_ = 0;    // rows that follow each other (in the order of pairs, with rope_pairs)
   int64_t block_stride_ = 0;  // from one block to the next, in the tensor

@@ -1,7 +1,6 @@
 #include "engine/weights/role_weights.h"
 
-#include <algorithm>
-#include <cstring>
+#include <cstddef>
 
 #include "engine/util/json_io.h"
 #include "engine/weights/shard_weights_values.h"
@@ -17,33 +16,12 @@ std::string_view prefix_in(const TensorSource& source, const WeightTable& table)
   return table.prefixes.empty() ? std::string_view() : table.prefixes.front();
 }
 
-/// to[col, row] = from[row, col], in squares that stay in the cache. Shapes: from [rows, cols], to [cols, rows].
-template <class Bits>
-void transpose_into(const HostWeight& from, Bits* to, int64_t to_stride) {
-  constexpr int64_t kSquare = 32;
-  const auto* const data = static_cast<const Bits*>(from.data);
-  for (int64_t row = 0; row < from.rows; row += kSquare)
-    for (int64_t col = 0; col < from.cols; col += kSquare)
-      for (int64_t c = col; c < std::min(col + kSquare, from.cols); ++c)
-        for (int64_t r = row; r < std::min(row + kSquare, from.rows); ++r)
-          to[c * to_stride + r] = data[r * from.row_stride + c];
-}
-
-/// Puts `from`, rows of the tensor as the file has them, where rows of the part begin at `row`.
-void put_rows(const HostWeight& from, bool transposed, TensorPart& to, int64_t row) {
-  const size_t element = dtype_bytes(from.dtype);
-  auto* const bytes = static_cast<std::byte*>(to.owned.data()) + size_t(row * to.view.row_stride) * element;
-  if (transposed) {
-    if (element == 2)
-      transpose_into(from, reinterpret_cast<uint16_t*>(bytes), to.view.row_stride);
-    else
-      transpose_into(from, reinterpret_cast<uint32_t*>(bytes), to.view.row_stride);
-    return;
-  }
-  for (int64_t r = 0; r < from.rows; ++r)
-    std::memcpy(bytes + size_t(r * to.view.row_stride) * element,
-                static_cast<const std::byte*>(from.data) + size_t(r * from.row_stride) * element,
-                size_t(from.cols) * element);
+/// Row `row` of `view`; of a vector: its element.
+HostWeight one_row(HostWeight view, bool is_vector, int64_t row) {
+  view.data = static_cast<const std::byte*>(view.data) +
+              size_t(is_vector ? row : row * view.row_stride) * dtype_bytes(view.dtype);
+  (is_vector ? view.cols : view.rows) = 1;
+  return view;
 }
 
 }  // namespace
@@ -83,6 +61,7 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
   // A vector's elements are its outputs, along the only dimension that it has.
   const bool is_vector = source_.find(tensor)->shape.size() == 1;
   const bool transposed = where.transposed && !is_vector;
+  const CopyOrder order = transposed ? CopyOrder::transposed : CopyOrder::same;
   const int64_t begin = is_vector ? range.col_begin : range.row_begin;
   const int64_t count = is_vector ? range.num_cols : range.num_rows;
   const auto in_file = [&](int64_t first, int64_t run) -> TensorRange {
@@ -91,22 +70,25 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
       return {.row_begin = range.col_begin, .num_rows = range.num_cols, .col_begin = first, .num_cols = run};
     return {.row_begin = first, .num_rows = run, .col_begin = range.col_begin, .num_cols = range.num_cols};
   };
-  if (count == 0 || (!transposed && rows.run_length(begin) >= count))
-    return source_.part(tensor, in_file(count == 0 ? 0 : rows.tensor_row(begin), count));
+  if (count == 0) return source_.part(tensor, in_file(0, 0));
+  if (const RowRun all = rows.run(begin, count); !transposed && all.in_order && all.num_rows == count)
+    return source_.part(tensor, in_file(all.first, count));
 
   TensorPart whole;
   for (int64_t done = 0; done < count;) {
-    const int64_t run = std::min(rows.run_length(begin + done), count - done);
-    const TensorPart piece_of = source_.part(tensor, in_file(rows.tensor_row(begin + done), run));
-    if (!whole.owned.data()) whole = new_part(range, piece_of.view.dtype);
-    if (is_vector) {
-      const size_t element = dtype_bytes(piece_of.view.dtype);
-      std::memcpy(static_cast<std::byte*>(whole.owned.data()) + size_t(done) * element, piece_of.view.data,
-                  size_t(run) * element);
+    const RowRun run = rows.run(begin + done, count - done);
+    const TensorPart read = source_.part(tensor, in_file(run.first, run.num_tensor_rows));
+    if (!whole.owned.data()) whole = new_part(range, read.view.dtype);
+    if (run.in_order) {
+      copy_into(read.view, order, whole, is_vector ? 0 : done, is_vector ? done : 0);
     } else {
-      put_rows(piece_of.view, transposed, whole, done);
+      PACELINE_CHECK(!transposed, "{}: pairs of a tensor that lies transposed", tensor);
+      for (int64_t i = 0; i < run.num_rows; ++i) {
+        const int64_t at = rows.tensor_row(begin + done + i) - run.first;
+        copy_into(one_row(read.view, is_vector, at), order, whole, is_vector ? 0 : done + i, is_vector ? done + i : 0);
+      }
     }
-    done += run;
+    done += run.num_rows;
   }
   return whole;
 }

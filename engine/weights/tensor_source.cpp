@@ -1,6 +1,24 @@
 #include "engine/weights/tensor_source.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace paceline {
+namespace {
+
+/// to[col, row] = from[row, col], in squares that stay in the cache. Shapes: from [rows, cols], to [cols, rows].
+template <class Bits>
+void transpose_into(const HostWeight& from, Bits* to, int64_t to_stride) {
+  constexpr int64_t kSquare = 32;
+  const auto* const data = static_cast<const Bits*>(from.data);
+  for (int64_t row = 0; row < from.rows; row += kSquare)
+    for (int64_t col = 0; col < from.cols; col += kSquare)
+      for (int64_t c = col; c < std::min(col + kSquare, from.cols); ++c)
+        for (int64_t r = row; r < std::min(row + kSquare, from.rows); ++r)
+          to[c * to_stride + r] = data[r * from.row_stride + c];
+}
+
+}  // namespace
 
 TensorRange whole_range(const TensorInfo& tensor) {
   PACELINE_CHECK(tensor.shape.size() == 1 || tensor.shape.size() == 2, "{} has shape {}", tensor.name,
@@ -17,6 +35,26 @@ TensorPart new_part(const TensorRange& range, DType dtype) {
                .cols = range.num_cols,
                .row_stride = range.num_cols};
   return part;
+}
+
+void copy_into(const HostWeight& from, CopyOrder order, TensorPart& to, int64_t row, int64_t col) {
+  const bool transposed = order == CopyOrder::transposed;
+  PACELINE_CHECK(from.dtype == to.view.dtype && row + (transposed ? from.cols : from.rows) <= to.view.rows &&
+                     col + (transposed ? from.rows : from.cols) <= to.view.cols,
+                 "[{}, {}] at ({}, {}) of [{}, {}]", from.rows, from.cols, row, col, to.view.rows, to.view.cols);
+  const size_t element = dtype_bytes(from.dtype), stride = size_t(to.view.row_stride);
+  auto* const bytes = static_cast<std::byte*>(to.owned.data()) + (size_t(row) * stride + size_t(col)) * element;
+  if (transposed) {
+    if (element == 2)
+      transpose_into(from, reinterpret_cast<uint16_t*>(bytes), to.view.row_stride);
+    else
+      transpose_into(from, reinterpret_cast<uint32_t*>(bytes), to.view.row_stride);
+    return;
+  }
+  for (int64_t r = 0; r < from.rows; ++r)
+    std::memcpy(bytes + size_t(r) * stride * element,
+                static_cast<const std::byte*>(from.data) + size_t(r * from.row_stride) * element,
+                size_t(from.cols) * element);
 }
 
 }  // namespace paceline

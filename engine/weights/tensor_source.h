@@ -33,6 +33,11 @@ struct TensorPart {
 /// Room for `range` of a tensor of `dtype`, all zero. What stays zero costs nothing: its pages are not touched.
 TensorPart new_part(const TensorRange& range, DType dtype);
 
+enum class CopyOrder : uint8_t { same, transposed };
+
+/// Puts `from`, or its transpose, into `to.owned` from (row, col) on. REQUIRES one type, and that it fits.
+void copy_into(const HostWeight& from, CopyOrder order, TensorPart& to, int64_t row, int64_t col);
+
 /// Threads: const members from any thread (the ranks of one process share a source).
 class TensorSource {
  public:
