@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "engine/model/families.h"
+#include "engine/model/gguf_model.h"
 #include "engine/model/model_spec_reader.h"
 #include "engine/model/weight_table.h"
 #include "engine/util/json_io.h"
@@ -61,6 +62,7 @@ void add_eos_ids(const ConfigReader& config, ModelSpec& spec) {
 }  // namespace
 
 ModelSpec load_model_spec(const fs::path& model_dir) {
+  if (is_gguf_path(model_dir)) return gguf_spec(GgufFile(model_dir));
   const fs::path path = model_dir / "config.json";
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored)) && fs::exists(model_dir / "adapter_config.json", ignored))

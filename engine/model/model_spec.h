@@ -125,7 +125,8 @@ struct ModelSpec {
   int64_t num_parameters() const;
 };
 
-/// Reads config.json (and generation_config.json's eos ids, never its sampling values). Old and new Hugging Face keys
+/// Reads config.json (and generation_config.json's eos ids, never its sampling values), or the metadata of a .gguf file
+/// (gguf_model.h). Old and new Hugging Face keys
 /// are understood (rope_theta + rope_scaling or rope_parameters; torch_dtype or dtype); auto_map is ignored with a
 /// warning, quantization_config is refused.
 /// Throws Error(usage) naming file, JSON path, value found and allowed range or supported list; Error(model_file) when

@@ -1,0 +1,137 @@
+#include "engine/model/gguf_model.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/util/json_io.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/gguf_writer.h"
+#include "tests/support/paths.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+using test::expect_error;
+using test::GgufWriter;
+using test::TempDir;
+
+class GgufModel : public ::testing::Test {
+ protected:
+  GgufFile open(const GgufWriter& writer) {
+    test::write_file(dir_ / "m.gguf", writer.bytes());
+    return GgufFile(dir_ / "m.gguf");
+  }
+  json config(const GgufWriter& writer) { return gguf_config(open(writer)); }
+  void refuses(const std::vector<std::string>& pieces, const GgufWriter& writer) {
+    std::vector<std::string> all = {"m.gguf: "};
+    all.insert(all.end(), pieces.begin(), pieces.end());
+    expect_error(ExitCode::model_file, all, [&] { config(writer); });
+  }
+
+  TempDir dir_;
+};
+
+GgufWriter tiny() {
+  return test::llama_gguf(test::tiny_llama_config(), test::llama_tensors(test::tiny_llama_config()));
+}
+
+TEST_F(GgufModel, SaysWhatConfigJsonSaid) {
+  GgufWriter writer = tiny();
+  writer.add("tokenizer.ggml.bos_token_id", 1u);
+  writer.add("tokenizer.ggml.eos_token_id", 2u);
+  writer.add("tokenizer.ggml.eot_token_id", 5u);
+  EXPECT_EQ(config(writer), (json{{"architectures", {"LlamaForCausalLM"}},
+                                  {"model_type", "llama"},
+                                  {"torch_dtype", "bfloat16"},
+                                  {"hidden_size", 16},
+                                  {"num_hidden_layers", 2},
+                                  {"num_attention_heads", 4},
+                                  {"num_key_value_heads", 2},
+                                  {"head_dim", 4},
+                                  {"intermediate_size", 32},
+                                  {"vocab_size", 21},
+                                  {"max_position_embeddings", 64},
+                                  {"rms_norm_eps", 1e-6},
+                                  {"rope_theta", 10000.0},
+                                  {"hidden_act", "silu"},
+                                  {"attention_bias", false},
+                                  {"mlp_bias", false},
+                                  {"tie_word_embeddings", false},
+                                  {"bos_token_id", 1},
+                                  {"eos_token_id", {2, 5}}}));
+}
+
+TEST_F(GgufModel, SpecsAreThoseOfTheFoldersTheyWereMadeFrom) {
+  for (const char* const name : {"llama", "llama-gqa-tied", "llama-linear-rope-bias", "llama3-rope-scaling"}) {
+    const auto folder = source_dir() / "tests/data" / name;
+    const ModelSpec wanted = load_model_spec(folder), found = gguf_spec(open(test::llama_gguf(folder)));
+    EXPECT_EQ(found.family, wanted.family) << name;
+    EXPECT_EQ(found.num_layers, wanted.num_layers) << name;
+    EXPECT_EQ(found.num_heads, wanted.num_heads) << name;
+    EXPECT_EQ(found.num_kv_heads, wanted.num_kv_heads) << name;
+    EXPECT_EQ(found.head_dim, wanted.head_dim) << name;
+    EXPECT_EQ(found.vocab_size, wanted.vocab_size) << name;
+    EXPECT_EQ(found.norm_eps, wanted.norm_eps) << name;
+    EXPECT_EQ(found.tied_head, wanted.tied_head) << name;
+    EXPECT_EQ(found.attention_bias, wanted.attention_bias) << name;
+    EXPECT_EQ(found.mlp_bias, wanted.mlp_bias) << name;
+    EXPECT_EQ(found.num_parameters(), wanted.num_parameters()) << name;
+    EXPECT_EQ(rope_inv_freq(found.rope, 128), rope_inv_freq(wanted.rope, 128)) << name;
+    EXPECT_EQ(found.checkpoint_dtype, DType::bf16) << name;
+    EXPECT_NE(found.table, wanted.table) << name;
+  }
+}
+
+TEST_F(GgufModel, LoadModelSpecTakesTheFile) {
+  open(tiny());
+  EXPECT_EQ(load_model_spec(dir_ / "m.gguf").hidden_size, 16);
+  expect_error(ExitCode::model_file, {"absent.gguf", "No such file"}, [&] { load_model_spec(dir_ / "absent.gguf"); });
+}
+
+TEST_F(GgufModel, OtherFactorsOfFrequenciesAreAListOfThem) {
+  GgufWriter writer = tiny();
+  writer.add_tensor({.name = "rope_freqs.weight", .shape = {2}, .values = {1.5f, 2.5f}});
+  EXPECT_EQ(config(writer)["rope_scaling"], (json{{"rope_type", "longrope"},
+                                                  {"short_factor", {1.5f, 2.5f}},
+                                                  {"long_factor", {1.5f, 2.5f}},
+                                                  {"attention_factor", 1.0}}));
+  GgufWriter bad = tiny();
+  bad.add_tensor({.name = "rope_freqs.weight", .shape = {2}, .values = {1.0f, -2.5f}});
+  refuses({"rope_freqs.weight holds -2.5; expected numbers above 0"}, bad);
+}
+
+TEST_F(GgufModel, ANumberForEachLayerMayBeTheSame) {
+  const auto with_heads = [](const std::vector<int32_t>& heads) {
+    GgufWriter writer;
+    writer.add("general.architecture", "llama");
+    writer.add("llama.block_count", 2u);
+    for (const char* const key : {"context_length", "embedding_length", "feed_forward_length"})
+      writer.add(std::string("llama.") + key, 8u);
+    writer.add("llama.attention.head_count", heads);
+    writer.add("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    writer.add_tensor({.name = "token_embd.weight", .shape = {1, 1}, .values = {1}});
+    return writer;
+  };
+  EXPECT_EQ(config(with_heads({4, 4}))["num_attention_heads"], 4);
+  refuses({"llama.attention.head_count: found array of 2 i32", "the same for all layers"}, with_heads({4, 2}));
+}
+
+TEST_F(GgufModel, WhatIsMissingOrUnknownIsNamed) {
+  refuses({"general.architecture is missing; expected one of llama"}, GgufWriter());
+  GgufWriter other;
+  other.add("general.architecture", "mamba");
+  refuses({"general.architecture \"mamba\" is not supported; supported: llama"}, other);
+  GgufWriter bare;
+  bare.add("general.architecture", "llama");
+  refuses({"tensor \"token_embd.weight\" is missing"}, bare);
+  bare.add_tensor({.name = "token_embd.weight", .shape = {1, 1}, .values = {1}});
+  refuses({"llama.block_count is missing; expected an integer"}, bare);
+  bare.add("llama.block_count", "two");
+  refuses({"llama.block_count: found \"two\", expected an integer"}, bare);
+  GgufWriter experts = tiny();
+  experts.add("llama.expert_count", 8u);
+  refuses({"llama.expert_count is 8; models with experts are not supported"}, experts);
+}
+
+}  // namespace
+}  // namespace paceline
