@@ -47,7 +47,7 @@ class SafetensorsFile {
 std::string foreign_format_hint(std::span<const std::byte> bytes);
 
 inline constexpr const char* kPickleRefused =
-    "pickle checkpoints are refused (they can run code); convert to safetensors";
+    "pickle checkpoints are refused (they can run code); convert to safetensors with experiments/convert_pickle.py";
 inline constexpr const char* kGgufRefused = "GGUF is not supported; use the safetensors checkpoint of the model";
 
 }  // namespace paceline

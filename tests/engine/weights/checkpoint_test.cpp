@@ -144,7 +144,7 @@ TEST_F(CheckpointTest, BadIndexFiles) {
 TEST_F(CheckpointTest, F15_F16_OtherFormatsAreRefusedWithAHint) {
   refuses({"found neither model.safetensors nor model.safetensors.index.json"});
   write_file(model_ / "pytorch_model.bin", "PK");
-  refuses({"pytorch_model.bin", "pickle checkpoints are refused", "convert to safetensors"});
+  refuses({"pytorch_model.bin", "pickle checkpoints are refused", "convert to safetensors with experiments/"});
   write_index({{"w", "pytorch_model.bin"}});
   refuses({"pytorch_model.bin", "pickle checkpoints are refused"});
   fs::remove(model_ / "pytorch_model.bin");
