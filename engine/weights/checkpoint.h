@@ -18,7 +18,7 @@ namespace paceline {
 class Checkpoint final : public TensorSource {
  public:
   /// Throws Error(model_file). Shards must lie inside the folder (or in the blobs folder of a Hugging Face cache);
-  /// pickle and GGUF files are refused with a hint.
+  /// pickle and GGUF files are refused with a hint (gguf_checkpoint.h opens the latter).
   static Checkpoint open(const std::filesystem::path& model_dir);
 
   const std::filesystem::path& dir() const { return dir_; }

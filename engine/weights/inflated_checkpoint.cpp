@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/util/gguf.h"
 #include "engine/util/json_io.h"
 #include "engine/weights/shard_weights.h"
 #include "engine/weights/shard_weights_values.h"
@@ -107,6 +108,9 @@ TensorPart make_part(const TensorRecipe& recipe, const math::WeightKey& key, con
 
 InflatedModel inflate_model(const std::filesystem::path& parent_dir, const ModelShape& shape) {
   const std::filesystem::path file = parent_dir / "config.json";
+  if (is_gguf_path(parent_dir))
+    fail(ExitCode::usage, "{}: a GGUF file cannot be inflated; make a folder of it first: runexp convert FILE.gguf OUT",
+         parent_dir.string());
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored))
     fail(ExitCode::model_file, "{}: no such file; expected the checkpoint to inflate to shape {}: {} belongs to it",

@@ -22,7 +22,8 @@ struct InflatedModel {
 };
 
 /// What the checkpoint in `parent_dir` becomes in `shape`. Reads no weights.
-/// Throws Error(model_file) when there is no config.json; else see load_model_spec and inflated_config.
+/// Throws Error(model_file) when there is no config.json, Error(usage) for a .gguf file; else see load_model_spec and
+/// inflated_config.
 InflatedModel inflate_model(const std::filesystem::path& parent_dir, const ModelShape& shape);
 
 /// Owns the parent's mappings. Values have the type of the parent's tensors.

@@ -4,6 +4,7 @@
 
 #include "engine/weights/checkpoint.h"
 #include "engine/weights/dummy_checkpoint.h"
+#include "engine/weights/gguf_checkpoint.h"
 #include "engine/weights/inflated_checkpoint.h"
 
 namespace paceline {
@@ -13,7 +14,7 @@ ModelSpec random_spec(const ModelSource& source) {
   if (source.shape_file.empty()) return load_model_spec(source.directory);
   ModelSpec spec = load_model_shape(source.shape_file).spec;
   std::error_code ignored;
-  if (std::filesystem::exists(source.directory / "config.json", ignored)) {
+  if (is_gguf_path(source.directory) || std::filesystem::exists(source.directory / "config.json", ignored)) {
     const ModelSpec ids = load_model_spec(source.directory);
     spec.eos_token_ids = ids.eos_token_ids;
     spec.bos_token_id = ids.bos_token_id;
@@ -32,6 +33,8 @@ ModelSpec source_spec(const ModelSource& source) {
 
 std::unique_ptr<TensorSource> open_tensors(const ModelSource& source) {
   if (source.random_weights) return std::make_unique<DummyCheckpoint>(random_spec(source), source.directory.string());
+  if (is_gguf_path(source.directory) && source.shape_file.empty())
+    return std::make_unique<GgufCheckpoint>(GgufFile(source.directory), source.widened);
   Checkpoint checkpoint = Checkpoint::open(source.directory);
   if (source.shape_file.empty()) return std::make_unique<Checkpoint>(std::move(checkpoint));
   const InflatedModel model = inflate_model(source.directory, load_model_shape(source.shape_file));

@@ -11,9 +11,11 @@
 namespace paceline {
 
 struct ModelSource {
-  std::filesystem::path directory;   // checkpoint and tokenizer; with random weights config.json is enough
+  std::filesystem::path directory;   // checkpoint and tokenizer, or a .gguf file; with random weights config.json is
+                                     // enough
   std::filesystem::path shape_file;  // inflate to this shape; empty: the checkpoint's own
   bool random_weights = false;       // of the shape, else of config.json; no tensor is read
+  DType widened = DType::bf16;       // what packed matrices of a .gguf file become: bf16 or f32
 };
 
 /// What the forward pass is told. An inflated model keeps the checkpoint's positions and frequencies; random weights in

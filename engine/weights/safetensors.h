@@ -48,6 +48,7 @@ std::string foreign_format_hint(std::span<const std::byte> bytes);
 
 inline constexpr const char* kPickleRefused =
     "pickle checkpoints are refused (they can run code); convert to safetensors with experiments/convert_pickle.py";
-inline constexpr const char* kGgufRefused = "GGUF is not supported; use the safetensors checkpoint of the model";
+inline constexpr const char* kGgufRefused =
+    "is a GGUF file, expected safetensors; give the path of the .gguf file itself in place of its folder";
 
 }  // namespace paceline

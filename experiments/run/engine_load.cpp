@@ -80,11 +80,11 @@ void check_model_folder(const std::string& key, const std::filesystem::path& fol
   std::error_code ignored;
   if (std::filesystem::exists(folder, ignored)) return;
   const std::filesystem::path name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-  fail(
-      ExitCode::model_file,
-      "{}: there is no folder {}: nothing is downloaded; expected a folder with config.json and *.safetensors, such as "
-      "\"${{env:PACELINE_MODELS}}/{}\" (`runexp models` lists what is there)",
-      key, folder.string(), name.string());
+  fail(ExitCode::model_file,
+       "{}: there is no folder {}: nothing is downloaded; expected a folder with config.json and *.safetensors, or a "
+       ".gguf file, such as "
+       "\"${{env:PACELINE_MODELS}}/{}\" (`runexp models` lists what is there)",
+       key, folder.string(), name.string());
 }
 
 /// The ranks that hold a part of a model, each with its place in it.
@@ -146,18 +146,25 @@ ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& pla
           .second_vocab_size = second ? second->vocab_size : 0};
 }
 
+/// What packed weights become on their way to `dtype`: values that float16 cannot hold are still there to be named.
+DType widened_dtype(const std::string& dtype) {
+  return parse_dtype(dtype, DType::bf16) == DType::bf16 ? DType::bf16 : DType::f32;
+}
+
 }  // namespace
 
 ModelSource target_source(const ExperimentConfig& config) {
   const TargetConfig& target = config.engine.target;
-  return {
-      .directory = target.directory, .shape_file = target.shape_file, .random_weights = target.load_format == "dummy"};
+  return {.directory = target.directory,
+          .shape_file = target.shape_file,
+          .random_weights = target.load_format == "dummy",
+          .widened = widened_dtype(target.dtype)};
 }
 
 ModelSource draft_source(const ExperimentConfig& config) {
   const SecondModelConfig& draft = *config.speculation.second_model();
   if (draft.self) return target_source(config);
-  return {.directory = draft.directory, .shape_file = draft.shape_file};
+  return {.directory = draft.directory, .shape_file = draft.shape_file, .widened = widened_dtype(draft.dtype)};
 }
 
 std::string target_name(const ExperimentConfig& config) {

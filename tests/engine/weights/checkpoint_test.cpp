@@ -150,8 +150,8 @@ TEST_F(CheckpointTest, F15_F16_OtherFormatsAreRefusedWithAHint) {
   fs::remove(model_ / "pytorch_model.bin");
   fs::remove(model_ / "model.safetensors.index.json");
   write_file(model_ / "model-q4.gguf", "GGUF");
-  refuses({"model-q4.gguf", "GGUF is not supported"});
-  expect_error(ExitCode::model_file, {"GGUF is not supported"}, [&] { Checkpoint::open(model_ / "model-q4.gguf"); });
+  refuses({"model-q4.gguf", "is a GGUF file", "in place of its folder"});
+  expect_error(ExitCode::model_file, {"is a GGUF file"}, [&] { Checkpoint::open(model_ / "model-q4.gguf"); });
 }
 
 TEST_F(CheckpointTest, F17_FolderThatIsNone) {

@@ -193,7 +193,8 @@ TEST_F(Safetensors, F15_F16_ForeignFormats) {
   refuses({"pickle checkpoints are refused", "convert to safetensors"},
           std::string("PK\x03\x04") + std::string(60, 'x'));
   refuses({"pickle checkpoints are refused"}, std::string("\x80\x02}q\x00.", 6) + std::string(60, 'x'));
-  refuses({"GGUF is not supported"}, std::string("GGUF\3\0\0\0", 8) + std::string(60, 'x'));
+  refuses({"is a GGUF file", "the path of the .gguf file itself"},
+          std::string("GGUF\3\0\0\0", 8) + std::string(60, 'x'));
   refuses({"git lfs pull"}, "version https://git-lfs.github.com/spec/v1\n");
   // 0x0280 bytes of header begin like a pickle of protocol 2.
   EXPECT_TRUE(open("{" + std::string(0x280 - 2, ' ') + "}", "").tensors().empty());
