@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/text/gguf_tokenizer.h"
 #include "engine/text/jinja_eval.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
@@ -64,6 +65,12 @@ struct ChatTemplate::Parsed {
 };
 
 ChatTemplate ChatTemplate::load(const std::filesystem::path& model_dir, std::string_view name) {
+  if (is_gguf_path(model_dir)) {
+    const GgufFile file(model_dir);
+    auto text = gguf_chat_template(file);
+    if (!text) fail(ExitCode::model_file, "{}: no tokenizer.chat_template in its metadata", model_dir.string());
+    return parse(std::move(*text), model_dir.string(), gguf_special_tokens(file));
+  }
   std::error_code error;
   const auto config_path = model_dir / "tokenizer_config.json", jinja_path = model_dir / "chat_template.jinja";
   const bool has_jinja = std::filesystem::exists(jinja_path, error);
@@ -76,6 +83,7 @@ ChatTemplate ChatTemplate::load(const std::filesystem::path& model_dir, std::str
 }
 
 bool ChatTemplate::exists(const std::filesystem::path& model_dir) {
+  if (is_gguf_path(model_dir)) return gguf_chat_template(GgufFile(model_dir)).has_value();
   std::error_code error;
   if (std::filesystem::exists(model_dir / "chat_template.jinja", error)) return true;
   const auto path = model_dir / "tokenizer_config.json";

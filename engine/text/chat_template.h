@@ -28,10 +28,10 @@ struct RenderOptions {
 /// come from an allow-list, and a rendering takes at most 1,000,000 steps, 1 MiB of output and depth 64.
 class ChatTemplate {
  public:
-  /// Looks into a model's folder: chat_template.jinja, else "chat_template" of tokenizer_config.json (a string, or a
-  /// list of {name, template}, of which `name` is taken). Special tokens (bos_token, eos_token, …) come from
-  /// tokenizer_config.json. Throws Error(model_file) for a file that is broken, a template outside the subset (with
-  /// line and column) or no template at all.
+  /// Looks into a .gguf file's metadata (tokenizer.chat_template), or a model's folder: chat_template.jinja, else
+  /// "chat_template" of tokenizer_config.json (a string, or a list of {name, template}, of which `name` is taken).
+  /// Special tokens (bos_token, eos_token, …) come from tokenizer_config.json. Throws Error(model_file) for a file that
+  /// is broken, a template outside the subset (with line and column) or no template at all.
   static ChatTemplate load(const std::filesystem::path& model_dir, std::string_view name = "default");
 
   /// From text; `source_name` is named in messages. `special_tokens`: an object from variable to text.

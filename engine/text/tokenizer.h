@@ -40,7 +40,7 @@ class Tokenizer {
   /// - tokenizer.json;
   /// - vocab.json + merges.txt (ByteLevel; added_tokens.json and the tokens of tokenizer_config.json are honoured);
   /// - tokenizer.model, SentencePiece's or tiktoken's (the tokens of tokenizer_config.json are honoured).
-  /// A file is a tokenizer.json or, by its name's end, a .model.
+  /// A file is a tokenizer.json or, by its name's end, a .model or .gguf; `pre` goes before what a .gguf file says.
   /// Throws Error(model_file) naming file and entry for anything that is missing, broken or not supported, and where
   /// nothing says how text is cut; Error(usage) for a `pre` beside a file that says it itself.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& path, const TokenizerLoad& options = {});

@@ -1,5 +1,6 @@
 // Which file of a model is its tokenizer.
 
+#include "engine/text/gguf_tokenizer.h"
 #include "engine/text/pre_tokenizer_table.h"
 #include "engine/text/tokenizer_config.h"
 #include "engine/text/tokenizer_parts.h"
@@ -46,7 +47,22 @@ TokenizerSource read_json_tokenizer(const std::filesystem::path& file, const std
   return read_tokenizer_json(file);
 }
 
+TokenizerSource read_gguf_tokenizer(const std::filesystem::path& file, const std::string& pre) {
+  TokenTable table = gguf_token_table(GgufFile(file));
+  if (!pre.empty()) {
+    if (table.spelling == TokenSpelling::metaspace)
+      fail(ExitCode::usage, "{}: {} is {}, but its tokens say how text is cut; leave it out", file.string(),
+           kPreSetting, json_literal(pre));
+    table.pre = pre;
+  }
+  if (table.spelling == TokenSpelling::byte_level && table.pre.empty())
+    fail(ExitCode::model_file, "{}: tokenizer.ggml.pre is missing: nothing says how text is cut; set {} to one of {}",
+         file.string(), kPreSetting, pre_tokenizer_names());
+  return read_token_table(std::move(table));
+}
+
 TokenizerSource read_tokenizer(const std::filesystem::path& path, const std::string& pre) {
+  if (is_gguf_path(path)) return read_gguf_tokenizer(path, pre);
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     const auto ending = path.extension();
