@@ -12,6 +12,7 @@
 
 #include "engine/text/detokenizer.h"
 #include "engine/util/counted.h"
+#include "engine/util/gguf.h"
 #include "engine/util/printable.h"
 #include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
@@ -53,7 +54,7 @@ std::vector<std::string> builtin_models(const ExperimentConfig& config) {
 
 /// A wrong name behind builtin: is a typo.
 void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name) {
-  if (name.empty()) fail(ExitCode::usage, "{}: found nothing, expected builtin:NAME or a folder", option);
+  if (name.empty()) fail(ExitCode::usage, "{}: found nothing, expected builtin:NAME, a folder or a .gguf file", option);
   if (!name.starts_with("builtin:")) return;
   if (config.builtin_root.empty()) fail_without_builtin_root(name);
   const std::vector<std::string> known = builtin_models(config);
@@ -180,6 +181,8 @@ struct GenerateCommand {
   int pp = 1;
   bool raw = false;  // no chat template
   std::optional<std::string> pre;
+  bool ids = false;  // token ids in place of text
+  std::string dtype = "auto";
 };
 
 /// "; --proposer draft does"; "" where none does.
@@ -200,6 +203,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   check_model_name(config, "--model", command.model);
   config.engine.target.path = command.model;
   config.engine.target.pre = command.pre;
+  config.engine.target.dtype = command.dtype;
   config.engine.parallel.tp = command.tp;
   config.engine.parallel.pp = command.pp;
   config.engine.scheduler.max_num_seqs = 1;
@@ -236,11 +240,12 @@ ExitCode generate_command(const GenerateCommand& command) {
   while (!engine->idle()) {
     for (const Emitted& emitted : engine->step()) {
       finish = emitted.finish;
-      for (int32_t token : emitted.token) fmt::print("{}", decoder.push(token));
+      for (int32_t token : emitted.token)
+        fmt::print("{}", command.ids ? fmt::format("{} ", token) : decoder.push(token));
       std::fflush(stdout);
     }
   }
-  fmt::print("{}\n", decoder.flush());
+  fmt::print("{}\n", command.ids ? "" : decoder.flush());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const EngineCounters& counters = engine->counters();
   fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
@@ -292,7 +297,7 @@ ExitCode tokenize_command(const std::string& tokenizer_name, const std::string& 
 }
 
 ExitCode verify_model_command(VerifyModelOptions options) {
-  if (!std::filesystem::is_directory(options.model_dir))
+  if (!is_gguf_path(options.model_dir) && !std::filesystem::is_directory(options.model_dir))
     fail(ExitCode::model_file, "{}: no such folder", options.model_dir.string());
   options.threads_per_rank = std::max(1, usable_cores() / (options.tp * options.pp));
   const VerifyModelReport report = verify_model(options);
@@ -327,7 +332,7 @@ void add_generate_command(CLI::App& app, CommandLine& line) {
   const auto generate = std::make_shared<GenerateCommand>();
   CLI::App* command = app.add_subcommand("generate", "continue one prompt and print the text");
   command->add_option("prompt", generate->prompt, "the user's message")->required();
-  command->add_option("--model", generate->model, "builtin:NAME or a folder")->capture_default_str();
+  command->add_option("--model", generate->model, "builtin:NAME, a folder or a .gguf file")->capture_default_str();
   command->add_option("--proposer", generate->proposer, proposer_names_text(ProposerNames::all))->capture_default_str();
   command->add_option("--draft", generate->draft, "draft model, for a proposer that takes one");
   command->add_option("-k,--num-speculative-tokens", generate->num_speculative_tokens, "drafts per step")
@@ -342,8 +347,12 @@ void add_generate_command(CLI::App& app, CommandLine& line) {
       ->check(CLI::Validator(check_seed, fmt::format("INT in [0 - {}]", std::numeric_limits<int64_t>::max())));
   command->add_option("--tp", generate->tp)->capture_default_str()->check(CLI::Range(1, 64));
   command->add_option("--pp", generate->pp)->capture_default_str()->check(CLI::Range(1, 64));
+  command->add_option("--dtype", generate->dtype, "weights in memory; auto is the checkpoint's")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
   command->add_flag("--raw", generate->raw, "no chat template");
   command->add_option("--pre", generate->pre, kPreHelp);
+  command->add_flag("--ids", generate->ids, "print token ids in place of text");
   command->callback([generate, &line] { line.code = generate_command(*generate); });
 }
 
@@ -353,7 +362,8 @@ void add_tokenize_command(CLI::App& app, CommandLine& line) {
   };
   const auto tokenize = std::make_shared<Tokenize>();
   CLI::App* command = app.add_subcommand("tokenize", "print token ids, one line a record");
-  command->add_option("--tokenizer", tokenize->tokenizer, "builtin:NAME, a folder, tokenizer.json or tokenizer.model")
+  command->add_option("--tokenizer", tokenize->tokenizer,
+                      "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file")
       ->required();
   command
       ->add_option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set")
@@ -366,7 +376,7 @@ void add_tokenize_command(CLI::App& app, CommandLine& line) {
 void add_verify_model_command(CLI::App& app, CommandLine& line) {
   const auto verify = std::make_shared<VerifyModelOptions>();
   CLI::App* command = app.add_subcommand("verify-model", "compare a checkpoint with the golden.json beside it");
-  command->add_option("dir", verify->model_dir, "checkpoint folder")->required();
+  command->add_option("dir", verify->model_dir, "checkpoint folder or .gguf file")->required();
   command->add_option("--golden", verify->golden, "reference file, if not beside the checkpoint");
   command->add_option("--tp", verify->tp)->capture_default_str()->check(CLI::Range(1, 64));
   command->add_option("--pp", verify->pp)->capture_default_str()->check(CLI::Range(1, 64));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/util/gguf.h"
 #include "engine/util/json_io.h"
 #include "experiments/run/engine_load.h"
 
@@ -102,10 +103,13 @@ double top2_gap(std::vector<float> logits) {
 
 VerifyModelReport verify_model(const VerifyModelOptions& options) {
   VerifyModelReport report;
-  const auto dir = std::filesystem::canonical(options.model_dir);
+  // A link to a .gguf file may lead to one of another name (a Hugging Face cache): its own name says what it is.
+  const auto dir = is_gguf_path(options.model_dir) ? std::filesystem::absolute(options.model_dir)
+                                                   : std::filesystem::canonical(options.model_dir);
   const std::filesystem::path golden = options.golden.empty() ? find_golden(dir) : options.golden;
   report.golden = golden.string();
-  const std::vector<GoldenCase> cases = read_goldens(golden, dir.filename().string());
+  const std::vector<GoldenCase> cases =
+      read_goldens(golden, (is_gguf_path(dir) ? dir.stem() : dir.filename()).string());
 
   ExperimentConfig config;
   config.engine.target.directory = dir;

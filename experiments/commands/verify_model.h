@@ -1,5 +1,6 @@
 #pragma once
-// Does a checkpoint compute what Hugging Face computed? Compares it with the golden.json beside it.
+// Does a checkpoint compute what Hugging Face computed? Compares it with the golden.json beside it (beside a .gguf
+// file, keyed by its name without ".gguf").
 
 #include <filesystem>
 #include <optional>
@@ -9,8 +10,8 @@
 namespace paceline {
 
 struct VerifyModelOptions {
-  std::filesystem::path model_dir;
-  std::filesystem::path golden;  // empty: golden.json in the folder, else in its parent (keyed by the folder's name)
+  std::filesystem::path model_dir;  // or a .gguf file
+  std::filesystem::path golden;     // empty: golden.json in the folder, else in its parent (keyed by the folder's name)
   int tp = 1;
   int pp = 1;
   int threads_per_rank = 1;

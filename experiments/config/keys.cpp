@@ -198,9 +198,10 @@ void add_engine(std::vector<KeySpec>& rows) {
   rows.push_back(key("engine.devices", MEMBER(engine.devices), {.min = 0, .effect = KeyEffect::times},
                      "Numbers of the CUDA devices of the ranks; by default 0, 1, and so on."));
   rows.push_back(key("engine.target.path", MEMBER(engine.target.path), {.is_path = true},
-                     "Checkpoint folder of the target model, or builtin:NAME."));
-  rows.push_back(key("engine.target.dtype", MEMBER(engine.target.dtype), {.choices = dtypes()},
-                     "Type of the weights in memory; auto keeps the checkpoint's."));
+                     "Checkpoint folder or .gguf file of the target model, or builtin:NAME."));
+  rows.push_back(
+      key("engine.target.dtype", MEMBER(engine.target.dtype), {.choices = dtypes()},
+          "Type of the weights in memory; auto keeps the checkpoint's, and widens a .gguf file to bfloat16."));
   rows.push_back(key("engine.target.weights", MEMBER(engine.target.weights), {.choices = words({"auto"})},
                      "Storage of packed weights; auto keeps dtype."));
   rows.push_back(key("engine.target.load_format", MEMBER(engine.target.load_format),

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "engine/util/gguf.h"
 #include "experiments/results/fingerprint.h"
 #include "kernels/error.h"
 
@@ -36,6 +37,19 @@ json origins_of(const RunResult& recorded, const json& now) {
   return origins;
 }
 
+/// The folder of a model, or its .gguf file, or all parts of that.
+std::set<std::filesystem::path> model_files(const std::filesystem::path& model) {
+  if (!is_gguf_path(model)) return {model};
+  std::set<std::filesystem::path> files;
+  try {
+    const GgufFile opened(model);
+    for (const MappedFile& file : opened.files()) files.insert(file.path());
+  } catch (const Error&) {  // loading it says why
+    files.insert(model);
+  }
+  return files;
+}
+
 /// A file that was recorded, or that now lies in a folder of recorded ones, as a template put beside a model does.
 bool concerns_record(const json& recorded, const std::filesystem::path& file) {
   return std::any_of(recorded.items().begin(), recorded.items().end(), [&](const auto& entry) {
@@ -50,10 +64,12 @@ json inputs_of(const std::vector<Cell>& cells) {
   for (const Cell& cell : cells) {
     if (cell.skip_reason) continue;
     const ExperimentConfig& config = cell.config;
-    paths.insert({config.engine.target.directory, config.engine.target.shape_file, config.workload.file,
-                  config.load.trace.value_or(std::string())});
-    if (const SecondModelConfig* const draft = config.speculation.second_model())
-      paths.insert({draft->directory, draft->shape_file});
+    paths.insert({config.engine.target.shape_file, config.workload.file, config.load.trace.value_or(std::string())});
+    paths.merge(model_files(config.engine.target.directory));
+    if (const SecondModelConfig* const draft = config.speculation.second_model()) {
+      paths.insert(draft->shape_file);
+      paths.merge(model_files(draft->directory));
+    }
   }
   return fingerprints({paths.begin(), paths.end()});
 }
