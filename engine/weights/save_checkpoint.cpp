@@ -141,6 +141,7 @@ uint64_t needed_bytes(const TensorSource& source, const SaveOptions& options) {
   uint64_t bytes = kSmallFilesBytes;
   for (const std::string& name : source.names()) bytes += source.find(name)->bytes + name.size() + 200;
   for (const fs::path& copy : options.copies) bytes += fs::file_size(copy);
+  for (const auto& [name, text] : options.texts) bytes += text.size();
   return bytes;
 }
 
@@ -173,6 +174,7 @@ void save_checkpoint(const TensorSource& source, const fs::path& out, const Save
   try {
     write_text(temporary / "config.json", options.config.dump(2) + "\n");
     write_text(temporary / "README.md", options.card);
+    for (const auto& [name, text] : options.texts) write_text(temporary / name, text);
     for (const fs::path& copy : options.copies) {
       fs::copy_file(copy, temporary / copy.filename(), error);
       if (error) fail(ExitCode::store, "{}: cannot copy: {}", copy.string(), error.message());

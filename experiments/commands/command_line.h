@@ -26,6 +26,7 @@ void add_compare_command(CLI::App& app, CommandLine& line);  // compare
 void add_regress_command(CLI::App& app, CommandLine& line);  // regress
 void add_doctor_command(CLI::App& app, CommandLine& line);   // doctor
 void add_model_commands(CLI::App& app, CommandLine& line);   // models, inflate, generate, tokenize, verify-model
+void add_convert_command(CLI::App& app, CommandLine& line);  // convert
 void add_explain_command(CLI::App& app, CommandLine& line);  // explain
 
 void add_init_command(CLI::App& app, CommandLine& line);        // init
