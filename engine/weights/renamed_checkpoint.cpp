@@ -15,7 +15,7 @@ std::vector<const WeightSite*> sites_in(const ModelSpec& spec, const ExpectedTen
   std::vector<const WeightSite*> sites;
   for (const WeightSite& site : spec.table->sites) {
     if (site.module != first.module) continue;
-    const auto shape = role_shape(spec, site.role);
+    const auto shape = role_shape(spec, site.role, tensor.layer);
     if (shape && (tensor.piece == TensorPiece::bias ? shape->has_bias : shape->has_weight)) sites.push_back(&site);
   }
   return sites;
@@ -85,8 +85,8 @@ void RenamedCheckpoint::put_role(const Entry& entry, const WeightSite& site, con
   const bool along_cols = is_vector || transposed;  // the role's rows
   const int64_t begin = along_cols ? range.col_begin : range.row_begin;
   const int64_t end = begin + (along_cols ? range.num_cols : range.num_rows);
-  const RowMap rows(to_, site);
-  const int64_t num_rows = role_shape(to_, site.role)->outputs;
+  const RowMap rows(to_, site, entry.tensor.layer);
+  const int64_t num_rows = role_shape(to_, site.role, entry.tensor.layer)->outputs;
   const float shift = difference(*find_site(*from_.table, site.role), site);
   for (int64_t row = 0; row < num_rows;) {
     const RowRun run = rows.run(row, num_rows - row);

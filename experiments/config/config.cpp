@@ -227,7 +227,9 @@ ConfigJson config_to_json(const ExperimentConfig& config) {
 ConfigJson config_identity(const ExperimentConfig& config) {
   ConfigJson root = ConfigJson::object();
   for (const KeySpec& key : config_keys()) {
-    if (key.read && key.in_identity && key_applies(key, config)) put(root, key.path, key.read(config));
+    if (!key.read || !key.in_identity || !key_applies(key, config)) continue;
+    const ConfigJson value = key.read(config);
+    if (!key.is_newer || value != ConfigJson(key.absent)) put(root, key.path, value);
   }
   return root;
 }

@@ -27,6 +27,7 @@ struct Limits {
   std::string unit = {};
   std::vector<std::pair<std::string, std::string>> choices = {};
   std::string absent = {};
+  bool is_newer = false;
   std::string hint = {};
   KeyScope scope = KeyScope::always;
   std::optional<KeyEffect> effect = {};  // else that of its section
@@ -107,6 +108,7 @@ KeySpec key(std::string path, Member member, Limits limits, std::string help) {
   row.above_min = limits.above_min;
   row.unit = std::move(limits.unit);
   row.absent = kOptional && limits.absent.empty() ? "null" : std::move(limits.absent);
+  row.is_newer = limits.is_newer;
   row.hint = std::move(limits.hint);
   row.scope = limits.scope;
   row.help = std::move(help);
@@ -209,7 +211,8 @@ void add_engine(std::vector<KeySpec>& rows) {
                      "dummy: random weights, for a config.json or a shape (inflate) without a checkpoint."));
   rows.push_back(key("engine.target.inflate", MEMBER(engine.target.inflate), {.is_shape = true},
                      "Grow the checkpoint into this shape (configs/shapes) without changing what it computes."));
-  rows.push_back(key("engine.target.pre", MEMBER(engine.target.pre), {.choices = pre_tokenizers(), .absent = "auto"},
+  rows.push_back(key("engine.target.pre", MEMBER(engine.target.pre),
+                     {.choices = pre_tokenizers(), .absent = "auto", .is_newer = true},
                      "How text is cut before its pieces are encoded, where the tokenizer's file does not say it; auto "
                      "goes by the family."));
   rows.push_back(key("engine.parallel.tp", MEMBER(engine.parallel.tp), {.min = 1, .max = 64, .unit = "ranks"},
@@ -333,7 +336,8 @@ void add_second_model(const ProposerEntry& entry, size_t index, std::vector<KeyS
       "Type of the draft's weights in memory.");
   add("inflate", &SecondModelConfig::inflate, {.scope = KeyScope::second_model, .is_shape = true},
       "Grow the draft's checkpoint into this shape (configs/shapes).");
-  add("pre", &SecondModelConfig::pre, {.choices = pre_tokenizers(), .absent = "auto", .scope = KeyScope::second_model},
+  add("pre", &SecondModelConfig::pre,
+      {.choices = pre_tokenizers(), .absent = "auto", .is_newer = true, .scope = KeyScope::second_model},
       "How the draft's text is cut, as engine.target.pre says it.");
   add("self", &SecondModelConfig::self, {.scope = KeyScope::proposer},
       "The target drafts for itself: a check of the machinery that must accept every draft.");

@@ -63,9 +63,10 @@ struct KeySpec {
   double max = std::numeric_limits<double>::max();
   bool above_min = false;                                    // min itself is excluded
   std::vector<std::pair<std::string, std::string>> choices;  // spelling -> canonical spelling
-  std::string absent;  // word for "no value": "auto", "target", or "null"; empty: a value is required
-  std::string hint;    // what to write for a number out of range, or for a word that is like no choice
-  std::string form;    // of an outside key: what it takes, in words
+  std::string absent;     // word for "no value": "auto", "target", or "null"; empty: a value is required
+  bool is_newer = false;  // runs were recorded without it: without a value it is no part of a cell's identity
+  std::string hint;       // what to write for a number out of range, or for a word that is like no choice
+  std::string form;       // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;
   const ProposerEntry* proposer = nullptr;  // whose key it is; null: that of no proposer
   bool names_second_model = false;          // says which model that proposer runs beside the target

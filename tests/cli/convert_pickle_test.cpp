@@ -76,7 +76,7 @@ TEST_P(ConvertPickle, ABinWithTiedWeightsVerifies) {
   expect_failure(refused, 3, {"pickle checkpoints are refused", "experiments/convert_pickle.py"});
   const ProcessResult converted = run_python({script.string(), model.string()});
   ASSERT_EQ(converted.exit_code, 0) << described(converted);
-  const Checkpoint found = Checkpoint::open(model), wanted = Checkpoint::open(original);
+  const paceline::Checkpoint found = paceline::Checkpoint::open(model), wanted = paceline::Checkpoint::open(original);
   for (const std::string& name : wanted.names()) {
     ASSERT_NE(found.find(name), nullptr) << name;
     ASSERT_EQ(found.find(name)->shape, wanted.find(name)->shape) << name;

@@ -53,7 +53,7 @@ TEST_F(GgufCommand, ConvertWritesAFolderOfTheSameModel) {
     const fs::path out = dir_ / name;
     const ProcessResult result = runexp({"convert", file().string(), out.string(), "--dtype", "float32"});
     ASSERT_EQ(result.exit_code, 0) << described(result);
-    const Checkpoint found = Checkpoint::open(out), wanted = Checkpoint::open(kSource / "tests/data" / name);
+    const paceline::Checkpoint found = paceline::Checkpoint::open(out), wanted = paceline::Checkpoint::open(kSource / "tests/data" / name);
     EXPECT_EQ(found.names(), wanted.names());
     for (const std::string& tensor : wanted.names()) {
       ASSERT_NE(found.find(tensor), nullptr) << tensor;

@@ -71,10 +71,10 @@ TEST_F(GgufModel, SpecsAreThoseOfTheFoldersTheyWereMadeFrom) {
     EXPECT_EQ(found.num_kv_heads, wanted.num_kv_heads) << name;
     EXPECT_EQ(found.head_dim, wanted.head_dim) << name;
     EXPECT_EQ(found.vocab_size, wanted.vocab_size) << name;
-    EXPECT_EQ(found.norm_eps, wanted.norm_eps) << name;
+    EXPECT_EQ(found.norm.eps, wanted.norm.eps) << name;
     EXPECT_EQ(found.tied_head, wanted.tied_head) << name;
-    EXPECT_EQ(found.attention_bias, wanted.attention_bias) << name;
-    EXPECT_EQ(found.mlp_bias, wanted.mlp_bias) << name;
+    EXPECT_EQ(found.layer(0).attention.has_bias, wanted.layer(0).attention.has_bias) << name;
+    EXPECT_EQ(found.layer(0).mlp.has_bias, wanted.layer(0).mlp.has_bias) << name;
     EXPECT_EQ(found.num_parameters(), wanted.num_parameters()) << name;
     EXPECT_EQ(rope_inv_freq(found.rope, 128), rope_inv_freq(wanted.rope, 128)) << name;
     EXPECT_EQ(found.checkpoint_dtype, DType::bf16) << name;
