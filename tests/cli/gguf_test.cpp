@@ -70,7 +70,9 @@ TEST_F(GgufCommand, ConvertRefusesWhatItCannotDo) {
                  {"FILE: found", "expected a .gguf file"});
   expect_failure(runexp({"convert", (dir_ / "none.gguf").string(), (dir_ / "out").string()}), 3,
                  {"none.gguf", "No such file"});
-  expect_failure(runexp({"convert", file().string(), dir_.path().string()}), 2, {"exists, expected a new folder"});
+  const ProcessResult exists = runexp({"convert", file().string(), dir_.path().string()});  // warns: no tokenizer
+  EXPECT_EQ(exists.exit_code, 2);
+  EXPECT_TRUE(holds(exists.err, "exists, expected a new folder")) << exists.err;
   expect_failure(runexp({"inflate", file().string(), "llama-3-8b", (dir_ / "out").string()}), 2,
                  {"a GGUF file cannot be inflated", "runexp convert"});
 }
@@ -82,7 +84,7 @@ TEST_F(GgufCommand, BadFilesEndInOneLine) {
     expect_failure(runexp({"verify-model", file().string()}), 3, pieces);
   };
   refused(good.substr(0, good.size() - 1), {"m.gguf: tensor", "end beyond the file", "truncated"});
-  refused(good.substr(0, 1000), {"m.gguf: byte", "truncated or damaged"});
+  refused(good.substr(0, 1000), {"m.gguf: byte", "damaged"});
   std::string big = good;
   std::swap(big[4], big[7]);
   refused(big, {"m.gguf: is big-endian"});
