@@ -150,6 +150,7 @@ void RankTeam::stop() noexcept {
     else
       worker->thread.detach();
   }
+  worker(deciding_rank()).jobs.clear();  // that nobody ran: what they own may need the ranks' backends
 }
 
 uint64_t RankTeam::post(int rank, Job job) {
@@ -177,7 +178,7 @@ void RankTeam::wait_deciding(uint64_t job) {
 
 void RankTeam::run_deciding(uint64_t job) {
   Worker& worker = this->worker(deciding_rank());
-  while (worker.num_done < job && !ranks_->failed.load(std::memory_order_acquire)) {
+  while (worker.num_done < job) {  // after a failure run_job drops them, with what they own
     Job next;
     {
       std::lock_guard lock(worker.mutex);

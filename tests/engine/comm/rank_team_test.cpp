@@ -355,6 +355,18 @@ TEST(RankTeam, ABadDeviceIsAnErrorOfTheConstructor) {
   }
 }
 
+// What a job owns may need the ranks' backends, which go with the team.
+TEST(RankTeam, JobsBehindAnErrorGoWithWhatTheyOwn) {
+  RankTeam team(team_options(2, 1));
+  auto owned = std::make_shared<int>(1);
+  const std::weak_ptr<int> seen = owned;
+  team.post(team.deciding_rank(), [](Rank&) { fail(ExitCode::comm, "broken"); });
+  team.post(team.deciding_rank(), [owned](Rank&) {});
+  owned.reset();
+  EXPECT_THROW(team.wait_all(), Error);
+  EXPECT_TRUE(seen.expired());
+}
+
 TEST(RankTeam, DestroyedWithJobsThatNobodyWaitedFor) {
   std::atomic<int> ran{0};
   {
