@@ -44,4 +44,6 @@ mkdir "$folder/converted"
 "$runexp" convert "$model" "$converted" --dtype float32
 "$runexp" verify-model "$converted" --golden tests/data/gguf/smollm2_golden.json
 
-SMOLLM2=$PWD/$model "$runexp" configs/smollm2.json --ui plain
+for text in reading_qa code_prompts; do
+  SMOLLM2=$PWD/$model "$runexp" configs/smollm2.json --set "workload.dataset=builtin:$text" --ui plain
+done

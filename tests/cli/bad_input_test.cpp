@@ -54,7 +54,7 @@ std::vector<BadInput> command_lines() {
       {"draft_without_model",
        {"generate", "hi", "--proposer", "draft", "--draft", ""},
        2,
-       {"--draft", "expected builtin:NAME or a folder"}},
+       {"--draft", "expected builtin:NAME, a folder or a .gguf file"}},
       {"draft_of_a_proposer_without",
        {"generate", "hi", "--draft", "builtin:draft-600k"},
        2,
