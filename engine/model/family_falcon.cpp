@@ -10,7 +10,6 @@ namespace paceline {
 namespace {
 
 constexpr std::array<std::string_view, 2> kFalconPrefixes = {"transformer.", ""};
-constexpr std::array<std::string_view, 1> kFalconRecomputed = {".rotary_emb.inv_freq"};
 
 constexpr std::array<WeightSite, 11> falcon_sites(RowOrder qkv, std::string_view attn, std::string_view mlp) {
   using enum TensorRole;
@@ -32,9 +31,9 @@ constexpr auto kFalconSites =
     falcon_sites(RowOrder::by_kv_group, "h.{}.input_layernorm", "h.{}.post_attention_layernorm");
 constexpr auto kFalconTwoNormSites = falcon_sites(RowOrder::by_kv_group, "h.{}.ln_attn", "h.{}.ln_mlp");
 constexpr WeightTable kFalconTable{
-    .sites = kFalconSites, .prefixes = kFalconPrefixes, .ignored_suffixes = kFalconRecomputed};
+    .sites = kFalconSites, .prefixes = kFalconPrefixes, .ignored_suffixes = kRotaryRecomputed};
 constexpr WeightTable kFalconTwoNormTable{
-    .sites = kFalconTwoNormSites, .prefixes = kFalconPrefixes, .ignored_suffixes = kFalconRecomputed};
+    .sites = kFalconTwoNormSites, .prefixes = kFalconPrefixes, .ignored_suffixes = kRotaryRecomputed};
 
 ModelSpec parse_falcon(const ConfigReader& config) {
   refuse_true(config, "alibi", "ALiBi");

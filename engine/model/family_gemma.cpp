@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kGemmaPrefixes = {"model.", "", "language_model.model.",
                                                             "model.language_model."};
-constexpr std::array<std::string_view, 1> kGemmaRecomputed = {".rotary_emb.inv_freq"};
 constexpr std::array kGemmaSites = {
     WeightSite{.role = TensorRole::embed, .module = "embed_tokens"},
     WeightSite{.role = TensorRole::attn_norm, .module = "layers.{}.input_layernorm", .plus_one = true},
@@ -33,7 +32,7 @@ constexpr std::array kGemmaSites = {
     WeightSite{.role = TensorRole::head, .module = "lm_head", .without_prefix = true},
 };
 constexpr WeightTable kGemmaTable{
-    .sites = kGemmaSites, .prefixes = kGemmaPrefixes, .ignored_suffixes = kGemmaRecomputed};
+    .sites = kGemmaSites, .prefixes = kGemmaPrefixes, .ignored_suffixes = kRotaryRecomputed};
 
 constexpr RealRange kCap{0.0, 1e6};
 

@@ -1,34 +1,14 @@
 // Llama and its near relatives: Mistral, Qwen2, Qwen3.
 
-#include <array>
-
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
 
 namespace paceline {
 namespace {
 
-constexpr std::array<std::string_view, 1> kLlamaRecomputed = {".rotary_emb.inv_freq"};
-
-constexpr std::array<std::string_view, 2> kLlamaPrefixes = {"model.", ""};
-constexpr std::array kLlamaSites = {
-    WeightSite{.role = TensorRole::embed, .module = "embed_tokens"},
-    WeightSite{.role = TensorRole::attn_norm, .module = "layers.{}.input_layernorm"},
-    WeightSite{.role = TensorRole::q, .module = "layers.{}.self_attn.q_proj"},
-    WeightSite{.role = TensorRole::k, .module = "layers.{}.self_attn.k_proj"},
-    WeightSite{.role = TensorRole::v, .module = "layers.{}.self_attn.v_proj"},
-    WeightSite{.role = TensorRole::q_norm, .module = "layers.{}.self_attn.q_norm"},
-    WeightSite{.role = TensorRole::k_norm, .module = "layers.{}.self_attn.k_norm"},
-    WeightSite{.role = TensorRole::o, .module = "layers.{}.self_attn.o_proj"},
-    WeightSite{.role = TensorRole::mlp_norm, .module = "layers.{}.post_attention_layernorm"},
-    WeightSite{.role = TensorRole::gate, .module = "layers.{}.mlp.gate_proj"},
-    WeightSite{.role = TensorRole::up, .module = "layers.{}.mlp.up_proj"},
-    WeightSite{.role = TensorRole::down, .module = "layers.{}.mlp.down_proj"},
-    WeightSite{.role = TensorRole::final_norm, .module = "norm"},
-    WeightSite{.role = TensorRole::head, .module = "lm_head", .without_prefix = true},
-};
+constexpr auto kLlamaSites = llama_sites("layers.{}.self_attn.q_norm", "layers.{}.self_attn.k_norm");
 constexpr WeightTable kLlamaTable{
-    .sites = kLlamaSites, .prefixes = kLlamaPrefixes, .ignored_suffixes = kLlamaRecomputed};
+    .sites = kLlamaSites, .prefixes = kModelPrefixes, .ignored_suffixes = kRotaryRecomputed};
 
 ModelSpec llama_like(const ConfigReader& config) {
   ModelSpec spec = parse_llama_like(config);

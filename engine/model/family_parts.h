@@ -1,11 +1,13 @@
 #pragma once
 // What the parse functions of families share: bounds of sizes, activations, rotary positions.
 
+#include <array>
 #include <functional>
 #include <string_view>
 
 #include "engine/model/model_spec.h"
 #include "engine/model/model_spec_reader.h"
+#include "engine/model/weight_table.h"
 
 namespace paceline {
 
@@ -19,6 +21,29 @@ inline constexpr IntRange kPositions{1, 1 << 27};
 inline constexpr RealRange kEps{1e-12, 0.1};
 inline constexpr RealRange kTheta{1.0, 1e12};
 inline constexpr RealRange kFactor{1.0, 1e6};
+
+/// Names of checkpoints that begin with "model.", as most do, and tensors of the rotation that are made anew.
+inline constexpr std::array<std::string_view, 2> kModelPrefixes = {"model.", ""};
+inline constexpr std::array<std::string_view, 1> kRotaryRecomputed = {".rotary_emb.inv_freq"};
+
+/// Where Llama and those that took its names keep their weights; modules of the norms of heads.
+constexpr std::array<WeightSite, 14> llama_sites(std::string_view q_norm_module, std::string_view k_norm_module) {
+  using enum TensorRole;
+  return {WeightSite{.role = embed, .module = "embed_tokens"},
+          WeightSite{.role = attn_norm, .module = "layers.{}.input_layernorm"},
+          WeightSite{.role = q, .module = "layers.{}.self_attn.q_proj"},
+          WeightSite{.role = k, .module = "layers.{}.self_attn.k_proj"},
+          WeightSite{.role = v, .module = "layers.{}.self_attn.v_proj"},
+          WeightSite{.role = q_norm, .module = q_norm_module},
+          WeightSite{.role = k_norm, .module = k_norm_module},
+          WeightSite{.role = o, .module = "layers.{}.self_attn.o_proj"},
+          WeightSite{.role = mlp_norm, .module = "layers.{}.post_attention_layernorm"},
+          WeightSite{.role = gate, .module = "layers.{}.mlp.gate_proj"},
+          WeightSite{.role = up, .module = "layers.{}.mlp.up_proj"},
+          WeightSite{.role = down, .module = "layers.{}.mlp.down_proj"},
+          WeightSite{.role = final_norm, .module = "norm"},
+          WeightSite{.role = head, .module = "lm_head", .without_prefix = true}};
+}
 
 /// The activation that `key` names, `otherwise` where it is absent. Throws Error(usage) with the supported names.
 Activation parse_activation(const ConfigReader& config, std::string_view key, std::string_view otherwise);

@@ -8,8 +8,6 @@
 namespace paceline {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPhi3Prefixes = {"model.", ""};
-constexpr std::array<std::string_view, 1> kPhi3Recomputed = {".rotary_emb.inv_freq"};
 constexpr std::array kPhi3Sites = {
     WeightSite{.role = TensorRole::embed, .module = "embed_tokens"},
     WeightSite{.role = TensorRole::attn_norm, .module = "layers.{}.input_layernorm"},
@@ -24,7 +22,8 @@ constexpr std::array kPhi3Sites = {
     WeightSite{.role = TensorRole::final_norm, .module = "norm"},
     WeightSite{.role = TensorRole::head, .module = "lm_head", .without_prefix = true},
 };
-constexpr WeightTable kPhi3Table{.sites = kPhi3Sites, .prefixes = kPhi3Prefixes, .ignored_suffixes = kPhi3Recomputed};
+constexpr WeightTable kPhi3Table{
+    .sites = kPhi3Sites, .prefixes = kModelPrefixes, .ignored_suffixes = kRotaryRecomputed};
 
 ModelSpec parse_phi3(const ConfigReader& config) {
   ModelSpec spec = parse_llama_like(config);

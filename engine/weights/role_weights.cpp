@@ -35,8 +35,8 @@ const WeightSite& RoleWeights::site(TensorRole role) const {
   return *found;
 }
 
-std::string RoleWeights::name(TensorRole role, TensorPiece piece, int layer) const {
-  return tensor_name(prefix_, site(role), piece, layer);
+std::string RoleWeights::name(TensorRole role, TensorPiece piece, int layer, int head) const {
+  return tensor_name(prefix_, site(role), piece, layer, head);
 }
 
 TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
@@ -44,11 +44,9 @@ TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int la
   TensorPart whole;
   for (int64_t done = 0; done < range.num_cols; done += head_dim) {
     const int head = int((range.col_begin + done) / head_dim);
-    const TensorPart one = source_.part(tensor_name(prefix_, site(role), piece, layer, head),
-                                        {.row_begin = 0, .num_rows = 1, .col_begin = 0, .num_cols = head_dim});
+    const TensorPart one = source_.part(name(role, piece, layer, head), {.num_rows = 1, .num_cols = head_dim});
     if (!whole.owned.data()) whole = new_part(range, one.view.dtype);
-    const size_t bytes = size_t(head_dim) * dtype_bytes(one.view.dtype);
-    std::memcpy(static_cast<std::byte*>(whole.owned.data()) + size_t(done / head_dim) * bytes, one.view.data, bytes);
+    copy_into(one.view, CopyOrder::same, whole, 0, done);
   }
   return whole;
 }
@@ -102,6 +100,9 @@ std::vector<float> RoleWeights::floats(const TensorPart& part, TensorRole role, 
 
 std::string RoleWeights::where(TensorRole role, TensorPiece piece, int layer, int64_t row, int64_t col) const {
   const WeightSite& place = site(role);
+  if (is_per_head(place))
+    return fmt::format("tensor {} at [{}]", json_literal(name(role, piece, layer, int(col / spec_.head_dim))),
+                       col % spec_.head_dim);
   const std::string tensor = name(role, piece, layer);
   const bool is_vector = source_.find(tensor)->shape.size() == 1;
   const RowMap rows(spec_, place, layer);
@@ -116,7 +117,9 @@ std::string RoleWeights::where(TensorRole role, TensorPiece piece, int layer, in
 }
 
 void RoleWeights::release(TensorRole role, TensorPiece piece, int layer) const {
-  source_.release(name(role, piece, layer));
+  const WeightSite& place = site(role);
+  const int num_tensors = is_per_head(place) ? int(role_shape(spec_, role, layer)->outputs / spec_.head_dim) : 1;
+  for (int head = 0; head < num_tensors; ++head) source_.release(name(role, piece, layer, head));
 }
 
 }  // namespace paceline

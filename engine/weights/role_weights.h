@@ -33,7 +33,7 @@ class RoleWeights {
 
  private:
   const WeightSite& site(TensorRole role) const;
-  std::string name(TensorRole role, TensorPiece piece, int layer) const;
+  std::string name(TensorRole role, TensorPiece piece, int layer, int head = 0) const;
   TensorPart part_of_heads(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const;
 
   const TensorSource& source_;

@@ -1,5 +1,6 @@
 // What Hugging Face computed: logits of the small goldens, greedy text of all committed models.
 
+#include "engine/weights/role_weights.h"
 #include "greedy_text.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/support/paths.h"
@@ -100,6 +101,14 @@ TEST_P(FamilyGolden, BitsOfOneRankOnAllRanksAndInChunks) {
     }
   }
   EXPECT_EQ(num_tried, one.spec().num_heads % 2 == 0 ? 4 : 2);
+}
+
+TEST(RoleWeights, NamesTheTensorOfTheHead) {
+  const auto folder = source_dir() / "tests/data/stablelm-parallel";
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const ModelSpec spec = load_model_spec(folder);
+  EXPECT_EQ(RoleWeights(checkpoint, spec).where(TensorRole::q_norm, TensorPiece::weight, 1, 0, spec.head_dim + 3),
+            "tensor \"model.layers.1.self_attn.q_layernorm.norms.1.weight\" at [3]");
 }
 
 TEST_P(FamilyGolden, EstimateIsWhatIsHeld) {

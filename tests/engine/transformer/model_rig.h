@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/weights/checkpoint.h"
 #include "engine/transformer/transformer.h"
+#include "engine/weights/checkpoint.h"
 #include "tests/support/paths.h"
 
 namespace paceline::test {

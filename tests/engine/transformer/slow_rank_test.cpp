@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/weights/dummy_checkpoint.h"
 #include "engine/transformer/transformer.h"
+#include "engine/weights/dummy_checkpoint.h"
 #include "tests/support/recording_backend.h"
 #include "tests/support/shape_file.h"
 
