@@ -109,8 +109,8 @@ std::span<const std::byte> take_elements(HeadReader& reader, Kind kind, uint64_t
     return reader.take(*bytes, label);
   }
   if (count > reader.left() / sizeof(uint64_t))
-    reader.reject(
-        fmt::format("{}: {} strings do not fit in the {} bytes that follow: damaged", label, count, reader.left()));
+    reader.reject(fmt::format("{}: {} strings do not fit in the {} bytes that follow: truncated or damaged", label,
+                              count, reader.left()));
   HeadReader ahead = reader;
   for (uint64_t i = 0; i < count; ++i) ahead.text(label);
   return reader.take(ahead.at() - reader.at(), label);
@@ -232,8 +232,8 @@ FileHead read_head(const MappedFile& file) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_entries = reader.number<uint64_t>("the number of entries");
   if (num_entries > reader.left() / kMinEntryBytes)
-    reader.reject(
-        fmt::format("{} entries do not fit in the {} bytes that follow: damaged", num_entries, reader.left()));
+    reader.reject(fmt::format("{} entries do not fit in the {} bytes that follow: truncated or damaged", num_entries,
+                              reader.left()));
   FileHead head;
   for (uint64_t i = 0; i < num_entries; ++i) {
     const std::string key(reader.text("the key of an entry"));
@@ -241,8 +241,8 @@ FileHead read_head(const MappedFile& file) {
     if (!head.metadata.emplace(key, value).second) reader.reject(fmt::format("{} is given twice", json_literal(key)));
   }
   if (num_tensors > reader.left() / kMinTensorBytes)
-    reader.reject(
-        fmt::format("{} tensors do not fit in the {} bytes that follow: damaged", num_tensors, reader.left()));
+    reader.reject(fmt::format("{} tensors do not fit in the {} bytes that follow: truncated or damaged", num_tensors,
+                              reader.left()));
   for (uint64_t i = 0; i < num_tensors; ++i) head.tensors.push_back(read_tensor(reader));
   uint64_t alignment = kDefaultAlignment;
   if (const auto found = head.metadata.find("general.alignment"); found != head.metadata.end()) {

@@ -65,14 +65,14 @@ ExitCode convert_command(const ConvertCommand& command) {
   check_tensors(source, from);
   SaveOptions options{.config = config, .card = card_of(source.file(), dtype_name(dtype)), .copies = {}};
   options.texts["generation_config.json"] = generation_config(config);
-  if (source.file().find("tokenizer.ggml.model")) {
+  const bool has_tokenizer = source.file().find("tokenizer.ggml.model");
+  if (has_tokenizer) {
     const TokenTable table = gguf_token_table(source.file());
     options.texts["tokenizer.json"] = tokenizer_json(table).dump(1) + "\n";
     options.texts["tokenizer_config.json"] = tokenizer_config(source.file(), table);
-  } else {
-    spdlog::warn("{}: holds no tokenizer; the folder has none", command.file.string());
   }
   save_checkpoint(RenamedCheckpoint(source, from, to), command.out, options);
+  if (!has_tokenizer) spdlog::warn("{}: holds no tokenizer; the folder has none", command.file.string());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}: {}, {:.3f} G parameters, {}, written in {:.1f} s\n", command.out.string(), command.file.string(),
              double(to.num_parameters()) / 1e9, dtype_name(dtype), seconds);
