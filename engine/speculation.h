@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/transformer/model.h"
 #include "engine/sequence.h"
+#include "engine/transformer/model.h"
 
 namespace paceline {
 

@@ -362,8 +362,9 @@ void add_tokenize_command(CLI::App& app, CommandLine& line) {
   };
   const auto tokenize = std::make_shared<Tokenize>();
   CLI::App* command = app.add_subcommand("tokenize", "print token ids, one line a record");
-  command->add_option("--tokenizer", tokenize->tokenizer,
-                      "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file")
+  command
+      ->add_option("--tokenizer", tokenize->tokenizer,
+                   "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file")
       ->required();
   command
       ->add_option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set")

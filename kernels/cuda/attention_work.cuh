@@ -32,7 +32,7 @@ struct AttentionWork {
   int block_size;
   int window;
   float scale;
-  float softcap;  // 0: none
+  float softcap;   // 0: none
   bool q_aligned;  // to kSteps values, or to fours
   FreshRows fresh;
 

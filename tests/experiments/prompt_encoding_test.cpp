@@ -73,7 +73,8 @@ TEST(PromptEncoding, ATemplateSaysItsOwnBeginning) {
   const auto encoded = encode_prompts(chats_and_plain(), *tokenizer, dir.path(), ChatFormat::template_of_model);
   EXPECT_EQ(encoded[0].tokens, (Ids{4, 1}));
   EXPECT_EQ(encoded[1].tokens, (Ids{4, 2}));
-  EXPECT_EQ(encode_prompts(chats_and_plain(), *tokenizer, dir.path(), ChatFormat::raw_text)[0].tokens, (Ids{4, 0, 3, 1}));
+  EXPECT_EQ(encode_prompts(chats_and_plain(), *tokenizer, dir.path(), ChatFormat::raw_text)[0].tokens,
+            (Ids{4, 0, 3, 1}));
   EXPECT_EQ(log.text(), "");
 }
 

@@ -30,7 +30,18 @@ bool ends_with(const std::string& text, const std::string& suffix) {
 
 /// The row of a file, bottom first. A file includes only its own row or an earlier one; nothing: no row is known for
 /// it.
-enum Row { kKernels, kServices, kRequests, kModel, kWeights, kTransformer, kDecisions, kSpeculative, kEngine, kExperiments };
+enum Row {
+  kKernels,
+  kServices,
+  kRequests,
+  kModel,
+  kWeights,
+  kTransformer,
+  kDecisions,
+  kSpeculative,
+  kEngine,
+  kExperiments
+};
 
 std::optional<Row> row_of(const std::string& path) {
   static const std::vector<std::pair<const char*, Row>> kRows = {{"kernels/", kKernels},

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/transformer/model.h"
 #include "engine/speculation.h"
+#include "engine/transformer/model.h"
 
 namespace paceline::test {
 
