@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/weights/row_blocks.h"
+
 namespace paceline {
 DummyCheckpoint::DummyCheckpoint(const ModelSpec& spec, std::string label)
     : label_(std::move(label)), tensors_(spec, spec.checkpoint_dtype) {}

@@ -3,7 +3,6 @@
 // dummy_checkpoint.h, gguf_checkpoint.h).
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -77,9 +76,5 @@ math::WeightKey weight_key(uint64_t seed, const ExpectedTensor& tensor);
 /// Elements [first, first + out.size()) of the tensor of `key`, row-major, as the bits of bfloat16 (kernels/math/
 /// random_weight.h).
 void fill_random(const math::WeightKey& key, double deviation, int64_t first, std::span<uint16_t> out);
-
-/// Calls body(begin, end) for disjoint pieces that cover [0, num_rows), on as many threads as there are usable cores
-/// and work for them. Throws what a body threw.
-void for_row_blocks(int64_t num_rows, int64_t num_cols, const std::function<void(int64_t, int64_t)>& body);
 
 }  // namespace paceline

@@ -5,6 +5,7 @@
 #include "engine/util/json_io.h"
 #include "engine/weights/generated_tensors.h"
 #include "engine/weights/gguf_blocks.h"
+#include "engine/weights/row_blocks.h"
 
 namespace paceline {
 namespace {
@@ -73,7 +74,7 @@ TensorPart GgufCheckpoint::part(std::string_view name, const TensorRange& range)
                      .row_stride = whole.num_cols},
             .owned = {}};
   }
-  TensorPart part = new_part(range, *info.dtype);
+  TensorPart part = room_for(range, *info.dtype);
   const int64_t row_bytes = range.num_cols * int64_t(dtype_bytes(*info.dtype));
   for_row_blocks(range.num_rows, range.num_cols, [&](int64_t begin, int64_t end) {
     TensorRange rows = range;

@@ -6,6 +6,7 @@
 
 #include "engine/util/gguf.h"
 #include "engine/util/json_io.h"
+#include "engine/weights/row_blocks.h"
 #include "engine/weights/shard_weights.h"
 #include "engine/weights/shard_weights_values.h"
 

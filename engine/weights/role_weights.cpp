@@ -45,7 +45,7 @@ TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int la
   for (int64_t done = 0; done < range.num_cols; done += head_dim) {
     const int head = int((range.col_begin + done) / head_dim);
     const TensorPart one = source_.part(name(role, piece, layer, head), {.num_rows = 1, .num_cols = head_dim});
-    if (!whole.owned.data()) whole = new_part(range, one.view.dtype);
+    if (!whole.owned.data()) whole = source_.room_for(range, one.view.dtype);
     copy_into(one.view, CopyOrder::same, whole, 0, done);
   }
   return whole;
@@ -75,8 +75,8 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
   TensorPart whole;
   for (int64_t done = 0; done < count;) {
     const RowRun run = rows.run(begin + done, count - done);
-    const TensorPart read = source_.part(tensor, in_file(run.first, run.num_tensor_rows));
-    if (!whole.owned.data()) whole = new_part(range, read.view.dtype);
+    TensorPart read = source_.part(tensor, in_file(run.first, run.num_tensor_rows));
+    if (!whole.owned.data()) whole = source_.room_for(range, read.view.dtype);
     if (run.in_order) {
       copy_into(read.view, order, whole, is_vector ? 0 : done, is_vector ? done : 0);
     } else {
@@ -87,6 +87,7 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
       }
     }
     done += run.num_rows;
+    source_.recycle(std::move(read));
   }
   return whole;
 }

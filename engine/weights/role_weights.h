@@ -28,6 +28,9 @@ class RoleWeights {
   /// Element (row, col) of the role, for messages: `tensor "model.norm.weight" at [5]`.
   std::string where(TensorRole role, TensorPiece piece, int layer, int64_t row, int64_t col) const;
 
+  /// As TensorSource::recycle.
+  void recycle(TensorPart part) const { source_.recycle(std::move(part)); }
+
   /// The caller has done with the weight of `role`.
   void release(TensorRole role, TensorPiece piece, int layer) const;
 

@@ -101,7 +101,10 @@ class ShardLoader {
       stacked.push_back(slices.back().part.view);
     }
     Weight packed = backend_.pack(stacked, pack);
-    for (const Slice& each : slices) weights_.release(each.role, each.piece, layer);
+    for (Slice& each : slices) {
+      weights_.recycle(std::move(each.part));
+      weights_.release(each.role, each.piece, layer);
+    }
     bytes_ += packed->bytes;
     return packed;
   }

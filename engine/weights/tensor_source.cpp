@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace paceline {
 namespace {
@@ -18,6 +19,21 @@ void transpose_into(const HostWeight& from, Bits* to, int64_t to_stride) {
           to[c * to_stride + r] = data[r * from.row_stride + c];
 }
 
+size_t bytes_of(const TensorRange& range, DType dtype) {
+  return size_t(range.num_rows) * size_t(range.num_cols) * dtype_bytes(dtype);
+}
+
+TensorPart part_in(MappedMemory memory, const TensorRange& range, DType dtype) {
+  TensorPart part;
+  part.owned = std::move(memory);
+  part.view = {.data = part.owned.data(),
+               .dtype = dtype,
+               .rows = range.num_rows,
+               .cols = range.num_cols,
+               .row_stride = range.num_cols};
+  return part;
+}
+
 }  // namespace
 
 TensorRange whole_range(const TensorInfo& tensor) {
@@ -27,14 +43,29 @@ TensorRange whole_range(const TensorInfo& tensor) {
 }
 
 TensorPart new_part(const TensorRange& range, DType dtype) {
-  TensorPart part;
-  part.owned = MappedMemory(size_t(range.num_rows) * size_t(range.num_cols) * dtype_bytes(dtype));
-  part.view = {.data = part.owned.data(),
-               .dtype = dtype,
-               .rows = range.num_rows,
-               .cols = range.num_cols,
-               .row_stride = range.num_cols};
-  return part;
+  return part_in(MappedMemory(bytes_of(range, dtype)), range, dtype);
+}
+
+TensorPart TensorSource::room_for(const TensorRange& range, DType dtype) const {
+  MappedMemory memory;
+  {
+    const std::scoped_lock lock(spare_->mutex);
+    const size_t bytes = bytes_of(range, dtype);
+    auto& parts = spare_->parts;  // the smallest that is large enough
+    auto best = parts.end();
+    for (auto each = parts.begin(); each != parts.end(); ++each)
+      if (each->bytes() >= bytes && (best == parts.end() || each->bytes() < best->bytes())) best = each;
+    if (best == parts.end()) return new_part(range, dtype);
+    memory = std::move(*best);
+    parts.erase(best);
+  }
+  return part_in(std::move(memory), range, dtype);
+}
+
+void TensorSource::recycle(TensorPart part) const {
+  if (!part.owned.data()) return;
+  const std::scoped_lock lock(spare_->mutex);
+  spare_->parts.push_back(std::move(part.owned));
 }
 
 void copy_into(const HostWeight& from, CopyOrder order, TensorPart& to, int64_t row, int64_t col) {

@@ -2,6 +2,8 @@
 // Where the loader takes tensors from: the files of a checkpoint, or a rule that makes them.
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,9 +53,22 @@ class TensorSource {
   /// REQUIRES a range inside the tensor. Throws Error(model_file) when the tensor is absent or cannot be read.
   virtual TensorPart part(std::string_view name, const TensorRange& range) const = 0;
 
+  /// Room for `range` of a tensor of `dtype`, with any values: new_part, or that of a part that was recycled. Clearing
+  /// fresh pages takes longer than decoding into them.
+  TensorPart room_for(const TensorRange& range, DType dtype) const;
+  /// Keeps the part's memory for room_for, until the source ends.
+  void recycle(TensorPart part) const;
+
   /// The caller has done with the tensor: memory that only serves reading it is given back. Throws Error(model_file)
   /// when what was read cannot be trusted.
   virtual void release(std::string_view name) const = 0;
+
+ private:
+  struct Spare {
+    std::mutex mutex;
+    std::vector<MappedMemory> parts;
+  };
+  std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
 };
 
 }  // namespace paceline
