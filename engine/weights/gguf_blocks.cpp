@@ -26,52 +26,42 @@ float half_at(Bytes at) { return to_f32(Half{load_bytes<uint16_t>(at)}); }
 
 struct PlainF32 {
   static constexpr int kElements = 1, kBytes = 4;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
-    Storage::put(load_bytes<float>(in), out);
-  }
+  static void put(Bytes in, float* out) { *out = load_bytes<float>(in); }
 };
 
 struct PlainF16 {
   static constexpr int kElements = 1, kBytes = 2;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
-    Storage::put(half_at(in), out);
-  }
+  static void put(Bytes in, float* out) { *out = half_at(in); }
 };
 
 struct PlainBf16 {
   static constexpr int kElements = 1, kBytes = 2;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
-    Storage::put(to_f32(BFloat{load_bytes<uint16_t>(in)}), out);
-  }
+  static void put(Bytes in, float* out) { *out = to_f32(BFloat{load_bytes<uint16_t>(in)}); }
 };
 
-constexpr int kSmall = 32;  // values in a block of the older formats
+constexpr int64_t kRun = 1024;  // columns decoded at a time; a multiple of every block
+constexpr int kSmall = 32;      // values in a block of the older formats
 constexpr int kHalf = kSmall / 2;
 
 /// scale f16 | 16 bytes: low nibbles are values 0 to 15, high ones 16 to 31; each less 8.
 struct Q4_0 {
   static constexpr int kElements = kSmall, kBytes = 18;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in);
     const Bytes q = in + 2;
-    for (int i = 0; i < kHalf; ++i) Storage::put(float((q[i] & 15) - 8) * scale, out + i);
-    for (int i = 0; i < kHalf; ++i) Storage::put(float((q[i] >> 4) - 8) * scale, out + kHalf + i);
+    for (int i = 0; i < kHalf; ++i) out[i] = float((q[i] & 15) - 8) * scale;
+    for (int i = 0; i < kHalf; ++i) out[kHalf + i] = float((q[i] >> 4) - 8) * scale;
   }
 };
 
 /// scale f16 | least f16 | 16 bytes of nibbles as in Q4_0.
 struct Q4_1 {
   static constexpr int kElements = kSmall, kBytes = 20;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in), least = half_at(in + 2);
     const Bytes q = in + 4;
-    for (int i = 0; i < kHalf; ++i) Storage::put(float(q[i] & 15) * scale + least, out + i);
-    for (int i = 0; i < kHalf; ++i) Storage::put(float(q[i] >> 4) * scale + least, out + kHalf + i);
+    for (int i = 0; i < kHalf; ++i) out[i] = float(q[i] & 15) * scale + least;
+    for (int i = 0; i < kHalf; ++i) out[kHalf + i] = float(q[i] >> 4) * scale + least;
   }
 };
 
@@ -83,39 +73,35 @@ void spread_fifth_bits(uint32_t high, uint8_t (&fifth)[kSmall]) {
 /// scale f16 | fifth bits u32 | 16 bytes of nibbles; each less 16.
 struct Q5_0 {
   static constexpr int kElements = kSmall, kBytes = 22;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in);
     const Bytes q = in + 6;
     uint8_t fifth[kSmall];
     spread_fifth_bits(load_bytes<uint32_t>(in + 2), fifth);
-    for (int i = 0; i < kHalf; ++i) Storage::put(float(((q[i] & 15) | fifth[i]) - 16) * scale, out + i);
-    for (int i = 0; i < kHalf; ++i) Storage::put(float(((q[i] >> 4) | fifth[kHalf + i]) - 16) * scale, out + kHalf + i);
+    for (int i = 0; i < kHalf; ++i) out[i] = float(((q[i] & 15) | fifth[i]) - 16) * scale;
+    for (int i = 0; i < kHalf; ++i) out[kHalf + i] = float(((q[i] >> 4) | fifth[kHalf + i]) - 16) * scale;
   }
 };
 
 /// scale f16 | least f16 | fifth bits u32 | 16 bytes of nibbles.
 struct Q5_1 {
   static constexpr int kElements = kSmall, kBytes = 24;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in), least = half_at(in + 2);
     const Bytes q = in + 8;
     uint8_t fifth[kSmall];
     spread_fifth_bits(load_bytes<uint32_t>(in + 4), fifth);
-    for (int i = 0; i < kHalf; ++i) Storage::put(float((q[i] & 15) | fifth[i]) * scale + least, out + i);
-    for (int i = 0; i < kHalf; ++i)
-      Storage::put(float((q[i] >> 4) | fifth[kHalf + i]) * scale + least, out + kHalf + i);
+    for (int i = 0; i < kHalf; ++i) out[i] = float((q[i] & 15) | fifth[i]) * scale + least;
+    for (int i = 0; i < kHalf; ++i) out[kHalf + i] = float((q[i] >> 4) | fifth[kHalf + i]) * scale + least;
   }
 };
 
 /// scale f16 | 32 signed bytes.
 struct Q8_0 {
   static constexpr int kElements = kSmall, kBytes = 34;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in);
-    for (int i = 0; i < kSmall; ++i) Storage::put(float(int8_t(in[2 + i])) * scale, out + i);
+    for (int i = 0; i < kSmall; ++i) out[i] = float(int8_t(in[2 + i])) * scale;
   }
 };
 
@@ -125,14 +111,13 @@ constexpr int kSuper = 256;  // values in a block of the K formats and of IQ4_XS
 /// scales f16 | scale of the leasts f16. Byte b of a half's 32 holds values b, b + 32, b + 64, b + 96, low bits first.
 struct Q2K {
   static constexpr int kElements = kSuper, kBytes = 84;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in + 80), least = half_at(in + 82);
     for (int group = 0; group < 16; ++group) {
       const Bytes q = in + 16 + group / 8 * 32 + group % 2 * 16;
       const int shift = group % 8 / 2 * 2;
       const float group_scale = scale * float(in[group] & 15), group_least = least * float(in[group] >> 4);
-      for (int i = 0; i < 16; ++i) Storage::put(group_scale * float(q[i] >> shift & 3) - group_least, out + i);
+      for (int i = 0; i < 16; ++i) out[i] = group_scale * float(q[i] >> shift & 3) - group_least;
       out += 16;
     }
   }
@@ -143,8 +128,7 @@ struct Q2K {
 /// less 4.
 struct Q3K {
   static constexpr int kElements = kSuper, kBytes = 110;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const Bytes scales = in + 96;
     const float scale = half_at(in + 108);
     for (int group = 0; group < 16; ++group) {
@@ -153,8 +137,7 @@ struct Q3K {
       const float group_scale = scale * float((low | high << 4) - 32);
       const Bytes bits = in + group % 2 * 16, q = in + 32 + group / 8 * 32 + group % 2 * 16;
       const int shift = group % 8 / 2 * 2, bit = group / 2;
-      for (int i = 0; i < 16; ++i)
-        Storage::put(group_scale * float((q[i] >> shift & 3) - 4 + (bits[i] >> bit & 1) * 4), out + i);
+      for (int i = 0; i < 16; ++i) out[i] = group_scale * float((q[i] >> shift & 3) - 4 + (bits[i] >> bit & 1) * 4);
       out += 16;
     }
   }
@@ -178,15 +161,14 @@ struct SixBits {
 /// run of 32 values, the high ones the next.
 struct Q4K {
   static constexpr int kElements = kSuper, kBytes = 144;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in), least = half_at(in + 2);
     for (int run = 0; run < 8; ++run) {
       const SixBits six(in + 4, run);
       const Bytes q = in + 16 + run / 2 * 32;
       const int shift = run % 2 * 4;
       const float run_scale = scale * six.scale, run_least = least * six.least;
-      for (int i = 0; i < 32; ++i) Storage::put(run_scale * float(q[i] >> shift & 15) - run_least, out + i);
+      for (int i = 0; i < 32; ++i) out[i] = run_scale * float(q[i] >> shift & 15) - run_least;
       out += 32;
     }
   }
@@ -195,8 +177,7 @@ struct Q4K {
 /// As Q4_K, with 32 bytes of fifth bits before the nibbles: bit r of byte i for value i of run r.
 struct Q5K {
   static constexpr int kElements = kSuper, kBytes = 176;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in), least = half_at(in + 2);
     const Bytes fifth = in + 16;
     for (int run = 0; run < 8; ++run) {
@@ -205,7 +186,7 @@ struct Q5K {
       const int shift = run % 2 * 4;
       const float run_scale = scale * six.scale, run_least = least * six.least;
       for (int i = 0; i < 32; ++i)
-        Storage::put(run_scale * float((q[i] >> shift & 15) + (fifth[i] >> run & 1) * 16) - run_least, out + i);
+        out[i] = run_scale * float((q[i] >> shift & 15) + (fifth[i] >> run & 1) * 16) - run_least;
       out += 32;
     }
   }
@@ -215,8 +196,7 @@ struct Q5K {
 /// 32 bytes: runs of 32 values take the low nibbles of the first and second 32 bytes, then the high ones; each less 32.
 struct Q6K {
   static constexpr int kElements = kSuper, kBytes = 210;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in + 208);
     for (int group = 0; group < 16; ++group) {
       const int run = group % 8 / 2;  // of the half
@@ -225,8 +205,7 @@ struct Q6K {
       const int low_shift = run / 2 * 4, high_shift = run * 2;
       const float group_scale = scale * float(int8_t(in[192 + group]));
       for (int i = 0; i < 16; ++i)
-        Storage::put(group_scale * float(((low[i] >> low_shift & 15) | (high[i] >> high_shift & 3) << 4) - 32),
-                     out + i);
+        out[i] = group_scale * float(((low[i] >> low_shift & 15) | (high[i] >> high_shift & 3) << 4) - 32);
       out += 16;
     }
   }
@@ -236,76 +215,58 @@ struct Q6K {
 constexpr std::array<float, 16> kLevels = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /// 16 bytes of nibbles as in Q4_0.
-template <class Storage>
-void put_levels(float scale, Bytes q, typename Storage::Bits* out) {
-  for (int i = 0; i < kHalf; ++i) Storage::put(scale * kLevels[q[i] & 15], out + i);
-  for (int i = 0; i < kHalf; ++i) Storage::put(scale * kLevels[q[i] >> 4], out + kHalf + i);
+void put_levels(float scale, Bytes q, float* out) {
+  for (int i = 0; i < kHalf; ++i) out[i] = scale * kLevels[q[i] & 15];
+  for (int i = 0; i < kHalf; ++i) out[kHalf + i] = scale * kLevels[q[i] >> 4];
 }
 
 /// scale f16 | 16 bytes of nibbles.
 struct Iq4Nl {
   static constexpr int kElements = kSmall, kBytes = 18;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
-    put_levels<Storage>(half_at(in), in + 2, out);
-  }
+  static void put(Bytes in, float* out) { put_levels(half_at(in), in + 2, out); }
 };
 
 /// scale f16 | high two bits of 8 scales u16 | low four, 4 bytes of nibbles | 128 bytes of nibbles, 16 for each run of
 /// 32 values. Scales are of six bits, less 32.
 struct Iq4Xs {
   static constexpr int kElements = kSuper, kBytes = 136;
-  template <class Storage>
-  static void put(Bytes in, typename Storage::Bits* out) {
+  static void put(Bytes in, float* out) {
     const float scale = half_at(in);
     const uint32_t high = load_bytes<uint16_t>(in + 2);
     for (int run = 0; run < 8; ++run) {
       const int six = (in[4 + run / 2] >> (run % 2 * 4) & 15) | int(high >> (run * 2) & 3u) << 4;
-      put_levels<Storage>(scale * float(six - 32), in + 8 + run * 16, out + run * 32);
+      put_levels(scale * float(six - 32), in + 8 + run * 16, out + run * 32);
     }
   }
 };
 
-template <class Format, class Storage>
-void decode_rows(Bytes tensor, int64_t tensor_cols, const TensorRange& range, typename Storage::Bits* out) {
-  const int64_t row_bytes = tensor_cols / Format::kElements * Format::kBytes;
-  for (int64_t row = range.row_begin; row < range.row_begin + range.num_rows; ++row) {
-    const Bytes blocks = tensor + row * row_bytes;
-    const int64_t end = range.col_begin + range.num_cols;
-    for (int64_t col = range.col_begin; col < end;) {
-      const int64_t skipped = col % Format::kElements, count = std::min(Format::kElements - skipped, end - col);
-      const Bytes block = blocks + col / Format::kElements * Format::kBytes;
-      if (count == Format::kElements) {
-        Format::template put<Storage>(block, out);
-      } else {
-        typename Storage::Bits whole[Format::kElements];
-        Format::template put<Storage>(block, whole);
-        std::copy(whole + skipped, whole + skipped + count, out);
-      }
-      col += count;
-      out += count;
-    }
+/// Columns [begin, end) of the row of blocks at `row`.
+template <class Format>
+void decode_run(Bytes row, int64_t begin, int64_t end, float* out) {
+  for (int64_t col = begin; col < end;) {
+    const int64_t skipped = col % Format::kElements, count = std::min(Format::kElements - skipped, end - col);
+    float values[Format::kElements];  // not `out`, which might be the bytes that are read
+    Format::put(row + col / Format::kElements * Format::kBytes, values);
+    if (count == Format::kElements)
+      std::memcpy(out, values, sizeof values);
+    else
+      std::copy(values + skipped, values + skipped + count, out);
+    col += count;
+    out += count;
   }
 }
 
-using Decode = void (*)(Bytes tensor, int64_t tensor_cols, const TensorRange& range, DType dtype, void* out);
-
-template <class Format>
-void decode_as(Bytes tensor, int64_t tensor_cols, const TensorRange& range, DType dtype, void* out) {
-  with_storage(dtype, [&]<class Storage>(Storage) {
-    decode_rows<Format, Storage>(tensor, tensor_cols, range, static_cast<typename Storage::Bits*>(out));
-  });
-}
+using DecodeRun = void (*)(Bytes row, int64_t begin, int64_t end, float* out);
 
 struct Decoder {
   GgufType type;
   int elements, bytes;  // of a block
-  Decode decode;
+  DecodeRun decode;
 };
 
 template <class Format>
 constexpr Decoder decoder_of(GgufType type) {
-  return {type, Format::kElements, Format::kBytes, decode_as<Format>};
+  return {type, Format::kElements, Format::kBytes, decode_run<Format>};
 }
 
 constexpr std::array kDecoders = {
@@ -348,7 +309,21 @@ void decode_gguf(const GgufTypeInfo& type, const std::byte* tensor, int64_t tens
   PACELINE_CHECK(decoder && uint32_t(decoder->elements) == type.block_elements &&
                      uint32_t(decoder->bytes) == type.block_bytes && tensor_cols % decoder->elements == 0,
                  "{} blocks in rows of {}", type.name, tensor_cols);
-  decoder->decode(reinterpret_cast<Bytes>(tensor), tensor_cols, range, dtype, out);
+  const int64_t row_bytes = tensor_cols / decoder->elements * decoder->bytes;
+  const int64_t end = range.col_begin + range.num_cols;
+  with_storage(dtype, [&]<class Storage>(Storage) {
+    auto* to = static_cast<typename Storage::Bits*>(out);
+    for (int64_t row = range.row_begin; row < range.row_begin + range.num_rows; ++row) {
+      for (int64_t col = range.col_begin; col < end;) {
+        float values[kRun];
+        const int64_t count = std::min(kRun - col % kRun, end - col);
+        decoder->decode(reinterpret_cast<Bytes>(tensor) + row * row_bytes, col, col + count, values);
+        for (int64_t i = 0; i < count; ++i) Storage::put(values[i], to + i);
+        col += count;
+        to += count;
+      }
+    }
+  });
 }
 
 }  // namespace paceline
