@@ -1,35 +1,20 @@
 // What Hugging Face computed: logits of the small goldens, greedy text of all committed models.
 
+#include "check_golden.h"
 #include "engine/weights/role_weights.h"
-#include "greedy_text.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
 
+using test::check_golden;
 using test::greedy;
 using test::ModelRig;
 using test::ModelRigOptions;
 using test::read_json;
 
 class Golden : public testing::TestWithParam<std::string> {};
-
-void check_golden(const ModelRigOptions& options, double tolerance = 1e-4) {
-  const nlohmann::json golden = read_json(options.folder + "/golden.json");
-  ModelRig rig(options);
-  for (size_t i = 0; i < golden["prompts"].size(); ++i) {
-    const auto prompt = golden["prompts"][i].get<std::vector<int32_t>>();
-    const auto want = golden["last_logits"][i].get<std::vector<double>>();
-    const auto logits = rig.run({{prompt, rig.pages(int(prompt.size())), 0, int(prompt.size())}}, true);
-    ASSERT_EQ(logits.size(), want.size());
-    double largest = 0;
-    for (size_t id = 0; id < want.size(); ++id) largest = std::max(largest, std::abs(double(logits[id]) - want[id]));
-    EXPECT_LE(largest, tolerance) << "prompt " << i;
-    const auto text = golden["greedy"][i].get<std::vector<int32_t>>();
-    EXPECT_EQ(greedy(rig, prompt, int(text.size()), 512), text) << "prompt " << i;
-  }
-}
 
 INSTANTIATE_TEST_SUITE_P(Llamas, Golden,
                          testing::Values("llama", "llama-gqa-tied", "llama3-rope-scaling", "llama-linear-rope-bias"),
@@ -76,6 +61,13 @@ TEST_P(FamilyGolden, LogitsAndGreedyText) { check_golden({.folder = folder()}); 
 TEST_P(FamilyGolden, LogitsAndGreedyTextOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
   check_golden({.folder = folder(), .device = "cuda"}, 1e-3);
+}
+
+TEST_P(FamilyGolden, WeightsInBfloat16) { EXPECT_LE(test::mean_kl({.folder = folder(), .dtype = DType::bf16}), 1e-3); }
+
+TEST_P(FamilyGolden, WeightsInBfloat16OnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  EXPECT_LE(test::mean_kl({.folder = folder(), .dtype = DType::bf16, .device = "cuda"}), 1e-3);
 }
 
 TEST_P(FamilyGolden, BitsOfOneRankOnAllRanksAndInChunks) {

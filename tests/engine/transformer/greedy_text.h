@@ -2,8 +2,8 @@
 // Greedy text of one prompt alone, through the engine.
 
 #include "engine/engine.h"
-#include "model_rig.h"
 #include "speculative/chain_verifier.h"
+#include "tests/engine/transformer/model_rig.h"
 
 namespace paceline::test {
 
