@@ -12,10 +12,13 @@
 
 namespace paceline {
 
+struct GgufFamily;  // gguf_family.h
+
 struct Family {
   std::string_view architecture;            // as in config.json: "LlamaForCausalLM"
   std::string_view name;                    // ModelSpec::family
   ModelSpec (*parse)(const ConfigReader&);  // all of ModelSpec except the token ids and the dtype
+  const GgufFamily* gguf = nullptr;         // its GGUF files, static storage; null: none are read
 };
 
 const std::vector<Family>& families();

@@ -2,6 +2,7 @@
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
@@ -60,11 +61,24 @@ ModelSpec parse_qwen3(const ConfigReader& config) {
   return spec;
 }
 
+// --- GGUF files ---------------------------------------------------------------------------------------------------
+
+void complete_llama(const GgufFile& file, nlohmann::json& config) {
+  config["hidden_act"] = "silu";
+  config["attention_bias"] = file.find_tensor("blk.0.attn_q.bias") != nullptr;
+  config["mlp_bias"] = file.find_tensor("blk.0.ffn_down.bias") != nullptr;
+}
+
+void complete_qwen2(const GgufFile&, nlohmann::json& config) { config["hidden_act"] = "silu"; }
+
+constexpr GgufFamily kLlamaGguf{"llama", "llama", kGgufLlamaKeys, complete_llama, gguf_table_by_pairs};
+constexpr GgufFamily kQwen2Gguf{"qwen2", "qwen2", kGgufLlamaKeys, complete_qwen2, gguf_table};
+
 }  // namespace
 
-Family llama_family() { return {"LlamaForCausalLM", "llama", parse_llama}; }
-Family mistral_family() { return {"MistralForCausalLM", "mistral", parse_mistral}; }
-Family qwen2_family() { return {"Qwen2ForCausalLM", "qwen2", parse_qwen2}; }
+Family llama_family() { return {"LlamaForCausalLM", "llama", parse_llama, &kLlamaGguf}; }
+Family mistral_family() { return {"MistralForCausalLM", "mistral", parse_mistral, &kLlamaGguf}; }
+Family qwen2_family() { return {"Qwen2ForCausalLM", "qwen2", parse_qwen2, &kQwen2Gguf}; }
 Family qwen3_family() { return {"Qwen3ForCausalLM", "qwen3", parse_qwen3}; }
 
 }  // namespace paceline

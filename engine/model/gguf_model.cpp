@@ -1,134 +1,46 @@
 #include "engine/model/gguf_model.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numbers>
 #include <optional>
 #include <span>
-#include <utility>
+#include <vector>
 
-#include "engine/util/json_io.h"
+#include "engine/model/families.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
 
 using nlohmann::json;
 
-/// An entry "<architecture>.<gguf>" that is a key of config.json.
-struct ConfigKey {
-  enum class Kind : uint8_t { integer, real };
-  enum class Need : uint8_t { required, optional };
-
-  std::string_view gguf;
-  std::string_view config;
-  Kind kind = Kind::integer;
-  Need need = Need::required;
+/// A family, and what its files look like.
+struct Match {
+  const Family& family;
+  const GgufFamily& gguf;
 };
 
-struct GgufFamily {
-  std::string_view architecture;  // general.architecture
-  std::string_view class_name;    // of config.json's architectures
-  std::string_view model_type;
-  std::span<const ConfigKey> keys;
-  void (*complete)(const GgufFile&, json& config);  // what the architecture implies, or its tensors tell
-  const WeightTable* table = nullptr;
-};
-
-// --- llama, and what is like it -----------------------------------------------------------------------------------
-
-constexpr std::array kLlamaKeys = {
-    ConfigKey{"block_count", "num_hidden_layers"},
-    ConfigKey{"context_length", "max_position_embeddings"},
-    ConfigKey{"embedding_length", "hidden_size"},
-    ConfigKey{"feed_forward_length", "intermediate_size"},
-    ConfigKey{"attention.head_count", "num_attention_heads"},
-    ConfigKey{"attention.head_count_kv", "num_key_value_heads", ConfigKey::Kind::integer, ConfigKey::Need::optional},
-    ConfigKey{"attention.key_length", "head_dim", ConfigKey::Kind::integer, ConfigKey::Need::optional},
-    ConfigKey{"attention.layer_norm_rms_epsilon", "rms_norm_eps", ConfigKey::Kind::real},
-    ConfigKey{"rope.freq_base", "rope_theta", ConfigKey::Kind::real, ConfigKey::Need::optional},
-};
-
-constexpr std::array<std::string_view, 3> kFactorTensors = {"rope_freqs.weight", "rope_factors_long.weight",
-                                                            "rope_factors_short.weight"};
-
-constexpr std::array kGgufLlamaSites = {
-    WeightSite{.role = TensorRole::embed, .module = "token_embd"},
-    WeightSite{.role = TensorRole::attn_norm, .module = "blk.{}.attn_norm"},
-    WeightSite{.role = TensorRole::q, .module = "blk.{}.attn_q", .rope_pairs = true},
-    WeightSite{.role = TensorRole::k, .module = "blk.{}.attn_k", .rope_pairs = true},
-    WeightSite{.role = TensorRole::v, .module = "blk.{}.attn_v"},
-    WeightSite{.role = TensorRole::o, .module = "blk.{}.attn_output"},
-    WeightSite{.role = TensorRole::mlp_norm, .module = "blk.{}.ffn_norm"},
-    WeightSite{.role = TensorRole::gate, .module = "blk.{}.ffn_gate"},
-    WeightSite{.role = TensorRole::up, .module = "blk.{}.ffn_up"},
-    WeightSite{.role = TensorRole::down, .module = "blk.{}.ffn_down"},
-    WeightSite{.role = TensorRole::final_norm, .module = "output_norm"},
-    WeightSite{.role = TensorRole::head, .module = "output"},
-};
-
-/// The same with q and k as Hugging Face has them.
-constexpr auto kGgufHalfSplitSites = [] {
-  auto sites = kGgufLlamaSites;
-  for (WeightSite& site : sites) site.rope_pairs = false;
-  return sites;
-}();
-
-constexpr WeightTable kGgufLlamaTable{.sites = kGgufLlamaSites, .prefixes = {}, .ignored_suffixes = kFactorTensors};
-constexpr WeightTable kGgufHalfSplitTable{
-    .sites = kGgufHalfSplitSites, .prefixes = {}, .ignored_suffixes = kFactorTensors};
-
-void complete_llama(const GgufFile& file, json& config) {
-  config["hidden_act"] = "silu";
-  config["attention_bias"] = file.find_tensor("blk.0.attn_q.bias") != nullptr;
-  config["mlp_bias"] = file.find_tensor("blk.0.ffn_down.bias") != nullptr;
+/// "llama, qwen2, …"
+std::string supported_gguf_architectures() {
+  std::vector<std::string_view> names;
+  for (const Family& family : families())
+    if (family.gguf && std::find(names.begin(), names.end(), family.gguf->architecture) == names.end())
+      names.push_back(family.gguf->architecture);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void complete_qwen2(const GgufFile&, json& config) { config["hidden_act"] = "silu"; }
-
-constexpr std::array kGgufFamilies = {
-    GgufFamily{"llama", "LlamaForCausalLM", "llama", kLlamaKeys, complete_llama, &kGgufLlamaTable},
-    GgufFamily{"qwen2", "Qwen2ForCausalLM", "qwen2", kLlamaKeys, complete_qwen2, &kGgufHalfSplitTable},
-};
-
-// --- values -------------------------------------------------------------------------------------------------------
-
-const GgufFamily& gguf_family(const GgufFile& file) {
-  const std::string source = file.path().string();
+Match match_of(const GgufFile& file) {
+  const std::string source = file.path().string(), supported = supported_gguf_architectures();
   const GgufValue* const value = file.find("general.architecture");
-  std::string supported;
-  for (const GgufFamily& family : kGgufFamilies)
-    supported += (supported.empty() ? "" : ", ") + std::string(family.architecture);
   if (!value) fail(ExitCode::model_file, "{}: general.architecture is missing; expected one of {}", source, supported);
   const auto names = value->strings();
-  const auto found = std::find_if(kGgufFamilies.begin(), kGgufFamilies.end(), [&](const GgufFamily& each) {
-    return names.size() == 1 && each.architecture == names[0];
-  });
-  if (found == kGgufFamilies.end())
-    fail(ExitCode::model_file, "{}: general.architecture {} is not supported; supported: {}", source, value->text(),
-         supported);
-  return *found;
-}
-
-/// The number of `key`; null where there is none. An array, a number for each layer, must say the same for all.
-json number_of(const GgufFile& file, const std::string& key, ConfigKey::Kind kind) {
-  const GgufValue* const value = file.find(key);
-  if (!value) return nullptr;
-  const auto same = [](const auto& all) {
-    return !all.empty() && std::all_of(all.begin(), all.end(), [&](auto each) { return each == all.front(); });
-  };
-  if (kind == ConfigKey::Kind::integer) {
-    const std::vector<int64_t> numbers = value->integers();
-    if (same(numbers)) return numbers.front();
-  } else {
-    const std::vector<double> numbers = value->reals();
-    if (same(numbers)) return numbers.front();
-  }
-  const bool differs = value->is_array() && !value->reals().empty();
-  fail(ExitCode::model_file, "{}: {}: found {}, expected {}{}", file.path().string(), key, value->text(),
-       kind == ConfigKey::Kind::integer ? "an integer" : "a number", differs ? " that is the same for all layers" : "");
+  for (const Family& family : families())
+    if (family.gguf && names.size() == 1 && family.gguf->architecture == names[0]) return {family, *family.gguf};
+  fail(ExitCode::model_file, "{}: general.architecture {} is not supported; supported: {}", source, value->text(),
+       supported);
 }
 
 const GgufTensor& embedding_of(const GgufFile& file) {
@@ -192,12 +104,12 @@ json longrope(const std::vector<float>& short_factors, const std::vector<float>&
 }
 
 void add_rope_scaling(const GgufFile& file, const std::string& architecture, json& config) {
-  const auto number = [&](const char* key, ConfigKey::Kind kind) {
-    return number_of(file, architecture + ".rope." + key, kind);
+  const auto number = [&](const char* key, GgufKey::Kind kind) {
+    return gguf_number(file, architecture + ".rope." + key, kind);
   };
-  const json factor = number("scaling.factor", ConfigKey::Kind::real);
-  const json original = number("scaling.original_context_length", ConfigKey::Kind::integer);
-  const json attention = number("scaling.attn_factor", ConfigKey::Kind::real);
+  const json factor = number("scaling.factor", GgufKey::Kind::real);
+  const json original = number("scaling.original_context_length", GgufKey::Kind::integer);
+  const json attention = number("scaling.attn_factor", GgufKey::Kind::real);
   std::string type = "none";
   if (const GgufValue* const value = file.find(architecture + ".rope.scaling.type"))
     type = value->strings().empty() ? value->text() : std::string(value->strings()[0]);
@@ -213,7 +125,7 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
   } else if (type != "none") {
     scaling = {{"rope_type", type}};
     if (!factor.is_null()) scaling["factor"] = factor;
-  } else if (const json old = number("scale_linear", ConfigKey::Kind::real); !old.is_null() && old != 1.0) {
+  } else if (const json old = number("scale_linear", GgufKey::Kind::real); !old.is_null() && old != 1.0) {
     scaling = {{"rope_type", "linear"}, {"factor", old}};
   }
   if (scaling.is_null()) return;
@@ -224,7 +136,7 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
 }
 
 void add_partial_rotary(const GgufFile& file, const std::string& architecture, json& config) {
-  const json rotary = number_of(file, architecture + ".rope.dimension_count", ConfigKey::Kind::integer);
+  const json rotary = gguf_number(file, architecture + ".rope.dimension_count", GgufKey::Kind::integer);
   const int64_t heads = config["num_attention_heads"], hidden = config["hidden_size"];
   const int64_t head_dim = config.contains("head_dim") ? config["head_dim"].get<int64_t>()
                            : heads > 0                 ? hidden / heads
@@ -235,7 +147,7 @@ void add_partial_rotary(const GgufFile& file, const std::string& architecture, j
 
 void add_token_ids(const GgufFile& file, json& config) {
   const auto id = [&](const char* name) {
-    return number_of(file, fmt::format("tokenizer.ggml.{}_token_id", name), ConfigKey::Kind::integer);
+    return gguf_number(file, fmt::format("tokenizer.ggml.{}_token_id", name), GgufKey::Kind::integer);
   };
   json ends = json::array();
   for (const char* name : {"eos", "eot", "eom"})
@@ -249,38 +161,36 @@ void add_token_ids(const GgufFile& file, json& config) {
 }  // namespace
 
 json gguf_config(const GgufFile& file) {
-  const GgufFamily& family = gguf_family(file);
-  const std::string architecture(family.architecture), source = file.path().string();
-  if (const json experts = number_of(file, architecture + ".expert_count", ConfigKey::Kind::integer);
+  const auto& [family, gguf] = match_of(file);
+  const std::string architecture(gguf.architecture), source = file.path().string();
+  if (const json experts = gguf_number(file, architecture + ".expert_count", GgufKey::Kind::integer);
       !experts.is_null() && experts != 0)
     fail(ExitCode::model_file, "{}: {}.expert_count is {}; models with experts are not supported", source, architecture,
          experts.dump());
-  json config = {{"architectures", {std::string(family.class_name)}},
-                 {"model_type", std::string(family.model_type)},
+  json config = {{"architectures", {std::string(family.architecture)}},
+                 {"model_type", std::string(gguf.model_type)},
                  {"torch_dtype", "bfloat16"},
                  {"vocab_size", embedding_of(file).shape[0]},
                  {"tie_word_embeddings", !file.find_tensor("output.weight")}};
-  for (const ConfigKey& key : family.keys) {
+  for (const GgufKey& key : gguf.keys) {
     const std::string name = architecture + "." + std::string(key.gguf);
-    const json value = number_of(file, name, key.kind);
+    const json value = gguf_number(file, name, key.kind);
     if (!value.is_null())
       config[std::string(key.config)] = value;
-    else if (key.need == ConfigKey::Need::required)
+    else if (key.need == GgufKey::Need::required)
       fail(ExitCode::model_file, "{}: {} is missing; expected {}", source, name,
-           key.kind == ConfigKey::Kind::integer ? "an integer" : "a number");
+           key.kind == GgufKey::Kind::integer ? "an integer" : "a number");
   }
   add_partial_rotary(file, architecture, config);
   add_rope_scaling(file, architecture, config);
   add_token_ids(file, config);
-  family.complete(file, config);
+  gguf.complete(file, config);
   return config;
 }
 
-const WeightTable& gguf_table(const GgufFile& file) { return *gguf_family(file).table; }
-
 ModelSpec gguf_spec(const GgufFile& file) {
   ModelSpec spec = parse_model_spec(gguf_config(file), file.path().string());
-  spec.table = &gguf_table(file);
+  spec.table = &match_of(file).gguf.table(spec);
   return spec;
 }
 

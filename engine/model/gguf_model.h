@@ -1,14 +1,10 @@
 #pragma once
-// What GGUF metadata says of a model, as a config.json, and where the tensors of a GGUF file belong. Keys and tensor
-// names are those of llama.cpp (gguf-py/gguf/constants.py).
-
-#include <string>
-#include <vector>
+// What GGUF metadata says of a model, as a config.json, and where the tensors of a GGUF file belong: what all
+// architectures share, and by families() (Family::gguf) what a family has of its own.
 
 #include <nlohmann/json.hpp>
 
 #include "engine/model/model_spec.h"
-#include "engine/model/weight_table.h"
 #include "engine/util/gguf.h"
 
 namespace paceline {
@@ -19,10 +15,8 @@ namespace paceline {
 /// missing or no number, experts, factors of frequencies that cannot be.
 nlohmann::json gguf_config(const GgufFile& file);
 
-/// Where that model's tensors lie in the file. REQUIRES gguf_config(file); static storage.
-const WeightTable& gguf_table(const GgufFile& file);
-
-/// load_model_spec of a GGUF file. Throws what gguf_config and parse_model_spec throw.
+/// load_model_spec of a GGUF file; its table says where that file's tensors lie. Throws what gguf_config and
+/// parse_model_spec throw.
 ModelSpec gguf_spec(const GgufFile& file);
 
 }  // namespace paceline

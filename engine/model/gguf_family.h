@@ -1,0 +1,62 @@
+#pragma once
+// What a family's GGUF files look like. A family's own file says it (family_NAME.cpp, as Family::gguf), gguf_model.h
+// reads files by it. Keys and names of tensors are those of llama.cpp (gguf-py/gguf/constants.py), values those that
+// its converter (convert_hf_to_gguf.py) makes of a Hugging Face checkpoint.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/model/weight_table.h"
+#include "engine/util/gguf.h"
+
+namespace paceline {
+
+/// An entry "<architecture>.<gguf>" that is a key of config.json.
+struct GgufKey {
+  enum class Kind : uint8_t { integer, real };
+  enum class Need : uint8_t { required, optional };
+
+  std::string_view gguf;
+  std::string_view config;
+  Kind kind = Kind::integer;
+  Need need = Need::required;
+};
+
+struct GgufFamily {
+  std::string_view architecture;  // general.architecture; families may share one: the first that is listed has the file
+  std::string_view model_type;    // of config.json
+  std::span<const GgufKey> keys;
+  /// What the architecture implies or its tensors tell. `config` has all else: keys, rotary positions, token ids.
+  /// Throws Error(model_file) naming file and key.
+  void (*complete)(const GgufFile& file, nlohmann::json& config);
+  /// Where the tensors of a model of `spec` lie; static storage.
+  const WeightTable& (*table)(const ModelSpec& spec);
+};
+
+/// The number of the entry `key` (its whole name); null where there is none. Of an array, a number for each layer, all
+/// must be the same. Throws Error(model_file) naming file and key.
+nlohmann::json gguf_number(const GgufFile& file, std::string_view key, GgufKey::Kind kind);
+
+/// Metadata of Llama and those with its configuration.
+inline constexpr std::array kGgufLlamaKeys = {
+    GgufKey{"block_count", "num_hidden_layers"},
+    GgufKey{"context_length", "max_position_embeddings"},
+    GgufKey{"embedding_length", "hidden_size"},
+    GgufKey{"feed_forward_length", "intermediate_size"},
+    GgufKey{"attention.head_count", "num_attention_heads"},
+    GgufKey{"attention.head_count_kv", "num_key_value_heads", GgufKey::Kind::integer, GgufKey::Need::optional},
+    GgufKey{"attention.key_length", "head_dim", GgufKey::Kind::integer, GgufKey::Need::optional},
+    GgufKey{"attention.layer_norm_rms_epsilon", "rms_norm_eps", GgufKey::Kind::real},
+    GgufKey{"rope.freq_base", "rope_theta", GgufKey::Kind::real, GgufKey::Need::optional},
+};
+
+/// Tables of llama.cpp's names, with q, k and v in a tensor each: rows as Hugging Face has them, or, of q and k, by
+/// pairs of rotary dimensions.
+const WeightTable& gguf_table(const ModelSpec& spec);
+const WeightTable& gguf_table_by_pairs(const ModelSpec& spec);
+
+}  // namespace paceline
