@@ -71,14 +71,20 @@ void complete_llama(const GgufFile& file, nlohmann::json& config) {
 
 void complete_qwen2(const GgufFile&, nlohmann::json& config) { config["hidden_act"] = "silu"; }
 
+void complete_qwen3(const GgufFile& file, nlohmann::json& config) {
+  config["hidden_act"] = "silu";
+  config["attention_bias"] = file.find_tensor("blk.0.attn_q.bias") != nullptr;
+}
+
 constexpr GgufFamily kLlamaGguf{"llama", "llama", kGgufLlamaKeys, complete_llama, gguf_table_by_pairs};
 constexpr GgufFamily kQwen2Gguf{"qwen2", "qwen2", kGgufLlamaKeys, complete_qwen2, gguf_table};
+constexpr GgufFamily kQwen3Gguf{"qwen3", "qwen3", kGgufLlamaKeys, complete_qwen3, gguf_table};
 
 }  // namespace
 
 Family llama_family() { return {"LlamaForCausalLM", "llama", parse_llama, &kLlamaGguf}; }
 Family mistral_family() { return {"MistralForCausalLM", "mistral", parse_mistral, &kLlamaGguf}; }
 Family qwen2_family() { return {"Qwen2ForCausalLM", "qwen2", parse_qwen2, &kQwen2Gguf}; }
-Family qwen3_family() { return {"Qwen3ForCausalLM", "qwen3", parse_qwen3}; }
+Family qwen3_family() { return {"Qwen3ForCausalLM", "qwen3", parse_qwen3, &kQwen3Gguf}; }
 
 }  // namespace paceline

@@ -16,6 +16,8 @@ constexpr std::array kGgufSites = {
     WeightSite{.role = TensorRole::q, .module = "blk.{}.attn_q"},
     WeightSite{.role = TensorRole::k, .module = "blk.{}.attn_k"},
     WeightSite{.role = TensorRole::v, .module = "blk.{}.attn_v"},
+    WeightSite{.role = TensorRole::q_norm, .module = "blk.{}.attn_q_norm"},
+    WeightSite{.role = TensorRole::k_norm, .module = "blk.{}.attn_k_norm"},
     WeightSite{.role = TensorRole::o, .module = "blk.{}.attn_output"},
     WeightSite{.role = TensorRole::mlp_norm, .module = "blk.{}.ffn_norm"},
     WeightSite{.role = TensorRole::gate, .module = "blk.{}.ffn_gate"},

@@ -32,6 +32,8 @@ struct RopeSpec {
   bool truncate = true;                      // yarn: those bounds are whole pairs
   double attention_factor = 1.0;             // yarn, longrope: multiplies turned queries and keys
   std::vector<double> short_factor, long_factor;  // longrope: [rotary_dim / 2]
+
+  bool operator==(const RopeSpec&) const = default;
 };
 
 /// All norms of the residual are of one kind.
@@ -40,6 +42,8 @@ struct NormSpec {
   float eps = 1e-5f;
   bool has_weight = true;  // false: not affine
   bool has_bias = false;   // of layer norms
+
+  bool operator==(const NormSpec&) const = default;
 };
 
 /// Where a layer's norms stand. before: x += f(norm(x)). after_sum: x = norm(x + f(x)). around: x += norm'(f(norm(x))),
@@ -64,6 +68,8 @@ struct AttentionSpec {
   int32_t window = 0;         // a row sees the last `window` positions, itself among them; 0: all
   bool has_bias = false;      // q, k, v
   bool has_out_bias = false;  // o
+
+  bool operator==(const AttentionSpec&) const = default;
 };
 
 enum class MlpKind : uint8_t { gated, plain };
@@ -72,6 +78,8 @@ struct MlpSpec {
   MlpKind kind = MlpKind::gated;
   Activation activation = Activation::silu;
   bool has_bias = false;  // of all its products
+
+  bool operator==(const MlpSpec&) const = default;
 };
 
 struct LayerSpec {
@@ -80,12 +88,16 @@ struct LayerSpec {
   bool shares_norm = false;  // parallel: one norm serves both branches
   AttentionSpec attention;
   MlpSpec mlp;
+
+  bool operator==(const LayerSpec&) const = default;
 };
 
 /// Learned positions: row position + offset of a table is added to the embedding.
 struct PositionTable {
   int rows = 0;  // 0: none
   int offset = 0;
+
+  bool operator==(const PositionTable&) const = default;
 };
 
 struct ModelSpec {
@@ -114,6 +126,8 @@ struct ModelSpec {
   int32_t bos_token_id = -1;
   int32_t pad_token_id = -1;
   const WeightTable* table = nullptr;  // static storage; the loader's, never the forward pass's
+
+  bool operator==(const ModelSpec&) const = default;  // every field
 
   const LayerSpec& layer(int index) const { return layers[size_t(index)]; }
   /// Columns of the embedding.

@@ -43,6 +43,10 @@ void GgufWriter::add(const std::string& key, const std::vector<int32_t>& numbers
 void GgufWriter::add(const std::string& key, const std::vector<float>& numbers) {
   add_raw(key, GgufValue::Kind::array, array_bytes(GgufValue::Kind::f32, numbers));
 }
+void GgufWriter::add(const std::string& key, const std::vector<bool>& values) {
+  add_raw(key, GgufValue::Kind::array,
+          array_bytes(GgufValue::Kind::boolean, std::vector<uint8_t>(values.begin(), values.end())));
+}
 
 void GgufWriter::add_tensor(const std::string& name, const std::vector<int64_t>& shape, GgufType type,
                             std::string_view data) {

@@ -27,6 +27,7 @@ class GgufWriter {
   void add(const std::string& key, const std::vector<std::string>& texts);
   void add(const std::string& key, const std::vector<int32_t>& numbers);
   void add(const std::string& key, const std::vector<float>& numbers);
+  void add(const std::string& key, const std::vector<bool>& values);
   /// Any bytes as an entry's value.
   void add_raw(const std::string& key, GgufValue::Kind kind, std::string_view bytes);
 

@@ -43,8 +43,10 @@ inline void expect_same(const Weight& found, const Weight& wanted) {
 
 inline void expect_same(const ShardWeights& found, const ShardWeights& wanted) {
   expect_same(found.embed, wanted.embed);
+  expect_same(found.positions, wanted.positions);
   expect_same(found.head, wanted.head);
   EXPECT_EQ(found.final_norm, wanted.final_norm);
+  EXPECT_EQ(found.final_norm_bias, wanted.final_norm_bias);
   EXPECT_EQ(found.bytes, wanted.bytes);
   ASSERT_EQ(found.layers.size(), wanted.layers.size());
   for (size_t i = 0; i < found.layers.size(); ++i) {
@@ -59,6 +61,12 @@ inline void expect_same(const ShardWeights& found, const ShardWeights& wanted) {
     EXPECT_EQ(a.down_bias, b.down_bias);
     EXPECT_EQ(a.attn_norm, b.attn_norm);
     EXPECT_EQ(a.mlp_norm, b.mlp_norm);
+    EXPECT_EQ(a.attn_norm_bias, b.attn_norm_bias);
+    EXPECT_EQ(a.mlp_norm_bias, b.mlp_norm_bias);
+    EXPECT_EQ(a.attn_out_norm, b.attn_out_norm);
+    EXPECT_EQ(a.mlp_out_norm, b.mlp_out_norm);
+    EXPECT_EQ(a.q_norm, b.q_norm);
+    EXPECT_EQ(a.k_norm, b.k_norm);
   }
 }
 

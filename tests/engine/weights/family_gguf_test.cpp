@@ -1,0 +1,123 @@
+// GGUF files of families: what they say and hold is what the folder says and holds that they were made from.
+
+#include "tests/support/family_gguf.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "engine/model/families.h"
+#include "engine/model/gguf_family.h"
+#include "engine/model/gguf_model.h"
+#include "engine/weights/checkpoint.h"
+#include "engine/weights/gguf_checkpoint.h"
+#include "engine/weights/renamed_checkpoint.h"
+#include "tests/engine/weights/both_forms.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+using test::expect_same;
+using test::RecordingBackend;
+using test::TempDir;
+
+struct FamilyCase {
+  std::string name;
+  json config;
+};
+
+void PrintTo(const FamilyCase& each, std::ostream* out) { *out << each.name; }
+
+/// Llama's keys; `changes` over them.
+json llama_keys(const char* architecture, const json& changes) {
+  json config = {{"architectures", {architecture}}, {"hidden_size", 32},    {"intermediate_size", 48},
+                 {"num_hidden_layers", 3},          {"vocab_size", 21},     {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},        {"rms_norm_eps", 1e-5}, {"max_position_embeddings", 64}};
+  config.merge_patch(changes);
+  return config;
+}
+
+std::vector<FamilyCase> family_cases() {
+  return {
+      {"llama", llama_keys("LlamaForCausalLM", {{"attention_bias", true}, {"rope_theta", 5e5}})},
+      {"qwen2", llama_keys("Qwen2ForCausalLM", {{"tie_word_embeddings", true}})},
+      {"qwen3", llama_keys("Qwen3ForCausalLM", {{"head_dim", 12}})},
+      {"qwen3_bias", llama_keys("Qwen3ForCausalLM", {{"attention_bias", true}, {"rope_theta", 1e6}})},
+  };
+}
+
+class FamilyGguf : public ::testing::TestWithParam<FamilyCase> {
+ protected:
+  void SetUp() override {
+    test::write_numbered_model(folder(), GetParam().config);
+    test::write_file(file(), test::family_gguf(folder()).bytes());
+  }
+  std::filesystem::path folder() const { return dir_ / "folder"; }
+  std::filesystem::path file() const { return dir_ / "m.gguf"; }
+  /// The folder's, as a GGUF file's differs in nothing else.
+  ModelSpec wanted() const {
+    ModelSpec spec = load_model_spec(folder());
+    spec.checkpoint_dtype = DType::bf16;
+    return spec;
+  }
+
+  TempDir dir_;
+};
+
+TEST_P(FamilyGguf, SaysWhatTheFolderSays) {
+  ModelSpec found = load_model_spec(file());
+  EXPECT_NE(found.table, wanted().table);
+  found.table = wanted().table;
+  EXPECT_EQ(found, wanted()) << gguf_config(GgufFile(file())).dump(1);
+}
+
+TEST_P(FamilyGguf, EveryRankLoadsWhatTheFolderHolds) {
+  const ModelSpec of_folder = load_model_spec(folder()), of_file = load_model_spec(file());
+  const Checkpoint checkpoint = Checkpoint::open(folder());
+  const GgufCheckpoint gguf(GgufFile(file()), DType::f32);
+  EXPECT_EQ(check_tensors(gguf, of_file), std::vector<std::string>{});
+  for (const int tp : {1, 2}) {
+    for (int rank = 0; rank < tp; ++rank) {
+      SCOPED_TRACE(fmt::format("rank {} of {}", rank, tp));
+      const ShardPlan plan{.tp_rank = rank, .tp_size = tp, .layer_end = of_folder.num_layers, .dtype = DType::f32};
+      RecordingBackend backend;
+      expect_same(load_shard(gguf, of_file, plan, backend), load_shard(checkpoint, of_folder, plan, backend));
+    }
+  }
+}
+
+/// What `runexp convert` writes.
+TEST_P(FamilyGguf, GivesTheFoldersTensorsBack) {
+  const ModelSpec from = load_model_spec(file()), to = parse_model_spec(gguf_config(GgufFile(file())), "config.json");
+  EXPECT_EQ(to, wanted());
+  const GgufCheckpoint gguf(GgufFile(file()), DType::f32);
+  const Checkpoint checkpoint = Checkpoint::open(folder());
+  const RenamedCheckpoint renamed(gguf, from, to);
+  EXPECT_EQ(renamed.names(), checkpoint.names());
+  for (const std::string& name : checkpoint.names()) {
+    ASSERT_NE(renamed.find(name), nullptr) << name;
+    EXPECT_EQ(renamed.find(name)->shape, checkpoint.find(name)->shape) << name;
+    const TensorRange range = whole_range(*checkpoint.find(name));
+    const TensorPart found = renamed.part(name, range), wanted = checkpoint.part(name, range);
+    EXPECT_EQ(std::memcmp(found.view.data, wanted.view.data, checkpoint.find(name)->bytes), 0) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamilyGguf, testing::ValuesIn(family_cases()),
+                         [](const auto& each) { return each.param.name; });
+
+/// Architectures of files, each once.
+TEST(GgufFamilies, EachIsTested) {
+  for (const Family& family : families()) {
+    if (!family.gguf) continue;
+    const std::vector<FamilyCase> cases = family_cases();
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const FamilyCase& each) {
+      return find_family(each.config["architectures"][0].get<std::string>())->gguf == family.gguf;
+    })) << family.architecture;
+  }
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,103 @@
+#include "tests/support/family_gguf.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/model/families.h"
+#include "engine/model/gguf_family.h"
+#include "engine/util/json_io.h"
+#include "engine/weights/checkpoint.h"
+#include "engine/weights/role_weights.h"
+#include "engine/weights/shard_weights_values.h"
+
+namespace paceline::test {
+namespace fs = std::filesystem;
+namespace {
+
+int64_t size_of(const std::vector<int64_t>& shape) {
+  int64_t size = 1;
+  for (const int64_t dim : shape) size *= dim;
+  return size;
+}
+
+void add_metadata(const ModelSpec& spec, const std::string& architecture, GgufWriter& writer) {
+  const auto integer = [&](const std::string& key, int value) {
+    writer.add(architecture + "." + key, uint32_t(value));
+  };
+  const auto real = [&](const std::string& key, double value) { writer.add(architecture + "." + key, float(value)); };
+  const LayerSpec& layer = spec.layer(0);
+  writer.add("general.architecture", architecture);
+  integer("block_count", spec.num_layers);
+  integer("context_length", spec.max_position);
+  integer("embedding_length", spec.hidden_size);
+  integer("feed_forward_length", spec.intermediate_size);
+  integer("attention.head_count", spec.num_heads);
+  if (spec.num_kv_heads != spec.num_heads) integer("attention.head_count_kv", spec.num_kv_heads);
+  if (spec.head_dim != spec.hidden_size / spec.num_heads) integer("attention.key_length", spec.head_dim);
+  real(spec.norm.kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+       spec.norm.eps);
+  if (spec.rope.theta != 10000.0) real("rope.freq_base", spec.rope.theta);
+  if (layer.attention.rope != RopeUse::none && spec.rope.rotary_dim != spec.head_dim)
+    integer("rope.dimension_count", spec.rope.rotary_dim);
+}
+
+TestTensor made_of(const RoleWeights& weights, const ModelSpec& from, const ModelSpec& to,
+                   const ExpectedTensor& expected) {
+  TestTensor tensor{.name = expected.name, .shape = expected.shape, .values = {}};
+  tensor.values.resize(size_t(size_of(expected.shape)));
+  const std::string_view module = find_site(*to.table, expected.role)->module;
+  for (const WeightSite& site : to.table->sites) {
+    const auto shape = role_shape(from, site.role, expected.layer);
+    if (site.module != module || !shape) continue;
+    const bool is_vector = expected.piece == TensorPiece::bias || shape->inputs == 0;
+    if (!(expected.piece == TensorPiece::bias ? shape->has_bias : shape->has_weight)) continue;
+    const RowMap rows(to, site, expected.layer);
+    const int64_t cols = is_vector ? 1 : shape->inputs;
+    for (int64_t row = 0; row < shape->outputs; ++row) {
+      std::vector<float> values;
+      if (is_vector) {
+        const TensorPart all =
+            weights.part(site.role, expected.piece, expected.layer, {.num_rows = 1, .num_cols = shape->outputs});
+        values = {weights.floats(all, site.role, expected.piece)[size_t(row)]};
+      } else {
+        const TensorPart one = weights.part(site.role, expected.piece, expected.layer,
+                                            {.row_begin = row, .num_rows = 1, .num_cols = cols});
+        values = to_floats(one.view);
+      }
+      std::copy(values.begin(), values.end(), tensor.values.begin() + rows.tensor_row(row) * cols);
+    }
+  }
+  return tensor;
+}
+
+}  // namespace
+
+void write_numbered_model(const fs::path& folder, const nlohmann::json& config) {
+  fs::create_directories(folder);
+  write_file(folder / "config.json", config.dump(2));
+  std::vector<TestTensor> tensors;
+  for (const ExpectedTensor& expected : expected_tensors(load_model_spec(folder))) {
+    TestTensor tensor{.name = expected.name, .shape = expected.shape, .values = {}};
+    for (int64_t i = 0; i < size_of(expected.shape); ++i)
+      tensor.values.push_back(float(tensors.size()) + float(i) / 4096.0f);
+    tensors.push_back(std::move(tensor));
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+}
+
+GgufWriter family_gguf(const fs::path& folder) {
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const ModelSpec spec = load_model_spec(folder);
+  const nlohmann::json config = read_model_config(folder / "config.json");
+  const GgufFamily& family = *find_family(config["architectures"][0].get<std::string>())->gguf;
+  ModelSpec placed = spec;
+  placed.table = &family.table(spec);
+  GgufWriter writer;
+  add_metadata(spec, std::string(family.architecture), writer);
+  const RoleWeights weights(checkpoint, spec);
+  for (const ExpectedTensor& expected : expected_tensors(placed))
+    writer.add_tensor(made_of(weights, spec, placed, expected));
+  return writer;
+}
+
+}  // namespace paceline::test
