@@ -7,6 +7,7 @@
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
@@ -97,10 +98,85 @@ ModelSpec parse_gemma3_text(const ConfigReader& config) {
   return parse_gemma3(*text);
 }
 
+// --- GGUF files: norms with their 1 added, the embedding as it was --------------------------------------------------
+
+constexpr GgufKey kLogitCapKey{"final_logit_softcapping", "final_logit_softcapping", GgufKey::Kind::real,
+                               GgufKey::Need::optional};
+constexpr auto kGemma2Keys =
+    gguf_keys(kGgufLlamaKeys, std::array{kGgufWindowKey, kLogitCapKey,
+                                         GgufKey{"attn_logit_softcapping", "attn_logit_softcapping",
+                                                 GgufKey::Kind::real, GgufKey::Need::optional}});
+constexpr auto kGemma3Keys = gguf_keys(
+    kGgufLlamaKeys,
+    std::array{kGgufWindowKey, kLogitCapKey,
+               GgufKey{"rope.freq_base_swa", "rope_local_base_freq", GgufKey::Kind::real, GgufKey::Need::optional}});
+
+/// What files leave to the reader (src/models/gemma2.cpp and gemma3.cpp of llama.cpp).
+struct GemmaFacts {
+  std::string architecture;
+  int64_t window_period;  // without a pattern, each period-th layer has no window
+  int64_t layers_of_27b;  // the model that scales scores by hidden_size / heads in place of the head's size
+};
+
+/// Which layers have a window: all but each n-th, or those of a list. REQUIRES a number of layers in its range.
+nlohmann::json gemma_layer_types(const GgufFile& file, const GemmaFacts& facts, int64_t num_layers, bool has_window) {
+  const std::string key = facts.architecture + ".attention.sliding_window_pattern";
+  const GgufValue* const value = file.find(key);
+  std::vector<bool> listed;
+  int64_t period = facts.window_period;
+  if (value && value->is_array()) {
+    listed = value->booleans();
+    if (int64_t(listed.size()) != num_layers)
+      fail(ExitCode::model_file, "{}: {}: found {}, expected a number, or a boolean for each of {} layers",
+           file.path().string(), key, value->text(), num_layers);
+  } else if (value) {
+    period = gguf_number(file, key, GgufKey::Kind::integer).get<int64_t>();
+  }
+  nlohmann::json types = nlohmann::json::array();
+  for (int64_t layer = 0; layer < num_layers; ++layer) {
+    const bool here = listed.empty() ? period <= 0 || layer % period < period - 1 : listed[size_t(layer)];
+    types.push_back(has_window && here ? "sliding_attention" : "full_attention");
+  }
+  return types;
+}
+
+void complete_gemma(const GgufFile& file, const GemmaFacts& facts, nlohmann::json& config) {
+  config["hidden_activation"] = "gelu_pytorch_tanh";
+  const int64_t num_layers = config["num_hidden_layers"], heads = config["num_attention_heads"];
+  if (num_layers < kLayers.min || num_layers > kLayers.max || heads < 1)
+    return;  // the reader of the configuration says so
+  const int64_t width = config["hidden_size"].get<int64_t>() / heads;
+  if (!config.contains("head_dim")) config["head_dim"] = width;
+  config["query_pre_attn_scalar"] = num_layers == facts.layers_of_27b ? nlohmann::json(width) : config["head_dim"];
+  const bool has_window = config.value("sliding_window", int64_t{0}) != 0;
+  config["layer_types"] = gemma_layer_types(file, facts, num_layers, has_window);
+  if (!has_window) config.erase("sliding_window");
+}
+
+void set_default(nlohmann::json& config, const char* key, double value) {
+  if (!config.contains(key)) config[key] = value;
+}
+
+void complete_gemma2(const GgufFile& file, nlohmann::json& config) {
+  if (!config.contains("sliding_window")) config["sliding_window"] = 4096;
+  set_default(config, "attn_logit_softcapping", 50.0);
+  set_default(config, "final_logit_softcapping", 30.0);
+  complete_gemma(file, {.architecture = "gemma2", .window_period = 2, .layers_of_27b = 46}, config);
+}
+
+void complete_gemma3(const GgufFile& file, nlohmann::json& config) {
+  set_default(config, "rope_theta", 10000.0);
+  set_default(config, "rope_local_base_freq", 10000.0);
+  complete_gemma(file, {.architecture = "gemma3", .window_period = 6, .layers_of_27b = 62}, config);
+}
+
+constexpr GgufFamily kGemma2Gguf{"gemma2", "gemma2", kGemma2Keys, complete_gemma2, gguf_table};
+constexpr GgufFamily kGemma3Gguf{"gemma3", "gemma3_text", kGemma3Keys, complete_gemma3, gguf_table};
+
 }  // namespace
 
-Family gemma2_family() { return {"Gemma2ForCausalLM", "gemma2", parse_gemma2}; }
-Family gemma3_family() { return {"Gemma3ForCausalLM", "gemma3", parse_gemma3}; }
-Family gemma3_text_family() { return {"Gemma3ForConditionalGeneration", "gemma3", parse_gemma3_text}; }
+Family gemma2_family() { return {"Gemma2ForCausalLM", "gemma2", parse_gemma2, &kGemma2Gguf}; }
+Family gemma3_family() { return {"Gemma3ForCausalLM", "gemma3", parse_gemma3, &kGemma3Gguf}; }
+Family gemma3_text_family() { return {"Gemma3ForConditionalGeneration", "gemma3", parse_gemma3_text, &kGemma3Gguf}; }
 
 }  // namespace paceline

@@ -19,10 +19,12 @@ constexpr std::array kGgufSites = {
     WeightSite{.role = TensorRole::q_norm, .module = "blk.{}.attn_q_norm"},
     WeightSite{.role = TensorRole::k_norm, .module = "blk.{}.attn_k_norm"},
     WeightSite{.role = TensorRole::o, .module = "blk.{}.attn_output"},
+    WeightSite{.role = TensorRole::attn_out_norm, .module = "blk.{}.post_attention_norm"},
     WeightSite{.role = TensorRole::mlp_norm, .module = "blk.{}.ffn_norm"},
     WeightSite{.role = TensorRole::gate, .module = "blk.{}.ffn_gate"},
     WeightSite{.role = TensorRole::up, .module = "blk.{}.ffn_up"},
     WeightSite{.role = TensorRole::down, .module = "blk.{}.ffn_down"},
+    WeightSite{.role = TensorRole::mlp_out_norm, .module = "blk.{}.post_ffw_norm"},
     WeightSite{.role = TensorRole::final_norm, .module = "output_norm"},
     WeightSite{.role = TensorRole::head, .module = "output"},
 };

@@ -3,6 +3,7 @@
 // reads files by it. Keys and names of tensors are those of llama.cpp (gguf-py/gguf/constants.py), values those that
 // its converter (convert_hf_to_gguf.py) makes of a Hugging Face checkpoint.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -53,6 +54,18 @@ inline constexpr std::array kGgufLlamaKeys = {
     GgufKey{"attention.layer_norm_rms_epsilon", "rms_norm_eps", GgufKey::Kind::real},
     GgufKey{"rope.freq_base", "rope_theta", GgufKey::Kind::real, GgufKey::Need::optional},
 };
+
+/// Positions that a row sees, in the layers that have a window; 0: all.
+inline constexpr GgufKey kGgufWindowKey{"attention.sliding_window", "sliding_window", GgufKey::Kind::integer,
+                                        GgufKey::Need::optional};
+
+template <size_t kShared, size_t kOwn>
+constexpr std::array<GgufKey, kShared + kOwn> gguf_keys(const std::array<GgufKey, kShared>& shared,
+                                                        const std::array<GgufKey, kOwn>& own) {
+  std::array<GgufKey, kShared + kOwn> all{};
+  std::copy(own.begin(), own.end(), std::copy(shared.begin(), shared.end(), all.begin()));
+  return all;
+}
 
 /// Tables of llama.cpp's names, with q, k and v in a tensor each: rows as Hugging Face has them, or, of q and k, by
 /// pairs of rotary dimensions.

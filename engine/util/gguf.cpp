@@ -327,7 +327,14 @@ std::vector<std::string_view> GgufValue::strings() const {
   return out;
 }
 
-bool GgufValue::is_true() const { return kind_ == Kind::boolean && !is_array_ && load_as<uint8_t>(bytes_.data()) == 1; }
+std::vector<bool> GgufValue::booleans() const {
+  std::vector<bool> out;
+  if (kind_ != Kind::boolean) return out;
+  for (const std::byte each : bytes_) out.push_back(each == std::byte{1});
+  return out;
+}
+
+bool GgufValue::is_true() const { return !is_array_ && booleans() == std::vector<bool>{true}; }
 
 std::string GgufValue::text() const {
   if (is_array_) return fmt::format("array of {} {}", count_, kKindNames[size_t(kind_)]);

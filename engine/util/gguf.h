@@ -39,10 +39,12 @@ class GgufValue {
   uint64_t count() const { return count_; }  // 1 unless it is an array
 
   /// Elements as integers, numbers or text. A value that is no array counts as one of a single element.
-  /// Empty where the kind is another: integers() of numbers with a fraction, or above 63 bits; strings() of numbers.
+  /// Empty where the kind is another: integers() of numbers with a fraction, or above 63 bits; strings() of numbers;
+  /// booleans() of 0 and 1.
   std::vector<int64_t> integers() const;
   std::vector<double> reals() const;  // of integers, too
   std::vector<std::string_view> strings() const;
+  std::vector<bool> booleans() const;
   bool is_true() const;  // a boolean that is set
 
   std::string text() const;  // short, for messages: `"llama"`, `30`, `array of 49152 strings`

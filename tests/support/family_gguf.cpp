@@ -20,6 +20,21 @@ int64_t size_of(const std::vector<int64_t>& shape) {
   return size;
 }
 
+/// Which layers have a window is said where they differ.
+void add_windows(const ModelSpec& spec, const std::string& architecture, GgufWriter& writer) {
+  std::vector<bool> pattern;
+  uint32_t window = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    pattern.push_back(layer.attention.window > 0);
+    window = std::max(window, uint32_t(layer.attention.window));
+  }
+  if (window == 0) return;
+  writer.add(architecture + ".attention.sliding_window", window);
+  if (std::find(pattern.begin(), pattern.end(), false) == pattern.end()) return;
+  writer.add(architecture + ".attention.sliding_window_pattern", pattern);
+  if (spec.window_rope.rotary_dim > 0) writer.add(architecture + ".rope.freq_base_swa", float(spec.window_rope.theta));
+}
+
 void add_metadata(const ModelSpec& spec, const std::string& architecture, GgufWriter& writer) {
   const auto integer = [&](const std::string& key, int value) {
     writer.add(architecture + "." + key, uint32_t(value));
@@ -39,6 +54,13 @@ void add_metadata(const ModelSpec& spec, const std::string& architecture, GgufWr
   if (spec.rope.theta != 10000.0) real("rope.freq_base", spec.rope.theta);
   if (layer.attention.rope != RopeUse::none && spec.rope.rotary_dim != spec.head_dim)
     integer("rope.dimension_count", spec.rope.rotary_dim);
+  if (spec.rope.scaling == RopeScaling::linear) {
+    writer.add(architecture + ".rope.scaling.type", "linear");
+    real("rope.scaling.factor", spec.rope.factor);
+  }
+  if (layer.attention.softcap > 0) real("attn_logit_softcapping", layer.attention.softcap);
+  if (spec.logit_softcap > 0) real("final_logit_softcapping", spec.logit_softcap);
+  add_windows(spec, architecture, writer);
 }
 
 TestTensor made_of(const RoleWeights& weights, const ModelSpec& from, const ModelSpec& to,

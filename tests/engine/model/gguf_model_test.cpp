@@ -116,6 +116,55 @@ TEST_F(GgufModel, ANumberForEachLayerMayBeTheSame) {
   refuses({"llama.attention.head_count: found array of 2 i32", "the same for all layers"}, with_heads({4, 2}));
 }
 
+/// As old converters wrote Gemma: sizes alone.
+GgufWriter bare_gemma(const std::string& architecture, uint32_t num_layers) {
+  GgufWriter writer;
+  writer.add("general.architecture", architecture);
+  writer.add(architecture + ".block_count", num_layers);
+  for (const char* const key : {"context_length", "embedding_length", "feed_forward_length"})
+    writer.add(architecture + "." + key, 16u);
+  writer.add(architecture + ".attention.head_count", 4u);
+  writer.add(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
+  writer.add_tensor({.name = "token_embd.weight", .shape = {1, 1}, .values = {1}});
+  return writer;
+}
+
+std::vector<int> windows_of(const json& config) {
+  std::vector<int> found;
+  for (const LayerSpec& layer : parse_model_spec(config, "x").layers) found.push_back(layer.attention.window);
+  return found;
+}
+
+TEST_F(GgufModel, WhatAGemmaFileLeavesOutIsWhatLlamaCppTakes) {
+  const json gemma2 = config(bare_gemma("gemma2", 3));
+  EXPECT_EQ(windows_of(gemma2), (std::vector<int>{4096, 0, 4096}));
+  EXPECT_EQ(gemma2["attn_logit_softcapping"], 50.0);
+  EXPECT_EQ(gemma2["final_logit_softcapping"], 30.0);
+  EXPECT_EQ(gemma2["head_dim"], 4);
+  EXPECT_EQ(gemma2["query_pre_attn_scalar"], 4);
+  const json gemma3 = config(bare_gemma("gemma3", 7));
+  EXPECT_EQ(windows_of(gemma3), (std::vector<int>{0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(gemma3["rope_theta"], 10000.0);
+  GgufWriter windows = bare_gemma("gemma3", 7);
+  windows.add("gemma3.attention.sliding_window", 9u);
+  EXPECT_EQ(windows_of(config(windows)), (std::vector<int>{9, 9, 9, 9, 9, 0, 9}));
+}
+
+TEST_F(GgufModel, APatternOfWindowsIsANumberOrAList) {
+  const auto gemma3 = [](const auto& pattern) {
+    GgufWriter writer = bare_gemma("gemma3", 4);
+    writer.add("gemma3.attention.sliding_window", 9u);
+    writer.add("gemma3.attention.sliding_window_pattern", pattern);
+    return writer;
+  };
+  EXPECT_EQ(windows_of(config(gemma3(2u))), (std::vector<int>{9, 0, 9, 0}));
+  EXPECT_EQ(windows_of(config(gemma3(1u))), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(windows_of(config(gemma3(std::vector<bool>{false, true, true, false}))), (std::vector<int>{0, 9, 9, 0}));
+  refuses({"gemma3.attention.sliding_window_pattern: found array of 2 bool", "a boolean for each of 4 layers"},
+          gemma3(std::vector<bool>{false, true}));
+  refuses({"gemma3.attention.sliding_window_pattern: found \"LG\", expected an integer"}, gemma3("LG"));
+}
+
 TEST_F(GgufModel, WhatIsMissingOrUnknownIsNamed) {
   refuses({"general.architecture is missing; expected one of llama"}, GgufWriter());
   GgufWriter other;

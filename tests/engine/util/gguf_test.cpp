@@ -63,6 +63,7 @@ TEST_F(Gguf, ReadsValuesAndTensors) {
     writer.add("number", 7u);
     writer.add("small", 1e-5f);
     writer.add("flag", true);
+    writer.add("flags", std::vector<bool>{true, false});
     writer.add("words", std::vector<std::string>{"a", "", "bc"});
     writer.add("ints", std::vector<int32_t>{3, -1});
     writer.add_raw("long", Kind::u64, GgufWriter::raw(~uint64_t{0}));
@@ -74,6 +75,9 @@ TEST_F(Gguf, ReadsValuesAndTensors) {
     EXPECT_EQ(file.find("number")->reals(), std::vector<double>{7.0});
     EXPECT_EQ(file.find("small")->reals(), std::vector<double>{1e-5});
     EXPECT_TRUE(file.find("flag")->is_true());
+    EXPECT_EQ(file.find("flags")->booleans(), (std::vector<bool>{true, false}));
+    EXPECT_FALSE(file.find("flags")->is_true());
+    EXPECT_TRUE(file.find("number")->booleans().empty());
     EXPECT_EQ(file.find("words")->strings(), (std::vector<std::string_view>{"a", "", "bc"}));
     EXPECT_EQ(file.find("ints")->integers(), (std::vector<int64_t>{3, -1}));
     EXPECT_EQ(file.find("ints")->text(), "array of 2 i32");

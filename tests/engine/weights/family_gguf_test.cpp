@@ -39,12 +39,38 @@ json llama_keys(const char* architecture, const json& changes) {
   return config;
 }
 
+json gemma_keys(const char* architecture, const json& changes) {
+  json config = llama_keys(architecture, {{"head_dim", 12},
+                                          {"query_pre_attn_scalar", 12},
+                                          {"sliding_window", 9},
+                                          {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}});
+  config.merge_patch(changes);
+  return config;
+}
+
 std::vector<FamilyCase> family_cases() {
   return {
       {"llama", llama_keys("LlamaForCausalLM", {{"attention_bias", true}, {"rope_theta", 5e5}})},
       {"qwen2", llama_keys("Qwen2ForCausalLM", {{"tie_word_embeddings", true}})},
       {"qwen3", llama_keys("Qwen3ForCausalLM", {{"head_dim", 12}})},
       {"qwen3_bias", llama_keys("Qwen3ForCausalLM", {{"attention_bias", true}, {"rope_theta", 1e6}})},
+      {"gemma2",
+       gemma_keys("Gemma2ForCausalLM", {{"attn_logit_softcapping", 40.0}, {"final_logit_softcapping", 20.0}})},
+      {"gemma2_27b", gemma_keys("Gemma2ForCausalLM", {{"num_hidden_layers", 46},
+                                                      {"query_pre_attn_scalar", 8},
+                                                      {"layer_types", nullptr},
+                                                      {"attn_logit_softcapping", 50.0},
+                                                      {"final_logit_softcapping", 30.0}})},
+      {"gemma3", gemma_keys("Gemma3ForCausalLM", {{"rope_theta", 1e6},
+                                                  {"rope_local_base_freq", 2e4},
+                                                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}})},
+      {"gemma3_27b",
+       gemma_keys(
+           "Gemma3ForCausalLM",
+           {{"num_hidden_layers", 62}, {"query_pre_attn_scalar", 8}, {"layer_types", nullptr}, {"rope_theta", 1e6}})},
+      {"gemma3_no_window",
+       gemma_keys("Gemma3ForCausalLM",
+                  {{"rope_theta", 1e6}, {"layer_types", {"full_attention", "full_attention", "full_attention"}}})},
   };
 }
 
