@@ -50,8 +50,7 @@ void parse_longrope(const ConfigReader& rope, int max_position, int original, Ro
       rope.integer("original_max_position_embeddings", kPositions, original > 0 ? original : max_position);
   const double ratio = double(max_position) / spec.original_max_position;
   spec.factor = original > 0 ? ratio : rope.real("factor", kFactor, ratio);
-  const double usual =
-      spec.factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(spec.factor) / std::log(double(spec.original_max_position)));
+  const double usual = longrope_attention_factor(spec.factor, spec.original_max_position);
   spec.attention_factor = rope.real("attention_factor", kScale, usual);
 }
 
@@ -134,6 +133,10 @@ int divided(const ConfigReader& config, std::string_view key, int whole, int par
   if (whole % parts != 0)
     fail(ExitCode::usage, "{}: {} is not divisible by {} {}", config.where(key), whole, parts_key, parts);
   return whole / parts;
+}
+
+double longrope_attention_factor(double factor, int original) {
+  return factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(double(original)));
 }
 
 ModelSpec parse_llama_like(const ConfigReader& config) {

@@ -57,6 +57,10 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
 /// The same from one object that holds rope_theta, the scaling and its fields.
 RopeSpec parse_rope_object(const ConfigReader& rope, int head_dim, int max_position, double usual_theta);
 
+/// What multiplies turned queries and keys under LongRoPE (Ding et al. 2024) that stretches positions by `factor`, to
+/// `factor` * `original` positions.
+double longrope_attention_factor(double factor, int original);
+
 /// What Llama and its relatives share: RMSNorm, rotary positions, gated MLPs, no biases, the usual keys. No table.
 ModelSpec parse_llama_like(const ConfigReader& config);
 

@@ -1,9 +1,11 @@
 // Phi-3: Llama with q, k, v in one tensor, gate and up in another, and LongRoPE.
 
 #include <array>
+#include <cmath>
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
@@ -33,8 +35,36 @@ ModelSpec parse_phi3(const ConfigReader& config) {
   return spec;
 }
 
+// --- GGUF files ---------------------------------------------------------------------------------------------------
+
+constexpr auto kPhi3Keys = gguf_keys(
+    kGgufLlamaKeys,
+    std::array{kGgufWindowKey, GgufKey{"rope.scaling.original_context_length", "original_max_position_embeddings",
+                                       GgufKey::Kind::integer, GgufKey::Need::optional}});
+
+/// As Phi-3's own configurations have it: the scaling is three fields, and its attention factor follows from the two
+/// numbers of positions. A file that says another one keeps it.
+void complete_phi3(const GgufFile&, nlohmann::json& config) {
+  constexpr double kFloatRounding = 1e-6;
+  config["hidden_act"] = "silu";
+  if (config.value("sliding_window", int64_t{1}) == 0) config.erase("sliding_window");
+  if (!config.contains("rope_scaling") || config["rope_scaling"]["rope_type"] != "longrope") return;
+  nlohmann::json& scaling = config["rope_scaling"];
+  scaling.erase("rope_type");
+  scaling["type"] = "longrope";
+  scaling.erase("original_max_position_embeddings");
+  const auto original = config.value("original_max_position_embeddings", int64_t{0});
+  if (original < kPositions.min || original > kPositions.max || !scaling.contains("attention_factor")) return;
+  const double usual =
+      longrope_attention_factor(config["max_position_embeddings"].get<double>() / double(original), int(original));
+  if (std::abs(scaling["attention_factor"].get<double>() - usual) < kFloatRounding * usual)
+    scaling.erase("attention_factor");
+}
+
+constexpr GgufFamily kPhi3Gguf{"phi3", "phi3", kPhi3Keys, complete_phi3, gguf_table_stacked};
+
 }  // namespace
 
-Family phi3_family() { return {"Phi3ForCausalLM", "phi3", parse_phi3}; }
+Family phi3_family() { return {"Phi3ForCausalLM", "phi3", parse_phi3, &kPhi3Gguf}; }
 
 }  // namespace paceline

@@ -35,13 +35,27 @@ constexpr auto kGgufPairSites = [] {
   return sites;
 }();
 
+constexpr auto kGgufStackedSites = [] {
+  using enum TensorRole;
+  auto sites = kGgufSites;
+  for (WeightSite& site : sites) {
+    const bool in_qkv = site.role == q || site.role == k || site.role == v;
+    if (!in_qkv && site.role != gate && site.role != up) continue;
+    site.module = in_qkv ? "blk.{}.attn_qkv" : "blk.{}.ffn_up";
+    site.rows = RowOrder::stacked;
+  }
+  return sites;
+}();
+
 constexpr WeightTable kGgufTable{.sites = kGgufSites, .prefixes = {}, .ignored_suffixes = kFactorTensors};
 constexpr WeightTable kGgufPairTable{.sites = kGgufPairSites, .prefixes = {}, .ignored_suffixes = kFactorTensors};
+constexpr WeightTable kGgufStackedTable{.sites = kGgufStackedSites, .prefixes = {}, .ignored_suffixes = kFactorTensors};
 
 }  // namespace
 
 const WeightTable& gguf_table(const ModelSpec&) { return kGgufTable; }
 const WeightTable& gguf_table_by_pairs(const ModelSpec&) { return kGgufPairTable; }
+const WeightTable& gguf_table_stacked(const ModelSpec&) { return kGgufStackedTable; }
 
 nlohmann::json gguf_number(const GgufFile& file, std::string_view key, GgufKey::Kind kind) {
   const GgufValue* const value = file.find(key);

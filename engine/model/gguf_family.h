@@ -67,9 +67,10 @@ constexpr std::array<GgufKey, kShared + kOwn> gguf_keys(const std::array<GgufKey
   return all;
 }
 
-/// Tables of llama.cpp's names, with q, k and v in a tensor each: rows as Hugging Face has them, or, of q and k, by
-/// pairs of rotary dimensions.
+/// Tables of llama.cpp's names. q, k and v in a tensor each: rows as Hugging Face has them, or, of q and k, by pairs of
+/// rotary dimensions. Or stacked in one, as are gate and up.
 const WeightTable& gguf_table(const ModelSpec& spec);
 const WeightTable& gguf_table_by_pairs(const ModelSpec& spec);
+const WeightTable& gguf_table_stacked(const ModelSpec& spec);
 
 }  // namespace paceline

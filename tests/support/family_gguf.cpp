@@ -20,6 +20,10 @@ int64_t size_of(const std::vector<int64_t>& shape) {
   return size;
 }
 
+void add_factors(const std::string& name, const std::vector<double>& factors, GgufWriter& writer) {
+  writer.add_tensor({.name = name, .shape = {int64_t(factors.size())}, .values = {factors.begin(), factors.end()}});
+}
+
 /// Which layers have a window is said where they differ.
 void add_windows(const ModelSpec& spec, const std::string& architecture, GgufWriter& writer) {
   std::vector<bool> pattern;
@@ -57,6 +61,12 @@ void add_metadata(const ModelSpec& spec, const std::string& architecture, GgufWr
   if (spec.rope.scaling == RopeScaling::linear) {
     writer.add(architecture + ".rope.scaling.type", "linear");
     real("rope.scaling.factor", spec.rope.factor);
+  }
+  if (spec.rope.scaling == RopeScaling::longrope) {
+    integer("rope.scaling.original_context_length", spec.rope.original_max_position);
+    real("rope.scaling.attn_factor", spec.rope.attention_factor);
+    add_factors("rope_factors_long.weight", spec.rope.long_factor, writer);
+    add_factors("rope_factors_short.weight", spec.rope.short_factor, writer);
   }
   if (layer.attention.softcap > 0) real("attn_logit_softcapping", layer.attention.softcap);
   if (spec.logit_softcap > 0) real("final_logit_softcapping", spec.logit_softcap);

@@ -1,5 +1,7 @@
 #include "engine/model/gguf_model.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "engine/util/json_io.h"
@@ -116,8 +118,8 @@ TEST_F(GgufModel, ANumberForEachLayerMayBeTheSame) {
   refuses({"llama.attention.head_count: found array of 2 i32", "the same for all layers"}, with_heads({4, 2}));
 }
 
-/// As old converters wrote Gemma: sizes alone.
-GgufWriter bare_gemma(const std::string& architecture, uint32_t num_layers) {
+/// Sizes alone.
+GgufWriter bare(const std::string& architecture, uint32_t num_layers) {
   GgufWriter writer;
   writer.add("general.architecture", architecture);
   writer.add(architecture + ".block_count", num_layers);
@@ -136,23 +138,23 @@ std::vector<int> windows_of(const json& config) {
 }
 
 TEST_F(GgufModel, WhatAGemmaFileLeavesOutIsWhatLlamaCppTakes) {
-  const json gemma2 = config(bare_gemma("gemma2", 3));
+  const json gemma2 = config(bare("gemma2", 3));
   EXPECT_EQ(windows_of(gemma2), (std::vector<int>{4096, 0, 4096}));
   EXPECT_EQ(gemma2["attn_logit_softcapping"], 50.0);
   EXPECT_EQ(gemma2["final_logit_softcapping"], 30.0);
   EXPECT_EQ(gemma2["head_dim"], 4);
   EXPECT_EQ(gemma2["query_pre_attn_scalar"], 4);
-  const json gemma3 = config(bare_gemma("gemma3", 7));
+  const json gemma3 = config(bare("gemma3", 7));
   EXPECT_EQ(windows_of(gemma3), (std::vector<int>{0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(gemma3["rope_theta"], 10000.0);
-  GgufWriter windows = bare_gemma("gemma3", 7);
+  GgufWriter windows = bare("gemma3", 7);
   windows.add("gemma3.attention.sliding_window", 9u);
   EXPECT_EQ(windows_of(config(windows)), (std::vector<int>{9, 9, 9, 9, 9, 0, 9}));
 }
 
 TEST_F(GgufModel, APatternOfWindowsIsANumberOrAList) {
   const auto gemma3 = [](const auto& pattern) {
-    GgufWriter writer = bare_gemma("gemma3", 4);
+    GgufWriter writer = bare("gemma3", 4);
     writer.add("gemma3.attention.sliding_window", 9u);
     writer.add("gemma3.attention.sliding_window_pattern", pattern);
     return writer;
@@ -163,6 +165,25 @@ TEST_F(GgufModel, APatternOfWindowsIsANumberOrAList) {
   refuses({"gemma3.attention.sliding_window_pattern: found array of 2 bool", "a boolean for each of 4 layers"},
           gemma3(std::vector<bool>{false, true}));
   refuses({"gemma3.attention.sliding_window_pattern: found \"LG\", expected an integer"}, gemma3("LG"));
+}
+
+TEST_F(GgufModel, Phi3sScalingHasThreeFieldsWhereItIsTheUsualOne) {
+  const auto phi3 = [](float attention_factor) {
+    GgufWriter writer = bare("phi3", 1);
+    writer.add("phi3.attention.sliding_window", 0u);
+    writer.add("phi3.rope.scaling.original_context_length", 4u);
+    writer.add("phi3.rope.scaling.attn_factor", attention_factor);
+    for (const char* const name : {"rope_factors_long.weight", "rope_factors_short.weight"})
+      writer.add_tensor({.name = name, .shape = {2}, .values = {1.5f, 2.5f}});
+    return writer;
+  };
+  json scaling = {{"type", "longrope"}, {"long_factor", {1.5, 2.5}}, {"short_factor", {1.5, 2.5}}};
+  const json usual = config(phi3(float(std::sqrt(2.0))));  // 16 positions of 4: 1 + log 4 / log 4
+  EXPECT_EQ(usual["rope_scaling"], scaling);
+  EXPECT_EQ(usual["original_max_position_embeddings"], 4);
+  EXPECT_FALSE(usual.contains("sliding_window"));
+  scaling["attention_factor"] = 1.25;
+  EXPECT_EQ(config(phi3(1.25f))["rope_scaling"], scaling);
 }
 
 TEST_F(GgufModel, WhatIsMissingOrUnknownIsNamed) {

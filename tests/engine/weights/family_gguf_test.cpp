@@ -71,6 +71,14 @@ std::vector<FamilyCase> family_cases() {
       {"gemma3_no_window",
        gemma_keys("Gemma3ForCausalLM",
                   {{"rope_theta", 1e6}, {"layer_types", {"full_attention", "full_attention", "full_attention"}}})},
+      {"phi3", llama_keys("Phi3ForCausalLM", {{"sliding_window", 11}, {"partial_rotary_factor", 0.75}})},
+      {"phi3_longrope",
+       llama_keys(
+           "Phi3ForCausalLM",
+           {{"tie_word_embeddings", true},
+            {"original_max_position_embeddings", 16},
+            {"rope_scaling",
+             {{"type", "longrope"}, {"short_factor", {1.0, 1.25, 1.5, 2.0}}, {"long_factor", {1.0, 2.0, 3.0, 4.0}}}}})},
   };
 }
 
