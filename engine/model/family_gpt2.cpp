@@ -5,6 +5,7 @@
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
@@ -78,9 +79,35 @@ ModelSpec parse_gpt_bigcode(const ConfigReader& config) {
   return spec;
 }
 
+// --- GGUF files: linear layers as GPT-BigCode has them -------------------------------------------------------------
+
+constexpr std::array kGpt2Keys = {
+    GgufKey{"block_count", "n_layer"},
+    GgufKey{"context_length", "n_positions"},
+    GgufKey{"embedding_length", "n_embd"},
+    GgufKey{"feed_forward_length", "n_inner"},
+    GgufKey{"attention.head_count", "n_head"},
+    GgufKey{"attention.layer_norm_epsilon", "layer_norm_epsilon", GgufKey::Kind::real},
+};
+
+void complete_gpt2(const GgufFile&, nlohmann::json& config) { config["activation_function"] = "gelu_new"; }
+
+/// Heads with keys of their own would lie by head in files of llama.cpp's converter, which llama.cpp reads as stacked.
+void complete_starcoder(const GgufFile& file, nlohmann::json& config) {
+  const char* const key = "starcoder.attention.head_count_kv";
+  if (const nlohmann::json heads = gguf_number(file, key, GgufKey::Kind::integer); heads != 1)
+    fail(ExitCode::model_file, "{}: {}: found {}, expected 1: only models with one key head are supported",
+         file.path().string(), key, heads.is_null() ? "none" : heads.dump());
+  config["activation_function"] = "gelu_pytorch_tanh";
+  config["multi_query"] = true;
+}
+
+constexpr GgufFamily kGpt2Gguf{"gpt2", "gpt2", kGpt2Keys, complete_gpt2, gguf_table_stacked};
+constexpr GgufFamily kStarcoderGguf{"starcoder", "gpt_bigcode", kGpt2Keys, complete_starcoder, gguf_table_stacked};
+
 }  // namespace
 
-Family gpt2_family() { return {"GPT2LMHeadModel", "gpt2", parse_gpt2}; }
-Family gpt_bigcode_family() { return {"GPTBigCodeForCausalLM", "gpt_bigcode", parse_gpt_bigcode}; }
+Family gpt2_family() { return {"GPT2LMHeadModel", "gpt2", parse_gpt2, &kGpt2Gguf}; }
+Family gpt_bigcode_family() { return {"GPTBigCodeForCausalLM", "gpt_bigcode", parse_gpt_bigcode, &kStarcoderGguf}; }
 
 }  // namespace paceline

@@ -4,6 +4,7 @@
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
@@ -49,8 +50,35 @@ ModelSpec parse_gpt_neox(const ConfigReader& config) {
   return spec;
 }
 
+// --- GGUF files: q, k and v stacked -------------------------------------------------------------------------------
+
+constexpr std::array kNeoxKeys = {
+    GgufKey{"block_count", "num_hidden_layers"},
+    GgufKey{"context_length", "max_position_embeddings"},
+    GgufKey{"embedding_length", "hidden_size"},
+    GgufKey{"feed_forward_length", "intermediate_size"},
+    GgufKey{"attention.head_count", "num_attention_heads"},
+    GgufKey{"attention.layer_norm_epsilon", "layer_norm_eps", GgufKey::Kind::real},
+    GgufKey{"rope.freq_base", "rotary_emb_base", GgufKey::Kind::real, GgufKey::Need::optional},
+};
+
+void complete_gpt_neox(const GgufFile& file, nlohmann::json& config) {
+  config["hidden_act"] = "gelu";
+  config["attention_bias"] = file.find_tensor("blk.0.attn_qkv.bias") != nullptr;
+  config["rotary_pct"] = config.value("partial_rotary_factor", 1.0);
+  config.erase("partial_rotary_factor");
+  const char* const key = "gptneox.use_parallel_residual";
+  const GgufValue* const parallel = file.find(key);
+  if (!parallel || parallel->is_array() || parallel->kind() != GgufValue::Kind::boolean)
+    fail(ExitCode::model_file, "{}: {}: found {}, expected true or false", file.path().string(), key,
+         parallel ? parallel->text() : "none");
+  config["use_parallel_residual"] = parallel->is_true();
+}
+
+constexpr GgufFamily kNeoxGguf{"gptneox", "gpt_neox", kNeoxKeys, complete_gpt_neox, gguf_table_stacked};
+
 }  // namespace
 
-Family gpt_neox_family() { return {"GPTNeoXForCausalLM", "gpt_neox", parse_gpt_neox}; }
+Family gpt_neox_family() { return {"GPTNeoXForCausalLM", "gpt_neox", parse_gpt_neox, &kNeoxGguf}; }
 
 }  // namespace paceline

@@ -12,6 +12,7 @@ constexpr std::array<std::string_view, 3> kFactorTensors = {"rope_freqs.weight",
 
 constexpr std::array kGgufSites = {
     WeightSite{.role = TensorRole::embed, .module = "token_embd"},
+    WeightSite{.role = TensorRole::position, .module = "position_embd"},
     WeightSite{.role = TensorRole::attn_norm, .module = "blk.{}.attn_norm"},
     WeightSite{.role = TensorRole::q, .module = "blk.{}.attn_q"},
     WeightSite{.role = TensorRole::k, .module = "blk.{}.attn_k"},

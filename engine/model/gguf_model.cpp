@@ -135,12 +135,14 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
   config["rope_scaling"] = scaling;
 }
 
+/// REQUIRES the sizes that all families require.
 void add_partial_rotary(const GgufFile& file, const std::string& architecture, json& config) {
-  const json rotary = gguf_number(file, architecture + ".rope.dimension_count", GgufKey::Kind::integer);
-  const int64_t heads = config["num_attention_heads"], hidden = config["hidden_size"];
-  const int64_t head_dim = config.contains("head_dim") ? config["head_dim"].get<int64_t>()
-                           : heads > 0                 ? hidden / heads
-                                                       : 0;
+  const auto number = [&](const char* key) {
+    return gguf_number(file, architecture + "." + key, GgufKey::Kind::integer);
+  };
+  const json rotary = number("rope.dimension_count"), key_length = number("attention.key_length");
+  const int64_t heads = number("attention.head_count"), hidden = number("embedding_length");
+  const int64_t head_dim = !key_length.is_null() ? key_length.get<int64_t>() : heads > 0 ? hidden / heads : 0;
   if (rotary.is_null() || head_dim <= 0 || rotary == head_dim) return;
   config["partial_rotary_factor"] = double(rotary.get<int64_t>()) / double(head_dim);
 }

@@ -186,6 +186,22 @@ TEST_F(GgufModel, Phi3sScalingHasThreeFieldsWhereItIsTheUsualOne) {
   EXPECT_EQ(config(phi3(1.25f))["rope_scaling"], scaling);
 }
 
+TEST_F(GgufModel, WhatOldFamiliesMustSayIsNamed) {
+  GgufWriter starcoder = bare("starcoder", 1);
+  starcoder.add("starcoder.attention.layer_norm_epsilon", 1e-5f);
+  refuses({"starcoder.attention.head_count_kv: found none, expected 1"}, starcoder);
+  starcoder.add("starcoder.attention.head_count_kv", 4u);
+  refuses({"starcoder.attention.head_count_kv: found 4, expected 1: only models with one key head"}, starcoder);
+  GgufWriter neox = bare("gptneox", 1);
+  neox.add("gptneox.attention.layer_norm_epsilon", 1e-5f);
+  refuses({"gptneox.use_parallel_residual: found none, expected true or false"}, neox);
+  GgufWriter number = neox;
+  number.add("gptneox.use_parallel_residual", 1u);
+  refuses({"gptneox.use_parallel_residual: found 1, expected true or false"}, number);
+  neox.add("gptneox.use_parallel_residual", true);
+  EXPECT_EQ(config(neox)["rotary_pct"], 1.0);  // a whole head, where config.json without the key means a quarter
+}
+
 TEST_F(GgufModel, WhatIsMissingOrUnknownIsNamed) {
   refuses({"general.architecture is missing; expected one of llama"}, GgufWriter());
   GgufWriter other;

@@ -39,6 +39,17 @@ json llama_keys(const char* architecture, const json& changes) {
   return config;
 }
 
+json gpt2_keys(const char* architecture, const json& changes) {
+  json config = {{"architectures", {architecture}},
+                 {"n_embd", 32},
+                 {"n_layer", 2},
+                 {"n_head", 4},
+                 {"n_positions", 64},
+                 {"vocab_size", 21}};
+  config.merge_patch(changes);
+  return config;
+}
+
 json gemma_keys(const char* architecture, const json& changes) {
   json config = llama_keys(architecture, {{"head_dim", 12},
                                           {"query_pre_attn_scalar", 12},
@@ -79,6 +90,14 @@ std::vector<FamilyCase> family_cases() {
             {"original_max_position_embeddings", 16},
             {"rope_scaling",
              {{"type", "longrope"}, {"short_factor", {1.0, 1.25, 1.5, 2.0}}, {"long_factor", {1.0, 2.0, 3.0, 4.0}}}}})},
+      {"gpt2", gpt2_keys("GPT2LMHeadModel", {{"n_inner", 48}})},
+      {"gpt2_head", gpt2_keys("GPT2LMHeadModel", {{"tie_word_embeddings", false}})},
+      {"starcoder", gpt2_keys("GPTBigCodeForCausalLM", {{"layer_norm_epsilon", 1e-6}})},
+      {"gptneox", llama_keys("GPTNeoXForCausalLM", {{"layer_norm_eps", 1e-6}})},
+      {"gptneox_sequential", llama_keys("GPTNeoXForCausalLM", {{"use_parallel_residual", false},
+                                                               {"attention_bias", false},
+                                                               {"rotary_pct", 1.0},
+                                                               {"rotary_emb_base", 5e4}})},
   };
 }
 
