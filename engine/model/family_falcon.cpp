@@ -5,6 +5,7 @@
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
@@ -68,8 +69,52 @@ ModelSpec parse_falcon(const ConfigReader& config) {
   return spec;
 }
 
+// --- GGUF files: q, k and v stacked, attention and MLP side by side -------------------------------------------------
+
+constexpr std::array kFalconKeys = {
+    GgufKey{"block_count", "num_hidden_layers"},
+    GgufKey{"context_length", "max_position_embeddings"},
+    GgufKey{"embedding_length", "hidden_size"},
+    GgufKey{"feed_forward_length", "ffn_hidden_size"},
+    GgufKey{"attention.head_count", "num_attention_heads"},
+    GgufKey{"attention.layer_norm_epsilon", "layer_norm_epsilon", GgufKey::Kind::real},
+    GgufKey{"rope.freq_base", "rope_theta", GgufKey::Kind::real, GgufKey::Need::optional},
+};
+
+/// Of two norms the first is the MLP's.
+constexpr auto kGgufTwoNormSites = [] {
+  auto sites = kGgufStackedSites;
+  for (WeightSite& site : sites) {
+    if (site.role == TensorRole::attn_norm) site.module = "blk.{}.attn_norm_2";
+    if (site.role == TensorRole::mlp_norm) site.module = "blk.{}.attn_norm";
+  }
+  return sites;
+}();
+constexpr WeightTable kGgufTwoNormTable{
+    .sites = kGgufTwoNormSites, .prefixes = {}, .ignored_suffixes = kGgufRopeFactors};
+
+const WeightTable& falcon_gguf_table(const ModelSpec& spec) {
+  return spec.layer(0).shares_norm ? gguf_table_stacked(spec) : kGgufTwoNormTable;
+}
+
+void complete_falcon(const GgufFile& file, nlohmann::json& config) {
+  nlohmann::json kv_heads = gguf_number(file, "falcon.attention.head_count_kv", GgufKey::Kind::integer);
+  if (kv_heads.is_null()) kv_heads = config["num_attention_heads"];
+  const bool two_norms = file.find_tensor("blk.0.attn_norm_2.weight");
+  const bool is_old = kv_heads == 1 && !two_norms;
+  config["activation"] = "gelu";
+  config["bias"] = config["alibi"] = false;
+  config["multi_query"] = config["parallel_attn"] = true;
+  config["new_decoder_architecture"] = !is_old;
+  if (is_old) return;
+  config["num_kv_heads"] = kv_heads;
+  config["num_ln_in_parallel_attn"] = two_norms ? 2 : 1;
+}
+
+constexpr GgufFamily kFalconGguf{"falcon", "falcon", kFalconKeys, complete_falcon, falcon_gguf_table};
+
 }  // namespace
 
-Family falcon_family() { return {"FalconForCausalLM", "falcon", parse_falcon}; }
+Family falcon_family() { return {"FalconForCausalLM", "falcon", parse_falcon, &kFalconGguf}; }
 
 }  // namespace paceline

@@ -2,6 +2,7 @@
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"
+#include "engine/model/gguf_family.h"
 
 namespace paceline {
 namespace {
@@ -26,8 +27,24 @@ ModelSpec parse_stablelm(const ConfigReader& config) {
   return spec;
 }
 
+// --- GGUF files ---------------------------------------------------------------------------------------------------
+
+constexpr auto kStableKeys = gguf_keys(
+    kGgufSizeKeys, std::array{GgufKey{"attention.layer_norm_epsilon", "layer_norm_eps", GgufKey::Kind::real}});
+
+/// Not by use_parallel_residual: the converter says true where the configuration says nothing, but means false.
+void complete_stablelm(const GgufFile& file, nlohmann::json& config) {
+  config["hidden_act"] = "silu";
+  config["use_parallel_residual"] = file.find_tensor("blk.0.ffn_norm.weight") == nullptr;
+  config["use_qkv_bias"] = file.find_tensor("blk.0.attn_q.bias") != nullptr;
+  config["qk_layernorm"] = file.find_tensor("blk.0.attn_q_norm.weight") != nullptr;
+  if (!config.contains("partial_rotary_factor")) config["partial_rotary_factor"] = 1.0;
+}
+
+constexpr GgufFamily kStableGguf{"stablelm", "stablelm", kStableKeys, complete_stablelm, gguf_table};
+
 }  // namespace
 
-Family stablelm_family() { return {"StableLmForCausalLM", "stablelm", parse_stablelm}; }
+Family stablelm_family() { return {"StableLmForCausalLM", "stablelm", parse_stablelm, &kStableGguf}; }
 
 }  // namespace paceline

@@ -57,11 +57,12 @@ class TensorLister {
   void add(const WeightSite& site, TensorPiece piece, int layer, const RoleShape& shape) {
     const int num_heads = is_per_head(site) ? int(shape.outputs / spec_.head_dim) : 1;
     std::vector<int64_t> sizes{shape.outputs / num_heads};
+    if (has_head_rows(spec_, site, layer)) sizes = {shape.outputs / spec_.head_dim, spec_.head_dim};
     if (piece == TensorPiece::weight && shape.inputs > 0)
       sizes.insert(site.transposed ? sizes.begin() : sizes.end(), shape.inputs);
     for (int head = 0; head < num_heads; ++head)
       tensors_.push_back(
-          {tensor_name(prefix_, site, piece, layer, head), sizes, site.role, piece, layer, site.plus_one});
+          {tensor_name(prefix_, site, piece, layer, head), sizes, site.role, piece, layer, head, site.plus_one});
   }
 
   const ModelSpec& spec_;
@@ -92,6 +93,10 @@ bool is_norm(TensorRole role) {
 }
 
 bool is_per_head(const WeightSite& site) { return site.module.find("{head}") != site.module.npos; }
+
+bool has_head_rows(const ModelSpec& spec, const WeightSite& site, int layer) {
+  return site.head_rows && spec.layer(layer).attention.head_norm == HeadNorm::each;
+}
 
 bool is_in_layer(const WeightSite& site) { return site.module.find("{}") != site.module.npos; }
 

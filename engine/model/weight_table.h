@@ -59,6 +59,7 @@ struct WeightSite {
   bool rope_pairs = false;      // rows 2i, 2i + 1 of a head are its dimensions i, i + head_dim / 2
   bool plus_one = false;        // a norm that multiplies by 1 + what is stored
   bool without_prefix = false;  // the prefixes do not go before it
+  bool head_rows = false;       // norms of heads that have one each lie as rows of [heads, head_dim]
 };
 
 struct WeightTable {
@@ -86,6 +87,8 @@ struct RoleShape {
 std::optional<RoleShape> role_shape(const ModelSpec& spec, TensorRole role, int layer = 0);
 
 bool is_per_head(const WeightSite& site);
+/// Whether the site's vector lies as rows, in this layer.
+bool has_head_rows(const ModelSpec& spec, const WeightSite& site, int layer);
 
 /// The tensor's name. `prefix`: of table.prefixes.
 std::string tensor_name(std::string_view prefix, const WeightSite& site, TensorPiece piece, int layer, int head = 0);
@@ -96,6 +99,7 @@ struct ExpectedTensor {
   TensorRole role = TensorRole::embed;  // the first of its roles
   TensorPiece piece = TensorPiece::weight;
   int layer = 0;          // 0 outside the layers
+  int head = 0;           // of modules with a tensor for each
   bool plus_one = false;  // as in WeightSite
 };
 

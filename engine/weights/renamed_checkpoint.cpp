@@ -86,13 +86,15 @@ void RenamedCheckpoint::put_role(const Entry& entry, const WeightSite& site, con
   const int64_t begin = along_cols ? range.col_begin : range.row_begin;
   const int64_t end = begin + (along_cols ? range.num_cols : range.num_rows);
   const RowMap rows(to_, site, entry.tensor.layer);
-  const int64_t num_rows = role_shape(to_, site.role, entry.tensor.layer)->outputs;
+  const bool is_head = is_per_head(site);  // the tensor holds one head's rows
+  const int64_t num_rows = is_head ? to_.head_dim : role_shape(to_, site.role, entry.tensor.layer)->outputs;
+  const int64_t rows_before = is_head ? int64_t{entry.tensor.head} * to_.head_dim : 0;
   const float shift = difference(*find_site(*from_.table, site.role), site);
   for (int64_t row = 0; row < num_rows;) {
     const RowRun run = rows.run(row, num_rows - row);
     PACELINE_CHECK(run.in_order, "tensor {} with rows by pairs", entry.tensor.name);
     const int64_t first = std::max(run.first, begin), last = std::min(run.first + run.num_rows, end);
-    const int64_t count = last - first, role_row = row + first - run.first;
+    const int64_t count = last - first, role_row = rows_before + row + first - run.first;
     row += run.num_rows;
     if (count <= 0) continue;
     TensorRange wanted{

@@ -1,5 +1,6 @@
 #include "engine/weights/role_weights.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "engine/util/json_io.h"
@@ -41,19 +42,24 @@ std::string RoleWeights::name(TensorRole role, TensorPiece piece, int layer, int
 
 TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
   const int64_t head_dim = spec_.head_dim;
+  const bool own_tensors = is_per_head(site(role));
   TensorPart whole;
-  for (int64_t done = 0; done < range.num_cols; done += head_dim) {
-    const int head = int((range.col_begin + done) / head_dim);
-    const TensorPart one = source_.part(name(role, piece, layer, head), {.num_rows = 1, .num_cols = head_dim});
+  for (int64_t done = 0; done < range.num_cols;) {
+    const int64_t head = (range.col_begin + done) / head_dim, first = (range.col_begin + done) % head_dim;
+    const int64_t count = std::min(head_dim - first, range.num_cols - done);
+    const TensorPart one =
+        source_.part(name(role, piece, layer, own_tensors ? int(head) : 0),
+                     {.row_begin = own_tensors ? 0 : head, .num_rows = 1, .col_begin = first, .num_cols = count});
     if (!whole.owned.data()) whole = source_.room_for(range, one.view.dtype);
     copy_into(one.view, CopyOrder::same, whole, 0, done);
+    done += count;
   }
   return whole;
 }
 
 TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
   const WeightSite& where = site(role);
-  if (is_per_head(where)) return part_of_heads(role, piece, layer, range);
+  if (is_per_head(where) || has_head_rows(spec_, where, layer)) return part_of_heads(role, piece, layer, range);
   const std::string tensor = name(role, piece, layer);
   const RowMap rows(spec_, where, layer);
   // A vector's elements are its outputs, along the only dimension that it has.
@@ -108,7 +114,9 @@ std::string RoleWeights::where(TensorRole role, TensorPiece piece, int layer, in
   const bool is_vector = source_.find(tensor)->shape.size() == 1;
   const RowMap rows(spec_, place, layer);
   std::string index;
-  if (is_vector)
+  if (has_head_rows(spec_, place, layer))
+    index = fmt::format("[{}, {}]", col / spec_.head_dim, col % spec_.head_dim);
+  else if (is_vector)
     index = fmt::format("[{}]", rows.tensor_row(col));
   else if (place.transposed)
     index = fmt::format("[{}, {}]", col, rows.tensor_row(row));

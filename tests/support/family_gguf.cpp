@@ -71,6 +71,7 @@ void add_metadata(const ModelSpec& spec, const std::string& architecture, GgufWr
   if (layer.attention.softcap > 0) real("attn_logit_softcapping", layer.attention.softcap);
   if (spec.logit_softcap > 0) real("final_logit_softcapping", spec.logit_softcap);
   if (architecture == "gptneox") writer.add("gptneox.use_parallel_residual", layer.block == BlockLayout::parallel);
+  if (architecture == "stablelm") writer.add("stablelm.use_parallel_residual", true);  // as if config.json lacked it
   add_windows(spec, architecture, writer);
 }
 

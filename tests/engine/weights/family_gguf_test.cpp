@@ -50,6 +50,12 @@ json gpt2_keys(const char* architecture, const json& changes) {
   return config;
 }
 
+json falcon_keys(const json& changes) {
+  json config = llama_keys("FalconForCausalLM", {{"ffn_hidden_size", 48}, {"layer_norm_epsilon", 1e-6}});
+  config.merge_patch(changes);
+  return config;
+}
+
 json gemma_keys(const char* architecture, const json& changes) {
   json config = llama_keys(architecture, {{"head_dim", 12},
                                           {"query_pre_attn_scalar", 12},
@@ -98,6 +104,16 @@ std::vector<FamilyCase> family_cases() {
                                                                {"attention_bias", false},
                                                                {"rotary_pct", 1.0},
                                                                {"rotary_emb_base", 5e4}})},
+      {"stablelm", llama_keys("StableLmForCausalLM", {{"use_qkv_bias", true}})},
+      {"stablelm_parallel",
+       llama_keys("StableLmForCausalLM",
+                  {{"use_parallel_residual", true}, {"qk_layernorm", true}, {"partial_rotary_factor", 1.0}})},
+      {"stablelm_one_key_head",
+       llama_keys("StableLmForCausalLM", {{"num_key_value_heads", 1}, {"qk_layernorm", true}})},
+      {"falcon_multi_query", falcon_keys(json::object())},
+      {"falcon_two_norms", falcon_keys({{"new_decoder_architecture", true}, {"num_kv_heads", 2}})},
+      {"falcon_one_norm",
+       falcon_keys({{"new_decoder_architecture", true}, {"num_kv_heads", 2}, {"num_ln_in_parallel_attn", 1}})},
   };
 }
 
@@ -160,6 +176,22 @@ TEST_P(FamilyGguf, GivesTheFoldersTensorsBack) {
 
 INSTANTIATE_TEST_SUITE_P(Families, FamilyGguf, testing::ValuesIn(family_cases()),
                          [](const auto& each) { return each.param.name; });
+
+TEST(RoleWeightsOfGguf, NormsOfHeadsThatLieAsRowsAreOneVector) {
+  const TempDir dir;
+  test::write_numbered_model(dir / "folder", llama_keys("StableLmForCausalLM", {{"qk_layernorm", true}}));
+  test::write_file(dir / "m.gguf", test::family_gguf(dir / "folder").bytes());
+  const ModelSpec spec = load_model_spec(dir / "m.gguf");
+  const GgufCheckpoint gguf(GgufFile(dir / "m.gguf"), DType::f32);
+  EXPECT_EQ(gguf.find("blk.1.attn_q_norm.weight")->shape, (std::vector<int64_t>{4, 8}));
+  const RoleWeights weights(gguf, spec);
+  EXPECT_EQ(weights.where(TensorRole::q_norm, TensorPiece::weight, 1, 0, 11),
+            "tensor \"blk.1.attn_q_norm.weight\" at [1, 3]");
+  const TensorPart whole = weights.part(TensorRole::q_norm, TensorPiece::weight, 1, {.num_rows = 1, .num_cols = 32});
+  const TensorPart some =
+      weights.part(TensorRole::q_norm, TensorPiece::weight, 1, {.num_rows = 1, .col_begin = 3, .num_cols = 20});
+  EXPECT_EQ(std::memcmp(some.owned.floats(), static_cast<const float*>(whole.view.data) + 3, 20 * sizeof(float)), 0);
+}
 
 /// Architectures of files, each once.
 TEST(GgufFamilies, EachIsTested) {
