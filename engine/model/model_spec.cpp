@@ -42,8 +42,9 @@ const Family& family_of(const ConfigReader& config) {
   const std::vector<std::string> names = config.texts("architectures");
   for (const std::string& name : names)
     if (const Family* family = find_family(name)) return *family;
-  fail(ExitCode::usage, "{}: unknown architecture {}; supported: {}", config.where("architectures"),
-       json_literal(names[0]), supported_architectures());
+  fail(ExitCode::usage, "{}: unknown architecture {}{}; supported: {}; docs/adding.md says how to add one",
+       config.where("architectures"), json_literal(names[0]), nearest_architecture(names[0]),
+       supported_architectures());
 }
 
 /// An id beyond the vocabulary ends no text: models cut from larger ones keep such ids.

@@ -25,7 +25,8 @@ void add_trace_command(CLI::App& app, CommandLine& line);    // trace
 void add_compare_command(CLI::App& app, CommandLine& line);  // compare
 void add_regress_command(CLI::App& app, CommandLine& line);  // regress
 void add_doctor_command(CLI::App& app, CommandLine& line);   // doctor
-void add_model_commands(CLI::App& app, CommandLine& line);   // models, inflate, generate, tokenize, verify-model
+void add_models_command(CLI::App& app, CommandLine& line);   // models
+void add_model_commands(CLI::App& app, CommandLine& line);   // inflate, generate, tokenize, verify-model
 void add_convert_command(CLI::App& app, CommandLine& line);  // convert
 void add_explain_command(CLI::App& app, CommandLine& line);  // explain
 

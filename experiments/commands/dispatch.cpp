@@ -122,6 +122,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_runs_commands(app, line);
   add_trace_command(app, line);
   add_doctor_command(app, line);
+  add_models_command(app, line);
   add_model_commands(app, line);
   add_convert_command(app, line);
   add_compare_command(app, line);

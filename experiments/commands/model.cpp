@@ -1,4 +1,4 @@
-// runexp models, inflate, generate, tokenize, verify-model
+// runexp inflate, generate, tokenize, verify-model
 
 #include <array>
 #include <charconv>
@@ -97,43 +97,6 @@ std::string model_card(const InflatedModel& model, const ModelShape& shape, cons
       model.exact ? "exact: every factor is a power of two; logits differ by rounding alone."
                   : "inexact: factors that are no powers of two are rounded in the weights; tokens may differ from the "
                     "parent's.");
-}
-
-void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
-  std::error_code error;
-  std::vector<std::filesystem::path> models;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    std::error_code ignored;  // a config.json that links to itself
-    if (std::filesystem::exists(entry.path() / "config.json", ignored)) models.push_back(entry.path());
-  }
-  std::sort(models.begin(), models.end());
-  for (const auto& dir : models) {
-    try {
-      const ModelSpec spec = load_model_spec(dir);
-      fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n",
-                 prefix + dir.filename().string(), spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers,
-                 spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
-                 dtype_name(spec.checkpoint_dtype));
-    } catch (const Error& problem) {
-      fmt::print("{:<28} ✗ {}\n", user_text(prefix + dir.filename().string()), message_text(problem.what()));
-    }
-  }
-}
-
-/// Checkpoints below configs/models and PACELINE_MODELS, with their sizes.
-ExitCode models_command() {
-  const ExperimentConfig config = default_config();
-  if (!config.builtin_root.empty())
-    print_models_below(config.builtin_root / "models", "builtin:");
-  else
-    fmt::print(stderr,
-               "found no folder configs/models in or above the current folder or the program: run it in the repository "
-               "to see the built-in models\n");
-  if (const char* folder = std::getenv("PACELINE_MODELS"))
-    print_models_below(folder, std::string(folder) + "/");
-  else
-    fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
-  return ExitCode::ok;
 }
 
 struct InflateCommand {
@@ -394,9 +357,6 @@ void add_verify_model_command(CLI::App& app, CommandLine& line) {
 }  // namespace
 
 void add_model_commands(CLI::App& app, CommandLine& line) {
-  app.add_subcommand("models", "list the checkpoints that are at hand")->callback([&line] {
-    line.code = models_command();
-  });
   add_inflate_command(app, line);
   add_generate_command(app, line);
   add_tokenize_command(app, line);

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "engine/weights/checkpoint.h"
+#include "engine/weights/model_source.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
 #include "speculative/chain_verifier.h"
@@ -44,7 +44,8 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
       team.placement.devices.push_back(fmt::format("{}:{}", rig_device(), rank));
   team.threads_per_rank = options.threads_per_rank;
   team_ = std::make_unique<RankTeam>(team);
-  weights_ = load_weights(Checkpoint::open(options.target), spec_, *team_, RankSet::all, spec_.checkpoint_dtype);
+  weights_ =
+      load_weights(*open_tensors({.directory = options.target}), spec_, *team_, RankSet::all, spec_.checkpoint_dtype);
   target_ = make_transformer(spec_, weights_, *team_,
                              transformer_options(spec_.checkpoint_dtype, RankSet::all, options_.max_model_len));
   if (!options.draft.empty()) {
@@ -81,7 +82,8 @@ std::unique_ptr<Model> EngineRig::new_draft_model(RigProposer proposer, DraftPla
   PACELINE_CHECK(draft_spec_.has_value(), "the rig has no draft model");
   const DType dtype = draft_spec_->checkpoint_dtype;
   SharedWeights& weights = draft_weights_[ranks];
-  if (!weights) weights = load_weights(Checkpoint::open(options_.draft), *draft_spec_, *team_, ranks, dtype);
+  if (!weights)
+    weights = load_weights(*open_tensors({.directory = options_.draft}), *draft_spec_, *team_, ranks, dtype);
   const int max_len = std::min(draft_spec_->max_position, options_.max_model_len);
   return make_transformer(*draft_spec_, weights, *team_, transformer_options(dtype, ranks, max_len));
 }

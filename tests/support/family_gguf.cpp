@@ -106,19 +106,6 @@ TestTensor made_of(const RoleWeights& weights, const ModelSpec& from, const Mode
 
 }  // namespace
 
-void write_numbered_model(const fs::path& folder, const nlohmann::json& config) {
-  fs::create_directories(folder);
-  write_file(folder / "config.json", config.dump(2));
-  std::vector<TestTensor> tensors;
-  for (const ExpectedTensor& expected : expected_tensors(load_model_spec(folder))) {
-    TestTensor tensor{.name = expected.name, .shape = expected.shape, .values = {}};
-    for (int64_t i = 0; i < size_of(expected.shape); ++i)
-      tensor.values.push_back(float(tensors.size()) + float(i) / 4096.0f);
-    tensors.push_back(std::move(tensor));
-  }
-  write_safetensors(folder / "model.safetensors", tensors);
-}
-
 GgufWriter family_gguf(const fs::path& folder) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   const ModelSpec spec = load_model_spec(folder);

@@ -227,6 +227,13 @@ TEST_F(ModelSpecTest, C1_NotJson) {
 TEST_F(ModelSpecTest, C2_WhatIsNotSupported) {
   refuses({"unknown architecture \"GPT5ForCausalLM\"", "supported: LlamaForCausalLM, MistralForCausalLM"},
           {{"architectures", {"GPT5ForCausalLM"}}});
+  for (const auto& [found, nearest] : {std::pair{"Qwen2MoeForCausalLM", "Qwen2ForCausalLM"},
+                                       {"MixtralForCausalLM", "MistralForCausalLM"},
+                                       {"GPTJForCausalLM", "GPT2LMHeadModel"}})
+    refuses({fmt::format("unknown architecture \"{}\" (the nearest is {}); supported: ", found, nearest),
+             "; docs/adding.md says how to add one"},
+            {{"architectures", {found}}});
+  refuses({"unknown architecture \"BloomForCausalLM\"; supported: "}, {{"architectures", {"BloomForCausalLM"}}});
   refuses({"config.json: quantization_config", "\"gptq\""}, {{"quantization_config", {{"quant_method", "gptq"}}}});
   refuses({"config.json: rope_scaling.type", "unsupported rope type 'mrope'", "llama3, yarn, longrope"},
           {{"rope_scaling", {{"type", "mrope"}, {"factor", 2}}}});

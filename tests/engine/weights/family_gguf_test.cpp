@@ -14,108 +14,17 @@
 #include "engine/weights/gguf_checkpoint.h"
 #include "engine/weights/renamed_checkpoint.h"
 #include "tests/engine/weights/both_forms.h"
+#include "tests/support/family_cases.h"
 
 namespace paceline {
 namespace {
 
-using nlohmann::json;
 using test::expect_same;
+using test::family_cases;
+using test::FamilyCase;
+using test::llama_keys;
 using test::RecordingBackend;
 using test::TempDir;
-
-struct FamilyCase {
-  std::string name;
-  json config;
-};
-
-void PrintTo(const FamilyCase& each, std::ostream* out) { *out << each.name; }
-
-/// Llama's keys; `changes` over them.
-json llama_keys(const char* architecture, const json& changes) {
-  json config = {{"architectures", {architecture}}, {"hidden_size", 32},    {"intermediate_size", 48},
-                 {"num_hidden_layers", 3},          {"vocab_size", 21},     {"num_attention_heads", 4},
-                 {"num_key_value_heads", 2},        {"rms_norm_eps", 1e-5}, {"max_position_embeddings", 64}};
-  config.merge_patch(changes);
-  return config;
-}
-
-json gpt2_keys(const char* architecture, const json& changes) {
-  json config = {{"architectures", {architecture}},
-                 {"n_embd", 32},
-                 {"n_layer", 2},
-                 {"n_head", 4},
-                 {"n_positions", 64},
-                 {"vocab_size", 21}};
-  config.merge_patch(changes);
-  return config;
-}
-
-json falcon_keys(const json& changes) {
-  json config = llama_keys("FalconForCausalLM", {{"ffn_hidden_size", 48}, {"layer_norm_epsilon", 1e-6}});
-  config.merge_patch(changes);
-  return config;
-}
-
-json gemma_keys(const char* architecture, const json& changes) {
-  json config = llama_keys(architecture, {{"head_dim", 12},
-                                          {"query_pre_attn_scalar", 12},
-                                          {"sliding_window", 9},
-                                          {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}});
-  config.merge_patch(changes);
-  return config;
-}
-
-std::vector<FamilyCase> family_cases() {
-  return {
-      {"llama", llama_keys("LlamaForCausalLM", {{"attention_bias", true}, {"rope_theta", 5e5}})},
-      {"qwen2", llama_keys("Qwen2ForCausalLM", {{"tie_word_embeddings", true}})},
-      {"qwen3", llama_keys("Qwen3ForCausalLM", {{"head_dim", 12}})},
-      {"qwen3_bias", llama_keys("Qwen3ForCausalLM", {{"attention_bias", true}, {"rope_theta", 1e6}})},
-      {"gemma2",
-       gemma_keys("Gemma2ForCausalLM", {{"attn_logit_softcapping", 40.0}, {"final_logit_softcapping", 20.0}})},
-      {"gemma2_27b", gemma_keys("Gemma2ForCausalLM", {{"num_hidden_layers", 46},
-                                                      {"query_pre_attn_scalar", 8},
-                                                      {"layer_types", nullptr},
-                                                      {"attn_logit_softcapping", 50.0},
-                                                      {"final_logit_softcapping", 30.0}})},
-      {"gemma3", gemma_keys("Gemma3ForCausalLM", {{"rope_theta", 1e6},
-                                                  {"rope_local_base_freq", 2e4},
-                                                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}})},
-      {"gemma3_27b",
-       gemma_keys(
-           "Gemma3ForCausalLM",
-           {{"num_hidden_layers", 62}, {"query_pre_attn_scalar", 8}, {"layer_types", nullptr}, {"rope_theta", 1e6}})},
-      {"gemma3_no_window",
-       gemma_keys("Gemma3ForCausalLM",
-                  {{"rope_theta", 1e6}, {"layer_types", {"full_attention", "full_attention", "full_attention"}}})},
-      {"phi3", llama_keys("Phi3ForCausalLM", {{"sliding_window", 11}, {"partial_rotary_factor", 0.75}})},
-      {"phi3_longrope",
-       llama_keys(
-           "Phi3ForCausalLM",
-           {{"tie_word_embeddings", true},
-            {"original_max_position_embeddings", 16},
-            {"rope_scaling",
-             {{"type", "longrope"}, {"short_factor", {1.0, 1.25, 1.5, 2.0}}, {"long_factor", {1.0, 2.0, 3.0, 4.0}}}}})},
-      {"gpt2", gpt2_keys("GPT2LMHeadModel", {{"n_inner", 48}})},
-      {"gpt2_head", gpt2_keys("GPT2LMHeadModel", {{"tie_word_embeddings", false}})},
-      {"starcoder", gpt2_keys("GPTBigCodeForCausalLM", {{"layer_norm_epsilon", 1e-6}})},
-      {"gptneox", llama_keys("GPTNeoXForCausalLM", {{"layer_norm_eps", 1e-6}})},
-      {"gptneox_sequential", llama_keys("GPTNeoXForCausalLM", {{"use_parallel_residual", false},
-                                                               {"attention_bias", false},
-                                                               {"rotary_pct", 1.0},
-                                                               {"rotary_emb_base", 5e4}})},
-      {"stablelm", llama_keys("StableLmForCausalLM", {{"use_qkv_bias", true}})},
-      {"stablelm_parallel",
-       llama_keys("StableLmForCausalLM",
-                  {{"use_parallel_residual", true}, {"qk_layernorm", true}, {"partial_rotary_factor", 1.0}})},
-      {"stablelm_one_key_head",
-       llama_keys("StableLmForCausalLM", {{"num_key_value_heads", 1}, {"qk_layernorm", true}})},
-      {"falcon_multi_query", falcon_keys(json::object())},
-      {"falcon_two_norms", falcon_keys({{"new_decoder_architecture", true}, {"num_kv_heads", 2}})},
-      {"falcon_one_norm",
-       falcon_keys({{"new_decoder_architecture", true}, {"num_kv_heads", 2}, {"num_ln_in_parallel_attn", 1}})},
-  };
-}
 
 class FamilyGguf : public ::testing::TestWithParam<FamilyCase> {
  protected:

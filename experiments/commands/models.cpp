@@ -1,0 +1,85 @@
+// runexp models: the checkpoints at hand, and what families of models there are
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+
+#include "engine/model/families.h"
+#include "engine/model/gguf_family.h"
+#include "engine/model/model_spec.h"
+#include "engine/util/printable.h"
+#include "experiments/commands/command_line.h"
+#include "experiments/config/builtin_root.h"
+#include "experiments/report/text_table.h"
+#include "kernels/cuda/probe.h"
+
+namespace paceline {
+namespace {
+
+void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
+  std::error_code error;
+  std::vector<std::filesystem::path> models;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    std::error_code ignored;  // a config.json that links to itself
+    if (std::filesystem::exists(entry.path() / "config.json", ignored)) models.push_back(entry.path());
+  }
+  std::sort(models.begin(), models.end());
+  for (const auto& dir : models) {
+    try {
+      const ModelSpec spec = load_model_spec(dir);
+      fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n",
+                 prefix + dir.filename().string(), spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers,
+                 spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
+                 dtype_name(spec.checkpoint_dtype));
+    } catch (const Error& problem) {
+      fmt::print("{:<28} ✗ {}\n", user_text(prefix + dir.filename().string()), message_text(problem.what()));
+    }
+  }
+}
+
+/// Checkpoints below configs/models and PACELINE_MODELS, with their sizes.
+ExitCode list_models() {
+  const std::filesystem::path builtin = find_builtin_root("config.json");
+  if (!builtin.empty())
+    print_models_below(builtin / "models", "builtin:");
+  else
+    fmt::print(stderr,
+               "found no folder configs/models in or above the current folder or the program: run it in the repository "
+               "to see the built-in models\n");
+  if (const char* folder = std::getenv("PACELINE_MODELS"))
+    print_models_below(folder, std::string(folder) + "/");
+  else
+    fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
+  return ExitCode::ok;
+}
+
+/// What each architecture loads from and runs on, from the list of families. All run through one forward pass: what the
+/// device and the ranks can do they can do for each.
+ExitCode print_support() {
+  constexpr const char* kYes = "yes";
+  std::vector<TextRow> rows = {{"architecture", "safetensors", "GGUF", "CPU", "CUDA", "TP", "PP", "target", "draft"}};
+  for (const Family& family : families())
+    rows.push_back({std::string(family.architecture), kYes,
+                    family.gguf ? std::string(family.gguf->architecture) : std::string("-"), kYes, kYes, kYes, kYes,
+                    kYes, kYes});
+  for (const std::string& line : table_lines(rows, rows.front().size())) fmt::print("{}\n", line);
+  fmt::print(
+      stderr,
+      "GGUF: the name that such files give the architecture. CUDA: in builds with PACELINE_CUDA; this is {}. TP: "
+      "where the heads can be divided, which `runexp plan` tells of a model\n",
+      probe_cuda(ProbeDepth::listed).architectures.empty() ? "none" : "one");
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& app, CommandLine& line) {
+  const auto support = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("models", "list the checkpoints that are at hand, or what can be loaded");
+  command->add_flag("--support", *support, "the architectures that load, from which files, and what they run on");
+  command->callback([support, &line] { line.code = *support ? print_support() : list_models(); });
+}
+
+}  // namespace paceline
