@@ -51,7 +51,7 @@ class Backend {
   virtual void download(void* to, const void* from, size_t bytes) = 0;
   virtual void sync() = 0;
 
-  /// Stacks the parts' rows (same cols) into one packed matrix.
+  /// Stacks the parts' rows (same cols) into one packed matrix, and looks at each value on the way.
   virtual Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) = 0;
 
   virtual void gemm(const GemmArgs& args) = 0;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/weights/row_blocks.h"
+#include "kernels/row_blocks.h"
 
 namespace paceline {
 DummyCheckpoint::DummyCheckpoint(const ModelSpec& spec, std::string label)

@@ -5,7 +5,7 @@
 #include "engine/util/json_io.h"
 #include "engine/weights/generated_tensors.h"
 #include "engine/weights/gguf_blocks.h"
-#include "engine/weights/row_blocks.h"
+#include "kernels/row_blocks.h"
 
 namespace paceline {
 namespace {

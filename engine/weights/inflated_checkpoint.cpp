@@ -6,9 +6,9 @@
 
 #include "engine/util/gguf.h"
 #include "engine/util/json_io.h"
-#include "engine/weights/row_blocks.h"
 #include "engine/weights/shard_weights.h"
-#include "engine/weights/shard_weights_values.h"
+#include "kernels/host_weight.h"
+#include "kernels/row_blocks.h"
 
 namespace paceline {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "engine/util/json_io.h"
-#include "engine/weights/shard_weights_values.h"
+#include "kernels/host_weight.h"
 
 namespace paceline {
 namespace {

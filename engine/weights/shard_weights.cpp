@@ -11,7 +11,7 @@
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
 #include "engine/weights/role_weights.h"
-#include "engine/weights/shard_weights_values.h"
+#include "kernels/host_weight.h"
 
 namespace paceline {
 namespace {
@@ -97,10 +97,11 @@ class ShardLoader {
     std::vector<HostWeight> stacked;
     for (const PackedMatrix::Rows& rows : matrix.rows) {
       slices.push_back(slice(rows.role, TensorPiece::weight, layer, rows.range));
-      check_values(slices.back(), plan_.dtype);
       stacked.push_back(slices.back().part.view);
     }
     Weight packed = backend_.pack(stacked, pack);
+    if (packed->has_unstorable)
+      for (const Slice& each : slices) check_values(each, plan_.dtype);
     for (Slice& each : slices) {
       weights_.recycle(std::move(each.part));
       weights_.release(each.role, each.piece, layer);

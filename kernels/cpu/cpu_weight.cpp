@@ -1,9 +1,11 @@
 #include "kernels/cpu/cpu_weight.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "kernels/cpu/storage.h"
+#include "kernels/host_weight.h"
 
 namespace paceline {
 namespace {
@@ -21,18 +23,23 @@ void widen_row(const HostWeight& part, int64_t row, float* out) {
   }
 }
 
-/// Stacked rows [begin, begin + 16) to one panel; rows beyond the last part are zero.
-void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex target, const PanelOrder& order,
+/// Stacked rows [begin, begin + 16) to one panel of `dtype`; rows beyond the last part are zero. False: a value of them
+/// cannot be stored.
+bool pack_rows_of(std::span<const HostWeight> parts, int64_t begin, DType dtype, const PanelOrder& order,
                   const CpuKernels& kernels, void* panel) {
+  const StorageIndex target = storage_index(dtype);
   int64_t part_begin = 0;
   for (const HostWeight& part : parts) {
     const bool ends_here = begin + kPanel <= part_begin + part.rows || &part == &parts.back();
     if (begin >= part_begin && begin < part_begin + part.rows && ends_here) {
       const int64_t row = begin - part_begin;
       const int num_rows = int(std::min<int64_t>(kPanel, part.rows - row));
-      kernels.pack_panel[storage_index(part.dtype)][target](element(part, row), part.row_stride, num_rows, order,
-                                                            panel);
-      return;
+      HostWeight rows = part;  // looked at while they are on their way through the cache
+      rows.data = element(part, row);
+      rows.rows = num_rows;
+      const bool is_storable = !find_unstorable(rows, dtype);
+      kernels.pack_panel[storage_index(part.dtype)][target](rows.data, part.row_stride, num_rows, order, panel);
+      return is_storable;
     }
     part_begin += part.rows;
   }
@@ -47,6 +54,8 @@ void pack_rows_of(std::span<const HostWeight> parts, int64_t begin, StorageIndex
     part_begin += part.rows;
   }
   kernels.pack_panel[kStoreF32][target](rows.data(), k, kPanel, order, panel);
+  const HostWeight widened{.data = rows.data(), .dtype = DType::f32, .rows = kPanel, .cols = k, .row_stride = k};
+  return !find_unstorable(widened, dtype);
 }
 
 }  // namespace
@@ -89,14 +98,15 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const 
   const int64_t panel_bytes = order.values() * kPanel * int64_t(dtype_bytes(spec.dtype));
   const int64_t num_panels = int64_t(weight->bytes) / std::max<int64_t>(1, panel_bytes);
   weight->memory = arena.take(weight->bytes);
-  const StorageIndex target = storage_index(spec.dtype);
+  storage_index(spec.dtype);  // throws for types that nobody can compute with; tasks must not
+  std::atomic<bool> all_storable = true;
   pool.parallel_for(num_panels, [&](int64_t panel, int) {
     void* to = weight->memory.data + panel * panel_bytes;
-    if (spec.pair_panels)
-      pack_rows_of(parts.subspan(size_t(panel % 2), 1), panel / 2 * kPanel, target, order, kernels, to);
-    else
-      pack_rows_of(parts, panel * kPanel, target, order, kernels, to);
+    const auto rows_of = spec.pair_panels ? parts.subspan(size_t(panel % 2), 1) : parts;
+    const int64_t begin = (spec.pair_panels ? panel / 2 : panel) * kPanel;
+    if (!pack_rows_of(rows_of, begin, spec.dtype, order, kernels, to)) all_storable = false;
   });
+  weight->has_unstorable = !all_storable;
   return weight;
 }
 

@@ -20,6 +20,7 @@
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/stream_wait.h"
 #include "kernels/cuda/work_timer.h"
+#include "kernels/host_weight.h"
 
 namespace paceline {
 namespace {
@@ -269,6 +270,7 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   for (const HostWeight& part : stacked_rows) {
     storage_index(part.dtype);
     PACELINE_CHECK(part.cols == stacked_rows[0].cols, "cols {} and {}", part.cols, stacked_rows[0].cols);
+    if (any_unstorable(part, spec.dtype)) weight->has_unstorable = true;
     weight->n += part.rows;
   }
   weight->n = std::max(weight->n, spec.pad_rows_to);

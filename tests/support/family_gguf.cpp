@@ -8,7 +8,7 @@
 #include "engine/util/json_io.h"
 #include "engine/weights/checkpoint.h"
 #include "engine/weights/role_weights.h"
-#include "engine/weights/shard_weights_values.h"
+#include "kernels/host_weight.h"
 
 namespace paceline::test {
 namespace fs = std::filesystem;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/host_weight.h"
+
 namespace paceline::test {
 namespace {
 
@@ -33,6 +35,7 @@ Weight RecordingBackend::pack(std::span<const HostWeight> stacked_rows, const Pa
     PACELINE_CHECK(part.cols == weight->k, "stacked parts of {} and {} columns", weight->k, part.cols);
     for (int64_t row = 0; row < part.rows; ++row)
       for (int64_t col = 0; col < part.cols; ++col) weight->values.push_back(element(part, row, col));
+    if (any_unstorable(part, spec.dtype)) weight->has_unstorable = true;
     weight->n += part.rows;
     weight->part_rows.push_back(part.rows);
     weight->part_data.push_back(part.data);

@@ -9,8 +9,8 @@
 
 #include "engine/model/model_spec.h"
 #include "engine/model/weight_table.h"
-#include "engine/weights/shard_weights_values.h"
 #include "engine/weights/tensor_source.h"
+#include "kernels/host_weight.h"
 
 namespace paceline::test {
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/weights/checkpoint.h"
-#include "engine/weights/shard_weights_values.h"
+#include "kernels/host_weight.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"

@@ -1,11 +1,11 @@
-#include "engine/weights/shard_weights_values.h"
+#include "kernels/host_weight.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 
-#include "engine/weights/row_blocks.h"
 #include "kernels/cpu/storage.h"
+#include "kernels/row_blocks.h"
 
 namespace paceline {
 namespace {
@@ -26,20 +26,13 @@ bool any_at_least(const Bits* data, int64_t count, Bits magnitude_mask, Bits lim
 
 template <class Bits>
 std::optional<BadValue> find_at_least(const HostWeight& weight, Bits magnitude_mask, Bits limit) {
-  std::atomic<int64_t> first = weight.rows;
-  for_row_blocks(weight.rows, weight.cols, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < std::min(end, first.load(std::memory_order_relaxed)); ++row) {
-      if (!any_at_least(row_of<Bits>(weight, row), weight.cols, magnitude_mask, limit)) continue;
-      for (int64_t known = first; row < known && !first.compare_exchange_weak(known, row);) {
-      }
-      return;
-    }
-  });
-  const int64_t row = first;
-  if (row == weight.rows) return std::nullopt;
-  const Bits* const data = row_of<Bits>(weight, row);
-  const Bits* bad = std::find_if(data, data + weight.cols, [&](Bits b) { return (b & magnitude_mask) >= limit; });
-  return BadValue{.row = row, .col = bad - data};
+  for (int64_t row = 0; row < weight.rows; ++row) {
+    const Bits* const data = row_of<Bits>(weight, row);
+    if (!any_at_least(data, weight.cols, magnitude_mask, limit)) continue;
+    const Bits* bad = std::find_if(data, data + weight.cols, [&](Bits b) { return (b & magnitude_mask) >= limit; });
+    return BadValue{.row = row, .col = bad - data};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -75,6 +68,17 @@ std::optional<BadValue> find_unstorable(const HostWeight& weight, DType storage)
     default: break;
   }
   fail(ExitCode::model_file, "weights of dtype {} are not supported", dtype_name(weight.dtype));
+}
+
+bool any_unstorable(const HostWeight& weight, DType storage) {
+  std::atomic<bool> found = false;
+  for_row_blocks(weight.rows, weight.cols, [&](int64_t begin, int64_t end) {
+    HostWeight block = weight;
+    block.data = static_cast<const char*>(weight.data) + begin * weight.row_stride * int64_t(dtype_bytes(weight.dtype));
+    block.rows = end - begin;
+    if (find_unstorable(block, storage)) found = true;
+  });
+  return found;
 }
 
 }  // namespace paceline

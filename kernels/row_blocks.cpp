@@ -1,4 +1,4 @@
-#include "engine/weights/row_blocks.h"
+#include "kernels/row_blocks.h"
 
 #include <algorithm>
 #include <exception>

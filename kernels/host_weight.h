@@ -1,12 +1,12 @@
 #pragma once
-// Looking at the values of checkpoint tensors: float32 copies of vectors, and the search for values that cannot be
+// Looking at the values of a checkpoint's tensors: float32 copies of vectors, and the search for values that cannot be
 // stored.
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "kernels/backend.h"
+#include "kernels/op_args.h"
 
 namespace paceline {
 
@@ -24,5 +24,8 @@ struct BadValue {
 /// First element, by row, that is NaN or infinite or would round to infinity when stored as `storage` (f32, f16 or
 /// bf16). One pass over the bits, at memory speed.
 std::optional<BadValue> find_unstorable(const HostWeight& weight, DType storage);
+
+/// Whether there is one; on several threads where the matrix is large.
+bool any_unstorable(const HostWeight& weight, DType storage);
 
 }  // namespace paceline
