@@ -60,15 +60,29 @@ void add_eos_ids(const ConfigReader& config, ModelSpec& spec) {
   }
 }
 
+/// What a folder without config.json is instead, where that is known.
+void refuse_other_folders(const fs::path& dir) {
+  std::error_code error;
+  if (fs::exists(dir / "adapter_config.json", error))
+    fail(ExitCode::usage, "{}: LoRA adapters are not supported; merge the adapter into its base model first",
+         (dir / "adapter_config.json").string());
+  std::vector<fs::path> files;
+  for (fs::directory_iterator each(dir, error), end; !error && each != end; each.increment(error))
+    if (is_gguf_path(each->path())) files.push_back(each->path());
+  if (files.empty()) return;
+  const fs::path first = *std::min_element(files.begin(), files.end());
+  fail(ExitCode::model_file, "{}: found no config.json, but {}; pass {}", dir.string(),
+       files.size() == 1 ? "a GGUF file" : fmt::format("{} GGUF files", files.size()),
+       files.size() == 1 ? first.string() : fmt::format("one of them, such as {}", first.string()));
+}
+
 }  // namespace
 
 ModelSpec load_model_spec(const fs::path& model_dir) {
   if (is_gguf_path(model_dir)) return gguf_spec(GgufFile(model_dir));
   const fs::path path = model_dir / "config.json";
   std::error_code ignored;
-  if (!fs::exists(fs::symlink_status(path, ignored)) && fs::exists(model_dir / "adapter_config.json", ignored))
-    fail(ExitCode::usage, "{}: LoRA adapters are not supported; merge the adapter into its base model first",
-         (model_dir / "adapter_config.json").string());
+  if (!fs::exists(fs::symlink_status(path, ignored))) refuse_other_folders(model_dir);
   ModelSpec spec = parse_model_spec(read_model_config(path), path.string());
   add_generation_eos(model_dir, spec);
   return spec;

@@ -144,7 +144,7 @@ struct ModelSpec {
 /// are understood (rope_theta + rope_scaling or rope_parameters; torch_dtype or dtype); auto_map is ignored with a
 /// warning, quantization_config is refused.
 /// Throws Error(usage) naming file, JSON path, value found and allowed range or supported list; Error(model_file) when
-/// the file cannot be read.
+/// the file cannot be read, with the file to pass where the folder holds GGUF files in its place.
 ModelSpec load_model_spec(const std::filesystem::path& model_dir);
 
 /// The same for the content of a config.json; `source` names it in messages.

@@ -147,6 +147,13 @@ std::vector<BadModel> bad_models() {
       instead_of_weights("zip_named_safetensors", "model.safetensors", "PK\x03\x04 and more bytes",
                          {"pickle checkpoints are refused"}),
       instead_of_weights("gguf", "model.gguf", "GGUF\x03", {"model.gguf", "is a GGUF file", "in place of its folder"}),
+      {"gguf_alone",
+       [](const path& dir) {
+         std::filesystem::remove(dir / "config.json");
+         write_file(dir / "m.gguf", "GGUF");
+       },
+       3,
+       {"found no config.json, but a GGUF file; pass ", "model/m.gguf"}},
       instead_of_weights("gguf_named_safetensors", "model.safetensors", "GGUF\x03 and more bytes", {"is a GGUF file"}),
       with_fifo("model.safetensors"),
       with_fifo("config.json"),

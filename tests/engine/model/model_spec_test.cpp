@@ -257,6 +257,16 @@ TEST_F(ModelSpecTest, C2_LoraAdapter) {
   expect_error(ExitCode::usage, {"adapter_config.json", "LoRA"}, [&] { load_model_spec(dir_.path()); });
 }
 
+TEST_F(ModelSpecTest, AFolderOfGgufFilesNamesTheFileToPass) {
+  test::write_file(dir_ / "b.gguf", "GGUF");
+  const std::string folder = dir_.path().string();
+  expect_error(ExitCode::model_file, {folder + ": found no config.json, but a GGUF file; pass " + folder + "/b.gguf"},
+               [&] { load_model_spec(dir_.path()); });
+  test::write_file(dir_ / "a.gguf", "GGUF");
+  expect_error(ExitCode::model_file, {"but 2 GGUF files; pass one of them, such as " + folder + "/a.gguf"},
+               [&] { load_model_spec(dir_.path()); });
+}
+
 TEST_F(ModelSpecTest, AbsentConfigIsAModelFileError) {
   expect_error(ExitCode::model_file, {"config.json", "No such file"}, [&] { load_model_spec(dir_.path()); });
 }
