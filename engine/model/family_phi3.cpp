@@ -47,6 +47,7 @@ constexpr auto kPhi3Keys = gguf_keys(
 void complete_phi3(const GgufFile&, nlohmann::json& config) {
   constexpr double kFloatRounding = 1e-6;
   config["hidden_act"] = "silu";
+  if (!config.contains("pad_token_id")) config["pad_token_id"] = nullptr;  // else 32000, which a vocabulary may lack
   if (config.value("sliding_window", int64_t{1}) == 0) config.erase("sliding_window");
   if (!config.contains("rope_scaling") || config["rope_scaling"]["rope_type"] != "longrope") return;
   nlohmann::json& scaling = config["rope_scaling"];

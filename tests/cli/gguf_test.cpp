@@ -8,7 +8,7 @@
 
 #include "engine/weights/checkpoint.h"
 #include "tests/cli/runexp.h"
-#include "tests/support/gguf_writer.h"
+#include "tests/support/family_gguf.h"
 
 namespace paceline::test {
 namespace {
@@ -36,6 +36,19 @@ TEST_F(GgufCommand, VerifiesAgainstTheGoldenOfTheFolder) {
       const ProcessResult result = runexp({"verify-model", file().string(), "--tp", tp, "--pp", pp});
       EXPECT_EQ(result.exit_code, 0) << name << " tp " << tp << " pp " << pp << "\n" << described(result);
     }
+  }
+}
+
+TEST_F(GgufCommand, ServesFamiliesFromTheFileAndFromConvertsFolder) {
+  for (const char* const name : {"phi3", "phi3-longrope", "gpt-neox-no-bias", "stablelm-parallel", "falcon-new"}) {
+    write_file(file(), family_gguf(kSource / "tests/data" / name).bytes());
+    const std::string golden = (kSource / "tests/data" / name / "golden.json").string(), out = (dir_ / name).string();
+    const ProcessResult verified = runexp({"verify-model", file().string(), "--golden", golden, "--tp", "2"});
+    EXPECT_EQ(verified.exit_code, 0) << name << "\n" << described(verified);
+    const ProcessResult result = runexp({"convert", file().string(), out, "--dtype", "float32"});
+    ASSERT_EQ(result.exit_code, 0) << name << "\n" << described(result);
+    const ProcessResult again = runexp({"verify-model", out, "--golden", golden});
+    EXPECT_EQ(again.exit_code, 0) << name << "\n" << described(again);
   }
 }
 

@@ -52,7 +52,8 @@ void add_metadata(const ModelSpec& spec, const std::string& architecture, GgufWr
   integer("feed_forward_length", spec.intermediate_size);
   integer("attention.head_count", spec.num_heads);
   if (spec.num_kv_heads != spec.num_heads) integer("attention.head_count_kv", spec.num_kv_heads);
-  if (spec.head_dim != spec.hidden_size / spec.num_heads) integer("attention.key_length", spec.head_dim);
+  if (spec.head_dim != spec.hidden_size / spec.num_heads)
+    for (const char* const key : {"attention.key_length", "attention.value_length"}) integer(key, spec.head_dim);
   real(spec.norm.kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
        spec.norm.eps);
   if (spec.rope.theta != 10000.0) real("rope.freq_base", spec.rope.theta);

@@ -182,6 +182,7 @@ TEST_F(GgufModel, Phi3sScalingHasThreeFieldsWhereItIsTheUsualOne) {
   EXPECT_EQ(usual["rope_scaling"], scaling);
   EXPECT_EQ(usual["original_max_position_embeddings"], 4);
   EXPECT_FALSE(usual.contains("sliding_window"));
+  EXPECT_TRUE(usual.at("pad_token_id").is_null());
   scaling["attention_factor"] = 1.25;
   EXPECT_EQ(config(phi3(1.25f))["rope_scaling"], scaling);
 }
