@@ -83,6 +83,22 @@ TEST_P(FamilyGguf, GivesTheFoldersTensorsBack) {
   }
 }
 
+/// Bytes of the metadata that are others: numbers, lengths, names and types.
+TEST_P(FamilyGguf, DamagedMetadataEndInAnErrorOrWork) {
+  const std::string good = test::read_file(file());
+  const size_t end = good.find("token_embd.weight");
+  ASSERT_NE(end, good.npos);
+  for (size_t at = 24; at < end; at += 11) {
+    std::string bad = good;
+    bad[at] = char(bad[at] ^ (at % 3 == 0 ? 0x80 : at % 3 == 1 ? 0x01 : 0x7e));
+    test::write_file(file(), bad);
+    try {
+      load_model_spec(file());
+    } catch (const Error&) {
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, FamilyGguf, testing::ValuesIn(family_cases()),
                          [](const auto& each) { return each.param.name; });
 
