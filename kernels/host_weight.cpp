@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "kernels/cpu/storage.h"
+#include "kernels/error.h"
 #include "kernels/row_blocks.h"
 
 namespace paceline {
