@@ -287,7 +287,6 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   weight->bytes = weight->memory.bytes() + weight->row_copy.bytes();
   weight->bytes_alive = weight_bytes_;
   *weight_bytes_ += weight->bytes;
-
   constexpr size_t kPieceBytes = size_t{64} << 20;
   DeviceMemory piece;
   int64_t first_row = 0;
