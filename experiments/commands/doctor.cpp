@@ -6,6 +6,7 @@
 
 #include "experiments/commands/command_line.h"
 #include "experiments/results/store.h"
+#include "experiments/ui/output_columns.h"
 
 namespace paceline {
 namespace {
@@ -17,7 +18,8 @@ enum class DoctorOutput : uint8_t { text, json };
 ExitCode doctor_command(const std::filesystem::path& results_root, DoctorOutput output) {
   const DoctorFacts facts = collect_doctor_facts(results_root);
   const std::vector<Check> checks = doctor_checks(facts);
-  fmt::print("{}", output == DoctorOutput::json ? dump_json(doctor_json(facts, checks)) : doctor_text(checks));
+  fmt::print("{}", output == DoctorOutput::json ? dump_json(doctor_json(facts, checks))
+                                                : doctor_text(checks, output_columns()));
   return doctor_exit_code(checks);
 }
 

@@ -4,6 +4,7 @@
 #include "experiments/commands/command_line.h"
 #include "experiments/config/key_help.h"
 #include "experiments/config/vllm_flags.h"
+#include "experiments/ui/output_columns.h"
 #include "experiments/ui/progress_events.h"
 
 namespace paceline {
@@ -65,7 +66,7 @@ ExitCode explain_command(const std::string& name) {
          "and jsonl",
          name, hint_for(name));
   }
-  fmt::print("{}", *text);
+  print_wrapped_lines(*text);
   return ExitCode::ok;
 }
 

@@ -23,6 +23,7 @@
 #include "experiments/results/files.h"
 #include "experiments/results/store.h"
 #include "experiments/run/timing_pairs.h"
+#include "experiments/ui/output_columns.h"
 
 namespace paceline {
 namespace {
@@ -152,7 +153,7 @@ ExactRun run_recorded(const RegressCommand& command, const LoadedConfig& loaded)
 /// Writes the baseline, or says why not.
 ExitCode update_baseline(const RegressCommand& command, const ExactRun& run) {
   if (run.code != ExitCode::ok) {
-    fmt::print("{} is not written: {}\n", command.baseline,
+    print_line("{} is not written: {}", command.baseline,
                run.code == ExitCode::correctness    ? "a cell is not lossless"
                : run.code == ExitCode::failed_cells ? "a cell failed"
                                                     : "the run did not come to its end");
@@ -206,7 +207,7 @@ ExitCode run_gates(const RegressCommand& command, const LoadedConfig& loaded, Ga
       report.timing_note = "not timed, as the exact gate did not pass";
     }
   }
-  fmt::print("{}", gate_text(report));
+  print_wrapped_lines(gate_text(report));
   write_forms(command, report);
   if (run.result) write_where_asked(command.benchmark_json, dump_json(benchmark_entries(*run.result)));
   const ExitCode gates = gate_exit_code(report);

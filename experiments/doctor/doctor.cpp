@@ -10,6 +10,7 @@
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
 #include "experiments/report/text.h"
+#include "experiments/report/text_table.h"
 #include "experiments/results/build_info.h"
 
 namespace paceline {
@@ -211,7 +212,7 @@ ExitCode doctor_exit_code(const std::vector<Check>& checks) {
   return ExitCode::ok;
 }
 
-std::string doctor_text(const std::vector<Check>& checks) {
+std::string doctor_text(const std::vector<Check>& checks, int columns) {
   int width = 0, crosses = 0;
   for (const Check& check : checks) width = std::max(width, display_width(check.name));
   std::string out, section;
@@ -219,10 +220,14 @@ std::string doctor_text(const std::vector<Check>& checks) {
     if (check.section != section) out += (section.empty() ? "" : "\n") + check.section + "\n";
     section = check.section;
     const std::string padding(size_t(width - display_width(check.name)), ' ');
-    out += fmt::format("  {} {}{}  {}\n", mark(check.finding), check.name, padding, message_text(check.text));
+    const int hang = width + 6;
+    out +=
+        wrapped_text(fmt::format("  {} {}{}  {}", mark(check.finding), check.name, padding, message_text(check.text)),
+                     columns, hang);
     if (check.fix.empty()) continue;
     ++crosses;
-    out += fmt::format("    {}  fix: {}\n", std::string(size_t(width), ' '), message_text(check.fix));
+    out += wrapped_text(fmt::format("{}fix: {}", std::string(size_t(hang), ' '), message_text(check.fix)), columns,
+                        hang + 5);
   }
   return out + (crosses == 0 ? "\nnothing to mend\n" : fmt::format("\n{} to mend\n", counted(crosses, "thing")));
 }

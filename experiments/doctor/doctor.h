@@ -89,8 +89,9 @@ std::vector<Check> gpu_checks(const DoctorFacts& facts);
 /// That of the first broken check; else ok.
 ExitCode doctor_exit_code(const std::vector<Check>& checks);
 
-/// Sections with a line for each check, and a line below each cross that begins with "fix:".
-std::string doctor_text(const std::vector<Check>& checks);
+/// Sections with a line for each check, and a line below each cross that begins with "fix:"; broken between words at
+/// `columns` (0: not).
+std::string doctor_text(const std::vector<Check>& checks, int columns);
 /// Schema: results/README.md.
 nlohmann::json doctor_json(const DoctorFacts& facts, const std::vector<Check>& checks);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -20,6 +21,11 @@ int output_columns() {
 void print_wrapped(const std::string& line) {
   const size_t indent = std::min(line.find_first_not_of(' '), line.size());
   fmt::print("{}", wrapped_text(line, output_columns(), int(indent) + 2));
+}
+
+void print_wrapped_lines(const std::string& text) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) print_wrapped(line);
 }
 
 }  // namespace paceline

@@ -16,7 +16,10 @@ int output_columns();
 /// further lines are indented by two more than the first.
 void print_wrapped(const std::string& line);
 
-/// The same of a formatted text.
+/// Each line of `text`, whose lines have their ends.
+void print_wrapped_lines(const std::string& text);
+
+/// print_wrapped of a formatted text.
 template <class... Args>
 void print_line(fmt::format_string<Args...> format, Args&&... args) {
   print_wrapped(fmt::format(format, std::forward<Args>(args)...));

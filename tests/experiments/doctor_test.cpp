@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
+#include "engine/util/printable.h"
 #include "kernels/cpu/mapped_memory.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
@@ -87,7 +89,7 @@ TEST(Doctor, AHealthyMachineHasNothingToMend) {
   EXPECT_EQ(find(checks, "cuda:0 matrices, fast")->text, "750 TFLOP/s in cuBLASLt's bfloat16 GEMM of 8192³");
   EXPECT_EQ(find(checks, "cuda:0 to cuda:1")->text, "370 GB/s, 1.6 µs a small copy");
   EXPECT_EQ(find(checks, "peer access")->text, "all 2 reach each other's memory");
-  EXPECT_TRUE(doctor_text(checks).ends_with("\nnothing to mend\n"));
+  EXPECT_TRUE(doctor_text(checks, 0).ends_with("\nnothing to mend\n"));
 }
 
 TEST(Doctor, WithoutGpusThatIsOneCalmLine) {
@@ -180,11 +182,21 @@ TEST(Doctor, TheFirstBrokenThingGivesTheCode) {
   facts.results.error = "results: gone";
   facts.nccl.clear();
   EXPECT_EQ(int(doctor_exit_code(doctor_checks(facts))), int(ExitCode::store));
-  const std::string text = doctor_text(doctor_checks(facts));
+  const std::string text = doctor_text(doctor_checks(facts), 0);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::ptrdiff_t(doctor_checks(facts).size()) + 2 + 3 + 4 + 2)
       << "a line a check, two fixes, three blank lines, four sections, the last two lines\n"
       << text;
   EXPECT_TRUE(text.ends_with("\n2 things to mend\n")) << text;
+}
+
+TEST(Doctor, ItsLinesFitANarrowTerminal) {
+  DoctorFacts facts = healthy();
+  facts.results.error =
+      "results: gone, and with it what stood there of runs that took a whole night to come to their end";
+  const std::string text = doctor_text(doctor_checks(facts), 60);
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) EXPECT_LE(display_width(line), 60) << line;
+  EXPECT_GT(std::count(text.begin(), text.end(), '\n'), std::ptrdiff_t(doctor_checks(facts).size()) + 10);
 }
 
 // Strict runs need no library.
