@@ -6,10 +6,9 @@
 #include <span>
 #include <vector>
 
-namespace paceline {
+#include "engine/draft_tree.h"
 
-/// Longest draft of one step: bounds the per-sequence state on the device.
-inline constexpr int kMaxDraftLen = 64;
+namespace paceline {
 
 /// Rows [first_row, first_row + num_rows) of one sequence, at consecutive positions.
 struct SeqRows {
@@ -83,41 +82,6 @@ struct Batch {
     block.insert(block.end(), pages.begin(), pages.end());
   }
 };
-
-/// Appends rows of no sequence, which cost what rows cost; attention sees them as a sequence without pages.
-inline void add_padding_rows(Batch& batch, int count) {
-  if (count <= 0) return;
-  batch.add_pages({});
-  batch.seqs.push_back({.seq = -1, .first_row = batch.num_rows(), .num_rows = count, .wants_logits = false});
-  for (int i = 0; i < count; ++i) batch.add_blank_row(0);
-}
-
-/// Rows of verified tokens [begin, end) of a sequence.
-struct KnownRows {
-  SeqCommit state;                  // before this step; state.cached == begin
-  std::span<const int32_t> tokens;  // all verified tokens
-  std::span<const int32_t> pages;   // covering [0, end)
-  int block_size = 16;
-  int end = 0;
-  bool reset = false;  // the sequence is new to its slot
-};
-
-/// Appends them, with a logit row when they reach the last verified token.
-inline void add_known_rows(Batch& batch, const KnownRows& rows) {
-  const SeqRows added{.seq = rows.state.seq,
-                      .first_row = batch.num_rows(),
-                      .num_rows = rows.end - rows.state.cached,
-                      .wants_logits = rows.end == int(rows.tokens.size())};
-  if (rows.reset) batch.resets.push_back(rows.state);
-  batch.expected.push_back(rows.state);
-  for (int position = rows.state.cached; position < rows.end; ++position) {
-    batch.add_row(rows.tokens[size_t(position)], position,
-                  rows.pages[size_t(position / rows.block_size)] * rows.block_size + position % rows.block_size);
-  }
-  batch.add_pages(rows.pages);
-  if (added.wants_logits) batch.logit_row.push_back(batch.num_rows() - 1);
-  batch.seqs.push_back(added);
-}
 
 /// FNV-1a over the fields, in order: what the ranks compare.
 inline uint64_t digest_of(std::span<const SeqCommit> states) {

@@ -1,5 +1,8 @@
 #include "engine/batch_builder.h"
 
+#include <utility>
+
+#include "engine/batch_rows.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -15,48 +18,39 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
     const Request& request = *scheduled.request;
     const Sequence& seq = request.seq;
     Proposal& proposal = proposals[i];
-    const int num_drafts = scheduled.deferred ? scheduled.max_drafts : int(proposal.token.size());
+    const int num_drafts = scheduled.deferred ? scheduled.max_drafts : proposal.draft.size();
     PACELINE_CHECK(num_drafts <= scheduled.max_drafts, "request {}: {} drafts, pages for {}", seq.id, num_drafts,
                    scheduled.max_drafts);
-    const SeqRows rows{.seq = seq.slot,
-                       .first_row = batch.num_rows(),
-                       .num_rows = scheduled.num_known + num_drafts,
-                       .num_drafts = num_drafts,
-                       .deferred = scheduled.deferred,
-                       .wants_logits = scheduled.wants_logits};
-    for (int row = 0; row < rows.num_rows; ++row) {
-      if (scheduled.deferred) {
-        batch.add_blank_row();
-        continue;
-      }
-      const int position = request.launched + row;
-      const int draft = row - scheduled.num_known;
-      const int32_t token = draft < 0 ? seq.tokens[size_t(position)] : proposal.token[size_t(draft)];
+    for (int node = 0; node < proposal.draft.size(); ++node) {
+      const int32_t token = proposal.draft.token[size_t(node)];
       PACELINE_CHECK(token >= 0 && token < vocab_size,
-                     "request {}: token {} at position {} is outside the vocabulary of {}", seq.id, token, position,
-                     vocab_size);
-      batch.add_row(token, position, pool.slot(seq.id, position));
+                     "request {}: token {} at position {} is outside the vocabulary of {}", seq.id, token,
+                     seq.length() + node, vocab_size);
     }
-    batch.add_pages(pool.pages(seq.id));
-    const SeqCommit state{.seq = seq.slot,
-                          .cached = request.launched,
-                          .length = seq.length(),
-                          .last_token = seq.tokens.back(),
-                          .request = seq.id};
-    if (request.needs_reset) batch.resets.push_back(state);
-    if (!scheduled.deferred) batch.expected.push_back(state);
-    if (rows.wants_logits) {
-      built.verify.push_back({.batch_seq = batch.seqs.size(),
-                              .first_logit = int(batch.logit_row.size()),
+    const size_t first_logit = batch.logit_row.size();
+    if (scheduled.deferred) {
+      add_deferred_rows(batch, seq.slot, pool.pages(seq.id), scheduled.num_known + num_drafts, num_drafts);
+    } else {
+      add_rows(batch, {.state = {.seq = seq.slot,
+                                 .cached = request.launched,
+                                 .length = seq.length(),
+                                 .last_token = seq.tokens.back(),
+                                 .request = seq.id},
+                       .tokens = seq.tokens,
+                       .pages = pool.pages(seq.id),
+                       .block_size = pool.block_size(),
+                       .end = request.launched + scheduled.num_known,
+                       .reset = request.needs_reset,
+                       .drafts = &proposal.draft});
+    }
+    if (scheduled.wants_logits)
+      built.verify.push_back({.batch_seq = batch.seqs.size() - 1,
+                              .first_logit = int(first_logit),
                               .known_rows = scheduled.num_known,
                               .request = seq.id,
                               .deferred = scheduled.deferred,
                               .sampler = seq.params.sampler,
                               .proposal = std::move(proposal)});
-      for (int row = scheduled.num_known - 1; row < rows.num_rows; ++row)
-        batch.logit_row.push_back(rows.first_row + row);
-    }
-    batch.seqs.push_back(rows);
   }
   add_padding_rows(batch, step.num_padding_rows);
   batch.digest = digest_of(batch.expected);

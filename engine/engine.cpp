@@ -18,7 +18,7 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
       scheduler_(options.scheduler, pool_,
                  [this](const Request& request) {
                    ++counters_.preemptions;
-                   if (proposer_) proposer_->drop(request.seq.id);
+                   if (proposer_) proposer_->preempt(request.seq.id);
                  }),
       num_speculative_tokens_(options.num_speculative_tokens) {
   PACELINE_CHECK(options.run_ahead == 0 || options.scheduler.num_micro_batches == 1,
@@ -39,7 +39,7 @@ Engine::~Engine() {
   }
 }
 
-SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params) {
+SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key) {
   const int max_model_len = scheduler_.options().max_model_len;
   const int vocab_size = target_.spec().vocab_size;
   if (prompt.empty()) fail(ExitCode::usage, "prompt: found 0 tokens, expected at least 1");
@@ -57,6 +57,7 @@ SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params) 
   auto request = std::make_unique<Request>();
   Sequence& seq = request->seq;
   seq.id = next_id_++;
+  seq.key = key;
   seq.num_prompt = int(prompt.size());
   seq.tokens = std::move(prompt);
   seq.params = params;
@@ -156,14 +157,20 @@ void Engine::propose(const ScheduledStep& step, std::vector<Proposal>& proposals
   std::vector<size_t> row_of;
   for (size_t i = 0; i < step.rows.size(); ++i) {
     const ScheduledRows& rows = step.rows[i];
-    if (rows.max_drafts == 0) continue;
-    requests.push_back({.seq = &rows.request->seq, .max_len = rows.max_drafts, .deferred = rows.deferred});
+    if (rows.num_known != 1 || !rows.wants_logits) continue;
+    requests.push_back({.seq = &rows.request->seq, .max_drafts = rows.max_drafts, .deferred = rows.deferred});
     row_of.push_back(i);
   }
   if (requests.empty()) return;
   std::vector<Proposal> made(requests.size());
   proposer_->propose(requests, made);
-  for (size_t i = 0; i < made.size(); ++i) proposals[row_of[i]] = std::move(made[i]);
+  for (size_t i = 0; i < made.size(); ++i) {
+    std::string fault = tree_fault(made[i].draft);
+    if (fault.empty() && !made[i].draft.is_chain()) fault = "drafts with branches, which no verifier takes yet";
+    if (!fault.empty())
+      fail(ExitCode::internal, "proposer {}: request {}: {}", proposer_->name(), requests[i].seq->id, fault);
+    proposals[row_of[i]] = std::move(made[i]);
+  }
 }
 
 std::vector<Emitted> Engine::collect_one() {
@@ -244,6 +251,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
   if (out.finish == FinishReason::none) {
     pool_.commit(seq.id, pool_.cached(seq.id) + kept_rows, seq.tokens);
     if (request->num_undecided == 0) request->launched = seq.length() - 1;
+    if (proposer_) proposer_->observe(seq, verdict);
     decisions_.push_back({.seq = seq.slot,
                           .step = step.batch->step,
                           .kept_rows = kept_rows,
@@ -258,7 +266,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
 
 void Engine::finish(Request& request, FinishReason reason) {
   request.seq.finish = reason;
-  if (proposer_) proposer_->drop(request.seq.id);
+  if (proposer_) proposer_->end(request.seq.id);
   scheduler_.finish(request.seq.id);
 }
 

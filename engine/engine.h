@@ -40,8 +40,8 @@ class Engine {
   ~Engine();
 
   /// Throws Error(usage) when the prompt is empty, holds an id outside the vocabulary, does not fit max_model_len
-  /// or can never fit the KV pool. max_tokens is cut to what max_model_len leaves.
-  SeqId submit(std::vector<int32_t> prompt, const SamplingParams& params);
+  /// or can never fit the KV pool. max_tokens is cut to what max_model_len leaves. key: Sequence::key.
+  SeqId submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key = 0);
 
   /// Launches what can be launched, collects the oldest step in flight and returns what it made final.
   std::vector<Emitted> step();

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/draft_tree.h"
 #include "engine/sequence.h"
 #include "engine/transformer/model.h"
 
@@ -18,19 +19,28 @@ struct DraftProbs {
   MatView value;
 };
 
-/// Drafts for the positions committed, committed + 1, … of a sequence that has `committed` verified tokens.
+/// Drafts for a sequence that has `committed` verified tokens: a node of depth d is for position committed + d.
 struct Proposal {
   SeqId seq = 0;
-  int committed = 0;           // verified tokens it was made for; the verifier throws on a stale one
-  std::vector<int32_t> token;  // chain of drafts; empty when deferred (then they lie in SeqState)
+  int committed = 0;  // verified tokens it was made for; the verifier throws on a stale one
+  DraftTree draft;    // empty when deferred (then they lie in SeqState)
   DraftProbs probs;
 };
 
-/// A sequence that may be drafted for. `deferred`: its newest tokens are known to the device only.
+/// A sequence that goes through the target's next step with its last token. `deferred`: its newest tokens are known to
+/// the device only.
 struct DraftRequest {
-  const Sequence* seq = nullptr;
-  int max_len = 0;  // at most this many drafts
+  const Sequence* seq = nullptr;  // seq->key names the request in every run of its workload
+  int max_drafts = 0;             // at most so many; 0: none, though a proposer that keeps step may note the sequence
   bool deferred = false;
+};
+
+/// What became of one sequence's rows of a step.
+struct Verdict {
+  std::vector<int32_t> path;   // accepted nodes, from the root on: 0, 1, … for a chain
+  std::vector<int32_t> token;  // accepted drafts, then the corrected or bonus token
+  int num_drafts = 0;          // drafts that were verified
+  bool numerical_error = false;
 };
 
 /// host: needs collected verdicts, the engine waits for them; device: may be launched ahead of them.
@@ -47,7 +57,7 @@ class Proposer {
   virtual std::string_view name() const = 0;
   virtual ProposerSide side() const = 0;
 
-  /// Fills out[i] for requests[i] (token.size() <= max_len; fewer, or none, where it has nothing to offer). With
+  /// Fills out[i] for requests[i] with max_drafts nodes or fewer, or none, where it has nothing to offer. With
   /// `deferred` it must leave the drafts in the target's SeqState instead, in stream order.
   virtual void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) = 0;
 
@@ -55,18 +65,17 @@ class Proposer {
   /// own cache now, so that the time counts as prefill on both sides. Others need nothing.
   virtual void prefill(std::span<const Sequence* const> /*sequences*/) {}
 
-  /// Forgets a sequence that has ended or was preempted.
-  virtual void drop(SeqId seq) = 0;
+  /// What became of the drafts of `seq`, whose tokens hold the outcome already. A sequence that ends with it is told by
+  /// end() alone.
+  virtual void observe(const Sequence& /*seq*/, const Verdict& /*verdict*/) {}
+
+  /// The sequence is over: nothing is asked of it again.
+  virtual void end(SeqId seq) = 0;
+
+  /// It has lost its KV pages and its slot, and comes back with the tokens that it has.
+  virtual void preempt(SeqId seq) = 0;
 
   virtual ProposerStats stats() const { return {}; }
-};
-
-/// What became of one sequence's rows of a step.
-struct Verdict {
-  std::vector<int32_t> path;   // accepted draft rows: 0, 1, … for a chain
-  std::vector<int32_t> token;  // accepted drafts, then the corrected or bonus token
-  int num_drafts = 0;          // drafts that were verified
-  bool numerical_error = false;
 };
 
 /// One sequence of a batch that wants a verdict.

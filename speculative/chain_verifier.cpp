@@ -53,10 +53,10 @@ void ChainVerifier::run(Step& step, Rank& rank) {
       drafts.assign(slot.draft.begin(),
                     slot.draft.begin() + std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts));
     } else {
-      PACELINE_CHECK(wanted.proposal.token.empty() || wanted.proposal.committed == slot.length,
+      PACELINE_CHECK(wanted.proposal.draft.empty() || wanted.proposal.committed == slot.length,
                      "request {}: drafts made for {} verified tokens, it has {}", wanted.request,
                      wanted.proposal.committed, slot.length);
-      drafts = wanted.proposal.token;
+      drafts = wanted.proposal.draft.token;
     }
     any_drafts = any_drafts || !drafts.empty();
     step.windows[i] = {.logits_row = wanted.first_logit,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/batch_rows.h"
 #include "engine/comm/work_scope.h"
 #include "speculative/proposer_entry.h"
 
@@ -51,7 +52,7 @@ DraftProposer::~DraftProposer() {
 
 void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i)
-    out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .token = {}, .probs = {}};
+    out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .draft = {}, .probs = {}};
   std::vector<Active> active = select(requests);
   if (active.empty()) return;
   catch_up(active, std::min(kFirstPassRows, options_.max_num_rows / int(active.size())));
@@ -71,7 +72,7 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     std::vector<int32_t>& made = drafts[i];
     Proposal& proposal = out[seq.request];
     // -1: the draft model's logits were not numbers there. That costs drafts, never the engine.
-    proposal.token.assign(made.begin(), std::find(made.begin(), made.end(), -1));
+    proposal.draft = DraftTree::chain({made.begin(), std::find(made.begin(), made.end(), -1)});
     if (!seq.seq->params.sampler.greedy()) {
       if (options_.sampling == DraftSampling::shared_noise) proposal.probs.kind = DraftProbKind::shared_noise;
       if (options_.sampling == DraftSampling::own_noise) {
@@ -91,10 +92,11 @@ std::vector<DraftProposer::Active> DraftProposer::select(std::span<const DraftRe
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
     const int length = seq.length();
+    if (requests[i].max_drafts == 0) continue;
     if (!pool_.knows(seq.id)) pool_.attach(seq.id, seq.tokens);
     const int valid = settle_cache(seq);
     // Drafting feeds positions up to length + draft_len - 2, and the model has max_model_len of them.
-    int draft_len = std::min({requests[i].max_len, options_.max_draft_len, model_.max_model_len() - length + 1});
+    int draft_len = std::min({requests[i].max_drafts, options_.max_draft_len, model_.max_model_len() - length + 1});
     while (draft_len > 0 && !pool_.reserve(seq.id, length + draft_len - 1)) --draft_len;
     if (draft_len > 0) active.push_back({.seq = &seq, .request = i, .draft_len = draft_len, .next_row = valid});
   }
@@ -130,12 +132,12 @@ void DraftProposer::feed(Batch& batch, Active& active, int end) const {
                         .length = seq.length(),
                         .last_token = seq.tokens.back(),
                         .request = seq.id};
-  add_known_rows(batch, {.state = state,
-                         .tokens = seq.tokens,
-                         .pages = pool_.pages(seq.id),
-                         .block_size = pool_.block_size(),
-                         .end = end,
-                         .reset = active.reset});
+  add_rows(batch, {.state = state,
+                   .tokens = seq.tokens,
+                   .pages = pool_.pages(seq.id),
+                   .block_size = pool_.block_size(),
+                   .end = end,
+                   .reset = active.reset});
   active.reset = false;
   active.next_row = end;
 }
@@ -192,10 +194,7 @@ void DraftProposer::next_pass(const std::vector<Active>& active, int index) {
   auto batch = new_batch();
   for (const Active& seq : active) {
     if (seq.draft_len <= index) continue;
-    batch->logit_row.push_back(batch->num_rows());
-    batch->add_pages(pool_.pages(seq.seq->id));
-    batch->seqs.push_back({.seq = seq.seq->slot, .first_row = batch->num_rows(), .num_rows = 1, .deferred = true});
-    batch->add_blank_row();
+    add_deferred_rows(*batch, seq.seq->slot, pool_.pages(seq.seq->id), 1, 0);
   }
   batch->digest = digest_of(batch->expected);
   model_.launch(batch);

@@ -45,7 +45,8 @@ class DraftProposer final : public Proposer {
   ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void prefill(std::span<const Sequence* const> sequences) override;
-  void drop(SeqId seq) override;
+  void end(SeqId seq) override { drop(seq); }
+  void preempt(SeqId seq) override { drop(seq); }
   ProposerStats stats() const override { return stats_; }
   const BlockPool& pool() const { return pool_; }
 
@@ -64,6 +65,8 @@ class DraftProposer final : public Proposer {
     bool reset = true;  // SeqState must be set up by the next batch
   };
 
+  /// Its cache and what it was fed.
+  void drop(SeqId seq);
   std::vector<Active> select(std::span<const DraftRequest> requests);
   int settle_cache(const Sequence& seq);
   void catch_up(std::vector<Active>& active, int max_left);

@@ -73,7 +73,7 @@ void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     const Sequence& seq = *requests[i].seq;
     out[i] = {.seq = seq.id,
               .committed = seq.length(),
-              .token = ngram_continuation(seq.tokens, requests[i].max_len, options_),
+              .draft = DraftTree::chain(ngram_continuation(seq.tokens, requests[i].max_drafts, options_)),
               .probs = {}};
   }
 }

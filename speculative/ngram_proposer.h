@@ -33,7 +33,8 @@ class NgramProposer final : public Proposer {
   std::string_view name() const override { return "ngram"; }
   ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
-  void drop(SeqId) override {}
+  void end(SeqId) override {}
+  void preempt(SeqId) override {}
 
  private:
   const NgramOptions options_;

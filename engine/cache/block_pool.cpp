@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cache/kv_slot.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -125,7 +126,7 @@ int32_t BlockPool::slot(SeqId seq, int position) const {
   const size_t page = size_t(position / options_.block_size);
   PACELINE_CHECK(position >= 0 && page < mine.pages.size(), "sequence {}: position {} of {} pages", seq, position,
                  mine.pages.size());
-  return mine.pages[page] * options_.block_size + position % options_.block_size;
+  return kv_slot(mine.pages, options_.block_size, position);
 }
 
 std::span<const int32_t> BlockPool::pages(SeqId seq) const { return owner(seq).pages; }

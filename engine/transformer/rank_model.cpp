@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "engine/cache/kv_slot.h"
 #include "engine/comm/work_scope.h"
 
 namespace paceline {
@@ -224,8 +225,7 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
       position_[at] = position;
       kv_len_[at] = position + 1;
       slot_[at] =
-          used ? batch.block[size_t(batch.block_begin[i] + position / options_.block_size)] * options_.block_size +
-                     position % options_.block_size
+          used ? kv_slot(std::span(batch.block).subspan(size_t(batch.block_begin[i])), options_.block_size, position)
                : -1;
     }
   }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/batch_rows.h"
 #include "experiments/run/ceilings.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/repetition.h"
@@ -32,12 +33,12 @@ std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span
   auto batch = std::make_shared<Batch>();
   batch->step = 1;
   const SeqCommit state{.seq = 0, .cached = begin, .length = end, .last_token = text[size_t(end - 1)]};
-  add_known_rows(*batch, {.state = state,
-                          .tokens = text.first(size_t(end)),
-                          .pages = pages,
-                          .block_size = kBlockSize,
-                          .end = end,
-                          .reset = true});
+  add_rows(*batch, {.state = state,
+                    .tokens = text.first(size_t(end)),
+                    .pages = pages,
+                    .block_size = kBlockSize,
+                    .end = end,
+                    .reset = true});
   batch->logit_row.clear();
   for (int row = end - begin - num_logits; row < end - begin; ++row) batch->logit_row.push_back(row);
   batch->digest = digest_of(batch->expected);

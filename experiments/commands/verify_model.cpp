@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/batch_rows.h"
 #include "engine/util/gguf.h"
 #include "engine/util/json_io.h"
 #include "experiments/run/engine_load.h"
@@ -76,13 +77,12 @@ std::vector<float> logits_after(EngineLoad& load, std::span<const int32_t> token
   for (size_t i = 0; i * block_size < tokens.size(); ++i) pages.push_back(int32_t(i));
   auto batch = std::make_shared<Batch>();
   batch->step = 1;
-  add_known_rows(*batch,
-                 {.state = {.seq = 0, .cached = 0, .length = int32_t(tokens.size()), .last_token = tokens.back()},
-                  .tokens = tokens,
-                  .pages = pages,
-                  .block_size = block_size,
-                  .end = int(tokens.size()),
-                  .reset = true});
+  add_rows(*batch, {.state = {.seq = 0, .cached = 0, .length = int32_t(tokens.size()), .last_token = tokens.back()},
+                    .tokens = tokens,
+                    .pages = pages,
+                    .block_size = block_size,
+                    .end = int(tokens.size()),
+                    .reset = true});
   batch->digest = digest_of(batch->expected);
   std::vector<float> logits;
   Model& model = load.target();

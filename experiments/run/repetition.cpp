@@ -176,7 +176,8 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
         request.record.send_delay_ms = ms_between(request.submitted, sent);
       }
       const SeqId id = engine->submit(
-          prompt.tokens, sampling_of_prompt(options.sampling, next, prompt.max_tokens, schedule.max_tokens(next)));
+          prompt.tokens, sampling_of_prompt(options.sampling, next, prompt.max_tokens, schedule.max_tokens(next)),
+          int64_t(next));
       live.emplace(id, std::move(request));
       ++next;
     }

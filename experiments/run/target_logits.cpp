@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/batch_rows.h"
+
 namespace paceline {
 
 TwoLogits ModelLogits::compute(std::span<const int32_t> prefix) {
@@ -24,12 +26,12 @@ std::vector<float> ModelLogits::run(std::span<const int32_t> prefix, const Passe
     const auto bound = [&](int index) { return int(int64_t{length} * index / num_pieces); };
     auto batch = std::make_shared<Batch>();
     batch->step = 1;
-    add_known_rows(*batch, {.state = {.seq = 0, .cached = bound(piece), .length = length, .last_token = prefix.back()},
-                            .tokens = prefix,
-                            .pages = pages,
-                            .block_size = room_.block_size,
-                            .end = bound(piece + 1),
-                            .reset = true});
+    add_rows(*batch, {.state = {.seq = 0, .cached = bound(piece), .length = length, .last_token = prefix.back()},
+                      .tokens = prefix,
+                      .pages = pages,
+                      .block_size = room_.block_size,
+                      .end = bound(piece + 1),
+                      .reset = true});
     if (!batch->logit_row.empty()) batch->logit_row.assign(size_t(passes.logit_rows), batch->logit_row.back());
     add_padding_rows(*batch, passes.fewest_rows - batch->num_rows());
     batch->digest = digest_of(batch->expected);

@@ -51,6 +51,8 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"engine/cache/", kRequests},
                                                                  {"engine/sequence.", kRequests},
                                                                  {"engine/batch.", kRequests},
+                                                                 {"engine/batch_rows.", kRequests},
+                                                                 {"engine/draft_tree.", kRequests},
                                                                  {"engine/sampling.", kRequests},
                                                                  {"engine/model/", kModel},
                                                                  {"engine/weights/", kWeights},

@@ -179,16 +179,18 @@ void FakeProposer::propose(std::span<const DraftRequest> requests, std::span<Pro
   for (size_t i = 0; i < requests.size(); ++i) {
     const DraftRequest& request = requests[i];
     const Sequence& seq = *request.seq;
-    longest_asked = std::max(longest_asked, request.max_len);
+    longest_asked = std::max(longest_asked, request.max_drafts);
     if (!request.deferred) {
-      out[i] = {
-          .seq = seq.id, .committed = seq.length(), .token = drafts(seq.id, seq.tokens, request.max_len), .probs = {}};
+      out[i] = {.seq = seq.id,
+                .committed = seq.length(),
+                .draft = DraftTree::chain(drafts(seq.id, seq.tokens, request.max_drafts)),
+                .probs = {}};
       continue;
     }
     ++num_deferred;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .token = {}, .probs = {}};
+    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
     // In stream order: by then the newest tokens lie in SeqState. The text is greedy, so its length tells it all.
-    model_.post([this, id = seq.id, slot = seq.slot, tokens = seq.tokens, max_len = request.max_len](Rank&) {
+    model_.post([this, id = seq.id, slot = seq.slot, tokens = seq.tokens, max_len = request.max_drafts](Rank&) {
       SeqSlot& state = model_.state()[slot];
       std::vector<int32_t> text = tokens;
       if (state.length > int(text.size())) {

@@ -91,9 +91,15 @@ class FakeProposer final : public Proposer {
   std::string_view name() const override { return "fake"; }
   ProposerSide side() const override { return options_.side; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
-  void drop(SeqId seq) override { dropped.push_back(seq); }
+  void end(SeqId seq) override { ended.push_back(seq); }
+  void preempt(SeqId seq) override { preempted.push_back(seq); }
+  void observe(const Sequence& seq, const Verdict& verdict) override {
+    num_observed += verdict.num_drafts;
+    PACELINE_CHECK(seq.tokens.back() == verdict.token.back(), "sequence {} has another end than its verdict", seq.id);
+  }
 
-  std::vector<SeqId> dropped;
+  std::vector<SeqId> ended, preempted;
+  int64_t num_observed = 0;  // drafts with a verdict
   int num_deferred = 0;
   int longest_asked = 0;
 

@@ -20,14 +20,15 @@ class RepeatProposer final : public Proposer {
     for (size_t i = 0; i < requests.size(); ++i) {
       const Sequence& seq = *requests[i].seq;
       const int period = std::min(options_.period, seq.length());
-      out[i] = {.seq = seq.id, .committed = seq.length(), .token = {}, .probs = {}};
-      for (int draft = 0; draft < int(options_.share * requests[i].max_len); ++draft) {
+      out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+      for (int draft = 0; draft < int(options_.share * requests[i].max_drafts); ++draft) {
         const int at = options_.backward ? period - 1 - draft % period : draft % period;
-        out[i].token.push_back(seq.tokens[size_t(seq.length() - period + at)]);
+        out[i].draft.add(seq.tokens[size_t(seq.length() - period + at)], draft - 1);
       }
     }
   }
-  void drop(SeqId) override {}
+  void end(SeqId) override {}
+  void preempt(SeqId) override {}
 
  private:
   const RepeatOptions options_;

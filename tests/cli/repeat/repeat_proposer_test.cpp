@@ -29,15 +29,15 @@ TEST(RepeatProposer, GoesOnAsTheTextEnded) {
   const auto proposer = entry.make({.options = &options, .pool = {}});
   Sequence seq;
   seq.tokens = {7, 8, 9};
-  const DraftRequest request{.seq = &seq, .max_len = 5};
+  const DraftRequest request{.seq = &seq, .max_drafts = 5};
   Proposal out;
   proposer->propose({&request, 1}, {&out, 1});
-  EXPECT_EQ(out.token, (std::vector<int32_t>{8, 9, 8, 9, 8}));
+  EXPECT_EQ(out.draft.token, (std::vector<int32_t>{8, 9, 8, 9, 8}));
   EXPECT_EQ(out.committed, 3);
   entry.options.at(1).set(options, 0.6);
   entry.options.at(2).set(options, true);
   entry.make({.options = &options, .pool = {}})->propose({&request, 1}, {&out, 1});
-  EXPECT_EQ(out.token, (std::vector<int32_t>{9, 8, 9}));
+  EXPECT_EQ(out.draft.token, (std::vector<int32_t>{9, 8, 9}));
 }
 
 TEST(RepeatProposer, IsOneWordOfTheList) {

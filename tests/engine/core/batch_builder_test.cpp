@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/batch_rows.h"
 #include "tests/support/expect_error.h"
 
 namespace paceline {
@@ -23,7 +24,8 @@ struct Case {
     EXPECT_TRUE(pool.reserve(id, request->seq.length() + rows.max_drafts));
     rows.request = request.get();
     step.rows.push_back(rows);
-    proposals.push_back({.seq = id, .committed = request->seq.length(), .token = std::move(drafts), .probs = {}});
+    proposals.push_back(
+        {.seq = id, .committed = request->seq.length(), .draft = DraftTree::chain(std::move(drafts)), .probs = {}});
     requests.push_back(std::move(request));
     return *requests.back();
   }
@@ -61,7 +63,7 @@ TEST(BatchBuilder, PromptChunkDecodeAndDrafts) {
   EXPECT_EQ(built.verify[0].batch_seq, 1u);
   EXPECT_EQ(built.verify[0].first_logit, 0);
   EXPECT_EQ(built.verify[0].known_rows, 1);
-  EXPECT_EQ(built.verify[0].proposal.token.size(), 4u);
+  EXPECT_EQ(built.verify[0].proposal.draft.size(), 4u);
   EXPECT_EQ(built.verify[1].batch_seq, 2u);
   EXPECT_EQ(built.verify[1].first_logit, 5);
   EXPECT_EQ(built.verify[1].known_rows, 2);
@@ -142,26 +144,26 @@ TEST(Batch, DigestSeesEveryField) {
   EXPECT_NE(digest_of(two), digest);
 }
 
-TEST(Batch, KnownRowsOfAChunk) {
+TEST(Batch, NewRowsOfAChunk) {
   Batch batch;
   const std::vector<int32_t> tokens{5, 6, 7, 8, 9};
   const std::vector<int32_t> pages{3, 1};
-  add_known_rows(batch, {.state = {.seq = 2, .cached = 1, .length = 5, .last_token = 9},
-                         .tokens = tokens,
-                         .pages = pages,
-                         .block_size = 4,
-                         .end = 3,
-                         .reset = true});
+  add_rows(batch, {.state = {.seq = 2, .cached = 1, .length = 5, .last_token = 9},
+                   .tokens = tokens,
+                   .pages = pages,
+                   .block_size = 4,
+                   .end = 3,
+                   .reset = true});
   EXPECT_EQ(batch.token, (std::vector<int32_t>{6, 7}));
   EXPECT_EQ(batch.slot, (std::vector<int32_t>{13, 14}));
   EXPECT_TRUE(batch.logit_row.empty());
   EXPECT_FALSE(batch.seqs[0].wants_logits);
   EXPECT_EQ(batch.resets.size(), 1u);
-  add_known_rows(batch, {.state = {.seq = 3, .cached = 3, .length = 5, .last_token = 9},
-                         .tokens = tokens,
-                         .pages = pages,
-                         .block_size = 4,
-                         .end = 5});
+  add_rows(batch, {.state = {.seq = 3, .cached = 3, .length = 5, .last_token = 9},
+                   .tokens = tokens,
+                   .pages = pages,
+                   .block_size = 4,
+                   .end = 5});
   EXPECT_EQ(batch.slot.back(), 4);
   EXPECT_EQ(batch.logit_row, (std::vector<int32_t>{3}));
   EXPECT_EQ(batch.block_begin, (std::vector<int32_t>{0, 2}));

@@ -194,10 +194,14 @@ class BadProposer final : public Proposer {
     for (size_t i = 0; i < out.size(); ++i) {
       out[i] = proposal_;
       out[i].committed += requests[i].seq->length();
-      if (out[i].token.size() == 2) out[i].token.resize(size_t(requests[i].max_len));
+      if (out[i].draft.size() == 2) {
+        out[i].draft.token.resize(size_t(std::min(2, requests[i].max_drafts)));
+        out[i].draft.parent.resize(out[i].draft.token.size());
+      }
     }
   }
-  void drop(SeqId) override {}
+  void end(SeqId) override {}
+  void preempt(SeqId) override {}
 
  private:
   Proposal proposal_;
@@ -221,13 +225,18 @@ std::string error_of(const Proposal& proposal) {
 
 // A proposer may be wrong about the text, never about ids, lengths or the state it drafts for.
 TEST(EngineErrors, ABrokenProposerIsFound) {
-  EXPECT_EQ(error_of({.token = {1, 2}}), "");
-  EXPECT_NE(error_of({.token = {1, 23}}).find("token 23"), std::string::npos);
-  EXPECT_NE(error_of({.token = {-1}}).find("token -1"), std::string::npos);
-  EXPECT_NE(error_of({.token = {1, 2, 3}}).find("3 drafts, pages for 2"), std::string::npos);
-  EXPECT_NE(error_of({.committed = -1, .token = {1}}).find("drafts made for 5 verified tokens, it has 6"),
-            std::string::npos)
-      << error_of({.committed = -1, .token = {1}});
+  EXPECT_EQ(error_of({.draft = DraftTree::chain({1, 2})}), "");
+  EXPECT_NE(error_of({.draft = DraftTree::chain({1, 23})}).find("token 23"), std::string::npos);
+  EXPECT_NE(error_of({.draft = DraftTree::chain({-1})}).find("token -1"), std::string::npos);
+  EXPECT_NE(error_of({.draft = DraftTree::chain({1, 2, 3})}).find("3 drafts, pages for 2"), std::string::npos);
+  EXPECT_NE(error_of({.draft = {.token = {1, 1}, .parent = {-1, -1}}})
+                .find("proposer bad: request 1: drafts 0 and 1 are both token 1 after the same parent"),
+            std::string::npos);
+  EXPECT_NE(error_of({.draft = {.token = {1, 2}, .parent = {-1, -1}}}).find("drafts with branches"), std::string::npos);
+  EXPECT_NE(
+      error_of({.committed = -1, .draft = DraftTree::chain({1})}).find("drafts made for 5 verified tokens, it has 6"),
+      std::string::npos)
+      << error_of({.committed = -1, .draft = DraftTree::chain({1})});
 }
 
 // A cancelled request says nothing more, leaves no block behind and does not touch the others.
@@ -332,7 +341,7 @@ TEST(Engine, DestroyedInFlight) {
   EXPECT_TRUE(rig.model.pending().empty());
 }
 
-TEST(Engine, TheProposerForgetsWhatHasEnded) {
+TEST(Engine, TheProposerIsToldOfEndsPreemptionsAndVerdicts) {
   FakeRigOptions options = perfect_drafts(3);
   options.model.num_blocks = 12;
   FakeRig rig(options);
@@ -340,10 +349,12 @@ TEST(Engine, TheProposerForgetsWhatHasEnded) {
   for (int i = 0; i < 4; ++i) ids.push_back(rig.submit(some_prompt(9, i), greedy_params(20)));
   rig.engine->cancel(ids[3]);
   rig.run();
-  for (const SeqId id : ids)
-    EXPECT_NE(std::find(rig.proposer->dropped.begin(), rig.proposer->dropped.end(), id), rig.proposer->dropped.end());
-  EXPECT_EQ(int64_t(rig.proposer->dropped.size()), 4 + rig.engine->counters().preemptions);
+  std::sort(rig.proposer->ended.begin(), rig.proposer->ended.end());
+  EXPECT_EQ(rig.proposer->ended, ids);
+  EXPECT_EQ(int64_t(rig.proposer->preempted.size()), rig.engine->counters().preemptions);
   EXPECT_GT(rig.engine->counters().preemptions, 0);
+  EXPECT_GT(rig.proposer->num_observed, 0);
+  EXPECT_LE(rig.proposer->num_observed, rig.engine->counters().drafted) << "a verdict that ends a sequence is not told";
 }
 
 /// What becomes of an engine's parts.
@@ -381,7 +392,8 @@ class LastProposer final : public Proposer {
   std::string_view name() const override { return "last"; }
   ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest>, std::span<Proposal>) override {}
-  void drop(SeqId) override {}
+  void end(SeqId) override {}
+  void preempt(SeqId) override {}
 
  private:
   Ends& ends_;

@@ -1,5 +1,6 @@
 // Ranks that disagree are found before they compute: the error names rank, request, field and both values.
 
+#include "engine/batch_rows.h"
 #include "model_rig.h"
 #include "tests/support/expect_error.h"
 
@@ -26,13 +27,13 @@ struct Decoding {
     auto batch = std::make_shared<Batch>();
     batch->step = rig.next_step();
     const int length = int(tokens.size());
-    add_known_rows(*batch,
-                   {.state = {.seq = 3, .cached = cached, .length = length, .last_token = tokens.back(), .request = 41},
-                    .tokens = tokens,
-                    .pages = pages,
-                    .block_size = rig.block_size(),
-                    .end = length,
-                    .reset = reset});
+    add_rows(*batch,
+             {.state = {.seq = 3, .cached = cached, .length = length, .last_token = tokens.back(), .request = 41},
+              .tokens = tokens,
+              .pages = pages,
+              .block_size = rig.block_size(),
+              .end = length,
+              .reset = reset});
     batch->decisions = decisions;
     decisions.clear();
     batch->digest = digest_of(batch->expected);

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/batch_rows.h"
 #include "engine/transformer/transformer.h"
 #include "engine/weights/checkpoint.h"
 #include "tests/support/paths.h"
@@ -100,16 +101,16 @@ class ModelRig {
     for (size_t i = 0; i < pieces.size(); ++i) {
       const Piece& piece = pieces[i];
       const int first = batch->num_rows();
-      add_known_rows(*batch, {.state = {.seq = int32_t(i),
-                                        .cached = piece.begin,
-                                        .length = int32_t(piece.tokens.size()),
-                                        .last_token = piece.tokens.back(),
-                                        .request = int64_t(i)},
-                              .tokens = piece.tokens,
-                              .pages = piece.pages,
-                              .block_size = options_.block_size,
-                              .end = piece.end,
-                              .reset = true});
+      add_rows(*batch, {.state = {.seq = int32_t(i),
+                                  .cached = piece.begin,
+                                  .length = int32_t(piece.tokens.size()),
+                                  .last_token = piece.tokens.back(),
+                                  .request = int64_t(i)},
+                        .tokens = piece.tokens,
+                        .pages = piece.pages,
+                        .block_size = options_.block_size,
+                        .end = piece.end,
+                        .reset = true});
       if (batch->seqs.back().wants_logits) batch->logit_row.pop_back();
       for (int row = last_only ? batch->num_rows() - 1 : first; row < batch->num_rows(); ++row)
         batch->logit_row.push_back(row);

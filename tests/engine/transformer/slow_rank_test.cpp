@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/batch_rows.h"
 #include "engine/transformer/transformer.h"
 #include "engine/weights/dummy_checkpoint.h"
 #include "tests/support/recording_backend.h"
@@ -55,11 +56,11 @@ double run_step(int stop_in, std::shared_ptr<const std::atomic<bool>> ends) {
   auto batch = std::make_shared<Batch>();
   batch->step = 1;
   const std::vector<int32_t> tokens{3, 4, 5}, pages{0};
-  add_known_rows(*batch, {.state = {.seq = 0, .cached = 0, .length = 3, .last_token = 5, .request = 1},
-                          .tokens = tokens,
-                          .pages = pages,
-                          .end = 3,
-                          .reset = true});
+  add_rows(*batch, {.state = {.seq = 0, .cached = 0, .length = 3, .last_token = 5, .request = 1},
+                    .tokens = tokens,
+                    .pages = pages,
+                    .end = 3,
+                    .reset = true});
   batch->digest = digest_of(batch->expected);
   const auto start = Clock::now();
   model->launch(batch);

@@ -24,21 +24,24 @@ class ComparesWithFreshCache final : public Proposer {
 
   std::string_view name() const override { return inner_->name(); }
   ProposerSide side() const override { return inner_->side(); }
-  void drop(SeqId seq) override { inner_->drop(seq); }
+  void observe(const Sequence& seq, const Verdict& verdict) override { inner_->observe(seq, verdict); }
+  void end(SeqId seq) override { inner_->end(seq); }
+  void preempt(SeqId seq) override { inner_->preempt(seq); }
   ProposerStats stats() const override { return inner_->stats(); }
 
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     inner_->propose(requests, out);
     for (size_t i = 0; i < requests.size(); ++i) {
-      if (out[i].token.empty()) continue;
+      if (out[i].draft.empty()) continue;
       DraftRequest request = requests[i];
-      request.max_len = int(out[i].token.size());  // the inner pool may have been too full for more
+      request.max_drafts = out[i].draft.size();  // the inner pool may have been too full for more
       DraftProposer fresh(fresh_model_, options_);
       Proposal expected;
       fresh.propose(std::span(&request, 1), std::span(&expected, 1));
       ++findings_.num_compared;
-      findings_.num_tokens += int64_t(expected.token.size());
-      if (out[i].token != expected.token || !same_probs(out[i].probs, expected.probs)) ++findings_.num_different;
+      findings_.num_tokens += int64_t(expected.draft.size());
+      if (out[i].draft.token != expected.draft.token || !same_probs(out[i].probs, expected.probs))
+        ++findings_.num_different;
     }
   }
 

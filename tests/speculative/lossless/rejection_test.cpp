@@ -37,7 +37,7 @@ class CountsExpectedAcceptance final : public Verifier {
       math::DistributionScratch<double> scratch;
       for (const VerifyRow& row : rows) {
         std::vector<double>& kept_prob = step->emplace_back();
-        const int num_drafts = int(row.proposal.token.size());
+        const int num_drafts = int(row.proposal.draft.size());
         if (num_drafts == 0) continue;
         const MatView& draft = row.proposal.probs.value;
         const std::vector<float> logit =

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/batch_rows.h"
 #include "engine/engine.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_model.h"
@@ -33,7 +34,7 @@ struct Window {
     tokens.insert(tokens.end(), drafts.begin(), drafts.end());
     const SeqCommit state{
         .seq = 2, .cached = 0, .length = int32_t(kPrompt.size()), .last_token = kPrompt.back(), .request = 8};
-    add_known_rows(
+    add_rows(
         *batch,
         {.state = state, .tokens = tokens, .pages = pages, .block_size = 4, .end = int(tokens.size()), .reset = true});
     batch->seqs[0].num_drafts = int32_t(drafts.size());
@@ -48,7 +49,7 @@ struct Window {
                   .deferred = false,
                   .sampler = sampler,
                   .proposal = {}};
-    row.proposal = {.seq = 8, .committed = committed, .token = drafts, .probs = {}};
+    row.proposal = {.seq = 8, .committed = committed, .draft = DraftTree::chain(drafts), .probs = {}};
     return verifier.launch(batch, model, {row});
   }
   Verdict verdict(const std::vector<int32_t>& drafts) { return verifier.collect(launch(drafts)).at(0); }

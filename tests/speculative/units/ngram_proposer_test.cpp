@@ -118,15 +118,15 @@ TEST(Ngram, AgreesWithBruteForce) {
 TEST(Ngram, ProposesForEverySequence) {
   NgramProposer proposer({.min_n = 2, .max_n = 3});
   Sequence with{.id = 1, .tokens = {1, 2, 3, 4, 2, 3}}, without{.id = 2, .tokens = {1, 2, 3}};
-  const DraftRequest requests[] = {{.seq = &with, .max_len = 2}, {.seq = &without, .max_len = 5}};
+  const DraftRequest requests[] = {{.seq = &with, .max_drafts = 2}, {.seq = &without, .max_drafts = 5}};
   std::vector<Proposal> out(2);
   proposer.propose(requests, out);
   EXPECT_EQ(out[0].seq, 1);
   EXPECT_EQ(out[0].committed, 6);
-  EXPECT_EQ(out[0].token, (Tokens{4, 2}));
+  EXPECT_EQ(out[0].draft.token, (Tokens{4, 2}));
   EXPECT_EQ(out[0].probs.kind, DraftProbKind::point_mass);
   EXPECT_EQ(out[1].committed, 3);
-  EXPECT_TRUE(out[1].token.empty());
+  EXPECT_TRUE(out[1].draft.token.empty());
   EXPECT_EQ(proposer.side(), ProposerSide::host);
 }
 

@@ -1,0 +1,51 @@
+#include "engine/batch_rows.h"
+
+#include "engine/cache/kv_slot.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+void add_rows(Batch& batch, const NewRows& rows) {
+  const int num_drafts = rows.drafts ? rows.drafts->size() : 0;
+  const int num_known = rows.end - rows.state.cached;
+  PACELINE_CHECK(num_drafts == 0 || rows.end == rows.state.length, "request {}: drafts behind {} of {} tokens",
+                 rows.state.request, rows.end, rows.state.length);
+  const SeqRows added{.seq = rows.state.seq,
+                      .first_row = batch.num_rows(),
+                      .num_rows = num_known + num_drafts,
+                      .num_drafts = num_drafts,
+                      .wants_logits = rows.end == int(rows.tokens.size())};
+  const auto slot_of = [&](int position) { return kv_slot(rows.pages, rows.block_size, position); };
+  if (rows.reset) batch.resets.push_back(rows.state);
+  batch.expected.push_back(rows.state);
+  for (int position = rows.state.cached; position < rows.end; ++position)
+    batch.add_row(rows.tokens[size_t(position)], position, slot_of(position));
+  if (num_drafts > 0) {
+    const std::vector<int32_t> depth = rows.drafts->depths();
+    for (int node = 0; node < num_drafts; ++node)
+      batch.add_row(rows.drafts->token[size_t(node)], rows.state.length + depth[size_t(node)],
+                    slot_of(rows.state.length + node));
+  }
+  batch.add_pages(rows.pages);
+  if (added.wants_logits)
+    for (int row = num_known - 1; row < added.num_rows; ++row) batch.logit_row.push_back(added.first_row + row);
+  batch.seqs.push_back(added);
+}
+
+void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages, int num_rows, int num_drafts) {
+  const int first_row = batch.num_rows();
+  batch.seqs.push_back(
+      {.seq = seq, .first_row = first_row, .num_rows = num_rows, .num_drafts = num_drafts, .deferred = true});
+  batch.add_pages(pages);
+  for (int row = 0; row < num_rows; ++row) batch.add_blank_row();
+  for (int row = num_rows - num_drafts - 1; row < num_rows; ++row) batch.logit_row.push_back(first_row + row);
+}
+
+void add_padding_rows(Batch& batch, int count) {
+  if (count <= 0) return;
+  batch.add_pages({});
+  batch.seqs.push_back({.seq = -1, .first_row = batch.num_rows(), .num_rows = count, .wants_logits = false});
+  for (int i = 0; i < count; ++i) batch.add_blank_row(0);
+}
+
+}  // namespace paceline

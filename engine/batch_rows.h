@@ -1,0 +1,35 @@
+#pragma once
+// The one place where rows come into a batch: of sequences whose tokens the host knows, of those whose newest tokens
+// lie in SeqState, and of no sequence.
+
+#include <cstdint>
+#include <span>
+
+#include "engine/batch.h"
+#include "engine/draft_tree.h"
+
+namespace paceline {
+
+/// Rows of a sequence's verified tokens [state.cached, end), and of drafts behind them.
+struct NewRows {
+  SeqCommit state;                  // before this step
+  std::span<const int32_t> tokens;  // all verified tokens
+  std::span<const int32_t> pages;   // covering [0, end), and with drafts state.length + their number
+  int block_size = 16;
+  int end = 0;
+  bool reset = false;                 // the sequence is new to its slot
+  const DraftTree* drafts = nullptr;  // null: none; REQUIRES end == state.length
+};
+
+/// Appends them. Node i of the drafts has position state.length + its depth, and its KV lies in the slot of position
+/// state.length + i. Logits are wanted where the rows reach the last verified token: its own and those of the drafts.
+void add_rows(Batch& batch, const NewRows& rows);
+
+/// Appends num_rows rows which the device fills in from slot `seq` of SeqState, the last num_drafts of them with what
+/// is drafted there; with logit rows from the one before the drafts on.
+void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages, int num_rows, int num_drafts);
+
+/// Appends rows of no sequence, which cost what rows cost; attention sees them as a sequence without pages.
+void add_padding_rows(Batch& batch, int count);
+
+}  // namespace paceline
