@@ -28,15 +28,17 @@ struct SeqCommit {
   int32_t length = 0;      // verified tokens
   int32_t last_token = 0;  // token at position length - 1
   int64_t request = 0;     // for messages only
+  uint64_t paths = 0;      // of the kept drafts that did not lie in place: mix_path of each in turn
 };
 
 /// What the deciding rank settled in `step`; the other ranks derive their state from it.
 struct SeqDecision {
   int32_t seq = 0;
   uint64_t step = 0;
-  int32_t kept_rows = 0;    // rows of that step whose KV is verified
-  int32_t num_emitted = 0;  // accepted drafts and the token after them
-  int32_t next = 0;         // the last emitted token
+  int32_t kept_rows = 0;           // rows of that step whose KV is verified
+  int32_t num_emitted = 0;         // accepted drafts and the token after them
+  int32_t next = 0;                // the last emitted token
+  std::vector<int32_t> path = {};  // the accepted nodes where they do not lie in place, else empty
 };
 
 struct Batch {
@@ -51,7 +53,8 @@ struct Batch {
   std::vector<int32_t> block_begin;  // [seqs]: first page of each sequence in `block`
   std::vector<int32_t> block;
   std::vector<int32_t> logit_row;  // rows whose logits are wanted, in order; per sequence num_drafts + 1 of them
-  std::vector<int32_t> parent;     // tree drafts: row of the parent; empty for chains
+  std::vector<int32_t> parent;     // [num_rows] where drafts branch: the row that each follows, -1: none of this batch;
+                                   // empty: each follows the one before it
   // control plane
   std::vector<SeqCommit> resets;       // sequences new to their slot
   std::vector<SeqDecision> decisions;  // since the last message, in step order
@@ -83,17 +86,28 @@ struct Batch {
   }
 };
 
+/// FNV-1a of one value more.
+inline uint64_t mix_hash(uint64_t hash, uint64_t value) {
+  for (int i = 0; i < 8; ++i) hash = (hash ^ (value >> (8 * i) & 0xff)) * 0x100000001b3ull;
+  return hash;
+}
+
+/// SeqCommit::paths behind a step that kept `path`; empty (in place): as it was.
+inline uint64_t mix_path(uint64_t paths, std::span<const int32_t> path) {
+  for (const int32_t node : path) paths = mix_hash(paths, uint64_t(node));
+  return paths;
+}
+
 /// FNV-1a over the fields, in order: what the ranks compare.
 inline uint64_t digest_of(std::span<const SeqCommit> states) {
   uint64_t hash = 0xcbf29ce484222325ull;
-  const auto add = [&](uint64_t value) {
-    for (int i = 0; i < 8; ++i) hash = (hash ^ (value >> (8 * i) & 0xff)) * 0x100000001b3ull;
-  };
+  const auto add = [&](uint64_t value) { hash = mix_hash(hash, value); };
   for (const SeqCommit& state : states) {
     add(uint64_t(state.seq));
     add(uint64_t(state.cached));
     add(uint64_t(state.length));
     add(uint64_t(state.last_token));
+    add(state.paths);
   }
   return hash;
 }

@@ -35,7 +35,8 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
                                  .cached = request.launched,
                                  .length = seq.length(),
                                  .last_token = seq.tokens.back(),
-                                 .request = seq.id},
+                                 .request = seq.id,
+                                 .paths = request.paths},
                        .tokens = seq.tokens,
                        .pages = pool.pages(seq.id),
                        .block_size = pool.block_size(),
@@ -53,6 +54,7 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
                               .proposal = std::move(proposal)});
   }
   add_padding_rows(batch, step.num_padding_rows);
+  if (!batch.parent.empty()) add_chain_parents(batch);
   batch.digest = digest_of(batch.expected);
   return built;
 }

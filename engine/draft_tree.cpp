@@ -1,5 +1,6 @@
 #include "engine/draft_tree.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -30,6 +31,18 @@ std::vector<int32_t> DraftTree::depths() const {
   std::vector<int32_t> depth;
   for (const int32_t above : parent) depth.push_back(above == kRoot ? 0 : depth[size_t(above)] + 1);
   return depth;
+}
+
+int DraftTree::depth() const {
+  int deepest = 0;
+  for (const int32_t depth : depths()) deepest = std::max(deepest, depth + 1);
+  return deepest;
+}
+
+bool lies_in_place(std::span<const int32_t> path) {
+  for (size_t depth = 0; depth < path.size(); ++depth)
+    if (path[depth] != int32_t(depth)) return false;
+  return true;
 }
 
 std::string tree_fault(const DraftTree& tree) {

@@ -3,6 +3,7 @@
 // SpecInfer, section 3). A chain is a tree without branches.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,12 @@ struct DraftTree {
   int32_t add(int32_t token_id, int32_t parent_index);
   /// [size]; 0 for the children of the root.
   std::vector<int32_t> depths() const;
+  /// Positions behind the root that it reaches.
+  int depth() const;
 };
+
+/// Whether each accepted node of `path` lies at its depth: 0, 1, …. Else its KV must move there.
+bool lies_in_place(std::span<const int32_t> path);
 
 /// What no one may propose, in words: more than kMaxDraftLen nodes, lengths that differ, a parent that does not stand
 /// before its child, siblings with one token. Empty: nothing.

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <span>
 
 #include "engine/batch_builder.h"
 #include "engine/util/clock.h"
@@ -27,6 +28,12 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
                  "run_ahead {} with {} steps per sequence", options.run_ahead, options.scheduler.max_steps_per_seq);
   PACELINE_CHECK(options.scheduler.max_model_len <= target.max_model_len(), "max_model_len {} of {}",
                  options.scheduler.max_model_len, target.max_model_len());
+  if (proposer_ && proposer_->branches()) {
+    if (options.run_ahead > 0)
+      fail(ExitCode::usage, "engine.scheduler.run_ahead: found {}, expected 0 with drafts that branch (proposer {})",
+           options.run_ahead, proposer_->name());
+    PACELINE_CHECK(target.takes_branches(), "proposer {} over a model that takes no branches", proposer_->name());
+  }
   for (int32_t id : target.spec().eos_token_ids) eos_.insert(id);
 }
 
@@ -95,7 +102,8 @@ PhaseSeconds Engine::phases() const {
 bool Engine::launch_one() {
   const auto start = Clock::now();
   const bool may_defer = options_.run_ahead > 0 && (!proposer_ || proposer_->side() == ProposerSide::device);
-  const ScheduledStep scheduled = scheduler_.next(proposer_ ? num_speculative_tokens_ : 0, may_defer);
+  const DraftShape shape = proposer_ && proposer_->branches() ? DraftShape::tree : DraftShape::chain;
+  const ScheduledStep scheduled = scheduler_.next(proposer_ ? num_speculative_tokens_ : 0, may_defer, shape);
   if (scheduled.rows.empty()) return false;
   if (!scheduled.swaps.empty()) target_.swap_kv(scheduled.swaps);
   for (const BlockSwap& swap : scheduled.swaps) counters_.swapped_blocks += swap.to_host;
@@ -158,19 +166,28 @@ void Engine::propose(const ScheduledStep& step, std::vector<Proposal>& proposals
   for (size_t i = 0; i < step.rows.size(); ++i) {
     const ScheduledRows& rows = step.rows[i];
     if (rows.num_known != 1 || !rows.wants_logits) continue;
-    requests.push_back({.seq = &rows.request->seq, .max_drafts = rows.max_drafts, .deferred = rows.deferred});
+    requests.push_back({.seq = &rows.request->seq,
+                        .max_drafts = rows.max_drafts,
+                        .max_depth = rows.max_depth,
+                        .deferred = rows.deferred});
     row_of.push_back(i);
   }
   if (requests.empty()) return;
   std::vector<Proposal> made(requests.size());
   proposer_->propose(requests, made);
   for (size_t i = 0; i < made.size(); ++i) {
-    std::string fault = tree_fault(made[i].draft);
-    if (fault.empty() && !made[i].draft.is_chain()) fault = "drafts with branches, which no verifier takes yet";
-    if (!fault.empty())
-      fail(ExitCode::internal, "proposer {}: request {}: {}", proposer_->name(), requests[i].seq->id, fault);
+    check_drafts(requests[i], made[i].draft);
     proposals[row_of[i]] = std::move(made[i]);
   }
+}
+
+void Engine::check_drafts(const DraftRequest& request, const DraftTree& draft) const {
+  std::string fault = tree_fault(draft);
+  if (fault.empty() && draft.depth() > request.max_depth)
+    fault = fmt::format("drafts reach {} positions, {} are left", draft.depth(), request.max_depth);
+  if (fault.empty() && !proposer_->branches() && !draft.is_chain()) fault = "drafts branch, of a proposer of chains";
+  if (!fault.empty())
+    fail(ExitCode::internal, "proposer {}: request {}: {}", proposer_->name(), request.seq->id, fault);
 }
 
 std::vector<Emitted> Engine::collect_one() {
@@ -231,8 +248,11 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
     counters_.drafted += verdict.num_drafts;
     counters_.accepted += num_accepted;
     for (int i = 0; i < num_accepted; ++i) ++counters_.accepted_at[size_t(i)];
-    for (int i = 0; i < verdict.num_drafts; ++i) ++counters_.proposed_at[size_t(i)];
+    for (int i = 0; i < verdict.depth; ++i) ++counters_.proposed_at[size_t(i)];
   }
+  const std::span<const int32_t> moved = lies_in_place(verdict.path) ? std::span<const int32_t>() : verdict.path;
+  move_down(seq, moved);
+  request->paths = mix_path(request->paths, moved);
   Emitted out{.seq = seq.id, .token = {}, .num_drafted = verdict.num_drafts, .num_accepted = num_accepted};
   const int kept_rows = row.num_known + num_accepted;
   for (int32_t token : verdict.token) {
@@ -256,12 +276,24 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
                           .step = step.batch->step,
                           .kept_rows = kept_rows,
                           .num_emitted = int32_t(out.token.size()),
-                          .next = seq.tokens.back()});
+                          .next = seq.tokens.back(),
+                          .path = {moved.begin(), moved.end()}});
   } else {
     pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
     finish(*request, out.finish);
   }
   emitted.push_back(std::move(out));
+}
+
+// Before they are committed: what is posted from here on, swaps and other batches, finds them in their places. In order
+// of depth, since node numbers grow along a path: what lay in a slot has been moved before it is written.
+void Engine::move_down(const Sequence& seq, std::span<const int32_t> path) {
+  std::vector<SlotMove> moves;
+  for (int depth = 0; depth < int(path.size()); ++depth)
+    if (path[size_t(depth)] != depth)
+      moves.push_back({.from = pool_.slot(seq.id, seq.length() + path[size_t(depth)]),
+                       .to = pool_.slot(seq.id, seq.length() + depth)});
+  if (!moves.empty()) target_.move_kv(moves);
 }
 
 void Engine::finish(Request& request, FinishReason reason) {

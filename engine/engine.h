@@ -81,9 +81,13 @@ class Engine {
 
   bool launch_one();
   void propose(const ScheduledStep& step, std::vector<Proposal>& proposals);
+  /// Throws Error(internal) naming the proposer when no such drafts may be verified.
+  void check_drafts(const DraftRequest& request, const DraftTree& draft) const;
   std::vector<Emitted> collect_one();
   void settle(const StepInFlight& step, const StepInFlight::Row& row, const Verdict& verdict,
               std::vector<Emitted>& emitted);
+  /// KV of accepted nodes to the positions of their depths, on every rank. seq: as it was before the verdict.
+  void move_down(const Sequence& seq, std::span<const int32_t> path);
   void finish(Request& request, FinishReason reason);
 
   const EngineOptions options_;

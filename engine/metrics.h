@@ -55,7 +55,7 @@ struct EngineCounters {
   int64_t mixed_steps = 0;                          // batches that held prefill and decode rows together
   int64_t block_crossings = 0;                      // draft windows that crossed a block boundary
   std::array<int64_t, kMaxDraftLen> accepted_at{};  // [i]: steps that kept more than i drafts
-  std::array<int64_t, kMaxDraftLen> proposed_at{};  // [i]: steps that proposed more than i drafts
+  std::array<int64_t, kMaxDraftLen> proposed_at{};  // [i]: steps whose drafts reached more than i positions
 };
 
 }  // namespace paceline

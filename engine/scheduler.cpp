@@ -42,7 +42,7 @@ bool Scheduler::may_run(const Request& request, bool may_defer) const {
   return request.num_undecided == 0 || may_defer;
 }
 
-ScheduledStep Scheduler::next(int draft_len, bool may_defer) {
+ScheduledStep Scheduler::next(int num_drafts, bool may_defer, DraftShape shape) {
   give_back_draft_pages();
   ScheduledStep step;
   const int active = std::min(options_.max_num_seqs, int(running_.size() + waiting_.size()));
@@ -50,7 +50,7 @@ ScheduledStep Scheduler::next(int draft_len, bool may_defer) {
   int budget = options_.max_num_batched_tokens;
   add_known_rows(step, Turn::decode, budget, max_seqs, may_defer);
   add_known_rows(step, Turn::recompute, budget, max_seqs, may_defer);
-  budget -= wish_drafts(step, draft_len, budget);
+  budget -= wish_drafts(step, num_drafts, shape, budget);
   add_known_rows(step, Turn::prompt, budget, max_seqs, may_defer);
   reserve_drafts(step);
   if (options_.batching == Batching::static_padded) add_padding(step);
@@ -97,16 +97,18 @@ void Scheduler::add_known_rows_of(ScheduledStep& step, size_t position, int& bud
   step.rows.push_back(rows);
 }
 
-int Scheduler::wish_drafts(ScheduledStep& step, int draft_len, int budget) const {
+int Scheduler::wish_drafts(ScheduledStep& step, int num_drafts, DraftShape shape, int budget) const {
   int num_free = pool_.num_free(), total = 0;
   for (ScheduledRows& rows : step.rows) {
     const Request& request = *rows.request;
     if (turn_of(request) != Turn::decode) continue;
     const int length = request.max_length(), held = int(pool_.pages(request.seq.id).size());
     const int emitted = length - request.seq.num_prompt;
+    rows.max_depth = std::clamp(
+        std::min(request.seq.params.max_tokens - emitted - 1, options_.max_model_len - length - 1), 0, kMaxDraftLen);
+    const int most = shape == DraftShape::chain ? rows.max_depth : rows.max_depth > 0 ? kMaxDraftLen : 0;
     rows.max_drafts =
-        std::max(0, std::min({draft_len, kMaxDraftLen, budget - total, request.seq.params.max_tokens - emitted - 1,
-                              options_.max_model_len - length - 1, (held + num_free) * pool_.block_size() - length}));
+        std::max(0, std::min({num_drafts, most, budget - total, (held + num_free) * pool_.block_size() - length}));
     num_free -= std::max(0, pool_.blocks_for(length + rows.max_drafts) - held);
     total += rows.max_drafts;
   }

@@ -49,6 +49,7 @@ struct Request {
   int reserved = 0;         // positions that its pages were made for, drafts aside
   uint64_t last_step = 0;   // last step that may write its blocks
   bool needs_reset = true;  // its SeqState slot has not been set up
+  uint64_t paths = 0;       // SeqCommit::paths
 
   bool deferred() const { return num_undecided > 0; }
   int max_length() const { return seq.length() + undecided_rows; }  // verified tokens at most, once in-flight steps end
@@ -58,9 +59,13 @@ struct ScheduledRows {
   Request* request = nullptr;
   int num_known = 0;   // rows with known tokens: prompt rows, recomputed rows or the last token
   int max_drafts = 0;  // pages are reserved for so many drafts
+  int max_depth = 0;   // and a path of them may be so long
   bool deferred = false;
   bool wants_logits = true;
 };
+
+/// Of a chain every draft is one position more; a tree may have more drafts than positions.
+enum class DraftShape : uint8_t { chain, tree };
 
 struct ScheduledStep {
   std::vector<BlockSwap> swaps;  // before the rows, in this order; none without rows
@@ -75,9 +80,9 @@ class Scheduler {
 
   void add(std::unique_ptr<Request> request);
 
-  /// Rows for one step; empty when nothing can run now. `draft_len`: drafts wanted per decoding sequence;
+  /// Rows for one step; empty when nothing can run now. `num_drafts`: drafts wanted per decoding sequence;
   /// `may_defer`: sequences with an undecided step may be scheduled (device-side proposers).
-  ScheduledStep next(int draft_len, bool may_defer);
+  ScheduledStep next(int num_drafts, bool may_defer, DraftShape shape = DraftShape::chain);
 
   /// Takes an ended request out of the running set; its blocks go back when `last_step` retires.
   void finish(SeqId id);
@@ -102,7 +107,7 @@ class Scheduler {
   void add_known_rows_of(ScheduledStep& step, size_t position, int& budget);
   /// Drafts of the step's decoding sequences that `budget` and the free pages hold; returns their number. Takes no
   /// page.
-  int wish_drafts(ScheduledStep& step, int draft_len, int budget) const;
+  int wish_drafts(ScheduledStep& step, int num_drafts, DraftShape shape, int budget) const;
   /// Pages for them; fewer drafts where prompts have taken what was free.
   void reserve_drafts(ScheduledStep& step);
   /// Positions that the pages of a sequence must hold without its drafts.

@@ -32,6 +32,7 @@ struct Proposal {
 struct DraftRequest {
   const Sequence* seq = nullptr;  // seq->key names the request in every run of its workload
   int max_drafts = 0;             // at most so many; 0: none, though a proposer that keeps step may note the sequence
+  int max_depth = 0;              // positions behind the verified text that they may reach; >= max_drafts for chains
   bool deferred = false;
 };
 
@@ -40,6 +41,7 @@ struct Verdict {
   std::vector<int32_t> path;   // accepted nodes, from the root on: 0, 1, … for a chain
   std::vector<int32_t> token;  // accepted drafts, then the corrected or bonus token
   int num_drafts = 0;          // drafts that were verified
+  int depth = 0;               // of the deepest, 1 for the children of the root; num_drafts for a chain
   bool numerical_error = false;
 };
 
@@ -56,6 +58,8 @@ class Proposer {
   virtual ~Proposer() = default;
   virtual std::string_view name() const = 0;
   virtual ProposerSide side() const = 0;
+  /// Whether its drafts may branch.
+  virtual bool branches() const { return false; }
 
   /// Fills out[i] for requests[i] with max_drafts nodes or fewer, or none, where it has nothing to offer. With
   /// `deferred` it must leave the drafts in the target's SeqState instead, in stream order.

@@ -52,13 +52,17 @@ enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced };
 /// How a proposer's tokens were drawn. dense: draft_prob holds one distribution per draft token.
 enum class DraftProbKind : uint8_t { point_mass, shared_noise, dense };
 
-/// One sequence's window: logits rows [logits_row, logits_row + draft_len] (draft_len + 1 of them), the row j
-/// being the target's distribution for absolute position first_position + j. With draft_len == 0 every rule is plain
-/// sampling: the token that SampleRow{logits_row, params, NoisePurpose::target, first_position, 0} draws.
+/// One sequence's window: logits rows [logits_row, logits_row + draft_len] (draft_len + 1 of them). Row 0 is the
+/// target's distribution for absolute position first_position, row j + 1 the one behind draft j: for the position
+/// behind its own. Of a chain that is first_position + j + 1. With draft_len == 0 every rule is plain sampling: the
+/// token that SampleRow{logits_row, params, NoisePurpose::target, first_position, 0} draws.
 struct AcceptRow {
   int32_t logits_row = 0;
   int32_t draft_len = 0;
   const int32_t* draft = nullptr;  // [draft_len]; ids outside [0, vocab_size) are never kept
+  const int32_t* parent =
+      nullptr;  // [draft_len]: the draft before each, an index below its own, or -1; siblings differ.
+                // Null: a chain. Only where kept drafts equal the target's tokens: greedy, coupled
   DraftProbKind kind = DraftProbKind::point_mass;
   MatView draft_prob;          // dense: [draft_len, cols] f32, the very rows that `probs` of the sample op gave;
                                // ids at and beyond cols (a smaller draft vocabulary) have probability 0
@@ -70,10 +74,11 @@ struct AcceptRow {
 };
 
 struct AcceptResult {
-  int32_t num_accepted = 0;      // drafts kept, a prefix
-  int32_t next = 0;              // corrected (num_accepted < draft_len) or bonus token
+  int32_t num_accepted = 0;      // drafts kept: a prefix, of a tree a path from the root on
+  int32_t next = 0;              // corrected (a draft was refused) or bonus token
   bool numerical_error = false;  // a NaN or +Inf logit, or all -Inf, in row num_accepted: `next` is -1. Rows behind
                                  // it were not looked at
+  int32_t last = -1;             // the last draft kept; -1: none. Those before it are its parents
 };
 
 struct AcceptArgs {

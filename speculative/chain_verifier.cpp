@@ -1,6 +1,8 @@
 #include "speculative/chain_verifier.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "engine/comm/work_scope.h"
 #include "engine/util/clock.h"
@@ -48,20 +50,24 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   for (size_t i = 0; i < count; ++i) {
     const VerifyRow& wanted = step.rows[i];
     const SeqSlot& slot = state[step.slot(i)];
-    std::vector<int32_t>& drafts = step.drafts[i];
+    DraftTree& drafts = step.drafts[i];
     if (wanted.deferred) {
-      drafts.assign(slot.draft.begin(),
-                    slot.draft.begin() + std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts));
+      const int count = std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts);
+      drafts = DraftTree::chain({slot.draft.begin(), slot.draft.begin() + count});
     } else {
       PACELINE_CHECK(wanted.proposal.draft.empty() || wanted.proposal.committed == slot.length,
                      "request {}: drafts made for {} verified tokens, it has {}", wanted.request,
                      wanted.proposal.committed, slot.length);
-      drafts = wanted.proposal.draft.token;
+      drafts = wanted.proposal.draft;
     }
+    const bool is_chain = drafts.is_chain();
+    PACELINE_CHECK(is_chain || options_.rule == VerifyRule::greedy || options_.rule == VerifyRule::coupled,
+                   "request {}: rule {} takes no drafts that branch", wanted.request, rule_name());
     any_drafts = any_drafts || !drafts.empty();
     step.windows[i] = {.logits_row = wanted.first_logit,
                        .draft_len = int32_t(drafts.size()),
-                       .draft = drafts.data(),
+                       .draft = drafts.token.data(),
+                       .parent = is_chain ? nullptr : drafts.parent.data(),
                        .kind = wanted.proposal.probs.kind,
                        .draft_prob = wanted.proposal.probs.value,
                        .first_position = slot.length,
@@ -98,18 +104,22 @@ void ChainVerifier::make_verdicts(Step& step) {
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Verdict& verdict = step.verdicts[i];
     const AcceptResult& result = step.results[i];
-    const std::vector<int32_t>& drafts = step.drafts[i];
-    verdict.num_drafts = int(drafts.size());
+    const DraftTree& drafts = step.drafts[i];
+    verdict.num_drafts = drafts.size();
+    verdict.depth = drafts.depth();
     verdict.numerical_error = result.numerical_error;
     if (result.numerical_error) continue;
-    for (int32_t draft = 0; draft < result.num_accepted; ++draft) verdict.path.push_back(draft);
-    verdict.token.assign(drafts.begin(), drafts.begin() + result.num_accepted);
+    for (int32_t node = result.last; node != DraftTree::kRoot; node = drafts.parent[size_t(node)])
+      verdict.path.push_back(node);
+    std::reverse(verdict.path.begin(), verdict.path.end());
+    for (const int32_t node : verdict.path) verdict.token.push_back(drafts.token[size_t(node)]);
     verdict.token.push_back(result.next);
+    const std::span<const int32_t> moved = lies_in_place(verdict.path) ? std::span<const int32_t>() : verdict.path;
     if (step.is_later)
       state.learn(step.slot(i), step.windows[i].first_position, result.next, step.batch->step);
     else
-      state.accept(step.slot(i), step.rows[i].known_rows, drafts.data(), result.num_accepted, result.next,
-                   step.batch->step);
+      state.accept(step.slot(i), step.rows[i].known_rows, verdict.token.data(), result.num_accepted, result.next,
+                   step.batch->step, moved);
   }
   seconds_ += seconds_since(start);
 }

@@ -27,7 +27,7 @@ class ChainVerifier final : public Verifier {
     Model* target = nullptr;
     std::vector<VerifyRow> rows;
     std::vector<AcceptRow> windows;  // of each of `rows`; their drafts
-    std::vector<std::vector<int32_t>> drafts;
+    std::vector<DraftTree> drafts;
     std::vector<AcceptResult> results;
     uint64_t draw = 0;      // number of the accept call; 0: the backend completes such calls at once
     bool is_later = false;  // SeqState has been told of tokens in cells

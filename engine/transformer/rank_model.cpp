@@ -137,6 +137,7 @@ void RankModel::check_digest(const Batch& batch) const {
     state.cached = slot.cached;
     state.length = slot.length;
     state.last_token = slot.token_at(slot.length - 1);
+    state.paths = slot.paths;
   }
   if (digest_of(mine) == batch.digest) return;
   for (size_t i = 0; i < mine.size(); ++i) {
@@ -150,6 +151,7 @@ void RankModel::check_digest(const Batch& batch) const {
     if (have.cached != want.cached) complain("committed length", have.cached, want.cached);
     if (have.length != want.length) complain("token count", have.length, want.length);
     if (have.last_token != want.last_token) complain("next token", have.last_token, want.last_token);
+    if (have.paths != want.paths) complain("paths of kept drafts", int32_t(have.paths), int32_t(want.paths));
   }
   fail(ExitCode::comm,
        "rank {}: the digest of step {} differs from that of its own expected state: the message is damaged",

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/batch.h"
@@ -18,6 +19,7 @@ struct SeqSlot {
   int32_t length = 0;
   int32_t cached = 0;
   int32_t num_drafts = 0;
+  uint64_t paths = 0;                         // SeqCommit::paths
   std::array<int32_t, kMaxDraftLen> draft{};  // [num_drafts], proposed for positions length, length + 1, …
   std::array<int32_t, kRing> ring{};          // token of position p at p % kRing
 
@@ -44,6 +46,7 @@ class SeqState {
     mine.length = state.length;
     mine.cached = state.cached;
     mine.num_drafts = 0;
+    mine.paths = state.paths;
     mine.put_token(state.length - 1, state.last_token);
   }
 
@@ -61,6 +64,7 @@ class SeqState {
     mine.cached += decision.kept_rows;
     mine.length += decision.num_emitted;
     mine.num_drafts = 0;
+    mine.paths = mix_path(mine.paths, decision.path);
     mine.put_token(mine.length - 1, decision.next);
   }
 
@@ -71,9 +75,10 @@ class SeqState {
     if (step > mine.since) mine.put_token(position, token);
   }
 
-  /// A verdict of `step`: of its rows, `known_rows` held known tokens and the rest drafts; the first
-  /// `num_accepted` drafts are kept and `next` follows them.
-  void accept(int32_t slot, int known_rows, const int32_t* drafts, int num_accepted, int32_t next, uint64_t step) {
+  /// A verdict of `step`: of its rows, `known_rows` held known tokens and the rest drafts; of these `num_accepted` are
+  /// kept, with the tokens `drafts` in the order of the text, and `next` follows them. path: as in SeqDecision.
+  void accept(int32_t slot, int known_rows, const int32_t* drafts, int num_accepted, int32_t next, uint64_t step,
+              std::span<const int32_t> path = {}) {
     SeqSlot& mine = slots_[size_t(slot)];
     mine.step = step;
     mine.cached += known_rows + num_accepted;
@@ -81,6 +86,7 @@ class SeqState {
     mine.put_token(mine.length + num_accepted, next);
     mine.length += num_accepted + 1;
     mine.num_drafts = 0;
+    mine.paths = mix_path(mine.paths, path);
   }
 
  private:

@@ -19,6 +19,7 @@ void cpu_accept(const AcceptArgs& args, ThreadPool& pool) {
     for (int64_t r = begin; r < end; ++r) {
       const AcceptRow& row = args.rows[size_t(r)];
       const math::DraftWindow<float> draft{.token = row.draft,
+                                           .parent = row.parent,
                                            .len = row.draft_len,
                                            .kind = row.kind,
                                            .prob = static_cast<const float*>(row.draft_prob.data),

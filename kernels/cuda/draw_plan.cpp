@@ -21,12 +21,20 @@ bool is_rejection(const AcceptRow& row) {
 
 int32_t* cell_at(int32_t* cells, int32_t cell) { return cells && cell >= 0 ? cells + cell : nullptr; }
 
+/// Positions from the window's first to that of row j.
+int depth_of(const AcceptRow& row, int j) {
+  if (!row.parent) return j;
+  int depth = 0;
+  for (int node = j - 1; node >= 0; node = row.parent[node]) ++depth;
+  return depth;
+}
+
 DrawRow draw_of(const AcceptRow& row, int j, int32_t* cells) {
   using Policy = math::ShippedPolicy;
   DrawRow draw{.logits_row = row.logits_row + j,
                .cell = row.draft_len == 0 ? cell_at(cells, row.cell) : nullptr,
                .params = row.params,
-               .key = {row.params.seed, NoisePurpose::target, row.first_position + j, 0}};
+               .key = {row.params.seed, NoisePurpose::target, row.first_position + depth_of(row, j), 0}};
   if (row.rule == VerifyRule::greedy && row.draft_len > 0) draw.params.temperature = 0.0f;
   if (!is_rejection(row)) return draw;
   draw.key = {row.params.seed, NoisePurpose::bonus, row.first_position, j};
@@ -71,15 +79,15 @@ void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn) {
     const AcceptRow& row = args.rows[i];
     const Window window = window_of(row);
     const auto at = [&](int32_t j) { return drawn[size_t(j - window.first)]; };
-    const auto token_at = [&](int32_t j) { return at(j).token; };
+    const auto token_at = [&](int32_t j, int32_t) { return at(j).token; };
     if (is_rejection(row))
       args.result[i] = math::verify_rows(row.draft_len, [&](int32_t j) -> math::RowVerdict {
         return {.is_kept = at(j).is_kept != 0, .next = at(j).token};
       });
     else if (row.rule == VerifyRule::forced)
-      args.result[i] = math::verdict(window.first, token_at(window.first));
+      args.result[i] = math::verdict(window.first, at(window.first).token);
     else
-      args.result[i] = math::verify_by_equality(row.draft, row.draft_len, token_at);
+      args.result[i] = math::verify_by_equality(row.draft, row.parent, row.draft_len, token_at);
     drawn = drawn.subspan(size_t(window.count));
   }
 }

@@ -85,7 +85,8 @@ struct ShippedPolicy {
 /// The drafts of one step.
 template <class Real>
 struct DraftWindow {
-  const int32_t* token = nullptr;  // [len]; ids outside the vocabulary are never kept
+  const int32_t* token = nullptr;   // [len]; ids outside the vocabulary are never kept
+  const int32_t* parent = nullptr;  // as in AcceptRow
   int32_t len = 0;
   DraftProbKind kind = DraftProbKind::point_mass;
   const Real* prob = nullptr;  // dense: row j at prob + j * stride, [cols]; tokens at and beyond cols have 0
@@ -129,24 +130,42 @@ class TargetWindow {
 
 /// The verdict that keeps num_accepted drafts and goes on with `next`, or with an error if next is -1.
 inline AcceptResult verdict(int32_t num_accepted, int32_t next) {
-  return {.num_accepted = num_accepted, .next = next, .numerical_error = next < 0};
+  return {.num_accepted = num_accepted, .next = next, .numerical_error = next < 0, .last = num_accepted - 1};
 }
 
-/// The token of plain sampling at window row j, with the target noise of its position; non-greedy parameters.
+/// The token of plain sampling at window row j, with the target noise of `position`, its own; non-greedy parameters.
 template <class Real, class Policy, class Chance>
-int32_t plain_token(TargetWindow<Real>& target, int32_t window_index, int32_t first_position, Chance& chance) {
+int32_t plain_token(TargetWindow<Real>& target, int32_t window_index, int32_t position, Chance& chance) {
   const Candidates<Real> from =
       target.distribution_of(window_index, Policy::target_temperature(target.params().temperature));
-  return draw_from(from, {target.params().seed, NoisePurpose::target, first_position + window_index, 0}, chance);
+  return draw_from(from, {target.params().seed, NoisePurpose::target, position, 0}, chance);
 }
 
-/// Keeps drafts while they equal token_at(j); token_at(num_accepted) follows them.
+/// The draft `token` that follows draft `last` (-1: the verified text); -1: there is none.
+inline int32_t draft_behind(const int32_t* draft, const int32_t* parent, int32_t draft_len, int32_t last,
+                            int32_t token) {
+  if (!parent) return last + 1 < draft_len && draft[last + 1] == token ? last + 1 : -1;
+  for (int32_t node = last + 1; node < draft_len; ++node)
+    if (parent[node] == last && draft[node] == token) return node;
+  return -1;
+}
+
+/// Keeps drafts, from the verified text on, while there is one that equals token_at(row, depth), the target's token of
+/// the window's row, `depth` positions behind the first; that of the last row follows them.
 template <class TokenAt>
-AcceptResult verify_by_equality(const int32_t* draft, int32_t draft_len, TokenAt&& token_at) {
-  int32_t j = 0;
-  int32_t token = token_at(0);
-  while (j < draft_len && token >= 0 && token == draft[j]) token = token_at(++j);
-  return verdict(j, token);
+AcceptResult verify_by_equality(const int32_t* draft, const int32_t* parent, int32_t draft_len, TokenAt&& token_at) {
+  int32_t last = -1, kept = 0;
+  int32_t token = token_at(0, 0);
+  while (token >= 0) {
+    const int32_t node = draft_behind(draft, parent, draft_len, last, token);
+    if (node < 0) break;
+    last = node;
+    ++kept;
+    token = token_at(last + 1, kept);
+  }
+  AcceptResult result = verdict(kept, token);
+  result.last = last;
+  return result;
 }
 
 /// What one row of a window decided.
@@ -198,29 +217,32 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
   });
 }
 
-/// The verdict for greedy parameters, under which every rule compares with the argmax. argmax_at(j): of window row j.
-template <class ArgmaxAt>
-AcceptResult verify_greedy(VerifyRule rule, int32_t forced_accept, const int32_t* draft, int32_t draft_len,
+/// The verdict for greedy parameters, under which every rule compares with the argmax. argmax_at(j, …): of window row
+/// j.
+template <class Real, class ArgmaxAt>
+AcceptResult verify_greedy(VerifyRule rule, int32_t forced_accept, const DraftWindow<Real>& draft,
                            ArgmaxAt&& argmax_at) {
-  if (rule != VerifyRule::forced) return verify_by_equality(draft, draft_len, argmax_at);
-  const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft_len);
-  return verdict(kept, argmax_at(kept));
+  if (rule != VerifyRule::forced) return verify_by_equality(draft.token, draft.parent, draft.len, argmax_at);
+  const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft.len);
+  return verdict(kept, argmax_at(kept, kept));
 }
 
 /// The verdict of one step. Every rule with draft_len == 0 is plain sampling at first_position.
 template <class Real, class Policy, class Chance>
 AcceptResult verify(VerifyRule rule, int32_t forced_accept, const DraftWindow<Real>& draft, TargetWindow<Real>& target,
                     int32_t first_position, Chance& chance) {
-  const auto plain = [&](int32_t j) { return plain_token<Real, Policy>(target, j, first_position, chance); };
-  const auto greedy = [&](int32_t j) { return target.argmax_of(j); };
-  if (target.params().greedy()) return verify_greedy(rule, forced_accept, draft.token, draft.len, greedy);
-  if (draft.len == 0) return verdict(0, plain(0));
+  const auto plain = [&](int32_t j, int32_t depth) {
+    return plain_token<Real, Policy>(target, j, first_position + depth, chance);
+  };
+  const auto greedy = [&](int32_t j, int32_t) { return target.argmax_of(j); };
+  if (target.params().greedy()) return verify_greedy(rule, forced_accept, draft, greedy);
+  if (draft.len == 0) return verdict(0, plain(0, 0));
   switch (rule) {
-    case VerifyRule::greedy: return verify_by_equality(draft.token, draft.len, greedy);
-    case VerifyRule::coupled: return verify_by_equality(draft.token, draft.len, plain);
+    case VerifyRule::greedy: return verify_by_equality(draft.token, draft.parent, draft.len, greedy);
+    case VerifyRule::coupled: return verify_by_equality(draft.token, draft.parent, draft.len, plain);
     case VerifyRule::forced: {
       const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft.len);
-      return verdict(kept, plain(kept));
+      return verdict(kept, plain(kept, kept));
     }
     case VerifyRule::rejection: break;
   }

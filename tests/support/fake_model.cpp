@@ -80,7 +80,12 @@ void FakeModel::wait(Ticket ticket) {
   }
 }
 
-void FakeModel::move_kv(std::span<const SlotMove> moves) { PACELINE_CHECK(moves.empty(), "{} moves", moves.size()); }
+void FakeModel::move_kv(std::span<const SlotMove> moves) {
+  post([this, all = std::vector<SlotMove>(moves.begin(), moves.end())](Rank&) {
+    for (const SlotMove& move : all) kv_.at(size_t(move.to)) = kv_.at(size_t(move.from));
+    num_moves += int64_t(all.size());
+  });
+}
 void FakeModel::swap_kv(std::span<const BlockSwap> swaps) {
   post([this, all = std::vector<BlockSwap>(swaps.begin(), swaps.end())](Rank&) {
     for (const BlockSwap& swap : all)
@@ -96,10 +101,10 @@ void FakeModel::check_state(const Batch& batch) const {
   PACELINE_CHECK(batch.digest == digest_of(batch.expected), "digest of step {}", batch.step);
   for (const SeqCommit& want : batch.expected) {
     const SeqSlot& have = state_[want.seq];
-    PACELINE_CHECK(
-        have.cached == want.cached && have.length == want.length && have.token_at(have.length - 1) == want.last_token,
-        "step {} request {}: cached {} length {} token {}, expected {} {} {}", batch.step, want.request, have.cached,
-        have.length, have.token_at(have.length - 1), want.cached, want.length, want.last_token);
+    PACELINE_CHECK(have.cached == want.cached && have.length == want.length &&
+                       have.token_at(have.length - 1) == want.last_token && have.paths == want.paths,
+                   "step {} request {}: cached {} length {} token {}, expected {} {} {}", batch.step, want.request,
+                   have.cached, have.length, have.token_at(have.length - 1), want.cached, want.length, want.last_token);
   }
 }
 
@@ -135,24 +140,31 @@ void FakeModel::forward(const Batch& batch) {
                      seq.seq, position, cell.position);
       history = extend(history, cell.token);
     }
+    const uint64_t verified = history;
+    std::vector<uint64_t> behind(size_t(seq.num_rows));  // the history that ends with each row
+    std::vector<int> position_of;
     const int num_known = seq.deferred ? state.length - state.cached : seq.num_rows - seq.num_drafts;
     const int num_used = seq.deferred ? num_known + std::min(state.num_drafts, seq.num_drafts) : seq.num_rows;
     for (int row = 0; row < seq.num_rows; ++row) {
       const size_t at = size_t(seq.first_row + row);
       const bool wanted = next_logit < batch.logit_row.size() && size_t(batch.logit_row[next_logit]) == at;
       if (row < num_used) {
-        const int position = first + row;
+        const int above = batch.parent.empty() ? row - 1 : batch.parent[at] < 0 ? -1 : batch.parent[at] - seq.first_row;
+        PACELINE_CHECK(above < row && above >= (row < num_known ? row - 1 : num_known - 1), "step {} row {} follows {}",
+                       batch.step, at, above);
+        const int position = above < 0 ? first : position_of[size_t(above)] + 1;
+        position_of.push_back(position);
         const int draft = row - num_known;
         const int32_t token = !seq.deferred ? batch.token[at]
-                              : draft < 0   ? state.token_at(position)
+                              : draft < 0   ? state.token_at(first + row)
                                             : state.draft[size_t(draft)];
-        Cell& cell = cell_of(position);
+        Cell& cell = cell_of(first + row);
         if (!seq.deferred)
           PACELINE_CHECK(batch.position[at] == position && batch.kv_len[at] == position + 1 &&
                              &kv_.at(size_t(batch.slot[at])) == &cell,
                          "step {} row {}", batch.step, at);
         cell = {position, token};
-        history = extend(history, token);
+        history = behind[size_t(row)] = extend(above < 0 ? verified : behind[size_t(above)], token);
         if (wanted) {
           for (int32_t id = 0; id < options_.vocab_size; ++id)
             logits_.rows.f32_row(int64_t(next_logit))[id] = logit(history, id);
@@ -175,6 +187,35 @@ std::vector<int32_t> FakeProposer::drafts(SeqId seq, std::vector<int32_t> tokens
   return made;
 }
 
+// The greedy text, with wrong siblings before and behind its tokens, some of which go on; some of its tokens are
+// missing.
+DraftTree FakeProposer::tree(SeqId seq, std::vector<int32_t> tokens, int max_nodes, int max_depth) const {
+  const uint64_t dice = mix(uint64_t(seq) * 7919 + tokens.size());
+  DraftTree made;
+  if (int(dice % 1000) < options_.silent_per_mille) return made;
+  const std::vector<int32_t> text = model_.greedy_text(std::move(tokens), max_depth);
+  const int vocab_size = model_.spec().vocab_size;
+  int32_t parent = DraftTree::kRoot;
+  for (size_t depth = 0; depth < text.size(); ++depth) {
+    const uint64_t throws = mix(dice + depth + 1);
+    const int num_wrong = int(throws % 3), before = num_wrong == 0 ? 0 : int(throws / 3 % uint64_t(num_wrong + 1));
+    const bool missing = int(throws / 16 % 1000) < options_.wrong_per_mille;
+    int32_t right = DraftTree::kRoot;
+    for (int i = 0; i <= num_wrong && made.size() < max_nodes; ++i) {
+      if (i == before) {
+        if (!missing) right = made.add(text[depth], parent);
+        continue;
+      }
+      const int32_t wrong = made.add((text[depth] + 1 + i) % vocab_size, parent);
+      if (depth + 1 < text.size() && made.size() < max_nodes && throws >> 40 & 1)
+        made.add(int32_t(throws >> 41) & 7, wrong);
+    }
+    if (right == DraftTree::kRoot) break;
+    parent = right;
+  }
+  return made;
+}
+
 void FakeProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i) {
     const DraftRequest& request = requests[i];
@@ -183,7 +224,8 @@ void FakeProposer::propose(std::span<const DraftRequest> requests, std::span<Pro
     if (!request.deferred) {
       out[i] = {.seq = seq.id,
                 .committed = seq.length(),
-                .draft = DraftTree::chain(drafts(seq.id, seq.tokens, request.max_drafts)),
+                .draft = options_.trees ? tree(seq.id, seq.tokens, request.max_drafts, request.max_depth)
+                                        : DraftTree::chain(drafts(seq.id, seq.tokens, request.max_drafts)),
                 .probs = {}};
       continue;
     }

@@ -40,6 +40,7 @@ class FakeModel final : public Model {
   CommStats comm_stats() override { return {}; }
   Logits logits() const override { return logits_; }
   SeqState& state() override { return state_; }
+  bool takes_branches() const override { return true; }
   void move_kv(std::span<const SlotMove> moves) override;
   void swap_kv(std::span<const BlockSwap> swaps) override;
 
@@ -49,6 +50,7 @@ class FakeModel final : public Model {
   /// Every batch launched, and how many forward passes were waiting at most.
   const std::vector<std::shared_ptr<const Batch>>& batches() const { return batches_; }
   int max_pending() const { return max_pending_; }
+  int64_t num_moves = 0;  // slots
   /// Batches launched and not yet run, oldest first.
   const std::deque<std::shared_ptr<const Batch>>& pending() const { return pending_; }
 
@@ -86,10 +88,12 @@ class FakeProposer final : public Proposer {
     ProposerSide side = ProposerSide::host;
     int wrong_per_mille = 250;
     int silent_per_mille = 100;  // proposals cut to nothing
+    bool trees = false;          // with wrong siblings beside the text
   };
   FakeProposer(FakeModel& model, const Options& options) : model_(model), options_(options) {}
   std::string_view name() const override { return "fake"; }
   ProposerSide side() const override { return options_.side; }
+  bool branches() const override { return options_.trees; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void end(SeqId seq) override { ended.push_back(seq); }
   void preempt(SeqId seq) override { preempted.push_back(seq); }
@@ -105,6 +109,7 @@ class FakeProposer final : public Proposer {
 
  private:
   std::vector<int32_t> drafts(SeqId seq, std::vector<int32_t> tokens, int max_len) const;
+  DraftTree tree(SeqId seq, std::vector<int32_t> tokens, int max_nodes, int max_depth) const;
 
   FakeModel& model_;
   const Options options_;

@@ -232,7 +232,8 @@ TEST(EngineErrors, ABrokenProposerIsFound) {
   EXPECT_NE(error_of({.draft = {.token = {1, 1}, .parent = {-1, -1}}})
                 .find("proposer bad: request 1: drafts 0 and 1 are both token 1 after the same parent"),
             std::string::npos);
-  EXPECT_NE(error_of({.draft = {.token = {1, 2}, .parent = {-1, -1}}}).find("drafts with branches"), std::string::npos);
+  EXPECT_NE(error_of({.draft = {.token = {1, 2}, .parent = {-1, -1}}}).find("drafts branch, of a proposer of chains"),
+            std::string::npos);
   EXPECT_NE(
       error_of({.committed = -1, .draft = DraftTree::chain({1})}).find("drafts made for 5 verified tokens, it has 6"),
       std::string::npos)
