@@ -21,12 +21,16 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
     const int num_drafts = scheduled.deferred ? scheduled.max_drafts : proposal.draft.size();
     PACELINE_CHECK(num_drafts <= scheduled.max_drafts, "request {}: {} drafts, pages for {}", seq.id, num_drafts,
                    scheduled.max_drafts);
-    for (int node = 0; node < proposal.draft.size(); ++node) {
-      const int32_t token = proposal.draft.token[size_t(node)];
+    const auto check_token = [&](int32_t token, int position) {
       PACELINE_CHECK(token >= 0 && token < vocab_size,
-                     "request {}: token {} at position {} is outside the vocabulary of {}", seq.id, token,
-                     seq.length() + node, vocab_size);
-    }
+                     "request {}: token {} at position {} is outside the vocabulary of {}", seq.id, token, position,
+                     vocab_size);
+    };
+    if (!scheduled.deferred)
+      for (int position = request.launched; position < request.launched + scheduled.num_known; ++position)
+        check_token(seq.tokens[size_t(position)], position);
+    for (int node = 0; node < proposal.draft.size(); ++node)
+      check_token(proposal.draft.token[size_t(node)], seq.length() + node);
     const size_t first_logit = batch.logit_row.size();
     if (scheduled.deferred) {
       add_deferred_rows(batch, seq.slot, pool.pages(seq.id), scheduled.num_known + num_drafts, num_drafts);

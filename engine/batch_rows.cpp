@@ -34,6 +34,9 @@ void add_rows(Batch& batch, const NewRows& rows) {
                       .num_rows = num_known + num_drafts,
                       .num_drafts = num_drafts,
                       .wants_logits = rows.end == int(rows.tokens.size())};
+  const int last_slot = num_drafts > 0 ? rows.state.length + num_drafts - 1 : rows.end - 1;
+  PACELINE_CHECK(last_slot < int(rows.pages.size()) * rows.block_size, "request {}: position {} of {} pages",
+                 rows.state.request, last_slot, rows.pages.size());
   const auto slot_of = [&](int position) { return kv_slot(rows.pages, rows.block_size, position); };
   if (rows.reset) batch.resets.push_back(rows.state);
   batch.expected.push_back(rows.state);

@@ -27,11 +27,11 @@ struct Proposal {
   DraftProbs probs;
 };
 
-/// A sequence that goes through the target's next step with its last token. `deferred`: its newest tokens are known to
-/// the device only.
+/// A sequence of whose known tokens only the last goes through the target's next step: one that decodes, and a prompt
+/// of which one token is left. `deferred`: its newest tokens are known to the device only.
 struct DraftRequest {
   const Sequence* seq = nullptr;  // seq->key names the request in every run of its workload
-  int max_drafts = 0;             // at most so many; 0: none, though a proposer that keeps step may note the sequence
+  int max_drafts = 0;             // nodes, at most; 0 for a prompt, and where rows, pages or positions have run out
   int max_depth = 0;              // positions behind the verified text that they may reach; >= max_drafts for chains
   bool deferred = false;
 };

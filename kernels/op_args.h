@@ -47,8 +47,8 @@ class PackedWeight {
   int k_chunks = kStrictChunks;
   bool pair_panels = false;
   size_t bytes = 0;  // device bytes held
-  bool has_unstorable =
-      false;  // a value was NaN or infinite, or is so in dtype (find_unstorable, kernels/host_weight.h)
+  /// A value was NaN or infinite, or is so in dtype (find_unstorable, kernels/host_weight.h).
+  bool has_unstorable = false;
 };
 using Weight = std::shared_ptr<const PackedWeight>;
 

@@ -112,7 +112,8 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
   RopeSpec spec;
   spec.theta = home.real("rope_theta", kTheta, config.real(theta_key, kTheta, 10000.0));
   share = home.real("partial_rotary_factor", {0.0, 1.0}, config.real("partial_rotary_factor", {0, 1}, share));
-  spec.rotary_dim = int(std::floor(head_dim * share));
+  const double dims = head_dim * share;  // a share that was made by a division may lie a rounding below
+  spec.rotary_dim = int(std::floor(dims + 1e-9));
   if (spec.rotary_dim % 2 != 0 || spec.rotary_dim == 0)
     fail(ExitCode::usage, "{}: {} rotary dimensions of head_dim {}; expected an even number above 0",
          config.where("partial_rotary_factor"), spec.rotary_dim, head_dim);

@@ -40,7 +40,7 @@ class GgufValue {
 
   /// Elements as integers, numbers or text. A value that is no array counts as one of a single element.
   /// Empty where the kind is another: integers() of numbers with a fraction, or above 63 bits; strings() of numbers;
-  /// booleans() of 0 and 1.
+  /// booleans() of integers, 0 and 1 among them.
   std::vector<int64_t> integers() const;
   std::vector<double> reals() const;  // of integers, too
   std::vector<std::string_view> strings() const;

@@ -13,7 +13,7 @@ DummyCheckpoint::DummyCheckpoint(const ModelSpec& spec, std::string label)
 TensorPart DummyCheckpoint::part(std::string_view name, const TensorRange& range) const {
   const ExpectedTensor& tensor = tensors_.expected(name);
   const int64_t cols = tensor.shape.back();
-  const bool is_matrix = tensor.shape.size() == 2;
+  const bool is_matrix = tensor.shape.size() == 2 && !is_norm(tensor.role);
   // norms multiply by one
   const bool is_one = is_norm(tensor.role) && tensor.piece == TensorPiece::weight && !tensor.plus_one;
   const float constant = is_one ? 1.0f : 0.0f;

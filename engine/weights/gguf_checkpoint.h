@@ -1,6 +1,6 @@
 #pragma once
 // The tensors of a GGUF file. F32, F16 and BF16 are views of the mapping; packed ones are widened when they are asked
-// for, and nothing is kept.
+// for, and no values are kept.
 
 #include <map>
 #include <string>
@@ -14,7 +14,8 @@ namespace paceline {
 
 /// Owns the mappings. Threads: const members from any thread; a part of a packed tensor is made by as many as there are
 /// usable cores and work for them.
-/// Memory: a part of a packed tensor costs its own size; the file's pages come and go with the file's.
+/// Memory: a part of a packed tensor costs its own size, and lends what it took to later ones (TensorSource::recycle);
+/// the file's pages come and go with the file's.
 class GgufCheckpoint final : public TensorSource {
  public:
   /// Packed matrices become `widened` (float32 is exact, bfloat16 and float16 are rounded to nearest even), packed

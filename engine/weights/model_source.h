@@ -18,6 +18,9 @@ struct ModelSource {
   DType widened = DType::bf16;       // what packed matrices of a .gguf file become: bf16 or f32
 };
 
+/// ModelSource::widened on the way to weights of `dtype`: values that float16 cannot hold are still there to be named.
+inline DType widened_for(DType dtype) { return dtype == DType::bf16 ? DType::bf16 : DType::f32; }
+
 /// What the forward pass is told. An inflated model keeps the checkpoint's positions and frequencies; random weights in
 /// a shape have those of the shape file, and token ids from the folder's config.json where there is one. Throws what
 /// load_model_spec, load_model_shape and inflate_model throw.

@@ -50,7 +50,7 @@ TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int la
     const TensorPart one =
         source_.part(name(role, piece, layer, own_tensors ? int(head) : 0),
                      {.row_begin = own_tensors ? 0 : head, .num_rows = 1, .col_begin = first, .num_cols = count});
-    if (!whole.owned.data()) whole = source_.room_for(range, one.view.dtype);
+    if (!whole.owned.data()) whole = new_part(range, one.view.dtype);
     copy_into(one.view, CopyOrder::same, whole, 0, done);
     done += count;
   }
@@ -82,7 +82,8 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
   for (int64_t done = 0; done < count;) {
     const RowRun run = rows.run(begin + done, count - done);
     TensorPart read = source_.part(tensor, in_file(run.first, run.num_tensor_rows));
-    if (!whole.owned.data()) whole = source_.room_for(range, read.view.dtype);
+    if (!whole.owned.data())
+      whole = is_vector ? new_part(range, read.view.dtype) : source_.room_for(range, read.view.dtype);
     if (run.in_order) {
       copy_into(read.view, order, whole, is_vector ? 0 : done, is_vector ? done : 0);
     } else {

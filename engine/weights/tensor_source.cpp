@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cpu/extent.h"
+
 namespace paceline {
 namespace {
 
@@ -47,25 +49,39 @@ TensorPart new_part(const TensorRange& range, DType dtype) {
 }
 
 TensorPart TensorSource::room_for(const TensorRange& range, DType dtype) const {
+  const size_t bytes = bytes_of(range, dtype);
   MappedMemory memory;
   {
     const std::scoped_lock lock(spare_->mutex);
-    const size_t bytes = bytes_of(range, dtype);
-    auto& parts = spare_->parts;  // the smallest that is large enough
-    auto best = parts.end();
-    for (auto each = parts.begin(); each != parts.end(); ++each)
-      if (each->bytes() >= bytes && (best == parts.end() || each->bytes() < best->bytes())) best = each;
-    if (best == parts.end()) return new_part(range, dtype);
-    memory = std::move(*best);
-    parts.erase(best);
+    auto best = spare_->parts.end();  // the smallest that is large enough
+    for (auto each = spare_->parts.begin(); each != spare_->parts.end(); ++each)
+      if (each->bytes() >= bytes && (best == spare_->parts.end() || each->bytes() < best->bytes())) best = each;
+    if (best != spare_->parts.end()) {
+      memory = std::move(*best);
+      spare_->parts.erase(best);
+      spare_->bytes -= memory.bytes();
+    }
   }
-  return part_in(std::move(memory), range, dtype);
+  if (memory.data()) {  // its end is where this part's is
+    permit_extent(memory.data(), memory.bytes());
+    forbid_extent(static_cast<char*>(memory.data()) + bytes, memory.bytes() - bytes);
+  }
+  TensorPart part = memory.data() ? part_in(std::move(memory), range, dtype) : new_part(range, dtype);
+  part.lent = true;
+  return part;
 }
 
 void TensorSource::recycle(TensorPart part) const {
-  if (!part.owned.data()) return;
+  if (!part.lent) return;
   const std::scoped_lock lock(spare_->mutex);
+  if (spare_->bytes + part.owned.bytes() > kMostSpareBytes) return;
+  spare_->bytes += part.owned.bytes();
   spare_->parts.push_back(std::move(part.owned));
+}
+
+size_t TensorSource::spare_bytes() const {
+  const std::scoped_lock lock(spare_->mutex);
+  return spare_->bytes;
 }
 
 void copy_into(const HostWeight& from, CopyOrder order, TensorPart& to, int64_t row, int64_t col) {

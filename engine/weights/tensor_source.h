@@ -30,6 +30,7 @@ TensorRange whole_range(const TensorInfo& tensor);
 struct TensorPart {
   HostWeight view;
   MappedMemory owned;
+  bool lent = false;  // `owned` is from TensorSource::room_for
 };
 
 /// Room for `range` of a tensor of `dtype`, all zero. What stays zero costs nothing: its pages are not touched.
@@ -54,10 +55,12 @@ class TensorSource {
   virtual TensorPart part(std::string_view name, const TensorRange& range) const = 0;
 
   /// Room for `range` of a tensor of `dtype`, with any values: new_part, or that of a part that was recycled. Clearing
-  /// fresh pages takes longer than decoding into them.
+  /// fresh pages takes longer than decoding into them. For parts that go back to recycle().
   TensorPart room_for(const TensorRange& range, DType dtype) const;
-  /// Keeps the part's memory for room_for, until the source ends.
+  /// Takes any part of this source; keeps memory that was lent for room_for, kMostSpareBytes of it at most.
   void recycle(TensorPart part) const;
+  static constexpr size_t kMostSpareBytes = size_t{256} << 20;
+  size_t spare_bytes() const;
 
   /// The caller has done with the tensor: memory that only serves reading it is given back. Throws Error(model_file)
   /// when what was read cannot be trusted.
@@ -67,6 +70,7 @@ class TensorSource {
   struct Spare {
     std::mutex mutex;
     std::vector<MappedMemory> parts;
+    size_t bytes = 0;  // of them all
   };
   std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
 };

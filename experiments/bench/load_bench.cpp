@@ -24,8 +24,12 @@ namespace {
 constexpr int64_t kPiece = int64_t{1} << 20;
 
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& model) {
-  if (is_gguf_path(model)) return {model};
   std::vector<std::filesystem::path> files;
+  if (is_gguf_path(model)) {
+    const GgufFile parts(model);
+    for (const MappedFile& part : parts.files()) files.push_back(part.path());
+    return files;
+  }
   for (const auto& entry : std::filesystem::directory_iterator(model))
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
   PACELINE_CHECK(!files.empty(), "{}: no .safetensors files", model.string());
@@ -67,12 +71,13 @@ DType wanted_dtype(const ModelSpec& spec) {
 int run(int argc, char** argv) {
   const std::filesystem::path model = argc > 1 ? argv[1] : "configs/models/target-7m";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 9;
+  if (rounds < 1) fail(ExitCode::usage, "ROUNDS: found {}, expected at least 1", argv[2]);
   const char* const threads_text = std::getenv("PACELINE_BENCH_THREADS");
   const int threads = threads_text ? std::atoi(threads_text) : usable_cores();
   ModelSource source{.directory = model};
   const ModelSpec spec = source_spec(source);
   const DType dtype = wanted_dtype(spec);
-  source.widened = dtype == DType::f32 ? DType::f32 : DType::bf16;
+  source.widened = widened_for(dtype);
   RankTeam team({.placement = {.devices = {"cpu"}}, .threads_per_rank = threads});
   ThreadPool pool(threads);
   const auto files = weight_files(model);

@@ -13,6 +13,7 @@
 #include "experiments/commands/command_line.h"
 #include "experiments/config/builtin_root.h"
 #include "experiments/report/text_table.h"
+#include "experiments/ui/output_columns.h"
 #include "kernels/cuda/probe.h"
 
 namespace paceline {
@@ -64,12 +65,11 @@ ExitCode print_support() {
     rows.push_back({std::string(family.architecture), kYes,
                     family.gguf ? std::string(family.gguf->architecture) : std::string("-"), kYes, kYes, kYes, kYes,
                     kYes, kYes});
-  for (const std::string& line : table_lines(rows, rows.front().size())) fmt::print("{}\n", line);
-  fmt::print(
-      stderr,
-      "GGUF: the name that such files give the architecture. CUDA: in builds with PACELINE_CUDA; this is {}. TP: "
-      "where the heads can be divided, which `runexp plan` tells of a model\n",
-      probe_cuda(ProbeDepth::listed).architectures.empty() ? "none" : "one");
+  for (const std::string& line : fitted_lines(rows, rows.front().size(), output_columns())) fmt::print("{}\n", line);
+  fmt::print(stderr,
+             "GGUF: general.architecture of such files. CUDA: this build {} it. TP: where it divides the heads, which "
+             "`runexp plan` says of a model\n",
+             probe_cuda(ProbeDepth::listed).architectures.empty() ? "lacks" : "has");
   return ExitCode::ok;
 }
 

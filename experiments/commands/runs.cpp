@@ -191,8 +191,9 @@ std::string break_even_text(const RunResult& run, const RunSummary& summary, con
   const std::optional<SpeculationGain> gain = view.gain_of_speculation(cell);
   const std::optional<double> length = gain ? break_even_length(cell, *gain->over) : std::nullopt;
   if (!length) return "";
-  const std::string text = *length > 1 ? fmt::format("decoding: at {:.2f} tokens per drafted step, bonus included", *length)
-                                       : "decoding: any acceptance would do";
+  const std::string text = *length > 1
+                               ? fmt::format("decoding: at {:.2f} tokens per drafted step, bonus included", *length)
+                               : "decoding: any acceptance would do";
   return fmt::format("{}, over {}", text, view.label(*gain->over));
 }
 

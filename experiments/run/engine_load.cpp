@@ -146,11 +146,6 @@ ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& pla
           .second_vocab_size = second ? second->vocab_size : 0};
 }
 
-/// What packed weights become on their way to `dtype`: values that float16 cannot hold are still there to be named.
-DType widened_dtype(const std::string& dtype) {
-  return parse_dtype(dtype, DType::bf16) == DType::bf16 ? DType::bf16 : DType::f32;
-}
-
 }  // namespace
 
 ModelSource target_source(const ExperimentConfig& config) {
@@ -158,13 +153,15 @@ ModelSource target_source(const ExperimentConfig& config) {
   return {.directory = target.directory,
           .shape_file = target.shape_file,
           .random_weights = target.load_format == "dummy",
-          .widened = widened_dtype(target.dtype)};
+          .widened = widened_for(parse_dtype(target.dtype, DType::bf16))};
 }
 
 ModelSource draft_source(const ExperimentConfig& config) {
   const SecondModelConfig& draft = *config.speculation.second_model();
   if (draft.self) return target_source(config);
-  return {.directory = draft.directory, .shape_file = draft.shape_file, .widened = widened_dtype(draft.dtype)};
+  return {.directory = draft.directory,
+          .shape_file = draft.shape_file,
+          .widened = widened_for(parse_dtype(draft.dtype, DType::bf16))};
 }
 
 std::string target_name(const ExperimentConfig& config) {

@@ -27,7 +27,7 @@ TEST(ModelsCommand, SupportIsWhatTheListOfFamiliesSays) {
     EXPECT_EQ(words, expected);
   }
   EXPECT_TRUE(holds(lines[0], "architecture")) << lines[0];
-  EXPECT_TRUE(holds(result.err, "this is ")) << result.err;
+  EXPECT_TRUE(holds(result.err, "CUDA: this build ")) << result.err;
 }
 
 }  // namespace

@@ -221,6 +221,7 @@ void FakeProposer::propose(std::span<const DraftRequest> requests, std::span<Pro
     const DraftRequest& request = requests[i];
     const Sequence& seq = *request.seq;
     longest_asked = std::max(longest_asked, request.max_drafts);
+    keys[seq.id] = seq.key;
     if (!request.deferred) {
       out[i] = {.seq = seq.id,
                 .committed = seq.length(),

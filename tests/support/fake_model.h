@@ -4,6 +4,7 @@
 // shows.
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -103,7 +104,8 @@ class FakeProposer final : public Proposer {
   }
 
   std::vector<SeqId> ended, preempted;
-  int64_t num_observed = 0;  // drafts with a verdict
+  std::map<SeqId, int64_t> keys;  // of requests that drafts were asked for
+  int64_t num_observed = 0;       // drafts with a verdict
   int num_deferred = 0;
   int longest_asked = 0;
 

@@ -169,5 +169,44 @@ TEST(Batch, NewRowsOfAChunk) {
   EXPECT_EQ(batch.block_begin, (std::vector<int32_t>{0, 2}));
 }
 
+TEST(BatchRows, PagesMustCoverEveryRow) {
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 5}, pages = {7, 9};
+  const DraftTree drafts = DraftTree::chain({6, 7, 8});
+  Batch batch;
+  NewRows rows{.state = {.seq = 0, .cached = 3, .length = 5, .last_token = 5, .request = 11},
+               .tokens = tokens,
+               .pages = pages,
+               .block_size = 4,
+               .end = 5,
+               .drafts = &drafts};
+  add_rows(batch, rows);
+  EXPECT_EQ(batch.slot, (std::vector<int32_t>{31, 36, 37, 38, 39}));
+  EXPECT_TRUE(batch.parent.empty());
+  const DraftTree one_more = DraftTree::chain({6, 7, 8, 9});
+  rows.drafts = &one_more;
+  test::expect_error(ExitCode::internal, {"request 11", "position 8 of 2 pages"}, [&] { add_rows(batch, rows); });
+}
+
+TEST(BatchRows, NodesHaveThePositionOfTheirDepthAndTheSlotOfTheirNumber) {
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 5}, pages = {7, 9, 2};
+  const DraftTree tree{.token = {6, 7, 8, 9}, .parent = {-1, -1, 0, 2}, .score = {}};
+  Batch batch;
+  add_rows(batch, {.state = {.seq = 3, .cached = 0, .length = 2},
+                   .tokens = std::span(tokens).first(2),
+                   .pages = pages,
+                   .block_size = 4,
+                   .end = 2});
+  add_rows(batch, {.state = {.seq = 0, .cached = 4, .length = 5, .last_token = 5},
+                   .tokens = tokens,
+                   .pages = pages,
+                   .block_size = 4,
+                   .end = 5,
+                   .drafts = &tree});
+  EXPECT_EQ(batch.position, (std::vector<int32_t>{0, 1, 4, 5, 5, 6, 7}));
+  EXPECT_EQ(batch.slot, (std::vector<int32_t>{28, 29, 36, 37, 38, 39, 8}));
+  EXPECT_EQ(batch.parent, (std::vector<int32_t>{-1, 0, -1, 2, 2, 3, 5}));
+  EXPECT_EQ(batch.logit_row, (std::vector<int32_t>{1, 2, 3, 4, 5, 6}));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -347,7 +347,7 @@ TEST(Engine, TheProposerIsToldOfEndsPreemptionsAndVerdicts) {
   options.model.num_blocks = 12;
   FakeRig rig(options);
   std::vector<SeqId> ids;
-  for (int i = 0; i < 4; ++i) ids.push_back(rig.submit(some_prompt(9, i), greedy_params(20)));
+  for (int i = 0; i < 4; ++i) ids.push_back(rig.submit(some_prompt(9, i), greedy_params(20), 70 + i));
   rig.engine->cancel(ids[3]);
   rig.run();
   std::sort(rig.proposer->ended.begin(), rig.proposer->ended.end());
@@ -355,7 +355,9 @@ TEST(Engine, TheProposerIsToldOfEndsPreemptionsAndVerdicts) {
   EXPECT_EQ(int64_t(rig.proposer->preempted.size()), rig.engine->counters().preemptions);
   EXPECT_GT(rig.engine->counters().preemptions, 0);
   EXPECT_GT(rig.proposer->num_observed, 0);
-  EXPECT_LE(rig.proposer->num_observed, rig.engine->counters().drafted) << "a verdict that ends a sequence is not told";
+  EXPECT_EQ(rig.proposer->num_observed, rig.engine->counters().drafted - rig.num_drafted_at_end)
+      << "of all verdicts but those that end a sequence";
+  EXPECT_EQ(rig.proposer->keys, (std::map<SeqId, int64_t>{{ids[0], 70}, {ids[1], 71}, {ids[2], 72}}));
 }
 
 /// What becomes of an engine's parts.

@@ -51,8 +51,8 @@ class FakeRig {
                                       std::make_unique<ChainVerifier>(VerifierOptions{}));
   }
 
-  SeqId submit(const std::vector<int32_t>& prompt, const SamplingParams& params) {
-    const SeqId id = engine->submit(prompt, params);
+  SeqId submit(const std::vector<int32_t>& prompt, const SamplingParams& params, int64_t key = 0) {
+    const SeqId id = engine->submit(prompt, params, key);
     expected[id] = expected_text(prompt, params);
     num_prompt_[id] = int(prompt.size());
     return id;
@@ -83,6 +83,7 @@ class FakeRig {
       text.insert(text.end(), one.token.begin(), one.token.end());
       if (one.finish != FinishReason::none) {
         finish[one.seq] = one.finish;
+        num_drafted_at_end += one.num_drafted;
       } else if (num_prompt_.contains(one.seq)) {  // the KV of all verified tokens but the last is in the pool
         EXPECT_EQ(engine->pool().cached(one.seq), num_prompt_[one.seq] + int(text.size()) - 1) << "request " << one.seq;
       }
@@ -116,7 +117,8 @@ class FakeRig {
   std::map<SeqId, std::vector<int32_t>> expected, output;
   std::map<SeqId, FinishReason> finish;
   int64_t num_accepted = 0;
-  int64_t num_truncated = 0;  // verified tokens dropped behind a stop
+  int64_t num_drafted_at_end = 0;  // drafts of the verdicts that ended a request
+  int64_t num_truncated = 0;       // verified tokens dropped behind a stop
 
  private:
   FakeRigOptions options_;

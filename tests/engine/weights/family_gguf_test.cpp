@@ -11,8 +11,10 @@
 #include "engine/model/gguf_family.h"
 #include "engine/model/gguf_model.h"
 #include "engine/weights/checkpoint.h"
+#include "engine/weights/dummy_checkpoint.h"
 #include "engine/weights/gguf_checkpoint.h"
 #include "engine/weights/renamed_checkpoint.h"
+#include "kernels/host_weight.h"
 #include "tests/engine/weights/both_forms.h"
 #include "tests/support/family_cases.h"
 
@@ -63,6 +65,18 @@ TEST_P(FamilyGguf, EveryRankLoadsWhatTheFolderHolds) {
       RecordingBackend backend;
       expect_same(load_shard(gguf, of_file, plan, backend), load_shard(checkpoint, of_folder, plan, backend));
     }
+  }
+}
+
+/// Also where a file keeps the norms of heads as rows of a matrix.
+TEST_P(FamilyGguf, RandomWeightsHaveNormsOfOnes) {
+  const ModelSpec spec = load_model_spec(file());
+  const DummyCheckpoint dummy(spec, "dummy");
+  for (const ExpectedTensor& tensor : expected_tensors(spec)) {
+    if (!is_norm(tensor.role) || tensor.piece != TensorPiece::weight) continue;
+    const TensorPart part = dummy.part(tensor.name, whole_range(*dummy.find(tensor.name)));
+    for (int64_t row = 0; row < part.view.rows; ++row)
+      for (int64_t col = 0; col < part.view.cols; ++col) ASSERT_EQ(value_at(part.view, row, col), 1.0f) << tensor.name;
   }
 }
 

@@ -48,6 +48,7 @@ TEST_P(SupportedFamily, RunsAsTargetAndDraftFromEachFileOnAllRanks) {
       const RunReport report = run_checked(*engine, requests, {.draft = rig.draft_proposer()});
       EXPECT_TRUE(report.clean()) << report.describe();
       EXPECT_GT(report.tokens, 0);
+      EXPECT_GT(report.counters.drafted, 0);
       EXPECT_EQ(report.counters.accepted, report.counters.drafted) << "a model drafts what it says itself";
     }
   }
