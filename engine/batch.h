@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/draft_tree.h"
+#include "engine/util/fnv1a.h"
 
 namespace paceline {
 
@@ -86,22 +87,17 @@ struct Batch {
   }
 };
 
-/// FNV-1a of one value more.
-inline uint64_t mix_hash(uint64_t hash, uint64_t value) {
-  for (int i = 0; i < 8; ++i) hash = (hash ^ (value >> (8 * i) & 0xff)) * 0x100000001b3ull;
-  return hash;
-}
-
 /// SeqCommit::paths behind a step that kept `path`; empty (in place): as it was.
 inline uint64_t mix_path(uint64_t paths, std::span<const int32_t> path) {
-  for (const int32_t node : path) paths = mix_hash(paths, uint64_t(node));
-  return paths;
+  Fnv1a hash(paths);
+  for (const int32_t node : path) hash.add(&node, sizeof node);
+  return hash.value();
 }
 
 /// FNV-1a over the fields, in order: what the ranks compare.
 inline uint64_t digest_of(std::span<const SeqCommit> states) {
-  uint64_t hash = 0xcbf29ce484222325ull;
-  const auto add = [&](uint64_t value) { hash = mix_hash(hash, value); };
+  Fnv1a hash;
+  const auto add = [&](uint64_t value) { hash.add(&value, sizeof value); };
   for (const SeqCommit& state : states) {
     add(uint64_t(state.seq));
     add(uint64_t(state.cached));
@@ -109,7 +105,7 @@ inline uint64_t digest_of(std::span<const SeqCommit> states) {
     add(uint64_t(state.last_token));
     add(state.paths);
   }
-  return hash;
+  return hash.value();
 }
 
 }  // namespace paceline

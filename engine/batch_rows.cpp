@@ -4,24 +4,10 @@
 #include "kernels/error.h"
 
 namespace paceline {
-namespace {
-
-/// Parents of all rows so far, and of the drafts that come behind `root`, the row of the last verified token.
-void add_parents(Batch& batch, int32_t root, const DraftTree& drafts) {
-  add_chain_parents(batch);
-  for (const int32_t node : drafts.parent) batch.parent.push_back(node == DraftTree::kRoot ? root : root + 1 + node);
-}
-
-}  // namespace
-
-void add_chain_parents(Batch& batch) {
+void complete_parents(Batch& batch) {
   for (const SeqRows& seq : batch.seqs)
     for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row)
       if (row >= int32_t(batch.parent.size())) batch.parent.push_back(row == seq.first_row ? -1 : row - 1);
-  // Rows of the sequence whose rows are being added.
-  const int32_t first = batch.seqs.empty() ? 0 : batch.seqs.back().first_row + batch.seqs.back().num_rows;
-  while (int32_t(batch.parent.size()) < batch.num_rows())
-    batch.parent.push_back(int32_t(batch.parent.size()) == first ? -1 : int32_t(batch.parent.size()) - 1);
 }
 
 void add_rows(Batch& batch, const NewRows& rows) {
@@ -44,7 +30,6 @@ void add_rows(Batch& batch, const NewRows& rows) {
     batch.add_row(rows.tokens[size_t(position)], position, slot_of(position));
   if (num_drafts > 0) {
     const std::vector<int32_t> depth = rows.drafts->depths();
-    if (!rows.drafts->is_chain()) add_parents(batch, batch.num_rows() - 1, *rows.drafts);
     for (int node = 0; node < num_drafts; ++node)
       batch.add_row(rows.drafts->token[size_t(node)], rows.state.length + depth[size_t(node)],
                     slot_of(rows.state.length + node));
@@ -53,6 +38,11 @@ void add_rows(Batch& batch, const NewRows& rows) {
   if (added.wants_logits)
     for (int row = num_known - 1; row < added.num_rows; ++row) batch.logit_row.push_back(added.first_row + row);
   batch.seqs.push_back(added);
+  if (num_drafts == 0 || rows.drafts->is_chain()) return;
+  complete_parents(batch);
+  const int32_t root = added.first_row + num_known - 1;  // the row of the last verified token, which kRoot stands for
+  for (int node = 0; node < num_drafts; ++node)
+    batch.parent[size_t(root + 1 + node)] = root + 1 + rows.drafts->parent[size_t(node)];
 }
 
 void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages, int num_rows, int num_drafts) {

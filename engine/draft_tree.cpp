@@ -34,15 +34,16 @@ std::vector<int32_t> DraftTree::depths() const {
 }
 
 int DraftTree::depth() const {
+  if (is_chain()) return size();
   int deepest = 0;
   for (const int32_t depth : depths()) deepest = std::max(deepest, depth + 1);
   return deepest;
 }
 
-bool lies_in_place(std::span<const int32_t> path) {
+std::span<const int32_t> path_out_of_place(std::span<const int32_t> path) {
   for (size_t depth = 0; depth < path.size(); ++depth)
-    if (path[depth] != int32_t(depth)) return false;
-  return true;
+    if (path[depth] != int32_t(depth)) return path;
+  return {};
 }
 
 std::string tree_fault(const DraftTree& tree) {

@@ -34,8 +34,8 @@ struct DraftTree {
   int depth() const;
 };
 
-/// Whether each accepted node of `path` lies at its depth: 0, 1, …. Else its KV must move there.
-bool lies_in_place(std::span<const int32_t> path);
+/// The accepted nodes `path` where their KV must move, since they do not lie at their depths 0, 1, …; else empty.
+std::span<const int32_t> path_out_of_place(std::span<const int32_t> path);
 
 /// What no one may propose, in words: more than kMaxDraftLen nodes, lengths that differ, a parent that does not stand
 /// before its child, siblings with one token. Empty: nothing.

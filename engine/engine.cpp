@@ -250,7 +250,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
     for (int i = 0; i < num_accepted; ++i) ++counters_.accepted_at[size_t(i)];
     for (int i = 0; i < verdict.depth; ++i) ++counters_.proposed_at[size_t(i)];
   }
-  const std::span<const int32_t> moved = lies_in_place(verdict.path) ? std::span<const int32_t>() : verdict.path;
+  const std::span<const int32_t> moved = path_out_of_place(verdict.path);
   move_down(seq, moved);
   request->paths = mix_path(request->paths, moved);
   Emitted out{.seq = seq.id, .token = {}, .num_drafted = verdict.num_drafts, .num_accepted = num_accepted};

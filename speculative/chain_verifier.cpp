@@ -114,7 +114,7 @@ void ChainVerifier::make_verdicts(Step& step) {
     std::reverse(verdict.path.begin(), verdict.path.end());
     for (const int32_t node : verdict.path) verdict.token.push_back(drafts.token[size_t(node)]);
     verdict.token.push_back(result.next);
-    const std::span<const int32_t> moved = lies_in_place(verdict.path) ? std::span<const int32_t>() : verdict.path;
+    const std::span<const int32_t> moved = path_out_of_place(verdict.path);
     if (step.is_later)
       state.learn(step.slot(i), step.windows[i].first_position, result.next, step.batch->step);
     else

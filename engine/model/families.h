@@ -29,8 +29,8 @@ const Family* find_family(std::string_view architecture);
 /// "LlamaForCausalLM, MistralForCausalLM, …"
 std::string supported_architectures();
 
-/// " (the nearest is Qwen2ForCausalLM)" for "Qwen2MoeForCausalLM": the one whose name without its last words is nearest,
-/// or begins that of `architecture`; "" where none is near.
+/// " (the nearest is Qwen2ForCausalLM)" for "Qwen2MoeForCausalLM": the one whose name without its last words is
+/// nearest, or begins that of `architecture`; "" where none is near.
 std::string nearest_architecture(std::string_view architecture);
 
 }  // namespace paceline

@@ -11,10 +11,15 @@ namespace paceline {
 /// Bytes one after another; integers as they lie in memory.
 class Fnv1a {
  public:
+  Fnv1a() = default;
+  /// Goes on from a value().
+  explicit Fnv1a(uint64_t hash) : hash_(hash) {}
+
   void add(const void* data, size_t size) {
     const auto* bytes = static_cast<const unsigned char*>(data);
     for (size_t i = 0; i < size; ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3ULL;
   }
+  uint64_t value() const { return hash_; }
   /// 16 hex digits.
   std::string hex() const;
 

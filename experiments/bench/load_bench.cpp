@@ -15,6 +15,7 @@
 #include "engine/util/gguf.h"
 #include "engine/util/mapped_file.h"
 #include "engine/weights/model_source.h"
+#include "experiments/run/engine_load.h"
 #include "kernels/cpu/ceilings.h"
 #include "kernels/cpu/cores.h"
 
@@ -60,14 +61,6 @@ Copied copy_once(const std::vector<std::filesystem::path>& files, ThreadPool& po
   return copied;
 }
 
-DType wanted_dtype(const ModelSpec& spec) {
-  const char* const name = std::getenv("PACELINE_BENCH_DTYPE");
-  if (!name) return spec.checkpoint_dtype;
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
-    if (std::string_view(name) == dtype_name(dtype)) return dtype;
-  fail(ExitCode::usage, "PACELINE_BENCH_DTYPE: found {}, expected float32, float16 or bfloat16", name);
-}
-
 int run(int argc, char** argv) {
   const std::filesystem::path model = argc > 1 ? argv[1] : "configs/models/target-7m";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 9;
@@ -76,7 +69,8 @@ int run(int argc, char** argv) {
   const int threads = threads_text ? std::atoi(threads_text) : usable_cores();
   ModelSource source{.directory = model};
   const ModelSpec spec = source_spec(source);
-  const DType dtype = wanted_dtype(spec);
+  const char* const dtype_text = std::getenv("PACELINE_BENCH_DTYPE");
+  const DType dtype = parse_dtype(dtype_text ? dtype_text : "auto", spec.checkpoint_dtype);
   source.widened = widened_for(dtype);
   RankTeam team({.placement = {.devices = {"cpu"}}, .threads_per_rank = threads});
   ThreadPool pool(threads);

@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 
 namespace paceline::test {
@@ -68,16 +70,18 @@ json tiny_llama_config() {
           {"max_position_embeddings", 64}};
 }
 
+int64_t num_elements(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
 std::vector<TestTensor> llama_tensors(const json& config) {
   const int64_t d = config["hidden_size"], ffn = config["intermediate_size"], vocab = config["vocab_size"];
   const int64_t heads = config["num_attention_heads"], head_dim = config.value("head_dim", d / heads);
   const int64_t q = heads * head_dim, kv = int64_t{config["num_key_value_heads"]} * head_dim;
   std::vector<TestTensor> tensors;
   const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
-    int64_t size = 1;
-    for (const int64_t dim : shape) size *= dim;
     std::vector<float> values;
-    for (int64_t i = 0; i < size; ++i) values.push_back(float(tensors.size()) + float(i) / 4096.0f);
+    for (int64_t i = 0; i < num_elements(shape); ++i) values.push_back(float(tensors.size()) + float(i) / 4096.0f);
     tensors.push_back({name, std::move(shape), std::move(values)});
   };
   const auto linear = [&](const std::string& name, int64_t rows, int64_t cols, bool with_bias) {

@@ -31,6 +31,8 @@ std::string read_file(const std::filesystem::path& path);
 /// Header length, header, data: nothing is checked.
 std::string safetensors_bytes(std::string_view header, std::string_view data);
 
+int64_t num_elements(const std::vector<int64_t>& shape);
+
 struct TestTensor {
   std::string name;
   std::vector<int64_t> shape;

@@ -56,9 +56,8 @@ void write_model(const fs::path& folder, const json& config, const Value& value)
   std::vector<TestTensor> tensors;
   for (const ExpectedTensor& expected : expected_tensors(load_model_spec(folder))) {
     TestTensor tensor{.name = expected.name, .shape = expected.shape, .values = {}};
-    int64_t size = 1;
-    for (const int64_t dim : expected.shape) size *= dim;
-    for (int64_t i = 0; i < size; ++i) tensor.values.push_back(value(expected, tensors.size(), i));
+    for (int64_t i = 0; i < num_elements(expected.shape); ++i)
+      tensor.values.push_back(value(expected, tensors.size(), i));
     tensors.push_back(std::move(tensor));
   }
   write_safetensors(folder / "model.safetensors", tensors);

@@ -14,12 +14,6 @@ namespace paceline::test {
 namespace fs = std::filesystem;
 namespace {
 
-int64_t size_of(const std::vector<int64_t>& shape) {
-  int64_t size = 1;
-  for (const int64_t dim : shape) size *= dim;
-  return size;
-}
-
 void add_factors(const std::string& name, const std::vector<double>& factors, GgufWriter& writer) {
   writer.add_tensor({.name = name, .shape = {int64_t(factors.size())}, .values = {factors.begin(), factors.end()}});
 }
@@ -79,7 +73,7 @@ void add_metadata(const ModelSpec& spec, const std::string& architecture, GgufWr
 TestTensor made_of(const RoleWeights& weights, const ModelSpec& from, const ModelSpec& to,
                    const ExpectedTensor& expected) {
   TestTensor tensor{.name = expected.name, .shape = expected.shape, .values = {}};
-  tensor.values.resize(size_t(size_of(expected.shape)));
+  tensor.values.resize(size_t(num_elements(expected.shape)));
   const std::string_view module = find_site(*to.table, expected.role)->module;
   for (const WeightSite& site : to.table->sites) {
     const auto shape = role_shape(from, site.role, expected.layer);
