@@ -89,8 +89,11 @@ if [ "$all" -eq 1 ]; then
   if timed "tsan build" experiments/build.sh tsan "${tsan_targets[@]}"; then
     label=$(IFS='|'; echo "${tsan_targets[*]}")
     # Without what multiplies for minutes and runs no other threads than its neighbours.
-    PACELINE_MATRIX_TOKENS=1000 TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$" \
-      -E 'InflateEngine|RejectionTest|AnyInstructionSet|AnyPagePlacement|MutantTest|Family(Golden|Lossless).*/([^g]|gpt2|gpt_b|gem)|SupportedFamily.*/[^lg]'
+    left_out='InflateEngine|RejectionTest|Strict.GemmRows|AnyInstructionSet|AnyPagePlacement|MutantTest'
+    left_out+='|DraftCacheTest.*/self$|ChangingLength.*_greedy'
+    left_out+='|Family(Golden|Lossless).*/([^g]|gpt2|gpt_b|gem)|SupportedFamily.*/[^lg]'
+    PACELINE_MATRIX_TOKENS=1000 TSAN_OPTIONS=halt_on_error=1 \
+      timed "tsan tests" run_tests tsan -L "^(${label})\$" -E "$left_out"
   else
     failed=$((failed + 1))
   fi
