@@ -192,12 +192,23 @@ struct BlockSwap {
   bool to_host = true;
 };
 
-/// Rows [first_row, first_row + num_rows) are consecutive positions of one sequence whose pages are
-/// block[block_begin …]: position p lies in block[block_begin + p / block_size].
+/// Rows [first_row, first_row + num_rows) of one sequence whose pages are block[block_begin …]: position p lies in
+/// block[block_begin + p / block_size]. They are at consecutive positions, but for drafts that branch.
 struct SeqSpan {
+  static constexpr int32_t kNoTree = INT32_MAX;
+
   int32_t first_row = 0;
   int32_t num_rows = 0;
   int32_t block_begin = 0;
+  int32_t tree_begin = kNoTree;  // position of the first draft where drafts branch: see KeyPaths
+};
+
+/// Where drafts branch, a row sees those that it follows and no other. Of a span with a tree, row r's key of position
+/// p >= tree_begin lies in the place of position place[begin[r] + p - tree_begin], which is at least p and grows with
+/// p. Sums go by position, so the row's bits are those of its path as a chain.
+struct KeyPaths {
+  std::span<const int32_t> begin;  // [m]
+  std::span<const int32_t> place;
 };
 
 /// out = softmax(scale * q · Kᵀ) · V over positions [0, kv_len[r]) of the row's sequence, or the last
@@ -214,6 +225,7 @@ struct AttentionArgs {
   std::span<const SeqSpan> seqs;
   std::span<const int32_t> kv_len;  // [m]
   std::span<const int32_t> block;
+  KeyPaths paths;  // empty where no span has a tree
   KvView kv;
   const PackedWeight* reader = nullptr;  // of out, as in GemmArgs
 };

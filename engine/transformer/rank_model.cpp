@@ -191,13 +191,15 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
             .slot = batch.slot,
             .kv_len = batch.kv_len,
             .position_row = {},
-            .seqs = {}};
+            .seqs = {},
+            .paths = {}};
   bool any_deferred = false;
   for (size_t i = 0; i < batch.seqs.size(); ++i) {
     const SeqRows& seq = batch.seqs[i];
     rows.seqs.push_back({.first_row = seq.first_row, .num_rows = seq.num_rows, .block_begin = batch.block_begin[i]});
     any_deferred = any_deferred || seq.deferred;
   }
+  rows.paths = paths_.fill(batch, rows.seqs);
   const auto find_positions = [&] {
     if (spec_.positions.rows == 0 || !first_stage()) return;
     position_row_.assign(rows.position.begin(), rows.position.end());
@@ -469,6 +471,7 @@ MatView RankModel::attention_block(const BranchInput& input, size_t layer, const
        .seqs = rows.seqs,
        .kv_len = rows.kv_len,
        .block = batch.block,
+       .paths = rows.paths,
        .kv = kv,
        .reader = reader});
   return attended;

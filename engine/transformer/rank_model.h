@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/transformer/key_paths.h"
 #include "engine/transformer/transformer.h"
 
 namespace paceline {
@@ -33,6 +34,7 @@ class RankModel {
     std::span<const int32_t> token, position, slot, kv_len;
     std::span<const int32_t> position_row;  // of the table of learned positions; empty without
     std::vector<SeqSpan> seqs;
+    KeyPaths paths;
   };
 
   /// Norms and biases in the backend's memory; null where the model has none.
@@ -139,6 +141,7 @@ class RankModel {
   Logits logits_;
   std::vector<int32_t> token_, position_, slot_, kv_len_;  // deferred rows filled in
   std::vector<int32_t> position_row_;
+  KeyPathTable paths_;
 };
 
 }  // namespace paceline

@@ -51,6 +51,78 @@ double run_seconds(Model& model, const std::shared_ptr<const Batch>& batch) {
   return ceilings::seconds_since(begin);
 }
 
+constexpr int kMostStreams = 16;
+
+/// One step of `streams` sequences behind the same `context` tokens, each with its last token and drafts behind it.
+/// Pages of the context are the first's; the rest are their own.
+std::shared_ptr<const Batch> draft_batch(std::span<const int32_t> text, int context, int streams,
+                                         const DraftTree& drafts) {
+  auto batch = std::make_shared<Batch>();
+  batch->step = 1;
+  const int shared_pages = context / kBlockSize;
+  const int own_pages = (context + 1 + drafts.size()) / kBlockSize + 1 - shared_pages;
+  for (int stream = 0; stream < streams; ++stream) {
+    std::vector<int32_t> pages;
+    for (int page = 0; page < shared_pages; ++page) pages.push_back(page);
+    for (int page = 0; page < own_pages; ++page) pages.push_back(shared_pages + stream * own_pages + page);
+    const int end = context + 1;
+    add_rows(*batch, {.state = {.seq = stream, .cached = context, .length = end, .last_token = text[size_t(context)]},
+                      .tokens = text.first(size_t(end)),
+                      .pages = pages,
+                      .block_size = kBlockSize,
+                      .end = end,
+                      .reset = true,
+                      .drafts = &drafts});
+  }
+  if (!batch->parent.empty()) complete_parents(*batch);
+  batch->digest = digest_of(batch->expected);
+  return batch;
+}
+
+/// A step with 16 drafts as a tree, two after each, against one with them as a chain.
+void tree_ratios(EngineLoad& load, int rounds) {
+  Model& model = load.target();
+  if (!model.takes_branches()) return;
+  constexpr int kNodes = 16;
+  DraftTree tree;
+  for (int node = 0; node < kNodes; ++node) tree.add(node, (node + 1) / 2 - 1);
+  const DraftTree chain = DraftTree::chain(tree.token);
+  std::vector<int32_t> text(size_t(load.plan().max_model_len)), pages;
+  for (size_t i = 0; i < text.size(); ++i) text[i] = int32_t((i * 2654435761u) % uint32_t(model.spec().vocab_size));
+  for (int32_t page = 0; page * kBlockSize < int(text.size()); ++page) pages.push_back(page);
+  Backend& backend = *load.team().rank(0).backend;
+  const auto seconds = [&](const std::shared_ptr<const Batch>& batch) {
+    const auto begin = ceilings::Clock::now();
+    model.wait(model.launch(batch));
+    backend.sync();
+    return ceilings::seconds_since(begin);
+  };
+  const auto kv_bytes = [&](const std::shared_ptr<const Batch>& batch) {
+    const uint64_t before = backend.traffic().kv_bytes;
+    seconds(batch);
+    return double(backend.traffic().kv_bytes - before);
+  };
+  for (const int context : {128, 512, 4096}) {
+    if (context + 2 * kNodes > load.plan().max_model_len) continue;
+    for (int begin = 0; begin < context; begin += 512)
+      seconds(text_batch(text, pages, begin, std::min(begin + 512, context), 1));
+    for (const int streams : {1, kMostStreams}) {
+      const auto branching = draft_batch(text, context, streams, tree);
+      const auto straight = draft_batch(text, context, streams, chain);
+      const double bytes = kv_bytes(branching) / kv_bytes(straight);
+      std::vector<double> ratio, times;
+      for (int pass = 0; pass < 3; ++pass) seconds(branching), seconds(straight);
+      for (int round = 0; round < rounds; ++round) {
+        const double of_chain = std::min(seconds(straight), seconds(straight));
+        times.push_back(std::min(seconds(branching), seconds(branching)));
+        ratio.push_back(times.back() / of_chain);
+      }
+      std::printf("tree of %d / chain of %d, context %4d, %2d streams  %6.3f of %8.3f ms, KV bytes %.3f\n", kNodes,
+                  kNodes, context, streams, ceilings::median(ratio), ceilings::median(times) * 1e3, bytes);
+    }
+  }
+}
+
 void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   Model& model = load.target();
   Backend& backend = *load.team().rank(0).backend;
@@ -259,10 +331,10 @@ int run(int argc, char** argv) {
   if (numerics && std::string_view(numerics) == "fast") config.engine.numerics = Numerics::fast;
   const char* wanted = std::getenv("PACELINE_BENCH_THREADS");
   const int threads = wanted ? std::atoi(wanted) : usable_cores();
-  config.engine.scheduler.max_num_seqs = 8;
+  config.engine.scheduler.max_num_seqs = kMostStreams;
   if (config.engine.backend == "cuda") config.engine.scheduler.max_num_batched_tokens = kPrefillTokens;
   derive_paths(config);
-  EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63, .max_concurrency = 8});
+  EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63, .max_concurrency = kMostStreams});
   std::printf("%s, %s%s, loaded in %.3f s\n", config.engine.target.path.c_str(),
               load.team().rank(0).backend->describe().c_str(),
               config.engine.numerics == Numerics::fast ? ", fast numerics" : "", load.load_seconds());
@@ -271,6 +343,7 @@ int run(int argc, char** argv) {
     step_times(load, rounds);
   else
     kernel_ratios(load, pool, rounds);
+  tree_ratios(load, rounds);
   const char* const only = std::getenv("PACELINE_BENCH_ONLY");
   if (!only || std::string_view(only) != "steps") speculation_ratios(load, config, std::max(3, rounds / 6));
   return 0;

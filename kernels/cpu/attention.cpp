@@ -13,6 +13,11 @@ constexpr double kAttentionInlineNs = 4000;
 constexpr double kAttentionBytesPerNs = 10;
 constexpr double kAttentionFlopsPerNs = 30;
 
+/// Of the row's last key. REQUIRES kv_len[row] > seq.tree_begin.
+int64_t last_place(const AttentionArgs& args, const SeqSpan& seq, int32_t row) {
+  return args.paths.place[size_t(args.paths.begin[size_t(row)] + args.kv_len[size_t(row)] - 1 - seq.tree_begin)];
+}
+
 }  // namespace
 
 void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels, int num_threads) {
@@ -26,17 +31,18 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels, in
   read_bytes_ = flops_ = 0;
   const double key_bytes = double(kv.k_dim + (kv.v ? kv.v_dim : 0)) * double(dtype_bytes(kv.dtype));
   for (const SeqSpan& seq : args.seqs) {
-    int64_t longest = 0, oldest = INT64_MAX, visible = 0;
+    int64_t longest = 0, oldest = INT64_MAX, visible = 0, places_end = 0;
     for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row) {
       const int64_t len = args.kv_len[size_t(row)];
       const int64_t from = args.window > 0 ? std::max<int64_t>(0, len - args.window) : 0;
       longest = std::max(longest, len);
       if (len > 0) oldest = std::min(oldest, from);
       visible += std::max<int64_t>(0, len - from);
+      if (len > seq.tree_begin) places_end = std::max(places_end, last_place(args, seq, row) + 1);
     }
     if (longest == 0) continue;
     num_heads_ += kv.num_kv_heads;
-    read_bytes_ += double(longest - oldest) * kv.num_kv_heads * key_bytes;
+    read_bytes_ += double(std::max(longest, places_end) - oldest) * kv.num_kv_heads * key_bytes;
     flops_ += 2.0 * double(visible) * args.num_heads * (kv.k_dim + kv.v_dim);
     for (int kv_head = 0; kv_head < kv.num_kv_heads; ++kv_head) {
       const int head = std::max(0, kv_head * group - args.head_offset);
@@ -50,7 +56,8 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels, in
                                  .head_begin = head,
                                  .num_heads = num_heads,
                                  .line_begin = int32_t(int64_t(num_lines) * t / num_tiles),
-                                 .line_end = int32_t(int64_t(num_lines) * (t + 1) / num_tiles)};
+                                 .line_end = int32_t(int64_t(num_lines) * (t + 1) / num_tiles),
+                                 .tree_begin = seq.tree_begin};
         int64_t key_begin = INT64_MAX, key_end = 0;
         for (int line = tile.line_begin; line < tile.line_end; line += 1) {
           const int64_t len = args.kv_len[size_t(tile.first_row + line / num_heads)];
@@ -137,6 +144,8 @@ void CpuAttention::run(const AttentionArgs& args, const Prepare& prepare, const 
                            .softcap = args.softcap,
                            .window = args.window,
                            .kv_len = args.kv_len.data(),
+                           .path_begin = args.paths.begin.data(),
+                           .place = args.paths.place.data(),
                            .k = kv.k,
                            .v = kv.v,
                            .block_size = kv.block_size,

@@ -189,6 +189,79 @@ void soften(float* score, int begin, int end, float* partial) {
   partial[2] = 1.0f;
 }
 
+/// What the lines of a tile see of a chunk, in positions from the chunk's first on.
+template <int L>
+struct ChunkKeys {
+  int begin[L], end[L];
+  int first = kChunkKeys, last = 0;         // of any line
+  int all_begin = 0, all_end = kChunkKeys;  // what every line sees, where it lies in one place for all
+  int tree = kChunkKeys;                    // keys from here on lie by the lines' paths
+  int places_end = 0;                       // of all that they see
+  int64_t places_of_all = 0;                // positions of the sequence that hold keys of these lines
+  const int32_t* path[L];                   // of each line's keys from `tree` on; places are absolute
+};
+
+/// Queries come scaled into q, [k_dim][L].
+template <int L>
+ChunkKeys<L> look_at_lines(const AttentionWork& work, const AttentionTile& tile, int64_t base, float* q) {
+  ChunkKeys<L> keys;
+  const int num_lines = tile.line_end - tile.line_begin;
+  if (tile.tree_begin < base + kChunkKeys) keys.tree = tile.tree_begin > base ? int(tile.tree_begin - base) : 0;
+  keys.all_end = keys.tree;
+  for (int l = 0; l < L; ++l) {
+    int& begin = keys.begin[l] = 0;
+    int& end = keys.end[l] = 0;
+    keys.path[l] = nullptr;
+    if (l >= num_lines) {
+      for (int d = 0; d < work.k_dim; ++d) q[d * L + l] = 0.0f;
+      continue;
+    }
+    const int row = tile.first_row + (tile.line_begin + l) / tile.num_heads;
+    const int head = tile.head_begin + (tile.line_begin + l) % tile.num_heads;
+    const int64_t len = work.kv_len[row];
+    const int64_t from = work.window > 0 && len > work.window ? len - work.window : 0;
+    const float* x = work.q + row * work.q_stride + int64_t(head) * work.k_dim;
+    for (int d = 0; d < work.k_dim; ++d) q[d * L + l] = x[d] * work.scale;
+    int64_t places = len;
+    if (len > tile.tree_begin) {
+      const int32_t* const path = work.place + work.path_begin[row];
+      places = path[len - 1 - tile.tree_begin] + 1;
+      if (base > tile.tree_begin)
+        keys.path[l] = path + (base - tile.tree_begin);
+      else
+        keys.path[l] = path;
+    }
+    keys.places_of_all = places > keys.places_of_all ? places : keys.places_of_all;
+    begin = int(from > base ? (from - base < kChunkKeys ? from - base : kChunkKeys) : 0);
+    end = int(len > base ? (len - base < kChunkKeys ? len - base : kChunkKeys) : 0);
+    if (begin >= end) {
+      begin = end = 0;
+      keys.all_end = 0;
+      continue;
+    }
+    const int places_end = end > keys.tree ? int(keys.path[l][end - 1 - keys.tree] + 1 - base) : end;
+    keys.first = begin < keys.first ? begin : keys.first;
+    keys.last = end > keys.last ? end : keys.last;
+    keys.places_end = places_end > keys.places_end ? places_end : keys.places_end;
+    keys.all_begin = begin > keys.all_begin ? begin : keys.all_begin;
+    keys.all_end = end < keys.all_end ? end : keys.all_end;
+  }
+  if (keys.all_begin >= keys.all_end) keys.all_begin = keys.all_end = kChunkKeys;
+  return keys;
+}
+
+/// A score depends on its key alone, so all are found where the keys lie; those of a line's path then move to their
+/// positions. In order, as a place is never below its position. beyond: of the places after the chunk's, [L][256].
+template <int L>
+void move_scores_down(const ChunkKeys<L>& keys, int64_t base, float* score, const float* beyond) {
+  for (int l = 0; l < L; ++l)
+    for (int key = keys.begin[l] > keys.tree ? keys.begin[l] : keys.tree; key < keys.end[l]; ++key) {
+      const int place = int(keys.path[l][key - keys.tree] - base);
+      score[l * kChunkKeys + key] =
+          place < kChunkKeys ? score[l * kChunkKeys + place] : beyond[l * kChunkKeys + place - kChunkKeys];
+    }
+}
+
 template <class T, int L>
 void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t chunk, float* partial,
                    float* scratch) {
@@ -198,58 +271,50 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
   const int64_t base = chunk * kChunkKeys;
   float* q = scratch;                                           // [k_dim][L]
   float* score = q + int64_t{kMaxAttentionLines} * work.k_dim;  // [L][256]
-  float* rows = score + int64_t{kMaxAttentionLines} * kChunkKeys;
-  int begin[L], end[L];  // visible keys in the chunk
-  int first = kChunkKeys, last = 0, shared_begin = 0, shared_end = kChunkKeys;
-  int64_t longest = 0;
+  float* beyond = score + int64_t{kMaxAttentionLines} * kChunkKeys;
+  float* rows = beyond + int64_t{kMaxAttentionLines} * kChunkKeys;
   for (int l = 0; l < L; ++l) {
-    begin[l] = end[l] = 0;
     float* line = partial + l * stride;
     line[0] = -kInfinity;
     line[1] = line[2] = 0.0f;
     for (int64_t d = kPartialHeader; d < stride; d += 16) store(line + d, F32x16(0.0f));
-    if (l >= num_lines) {
-      for (int d = 0; d < work.k_dim; ++d) q[d * L + l] = 0.0f;
-      continue;
-    }
-    const int row = tile.first_row + (tile.line_begin + l) / tile.num_heads;
-    const int head = tile.head_begin + (tile.line_begin + l) % tile.num_heads;
-    const int64_t len = work.kv_len[row];
-    longest = len > longest ? len : longest;
-    const int64_t from = work.window > 0 && len > work.window ? len - work.window : 0;
-    begin[l] = int(from > base ? (from - base < kChunkKeys ? from - base : kChunkKeys) : 0);
-    end[l] = int(len > base ? (len - base < kChunkKeys ? len - base : kChunkKeys) : 0);
-    const float* x = work.q + row * work.q_stride + int64_t(head) * work.k_dim;
-    for (int d = 0; d < work.k_dim; ++d) q[d * L + l] = x[d] * work.scale;
-    if (begin[l] >= end[l]) {
-      begin[l] = end[l] = 0;
-      shared_end = 0;
-      continue;
-    }
-    first = begin[l] < first ? begin[l] : first;
-    last = end[l] > last ? end[l] : last;
-    shared_begin = begin[l] > shared_begin ? begin[l] : shared_begin;
-    shared_end = end[l] < shared_end ? end[l] : shared_end;
   }
-  if (first >= last) return;
-  const UnitStream<T> stream{pages, base, first / 16, (last + 15) / 16, longest};
+  const ChunkKeys<L> keys = look_at_lines<L>(work, tile, base, q);
+  if (keys.first >= keys.last) return;
+  constexpr int kUnits = kChunkKeys / 16;
+  const int units = (keys.places_end + 15) / 16;
+  const UnitStream<T> stream{pages, base, keys.first / 16, units < kUnits ? units : kUnits, keys.places_of_all};
   score_keys<T, L>(stream, q, score);
+  if (units > kUnits)
+    score_keys<T, L>(UnitStream<T>{pages, base + kChunkKeys, 0, units - kUnits, keys.places_of_all}, q, beyond);
+  move_scores_down(keys, base, score, beyond);
   for (int l = 0; work.softcap > 0.0f && l < num_lines; ++l)
-    if (begin[l] < end[l])
-      softcap(score + l * kChunkKeys + begin[l] / 16 * 16, (end[l] + 15) / 16 * 16 - begin[l] / 16 * 16, work.softcap);
+    if (keys.begin[l] < keys.end[l])
+      softcap(score + l * kChunkKeys + keys.begin[l] / 16 * 16, (keys.end[l] + 15) / 16 * 16 - keys.begin[l] / 16 * 16,
+              work.softcap);
   for (int l = 0; l < num_lines; ++l)
-    if (begin[l] < end[l]) soften(score + l * kChunkKeys, begin[l], end[l], partial + l * stride);
+    if (keys.begin[l] < keys.end[l]) soften(score + l * kChunkKeys, keys.begin[l], keys.end[l], partial + l * stride);
   // Keys that every line sees are read once for all; the rest line by line, still in position order.
   float* o = partial + kPartialHeader;
-  if (shared_begin >= shared_end) shared_begin = shared_end = kChunkKeys;
   for (int l = num_lines; l < L; ++l)
-    for (int key = shared_begin; key < shared_end; ++key) score[l * kChunkKeys + key] = 0.0f;
+    for (int key = keys.all_begin; key < keys.all_end; ++key) score[l * kChunkKeys + key] = 0.0f;
   const auto add_alone = [&](int l, int from, int to) {
-    if (from < to) add_keys<T, 1>(stream, from, to, score + l * kChunkKeys, o + l * stride, stride, rows);
+    for (int key = from; key < to;) {  // a run of neighbouring places at a time
+      int place = key, count = (to < keys.tree ? to : keys.tree) - key;
+      if (key >= keys.tree) {
+        const int32_t* const path = keys.path[l] - keys.tree;
+        place = int(path[key] - base);
+        for (count = 1; key + count < to && path[key + count] == path[key] + count;) ++count;
+      }
+      add_keys<T, 1>(stream, place, place + count, score + l * kChunkKeys + key - place, o + l * stride, stride, rows);
+      key += count;
+    }
   };
-  for (int l = 0; l < num_lines; ++l) add_alone(l, begin[l], end[l] < shared_begin ? end[l] : shared_begin);
-  if (shared_begin < shared_end) add_keys<T, L>(stream, shared_begin, shared_end, score, o, stride, rows);
-  for (int l = 0; l < num_lines; ++l) add_alone(l, begin[l] > shared_end ? begin[l] : shared_end, end[l]);
+  for (int l = 0; l < num_lines; ++l)
+    add_alone(l, keys.begin[l], keys.end[l] < keys.all_begin ? keys.end[l] : keys.all_begin);
+  if (keys.all_begin < keys.all_end) add_keys<T, L>(stream, keys.all_begin, keys.all_end, score, o, stride, rows);
+  for (int l = 0; l < num_lines; ++l)
+    add_alone(l, keys.begin[l] > keys.all_end ? keys.begin[l] : keys.all_end, keys.end[l]);
 }
 
 template <class T>

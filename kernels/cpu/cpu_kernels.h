@@ -97,9 +97,11 @@ struct AttentionWork {
   float scale = 1;
   float softcap = 0;
   int32_t window = 0;
-  const int32_t* kv_len = nullptr;  // [rows]
-  const void* k = nullptr;          // [block][kv head][k_dim][block_size]
-  const void* v = nullptr;          // [block][kv head][block_size][v_dim]; null: the first v_dim of K
+  const int32_t* kv_len = nullptr;      // [rows]
+  const int32_t* path_begin = nullptr;  // [rows]; this and the next as in KeyPaths
+  const int32_t* place = nullptr;
+  const void* k = nullptr;  // [block][kv head][k_dim][block_size]
+  const void* v = nullptr;  // [block][kv head][block_size][v_dim]; null: the first v_dim of K
   int block_size = 16;
   int num_kv_heads = 0;
   int k_dim = 0;
@@ -116,6 +118,7 @@ struct AttentionTile {
   int32_t num_heads = 0;
   int32_t line_begin = 0;
   int32_t line_end = 0;
+  int32_t tree_begin = INT32_MAX;  // SeqSpan::tree_begin
 };
 
 /// What a chunk of keys leaves for a line: max, sum, 1 if any key was visible, padding to 16, then o[v_dim padded].
@@ -125,7 +128,7 @@ PACELINE_MATH constexpr int64_t partial_stride(int v_dim) {
 }
 /// Floats of scratch for one attention_partial call.
 PACELINE_MATH constexpr int64_t attention_scratch(int k_dim, int v_dim) {
-  return int64_t{kMaxAttentionLines} * (k_dim + kChunkKeys) + int64_t{kChunkKeys} * (v_dim + kLanes);
+  return int64_t{kMaxAttentionLines} * (k_dim + 2 * kChunkKeys) + int64_t{kChunkKeys} * (v_dim + kLanes);
 }
 
 struct StoreKvWork {

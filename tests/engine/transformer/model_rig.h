@@ -44,12 +44,13 @@ inline std::vector<std::string> rank_devices(const ModelRigOptions& options) {
   return devices;
 }
 
-/// Positions [begin, end) of a text whose earlier positions lie in `pages` already.
+/// Positions [begin, end) of a text whose earlier positions lie in `pages` already, and drafts behind its end.
 struct Piece {
   std::vector<int32_t> tokens;
   std::vector<int32_t> pages;
   int begin = 0;
   int end = 0;
+  DraftTree drafts{};
 };
 
 class ModelRig {
@@ -101,6 +102,7 @@ class ModelRig {
     for (size_t i = 0; i < pieces.size(); ++i) {
       const Piece& piece = pieces[i];
       const int first = batch->num_rows();
+      const size_t num_logit_rows = batch->logit_row.size();
       add_rows(*batch, {.state = {.seq = int32_t(i),
                                   .cached = piece.begin,
                                   .length = int32_t(piece.tokens.size()),
@@ -110,8 +112,9 @@ class ModelRig {
                         .pages = piece.pages,
                         .block_size = options_.block_size,
                         .end = piece.end,
-                        .reset = true});
-      if (batch->seqs.back().wants_logits) batch->logit_row.pop_back();
+                        .reset = true,
+                        .drafts = piece.drafts.empty() ? nullptr : &piece.drafts});
+      batch->logit_row.resize(num_logit_rows);
       for (int row = last_only ? batch->num_rows() - 1 : first; row < batch->num_rows(); ++row)
         batch->logit_row.push_back(row);
     }

@@ -1,0 +1,223 @@
+// Attention of drafts that branch: a node's row has the bits that it has at the end of its path run as a chain.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/draft_tree.h"
+#include "tests/kernels/backend_ops.h"
+#include "tests/kernels/paged_batch.h"
+#include "tests/support/random_seed.h"
+
+namespace paceline::test {
+namespace {
+
+class TreeAttention : public BackendOps {};
+
+struct Shape {
+  int num_heads, num_kv_heads, dim, block_size;
+  DType dtype;
+  int window = 0;
+  float softcap = 0;
+  bool shared_v = false;
+  int group = 0, head_offset = 0;
+
+  int q_cols() const { return num_heads * dim; }
+  int kv_cols() const { return num_kv_heads * dim; }
+  int cols() const { return q_cols() + 2 * kv_cols(); }
+};
+
+/// A sequence with `cached` positions in pages and new rows of verified tokens, then of drafts. Its values are
+/// functions of seed and of a row's name, so that a chain can have those of a tree's path.
+struct NewSequence {
+  unsigned seed = 0;
+  int cached = 0, known = 1;
+  DraftTree drafts;
+
+  int num_rows() const { return known + drafts.size(); }
+  int tree_begin() const { return cached + known; }
+};
+
+DraftTree random_tree(std::mt19937& random, int nodes) {
+  const int spread = 1 + int(random() % 4);  // 1: a chain, or nearly
+  DraftTree tree;
+  for (int node = 0; node < nodes; ++node) {
+    const int oldest = std::max(-1, node - spread);
+    tree.add(node, oldest + int(random() % unsigned(node - oldest)));
+  }
+  return tree;
+}
+
+std::vector<int> path_to(const DraftTree& tree, int node) {
+  std::vector<int> path;
+  for (; node != DraftTree::kRoot; node = tree.parent[size_t(node)]) path.push_back(node);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+/// The drafts of one path as a chain; row i of the result's values is row `row_of[i]` of the tree's.
+NewSequence chain_of(const NewSequence& from, int node, std::vector<int>& row_of) {
+  NewSequence chain{.seed = from.seed, .cached = from.cached, .known = from.known, .drafts = {}};
+  row_of.clear();
+  for (int row = 0; row < from.known; ++row) row_of.push_back(row);
+  for (const int on_path : path_to(from.drafts, node)) {
+    chain.drafts.add(on_path, chain.drafts.size() - 1);
+    row_of.push_back(from.known + on_path);
+  }
+  return chain;
+}
+
+/// Q, K and V of a row.
+void put_row(const Shape& shape, const NewSequence& sequence, int row_of_tree, std::vector<float>& to) {
+  const auto values = random_values(size_t(shape.cols()), sequence.seed * 1000 + unsigned(row_of_tree));
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+struct Ran {
+  std::vector<float> out;  // [rows][q_cols]
+  Traffic traffic;
+};
+
+/// row_of: of the one sequence's rows in its tree; empty: the rows are those of the trees.
+Ran run(Backend& backend, const Shape& shape, const std::vector<NewSequence>& sequences, const std::vector<int>& row_of,
+        bool fused) {
+  std::vector<std::pair<int, int>> cached_and_new;
+  for (const NewSequence& sequence : sequences) cached_and_new.emplace_back(sequence.cached, sequence.num_rows());
+  PagedBatch batch(cached_and_new, shape.block_size, 0);
+  std::vector<float> old, rows;
+  std::vector<int32_t> path_begin(size_t(batch.num_rows())), place;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const NewSequence& sequence = sequences[s];
+    SeqSpan& span = batch.seqs[s];
+    const auto kept = random_values(size_t(sequence.cached * 2 * shape.kv_cols()), sequence.seed * 1000 + 999, 1.0f);
+    old.insert(old.end(), kept.begin(), kept.end());
+    for (int row = 0; row < sequence.num_rows(); ++row)
+      put_row(shape, sequence, row_of.empty() ? row : row_of[size_t(row)], rows);
+    if (sequence.drafts.is_chain()) continue;
+    span.tree_begin = sequence.tree_begin();
+    const std::vector<int32_t> depth = sequence.drafts.depths();
+    for (int node = 0; node < sequence.drafts.size(); ++node) {
+      const size_t row = size_t(span.first_row + sequence.known + node);
+      batch.position[row] = span.tree_begin + depth[size_t(node)];
+      batch.kv_len[row] = batch.position[row] + 1;
+      path_begin[row] = int32_t(place.size());
+      for (const int on_path : path_to(sequence.drafts, node)) place.push_back(span.tree_begin + on_path);
+    }
+  }
+  const int num_old = int(batch.old_slot.size()), m = batch.num_rows();
+  PagedKv kv(backend, batch.num_blocks, shape.block_size, shape.num_kv_heads, shape.dim, shape.dim, shape.dtype,
+             shape.shared_v);
+  GuardedRows old_rows(backend, num_old, 2 * shape.kv_cols(), old);
+  const auto values_of = [&](const MatView& both) {
+    return shape.shared_v ? MatView{} : both.col_range(shape.kv_cols(), shape.kv_cols());
+  };
+  backend.store_kv({.k = old_rows.view().col_range(0, shape.kv_cols()),
+                    .v = values_of(old_rows.view()),
+                    .slot = batch.old_slot,
+                    .kv = kv.view()});
+  GuardedRows qkv(backend, m, shape.cols(), rows, 4), out(backend, m, shape.q_cols());
+  const std::vector<double> inv_freq = rope_frequencies(shape.dim);
+  const RopeArgs rope{.x = qkv.view().col_range(0, shape.q_cols() + shape.kv_cols()),
+                      .num_heads = shape.num_heads + shape.num_kv_heads,
+                      .head_dim = shape.dim,
+                      .rotary_dim = shape.dim,
+                      .inv_freq = inv_freq,
+                      .position = batch.position};
+  const StoreKvArgs store{.k = qkv.view().col_range(shape.q_cols(), shape.kv_cols()),
+                          .v = values_of(qkv.view().col_range(shape.q_cols(), 2 * shape.kv_cols())),
+                          .slot = batch.slot,
+                          .kv = kv.view()};
+  const AttentionArgs attention{.q = qkv.view().col_range(0, shape.q_cols()),
+                                .out = out.view(),
+                                .num_heads = shape.num_heads,
+                                .group = shape.group,
+                                .head_offset = shape.head_offset,
+                                .scale = 0.125f,
+                                .softcap = shape.softcap,
+                                .window = shape.window,
+                                .seqs = batch.seqs,
+                                .kv_len = batch.kv_len,
+                                .block = batch.block,
+                                .paths = {.begin = path_begin, .place = place},
+                                .kv = kv.view()};
+  const Traffic before = backend.traffic();
+  if (fused) {
+    backend.rope_attention(rope, store, attention);
+  } else {
+    backend.rope(rope);
+    backend.store_kv(store);
+    backend.attention(attention);
+  }
+  const Traffic traffic = backend.traffic() - before;
+  return {out.read(), traffic};
+}
+
+/// Each node's row against the end of its chain, one sequence at a time; the first difference in words.
+std::string difference(Backend& backend, const Shape& shape, const std::vector<NewSequence>& sequences, bool fused) {
+  const Ran tree = run(backend, shape, sequences, {}, fused);
+  const size_t row_bytes = size_t(shape.q_cols()) * sizeof(float);
+  size_t first = 0;
+  for (const NewSequence& sequence : sequences) {
+    std::vector<bool> is_parent(size_t(sequence.drafts.size()));
+    for (const int32_t parent : sequence.drafts.parent)
+      if (parent >= 0) is_parent[size_t(parent)] = true;
+    for (int leaf = 0; leaf < sequence.drafts.size(); ++leaf) {
+      if (is_parent[size_t(leaf)]) continue;
+      std::vector<int> row_of;
+      const NewSequence chain = chain_of(sequence, leaf, row_of);
+      const Ran alone = run(backend, shape, {chain}, row_of, !fused);
+      for (size_t row = 0; row < row_of.size(); ++row)
+        if (std::memcmp(tree.out.data() + (first + size_t(row_of[row])) * size_t(shape.q_cols()),
+                        alone.out.data() + row * size_t(shape.q_cols()), row_bytes) != 0)
+          return fmt::format("row {} of the path to node {} of {}, behind {} positions", row, leaf,
+                             sequence.drafts.size(), sequence.cached);
+    }
+    first += size_t(sequence.num_rows());
+  }
+  return "";
+}
+
+TEST_P(TreeAttention, EachNodeHasTheBitsOfItsPathAsAChain) {
+  const Shape shapes[] = {{4, 2, 64, 16, DType::f32},           {4, 2, 64, 16, DType::bf16},
+                          {8, 2, 128, 16, DType::bf16},         {4, 2, 64, 32, DType::bf16, 40},
+                          {4, 4, 32, 16, DType::f16},           {3, 2, 40, 16, DType::bf16, 0, 0, false, 2, 1},
+                          {4, 2, 64, 16, DType::f32, 20, 1.5f}, {6, 1, 24, 48, DType::f32, 0, 0, true}};
+  std::mt19937 random(test::random_seed());
+  int trees = 0;
+  for (const Shape& shape : shapes) {
+    const std::vector<int> contexts = {0, 5, 15, 47, 61, 62, 63, 64, 120, 190, 235, 253, 254, 255, 256, 257, 500};
+    for (size_t i = 0; i < contexts.size(); ++i) {
+      std::vector<NewSequence> sequences;
+      const int num_sequences = i % 4 == 3 ? 3 : 1;
+      for (int s = 0; s < num_sequences; ++s) {
+        const int nodes = random() % 4 == 0 ? 64 : 2 + int(random() % 24);
+        sequences.push_back({.seed = unsigned(10 * i + size_t(s)),
+                             .cached = contexts[(i + size_t(s) * 5) % contexts.size()],
+                             .known = 1 + int(random() % 3),
+                             .drafts = random_tree(random, s == 1 ? 3 : nodes)});
+      }
+      trees += num_sequences;
+      ASSERT_EQ(difference(backend(), shape, sequences, i % 2 != 0 && !shape.shared_v), "")
+          << "heads " << shape.num_heads << " of " << shape.dim << " " << dtype_name(shape.dtype) << ", window "
+          << shape.window << ", softcap " << shape.softcap << ", tree " << trees;
+    }
+  }
+}
+
+TEST_P(TreeAttention, ReadsWhatAChainOfAsManyRowsReads) {
+  const Shape shape{4, 2, 64, 16, DType::bf16};
+  for (const int nodes : {4, 16}) {
+    NewSequence sequence{.seed = 1, .cached = 300, .known = 1, .drafts = {}};
+    for (int node = 0; node < nodes; ++node) sequence.drafts.add(node, (node + 1) / 2 - 1);
+    const Ran tree = run(backend(), shape, {sequence}, {}, false);
+    sequence.drafts = DraftTree::chain(std::vector<int32_t>(size_t(nodes)));
+    const Ran chain = run(backend(), shape, {sequence}, {}, false);
+    EXPECT_EQ(tree.traffic.kv_bytes, chain.traffic.kv_bytes);
+    EXPECT_LT(tree.traffic.flops, chain.traffic.flops) << "paths are shorter";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, TreeAttention, testing::ValuesIn(kDevices), device_name);
+
+}  // namespace
+}  // namespace paceline::test
