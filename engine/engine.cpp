@@ -28,12 +28,9 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
                  "run_ahead {} with {} steps per sequence", options.run_ahead, options.scheduler.max_steps_per_seq);
   PACELINE_CHECK(options.scheduler.max_model_len <= target.max_model_len(), "max_model_len {} of {}",
                  options.scheduler.max_model_len, target.max_model_len());
-  if (proposer_ && proposer_->branches()) {
-    if (options.run_ahead > 0)
-      fail(ExitCode::usage, "engine.scheduler.run_ahead: found {}, expected 0 with drafts that branch (proposer {})",
-           options.run_ahead, proposer_->name());
-    PACELINE_CHECK(target.takes_branches(), "proposer {} over a model that takes no branches", proposer_->name());
-  }
+  if (proposer_ && proposer_->branches() && options.run_ahead > 0)
+    fail(ExitCode::usage, "engine.scheduler.run_ahead: found {}, expected 0 with drafts that branch (proposer {})",
+         options.run_ahead, proposer_->name());
   for (int32_t id : target.spec().eos_token_ids) eos_.insert(id);
 }
 

@@ -68,8 +68,6 @@ class Backend {
   /// after another.
   void swap_blocks(void* pages, void* host, size_t block_bytes, std::span<const BlockSwap> swaps);
   virtual void attention(const AttentionArgs& args) = 0;
-  /// Whether attention takes spans with a tree (KeyPaths).
-  virtual bool takes_paths() const { return false; }
 
   /// Ops that follow each other, and that a device may run as one, with the bits of these. What lies between them
   /// (norm.out, which is gemm.x; the rotated rows) may be left unwritten.

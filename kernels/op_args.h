@@ -230,4 +230,9 @@ struct AttentionArgs {
   const PackedWeight* reader = nullptr;  // of out, as in GemmArgs
 };
 
+/// Of the row's last key, where seq has a tree that the row reaches.
+inline int32_t last_place(const AttentionArgs& args, const SeqSpan& seq, int32_t row) {
+  return args.paths.place[size_t(args.paths.begin[size_t(row)] + args.kv_len[size_t(row)] - 1 - seq.tree_begin)];
+}
+
 }  // namespace paceline

@@ -46,9 +46,6 @@ class Model {
   virtual Logits logits() const = 0;
   virtual SeqState& state() = 0;
 
-  /// Whether rows of one sequence may follow other rows than the one before them (Batch::parent).
-  virtual bool takes_branches() const { return false; }
-
   /// Copies KV between slots on every rank, in stream order (tree verification, compaction).
   virtual void move_kv(std::span<const SlotMove> moves) = 0;
 

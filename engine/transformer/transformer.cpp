@@ -72,12 +72,6 @@ class Transformer final : public Model {
   Logits logits() const override { return parts_->ranks[size_t(team_.deciding_rank())]->logits(); }
   SeqState& state() override { return parts_->ranks[size_t(team_.deciding_rank())]->state(); }
 
-  bool takes_branches() const override {
-    for (int rank = 0; rank < team_.num_ranks(); ++rank)
-      if (part(rank) && !team_.rank(rank).backend->takes_paths()) return false;
-    return true;
-  }
-
   void move_kv(std::span<const SlotMove> moves) override { post_on_all(&RankModel::move_kv, moves); }
   void swap_kv(std::span<const BlockSwap> swaps) override { post_on_all(&RankModel::swap_kv, swaps); }
 

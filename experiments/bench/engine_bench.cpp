@@ -53,18 +53,21 @@ double run_seconds(Model& model, const std::shared_ptr<const Batch>& batch) {
 
 constexpr int kMostStreams = 16;
 
-/// One step of `streams` sequences behind the same `context` tokens, each with its last token and drafts behind it.
-/// Pages of the context are the first's; the rest are their own.
-std::shared_ptr<const Batch> draft_batch(std::span<const int32_t> text, int context, int streams,
+/// Pages of stream `stream`, of which each has `count`.
+std::vector<int32_t> pages_of(int stream, int count) {
+  std::vector<int32_t> pages;
+  for (int page = 0; page < count; ++page) pages.push_back(stream * count + page);
+  return pages;
+}
+
+/// One step of `streams` sequences of the same text, behind `context` tokens in `num_pages` pages of their own: the
+/// last token and drafts behind it.
+std::shared_ptr<const Batch> draft_batch(std::span<const int32_t> text, int context, int streams, int num_pages,
                                          const DraftTree& drafts) {
   auto batch = std::make_shared<Batch>();
   batch->step = 1;
-  const int shared_pages = context / kBlockSize;
-  const int own_pages = (context + 1 + drafts.size()) / kBlockSize + 1 - shared_pages;
   for (int stream = 0; stream < streams; ++stream) {
-    std::vector<int32_t> pages;
-    for (int page = 0; page < shared_pages; ++page) pages.push_back(page);
-    for (int page = 0; page < own_pages; ++page) pages.push_back(shared_pages + stream * own_pages + page);
+    const std::vector<int32_t> pages = pages_of(stream, num_pages);
     const int end = context + 1;
     add_rows(*batch, {.state = {.seq = stream, .cached = context, .length = end, .last_token = text[size_t(context)]},
                       .tokens = text.first(size_t(end)),
@@ -82,14 +85,12 @@ std::shared_ptr<const Batch> draft_batch(std::span<const int32_t> text, int cont
 /// A step with 16 drafts as a tree, two after each, against one with them as a chain.
 void tree_ratios(EngineLoad& load, int rounds) {
   Model& model = load.target();
-  if (!model.takes_branches()) return;
   constexpr int kNodes = 16;
   DraftTree tree;
   for (int node = 0; node < kNodes; ++node) tree.add(node, (node + 1) / 2 - 1);
   const DraftTree chain = DraftTree::chain(tree.token);
-  std::vector<int32_t> text(size_t(load.plan().max_model_len)), pages;
+  std::vector<int32_t> text(size_t(load.plan().max_model_len));
   for (size_t i = 0; i < text.size(); ++i) text[i] = int32_t((i * 2654435761u) % uint32_t(model.spec().vocab_size));
-  for (int32_t page = 0; page * kBlockSize < int(text.size()); ++page) pages.push_back(page);
   Backend& backend = *load.team().rank(0).backend;
   const auto seconds = [&](const std::shared_ptr<const Batch>& batch) {
     const auto begin = ceilings::Clock::now();
@@ -103,12 +104,15 @@ void tree_ratios(EngineLoad& load, int rounds) {
     return double(backend.traffic().kv_bytes - before);
   };
   for (const int context : {128, 512, 4096}) {
-    if (context + 2 * kNodes > load.plan().max_model_len) continue;
-    for (int begin = 0; begin < context; begin += 512)
-      seconds(text_batch(text, pages, begin, std::min(begin + 512, context), 1));
+    const int num_pages = (context + kNodes) / kBlockSize + 1;
+    if (context + kNodes >= load.plan().max_model_len) continue;
+    if (num_pages * kMostStreams > load.plan().memory.num_blocks) continue;
+    for (int stream = 0; stream < kMostStreams; ++stream)
+      for (int begin = 0; begin < context; begin += 512)
+        seconds(text_batch(text, pages_of(stream, num_pages), begin, std::min(begin + 512, context), 1));
     for (const int streams : {1, kMostStreams}) {
-      const auto branching = draft_batch(text, context, streams, tree);
-      const auto straight = draft_batch(text, context, streams, chain);
+      const auto branching = draft_batch(text, context, streams, num_pages, tree);
+      const auto straight = draft_batch(text, context, streams, num_pages, chain);
       const double bytes = kv_bytes(branching) / kv_bytes(straight);
       std::vector<double> ratio, times;
       for (int pass = 0; pass < 3; ++pass) seconds(branching), seconds(straight);

@@ -13,11 +13,6 @@ constexpr double kAttentionInlineNs = 4000;
 constexpr double kAttentionBytesPerNs = 10;
 constexpr double kAttentionFlopsPerNs = 30;
 
-/// Of the row's last key. REQUIRES kv_len[row] > seq.tree_begin.
-int64_t last_place(const AttentionArgs& args, const SeqSpan& seq, int32_t row) {
-  return args.paths.place[size_t(args.paths.begin[size_t(row)] + args.kv_len[size_t(row)] - 1 - seq.tree_begin)];
-}
-
 }  // namespace
 
 void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels, int num_threads) {
@@ -38,7 +33,7 @@ void CpuAttention::plan(const AttentionArgs& args, const CpuKernels& kernels, in
       longest = std::max(longest, len);
       if (len > 0) oldest = std::min(oldest, from);
       visible += std::max<int64_t>(0, len - from);
-      if (len > seq.tree_begin) places_end = std::max(places_end, last_place(args, seq, row) + 1);
+      if (len > seq.tree_begin) places_end = std::max<int64_t>(places_end, last_place(args, seq, row) + 1);
     }
     if (longest == 0) continue;
     num_heads_ += kv.num_kv_heads;

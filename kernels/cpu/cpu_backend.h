@@ -42,7 +42,6 @@ class CpuBackend final : public Backend {
   void store_kv(const StoreKvArgs& args) override;
   void move_kv(const KvView& kv, std::span<const SlotMove> moves) override;
   void attention(const AttentionArgs& args) override;
-  bool takes_paths() const override { return true; }
   void norm_gemm(const NormArgs& norm, const GemmArgs& gemm) override;
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;

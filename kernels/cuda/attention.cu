@@ -84,7 +84,7 @@ __device__ __forceinline__ float over_keys(float x, Combine combine) {
 /// Warp w keeps keys and values [w kWarpKeys, (w + 1) kWarpKeys) of the chunk in registers, a lane kSteps neighbouring
 /// dimensions, and takes kLines lines at a time; a lane then holds the score of one key for one line. The warps' parts
 /// are added in order.
-template <int kSteps>  // kSteps * 32 >= k_dim, v_dim
+template <int kSteps, class Tile>  // kSteps * 32 >= k_dim, v_dim
 // two blocks an SM: one more chunk than SMs must not cost a second round
 __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk_kernel(AttentionWork work) {
   constexpr int L = kLines;
@@ -92,16 +92,18 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
   __shared__ float largest_of[kWarps][L], sum_of[kWarps][L];
   __shared__ __align__(32) float weights_of[kWarps][32], part[kWarps][L][kSteps * 32];
   wait_for_predecessor();
-  const LineTile tile = work.plan.tile[blockIdx.x];
-  const int kv_head = blockIdx.y, chunk = blockIdx.z;
+  TileChunk at{.tile = int(blockIdx.x), .chunk = int(blockIdx.z)};
+  if constexpr (kOfTree<Tile>) at = work.plan.chunk[blockIdx.x];
+  const Tile tile = work.tile_at(at.tile, static_cast<const Tile*>(nullptr));
+  const int kv_head = blockIdx.y, chunk = at.chunk;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first_dim = lane * kSteps;
   const int32_t chunk_begin = chunk * kDeviceChunk, warp_begin = chunk_begin + warp * kWarpKeys;
   // pages hold whole warps' keys; those of later sequences, or none, where this one has ended
   const int32_t page = work.plan.block[min(tile.block_begin + warp_begin / work.block_size, work.plan.num_blocks - 1)];
   // lane i: row i of the tile
-  const int first_row = tile.first_row + tile.first_line / work.group;
-  const int num_rows = tile.first_row + (tile.first_line + tile.num_lines - 1) / work.group + 1 - first_row;
-  const int32_t my_len = lane < num_rows ? work.plan.kv_len[first_row + lane] : 0;
+  const int first_row = tile.first_line / work.group;
+  const int num_rows = (tile.first_line + tile.num_lines - 1) / work.group + 1 - first_row;
+  const int32_t my_len = lane < num_rows ? work.plan.kv_len[work.row_of(tile, first_row + lane)] : 0;
   const int32_t my_first = my_len > chunk_begin ? max(work.first_key(my_len), chunk_begin) : INT32_MAX;
   const int32_t last = min(over_warp(my_len, Most{}), chunk_begin + kDeviceChunk);
   const int32_t first = -over_warp(-my_first, Most{});
@@ -109,8 +111,8 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
   // lane i: line i of the tile
   const int row_of_tile = (tile.first_line + lane) / work.group;
   const int head_of_group = tile.first_line + lane - row_of_tile * work.group;
-  const int32_t len = __shfl_sync(0xffffffffu, my_len, (tile.first_row + row_of_tile - first_row) % 32);
-  Line mine{.row = tile.first_row + row_of_tile,
+  const int32_t len = __shfl_sync(0xffffffffu, my_len, (row_of_tile - first_row) % 32);
+  Line mine{.row = lane < tile.num_lines ? work.row_of(tile, row_of_tile) : 0,
             .head = kv_head * work.group + head_of_group - work.head_offset,
             .begin = max(work.first_key(len), chunk_begin),
             .end = min(len, chunk_begin + kDeviceChunk)};
@@ -120,14 +122,24 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
     load_dims(work.q + of.row * work.q_stride + int64_t{of.head} * work.k_dim, first_dim, work.k_dim, work.q_aligned,
               q);
   };
-  const int64_t position =
+  const int64_t first_place =
       (int64_t{page} * work.num_kv_heads + kv_head) * work.block_size + warp_begin % work.block_size;
+  const auto place_of = [&](int a) {
+    if constexpr (kOfTree<Tile>) {
+      if (warp_begin + a >= tile.tree_begin) {
+        const int32_t place = work.place_of(tile, warp_begin + a);
+        return work.row_of_page(kv_head, work.plan.block[tile.block_begin + place / work.block_size],
+                                place % work.block_size);
+      }
+    }
+    return first_place + a;
+  };
   float key[kWarpKeys][kSteps] = {}, value[kWarpKeys][kSteps] = {}, q[L][kSteps];
   const auto load_all = [&](const auto* pages, int stride, int dim, float(&to)[kWarpKeys][kSteps]) {
 #pragma unroll
     for (int a = 0; a < kWarpKeys; ++a)
       if (warp_begin + a >= first && warp_begin + a < last)
-        load_dims(pages + (position + a) * stride, first_dim, dim, stride % kSteps == 0 && dim % kSteps == 0, to[a]);
+        load_dims(pages + place_of(a) * stride, first_dim, dim, stride % kSteps == 0 && dim % kSteps == 0, to[a]);
   };
   with_storage(work.dtype, work.k, [&](const auto* k) { load_all(k, work.k_dim, work.k_dim, key); });
 #pragma unroll
@@ -186,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
     const Line left_line = mine.of_lane(done + l);
     const float largest_of_l = __shfl_sync(0xffffffffu, largest, l);
     if (left_line.begin < left_line.end) {
-      float* const left = work.left_by(left_line.row, left_line.head, chunk);
+      float* const left = work.part_of(left_line.row, left_line.head, work.part_of_chunk(tile, chunk));
       if (thread == 0) {
         float sum = sum_of[0][l];
         for (int w = 1; w < kWarps; ++w) sum += sum_of[w][l];
@@ -211,20 +223,25 @@ struct MergeStep {
   __device__ Rescale rescale() const { return {left, part}; }
 };
 
-/// A row and head: its chunks' parts are added from left to right.
+/// A row and head: its chunks' parts are added from left to right. kBelow: to the sum of those below the tree, which is
+/// the row's first part (AttentionPlan::chunks_below).
+template <bool kBelow>
 __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(AttentionWork work) {
   extern __shared__ MergeStep step[];  // [num_chunks]
   launch_dependents();                 // the next product's weights in time are worth what they slow these reads
   const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
   const int32_t len = work.plan.kv_len[row];
-  const int first = work.first_key(len) / kDeviceChunk, count = len > 0 ? (len - 1) / kDeviceChunk + 1 - first : 0;
+  const int below = kBelow ? work.plan.chunks_below[row] : 0;
+  const int first = max(work.first_key(len) / kDeviceChunk, below);
+  const int count = len > 0 ? max((len - 1) / kDeviceChunk + 1 - first, 0) : 0;
   const int stride = kHeader + work.v_dim;
   wait_for_predecessor();
   if (len <= 0) {
     for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) work.put(row, head, d, 0.0f);
     return;
   }
-  const float* const left = work.left_by(row, head, first);
+  const float* const left = work.part_of(row, head, kBelow ? first - below + 1 : first);
+  const float* const left_below = kBelow && below > 0 ? work.part_of(row, head, 0) : nullptr;
   const auto part_of = [&](int c, int d) { return left[c * stride + kHeader + d]; };
   float ahead[kMergeAhead];  // the first parts come while their weights are found
 #pragma unroll
@@ -232,7 +249,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
     ahead[c] = c < count && int(threadIdx.x) < work.v_dim ? part_of(c, threadIdx.x) : 0.0f;
   if (threadIdx.x < 32) {
     const int lane = threadIdx.x;
-    float before = -INFINITY;  // largest of the chunks before these 32
+    float before = left_below ? left_below[0] : -INFINITY;  // largest of the chunks before these 32
     for (int begin = 0; begin < count; begin += 32) {
       const int c = begin + lane;
       const float mine = c < count ? left[c * stride] : -INFINITY, sum = c < count ? left[c * stride + 1] : 0.0f;
@@ -252,7 +269,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
   }
   __syncthreads();
   for (int d = threadIdx.x; d < work.v_dim; d += kMergeThreads) {
-    float sum = 0.0f, o = 0.0f;
+    float sum = left_below ? left_below[1] : 0.0f, o = left_below ? left_below[kHeader + d] : 0.0f;
     const auto add = [&](int c, float part) {
       sum = step[c].rescale().add(sum, step[c].sum);
       o = step[c].rescale().add(o, part);
@@ -270,26 +287,32 @@ template <int kSteps>
 void run_chunks(AttentionWork work, LaunchTo queue) {
   work.q_aligned = work.k_dim % kSteps == 0 && work.q_stride % kSteps == 0 &&
                    reinterpret_cast<uintptr_t>(work.q) % (kSteps * sizeof(float)) == 0;
-  launch(attention_chunk_kernel<kSteps>,
-         dim3(unsigned(work.plan.num_tiles), unsigned(work.num_kv_heads), unsigned(work.plan.num_chunks)),
-         dim3(kThreads), 0, queue, work);
+  const AttentionPlan& plan = work.plan;
+  const unsigned heads = unsigned(work.num_kv_heads);
+  if (plan.tree_tile)
+    launch(attention_chunk_kernel<kSteps, TreeTile>, dim3(unsigned(plan.num_tile_chunks), heads), dim3(kThreads), 0,
+           queue, work);
+  else
+    launch(attention_chunk_kernel<kSteps, LineTile>, dim3(unsigned(plan.num_tiles), heads, unsigned(plan.num_chunks)),
+           dim3(kThreads), 0, queue, work);
 }
 
 void merge(const AttentionWork& work, LaunchTo queue) {
   // whole words of the unrolled loops: the compiler may read more steps than it needs
-  const size_t chunks = (size_t(work.plan.num_chunks) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
+  const size_t chunks = (size_t(work.plan.num_parts) + kMergeAhead - 1) / kMergeAhead * kMergeAhead;
   // blocks of the next product begin beside these: of more rows their weights come in time, of one or two they would
   // delay this kernel's reads by more
   const LaunchOptions options{.beside_large =
                                   work.plan.num_rows > kMostNormedRows && work.plan.num_rows <= kMaxRowTile};
-  launch_with(options, attention_merge_kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)),
-              dim3(kMergeThreads), chunks * sizeof(MergeStep), queue, work);
+  const auto kernel = work.plan.chunks_below ? attention_merge_kernel<true> : attention_merge_kernel<false>;
+  launch_with(options, kernel, dim3(unsigned(work.plan.num_rows), unsigned(work.num_heads)), dim3(kMergeThreads),
+              chunks * sizeof(MergeStep), queue, work);
 }
 
 }  // namespace
 
-size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks) {
-  return size_t(args.num_heads) * size_t(num_chunks) * size_t(kHeader + args.kv.v_dim) * sizeof(float);
+size_t attention_row_bytes(const AttentionArgs& args, int32_t num_parts) {
+  return size_t(args.num_heads) * size_t(num_parts) * size_t(kHeader + args.kv.v_dim) * sizeof(float);
 }
 
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
@@ -318,20 +341,22 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
                            .softcap = args.softcap,
                            .q_aligned = lies_in_fours(args.q.f32_row(0), args.q.stride),
                            .fresh = fresh};
-  if (attention_line_tile(args) == kMmaLines)
-    attention_is_few(plan) ? attention_few(work, maps, queue) : attention_many(work, maps, queue);
-  else if (kv.k_dim <= 128 && kv.v_dim <= 128)
-    run_chunks<4>(work, queue);
-  else
-    run_chunks<8>(work, queue);
-  if (!plan.whole) merge(work, queue);
+  const bool chunks = !plan.tree_tile || plan.num_tile_chunks > 0;  // a slice may hold padding alone
+  if (attention_line_tile(args) == kMmaLines) {
+    if (plan.whole) attention_is_few(plan) ? attention_few(work, maps, queue) : attention_many(work, maps, queue);
+    if (chunks && (!plan.whole || plan.tree_tile)) attention_chunks(work, maps, queue);
+  } else if (chunks) {
+    kv.k_dim <= 128 && kv.v_dim <= 128 ? run_chunks<4>(work, queue) : run_chunks<8>(work, queue);
+  }
+  if (!plan.whole || plan.tree_tile) merge(work, queue);
 }
 
 void prepare_attention(const cudaDeviceProp& device) {
   constexpr size_t kReserved = 2048;  // what the driver and the kernel itself take
-  check(cudaFuncSetAttribute(attention_merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a chunk: a long context
-        "cudaFuncSetAttribute");
+  for (const auto kernel : {attention_merge_kernel<false>, attention_merge_kernel<true>})
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a part: a long context
+          "cudaFuncSetAttribute");
   prepare_attention_few(device);
   prepare_attention_many();
 }

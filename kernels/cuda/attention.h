@@ -2,6 +2,7 @@
 // Attention over pages, in chunks of kDeviceChunk absolute positions whose parts are added from left to right, so that
 // a row's bits depend on its own keys only. Shorter chunks than the CPU's: one sequence must keep all SMs busy.
 
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/device.h"
@@ -32,6 +33,36 @@ struct LineTile {
 
 /// Those of rows [first_row, first_row + num_rows), of `line_tile` lines at most.
 std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile);
+
+/// Where drafts branch: lines of all rows of a sequence for the chunks that lie wholly below its tree, where every row
+/// finds its keys in one place; lines of the rows of one path for the others, whose keys are gathered along it.
+struct TreeTile : LineTile {
+  int32_t rows = -1;                      // of one path: where they begin in AttentionPlan::row; -1: from first_row on
+  int32_t tree_begin = SeqSpan::kNoTree;  // position
+  int32_t path = 0;                       // where its places begin in AttentionPlan::place
+  int32_t end_chunk = INT32_MAX;          // of a block that takes all chunks
+  int32_t before_part = 0;                // chunk c leaves part c - before_part
+};
+/// What a block takes that takes one chunk.
+struct TileChunk {
+  int32_t tile = 0, chunk = 0;
+};
+struct TreeTiles {
+  std::vector<TreeTile> tiles;    // those of all rows first
+  int32_t num_below = 0;          // of all rows
+  std::vector<TileChunk> chunks;  // whole: of the paths; else of all tiles
+  std::vector<int32_t> row;
+  std::vector<int32_t> chunks_below;  // [m] whole: of the row, what blocks that take all chunks have added
+  int32_t most_lines = 0, most_lines_below = 0;
+  int32_t num_parts = 0;  // of a row, at most
+
+  size_t bytes() const {
+    return tiles.size() * sizeof(TreeTile) + chunks.size() * sizeof(TileChunk) +
+           (row.size() + chunks_below.size()) * sizeof(int32_t);
+  }
+};
+/// whole: blocks take all chunks below a tree. Lines of a tile: as far as below, and of one chunk.
+TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile, bool whole);
 /// KV read and operations, whatever the tiles.
 Traffic attention_traffic(const AttentionArgs& args);
 
@@ -40,9 +71,18 @@ struct AttentionPlan {
   const int32_t* kv_len = nullptr;  // [m]
   const LineTile* tile = nullptr;   // [num_tiles]
   const int32_t* block = nullptr;
-  int32_t num_blocks = 0;  // of all sequences
+  // where drafts branch, in place of `tile` (TreeTiles)
+  const TreeTile* tree_tile = nullptr;
+  const TileChunk* chunk = nullptr;  // [num_tile_chunks]
+  const int32_t* row = nullptr;
+  const int32_t* place = nullptr;         // KeyPaths::place
+  const int32_t* chunks_below = nullptr;  // [m]; null: each chunk has left its part
+  int32_t num_tile_chunks = 0;
+  int32_t most_path_lines = 0;  // of a tile of those chunks
+  int32_t num_blocks = 0;       // of all sequences
   int32_t num_tiles = 0;
   int32_t num_chunks = 0;  // of the longest row
+  int32_t num_parts = 0;   // that a row's chunks leave, at most
   int32_t first_row = 0;   // of those that the tiles cover
   int32_t num_rows = 0;
   bool whole = false;      // a block takes all chunks of its lines
@@ -54,12 +94,39 @@ struct AttentionPlan {
 struct AttentionSlices {
   AttentionPlan plan;           // without what lies in device memory
   std::vector<LineTile> tiles;  // of all rows
+  TreeTiles tree;               // in their place where drafts branch
   int line_tile = 0;
   size_t row_bytes = 0;  // of the scratch, for a row
   int32_t slice_rows = 0;
 };
-/// REQUIRES rows.
+/// REQUIRES rows. Then the tiles of plan.num_rows rows from plan.first_row on.
 AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device);
+void make_tiles(const AttentionArgs& args, AttentionSlices& slices);
+
+/// What of them lies in device memory: how much, in how many pieces; and `plan` pointed there by stage(span), which
+/// returns where a span's copy is.
+inline size_t staged_bytes(const AttentionArgs& args, const AttentionSlices& slices) {
+  return args.kv_len.size_bytes() + args.block.size_bytes() + slices.tiles.size() * sizeof(LineTile) +
+         slices.tree.bytes() + args.paths.place.size_bytes();
+}
+inline size_t staged_pieces(const AttentionArgs& args) { return args.paths.place.empty() ? 3 : 7; }
+template <class StageSpan>
+void stage_plan(const AttentionArgs& args, AttentionSlices& slices, StageSpan&& stage) {
+  AttentionPlan& plan = slices.plan;
+  const TreeTiles& tree = slices.tree;
+  plan.kv_len = stage(args.kv_len);
+  plan.block = stage(args.block);
+  plan.num_blocks = int32_t(args.block.size());
+  if (args.paths.place.empty()) {
+    plan.tile = stage(std::span<const LineTile>(slices.tiles));
+    return;
+  }
+  plan.tree_tile = stage(std::span<const TreeTile>(tree.tiles));
+  plan.chunk = stage(std::span<const TileChunk>(tree.chunks));
+  plan.row = stage(std::span<const int32_t>(tree.row));
+  plan.place = stage(args.paths.place);
+  plan.chunks_below = plan.whole ? stage(std::span<const int32_t>(tree.chunks_below)) : nullptr;
+}
 
 /// Whether warps share lines: where those are few, or blocks take one chunk each.
 inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || plan.ring_stages > 0; }
@@ -89,11 +156,12 @@ bool attention_takes_whole_lines(const AttentionArgs& args, int num_tiles, int m
 
 /// Once for the current device, before its first attention.
 void prepare_attention(const cudaDeviceProp& device);
-/// Bytes for what the chunks of a row leave.
-size_t attention_row_bytes(const AttentionArgs& args, int32_t num_chunks);
+/// Bytes for so many parts of a row.
+size_t attention_row_bytes(const AttentionArgs& args, int32_t num_parts);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
-/// plan.num_rows times attention_row_bytes, none for whole lines. operand: null, or what is written in place of
-/// args.out. fresh: as far as turns_queries, takes_fresh_rows. maps: args.kv's where copies_boxes, else anything.
+/// plan.num_rows times attention_row_bytes, none for whole lines without trees. operand: null, or what is written in
+/// place of args.out. fresh: as far as turns_queries, takes_fresh_rows. maps: args.kv's where copies_boxes, else
+/// anything.
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
                const Operand& operand, void* workspace, LaunchTo queue);
 

@@ -80,6 +80,25 @@ __device__ __forceinline__ void take_fresh(const Takers& takers, const Attention
   Takers::before_copies();
 }
 
+/// Keys and values of a path at positions [begin, end) from their pages into the stage.
+template <int kDims>
+__device__ __forceinline__ void take_path(const Takers& takers, const AttentionWork& work, const TreeTile& tile,
+                                          int kv_head, int32_t chunk_begin, int32_t begin, int32_t end,
+                                          Stage<kDims>& stage) {
+  constexpr int kUnits = Stage<kDims>::kUnits;  // of a key, then as many of its value
+#pragma unroll 1
+  for (int i = threadIdx.x; i < (end - begin) * 2 * kUnits; i += takers.threads) {
+    const int32_t position = begin + i / (2 * kUnits), place = work.place_of(tile, position);
+    const bool is_value = i % (2 * kUnits) >= kUnits;
+    const int unit = i % kUnits;
+    const auto* const from = static_cast<const __nv_bfloat16*>(is_value ? work.v : work.k) +
+                             row_in_pages(work, kv_head, page_of(work, tile, place), place) * work.k_dim + unit * 8;
+    (is_value ? stage.value : stage.key)[Stage<kDims>::place(position - chunk_begin, unit)] =
+        unit * 8 < work.k_dim ? __ldcg(reinterpret_cast<const uint4*>(from)) : uint4{};
+  }
+  Takers::before_copies();
+}
+
 /// Line `index` of a group: its queries of eight dimensions, and of those half of all further on. octet: which.
 template <int kDims>
 __device__ __forceinline__ void take_query(const AttentionWork& work, const Line& line, int index, int octet,
@@ -124,11 +143,11 @@ struct ChunkPart {
 };
 
 /// Over keys that lie in `stage` and queries that lie in `group`, for all its warps together.
-template <int kDims>
-__device__ __forceinline__ void attend(const AttentionWork& work, const LineTile& tile, int kv_head,
-                                       const KeyRange& keys, const Line (&line)[2], int32_t chunk_begin,
-                                       bool non_numbers, const Stage<kDims>& stage, Group<kDims>& group,
-                                       int group_index, bool wants_sum, ChunkPart<kDims>& part) {
+template <int kDims, class Tile>
+__device__ __forceinline__ void attend(const AttentionWork& work, const Tile& tile, int kv_head, const KeyRange& keys,
+                                       const Line (&line)[2], int32_t chunk_begin, bool non_numbers,
+                                       const Stage<kDims>& stage, Group<kDims>& group, int group_index, bool wants_sum,
+                                       ChunkPart<kDims>& part) {
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
   const int warp = int(threadIdx.x) % kThreads / 32, lane = int(threadIdx.x) % 32;
   const StageReader<kDims> reader;
@@ -194,8 +213,9 @@ constexpr int kMostThreads = 512;
 static_assert(most_groups(false) * kThreads <= kMostThreads &&
               most_groups(true) * kThreads + kFetchingThreads<true> <= kMostThreads);
 
-/// kWhole: a block takes all chunks, and its last warp fetches them; else one chunk.
-template <int kDims, bool kWhole>
+/// kWhole: a block takes all chunks, and its last warp fetches them; else one chunk. Of trees: all chunks below, whose
+/// sum it leaves; one chunk of a list.
+template <int kDims, bool kWhole, class Tile>
 __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
     attention_few_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
   constexpr int kOctets = kDims / 16;  // of a line, each with the one that is turned with it
@@ -205,12 +225,15 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   const Takers takers{int(blockDim.x) - kFetchingThreads<kWhole>};
   const int stages = kWhole ? work.plan.ring_stages : 1;
 
+  constexpr bool kListed = kOfTree<Tile> && !kWhole;  // chunks, in x
   // the last tiles, which see the most keys, begin first
-  const LineTile tile = work.plan.tile[work.plan.num_tiles - 1 - int(blockIdx.y)];
-  const int kv_head = blockIdx.x;
+  TileChunk at{.tile = work.plan.num_tiles - 1 - int(blockIdx.y), .chunk = int(blockIdx.z)};
+  if constexpr (kListed) at = work.plan.chunk[blockIdx.x];
+  const Tile tile = work.tile_at(at.tile, static_cast<const Tile*>(nullptr));
+  const int kv_head = kListed ? blockIdx.y : blockIdx.x;
   const KeyRange keys(work, tile);
   ChunkRange chunks(keys.first, keys.last);
-  if (!kWhole) chunks = chunks.only(int(blockIdx.z));
+  chunks = kWhole ? chunks.below(work.end_chunk(tile)) : chunks.only(at.chunk);
   const int group_index = int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
   const int warp = thread / 32, lane = thread % 32;
   const int index = thread / kOctets, octet = thread % kOctets;  // whose query this thread takes
@@ -245,7 +268,7 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   }
 
   Group<kDims>& group = reinterpret_cast<Group<kDims>*>(memory + stages * sizeof(Stage<kDims>))[group_index];
-  const int32_t fresh = work.fresh.k ? own : INT32_MAX;  // the first position
+  const int32_t fresh = !kOfTree<Tile> && work.fresh.k ? own : INT32_MAX;  // the first position
   if (index < kGroupLines) take_query<kDims>(work, mine, index, octet, group);
   if (kWhole) {
     launch_dependents();  // not before, as in norm.cu
@@ -260,7 +283,13 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
     Stage<kDims>& stage = ring.next_filled();
     const bool has_fresh = fresh_begin < seen_end, is_covered = keys.covers(chunk_begin);
     if (kWhole && !is_covered) clear_values_outside(takers, chunk_begin, keys.first, keys.last, stage);
-    if (has_fresh) take_fresh<kDims>(takers, work, tile, kv_head, chunk_begin, fresh, fresh_begin, seen_end, stage);
+    if (!kOfTree<Tile> && has_fresh)
+      take_fresh<kDims>(takers, work, tile, kv_head, chunk_begin, fresh, fresh_begin, seen_end, stage);
+    if constexpr (kListed) {
+      const int32_t path_begin = max(tile.tree_begin, max(keys.first, chunk_begin));
+      if (path_begin < seen_end)
+        take_path<kDims>(takers, work, tile, kv_head, chunk_begin, path_begin, seen_end, stage);
+    }
     if (!kWhole) launch_dependents();
     if (!kWhole || has_fresh || !is_covered) takers.barrier();
     const bool non_numbers =  // of values: they must not reach the lines that do not see their keys
@@ -282,7 +311,7 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
 #pragma unroll
       for (int l = 0; l < 2; ++l) {
         if (!line[l].sees_any(chunk_begin)) continue;
-        float* const left = work.left_by(line[l].row, line[l].head, chunk);
+        float* const left = work.part_of(line[l].row, line[l].head, work.part_of_chunk(tile, chunk));
 #pragma unroll
         for (int t = 0; t < kDimTiles; ++t) {
           const int d = (warp * kDimTiles + t) * 8 + lane % 4 * 2;
@@ -298,6 +327,16 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
       if (line[l].begin == line[l].end && !line[l].is_padding) continue;
+      if constexpr (kOfTree<Tile>) {
+        float* const left = work.part_of(line[l].row, line[l].head, 0);
+        if (warp == 0 && lane % 4 == 0) *reinterpret_cast<float2*>(left) = {largest[l], sum[l]};
+#pragma unroll
+        for (int t = 0; t < kDimTiles; ++t) {
+          const int d = (warp * kDimTiles + t) * 8 + lane % 4 * 2;
+          if (d < work.v_dim) *reinterpret_cast<float2*>(left + kHeader + d) = {output[t][l * 2], output[t][l * 2 + 1]};
+        }
+        continue;
+      }
       const LineOut to(work, line[l]);
       const float factor = factor_of(sum[l]);
 #pragma unroll
@@ -313,11 +352,20 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
 template <int kDims, bool kWhole>
 void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
   const AttentionPlan& plan = work.plan;
-  const int groups = (plan.most_lines + kGroupLines - 1) / kGroupLines;
-  launch(attention_few_kernel<kDims, kWhole>,
-         dim3(unsigned(work.num_kv_heads), unsigned(plan.num_tiles), kWhole ? 1u : unsigned(plan.num_chunks)),
-         dim3(unsigned(groups * kThreads + kFetchingThreads<kWhole>)),
-         shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), queue, work, maps);
+  const auto start = [&](auto* kernel, int most_lines, dim3 grid) {
+    const int groups = (most_lines + kGroupLines - 1) / kGroupLines;
+    launch(kernel, grid, dim3(unsigned(groups * kThreads + kFetchingThreads<kWhole>)),
+           shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), queue, work, maps);
+  };
+  const unsigned heads = unsigned(work.num_kv_heads), tiles = unsigned(plan.num_tiles);
+  if (!plan.tree_tile)
+    start(attention_few_kernel<kDims, kWhole, LineTile>, plan.most_lines,
+          dim3(heads, tiles, kWhole ? 1u : unsigned(plan.num_chunks)));
+  else if (kWhole)
+    start(attention_few_kernel<kDims, kWhole, TreeTile>, plan.most_lines, dim3(heads, tiles));
+  else
+    start(attention_few_kernel<kDims, kWhole, TreeTile>, plan.most_path_lines,
+          dim3(unsigned(plan.num_tile_chunks), heads));
 }
 
 /// The most stages up to `wanted` for which a block finds room; 0: none of these numbers.
@@ -333,9 +381,11 @@ template <int kDims, bool kWhole>
 void prepare(const cudaDeviceProp& device) {
   const int stages = kWhole ? stages_with_room<kDims>(kStagesAlone, device) : 1;
   if (stages == 0) return;
-  check(cudaFuncSetAttribute(attention_few_kernel<kDims, kWhole>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(shared_bytes<kDims>(stages, most_groups(kWhole)))),
-        "cudaFuncSetAttribute");
+  for (const auto kernel :
+       {attention_few_kernel<kDims, kWhole, LineTile>, attention_few_kernel<kDims, kWhole, TreeTile>})
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               int(shared_bytes<kDims>(stages, most_groups(kWhole)))),
+          "cudaFuncSetAttribute");
 }
 
 }  // namespace
@@ -354,10 +404,11 @@ void prepare_attention_few(const cudaDeviceProp& device) {
 }
 
 void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
-  if (work.plan.whole)
-    work.k_dim <= 64 ? run<64, true>(work, maps, queue) : run<128, true>(work, maps, queue);
-  else
-    work.k_dim <= 64 ? run<64, false>(work, maps, queue) : run<128, false>(work, maps, queue);
+  work.k_dim <= 64 ? run<64, true>(work, maps, queue) : run<128, true>(work, maps, queue);
+}
+
+void attention_chunks(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
+  work.k_dim <= 64 ? run<64, false>(work, maps, queue) : run<128, false>(work, maps, queue);
 }
 
 }  // namespace paceline::cuda

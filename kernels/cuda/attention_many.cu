@@ -63,7 +63,8 @@ __device__ __forceinline__ void load_queries(const AttentionWork& work, const Li
 
 constexpr int kStages = 2, kBlocksOfSm = 2;
 
-template <int kDims>
+/// Of trees, a block leaves the sum of the chunks below them (AttentionPlan::chunks_below).
+template <int kDims, class Tile>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     attention_many_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
   constexpr int kHalves = kDims / 64;  // of the dimensions, whose outputs are in registers together
@@ -71,10 +72,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   extern __shared__ __align__(1024) char memory[];
   __shared__ __align__(8) uint64_t barriers[2 * kStages];
   // the last tiles, which see the most keys, begin first
-  const LineTile tile = work.plan.tile[work.plan.num_tiles - 1 - int(blockIdx.y)];
+  const Tile tile = work.tile_at(work.plan.num_tiles - 1 - int(blockIdx.y), static_cast<const Tile*>(nullptr));
   const int kv_head = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const KeyRange keys(work, tile);
-  const ChunkRange chunks(keys.first, keys.last);
+  const ChunkRange chunks = ChunkRange(keys.first, keys.last).below(work.end_chunk(tile));
   StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, kStages, kChunkParts, kWarps);
   StageRing<kDims> to_fill = ring;
   KeyFetcher<kDims, kChunkParts> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);
@@ -169,6 +170,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
     if (line[l].begin == line[l].end && !line[l].is_padding) continue;
+    if constexpr (kOfTree<Tile>) {
+      float* const left = work.part_of(line[l].row, line[l].head, 0);
+      if (lane % 4 == 0) *reinterpret_cast<float2*>(left) = {largest[l], sum[l]};
+#pragma unroll
+      for (int tile_of = 0; tile_of < kDims / 8; ++tile_of) {
+        const float* const o = &output[tile_of / kValueTiles][tile_of % kValueTiles][l * 2];
+        const int d = tile_of * 8 + lane % 4 * 2;
+        if (d < work.v_dim) *reinterpret_cast<float2*>(left + kHeader + d) = {o[0], o[1]};
+      }
+      continue;
+    }
     const LineOut to(work, line[l]);
     const float factor = factor_of(sum[l]);
 #pragma unroll
@@ -185,16 +197,18 @@ constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * kStages;
 
 template <int kDims>
 void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
-  launch(attention_many_kernel<kDims>, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(kThreads),
-         kSharedBytes<kDims>, queue, work, maps);
+  const auto kernel =
+      work.plan.tree_tile ? attention_many_kernel<kDims, TreeTile> : attention_many_kernel<kDims, LineTile>;
+  launch(kernel, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(kThreads), kSharedBytes<kDims>,
+         queue, work, maps);
 }
 
 }  // namespace
 
 void prepare_attention_many() {
-  check(cudaFuncSetAttribute(attention_many_kernel<128>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(kSharedBytes<128>)),
-        "cudaFuncSetAttribute");
+  for (const auto kernel : {attention_many_kernel<128, LineTile>, attention_many_kernel<128, TreeTile>})
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kSharedBytes<128>)),
+          "cudaFuncSetAttribute");
 }
 
 void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {

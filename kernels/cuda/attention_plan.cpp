@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/row_ops.h"
@@ -20,24 +21,146 @@ std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, i
   return tiles;
 }
 
+namespace {
+
+int32_t chunks_of(int32_t positions) { return (positions + kDeviceChunk - 1) / kDeviceChunk; }
+
+/// Rows of `seq` at [begin, end) that see keys from `first_key` on, by paths: each row once, with its leaf, and those
+/// below the tree with the first.
+struct PathRows {
+  int32_t leaf = 0;
+  std::vector<int32_t> rows;
+};
+std::vector<PathRows> rows_of_paths(const AttentionArgs& args, const SeqSpan& seq, int32_t first_key, int32_t begin,
+                                    int32_t end) {
+  const int32_t end_of_seq = seq.first_row + seq.num_rows;
+  int32_t first_draft = end_of_seq;
+  while (first_draft > seq.first_row && args.kv_len[size_t(first_draft - 1)] > seq.tree_begin) --first_draft;
+  std::vector<PathRows> paths;
+  std::vector<char> taken(size_t(seq.num_rows));
+  const auto take = [&](int32_t row, std::vector<int32_t>& rows) {
+    if (std::exchange(taken[size_t(row - seq.first_row)], char{1})) return;
+    if (row >= begin && row < end && args.kv_len[size_t(row)] > first_key) rows.push_back(row);
+  };
+  for (int32_t leaf = end_of_seq - 1; leaf >= first_draft; --leaf) {  // who is on no later row's path has no children
+    if (taken[size_t(leaf - seq.first_row)]) continue;
+    PathRows path{.leaf = leaf, .rows = {}};
+    if (paths.empty())
+      for (int32_t row = seq.first_row; row < first_draft; ++row) take(row, path.rows);
+    const int32_t* const place = args.paths.place.data() + args.paths.begin[size_t(leaf)];
+    const int32_t depth = args.kv_len[size_t(leaf)] - seq.tree_begin;
+    for (int32_t node = 0; node < depth; ++node) take(first_draft + place[node] - seq.tree_begin, path.rows);
+    paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
+}  // namespace
+
+TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile, bool whole) {
+  const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+  TreeTiles made{.num_parts = 1};
+  std::vector<TreeTile> of_paths;
+  std::vector<TileChunk> chunks_of_paths;
+  if (whole) made.chunks_below.resize(args.kv_len.size());
+  const auto add_chunks = [&](const TreeTile& tile, size_t index, int32_t from, int32_t to,
+                              std::vector<TileChunk>& chunks) {
+    int32_t first = INT32_MAX, last = 0;
+    const int32_t end = tile.first_line + tile.num_lines;
+    for (int32_t line = tile.first_line / group; line * group < end; ++line) {
+      const int32_t row = tile.rows < 0 ? tile.first_row + line : made.row[size_t(tile.rows + line)];
+      const int32_t len = args.kv_len[size_t(row)];
+      if (len <= 0) continue;
+      first = std::min(first, args.window > 0 ? std::max(0, len - args.window) : 0);
+      last = std::max(last, len);
+    }
+    for (int32_t chunk = std::max(from, first / kDeviceChunk); chunk < std::min(to, chunks_of(last)); ++chunk) {
+      chunks.push_back({.tile = int32_t(index), .chunk = chunk});
+      made.num_parts = std::max(made.num_parts, chunk - tile.before_part + 1);
+    }
+  };
+  for (const SeqSpan& seq : args.seqs) {
+    const int32_t begin = std::max(seq.first_row, first_row);
+    const int32_t end = std::min(seq.first_row + seq.num_rows, first_row + num_rows);
+    if (begin >= end) continue;
+    const bool has_tree = seq.tree_begin != SeqSpan::kNoTree;
+    const int32_t below = has_tree ? seq.tree_begin / kDeviceChunk : INT32_MAX;
+    TreeTile tile;
+    tile.first_row = begin, tile.block_begin = seq.block_begin, tile.tree_begin = seq.tree_begin;
+    tile.end_chunk = below;
+    for (int32_t row = begin; whole && row < end; ++row)
+      made.chunks_below[size_t(row)] = std::min(below, chunks_of(args.kv_len[size_t(row)]));
+    for (int32_t line = 0; below > 0 && line < (end - begin) * group; line += line_tile) {
+      tile.first_line = line, tile.num_lines = std::min(line_tile, (end - begin) * group - line);
+      made.most_lines_below = std::max(made.most_lines_below, tile.num_lines);
+      if (!whole) add_chunks(tile, made.tiles.size(), 0, below, made.chunks);
+      made.tiles.push_back(tile);
+    }
+    if (!has_tree) continue;
+    tile.before_part = whole ? below - 1 : 0;
+    const int path_tile = std::min(line_tile, attention_line_tile(args, false));
+    for (const PathRows& path : rows_of_paths(args, seq, below * kDeviceChunk, begin, end)) {
+      tile.rows = int32_t(made.row.size());
+      tile.path = args.paths.begin[size_t(path.leaf)];
+      made.row.insert(made.row.end(), path.rows.begin(), path.rows.end());
+      const int num_lines = int(path.rows.size()) * group;
+      for (int32_t line = 0; line < num_lines; line += path_tile) {
+        tile.first_line = line, tile.num_lines = std::min(path_tile, num_lines - line);
+        made.most_lines = std::max(made.most_lines, tile.num_lines);
+        add_chunks(tile, of_paths.size(), below, INT32_MAX, chunks_of_paths);
+        of_paths.push_back(tile);
+      }
+    }
+  }
+  made.num_below = int32_t(made.tiles.size());
+  if (!whole) made.most_lines = std::max(made.most_lines, made.most_lines_below);
+  for (TileChunk& chunk : chunks_of_paths) chunk.tile += made.num_below;
+  made.chunks.insert(made.chunks.end(), chunks_of_paths.begin(), chunks_of_paths.end());
+  made.tiles.insert(made.tiles.end(), of_paths.begin(), of_paths.end());
+  return made;
+}
+
 AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device) {
   const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
-  AttentionSlices slices{.plan = {.num_chunks = (longest + kDeviceChunk - 1) / kDeviceChunk}};
+  AttentionSlices slices{.plan = {.num_chunks = chunks_of(longest)}};
   AttentionPlan& plan = slices.plan;
-  std::vector<LineTile>& tiles = slices.tiles;
-  tiles = line_tiles(args, 0, args.q.rows, attention_line_tile(args));
+  plan.num_rows = args.q.rows;
+  const bool has_trees = !args.paths.place.empty();
+  const auto find_tiles = [&](int line_tile) {
+    slices.line_tile = line_tile;
+    make_tiles(args, slices);
+  };
+  plan.whole = has_trees;
+  find_tiles(attention_line_tile(args));
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
-  for (const LineTile& tile : tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
-               attention_takes_whole_lines(args, int(tiles.size()), plan.most_lines, device);
-  const int line_tile = slices.line_tile = attention_line_tile(args, plan.whole);
-  if (plan.most_lines > line_tile) tiles = line_tiles(args, 0, args.q.rows, line_tile);
-  plan.most_lines = std::min(plan.most_lines, line_tile);
-  if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, int(tiles.size()), plan.most_lines, device);
-  slices.row_bytes = plan.whole ? 0 : attention_row_bytes(args, plan.num_chunks);
+               attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
+  const int line_tile = attention_line_tile(args, plan.whole);
+  if (plan.most_lines > line_tile || has_trees) find_tiles(line_tile);
+  slices.line_tile = line_tile;
+  if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device);
+  slices.row_bytes = plan.whole && !has_trees ? 0 : attention_row_bytes(args, plan.num_parts);
   slices.slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, scratch_bytes / slices.row_bytes));
   return slices;
+}
+
+void make_tiles(const AttentionArgs& args, AttentionSlices& slices) {
+  AttentionPlan& plan = slices.plan;
+  if (args.paths.place.empty()) {
+    slices.tiles = line_tiles(args, plan.first_row, plan.num_rows, slices.line_tile);
+    plan.num_tiles = int32_t(slices.tiles.size());
+    plan.most_lines = 0;
+    for (const LineTile& tile : slices.tiles) plan.most_lines = std::max(plan.most_lines, tile.num_lines);
+    plan.num_parts = plan.num_chunks;
+    return;
+  }
+  slices.tree = tree_tiles(args, plan.first_row, plan.num_rows, slices.line_tile, plan.whole);
+  plan.num_tiles = slices.tree.num_below;
+  plan.num_tile_chunks = int32_t(slices.tree.chunks.size());
+  plan.most_lines = slices.tree.most_lines_below;
+  plan.most_path_lines = slices.tree.most_lines;
+  plan.num_parts = plan.whole ? slices.tree.num_parts : plan.num_chunks;
 }
 
 bool turns_queries(const RopeArgs& rope, const AttentionArgs& args) {
@@ -52,7 +175,7 @@ bool turns_queries(const RopeArgs& rope, const AttentionArgs& args) {
 bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& args,
                       const AttentionPlan& plan) {
   const KvView& kv = args.kv;
-  if (!turns_queries(rope, args) || !attention_is_few(plan)) return false;
+  if (!turns_queries(rope, args) || !attention_is_few(plan) || !args.paths.place.empty()) return false;
   if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k || store.kv.v != kv.v)
     return false;
   for (const MatView& rows : {store.k, store.v})
@@ -82,7 +205,10 @@ Traffic attention_traffic(const AttentionArgs& args) {
   };
   for (const SeqSpan& seq : args.seqs) {
     int32_t len = 0;
-    for (int32_t row = 0; row < seq.num_rows; ++row) len = std::max(len, args.kv_len[size_t(seq.first_row + row)]);
+    for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row) {
+      const int32_t of_row = args.kv_len[size_t(row)];
+      len = std::max(len, of_row > seq.tree_begin ? last_place(args, seq, row) + 1 : of_row);
+    }
     traffic.kv_bytes += uint64_t(seen(len, seq.num_rows)) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
   }
   for (const int32_t len : args.kv_len)

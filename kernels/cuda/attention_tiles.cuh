@@ -24,11 +24,12 @@ struct Line {
   }
 };
 
-__device__ inline Line line_of(const AttentionWork& work, const LineTile& tile, int kv_head, int index) {
+template <class Tile>
+__device__ inline Line line_of(const AttentionWork& work, const Tile& tile, int kv_head, int index) {
   Line line;
   if (uint32_t(index) >= uint32_t(tile.num_lines)) return line;
   const int row_of_tile = (tile.first_line + index) / work.group;
-  line.row = tile.first_row + row_of_tile;
+  line.row = work.row_of(tile, row_of_tile);
   line.head = kv_head * work.group + tile.first_line + index - row_of_tile * work.group - work.head_offset;
   if (line.head < 0 || line.head >= work.num_heads) return {};
   const int32_t len = work.plan.kv_len[line.row];
@@ -58,11 +59,12 @@ __device__ __forceinline__ float largest_of(const float (&score)[kTiles][4], int
 struct KeyRange {
   int32_t first = INT32_MAX, last = 0, seen_first = 0, seen_last = INT32_MAX;
 
-  __device__ KeyRange(const AttentionWork& work, const LineTile& tile) {
-    const int32_t begin_row = tile.first_row + tile.first_line / work.group;
-    const int32_t end_row = tile.first_row + (tile.first_line + tile.num_lines - 1) / work.group + 1;
+  template <class Tile>
+  __device__ KeyRange(const AttentionWork& work, const Tile& tile) {
+    const int32_t begin_row = tile.first_line / work.group;
+    const int32_t end_row = (tile.first_line + tile.num_lines - 1) / work.group + 1;
     for (int row = begin_row + int(threadIdx.x) % 32; row < end_row; row += 32) {
-      const int32_t len = work.plan.kv_len[row], begin = work.first_key(len);
+      const int32_t len = work.plan.kv_len[work.row_of(tile, row)], begin = work.first_key(len);
       if (len <= 0) continue;
       first = min(first, begin), last = max(last, len);
       seen_first = max(seen_first, begin), seen_last = min(seen_last, len);
@@ -89,6 +91,11 @@ struct ChunkRange {
 
   __device__ ChunkRange(int32_t first, int32_t last)
       : begin(first / kDeviceChunk), end(first < last ? (last + kDeviceChunk - 1) / kDeviceChunk : begin) {}
+  __device__ ChunkRange below(int chunk) const {
+    ChunkRange range(*this);
+    range.end = max(range.begin, min(range.end, chunk));
+    return range;
+  }
   /// That chunk, or none.
   __device__ ChunkRange only(int chunk) const {
     ChunkRange range(*this);
@@ -146,8 +153,8 @@ __device__ inline float weight_at(const uint4 (&weight)[kDeviceChunk / 16], int 
 
 /// To `part`, kTiles times eight dimensions from first_tile on, what values that are no numbers give to the lines that
 /// see them.
-template <int kTiles>
-__device__ __forceinline__ void add_non_numbers(const AttentionWork& work, const LineTile& tile, int kv_head,
+template <int kTiles, class Tile>
+__device__ __forceinline__ void add_non_numbers(const AttentionWork& work, const Tile& tile, int kv_head,
                                                 const Line (&line)[2], const uint4 (&weight)[kDeviceChunk / 16],
                                                 int32_t chunk_begin, int32_t first, int32_t last, int first_tile,
                                                 float (&part)[kTiles][4]) {
@@ -155,8 +162,9 @@ __device__ __forceinline__ void add_non_numbers(const AttentionWork& work, const
   for (int key = 0; key < kDeviceChunk; ++key) {
     const int32_t position = chunk_begin + key;
     if (position < first || position >= last) continue;
+    const int32_t place = work.place_of(tile, position);
     const auto* const value = static_cast<const __nv_bfloat16*>(work.v) +
-                              row_in_pages(work, kv_head, page_of(work, tile, position), position) * work.k_dim;
+                              row_in_pages(work, kv_head, page_of(work, tile, place), place) * work.k_dim;
     const float weight_of[2] = {weight_at(weight, key, 0), weight_at(weight, key, 1)};
 #pragma unroll
     for (int t = 0; t < kTiles; ++t)

@@ -3,6 +3,8 @@
 // unnormalised output; parts are added from left to right, by attention_merge_kernel or by a block that takes all
 // chunks itself, with the same operations.
 
+#include <type_traits>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/page_maps.h"
 #include "kernels/math/elementary.h"
@@ -21,7 +23,7 @@ struct AttentionWork {
   const void* v;
   DType dtype;  // of both
   AttentionPlan plan;
-  float* workspace;  // [row][head][chunk][kHeader + v_dim]
+  float* workspace;  // [row][head][part][kHeader + v_dim]
   int num_heads;
   int group;
   int head_offset;
@@ -53,11 +55,32 @@ struct AttentionWork {
   __device__ bool is_early(int chunk, int32_t own) const {
     return plan.keys_stay && (fresh.k || (chunk + 1) * kDeviceChunk <= own);
   }
-  __device__ float* left_by(int row, int head, int chunk) const {
-    return workspace +
-           ((int64_t{row - plan.first_row} * num_heads + head) * plan.num_chunks + chunk) * (kHeader + v_dim);
+  __device__ float* part_of(int row, int head, int part) const {
+    return workspace + ((int64_t{row - plan.first_row} * num_heads + head) * plan.num_parts + part) * (kHeader + v_dim);
   }
+
+  // What tiles of trees have of their own.
+  __device__ const LineTile& tile_at(int index, const LineTile*) const { return plan.tile[index]; }
+  __device__ const TreeTile& tile_at(int index, const TreeTile*) const { return plan.tree_tile[index]; }
+  /// Row `index` of a tile's sequence, or path.
+  __device__ int row_of(const LineTile& tile, int index) const { return tile.first_row + index; }
+  __device__ int row_of(const TreeTile& tile, int index) const {
+    return tile.rows < 0 ? tile.first_row + index : plan.row[tile.rows + index];
+  }
+  /// The position in whose place a key lies.
+  __device__ int32_t place_of(const LineTile&, int32_t position) const { return position; }
+  __device__ int32_t place_of(const TreeTile& tile, int32_t position) const {
+    return position < tile.tree_begin ? position : plan.place[tile.path + position - tile.tree_begin];
+  }
+  __device__ static int part_of_chunk(const LineTile&, int chunk) { return chunk; }
+  __device__ static int part_of_chunk(const TreeTile& tile, int chunk) { return chunk - tile.before_part; }
+  __device__ static int end_chunk(const LineTile&) { return INT32_MAX; }
+  __device__ static int end_chunk(const TreeTile& tile) { return tile.end_chunk; }
 };
+
+/// Whether tiles are of trees.
+template <class Tile>
+inline constexpr bool kOfTree = std::is_same_v<Tile, TreeTile>;
 
 /// How the sum so far (left) and a chunk's part are scaled when they are added.
 struct alignas(8) Rescale {
@@ -73,8 +96,9 @@ struct alignas(8) Rescale {
 /// What a line's outputs are multiplied by in the end. sum: of its weights.
 __device__ __forceinline__ float factor_of(float sum) { return 1.0f / sum; }
 
-/// Rows in lines (LineTile) and bfloat16 pages by tensor cores: any, for blocks that take one chunk, and up to
-/// kFewLines for those that take all; many, for the latter. Only the first takes fresh rows.
+/// Rows in lines (LineTile) and bfloat16 pages by tensor cores: for blocks that take one chunk; up to kFewLines, and
+/// many, for those that take all. Only the first two take fresh rows.
+void attention_chunks(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
 void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
 void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
 void prepare_attention_few(const cudaDeviceProp& device);

@@ -519,22 +519,18 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
                  args.kv.block_size, cuda::kCopiedKeys);
   traffic_ += cuda::attention_traffic(args);
   const cuda::Operand out = operand_for(args.reader, args.out);
-  auto [plan, tiles, line_tile, row_bytes, slice_rows] = cuda::plan_attention(args, kScratchBytes, properties_);
+  cuda::AttentionSlices slices = cuda::plan_attention(args, kScratchBytes, properties_);
+  cuda::AttentionPlan& plan = slices.plan;
   plan.keys_stay = keys_stay;
   const cuda::PageMaps none;
   const cuda::PageMaps& maps = cuda::copies_boxes(args, properties_) ? page_maps_.of(args.kv) : none;
   cuda::FreshRows fresh;
-  for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slice_rows) {
-    plan.num_rows = std::min(slice_rows, args.q.rows - plan.first_row);
-    if (plan.num_rows < args.q.rows) tiles = cuda::line_tiles(args, plan.first_row, plan.num_rows, line_tile);
-    const std::span<const cuda::LineTile> all_tiles(tiles);
-    queue_.reserve(args.kv_len.size_bytes() + all_tiles.size_bytes() + args.block.size_bytes() + before_bytes, 5);
-    plan.kv_len = stage(args.kv_len).data();
-    plan.tile = stage(all_tiles).data();
-    plan.block = stage(args.block).data();
-    plan.num_blocks = int32_t(args.block.size());
-    plan.num_tiles = int32_t(tiles.size());
-    void* memory = plan.whole ? nullptr : workspace(scratch_, size_t(plan.num_rows) * row_bytes);
+  for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slices.slice_rows) {
+    plan.num_rows = std::min(slices.slice_rows, args.q.rows - plan.first_row);
+    if (plan.num_rows < args.q.rows) cuda::make_tiles(args, slices);
+    queue_.reserve(cuda::staged_bytes(args, slices) + before_bytes, cuda::staged_pieces(args) + 2);
+    cuda::stage_plan(args, slices, [this](auto host) { return stage(host).data(); });
+    void* memory = slices.row_bytes == 0 ? nullptr : workspace(scratch_, size_t(plan.num_rows) * slices.row_bytes);
     if (plan.first_row == 0) fresh = before(plan);
     cuda::attention(args, plan, fresh, maps, out, memory, queue_.to());
   }

@@ -1,6 +1,7 @@
 // Attention of drafts that branch: a node's row has the bits that it has at the end of its path run as a chain.
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,7 @@ struct NewSequence {
   unsigned seed = 0;
   int cached = 0, known = 1;
   DraftTree drafts;
+  int infinite_row = -1;  // of the tree, whose values are no numbers
 
   int num_rows() const { return known + drafts.size(); }
   int tree_begin() const { return cached + known; }
@@ -57,7 +59,8 @@ std::vector<int> path_to(const DraftTree& tree, int node) {
 
 /// The drafts of one path as a chain; row i of the result's values is row `row_of[i]` of the tree's.
 NewSequence chain_of(const NewSequence& from, int node, std::vector<int>& row_of) {
-  NewSequence chain{.seed = from.seed, .cached = from.cached, .known = from.known, .drafts = {}};
+  NewSequence chain{
+      .seed = from.seed, .cached = from.cached, .known = from.known, .drafts = {}, .infinite_row = from.infinite_row};
   row_of.clear();
   for (int row = 0; row < from.known; ++row) row_of.push_back(row);
   for (const int on_path : path_to(from.drafts, node)) {
@@ -69,7 +72,9 @@ NewSequence chain_of(const NewSequence& from, int node, std::vector<int>& row_of
 
 /// Q, K and V of a row.
 void put_row(const Shape& shape, const NewSequence& sequence, int row_of_tree, std::vector<float>& to) {
-  const auto values = random_values(size_t(shape.cols()), sequence.seed * 1000 + unsigned(row_of_tree));
+  auto values = random_values(size_t(shape.cols()), sequence.seed * 1000 + unsigned(row_of_tree));
+  if (row_of_tree == sequence.infinite_row)
+    std::fill(values.end() - std::ptrdiff_t(shape.kv_cols()), values.end(), INFINITY);
   to.insert(to.end(), values.begin(), values.end());
 }
 
@@ -201,6 +206,36 @@ TEST_P(TreeAttention, EachNodeHasTheBitsOfItsPathAsAChain) {
           << "heads " << shape.num_heads << " of " << shape.dim << " " << dtype_name(shape.dtype) << ", window "
           << shape.window << ", softcap " << shape.softcap << ", tree " << trees;
     }
+  }
+}
+
+// Enough for GPUs to let a block take all chunks below a tree, of few lines and of many.
+TEST_P(TreeAttention, OfManySequencesAtOnce) {
+  std::mt19937 random(test::random_seed());
+  for (const int dim : {64, 128})
+    for (const int window : {0, 40})
+      for (const auto& [num_sequences, nodes] : {std::pair{60, 5}, {80, 16}}) {
+        const Shape shape{8, 2, dim, 16, DType::bf16, window};
+        std::vector<NewSequence> sequences;
+        for (int i = 0; i < num_sequences; ++i) {
+          sequences.push_back({.seed = unsigned(i), .cached = 37 * i % 300, .known = 1 + i % 2, .drafts = {}});
+          if (i % 7 != 3)
+            sequences.back().drafts = random_tree(random, nodes / 2 + int(random() % unsigned(nodes / 2 + 1)));
+          if (i % 5 == 0) sequences.back().infinite_row = sequences.back().known + 1;
+        }
+        ASSERT_EQ(difference(backend(), shape, sequences, true), "")
+            << num_sequences << " sequences, heads of " << dim << ", window " << window;
+      }
+}
+
+TEST_P(TreeAttention, ValuesOfABranchDoNotReachOthers) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    NewSequence sequence{.seed = 1, .cached = 60, .known = 1, .drafts = {}, .infinite_row = 2};
+    for (int node = 0; node < 12; ++node) sequence.drafts.add(node, (node + 1) / 2 - 1);
+    ASSERT_EQ(difference(backend(), {4, 2, 64, 16, dtype}, {sequence}, false), "") << dtype_name(dtype);
+    const Ran ran = run(backend(), {4, 2, 64, 16, dtype}, {sequence}, {}, false);
+    EXPECT_TRUE(std::isfinite(ran.out[2 * 4 * 64 + 4 * 64])) << "of the sibling";
+    EXPECT_FALSE(std::isfinite(ran.out[2 * 4 * 64]));
   }
 }
 

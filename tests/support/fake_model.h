@@ -41,7 +41,6 @@ class FakeModel final : public Model {
   CommStats comm_stats() override { return {}; }
   Logits logits() const override { return logits_; }
   SeqState& state() override { return state_; }
-  bool takes_branches() const override { return true; }
   void move_kv(std::span<const SlotMove> moves) override;
   void swap_kv(std::span<const BlockSwap> swaps) override;
 
