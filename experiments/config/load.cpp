@@ -434,7 +434,7 @@ LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverride
   if (!reader.is_complete()) diagnostics.throw_if_any();
   if (!apply_overrides(loaded, overrides, diagnostics)) diagnostics.throw_if_any();
   Diagnostics of_variables;
-  substitute_variables(loaded.tree, of_variables);
+  loaded.variables = substitute_variables(loaded.tree, of_variables);
   diagnostics.add(of_variables.list());
   loaded.config.builtin_root = overrides.builtin_root.empty() ? find_builtin_root(file) : overrides.builtin_root;
   UnsoundKeys unsound =

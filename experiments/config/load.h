@@ -40,6 +40,7 @@ struct LoadedConfig {
   std::vector<std::string> profiles;                       // names that --profile takes
   std::vector<std::shared_ptr<const SourceText>> sources;  // every file read, inherited ones first
   ConfigNode tree;                                         // merged, substituted: where each value was written
+  std::map<std::string, std::string> variables;            // of the environment, that gave values
   std::string hash;                                        // config_hash(config_to_json(config))
   bool is_as_written = true;  // no profile, --axis or --set changed it, and it is no record that names every key
 

@@ -24,6 +24,8 @@ class Substituter {
     if (const ConfigNode* vars = root.find("vars")) vars_ = *vars;
   }
 
+  const std::map<std::string, std::string>& taken() const { return taken_; }
+
   void walk(ConfigNode& node) {
     if (node.kind == NodeKind::string && node.text.find("${") != std::string::npos) {
       try {
@@ -103,6 +105,7 @@ class Substituter {
     value.path_base = node.path_base;
     if (const char* found = std::getenv(name.c_str()); found && *found) {
       value.text = found;
+      taken_[name] = found;
       return value;
     }
     if (split == std::string::npos) {
@@ -115,16 +118,18 @@ class Substituter {
 
   Diagnostics& diagnostics_;
   ConfigNode vars_;
+  std::map<std::string, std::string> taken_;  // from the environment
   int num_substitutions_ = 0;
 };
 
 }  // namespace
 
-void substitute_variables(ConfigNode& root, Diagnostics& diagnostics) {
+std::map<std::string, std::string> substitute_variables(ConfigNode& root, Diagnostics& diagnostics) {
   Substituter substituter(root, diagnostics);
   for (ConfigMember& member : root.members) {
     if (member.key != "vars" && member.key != "profiles") substituter.walk(member.value);
   }
+  return substituter.taken();
 }
 
 }  // namespace paceline

@@ -323,6 +323,8 @@ std::string gpus_text(const RunResult& run) {
 
 std::string reproduce_command(const RunInfo& info) {
   std::string out;
+  for (const auto& [name, value] : info.variables)
+    out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, shell_quoted(value));
   for (const std::string& word : info.argv) out += (out.empty() ? "" : " ") + shell_quoted(word);
   return out;
 }

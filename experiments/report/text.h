@@ -27,7 +27,7 @@ std::string gpus_text(const RunResult& run);
 /// The column of device_busy in every text (docs/metrics.md).
 inline constexpr const char* kDeviceBusy = "dev busy";
 
-/// The command that repeats the run, quoted for a shell.
+/// The command that repeats the run, quoted for a shell, behind the variables that the configuration took.
 std::string reproduce_command(const RunInfo& info);
 
 /// "2.14×", "–" without a value.

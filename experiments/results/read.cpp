@@ -48,6 +48,7 @@ RunInfo info_of(const json& manifest) {
                .profile = text_of(manifest, "profile"),
                .config_path = text_of(manifest, "config_path"),
                .argv = manifest.value("argv", std::vector<std::string>()),
+               .variables = manifest.value("variables", std::map<std::string, std::string>()),
                .config_hash = text_of(manifest, "config_hash"),
                .started_at = text_of(manifest, "started_at"),
                .status = text_of(manifest, "status"),

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -250,14 +251,15 @@ inline constexpr size_t kMaxSamplePrompts = 4, kMaxSamplePromptBytes = 1200;
 /// Facts about the run that the config does not hold.
 struct RunInfo {
   std::string name;
-  std::string id;                  // <time>_<name>_<hash>; set by RunFolder
-  std::string profile;             // empty: none
-  std::string config_path;         // as the user typed it
-  std::vector<std::string> argv;   // the command that reproduces the run
-  std::string program;             // binary_hash of the program that works on it now
-  std::string config_hash;         // fnv1a64_hex of the resolved config
-  std::string started_at;          // UTC, ISO 8601
-  std::string status = "running";  // running, done, failed_cells, interrupted
+  std::string id;                                     // <time>_<name>_<hash>; set by RunFolder
+  std::string profile;                                // empty: none
+  std::string config_path;                            // as the user typed it
+  std::vector<std::string> argv;                      // the command that reproduces the run
+  std::map<std::string, std::string> variables = {};  // of the environment, that gave values of the configuration
+  std::string program;                                // binary_hash of the program that works on it now
+  std::string config_hash;                            // fnv1a64_hex of the resolved config
+  std::string started_at;                             // UTC, ISO 8601
+  std::string status = "running";                     // running, done, failed_cells, interrupted
   uint64_t seed = 0;
   std::string numerics;           // strict, fast, or "fast and strict" where cells differ
   std::string only;               // --only, empty: every cell

@@ -213,6 +213,7 @@ void RunFolder::write_manifest(const RunResult& run) const {
                                                         {"config_hash", info.config_hash},
                                                         {"config_origins", run.config_origins},
                                                         {"argv", info.argv},
+                                                        {"variables", info.variables},
                                                         {"only", text_or_null(info.only)},
                                                         {"builtin_root", info.builtin_root},
                                                         {"auto_threads_per_rank", info.auto_threads_per_rank},

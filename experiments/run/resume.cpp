@@ -137,6 +137,7 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
   run.info.started_at = recorded.info.started_at;
   run.info.config_path = recorded.info.config_path;
   run.info.argv = recorded.info.argv;
+  run.info.variables = recorded.info.variables;
   run.info.profile = recorded.info.profile;
   run.folder = recorded.folder;
   for (const auto& [file, value] : recorded.info.inputs.items()) {

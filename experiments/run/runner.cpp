@@ -133,6 +133,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
               .profile = loaded.profile,
               .config_path = loaded.file.string(),
               .argv = options.argv,
+              .variables = loaded.variables,
               .config_hash = loaded.hash,
               .started_at = utc_now(),
               .seed = uint64_t(loaded.config.sampling.seed),

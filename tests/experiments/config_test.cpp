@@ -450,6 +450,7 @@ TEST(Config, VariablesKeepTypesAndPathsTheirFolder) {
   EXPECT_EQ(loaded.config.speculation.of("draft").model->directory, files.folder() / "base/models/small");
   EXPECT_EQ(loaded.config.workload.file, files.folder() / "prompts/x.jsonl");
   EXPECT_EQ(loaded.config.name, "n");
+  EXPECT_EQ(loaded.variables, (std::map<std::string, std::string>{{"PACELINE_TEST_DIR", "/data"}}));
   // a bomb of variables is bounded
   std::string vars = "\"v0\": \"\"";
   for (int i = 1; i < 14; ++i) {

@@ -121,6 +121,7 @@ class RecordedFolder : public ::testing::Test {
  protected:
   void SetUp() override {
     run_.config_resolved["measure"] = {{"verify_lossless", false}};
+    run_.info.variables = {{"PACELINE_MODELS", "/models"}};
     RunFolder folder(root_.path(), run_, json::object({{"name", "x"}}));
     test::record_all(folder, run_);
     folder.finish(run_, run_documents(run_));
@@ -136,6 +137,7 @@ TEST_F(RecordedFolder, ComesBackAsItWas) {
   const RunResult again = read_run(folder());
   EXPECT_EQ(again.info.id, run_.info.id);
   EXPECT_EQ(again.info.argv, run_.info.argv);
+  EXPECT_EQ(again.info.variables, (std::map<std::string, std::string>{{"PACELINE_MODELS", "/models"}}));
   EXPECT_EQ(again.info.status, "done");
   EXPECT_EQ(again.environment, run_.environment);
   EXPECT_EQ(again.wall_s, run_.wall_s);

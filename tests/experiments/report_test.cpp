@@ -311,6 +311,8 @@ TEST(ReportText, MarkdownTableHasEqualColumns) {
 }
 
 TEST(ReportText, CommandIsQuotedForAShell) {
+  EXPECT_EQ(reproduce_command({.argv = {"runexp", "x.json"}, .variables = {{"MODELS", "/my models"}, {"N", "3"}}}),
+            "MODELS='/my models' N=3 runexp x.json");
   EXPECT_EQ(reproduce_command({.argv = {"runexp", "a b.json", "--set", "x='1'"}}),
             "runexp 'a b.json' --set 'x='\\''1'\\'''");
 }
