@@ -246,14 +246,6 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
         double(sent) / 1024, double(most_sent) / 1024);
 }
 
-/// Throws Error(device) for a GPU of the cell's that this build has no code for.
-void check_gpus(const ExperimentConfig& config) {
-  if (!on_cuda(config.engine)) return;
-  if (const auto refused = refused_device(probe_cuda(ProbeDepth::listed), rank_devices(config.engine)))
-    fail(ExitCode::device, "{}; leave it out with engine.devices, or build for it (-DCMAKE_CUDA_ARCHITECTURES)",
-         *refused);
-}
-
 /// Names a load with its memory per rank.
 PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int number, PlannedRequests& requests) {
   const auto& parallel = first.config.engine.parallel;
@@ -288,7 +280,7 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
     limits.cells.clear();
     for (const Cell* const other : planned) limits.cells.push_back(&other->config);
     try {
-      check_gpus(cell.config);
+      check_gpu_code(rank_devices(cell.config.engine));
       const LoadPlan plan = plan_load(cell.config, limits);
       check_draft_vocabulary(cell.config);
       print_memory(cell.config, plan);

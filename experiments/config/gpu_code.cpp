@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/error.h"
+
 namespace paceline {
 namespace {
 
@@ -72,6 +74,14 @@ std::optional<std::string> refused_device(const CudaFacts& cuda, const std::vect
       return fmt::format("{}: {}", name, *why);
   }
   return std::nullopt;
+}
+
+void check_gpu_code(const std::vector<std::string>& rank_devices) {
+  const auto is_gpu = [](const std::string& device) { return device.starts_with("cuda:"); };
+  if (!std::any_of(rank_devices.begin(), rank_devices.end(), is_gpu)) return;
+  if (const auto refused = refused_device(probe_cuda(ProbeDepth::listed), rank_devices))
+    fail(ExitCode::device, "{}; leave it out with engine.devices, or build for it (-DCMAKE_CUDA_ARCHITECTURES)",
+         *refused);
 }
 
 }  // namespace paceline

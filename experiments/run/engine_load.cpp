@@ -9,6 +9,7 @@
 #include "engine/util/machine.h"
 #include "experiments/config/builtin_root.h"
 #include "experiments/config/devices.h"
+#include "experiments/config/gpu_code.h"
 #include "experiments/config/load.h"
 #include "experiments/run/model_tokenizer.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -300,6 +301,7 @@ LengthLimit length_limit(const ExperimentConfig& config, const LoadPlan& plan) {
 
 EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits) : limits_(limits) {
   const auto start = std::chrono::steady_clock::now();
+  check_gpu_code(rank_devices(config.engine));
   limits_.memory_bytes = memory_now(config, placement_of(config));  // drafts are planned against the same
   plan_ = plan_load(config, limits_);
   source_ = target_source(config);
