@@ -242,6 +242,14 @@ std::vector<float> row_ops(Backend& backend, const std::vector<float>& x, int d,
                   .layout = layout,
                   .inv_freq = inv_freq,
                   .position = position});
+  for (const bool each : {false, true})
+    backend.norm_heads({.kind = each ? NormKind::layer : NormKind::rms,
+                        .x = residual.view(),
+                        .num_heads = 2,
+                        .head_dim = d / 2,
+                        .weight = weight.data(),
+                        .weight_per_head = each});
+  backend.softcap({.x = out.view(), .cap = 1.5f});
   std::vector<float> all;
   const std::vector<float> a = residual.read(), b = out.read();
   for (int r = 0; r < count; ++r) {
