@@ -209,6 +209,7 @@ ExitCode generate_command(const GenerateCommand& command) {
     }
   }
   fmt::print("{}\n", command.ids ? "" : decoder.flush());
+  std::fflush(stdout);  // before what goes to standard error
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const EngineCounters& counters = engine->counters();
   fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",

@@ -1,6 +1,7 @@
 // The commands beside `run`: what they print and the exit codes of good calls.
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <regex>
@@ -270,6 +271,17 @@ TEST(Generate, SamplesTheSameTextForTheSameSeed) {
   EXPECT_GT(first.size(), 5u);
   EXPECT_EQ(generate("11"), first);
   EXPECT_NE(generate("12"), first);
+}
+
+TEST(Generate, EndsItsLineBeforeTheCountsComeToTheSamePlace) {
+  const ProcessResult result =
+      test::run_process({"/bin/sh", "-c", "exec \"$0\" generate 'Where is it?' --max-tokens 8 2>&1", kRunexp.string()},
+                        {.folder = kSource});
+  expect_success(result);
+  const std::vector<std::string> lines = test::lines_of(result.out);
+  ASSERT_GE(lines.size(), 2u) << result.out;
+  EXPECT_TRUE(holds(lines.back(), " tok/s")) << result.out;
+  EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(lines.back().front()))) << lines.back();
 }
 
 TEST(Generate, RefusesAPromptThatDoesNotFit) {
