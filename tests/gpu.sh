@@ -26,7 +26,7 @@ step() {
 }
 summary() {
   local facts='^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference'
-  facts+='|^ *(1|6|17) rows|Without speculation, against|Attention/(decode|verify)/16x4096|SumNorm/'
+  facts+='|^ *(1|6|17) rows|tree of 16|Without speculation, against|Attention/(decode|verify)/16x4096|SumNorm/'
   grep -aE "$facts" "$1" | sed -E 's/\[=*\] //; s/ +/ /g; s/^Attention.(.*).manual_time.*(of_read=[0-9.]+).*/\1 \2/
     s/^(.*SumNorm.*).manual_time ([0-9.]+ us).*/\1 \2/' | tail -12 | tr '\n' ' '
 }
@@ -38,10 +38,11 @@ step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
 step fast "$bin/test_cli" --gtest_filter='Fast.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
 # the losslessness tests with their ranks on GPUs, as far as those are enough
-lossless='*FamilyLossless*:*SupportedFamily*:LosslessMatrix.*:*_tp1_pp1:*DraftCacheTest*/greedy:*DraftCacheTest*/coupled:*DraftCacheTest*/self:*Rejection*Often*'
+lossless='*FamilyLossless*:*TreeLossless*:*SupportedFamily*:LosslessMatrix.*:*_tp1_pp1:*DraftCacheTest*/greedy:*DraftCacheTest*/coupled:*DraftCacheTest*/self:*Rejection*Often*'
 [[ $num_gpus -ge 2 ]] && lossless+=':*_tp2_pp1:*_tp1_pp2:*DraftCacheTest*/tp2_on*:*DraftCacheTest*/tp2_with*:*DraftCacheTest*/pp2'
 step lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=50000 "$bin/test_speculative_lossless" \
   --gtest_filter="$lossless"
+step tree_bits env PACELINE_RIG_DEVICE=cuda "$bin/test_engine_transformer" --gtest_filter='*TreeBits*'
 step nccl "$bin/test_engine_comm" --gtest_filter='NcclComm.*'
 if [[ $quick == 0 ]] && command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck synccheck; do  # without the test of thousands of small verdicts
