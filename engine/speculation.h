@@ -12,8 +12,9 @@
 
 namespace paceline {
 
-/// What drafts were drawn from. value: [draft_len, vocab_size] f32 for `dense`, owned by the proposer and valid
-/// until its next propose; otherwise empty.
+/// What drafts were drawn from. value, for `dense`: [rows, vocab_size] f32, a row for the first drafts and for those
+/// behind each draft that others stand behind, in order (of a chain: for each draft); owned by the proposer and valid
+/// until its next propose. Otherwise empty.
 struct DraftProbs {
   DraftProbKind kind = DraftProbKind::point_mass;
   MatView value;

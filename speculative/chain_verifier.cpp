@@ -61,8 +61,8 @@ void ChainVerifier::run(Step& step, Rank& rank) {
       drafts = wanted.proposal.draft;
     }
     const bool is_chain = drafts.is_chain();
-    PACELINE_CHECK(is_chain || options_.rule == VerifyRule::greedy || options_.rule == VerifyRule::coupled,
-                   "request {}: rule {} takes no drafts that branch", wanted.request, rule_name());
+    PACELINE_CHECK(is_chain || options_.rule != VerifyRule::forced, "request {}: rule {} takes no drafts that branch",
+                   wanted.request, rule_name());
     any_drafts = any_drafts || !drafts.empty();
     step.windows[i] = {.logits_row = wanted.first_logit,
                        .draft_len = int32_t(drafts.size()),

@@ -1,4 +1,5 @@
 #include "kernels/cuda/draw.h"
+#include "kernels/error.h"
 #include "kernels/math/accept.h"
 
 namespace paceline::cuda {
@@ -37,6 +38,7 @@ DrawRow draw_of(const AcceptRow& row, int j, int32_t* cells) {
                .key = {row.params.seed, NoisePurpose::target, row.first_position + depth_of(row, j), 0}};
   if (row.rule == VerifyRule::greedy && row.draft_len > 0) draw.params.temperature = 0.0f;
   if (!is_rejection(row)) return draw;
+  PACELINE_CHECK(!row.parent, "rejection of drafts that branch, on a GPU");  // a row decides about one draft
   draw.key = {row.params.seed, NoisePurpose::bonus, row.first_position, j};
   if (j == row.draft_len) return draw;
   draw.key.purpose = Policy::residual_purpose();
@@ -47,7 +49,7 @@ DrawRow draw_of(const AcceptRow& row, int j, int32_t* cells) {
     draw.draft_prob = static_cast<const float*>(row.draft_prob.f32_row(j));
     draw.draft_cols = row.draft_prob.cols;
   }
-  draw.accept_key = {row.params.seed, NoisePurpose::accept, row.first_position, Policy::accept_offset(j)};
+  draw.accept_key = {row.params.seed, NoisePurpose::accept, row.first_position, Policy::accept_offset(j, j)};
   return draw;
 }
 
@@ -81,8 +83,9 @@ void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn) {
     const auto at = [&](int32_t j) { return drawn[size_t(j - window.first)]; };
     const auto token_at = [&](int32_t j, int32_t) { return at(j).token; };
     if (is_rejection(row))
-      args.result[i] = math::verify_rows(row.draft_len, [&](int32_t j) -> math::RowVerdict {
-        return {.is_kept = at(j).is_kept != 0, .next = at(j).token};
+      args.result[i] = math::verify_rows([&](int32_t last) -> math::RowVerdict {
+        const DrawResult& row_of = at(last + 1);
+        return {.kept = row_of.is_kept ? last + 1 : -1, .next = row_of.token};
       });
     else if (row.rule == VerifyRule::forced)
       args.result[i] = math::verdict(window.first, at(window.first).token);

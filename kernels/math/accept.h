@@ -5,7 +5,11 @@
 // algorithm 1; Chen et al., "Accelerating large language model decoding with speculative sampling" (2023),
 // algorithm 2. Draft x is kept iff u * draft_prob(x) <= target_prob(x); the first draft that is not is replaced by
 // a token from max(target_prob - draft_prob, 0), normalised; if all are kept, a bonus token from the row after them.
-// The emitted tokens then follow the target's distribution exactly, whatever the drafter.
+// The emitted tokens then follow the target's distribution exactly, whatever the drafter. Of several drafts behind one
+// row each is decided where those before it were refused, against what they left: the normalised residual for the
+// target, the draft's distribution without them for the drafter, which has drawn them one after another without
+// replacement (recursive rejection: Miao et al. 2024, SpecInfer, section 4.3; Jeon et al. 2024, "Recursive speculative
+// decoding", section 3). Certain drafts need no such order: each only takes itself away.
 // coupled: each position draws its token with the noise that plain sampling would use there; drafts are kept while
 // they equal it. The output is the output of plain sampling, token for token.
 //
@@ -20,7 +24,9 @@
 // step only, so no noise value decides twice.
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/math/distribution.h"
 #include "kernels/math/race.h"
@@ -70,7 +76,19 @@ struct ShippedPolicy {
   static bool accepts(double u, Real target_prob, Real draft_prob) {
     return accepts_draft(u, target_prob, draft_prob);
   }
-  static int32_t accept_offset(int32_t window_index) { return window_index; }
+  static int32_t accept_offset(int32_t node, [[maybe_unused]] int32_t row) { return node; }
+  /// Of the draft's distributions, where `row` is the target's.
+  static int32_t draft_row(int32_t prob_row, [[maybe_unused]] int32_t row) { return prob_row; }
+
+  /// Of several drafts behind a row: the share of the draft's distribution that refused ones have taken; what they have
+  /// left of the draft's distribution, and of the target's.
+  static double taken_with(double taken, double draft_prob) { return taken + draft_prob; }
+  template <class Real>
+  static Real sibling_prob(Real draft_prob, double taken) {
+    return math::sibling_prob(draft_prob, taken);
+  }
+  static bool refusals_leave_residual() { return true; }
+  static double residual_total(double total) { return total; }
 
   template <class Real>
   static Real residual(Real target_prob, Real draft_prob, [[maybe_unused]] bool is_draft) {
@@ -93,9 +111,38 @@ struct DraftWindow {
   int64_t stride = 0;
   int32_t cols = 0;
 
-  Real prob_of(int32_t window_index, int32_t id) const {
-    return draft_prob_of(kind, token[window_index], prob ? prob + window_index * stride : nullptr, cols, id);
+  /// Of `id`, under what draft `node` was drawn from: row `row` of the distributions.
+  Real prob_of(int32_t node, int32_t row, int32_t id) const {
+    return draft_prob_of(kind, token[node], prob ? prob + row * stride : nullptr, cols, id);
   }
+};
+
+/// Which drafts stand behind which: a chain, or a tree of at most 64 (AcceptRow::parent).
+class Branches {
+ public:
+  Branches(const int32_t* parent, int32_t len) : parent_(parent), len_(len) {
+    for (int32_t node = 0; parent && node < len; ++node)
+      if (parent[node] >= 0) inner_ |= uint64_t{1} << parent[node];
+  }
+  /// The first draft after `after` that stands behind draft `last` (-1: the verified text); -1: none. The first of all
+  /// with `after` = `last`.
+  int32_t next_behind(int32_t last, int32_t after) const {
+    if (!parent_) return after == last && last + 1 < len_ ? last + 1 : -1;
+    for (int32_t node = after + 1; node < len_; ++node)
+      if (parent_[node] == last) return node;
+    return -1;
+  }
+  /// Row of the distribution that those behind `last` were drawn from: rows are those of the verified text and of each
+  /// draft that others stand behind, in order.
+  int32_t prob_row(int32_t last) const {
+    if (!parent_ || last < 0) return last + 1;
+    return 1 + std::popcount(inner_ & ((uint64_t{1} << last) - 1));
+  }
+
+ private:
+  const int32_t* parent_;
+  int32_t len_;
+  uint64_t inner_ = 0;  // bit i: others stand behind draft i
 };
 
 /// The target's rows of one window; row j is the distribution of absolute position first_position + j. Rows are
@@ -115,6 +162,25 @@ class TargetWindow {
     LogitRow row{logit_ + window_index * stride_, vocab_size_, params_};
     row.params.temperature = temperature;
     return distribution<Real>(row, scratch_);
+  }
+
+  /// `from` with these weights, normalised; as it is where they are all 0. Valid as long as `from`. total_to_use: the
+  /// identity (Policy).
+  template <class WeightAt>
+  Candidates<Real> reweighted(const Candidates<Real>& from, WeightAt&& weight_at, double (*total_to_use)(double)) {
+    uint64_t mass = 0;  // of a float: as a GPU adds them, in any order
+    Real sum = 0;
+    for (int32_t i = 0; i < from.size; ++i)
+      if constexpr (std::is_same_v<Real, float>)
+        mass += mass_of(weight_at(i));
+      else
+        sum += weight_at(i);
+    const double total = std::is_same_v<Real, float> ? total_of(mass) : double(sum);
+    if (!(total > 0.0)) return from;
+    Real* const prob = scratch_.left.ensure(size_t(from.size));
+    const Real share = Real(1.0 / total_to_use(total));
+    for (int32_t i = 0; i < from.size; ++i) prob[i] = weight_at(i) * share;
+    return {from.size, from.id, prob};
   }
 
   /// -1 for a row without a maximum.
@@ -141,79 +207,88 @@ int32_t plain_token(TargetWindow<Real>& target, int32_t window_index, int32_t po
   return draw_from(from, {target.params().seed, NoisePurpose::target, position, 0}, chance);
 }
 
-/// The draft `token` that follows draft `last` (-1: the verified text); -1: there is none.
-inline int32_t draft_behind(const int32_t* draft, const int32_t* parent, int32_t draft_len, int32_t last,
-                            int32_t token) {
-  if (!parent) return last + 1 < draft_len && draft[last + 1] == token ? last + 1 : -1;
-  for (int32_t node = last + 1; node < draft_len; ++node)
-    if (parent[node] == last && draft[node] == token) return node;
-  return -1;
+/// What the row behind a draft, or behind the verified text, decided.
+struct RowVerdict {
+  int32_t kept = -1;  // a draft that stands behind it
+  int32_t next = -1;  // none is kept: what stands there; -1: the row had no distribution
+};
+
+/// The verdict of row_at(last draft kept), from the verified text (-1) on, up to the first row that keeps none.
+template <class RowAt>
+AcceptResult verify_rows(RowAt&& row_at) {
+  AcceptResult result{.last = -1};
+  for (;;) {
+    const RowVerdict row = row_at(result.last);
+    if (row.kept < 0) {
+      result.next = row.next;
+      result.numerical_error = row.next < 0;
+      return result;
+    }
+    result.last = row.kept;
+    ++result.num_accepted;
+  }
 }
 
 /// Keeps drafts, from the verified text on, while there is one that equals token_at(row, depth), the target's token of
 /// the window's row, `depth` positions behind the first; that of the last row follows them.
 template <class TokenAt>
 AcceptResult verify_by_equality(const int32_t* draft, const int32_t* parent, int32_t draft_len, TokenAt&& token_at) {
-  int32_t last = -1, kept = 0;
-  int32_t token = token_at(0, 0);
-  while (token >= 0) {
-    const int32_t node = draft_behind(draft, parent, draft_len, last, token);
-    if (node < 0) break;
-    last = node;
-    ++kept;
-    token = token_at(last + 1, kept);
-  }
-  AcceptResult result = verdict(kept, token);
-  result.last = last;
-  return result;
-}
-
-/// What one row of a window decided.
-struct RowVerdict {
-  bool is_kept = false;  // the row's draft
-  int32_t next = -1;     // not kept: what stands in its place; -1: the row had no distribution
-};
-
-/// The verdict of rows [0, draft_len) up to the first draft that is not kept, then of the bonus row draft_len.
-template <class RowAt>
-AcceptResult verify_rows(int32_t draft_len, RowAt&& row_at) {
-  for (int32_t j = 0; j < draft_len; ++j) {
-    const RowVerdict row = row_at(j);
-    if (!row.is_kept) return verdict(j, row.next);
-  }
-  return verdict(draft_len, row_at(draft_len).next);
+  const Branches branches(parent, draft_len);
+  int32_t depth = 0;
+  return verify_rows([&](int32_t last) -> RowVerdict {
+    const int32_t token = token_at(last + 1, depth++);
+    for (int32_t node = branches.next_behind(last, last); token >= 0 && node >= 0;
+         node = branches.next_behind(last, node))
+      if (draft[node] == token) return {.kept = node};
+    return {.next = token};
+  });
 }
 
 /// Rejection rule for draft_len >= 1 and non-greedy parameters.
 template <class Real, class Policy, class Chance>
 AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>& target, int32_t first_position,
                               Chance& chance) {
+  const Branches branches(draft.parent, draft.len);
   const auto key = [&](NoisePurpose purpose, int32_t offset) {
     return NoiseKey{target.params().seed, purpose, first_position, offset};
   };
-  return verify_rows(draft.len, [&](int32_t j) -> RowVerdict {
-    if (j == draft.len) {
+  return verify_rows([&](int32_t last) -> RowVerdict {
+    const int32_t row = last + 1, first = branches.next_behind(last, last);
+    if (first < 0) {
       const Candidates<Real> bonus =
-          target.distribution_of(Policy::bonus_row(j), Policy::bonus_temperature(target.params().temperature));
-      return {.next = draw_from(bonus, key(NoisePurpose::bonus, j), chance)};
+          target.distribution_of(Policy::bonus_row(row), Policy::bonus_temperature(target.params().temperature));
+      return {.next = draw_from(bonus, key(NoisePurpose::bonus, row), chance)};
     }
-    const Candidates<Real> from = target.distribution_of(j, Policy::target_temperature(target.params().temperature));
-    if (from.size == 0) return {};
-    const Real target_prob = from.prob_of(draft.token[j]);
-    const Real draft_prob = draft.prob_of(j, draft.token[j]);
-    const auto accepts = [&](double u) { return Policy::accepts(u, target_prob, draft_prob); };
-    if (chance.accept(key(NoisePurpose::accept, Policy::accept_offset(j)), accepts)) return {.is_kept = true};
+    Candidates<Real> left = target.distribution_of(row, Policy::target_temperature(target.params().temperature));
+    if (left.size == 0) return {};
+    const int32_t prob_row = Policy::draft_row(branches.prob_row(last), row);
+    const int32_t residual_row = Policy::residual_draft_row(prob_row, draft.len);
+    double taken = 0.0;  // of the draft's distribution, by those that were refused
+    for (int32_t node = first;; node = branches.next_behind(last, node)) {
+      const auto draft_prob_of = [&](int32_t of_row, int32_t id) {
+        const Real whole = draft.prob_of(node, of_row, id);
+        return node == first || draft.kind != DraftProbKind::dense ? whole : Policy::sibling_prob(whole, taken);
+      };
+      const int32_t token = draft.token[node];
+      const Real target_prob = left.prob_of(token), draft_prob = draft_prob_of(prob_row, token);
+      const auto accepts = [&](double u) { return Policy::accepts(u, target_prob, draft_prob); };
+      if (chance.accept(key(NoisePurpose::accept, Policy::accept_offset(node, row)), accepts)) return {.kept = node};
 
-    const NoiseKey recover = key(Policy::residual_purpose(), j);
-    const int32_t draft_row = Policy::residual_draft_row(j, draft.len);
-    const auto residual_at = [&](int32_t i) {
-      const int32_t id = from.id_at(i);
-      return Policy::residual(from.prob[i], draft.prob_of(draft_row, id), id == draft.token[j]);
-    };
-    const int32_t recovered = chance.draw(
-        from.size, [&](int32_t i) { return from.id_at(i); }, residual_at, recover);
-    // An empty residual means that both distributions are the same up to rounding.
-    return {.next = recovered >= 0 ? recovered : draw_from(from, recover, chance)};
+      const auto residual_at = [&](int32_t i) {
+        const int32_t id = left.id_at(i);
+        return Policy::residual(left.prob[i], draft_prob_of(residual_row, id), id == token);
+      };
+      if (branches.next_behind(last, node) >= 0) {
+        if (Policy::refusals_leave_residual()) left = target.reweighted(left, residual_at, Policy::residual_total);
+        taken = Policy::taken_with(taken, double(draft.prob_of(node, prob_row, token)));
+        continue;
+      }
+      const NoiseKey recover = key(Policy::residual_purpose(), row);
+      const int32_t recovered = chance.draw(
+          left.size, [&](int32_t i) { return left.id_at(i); }, residual_at, recover);
+      // An empty residual means that both distributions are the same up to rounding.
+      return {.next = recovered >= 0 ? recovered : draw_from(left, recover, chance)};
+    }
   });
 }
 

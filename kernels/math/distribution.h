@@ -68,6 +68,7 @@ class ScratchArray {
 template <class Real>
 struct DistributionScratch {
   ScratchArray<Real> prob;
+  ScratchArray<Real> left;  // TargetWindow::reweighted
   ScratchArray<int32_t> id;
   ScratchArray<uint64_t> key;
 };

@@ -38,6 +38,8 @@ template <class Real>
 PACELINE_MATH uint64_t mass_of(Real weight) {
   return uint64_t(weight * Real(1099511627776.0));
 }
+/// The sum of weights from that of their masses.
+PACELINE_MATH double total_of(uint64_t mass) { return double(mass) * 0x1p-40; }
 /// What the nucleus must hold of all mass.
 PACELINE_MATH uint64_t nucleus_mass(float top_p, uint64_t total) {
   const uint64_t need = uint64_t(double(top_p) * double(total));
@@ -51,6 +53,13 @@ template <class Real>
 PACELINE_MATH Real draft_prob_of(DraftProbKind kind, int32_t draft, const Real* prob, int32_t cols, int32_t id) {
   if (kind != DraftProbKind::dense) return id == draft ? Real(1) : Real(0);
   return id >= 0 && id < cols ? prob[id] : Real(0);
+}
+
+/// The same where drafts that were drawn before from this distribution, and refused, have taken a part of it. That they
+/// themselves cannot come again need not be said: the target has nothing left of a token that was refused.
+template <class Real>
+PACELINE_MATH Real sibling_prob(Real draft_prob, double taken) {
+  return draft_prob * Real(1.0 / (1.0 - taken));
 }
 
 /// Whether a draft is kept (Leviathan et al. 2023, algorithm 1). u in 64 bits: a 32-bit uniform can be 0 after rounding

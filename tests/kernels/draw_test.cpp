@@ -280,6 +280,85 @@ TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
   }
 }
 
+// Trees: greedy and coupled verdicts walk them, rejection decides siblings one after another.
+TEST_P(Draws, TreesHaveTheVerdictsOfTheFormulas) {
+  std::mt19937 random(4);
+  for (const int vocab : {6, 1000, 9001}) {
+    int kept = 0, beyond_first = 0, refused = 0;
+    for (int round = 0; round < 60; ++round) {
+      const int num_drafts = 2 + int(random() % 14);
+      const std::vector<float> values = logits(num_drafts + 1, vocab, uint32_t(vocab + round));
+      std::vector<float> other = values;
+      const std::vector<float> off = random_values(other.size(), uint32_t(round), 0.5f);
+      for (size_t i = 0; i < other.size(); ++i) other[i] += off[i];
+      const SamplerParams sampler = params()[size_t(round % 6)];
+      // drafts of a row are drawn one after another, of what those before them have left
+      std::vector<int32_t> draft, parent;
+      std::vector<float> prob;
+      for (int last = -1; last < num_drafts && int(draft.size()) < num_drafts; ++last) {
+        const int count = last < 0 ? 3 : int(random() % 4);
+        if (last >= int(draft.size())) break;
+        math::DistributionScratch<float> scratch;
+        const auto from = math::distribution<float>({&other[size_t((last + 1) * vocab)], vocab, sampler}, scratch);
+        std::vector<float> left(size_t(vocab), 0.0f);
+        for (int32_t i = 0; i < from.size; ++i) left[size_t(from.id_at(i))] = from.prob[i];
+        const std::vector<float> whole = left;
+        int added = 0;
+        for (; added < count && int(draft.size()) < num_drafts; ++added) {
+          const int32_t token = math::race(
+              vocab, [](int32_t i) { return i; }, [&](int32_t i) { return left[size_t(i)]; },
+              {uint64_t(round), NoisePurpose::draft, last, added});
+          if (token < 0) break;
+          draft.push_back(token), parent.push_back(last);
+          left[size_t(token)] = 0.0f;
+        }
+        if (added > 0) prob.insert(prob.end(), whole.begin(), whole.end());
+      }
+      const int len = int(draft.size()), inner = int(prob.size()) / vocab;
+      GuardedRows rows(backend(), num_drafts + 1, vocab, values), probs(backend(), inner, vocab, prob, 0);
+      for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled, VerifyRule::rejection}) {
+        if (rule == VerifyRule::rejection && GetParam().device != "cpu") continue;
+        for (const DraftProbKind kind : {DraftProbKind::point_mass, DraftProbKind::dense}) {
+          const AcceptRow row{.draft_len = len,
+                              .draft = draft.data(),
+                              .parent = parent.data(),
+                              .kind = kind,
+                              .draft_prob = kind == DraftProbKind::dense ? probs.view() : MatView{},
+                              .first_position = round,
+                              .params = sampler,
+                              .rule = rule};
+          AcceptResult got;
+          backend().accept(
+              {.logits = rows.view(), .vocab_size = vocab, .rows = std::span(&row, 1), .result = std::span(&got, 1)});
+          math::DistributionScratch<float> scratch;
+          math::TargetWindow<float> target(values.data(), vocab, vocab, sampler, scratch);
+          math::PhiloxChance chance;
+          const AcceptResult want = math::verify_window(rule, 0,
+                                                        {.token = draft.data(),
+                                                         .parent = parent.data(),
+                                                         .len = len,
+                                                         .kind = kind,
+                                                         .prob = prob.data(),
+                                                         .stride = vocab,
+                                                         .cols = vocab},
+                                                        target, round, chance);
+          EXPECT_EQ(got.num_accepted, want.num_accepted) << vocab << " rule " << int(rule) << " round " << round;
+          EXPECT_EQ(got.last, want.last) << vocab << " rule " << int(rule) << " round " << round;
+          EXPECT_EQ(got.next, want.next) << vocab << " rule " << int(rule) << " round " << round;
+          if (rule != VerifyRule::rejection) continue;
+          kept += want.num_accepted;
+          beyond_first += want.num_accepted > 0 && want.last >= want.num_accepted;
+          refused += want.num_accepted == 0;
+        }
+      }
+    }
+    if (GetParam().device != "cpu") continue;
+    EXPECT_GT(kept, 30);
+    EXPECT_GT(beyond_first, 5) << "later siblings are kept, too";
+    EXPECT_GT(refused, 2);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Draws, testing::ValuesIn(kDevices), device_name);
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -124,6 +125,41 @@ TEST_P(TreeLossless, TokensEqualPlainDecoding) {
   EXPECT_GT(report.counters.drafted, 2 * report.counters.accepted);
   EXPECT_GT(proposer->num_out_of_place, 20);
   EXPECT_GE(proposer->deepest, 3);
+}
+
+// No token equality with plain decoding; but the same seed gives the same tokens whatever else is in the batch.
+TEST(TreeRejection, SameSeedSameTokensWhateverElseIsInTheBatch) {
+  if (rig_device() != "cpu") GTEST_SKIP() << "rejection of drafts that branch, on a GPU";
+  Workload workload = Workload::trained(4, 4, 40);
+  auto requests = workload.requests({.rule = VerifyRule::coupled, .seed = 3, .min_requests = 8});
+  std::vector<std::vector<int32_t>> first;
+  for (const auto& [tp, pp, batch] : {std::tuple{1, 1, 1}, {1, 1, 5}, {2, 1, 5}, {1, 2, 3}}) {
+    RigOptions options = workload.rig_options(tp, pp);
+    options.max_draft_len = 12;
+    EngineRig rig(options);
+    EngineSetup setup{.proposer = RigProposer::ngram,
+                      .rule = VerifyRule::rejection,
+                      .num_speculative_tokens = 12,
+                      .max_num_seqs = batch};
+    const BranchingProposer* proposer = nullptr;
+    setup.wrap_proposer = [&](std::unique_ptr<Proposer>) {
+      auto made = std::make_unique<BranchingProposer>(requests, rig.spec().vocab_size);
+      proposer = made.get();
+      return made;
+    };
+    const auto engine = rig.make_engine(setup);
+    for (const CheckedRequest& request : requests) engine->submit(request.prompt, request.params);
+    std::vector<std::vector<int32_t>> tokens(requests.size());
+    while (!engine->idle())
+      for (const Emitted& emitted : engine->step()) {
+        auto& mine = tokens[size_t(emitted.seq - 1)];
+        mine.insert(mine.end(), emitted.token.begin(), emitted.token.end());
+      }
+    EXPECT_GT(engine->counters().accepted, 20);
+    EXPECT_GT(proposer->num_out_of_place, 5);
+    if (first.empty()) first = tokens;
+    EXPECT_EQ(tokens, first) << "tp " << tp << " pp " << pp << " batch " << batch;
+  }
 }
 
 constexpr auto kOff = PrefixCaching::off, kOn = PrefixCaching::on;

@@ -1,5 +1,6 @@
 #pragma once
-// The twelve classic ways to lose exactness, each the shipped policy with one member replaced.
+// Classic ways to lose exactness, each the shipped policy with one member replaced: twelve of chains, six of drafts
+// that stand behind the same row.
 
 #include <bit>
 #include <cstdint>
@@ -78,7 +79,7 @@ struct ResidualOfNextDraftRow : ShippedPolicy {  // 9
 };
 
 struct OneUniformPerStep : ShippedPolicy {  // 10
-  static int32_t accept_offset(int32_t) { return 0; }
+  static int32_t accept_offset(int32_t, int32_t) { return 0; }
 };
 
 struct RatioWithEpsilon : ShippedPolicy {  // 11
@@ -93,6 +94,33 @@ struct AcceptsEverything : ShippedPolicy {  // 12
   static bool accepts(double, Real, Real) {
     return true;
   }
+};
+
+struct SiblingsAsIfWithReplacement : ShippedPolicy {  // 13
+  template <class Real>
+  static Real sibling_prob(Real draft_prob, double) {
+    return draft_prob;
+  }
+};
+
+struct OnlyTheLastHasTaken : ShippedPolicy {  // 14: of the siblings before
+  static double taken_with(double, double draft_prob) { return draft_prob; }
+};
+
+struct SiblingsAgainstTheTarget : ShippedPolicy {  // 15: not against what refusals left
+  static bool refusals_leave_residual() { return false; }
+};
+
+struct ResidualNotNormalised : ShippedPolicy {  // 16
+  static double residual_total(double) { return 1.0; }
+};
+
+struct OneUniformForSiblings : ShippedPolicy {  // 17
+  static int32_t accept_offset(int32_t, int32_t row) { return row; }
+};
+
+struct DraftRowOfTheTarget : ShippedPolicy {  // 18: as if each draft had a distribution behind it
+  static int32_t draft_row(int32_t, int32_t row) { return row; }
 };
 
 }  // namespace paceline::mutants

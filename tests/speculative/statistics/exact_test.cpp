@@ -25,6 +25,31 @@ TEST(ExactLawTest, CertainDraftsEmitTheTargetsLaw) {
   }
 }
 
+TEST(ExactLawTest, SeveralDraftsBehindARowEmitTheTargetsLaw) {
+  for (const int32_t vocab : {4, 5})
+    for (const TreeShape& shape : {kSmallTree, kWideTree, TreeShape{-1, -1}, TreeShape{-1, 0, 0, 0}, TreeShape{-1, 0}})
+      for (const DraftProbKind kind : {DraftProbKind::dense, DraftProbKind::point_mass}) {
+        const ToyModels models(vocab, {.temperature = 1.0f}, uint64_t(200 + vocab));
+        EXPECT_LE(exact_tree_distance(models, shape, kind), kTolerance)
+            << "vocab " << vocab << ", " << shape.size() << " drafts, kind " << int(kind);
+      }
+  const SamplerParams filtered[] = {{.temperature = 0.7f, .top_k = 4}, {.temperature = 1.3f, .min_p = 0.02f}};
+  for (const SamplerParams& params : filtered)
+    EXPECT_LE(exact_tree_distance(ToyModels(6, params, 8), kSmallTree, DraftProbKind::dense), kTolerance);
+}
+
+TEST(ExactLawTest, AChainIsATreeWithoutBranches) {
+  const ToyModels models(4, {.temperature = 1.0f}, 9);
+  StepScratch<float> scratch, of_tree;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    math::PhiloxChance chance;
+    const StepResult chain = run_step<float>(models, 0, 0, 2, DraftProbKind::dense, seed, scratch, chance);
+    const StepResult tree = run_tree_step<float>(models, 0, 0, {-1, 0}, DraftProbKind::dense, seed, of_tree, chance);
+    ASSERT_EQ(chain.num_accepted, tree.num_accepted);
+    for (int j = 0; j <= chain.num_accepted; ++j) ASSERT_EQ(chain.token[j], tree.token[j]);
+  }
+}
+
 TEST(ExactLawTest, FiltersOfTheRequestHold) {
   const SamplerParams cases[] = {{.temperature = 0.7f},
                                  {.temperature = 1.0f, .top_k = 3},

@@ -12,18 +12,18 @@ namespace paceline {
 
 inline constexpr double kAlpha = 1e-6;  // false alarms per test
 
-/// T0. Sup-norm distance between the exact law of draft_len + 1 tokens (a step, then plain sampling until that many
-/// are there) and the target's law.
-inline double exact_distance(const ToyModels& models, int32_t draft_len, DraftProbKind kind = DraftProbKind::dense) {
+/// T0. Sup-norm distance between the exact law of `length` tokens (a step of at most as many, then plain sampling until
+/// that many are there) and the target's law. step(scratch, paths).
+template <class Step>
+double exact_distance_of(const ToyModels& models, int length, Step&& run) {
   const size_t vocab = size_t(models.vocab_size());
-  const int length = draft_len + 1;
   // emitted[n]: probabilities of emitting exactly n tokens, by tokens
   std::vector<std::vector<double>> emitted;
   for (int n = 0; n <= length; ++n) emitted.emplace_back(n ? models.joint_law(n).size() : 1, 0.0);
   Enumeration paths;
   StepScratch<double> scratch;
   do {
-    const StepResult step = run_step<double>(models, 0, ToyModels::kFirstPrevious, draft_len, kind, 0, scratch, paths);
+    const StepResult step = run(scratch, paths);
     size_t index = 0;
     for (int32_t j = 0; j <= step.num_accepted; ++j) index = index * vocab + size_t(step.token[j]);
     emitted[size_t(step.num_accepted) + 1][index] += paths.path_probability();
@@ -43,6 +43,41 @@ inline double exact_distance(const ToyModels& models, int32_t draft_len, DraftPr
     distance = std::max(distance, std::fabs(emitted[size_t(length)][index] - target[index]));
   }
   return distance;
+}
+
+/// Of a chain of draft_len drafts.
+inline double exact_distance(const ToyModels& models, int32_t draft_len, DraftProbKind kind = DraftProbKind::dense) {
+  return exact_distance_of(models, draft_len + 1, [&](StepScratch<double>& scratch, Enumeration& paths) {
+    return run_step<double>(models, 0, ToyModels::kFirstPrevious, draft_len, kind, 0, scratch, paths);
+  });
+}
+
+inline double exact_tree_distance(const ToyModels& models, const TreeShape& shape, DraftProbKind kind) {
+  return exact_distance_of(models, kTreeDepth + 1, [&](StepScratch<double>& scratch, Enumeration& paths) {
+    return run_tree_step<double>(models, 0, ToyModels::kFirstPrevious, shape, kind, 0, scratch, paths);
+  });
+}
+
+/// T2 of trees: counts of the first `length` tokens, by [vocab ^ length].
+inline std::vector<uint64_t> tree_counts(const ToyModels& models, const TreeShape& shape, int length,
+                                         int64_t num_trials, uint64_t seed) {
+  std::vector<uint64_t> joint(models.joint_law(length).size());
+  StepScratch<float> scratch;
+  math::PhiloxChance chance;
+  for (int64_t trial = 0; trial < num_trials; ++trial) {
+    size_t index = 0;
+    int32_t previous = ToyModels::kFirstPrevious;
+    for (int32_t position = 0; position < length;) {
+      const StepResult step = run_tree_step<float>(models, position, previous, shape, DraftProbKind::dense,
+                                                   seed + uint64_t(trial), scratch, chance);
+      for (int32_t j = 0; j <= step.num_accepted; ++j, ++position) {
+        previous = step.token[j];
+        if (position < length) index = index * size_t(models.vocab_size()) + size_t(previous);
+      }
+    }
+    ++joint[index];
+  }
+  return joint;
 }
 
 /// Counts of steps repeated until `length` tokens are there, over num_trials sequences with their own seeds.

@@ -159,4 +159,74 @@ StepResult run_step(const ToyModels& models, int32_t position, int32_t previous,
   return result;
 }
 
+/// A tree of drafts: the parent of each, before it, children of one next to each other; -1: the verified text.
+using TreeShape = std::vector<int32_t>;
+/// A leaf before an inner node, two behind that; three, then two behind the second and the third.
+inline const TreeShape kSmallTree = {-1, -1, 1, 1}, kWideTree = {-1, -1, -1, 1, 1, 2, 2};
+inline constexpr int kTreeDepth = 2;
+
+/// Drafts of this shape after `previous` at `position`, verified with the rejection rule. dense: drawn one after
+/// another without replacement; point_mass: the draft model's most probable tokens.
+template <class Real, class Chance>
+StepResult run_tree_step(const ToyModels& models, int32_t position, int32_t previous, const TreeShape& parent,
+                         DraftProbKind kind, uint64_t seed, StepScratch<Real>& scratch, Chance& chance) {
+  const int32_t len = int32_t(parent.size());
+  const size_t vocab = size_t(models.vocab_size());
+  SamplerParams params = models.params();
+  params.seed = seed;
+  std::vector<int32_t> token(parent.size()), depth(parent.size());
+  scratch.draft_prob.assign((parent.size() + 1) * vocab, Real(0));
+  scratch.target_logit.resize((parent.size() + 1) * vocab);
+  const auto target_row = [&](int32_t row, int32_t at, int32_t context) {
+    const std::vector<float>& logit = models.target_logit(at, context);
+    std::copy(logit.begin(), logit.end(), scratch.target_logit.begin() + std::ptrdiff_t(size_t(row) * vocab));
+  };
+  target_row(0, position, previous);
+  Real* prob = scratch.draft_prob.data() - vocab;
+  for (int32_t node = 0; node < len; ++node) {
+    const int32_t above = parent[size_t(node)];
+    const bool is_first = node == 0 || parent[size_t(node) - 1] != above;
+    depth[size_t(node)] = above < 0 ? 0 : depth[size_t(above)] + 1;
+    const int32_t context = above < 0 ? previous : token[size_t(above)];
+    const std::vector<float>& logit = models.draft_logit(position + depth[size_t(node)], context);
+    const math::LogitRow row{logit.data(), models.vocab_size(), params};
+    if (is_first) {
+      prob += vocab;
+      write_dense(math::distribution<Real>(row, scratch.draft), prob, models.vocab_size());
+    }
+    const auto is_taken = [&](int32_t id) {
+      for (int32_t other = node - 1; other >= 0 && parent[size_t(other)] == above; --other)
+        if (token[size_t(other)] == id) return true;
+      return false;
+    };
+    if (kind == DraftProbKind::point_mass) {
+      int32_t best = -1;
+      for (int32_t id = 0; id < models.vocab_size(); ++id)
+        if (!is_taken(id) && (best < 0 || logit[size_t(id)] > logit[size_t(best)])) best = id;
+      token[size_t(node)] = best;
+    } else {
+      token[size_t(node)] = chance.draw(
+          models.vocab_size(), [](int32_t i) { return i; }, [&](int32_t i) { return is_taken(i) ? Real(0) : prob[i]; },
+          {seed, NoisePurpose::draft, position, node});
+    }
+    target_row(node + 1, position + depth[size_t(node)] + 1, token[size_t(node)]);
+  }
+  const math::DraftWindow<Real> window{.token = token.data(),
+                                       .parent = parent.data(),
+                                       .len = len,
+                                       .kind = kind,
+                                       .prob = scratch.draft_prob.data(),
+                                       .stride = int64_t(vocab),
+                                       .cols = models.vocab_size()};
+  math::TargetWindow<Real> target(scratch.target_logit.data(), int64_t(vocab), models.vocab_size(), params,
+                                  scratch.target);
+  const AcceptResult accepted = math::verify_window(VerifyRule::rejection, 0, window, target, position, chance);
+  StepResult result;
+  result.num_accepted = accepted.num_accepted;
+  int32_t at = accepted.num_accepted;
+  result.token[at] = accepted.next;
+  for (int32_t node = accepted.last; node >= 0; node = parent[size_t(node)]) result.token[--at] = token[size_t(node)];
+  return result;
+}
+
 }  // namespace paceline
