@@ -11,7 +11,7 @@
 
 namespace paceline {
 
-/// Rows [first_row, first_row + num_rows) of one sequence, at consecutive positions.
+/// Rows [first_row, first_row + num_rows) of one sequence, at consecutive positions but for drafts that branch.
 struct SeqRows {
   int32_t seq = 0;  // SeqState slot
   int32_t first_row = 0;

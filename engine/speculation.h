@@ -12,9 +12,8 @@
 
 namespace paceline {
 
-/// What drafts were drawn from. value, for `dense`: [rows, vocab_size] f32, a row for the first drafts and for those
-/// behind each draft that others stand behind, in order (of a chain: for each draft); owned by the proposer and valid
-/// until its next propose. Otherwise empty.
+/// What drafts were drawn from. value, for `dense`: [rows, vocab_size] f32, rows as of AcceptRow::draft_prob; owned by
+/// the proposer and valid until its next propose. Otherwise empty.
 struct DraftProbs {
   DraftProbKind kind = DraftProbKind::point_mass;
   MatView value;

@@ -64,11 +64,10 @@ struct AcceptRow {
       nullptr;  // [draft_len <= 64]: the draft before each, an index below its own, or -1;
                 // siblings differ. Null: a chain. Not with `forced`; with `rejection` on the CPU alone
   DraftProbKind kind = DraftProbKind::point_mass;
-  MatView draft_prob;  // dense: [rows, cols] f32, the very rows that `probs` of the sample op gave: those that the
-                       // first drafts were drawn from and those behind each draft that others stand behind, in order.
-                       // Of a chain: row j for draft j. Several drafts behind one row were drawn one after another,
-                       // each from what those before it had left. Ids at and beyond cols (a smaller draft vocabulary)
-                       // have probability 0
+  MatView draft_prob;          // dense: [rows, cols] f32, the very rows that `probs` of the sample op gave: one for the
+                               // verified text and one for each draft with drafts behind it, in order (of a chain: one
+                               // a draft). Drafts with one row were drawn one after another, each from what those
+                               // before had left. Ids at and beyond cols (a smaller vocabulary) have probability 0
   int32_t first_position = 0;  // absolute position of the first draft of this step
   SamplerParams params;
   VerifyRule rule = VerifyRule::greedy;  // rejection with greedy params behaves as greedy

@@ -105,8 +105,10 @@ void tree_ratios(EngineLoad& load, int rounds) {
   };
   for (const int context : {128, 512, 4096}) {
     const int num_pages = (context + kNodes) / kBlockSize + 1;
-    if (context + kNodes >= load.plan().max_model_len) continue;
-    if (num_pages * kMostStreams > load.plan().memory.num_blocks) continue;
+    if (context + kNodes >= load.plan().max_model_len || num_pages * kMostStreams > load.plan().memory.num_blocks) {
+      std::printf("tree of %d, context %4d: no room\n", kNodes, context);
+      continue;
+    }
     for (int stream = 0; stream < kMostStreams; ++stream)
       for (int begin = 0; begin < context; begin += 512)
         seconds(text_batch(text, pages_of(stream, num_pages), begin, std::min(begin + 512, context), 1));

@@ -22,7 +22,7 @@ std::optional<std::string> refused_gpu(const std::string& architectures, const C
 /// refuses none that the driver tells of.
 std::optional<std::string> refused_device(const CudaFacts& cuda, const std::vector<std::string>& rank_devices);
 
-/// Throws Error(device), with what to do, for one that this machine's driver tells of.
+/// Throws Error(device), with what to do, if this build has no code for one of them.
 void check_gpu_code(const std::vector<std::string>& rank_devices);
 
 }  // namespace paceline

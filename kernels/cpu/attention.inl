@@ -132,7 +132,7 @@ void score_keys(const UnitStream<T>& stream, const float* q, float* score) {
   }
 }
 
-/// o += weights · values for keys [begin, end) of the chunk, all L lines.
+/// o += weights · values for keys [begin, end) of the chunk, all L lines. weight: of key `begin`.
 template <class T, int L>
 void add_keys(const UnitStream<T>& stream, int begin, int end, const float* weight, float* o, int64_t o_stride,
               float* rows) {
@@ -153,12 +153,12 @@ void add_keys(const UnitStream<T>& stream, int begin, int end, const float* weig
     const int count = end - key < left_in_block ? end - key : left_in_block;
     const Ahead<T> ahead = stream.after_values(key / 16);
     if (work.v) {
-      add(pages.value(base + key), ahead, count, weight + key);
+      add(pages.value(base + key), ahead, count, weight + (key - begin));
     } else {  // V is the first v_dim of K: turn the block
       const T* from = pages.key(base + key);
       for (int d = 0; d < work.v_dim; ++d)
         for (int i = 0; i < count; ++i) rows[i * work.v_dim + d] = to_f32(from[int64_t(d) * work.block_size + i]);
-      add(static_cast<const float*>(rows), ahead, count, weight + key);
+      add(static_cast<const float*>(rows), ahead, count, weight + (key - begin));
     }
     key += count;
   }
@@ -201,7 +201,7 @@ struct ChunkKeys {
   const int32_t* path[L];                   // of each line's keys from `tree` on; places are absolute
 };
 
-/// Queries come scaled into q, [k_dim][L].
+/// Finds that, and writes the lines' queries, scaled, into q, [k_dim][L].
 template <int L>
 ChunkKeys<L> look_at_lines(const AttentionWork& work, const AttentionTile& tile, int64_t base, float* q) {
   ChunkKeys<L> keys;
@@ -223,14 +223,8 @@ ChunkKeys<L> look_at_lines(const AttentionWork& work, const AttentionTile& tile,
     const float* x = work.q + row * work.q_stride + int64_t(head) * work.k_dim;
     for (int d = 0; d < work.k_dim; ++d) q[d * L + l] = x[d] * work.scale;
     int64_t places = len;
-    if (len > tile.tree_begin) {
-      const int32_t* const path = work.place + work.path_begin[row];
-      places = path[len - 1 - tile.tree_begin] + 1;
-      if (base > tile.tree_begin)
-        keys.path[l] = path + (base - tile.tree_begin);
-      else
-        keys.path[l] = path;
-    }
+    const int32_t* const path = len > tile.tree_begin ? work.place + work.path_begin[row] : nullptr;
+    if (path) places = path[len - 1 - tile.tree_begin] + 1;
     keys.places_of_all = places > keys.places_of_all ? places : keys.places_of_all;
     begin = int(from > base ? (from - base < kChunkKeys ? from - base : kChunkKeys) : 0);
     end = int(len > base ? (len - base < kChunkKeys ? len - base : kChunkKeys) : 0);
@@ -239,7 +233,11 @@ ChunkKeys<L> look_at_lines(const AttentionWork& work, const AttentionTile& tile,
       keys.all_end = 0;
       continue;
     }
-    const int places_end = end > keys.tree ? int(keys.path[l][end - 1 - keys.tree] + 1 - base) : end;
+    int places_end = end;
+    if (end > keys.tree) {
+      keys.path[l] = path + (base > tile.tree_begin ? base - tile.tree_begin : 0);
+      places_end = int(keys.path[l][end - 1 - keys.tree] + 1 - base);
+    }
     keys.first = begin < keys.first ? begin : keys.first;
     keys.last = end > keys.last ? end : keys.last;
     keys.places_end = places_end > keys.places_end ? places_end : keys.places_end;
@@ -302,17 +300,18 @@ void partial_lines(const AttentionWork& work, const AttentionTile& tile, int64_t
     for (int key = from; key < to;) {  // a run of neighbouring places at a time
       int place = key, count = (to < keys.tree ? to : keys.tree) - key;
       if (key >= keys.tree) {
-        const int32_t* const path = keys.path[l] - keys.tree;
-        place = int(path[key] - base);
-        for (count = 1; key + count < to && path[key + count] == path[key] + count;) ++count;
+        const int32_t* const path = keys.path[l] + (key - keys.tree);
+        place = int(path[0] - base);
+        for (count = 1; key + count < to && path[count] == path[0] + count;) ++count;
       }
-      add_keys<T, 1>(stream, place, place + count, score + l * kChunkKeys + key - place, o + l * stride, stride, rows);
+      add_keys<T, 1>(stream, place, place + count, score + l * kChunkKeys + key, o + l * stride, stride, rows);
       key += count;
     }
   };
   for (int l = 0; l < num_lines; ++l)
     add_alone(l, keys.begin[l], keys.end[l] < keys.all_begin ? keys.end[l] : keys.all_begin);
-  if (keys.all_begin < keys.all_end) add_keys<T, L>(stream, keys.all_begin, keys.all_end, score, o, stride, rows);
+  if (keys.all_begin < keys.all_end)
+    add_keys<T, L>(stream, keys.all_begin, keys.all_end, score + keys.all_begin, o, stride, rows);
   for (int l = 0; l < num_lines; ++l)
     add_alone(l, keys.begin[l] > keys.all_end ? keys.begin[l] : keys.all_end, keys.end[l]);
 }

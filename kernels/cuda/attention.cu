@@ -227,7 +227,7 @@ struct MergeStep {
 /// the row's first part (AttentionPlan::chunks_below).
 template <bool kBelow>
 __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(AttentionWork work) {
-  extern __shared__ MergeStep step[];  // [num_chunks]
+  extern __shared__ MergeStep step[];  // [num_parts]
   launch_dependents();                 // the next product's weights in time are worth what they slow these reads
   const int row = work.plan.first_row + blockIdx.x, head = blockIdx.y;
   const int32_t len = work.plan.kv_len[row];
@@ -343,7 +343,8 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
                            .fresh = fresh};
   const bool chunks = !plan.tree_tile || plan.num_tile_chunks > 0;  // a slice may hold padding alone
   if (attention_line_tile(args) == kMmaLines) {
-    if (plan.whole) attention_is_few(plan) ? attention_few(work, maps, queue) : attention_many(work, maps, queue);
+    if (plan.whole && plan.num_tiles > 0)
+      attention_is_few(plan) ? attention_few(work, maps, queue) : attention_many(work, maps, queue);
     if (chunks && (!plan.whole || plan.tree_tile)) attention_chunks(work, maps, queue);
   } else if (chunks) {
     kv.k_dim <= 128 && kv.v_dim <= 128 ? run_chunks<4>(work, queue) : run_chunks<8>(work, queue);

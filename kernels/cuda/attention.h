@@ -54,14 +54,15 @@ struct TreeTiles {
   std::vector<int32_t> row;
   std::vector<int32_t> chunks_below;  // [m] whole: of the row, what blocks that take all chunks have added
   int32_t most_lines = 0, most_lines_below = 0;
-  int32_t num_parts = 0;  // of a row, at most
+  int32_t num_parts = 0;  // whole: that a row leaves, at most
 
   size_t bytes() const {
     return tiles.size() * sizeof(TreeTile) + chunks.size() * sizeof(TileChunk) +
            (row.size() + chunks_below.size()) * sizeof(int32_t);
   }
 };
-/// whole: blocks take all chunks below a tree. Lines of a tile: as far as below, and of one chunk.
+/// whole: blocks take all chunks below a tree. line_tile: most lines of a tile there; those of paths have no more than
+/// a block of one chunk takes.
 TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile, bool whole);
 /// KV read and operations, whatever the tiles.
 Traffic attention_traffic(const AttentionArgs& args);
@@ -78,8 +79,8 @@ struct AttentionPlan {
   const int32_t* place = nullptr;         // KeyPaths::place
   const int32_t* chunks_below = nullptr;  // [m]; null: each chunk has left its part
   int32_t num_tile_chunks = 0;
-  int32_t most_path_lines = 0;  // of a tile of those chunks
-  int32_t num_blocks = 0;       // of all sequences
+  int32_t most_chunk_lines = 0;  // of a tile of those chunks
+  int32_t num_blocks = 0;        // of all sequences
   int32_t num_tiles = 0;
   int32_t num_chunks = 0;  // of the longest row
   int32_t num_parts = 0;   // that a row's chunks leave, at most
@@ -99,8 +100,9 @@ struct AttentionSlices {
   size_t row_bytes = 0;  // of the scratch, for a row
   int32_t slice_rows = 0;
 };
-/// REQUIRES rows. Then the tiles of plan.num_rows rows from plan.first_row on.
+/// REQUIRES rows.
 AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device);
+/// Those of plan.num_rows rows from plan.first_row on.
 void make_tiles(const AttentionArgs& args, AttentionSlices& slices);
 
 /// What of them lies in device memory: how much, in how many pieces; and `plan` pointed there by stage(span), which

@@ -364,7 +364,7 @@ void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
   else if (kWhole)
     start(attention_few_kernel<kDims, kWhole, TreeTile>, plan.most_lines, dim3(heads, tiles));
   else
-    start(attention_few_kernel<kDims, kWhole, TreeTile>, plan.most_path_lines,
+    start(attention_few_kernel<kDims, kWhole, TreeTile>, plan.most_chunk_lines,
           dim3(unsigned(plan.num_tile_chunks), heads));
 }
 

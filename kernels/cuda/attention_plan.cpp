@@ -141,7 +141,8 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   slices.line_tile = line_tile;
   if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device);
   slices.row_bytes = plan.whole && !has_trees ? 0 : attention_row_bytes(args, plan.num_parts);
-  slices.slice_rows = plan.whole ? args.q.rows : int32_t(std::max<size_t>(1, scratch_bytes / slices.row_bytes));
+  slices.slice_rows =
+      slices.row_bytes == 0 ? args.q.rows : int32_t(std::max<size_t>(1, scratch_bytes / slices.row_bytes));
   return slices;
 }
 
@@ -159,7 +160,7 @@ void make_tiles(const AttentionArgs& args, AttentionSlices& slices) {
   plan.num_tiles = slices.tree.num_below;
   plan.num_tile_chunks = int32_t(slices.tree.chunks.size());
   plan.most_lines = slices.tree.most_lines_below;
-  plan.most_path_lines = slices.tree.most_lines;
+  plan.most_chunk_lines = slices.tree.most_lines;
   plan.num_parts = plan.whole ? slices.tree.num_parts : plan.num_chunks;
 }
 

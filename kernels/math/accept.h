@@ -20,13 +20,12 @@
 //             bool accept(const NoiseKey&, predicate)          predicate(u), u uniform in (0, 1), 64-bit;
 //             int32_t draw(size, id_at, weight_at, NoiseKey)   as race().
 // Keys: purpose target has origin = absolute position of the emitted token, offset 0; draft, accept, recover, bonus
-// have origin = absolute position of the step's first draft, offset = index in the window. An origin occurs in one
-// step only, so no noise value decides twice.
+// have origin = absolute position of the step's first draft; offset = index of the draft for draft and accept, of the
+// target's row for recover and bonus. An origin occurs in one step only, so no noise value decides twice.
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/math/distribution.h"
 #include "kernels/math/race.h"
@@ -80,12 +79,12 @@ struct ShippedPolicy {
   /// Of the draft's distributions, where `row` is the target's.
   static int32_t draft_row(int32_t prob_row, [[maybe_unused]] int32_t row) { return prob_row; }
 
-  /// Of several drafts behind a row: the share of the draft's distribution that refused ones have taken; what they have
-  /// left of the draft's distribution, and of the target's.
-  static double taken_with(double taken, double draft_prob) { return taken + draft_prob; }
+  /// Of several drafts behind a row: whether one that was refused is gone from the draft's distribution (is_last: it
+  /// stands right before); what is left of that, normalised; and whether the target's is what refusals have left.
+  static bool has_taken([[maybe_unused]] bool is_last) { return true; }
   template <class Real>
-  static Real sibling_prob(Real draft_prob, double taken) {
-    return math::sibling_prob(draft_prob, taken);
+  static Real sibling_prob(Real draft_prob, double left) {
+    return math::sibling_prob(draft_prob, left);
   }
   static bool refusals_leave_residual() { return true; }
   static double residual_total(double total) { return total; }
@@ -94,10 +93,10 @@ struct ShippedPolicy {
   static Real residual(Real target_prob, Real draft_prob, [[maybe_unused]] bool is_draft) {
     return residual_prob(target_prob, draft_prob);
   }
-  static int32_t residual_draft_row(int32_t window_index, [[maybe_unused]] int32_t draft_len) { return window_index; }
+  static int32_t residual_draft_row(int32_t prob_row, [[maybe_unused]] int32_t draft_len) { return prob_row; }
   static NoisePurpose residual_purpose() { return NoisePurpose::recover; }
 
-  static int32_t bonus_row(int32_t draft_len) { return draft_len; }
+  static int32_t bonus_row(int32_t row) { return row; }
 };
 
 /// The drafts of one step.
@@ -110,6 +109,16 @@ struct DraftWindow {
   const Real* prob = nullptr;  // dense: row j at prob + j * stride, [cols]; tokens at and beyond cols have 0
   int64_t stride = 0;
   int32_t cols = 0;
+
+  /// Dense: the sum of row `row` without the ids that are gone. Of what is left, not 1 minus the rest: a confident
+  /// drafter leaves less than the rounding of that.
+  template <class IsGone>
+  double left_of(int32_t row, IsGone&& is_gone) const {
+    uint64_t mass = 0;
+    for (int32_t id = 0; id < cols; ++id)
+      if (!is_gone(id)) mass += fine_mass_of(prob[row * stride + id]);
+    return total_of(mass);
+  }
 
   /// Of `id`, under what draft `node` was drawn from: row `row` of the distributions.
   Real prob_of(int32_t node, int32_t row, int32_t id) const {
@@ -132,8 +141,8 @@ class Branches {
       if (parent_[node] == last) return node;
     return -1;
   }
-  /// Row of the distribution that those behind `last` were drawn from: rows are those of the verified text and of each
-  /// draft that others stand behind, in order.
+  /// Row of the distribution that the drafts behind `last` were drawn from: there is one for the verified text and one
+  /// for each draft with drafts behind it, in order.
   int32_t prob_row(int32_t last) const {
     if (!parent_ || last < 0) return last + 1;
     return 1 + std::popcount(inner_ & ((uint64_t{1} << last) - 1));
@@ -168,14 +177,9 @@ class TargetWindow {
   /// identity (Policy).
   template <class WeightAt>
   Candidates<Real> reweighted(const Candidates<Real>& from, WeightAt&& weight_at, double (*total_to_use)(double)) {
-    uint64_t mass = 0;  // of a float: as a GPU adds them, in any order
-    Real sum = 0;
-    for (int32_t i = 0; i < from.size; ++i)
-      if constexpr (std::is_same_v<Real, float>)
-        mass += mass_of(weight_at(i));
-      else
-        sum += weight_at(i);
-    const double total = std::is_same_v<Real, float> ? total_of(mass) : double(sum);
+    uint64_t mass = 0;
+    for (int32_t i = 0; i < from.size; ++i) mass += fine_mass_of(weight_at(i));
+    const double total = total_of(mass);
     if (!(total > 0.0)) return from;
     Real* const prob = scratch_.left.ensure(size_t(from.size));
     const Real share = Real(1.0 / total_to_use(total));
@@ -263,11 +267,11 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
     if (left.size == 0) return {};
     const int32_t prob_row = Policy::draft_row(branches.prob_row(last), row);
     const int32_t residual_row = Policy::residual_draft_row(prob_row, draft.len);
-    double taken = 0.0;  // of the draft's distribution, by those that were refused
+    double left_to_draft = 1.0;
     for (int32_t node = first;; node = branches.next_behind(last, node)) {
       const auto draft_prob_of = [&](int32_t of_row, int32_t id) {
         const Real whole = draft.prob_of(node, of_row, id);
-        return node == first || draft.kind != DraftProbKind::dense ? whole : Policy::sibling_prob(whole, taken);
+        return node == first || draft.kind != DraftProbKind::dense ? whole : Policy::sibling_prob(whole, left_to_draft);
       };
       const int32_t token = draft.token[node];
       const Real target_prob = left.prob_of(token), draft_prob = draft_prob_of(prob_row, token);
@@ -280,7 +284,13 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
       };
       if (branches.next_behind(last, node) >= 0) {
         if (Policy::refusals_leave_residual()) left = target.reweighted(left, residual_at, Policy::residual_total);
-        taken = Policy::taken_with(taken, double(draft.prob_of(node, prob_row, token)));
+        const auto is_gone = [&](int32_t id) {
+          for (int32_t other = first;; other = branches.next_behind(last, other)) {
+            if (draft.token[other] == id && Policy::has_taken(other == node)) return true;
+            if (other == node) return false;
+          }
+        };
+        if (draft.kind == DraftProbKind::dense) left_to_draft = draft.left_of(prob_row, is_gone);
         continue;
       }
       const NoiseKey recover = key(Policy::residual_purpose(), row);

@@ -38,8 +38,12 @@ template <class Real>
 PACELINE_MATH uint64_t mass_of(Real weight) {
   return uint64_t(weight * Real(1099511627776.0));
 }
-/// The sum of weights from that of their masses.
-PACELINE_MATH double total_of(uint64_t mass) { return double(mass) * 0x1p-40; }
+/// The same of a probability in units of 2^-62, for sums that may be small; and such a sum.
+template <class Real>
+PACELINE_MATH uint64_t fine_mass_of(Real prob) {
+  return uint64_t(double(prob) * 0x1p62);
+}
+PACELINE_MATH double total_of(uint64_t fine_mass) { return double(fine_mass) * 0x1p-62; }
 /// What the nucleus must hold of all mass.
 PACELINE_MATH uint64_t nucleus_mass(float top_p, uint64_t total) {
   const uint64_t need = uint64_t(double(top_p) * double(total));
@@ -55,11 +59,11 @@ PACELINE_MATH Real draft_prob_of(DraftProbKind kind, int32_t draft, const Real* 
   return id >= 0 && id < cols ? prob[id] : Real(0);
 }
 
-/// The same where drafts that were drawn before from this distribution, and refused, have taken a part of it. That they
-/// themselves cannot come again need not be said: the target has nothing left of a token that was refused.
+/// The same where drafts that were drawn before from this distribution, and refused, have left `left` of it. That they
+/// themselves cannot come again need not be said: but for rounding, the target has nothing left of a refused token.
 template <class Real>
-PACELINE_MATH Real sibling_prob(Real draft_prob, double taken) {
-  return draft_prob * Real(1.0 / (1.0 - taken));
+PACELINE_MATH Real sibling_prob(Real draft_prob, double left) {
+  return left > 0.0 ? Real(double(draft_prob) / left) : Real(0);
 }
 
 /// Whether a draft is kept (Leviathan et al. 2023, algorithm 1). u in 64 bits: a 32-bit uniform can be 0 after rounding

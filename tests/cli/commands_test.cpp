@@ -1,7 +1,6 @@
 // The commands beside `run`: what they print and the exit codes of good calls.
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <regex>
@@ -12,11 +11,6 @@
 
 namespace paceline::test {
 namespace {
-
-void expect_success(const ProcessResult& result) {
-  EXPECT_EQ(result.exit_code, 0) << described(result);
-  EXPECT_FALSE(holds(result.err, "error")) << result.err;
-}
 
 struct Checkpoint {
   std::string folder;
@@ -235,59 +229,6 @@ TEST(Tokenize, MatchesTheGpt2Vectors) {
                                        (workspace.folder() / "text.txt").string()});
   expect_success(result);
   EXPECT_EQ(result.out, ids);
-}
-
-TEST(Generate, PrintsTheSameTextWithEveryProposerAndPlacement) {
-  const std::string prompt =
-      "Paris is the capital of France. Paris lies on the river Seine. What is the capital of France?";
-  const auto generate = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"generate", prompt, "--max_tokens", "24"});
-    const ProcessResult result = runexp(more);
-    expect_success(result);
-    EXPECT_TRUE(holds(result.err, " tok/s")) << result.err;
-    EXPECT_EQ(lines_of(result.err).size(), 1u) << result.err;
-    return result.out;
-  };
-  const std::string plain = generate({"--proposer", "none"});
-  EXPECT_GT(plain.size(), 5u);
-  EXPECT_TRUE(plain.ends_with("\n"));
-  EXPECT_FALSE(holds(plain, "<|end|>"));
-  for (const char* const proposer : {"none", "ngram", "draft"}) {
-    for (const char* const size : {"1", "2"})
-      EXPECT_EQ(generate({"--proposer", proposer, "--tp", size, "--pp", size, "-k", "3"}), plain)
-          << proposer << " tp and pp " << size;
-  }
-  EXPECT_EQ(generate({"--proposer", "draft", "--tp", "2"}), plain);
-  EXPECT_EQ(generate({"--proposer", "ngram", "--pp", "2"}), plain);
-}
-
-TEST(Generate, SamplesTheSameTextForTheSameSeed) {
-  const auto generate = [](const char* seed) {
-    return runexp({"generate", "Tell me a story about a dog.", "--temperature", "0.8", "--seed", seed, "--proposer",
-                   "draft", "--max-tokens", "32"})
-        .out;
-  };
-  const std::string first = generate("11");
-  EXPECT_GT(first.size(), 5u);
-  EXPECT_EQ(generate("11"), first);
-  EXPECT_NE(generate("12"), first);
-}
-
-TEST(Generate, EndsItsLineBeforeTheCountsComeToTheSamePlace) {
-  const ProcessResult result =
-      test::run_process({"/bin/sh", "-c", "exec \"$0\" generate 'Where is it?' --max-tokens 8 2>&1", kRunexp.string()},
-                        {.folder = kSource});
-  expect_success(result);
-  const std::vector<std::string> lines = test::lines_of(result.out);
-  ASSERT_GE(lines.size(), 2u) << result.out;
-  EXPECT_TRUE(holds(lines.back(), " tok/s")) << result.out;
-  EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(lines.back().front()))) << lines.back();
-}
-
-TEST(Generate, RefusesAPromptThatDoesNotFit) {
-  std::string prompt;
-  for (int i = 0; i < 1500; ++i) prompt += "word ";
-  expect_failure(runexp({"generate", prompt}), 2, {"max_model_len 1024", "room for 1023"});
 }
 
 TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
@@ -568,22 +509,6 @@ TEST(Help, VersionAndExitCodes) {
        {"0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "6  ", "7  ", "8  ", "9  ", "10 ", "130", "143"})
     EXPECT_TRUE(holds(codes.out, code)) << code;
   EXPECT_TRUE(holds(codes.out, "what a model's config.json says included\n")) << "an unknown architecture ends with 2";
-}
-
-TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
-  const Workspace workspace;
-  const std::filesystem::path model = workspace.copy_model(kSource / "configs/models/target-7m", "overflowing");
-  std::string bytes = read_file(model / "model.safetensors");
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
-  const auto header = nlohmann::json::parse(bytes.substr(8, header_bytes));
-  const auto offsets = header.at("model.norm.weight").at("data_offsets");
-  const size_t begin = 8 + header_bytes + offsets[0].get<size_t>(), end = 8 + header_bytes + offsets[1].get<size_t>();
-  bytes.replace(begin, end - begin, std::string(end - begin, '\x7f'));  // 3.4e38 in bfloat16
-  write_file(model / "model.safetensors", bytes);
-  const ProcessResult result = runexp({"generate", "hi", "--model", model.string(), "--max-tokens", "4"});
-  EXPECT_EQ(result.exit_code, 3) << described(result);
-  EXPECT_TRUE(holds(result.err, "numerical_error")) << result.err;
 }
 
 TEST(Models, AModelThatLinksToItselfHidesNoOther) {

@@ -40,6 +40,11 @@ inline std::string described(const ProcessResult& result) {
          "\nstderr: " + result.err.substr(0, 2000);
 }
 
+inline void expect_success(const ProcessResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_FALSE(holds(result.err, "error")) << result.err;
+}
+
 /// One error and nothing else: "runexp: error: …" in one line, or complaints about a configuration, each in three lines
 /// (where and what, the source line, a caret).
 inline void expect_failure(const ProcessResult& result, int exit_code, const std::vector<std::string>& pieces) {

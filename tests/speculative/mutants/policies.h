@@ -69,12 +69,12 @@ struct BonusTemperatureOff : ShippedPolicy {  // 7
 };
 
 struct BonusFromPreviousRow : ShippedPolicy {  // 8
-  static int32_t bonus_row(int32_t draft_len) { return draft_len - 1; }
+  static int32_t bonus_row(int32_t row) { return row - 1; }
 };
 
 struct ResidualOfNextDraftRow : ShippedPolicy {  // 9
-  static int32_t residual_draft_row(int32_t window_index, int32_t draft_len) {
-    return window_index + 1 < draft_len ? window_index + 1 : window_index;
+  static int32_t residual_draft_row(int32_t prob_row, int32_t draft_len) {
+    return prob_row + 1 < draft_len ? prob_row + 1 : prob_row;
   }
 };
 
@@ -104,7 +104,7 @@ struct SiblingsAsIfWithReplacement : ShippedPolicy {  // 13
 };
 
 struct OnlyTheLastHasTaken : ShippedPolicy {  // 14: of the siblings before
-  static double taken_with(double, double draft_prob) { return draft_prob; }
+  static bool has_taken(bool is_last) { return is_last; }
 };
 
 struct SiblingsAgainstTheTarget : ShippedPolicy {  // 15: not against what refusals left

@@ -38,6 +38,42 @@ TEST(ExactLawTest, SeveralDraftsBehindARowEmitTheTargetsLaw) {
     EXPECT_LE(exact_tree_distance(ToyModels(6, params, 8), kSmallTree, DraftProbKind::dense), kTolerance);
 }
 
+// What the first of two drafts leaves of a confident drafter's distribution is less than what 1 minus a float can tell.
+TEST(ExactLawTest, ConfidentDraftersKeepTheLawInFloats) {
+  constexpr int kTrials = 40000, kVocab = 3;
+  const SamplerParams params{.temperature = 1.0f};
+  const std::vector<float> row = {0.0f, 0.7f, 0.2f};
+  std::vector<float> logits;  // behind the text and behind both drafts
+  for (int i = 0; i < 3; ++i) logits.insert(logits.end(), row.begin(), row.end());
+  const std::vector<double> want = reference_distribution(row, params);
+  for (const float gap : {15.0f, 16.2f, 16.6f, 18.0f, 30.0f}) {
+    const float draft_logit[] = {gap, 0.0f, 0.0f};
+    math::DistributionScratch<float> of_draft, of_target;
+    float prob[kVocab];
+    write_dense(math::distribution<float>({draft_logit, kVocab, params}, of_draft), prob, kVocab);
+    double law[kVocab] = {};
+    for (int trial = 0; trial < kTrials; ++trial) {
+      // the first draft is token 0, all but surely; the second one of the others, evenly
+      const int32_t token[] = {0, 1 + trial % 2}, parent[] = {-1, -1};
+      const math::DraftWindow<float> draft{.token = token,
+                                           .parent = parent,
+                                           .len = 2,
+                                           .kind = DraftProbKind::dense,
+                                           .prob = prob,
+                                           .stride = kVocab,
+                                           .cols = kVocab};
+      SamplerParams seeded = params;
+      seeded.seed = uint64_t(trial);
+      math::PhiloxChance chance;
+      math::TargetWindow<float> target(logits.data(), kVocab, kVocab, seeded, of_target);
+      const AcceptResult got = math::verify_window(VerifyRule::rejection, 0, draft, target, 0, chance);
+      law[got.last >= 0 ? token[got.last] : got.next] += 1.0 / kTrials;
+    }
+    for (int id = 0; id < kVocab; ++id)
+      EXPECT_NEAR(law[id], want[size_t(id)], 0.012) << "gap " << gap << ", token " << id;
+  }
+}
+
 TEST(ExactLawTest, AChainIsATreeWithoutBranches) {
   const ToyModels models(4, {.temperature = 1.0f}, 9);
   StepScratch<float> scratch, of_tree;
