@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <regex>
 #include <sstream>
+
+#include <fmt/format.h>
 
 #include "engine/util/machine.h"
 #include "tests/cli/runexp.h"
