@@ -89,7 +89,7 @@ if [ "$all" -eq 1 ]; then
   if timed "tsan build" experiments/build.sh tsan "${tsan_targets[@]}"; then
     label=$(IFS='|'; echo "${tsan_targets[*]}")
     # Without what multiplies for minutes and runs no other threads than its neighbours.
-    left_out='InflateEngine|RejectionTest|Strict.GemmRows|AnyInstructionSet|AnyPagePlacement|MutantTest'
+    left_out='InflateEngine|RejectionTest|TreeRejection|Strict.GemmRows|AnyInstructionSet|AnyPagePlacement|MutantTest'
     left_out+='|DraftCacheTest.*/(greedy|rejection|self|tp2_with)|ChangingLength.*_greedy'
     left_out+='|TreeBits.*/(target_7m|draft_600k)|TreeLossless.*target_7m_(tp._pp1|tp1_pp2_nodes64)'
     left_out+='|Family(Golden|Lossless).*/([^g]|gpt2|gpt_b|gem)|SupportedFamily.*/[^lg]'
