@@ -58,7 +58,6 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
                               .proposal = std::move(proposal)});
   }
   add_padding_rows(batch, step.num_padding_rows);
-  if (!batch.parent.empty()) complete_parents(batch);
   batch.digest = digest_of(batch.expected);
   return built;
 }

@@ -4,11 +4,16 @@
 #include "kernels/error.h"
 
 namespace paceline {
+namespace {
+
+/// Batch::parent of the rows that have none yet: the one before each.
 void complete_parents(Batch& batch) {
   for (const SeqRows& seq : batch.seqs)
     for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row)
       if (row >= int32_t(batch.parent.size())) batch.parent.push_back(row == seq.first_row ? -1 : row - 1);
 }
+
+}  // namespace
 
 void add_rows(Batch& batch, const NewRows& rows) {
   const int num_drafts = rows.drafts ? rows.drafts->size() : 0;
@@ -38,8 +43,9 @@ void add_rows(Batch& batch, const NewRows& rows) {
   if (added.wants_logits)
     for (int row = num_known - 1; row < added.num_rows; ++row) batch.logit_row.push_back(added.first_row + row);
   batch.seqs.push_back(added);
-  if (num_drafts == 0 || rows.drafts->is_chain()) return;
-  complete_parents(batch);
+  const bool branches = num_drafts > 0 && !rows.drafts->is_chain();
+  if (branches || !batch.parent.empty()) complete_parents(batch);
+  if (!branches) return;
   const int32_t root = added.first_row + num_known - 1;  // the row of the last verified token, which kRoot stands for
   for (int node = 0; node < num_drafts; ++node)
     batch.parent[size_t(root + 1 + node)] = root + 1 + rows.drafts->parent[size_t(node)];
@@ -52,6 +58,7 @@ void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages
   batch.add_pages(pages);
   for (int row = 0; row < num_rows; ++row) batch.add_blank_row();
   for (int row = num_rows - num_drafts - 1; row < num_rows; ++row) batch.logit_row.push_back(first_row + row);
+  if (!batch.parent.empty()) complete_parents(batch);
 }
 
 void add_padding_rows(Batch& batch, int count) {
@@ -59,6 +66,7 @@ void add_padding_rows(Batch& batch, int count) {
   batch.add_pages({});
   batch.seqs.push_back({.seq = -1, .first_row = batch.num_rows(), .num_rows = count, .wants_logits = false});
   for (int i = 0; i < count; ++i) batch.add_blank_row(0);
+  if (!batch.parent.empty()) complete_parents(batch);
 }
 
 }  // namespace paceline

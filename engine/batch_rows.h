@@ -29,9 +29,6 @@ void add_rows(Batch& batch, const NewRows& rows);
 /// is drafted there; with logit rows from the one before the drafts on.
 void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages, int num_rows, int num_drafts);
 
-/// Batch::parent of the rows that have none yet: the one before each. Called by build_batch where drafts branch.
-void complete_parents(Batch& batch);
-
 /// Appends rows of no sequence, which cost what rows cost; attention sees them as a sequence without pages.
 void add_padding_rows(Batch& batch, int count);
 

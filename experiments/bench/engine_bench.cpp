@@ -77,7 +77,6 @@ std::shared_ptr<const Batch> draft_batch(std::span<const int32_t> text, int cont
                       .reset = true,
                       .drafts = &drafts});
   }
-  if (!batch->parent.empty()) complete_parents(*batch);
   batch->digest = digest_of(batch->expected);
   return batch;
 }

@@ -137,7 +137,7 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
                attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
   const int line_tile = attention_line_tile(args, plan.whole);
-  if (plan.most_lines > line_tile || has_trees) find_tiles(line_tile);
+  if (plan.most_lines > line_tile || (has_trees && !plan.whole)) find_tiles(line_tile);
   slices.line_tile = line_tile;
   if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device);
   slices.row_bytes = plan.whole && !has_trees ? 0 : attention_row_bytes(args, plan.num_parts);

@@ -79,9 +79,9 @@ struct ShippedPolicy {
   /// Of the draft's distributions, where `row` is the target's.
   static int32_t draft_row(int32_t prob_row, [[maybe_unused]] int32_t row) { return prob_row; }
 
-  /// Of several drafts behind a row: whether one that was refused is gone from the draft's distribution (is_last: it
-  /// stands right before); what is left of that, normalised; and whether the target's is what refusals have left.
-  static bool has_taken([[maybe_unused]] bool is_last) { return true; }
+  /// Of several drafts behind a row: what a refused one leaves of the draft's distribution (masses: of all of it, of
+  /// what was left, its own); what is left of that, normalised; and whether the target's is what refusals have left.
+  static uint64_t left_without([[maybe_unused]] uint64_t all, uint64_t left, uint64_t own) { return left - own; }
   template <class Real>
   static Real sibling_prob(Real draft_prob, double left) {
     return math::sibling_prob(draft_prob, left);
@@ -110,14 +110,12 @@ struct DraftWindow {
   int64_t stride = 0;
   int32_t cols = 0;
 
-  /// Dense: the sum of row `row` without the ids that are gone. Of what is left, not 1 minus the rest: a confident
-  /// drafter leaves less than the rounding of that.
-  template <class IsGone>
-  double left_of(int32_t row, IsGone&& is_gone) const {
+  /// Dense: the mass of row `row`. What drafts leave of it is a difference of integers: a confident drafter leaves less
+  /// than the rounding of 1 minus a float.
+  uint64_t mass_of_row(int32_t row) const {
     uint64_t mass = 0;
-    for (int32_t id = 0; id < cols; ++id)
-      if (!is_gone(id)) mass += fine_mass_of(prob[row * stride + id]);
-    return total_of(mass);
+    for (int32_t id = 0; id < cols; ++id) mass += fine_mass_of(prob[row * stride + id]);
+    return mass;
   }
 
   /// Of `id`, under what draft `node` was drawn from: row `row` of the distributions.
@@ -267,11 +265,13 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
     if (left.size == 0) return {};
     const int32_t prob_row = Policy::draft_row(branches.prob_row(last), row);
     const int32_t residual_row = Policy::residual_draft_row(prob_row, draft.len);
-    double left_to_draft = 1.0;
+    uint64_t draft_mass = 0, left_to_draft = 0;  // dense: from the first refusal on
     for (int32_t node = first;; node = branches.next_behind(last, node)) {
       const auto draft_prob_of = [&](int32_t of_row, int32_t id) {
         const Real whole = draft.prob_of(node, of_row, id);
-        return node == first || draft.kind != DraftProbKind::dense ? whole : Policy::sibling_prob(whole, left_to_draft);
+        return node == first || draft.kind != DraftProbKind::dense
+                   ? whole
+                   : Policy::sibling_prob(whole, total_of(left_to_draft));
       };
       const int32_t token = draft.token[node];
       const Real target_prob = left.prob_of(token), draft_prob = draft_prob_of(prob_row, token);
@@ -284,13 +284,10 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
       };
       if (branches.next_behind(last, node) >= 0) {
         if (Policy::refusals_leave_residual()) left = target.reweighted(left, residual_at, Policy::residual_total);
-        const auto is_gone = [&](int32_t id) {
-          for (int32_t other = first;; other = branches.next_behind(last, other)) {
-            if (draft.token[other] == id && Policy::has_taken(other == node)) return true;
-            if (other == node) return false;
-          }
-        };
-        if (draft.kind == DraftProbKind::dense) left_to_draft = draft.left_of(prob_row, is_gone);
+        if (draft.kind != DraftProbKind::dense) continue;
+        if (node == first) draft_mass = left_to_draft = draft.mass_of_row(prob_row);
+        const uint64_t own = fine_mass_of(draft.prob_of(node, prob_row, token));
+        left_to_draft = Policy::left_without(draft_mass, left_to_draft, own);
         continue;
       }
       const NoiseKey recover = key(Policy::residual_purpose(), row);

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "engine/draft_tree.h"
 #include "tests/kernels/backend_ops.h"
 #include "tests/kernels/paged_batch.h"
+#include "tests/support/draft_trees.h"
 #include "tests/support/random_seed.h"
 
 namespace paceline::test {
@@ -39,23 +39,6 @@ struct NewSequence {
   int num_rows() const { return known + drafts.size(); }
   int tree_begin() const { return cached + known; }
 };
-
-DraftTree random_tree(std::mt19937& random, int nodes) {
-  const int spread = 1 + int(random() % 4);  // 1: a chain, or nearly
-  DraftTree tree;
-  for (int node = 0; node < nodes; ++node) {
-    const int oldest = std::max(-1, node - spread);
-    tree.add(node, oldest + int(random() % unsigned(node - oldest)));
-  }
-  return tree;
-}
-
-std::vector<int> path_to(const DraftTree& tree, int node) {
-  std::vector<int> path;
-  for (; node != DraftTree::kRoot; node = tree.parent[size_t(node)]) path.push_back(node);
-  std::reverse(path.begin(), path.end());
-  return path;
-}
 
 /// The drafts of one path as a chain; row i of the result's values is row `row_of[i]` of the tree's.
 NewSequence chain_of(const NewSequence& from, int node, std::vector<int>& row_of) {
@@ -163,11 +146,7 @@ std::string difference(Backend& backend, const Shape& shape, const std::vector<N
   const size_t row_bytes = size_t(shape.q_cols()) * sizeof(float);
   size_t first = 0;
   for (const NewSequence& sequence : sequences) {
-    std::vector<bool> is_parent(size_t(sequence.drafts.size()));
-    for (const int32_t parent : sequence.drafts.parent)
-      if (parent >= 0) is_parent[size_t(parent)] = true;
-    for (int leaf = 0; leaf < sequence.drafts.size(); ++leaf) {
-      if (is_parent[size_t(leaf)]) continue;
+    for (const int leaf : leaves_of(sequence.drafts)) {
       std::vector<int> row_of;
       const NewSequence chain = chain_of(sequence, leaf, row_of);
       const Ran alone = run(backend, shape, {chain}, row_of, !fused);

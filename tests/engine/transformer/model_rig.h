@@ -118,7 +118,6 @@ class ModelRig {
       for (int row = last_only ? batch->num_rows() - 1 : first; row < batch->num_rows(); ++row)
         batch->logit_row.push_back(row);
     }
-    if (!batch->parent.empty()) complete_parents(*batch);
     return launch(batch);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model_rig.h"
+#include "tests/support/draft_trees.h"
 #include "tests/support/engine_rig.h"
 #include "tests/support/random_seed.h"
 
@@ -26,12 +27,8 @@ void PrintTo(const TreeModel& model, std::ostream* out) { *out << model.folder; 
 class TreeBits : public testing::TestWithParam<TreeModel> {};
 
 DraftTree random_drafts(std::mt19937& random, int nodes, int vocab_size) {
-  DraftTree tree;
-  const int spread = 2 + int(random() % 4);
-  for (int node = 0; node < nodes; ++node) {
-    const int oldest = std::max(-1, node - spread);
-    tree.add((7 * node + int(random() % 7)) % vocab_size, oldest + int(random() % unsigned(node - oldest)));
-  }
+  DraftTree tree = test::random_tree(random, nodes);
+  for (int32_t& token : tree.token) token = (7 * token + int(random() % 7)) % vocab_size;
   return tree;
 }
 
@@ -46,10 +43,8 @@ std::string tree_difference(ModelRig& rig, int context, int known, std::mt19937&
   for (const auto& where : {pages, other_pages})
     if (context > known) rig.run({{text, where, 0, context - known}});
   const auto logits = rig.run({{text, pages, context - known, context, tree}});
-  for (int leaf = 0; leaf < tree.size(); ++leaf) {
-    if (std::count(tree.parent.begin(), tree.parent.end(), leaf) > 0) continue;
-    std::vector<int> path;
-    for (int node = leaf; node != DraftTree::kRoot; node = tree.parent[size_t(node)]) path.insert(path.begin(), node);
+  for (const int leaf : test::leaves_of(tree)) {
+    const std::vector<int> path = test::path_to(tree, leaf);
     DraftTree chain;
     for (const int node : path) chain.add(tree.token[size_t(node)], chain.size() - 1);
     const auto alone = rig.run({{text, other_pages, context - known, context, chain}});

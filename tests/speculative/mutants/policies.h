@@ -104,7 +104,7 @@ struct SiblingsAsIfWithReplacement : ShippedPolicy {  // 13
 };
 
 struct OnlyTheLastHasTaken : ShippedPolicy {  // 14: of the siblings before
-  static bool has_taken(bool is_last) { return is_last; }
+  static uint64_t left_without(uint64_t all, uint64_t, uint64_t own) { return all - own; }
 };
 
 struct SiblingsAgainstTheTarget : ShippedPolicy {  // 15: not against what refusals left

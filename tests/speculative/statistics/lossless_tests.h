@@ -58,26 +58,38 @@ inline double exact_tree_distance(const ToyModels& models, const TreeShape& shap
   });
 }
 
-/// T2 of trees: counts of the first `length` tokens, by [vocab ^ length].
-inline std::vector<uint64_t> tree_counts(const ToyModels& models, const TreeShape& shape, int length,
-                                         int64_t num_trials, uint64_t seed) {
+/// T2. Counts of the first `length` tokens, [vocab ^ length], of num_trials sequences with their own seeds, from `seed`
+/// on. step(position, previous, seed) is repeated until they are there; look(step, j, position, previous): its token j.
+template <class Step, class Look>
+std::vector<uint64_t> joint_counts(const ToyModels& models, int length, int64_t num_trials, uint64_t seed, Step&& step,
+                                   Look&& look) {
   std::vector<uint64_t> joint(models.joint_law(length).size());
-  StepScratch<float> scratch;
-  math::PhiloxChance chance;
   for (int64_t trial = 0; trial < num_trials; ++trial) {
     size_t index = 0;
     int32_t previous = ToyModels::kFirstPrevious;
     for (int32_t position = 0; position < length;) {
-      const StepResult step = run_tree_step<float>(models, position, previous, shape, DraftProbKind::dense,
-                                                   seed + uint64_t(trial), scratch, chance);
-      for (int32_t j = 0; j <= step.num_accepted; ++j, ++position) {
-        previous = step.token[j];
+      const StepResult made = step(position, previous, seed + uint64_t(trial));
+      for (int32_t j = 0; j <= made.num_accepted; ++j, ++position) {
+        look(made, j, position, previous);
+        previous = made.token[j];
         if (position < length) index = index * size_t(models.vocab_size()) + size_t(previous);
       }
     }
     ++joint[index];
   }
   return joint;
+}
+
+inline std::vector<uint64_t> tree_counts(const ToyModels& models, const TreeShape& shape, int length,
+                                         int64_t num_trials, uint64_t seed) {
+  StepScratch<float> scratch;
+  math::PhiloxChance chance;
+  return joint_counts(
+      models, length, num_trials, seed,
+      [&](int32_t position, int32_t previous, uint64_t seed_of) {
+        return run_tree_step<float>(models, position, previous, shape, DraftProbKind::dense, seed_of, scratch, chance);
+      },
+      [](const StepResult&, int32_t, int32_t, int32_t) {});
 }
 
 /// Counts of steps repeated until `length` tokens are there, over num_trials sequences with their own seeds.
@@ -94,33 +106,28 @@ inline SampleCounts sample_counts(const ToyModels& models, int32_t draft_len, in
   const size_t vocab = size_t(models.vocab_size());
   SampleCounts counts;
   counts.first.resize(vocab);
-  counts.joint.resize(models.joint_law(length).size());
   std::vector<double> acceptance;  // [position][previous]
   for (int32_t row = 0; row < ToyModels::kNumPositions * models.vocab_size(); ++row) {
     acceptance.push_back(models.acceptance(row / models.vocab_size(), row % models.vocab_size()));
   }
   StepScratch<float> scratch;
   math::PhiloxChance chance;
-  for (int64_t trial = 0; trial < num_trials; ++trial) {
-    size_t index = 0;
-    int32_t previous = ToyModels::kFirstPrevious;
-    for (int32_t position = 0; position < length;) {
-      const StepResult step = run_step<float>(models, position, previous, draft_len, DraftProbKind::dense,
-                                              seed + uint64_t(trial), scratch, chance);
-      counts.identity &= step.identity;
-      for (int32_t j = 0; j <= step.num_accepted; ++j, ++position) {
+  counts.joint = joint_counts(
+      models, length, num_trials, seed,
+      [&](int32_t position, int32_t previous, uint64_t seed_of) {
+        const StepResult step =
+            run_step<float>(models, position, previous, draft_len, DraftProbKind::dense, seed_of, scratch, chance);
+        counts.identity &= step.identity;
+        return step;
+      },
+      [&](const StepResult& step, int32_t j, int32_t position, int32_t previous) {
         if (j < draft_len) {
           const double expected = acceptance[size_t(position % ToyModels::kNumPositions) * vocab + size_t(previous)];
           counts.acceptance.add_bernoulli(j < step.num_accepted, expected);
           counts.acceptance_at[size_t(j)].add_bernoulli(j < step.num_accepted, expected);
         }
-        previous = step.token[j];
-        if (position == 0) ++counts.first[size_t(previous)];
-        if (position < length) index = index * vocab + size_t(previous);
-      }
-    }
-    ++counts.joint[index];
-  }
+        if (position == 0) ++counts.first[size_t(step.token[j])];
+      });
   return counts;
 }
 

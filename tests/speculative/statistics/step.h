@@ -110,6 +110,28 @@ void write_dense(const math::Candidates<Real>& from, Real* prob, int32_t vocab_s
   for (int32_t i = 0; i < from.size; ++i) prob[from.id_at(i)] = from.prob[i];
 }
 
+/// Verifies drafts whose rows lie in `scratch`, with the rejection rule. parent: as in AcceptRow.
+template <class Real, class Chance>
+void verify_drafts(const ToyModels& models, const SamplerParams& params, int32_t position, const int32_t* token,
+                   const int32_t* parent, int32_t len, DraftProbKind kind, StepScratch<Real>& scratch, Chance& chance,
+                   StepResult& result) {
+  const int32_t vocab = models.vocab_size();
+  const math::DraftWindow<Real> window{.token = token,
+                                       .parent = parent,
+                                       .len = len,
+                                       .kind = kind,
+                                       .prob = scratch.draft_prob.data(),
+                                       .stride = vocab,
+                                       .cols = vocab};
+  math::TargetWindow<Real> target(scratch.target_logit.data(), vocab, vocab, params, scratch.target);
+  const AcceptResult accepted = math::verify_window(VerifyRule::rejection, 0, window, target, position, chance);
+  result.num_accepted = accepted.num_accepted;
+  int32_t at = accepted.num_accepted;
+  result.token[at] = accepted.next;
+  for (int32_t node = accepted.last; node >= 0; node = parent ? parent[node] : node - 1)
+    result.token[--at] = token[node];
+}
+
 /// Drafts draft_len tokens after `previous` at `position` and verifies them with the rejection rule. kind point_mass:
 /// drafts are the draft model's most probable tokens.
 template <class Real, class Chance>
@@ -144,18 +166,7 @@ StepResult run_step(const ToyModels& models, int32_t position, int32_t previous,
     context = draft[j];
   }
 
-  const math::DraftWindow<Real> window{.token = draft,
-                                       .len = draft_len,
-                                       .kind = kind,
-                                       .prob = scratch.draft_prob.data(),
-                                       .stride = int64_t(vocab),
-                                       .cols = models.vocab_size()};
-  math::TargetWindow<Real> target(scratch.target_logit.data(), int64_t(vocab), models.vocab_size(), params,
-                                  scratch.target);
-  const AcceptResult accepted = math::verify_window(VerifyRule::rejection, 0, window, target, position, chance);
-  result.num_accepted = accepted.num_accepted;
-  std::copy_n(draft, accepted.num_accepted, result.token);
-  result.token[accepted.num_accepted] = accepted.next;
+  verify_drafts(models, params, position, draft, nullptr, draft_len, kind, scratch, chance, result);
   return result;
 }
 
@@ -211,21 +222,8 @@ StepResult run_tree_step(const ToyModels& models, int32_t position, int32_t prev
     }
     target_row(node + 1, position + depth[size_t(node)] + 1, token[size_t(node)]);
   }
-  const math::DraftWindow<Real> window{.token = token.data(),
-                                       .parent = parent.data(),
-                                       .len = len,
-                                       .kind = kind,
-                                       .prob = scratch.draft_prob.data(),
-                                       .stride = int64_t(vocab),
-                                       .cols = models.vocab_size()};
-  math::TargetWindow<Real> target(scratch.target_logit.data(), int64_t(vocab), models.vocab_size(), params,
-                                  scratch.target);
-  const AcceptResult accepted = math::verify_window(VerifyRule::rejection, 0, window, target, position, chance);
   StepResult result;
-  result.num_accepted = accepted.num_accepted;
-  int32_t at = accepted.num_accepted;
-  result.token[at] = accepted.next;
-  for (int32_t node = accepted.last; node >= 0; node = parent[size_t(node)]) result.token[--at] = token[size_t(node)];
+  verify_drafts(models, params, position, token.data(), parent.data(), len, kind, scratch, chance, result);
   return result;
 }
 
