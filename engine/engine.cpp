@@ -31,6 +31,10 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
   if (proposer_ && proposer_->branches() && options.run_ahead > 0)
     fail(ExitCode::usage, "engine.scheduler.run_ahead: found {}, expected 0 with drafts that branch (proposer {})",
          options.run_ahead, proposer_->name());
+  if (proposer_ && proposer_->branches() && !verifier_->takes_branches())
+    fail(ExitCode::usage,
+         "speculation.verifier.rule: \"{}\" judges chains alone, and proposer {} makes drafts that branch",
+         verifier_->rule_name(), proposer_->name());
   for (int32_t id : target.spec().eos_token_ids) eos_.insert(id);
 }
 

@@ -100,6 +100,8 @@ class Verifier {
   /// True when every rule it applies keeps the target's distribution.
   virtual bool lossless() const = 0;
   virtual std::string_view rule_name() const = 0;
+  /// False: it judges chains alone.
+  virtual bool takes_branches() const { return true; }
 
   /// In stream order after the launch of `batch` on `target`.
   virtual Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) = 0;

@@ -47,7 +47,9 @@ struct SampleArgs {
   int32_t probs_row(size_t index) const { return rows[index].probs_row < 0 ? int32_t(index) : rows[index].probs_row; }
 };
 
-enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced };
+enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced, block };
+
+constexpr bool takes_only_chains(VerifyRule rule) { return rule == VerifyRule::forced || rule == VerifyRule::block; }
 
 /// How a proposer's tokens were drawn. dense: draft_prob holds one distribution per draft token.
 enum class DraftProbKind : uint8_t { point_mass, shared_noise, dense };
@@ -59,10 +61,9 @@ enum class DraftProbKind : uint8_t { point_mass, shared_noise, dense };
 struct AcceptRow {
   int32_t logits_row = 0;
   int32_t draft_len = 0;
-  const int32_t* draft = nullptr;  // [draft_len]; ids outside [0, vocab_size) are never kept
-  const int32_t* parent =
-      nullptr;  // [draft_len <= 64]: the draft before each, an index below its own, or -1;
-                // siblings differ. Null: a chain. Not with `forced`; with `rejection` on the CPU alone
+  const int32_t* draft = nullptr;   // [draft_len]; ids outside [0, vocab_size) are never kept
+  const int32_t* parent = nullptr;  // [draft_len <= 64]: the draft before each, an index below its own, or -1;
+                                    // siblings differ. Null: a chain. Not with takes_only_chains() rules
   DraftProbKind kind = DraftProbKind::point_mass;
   MatView draft_prob;          // dense: [rows, cols] f32, the very rows that `probs` of the sample op gave: one for the
                                // verified text and one for each draft with drafts behind it, in order (of a chain: one
@@ -70,7 +71,7 @@ struct AcceptRow {
                                // before had left. Ids at and beyond cols (a smaller vocabulary) have probability 0
   int32_t first_position = 0;  // absolute position of the first draft of this step
   SamplerParams params;
-  VerifyRule rule = VerifyRule::greedy;  // rejection with greedy params behaves as greedy
+  VerifyRule rule = VerifyRule::greedy;  // rejection and block with greedy params behave as greedy
   int32_t forced_accept = 0;             // rule forced: accept this many drafts (capped at draft_len)
   int32_t cell = -1;                     // of AcceptArgs::cells, where `next` goes too; only with draft_len 0
 };
@@ -95,10 +96,13 @@ struct AcceptArgs {
 inline uint64_t logit_bytes(uint64_t rows, int32_t vocab_size) { return rows * uint64_t(vocab_size) * sizeof(float); }
 /// Bytes of the logits that a call cannot do without, each row once.
 inline uint64_t logit_bytes(const SampleArgs& args) { return logit_bytes(args.rows.size(), args.vocab_size); }
-/// Of accept, once the results stand: up to the row that decides.
+/// Of accept, once the results stand: up to the row that decides; a block is looked at as a whole.
 inline uint64_t logit_bytes(const AcceptArgs& args) {
   uint64_t rows = 0;
-  for (const AcceptResult& result : args.result) rows += uint64_t(result.num_accepted) + 1;
+  for (size_t i = 0; i < args.rows.size(); ++i) {
+    const bool whole = args.rows[i].rule == VerifyRule::block && !args.rows[i].params.greedy();
+    rows += uint64_t(whole ? args.rows[i].draft_len : args.result[i].num_accepted) + 1;
+  }
   return logit_bytes(rows, args.vocab_size);
 }
 

@@ -9,16 +9,6 @@
 
 namespace paceline {
 
-std::string_view ChainVerifier::rule_name() const {
-  switch (options_.rule) {
-    case VerifyRule::greedy: return "greedy";
-    case VerifyRule::rejection: return "rejection";
-    case VerifyRule::coupled: return "coupled";
-    case VerifyRule::forced: return "forced";
-  }
-  return "?";
-}
-
 Ticket ChainVerifier::launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) {
   auto step = std::make_shared<Step>(
       Step{.batch = std::move(batch), .target = &target, .rows = std::move(rows), .verdicts = {}, .ticket = {}});
@@ -61,8 +51,8 @@ void ChainVerifier::run(Step& step, Rank& rank) {
       drafts = wanted.proposal.draft;
     }
     const bool is_chain = drafts.is_chain();
-    PACELINE_CHECK(is_chain || options_.rule != VerifyRule::forced, "request {}: rule {} takes no drafts that branch",
-                   wanted.request, rule_name());
+    PACELINE_CHECK(is_chain || takes_branches(), "request {}: rule {} takes no drafts that branch", wanted.request,
+                   rule_name());
     any_drafts = any_drafts || !drafts.empty();
     step.windows[i] = {.logits_row = wanted.first_logit,
                        .draft_len = int32_t(drafts.size()),

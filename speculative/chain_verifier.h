@@ -1,14 +1,15 @@
 #pragma once
-// Verification of draft chains by the accept op; the formulas are kernels/math/accept.h.
+// Verification of drafts by the accept op; the formulas are kernels/math/accept.h.
 
 #include <deque>
 
 #include "engine/speculation.h"
+#include "speculative/verify_rule.h"
 
 namespace paceline {
 
 struct VerifierOptions {
-  VerifyRule rule = VerifyRule::greedy;  // rejection and coupled treat greedy requests as greedy
+  VerifyRule rule = VerifyRule::greedy;  // rejection, block and coupled treat greedy requests as greedy
   double forced_acceptance_length = 0;   // rule forced: mean emitted tokens per step, in [1, k + 1]
 };
 
@@ -16,7 +17,8 @@ class ChainVerifier final : public Verifier {
  public:
   explicit ChainVerifier(const VerifierOptions& options) : options_(options) {}
   bool lossless() const override { return options_.rule != VerifyRule::forced; }
-  std::string_view rule_name() const override;
+  std::string_view rule_name() const override { return rule_word(options_.rule); }
+  bool takes_branches() const override { return !takes_only_chains(options_.rule); }
   Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override;
   std::vector<Verdict> collect(Ticket ticket) override;
   double seconds() const override { return seconds_; }

@@ -23,7 +23,8 @@ std::string obstacle(const CellResult& cell, const CellResult* reference) {
   if (reference == &cell) return {};
   if (cell.forced) return "forced acceptance: the text is not the model's";
   if (!token_exact_rule(cell))
-    return "the rejection rule keeps the law, not the tokens; use rule coupled for a token-exact certificate";
+    return fmt::format("the rule {} keeps the law, not the tokens; use rule coupled for a token-exact certificate",
+                       cell.effective.value("rule", std::string("?")));
   return {};
 }
 

@@ -93,8 +93,8 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
   if (speculation.drafts() && speculation.rule == "greedy" && config.sampling.temperature > 0) {
     found.push_back({"speculation.verifier.rule",
                      {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
-                     fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection or "
-                                 "coupled",
+                     fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection, "
+                                 "block or coupled",
                                  config.sampling.temperature)});
   }
   if (speculation.forces_acceptance() &&
@@ -225,11 +225,12 @@ ConfigJson config_to_json(const ExperimentConfig& config) {
 }
 
 ConfigJson config_identity(const ExperimentConfig& config) {
+  static const ExperimentConfig kDefaults;
   ConfigJson root = ConfigJson::object();
   for (const KeySpec& key : config_keys()) {
     if (!key.read || !key.in_identity || !key_applies(key, config)) continue;
     const ConfigJson value = key.read(config);
-    if (!key.is_newer || value != ConfigJson(key.absent)) put(root, key.path, value);
+    if (!key.is_newer || value != key.read(kDefaults)) put(root, key.path, value);
   }
   return root;
 }

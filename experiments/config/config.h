@@ -107,7 +107,7 @@ struct SpeculationConfig {
   std::string proposer = "none";   // a name of proposer_list()
   int num_speculative_tokens = 5;  // 0 in a cell whose proposer is none
   std::vector<ProposerConfig> proposers = default_proposer_configs();
-  std::string rule = "auto";  // auto | greedy | rejection | coupled
+  std::string rule = "auto";  // a word of rule_words()
   std::optional<double> forced_acceptance_length;
 
   /// Of `proposer`, and what its keys say. Throws Error(usage) for a name that is not on the list.

@@ -6,6 +6,7 @@
 #include "engine/text/pre_tokenizer_table.h"
 #include "experiments/config/schema.h"
 #include "speculative/proposer_entry.h"
+#include "speculative/verify_rule.h"
 
 namespace paceline {
 
@@ -302,6 +303,7 @@ void add_options(const ProposerEntry& entry, size_t index, std::vector<KeySpec>&
                             option.get(config.speculation.proposers[index].options));
         });
     row.scope = KeyScope::proposer;
+    row.is_newer = option.is_newer;
     row.unit = std::string(option.range.unit);
     row.min = option.range.min;
     row.max = option.range.max;
@@ -379,8 +381,10 @@ void add_speculation(std::vector<KeySpec>& rows) {
     add_options(proposer_list()[i], i, rows);
     add_second_model(proposer_list()[i], i, rows);
   }
+  std::vector<std::pair<std::string, std::string>> rules;
+  for (const std::string_view word : rule_words()) rules.emplace_back(word, word);
   rows.push_back(key("speculation.verifier.rule", MEMBER(speculation.rule),
-                     {.choices = words({"auto", "greedy", "rejection", "coupled"}), .scope = KeyScope::speculation},
+                     {.choices = rules, .scope = KeyScope::speculation},
                      "How drafts are judged; auto is greedy at temperature 0, else rejection."));
   rows.push_back(key("speculation.forced_acceptance.acceptance_length", MEMBER(speculation.forced_acceptance_length),
                      {.min = 1, .max = 65, .unit = "tokens", .scope = KeyScope::speculation},

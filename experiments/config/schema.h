@@ -64,7 +64,7 @@ struct KeySpec {
   bool above_min = false;                                    // min itself is excluded
   std::vector<std::pair<std::string, std::string>> choices;  // spelling -> canonical spelling
   std::string absent;     // word for "no value": "auto", "target", or "null"; empty: a value is required
-  bool is_newer = false;  // runs were recorded without it: without a value it is no part of a cell's identity
+  bool is_newer = false;  // runs were recorded without it: at its default it is no part of a cell's identity
   std::string hint;       // what to write for a number out of range, or for a word that is like no choice
   std::string form;       // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;

@@ -130,7 +130,8 @@ Section samples_section(const Report& report) {
   if (section.body.empty()) return section;
   section.body += note(
       "Every repetition's tokens beside those of a cell that does not speculate; requests that differ come first. − "
-      "reference, + this cell. The rule rejection keeps the law of the text, not its tokens, so it may differ.");
+      "reference, + this cell. The rules rejection and block keep the law of the text, not its tokens, so it may "
+      "differ.");
   return section;
 }
 

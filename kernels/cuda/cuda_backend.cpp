@@ -222,7 +222,7 @@ class CudaBackend final : public Backend {
   /// Null without rotation.
   const float2* rope_factors(const RopeArgs& args);
   /// Launches; `reader` gets the results in await_draws().
-  void draw(const MatView& logits, int32_t vocab_size, std::span<const cuda::DrawRow> rows, const MatView& probs,
+  void draw(const MatView& logits, int32_t vocab_size, const cuda::Draws& draws, const MatView& probs,
             cuda::DrawResults::Reader reader);
   /// Before the host waits.
   cudaStream_t paused_stream() {
@@ -536,19 +536,23 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
   }
 }
 
-void CudaBackend::draw(const MatView& logits, int32_t vocab_size, std::span<const cuda::DrawRow> rows,
-                       const MatView& probs, cuda::DrawResults::Reader reader) {
+void CudaBackend::draw(const MatView& logits, int32_t vocab_size, const cuda::Draws& draws, const MatView& probs,
+                       cuda::DrawResults::Reader reader) {
   use();
-  if (rows.empty()) return reader({});
+  if (draws.row.empty()) return reader({});
+  const std::span<const cuda::StagedDraft> draft(draws.draft);
   const size_t row_bytes = size_t(vocab_size) * sizeof(float);
-  const size_t most_rows = std::clamp<size_t>(kDrawBytes / std::max<size_t>(row_bytes, 1), 1, rows.size());
-  const bool any_scratch = std::any_of(rows.begin(), rows.end(), cuda::needs_scratch);
-  auto* const scratch = static_cast<float*>(any_scratch ? workspace(draw_scratch_, most_rows * row_bytes) : nullptr);
-  if (!draws_.has_room(rows.size())) await_draws(num_draws());
-  const cuda::DrawResults::Call call = draws_.next(rows.size(), std::move(reader));
-  for (size_t begin = 0; begin < rows.size(); begin += most_rows) {
-    const auto some = stage(rows.subspan(begin, std::min(most_rows, rows.size() - begin)));
-    cuda::draw(logits, vocab_size, some, probs, scratch, call.mark, call.result + begin, queue_.to());
+  const cuda::DrawParts parts = cuda::parts_of(draws.row, kDrawBytes / std::max<size_t>(row_bytes, 1));
+  auto* const scratch =
+      static_cast<float*>(workspace(draw_scratch_, parts.need_scratch ? parts.widest * row_bytes : 0));
+  if (!draws_.has_room(draws.row.size())) await_draws(num_draws());
+  const cuda::DrawResults::Call call = draws_.next(draws.row.size(), std::move(reader));
+  cuda::DrawResult* result = call.result;
+  for (const std::span<const cuda::DrawRow> part : parts.part) {
+    queue_.reserve(part.size_bytes() + draft.size_bytes(), 2);
+    const auto [row, of] = std::pair(stage(part), stage(draft).data());
+    cuda::draw(logits, vocab_size, row, of, parts.have_blocks, probs, scratch, call.mark, result, queue_.to());
+    result += part.size();
   }
 }
 

@@ -216,60 +216,181 @@ __device__ void find_distribution(const float* logit, int32_t vocab_size, const 
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(kThreads)
-    draw_kernel(const float* logits, int64_t stride, int32_t vocab_size, const DrawRow* rows, float* probs,
-                int64_t probs_stride, float* scratch, uint32_t call, DrawResult* result) {
+struct Call {
+  int32_t vocab_size;
+  const DrawRow* row;
+  const StagedDraft* draft;
+  MatView probs;
+  float* scratch;
+  uint32_t mark;
+  DrawResult* result;
+
+  /// Where the weights of a row stand.
+  __device__ float* prob_of(int32_t index) const {
+    const int32_t probs_row = row[index].probs_row;
+    return probs_row >= 0 ? static_cast<float*>(probs.data) + probs_row * probs.stride
+                          : scratch + int64_t{index} * vocab_size;
+  }
+  __device__ void finish(const DrawResult& drawn) const {
+    if (threadIdx.x != 0) return;
+    DrawResult& to = result[blockIdx.x];
+    if (row[blockIdx.x].cell) *row[blockIdx.x].cell = drawn.token;
+    to.token = drawn.token, to.kept = drawn.kept;
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&to.call), "r"(mark) : "memory");
+  }
+};
+
+/// Sum of fine_mass_of(prob_at(id)) over all ids below size.
+template <class ProbAt>
+__device__ uint64_t sum_of_masses(int32_t size, ProbAt&& prob_at, Shared& shared) {
+  uint64_t mass = 0;
+  each_token(size, [&](int32_t id) { mass += math::fine_mass_of(prob_at(id)); });
+  return over_threads(mass, shared.word, [](uint64_t a, uint64_t b) { return a + b; });
+}
+
+__device__ double uniform_of(const DrawRow& row, int32_t accept_offset) {
+  const math::PhiloxWords words =
+      math::noise_words({row.key.seed, NoisePurpose::accept, row.key.origin, accept_offset}, 0);
+  return math::uniform64(words.word[0], words.word[1]);
+}
+
+/// A token with these weights; where they are all 0, one of `prob`: both distributions are the same up to rounding.
+template <class WeightAt>
+__device__ int32_t draw_in_place(int32_t vocab_size, WeightAt&& weight_at, const float* prob, const math::NoiseKey& key,
+                                 Shared& shared) {
+  const int32_t token = draw_token(vocab_size, weight_at, key, shared);
+  return token >= 0 ? token
+                    : draw_token(
+                          vocab_size, [&](int32_t id) { return prob[id]; }, key, shared);
+}
+
+/// math::verify_rejection's row: the drafts behind it one after another. prob: complete; what refusals leave takes its
+/// place.
+__device__ DrawResult decide(const DrawRow& row, const StagedDraft* draft, int32_t vocab_size, float* prob,
+                             Shared& shared) {
+  const bool is_dense = row.kind == DraftProbKind::dense;
+  uint64_t left_to_draft = 0;  // dense: from the first refusal on
+  for (int32_t i = 0;; ++i) {
+    const StagedDraft& one = draft[i];
+    const auto whole_prob_at = [&](int32_t id) {
+      return math::draft_prob_of(row.kind, one.token, row.draft_prob, row.draft_cols, id);
+    };
+    const double left = math::total_of(left_to_draft);
+    const auto draft_prob_at = [&](int32_t id) {
+      const float whole = whole_prob_at(id);
+      return i == 0 || !is_dense ? whole : math::sibling_prob(whole, left);
+    };
+    const float target_prob = one.token >= 0 && one.token < vocab_size ? prob[one.token] : 0.0f;
+    if (math::accepts_draft(uniform_of(row, one.accept_offset), target_prob, draft_prob_at(one.token)))
+      return {.kept = one.node};
+    const auto residual_at = [&](int32_t id) { return math::residual_prob(prob[id], draft_prob_at(id)); };
+    if (i + 1 == row.num_drafts) return {.token = draw_in_place(vocab_size, residual_at, prob, row.key, shared)};
+
+    const double total = math::total_of(sum_of_masses(vocab_size, residual_at, shared));
+    if (total > 0.0) {
+      const float share = float(1.0 / total);
+      each_token(vocab_size, [&](int32_t id) { prob[id] = residual_at(id) * share; });
+    }
+    if (is_dense) {
+      if (i == 0)
+        left_to_draft = sum_of_masses(
+            row.draft_cols, [&](int32_t id) { return row.draft_prob[id]; }, shared);
+      left_to_draft -= math::fine_mass_of(whole_prob_at(one.token));
+    }
+    __syncthreads();
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) draw_kernel(const float* logits, int64_t stride, const Call call) {
   extern __shared__ __align__(16) char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
   launch_dependents();
   wait_for_predecessor();
-  const DrawRow& row = rows[blockIdx.x];
+  const DrawRow& row = call.row[blockIdx.x];
+  const int32_t vocab_size = call.vocab_size;
   const float* const logit = logits + row.logits_row * stride;
-  float* const prob =
-      row.probs_row >= 0 ? probs + row.probs_row * probs_stride : scratch + int64_t{blockIdx.x} * vocab_size;
-  const auto finish = [&](DrawResult drawn) {
-    if (threadIdx.x != 0) return;
-    DrawResult& to = result[blockIdx.x];
-    if (row.cell) *row.cell = drawn.token;
-    to.token = drawn.token, to.is_kept = drawn.is_kept;
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&to.call), "r"(call) : "memory");
-  };
+  float* const prob = call.prob_of(int32_t(blockIdx.x));
   const Top top = find_top(logit, vocab_size, shared);
-  if (top.id < 0) return finish({});
+  if (top.id < 0) {
+    if (!row.is_of_block) return call.finish({});
+    if (threadIdx.x == 0) prob[0] = NAN;  // for block_kernel
+    return;
+  }
   if (row.params.greedy()) {
     if (row.probs_row >= 0) each_token(vocab_size, [&](int32_t id) { prob[id] = id == top.id ? 1.0f : 0.0f; });
-    return finish({.token = top.id});
+    return call.finish({.token = top.id});
   }
   find_distribution(logit, vocab_size, row.params, top.value, prob, shared);
-  const auto prob_at = [&](int32_t id) { return prob[id]; };
-  if (!row.has_draft) return finish({.token = draw_token(vocab_size, prob_at, row.key, shared)});
+  if (row.is_of_block) return;
+  if (row.num_drafts > 0) return call.finish(decide(row, call.draft + row.first_draft, vocab_size, prob, shared));
+  call.finish({.token = draw_token(
+                   vocab_size, [&](int32_t id) { return prob[id]; }, row.key, shared)});
+}
 
-  const auto draft_prob_at = [&](int32_t id) {
-    return math::draft_prob_of(row.kind, row.draft, row.draft_prob, row.draft_cols, id);
+/// math::verify_block, a row a block: whether the drafts before it are kept, and what follows if no more are. Behind
+/// draw_kernel, which leaves the distributions.
+__global__ void __launch_bounds__(kThreads) block_kernel(const Call call) {
+  extern __shared__ __align__(16) char memory[];
+  Shared& shared = *reinterpret_cast<Shared*>(memory);
+  launch_dependents();
+  wait_for_predecessor();
+  const int32_t index = int32_t(blockIdx.x), vocab_size = call.vocab_size;
+  const DrawRow& row = call.row[index];
+  if (!row.is_of_block) return;
+  const auto draft_prob_at = [&](const DrawRow& of, int32_t id) {
+    return math::draft_prob_of(of.kind, call.draft[of.first_draft].token, of.draft_prob, of.draft_cols, id);
   };
-  const math::PhiloxWords words = math::noise_words(row.accept_key, 0);
-  const float target_prob = row.draft >= 0 && row.draft < vocab_size ? prob[row.draft] : 0.0f;
-  if (math::accepts_draft(math::uniform64(words.word[0], words.word[1]), target_prob, draft_prob_at(row.draft)))
-    return finish({.is_kept = true});
-  const auto residual_at = [&](int32_t id) { return math::residual_prob(prob[id], draft_prob_at(id)); };
-  int32_t token = draw_token(vocab_size, residual_at, row.key, shared);
-  // an empty residual means that both distributions are the same up to rounding
-  if (token < 0) token = draw_token(vocab_size, prob_at, row.key, shared);
-  finish({.token = token});
+  double block_prob = 1.0;
+  for (int32_t before = index - row.place; before < index; ++before) {
+    const DrawRow& one = call.row[before];
+    const float* const prob = call.prob_of(before);
+    if (isnan(prob[0])) return call.finish({});
+    const int32_t token = call.draft[one.first_draft].token;
+    const float target_prob = token >= 0 && token < vocab_size ? prob[token] : 0.0f;
+    block_prob = math::block_prob(block_prob, target_prob, draft_prob_at(one, token));
+  }
+  const float* const prob = call.prob_of(index);
+  const bool is_missing = isnan(prob[0]), is_last = row.num_drafts == 0;
+  const auto residual_at = [&](int32_t id) {
+    return math::block_residual(block_prob, prob[id], draft_prob_at(row, id));
+  };
+  DrawResult drawn;
+  if (row.place > 0) {
+    const double left =
+        is_missing || is_last ? block_prob : math::total_of(sum_of_masses(vocab_size, residual_at, shared));
+    const StagedDraft& draft_before = call.draft[call.row[index - 1].first_draft];
+    if (!math::accepts_block(uniform_of(row, draft_before.accept_offset), left, block_prob)) return call.finish({});
+    drawn.kept = draft_before.node;
+  }
+  if (is_last && !is_missing)
+    drawn.token = draw_token(
+        vocab_size, [&](int32_t id) { return prob[id]; }, row.key, shared);
+  else if (!is_missing)
+    drawn.token = draw_in_place(vocab_size, residual_at, prob, row.key, shared);
+  call.finish(drawn);
 }
 
 }  // namespace
 
 void prepare_draw() {
-  check(cudaFuncSetAttribute(draw_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))),
-        "cudaFuncSetAttribute");
+  for (const void* kernel : {reinterpret_cast<const void*>(draw_kernel), reinterpret_cast<const void*>(block_kernel)})
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))),
+          "cudaFuncSetAttribute");
 }
 
-void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const MatView& probs, float* scratch,
-          uint32_t call, DrawResult* result, LaunchTo queue) {
-  launch(draw_kernel, dim3(unsigned(row.size())), dim3(kThreads), sizeof(Shared), queue,
-         static_cast<const float*>(logits.f32_row(0)), logits.stride, vocab_size, row.data(), probs.f32_row(0),
-         probs.stride, scratch, call, result);
+void draw(const MatView& logits, int32_t vocab_size, std::span<const DrawRow> row, const StagedDraft* draft,
+          bool have_blocks, const MatView& probs, float* scratch, uint32_t call, DrawResult* result, LaunchTo queue) {
+  const Call of{.vocab_size = vocab_size,
+                .row = row.data(),
+                .draft = draft,
+                .probs = probs,
+                .scratch = scratch,
+                .mark = call,
+                .result = result};
+  const dim3 blocks(unsigned(row.size())), threads(kThreads);
+  launch(draw_kernel, blocks, threads, sizeof(Shared), queue, static_cast<const float*>(logits.f32_row(0)),
+         logits.stride, of);
+  if (have_blocks) launch(block_kernel, blocks, threads, sizeof(Shared), queue, of);
 }
 
 }  // namespace paceline::cuda

@@ -1,5 +1,6 @@
+#include <algorithm>
+
 #include "kernels/cuda/draw.h"
-#include "kernels/error.h"
 #include "kernels/math/accept.h"
 
 namespace paceline::cuda {
@@ -16,8 +17,9 @@ Window window_of(const AcceptRow& row) {
   return {0, row.draft_len + 1};
 }
 
-bool is_rejection(const AcceptRow& row) {
-  return row.rule == VerifyRule::rejection && row.draft_len > 0 && !row.params.greedy();
+/// Its rows decide about drafts, and do not only draw.
+bool decides(const AcceptRow& row, VerifyRule rule) {
+  return row.rule == rule && row.draft_len > 0 && !row.params.greedy();
 }
 
 int32_t* cell_at(int32_t* cells, int32_t cell) { return cells && cell >= 0 ? cells + cell : nullptr; }
@@ -30,50 +32,73 @@ int depth_of(const AcceptRow& row, int j) {
   return depth;
 }
 
-DrawRow draw_of(const AcceptRow& row, int j, int32_t* cells) {
+/// Of row j; its drafts go behind `drafts`.
+DrawRow draw_of(const AcceptRow& row, int j, const math::Branches& branches, int32_t* cells,
+                std::vector<StagedDraft>& drafts) {
   using Policy = math::ShippedPolicy;
   DrawRow draw{.logits_row = row.logits_row + j,
                .cell = row.draft_len == 0 ? cell_at(cells, row.cell) : nullptr,
                .params = row.params,
                .key = {row.params.seed, NoisePurpose::target, row.first_position + depth_of(row, j), 0}};
   if (row.rule == VerifyRule::greedy && row.draft_len > 0) draw.params.temperature = 0.0f;
-  if (!is_rejection(row)) return draw;
-  PACELINE_CHECK(!row.parent, "rejection of drafts that branch, on a GPU");  // a row decides about one draft
+  draw.is_of_block = decides(row, VerifyRule::block);
+  if (!draw.is_of_block && !decides(row, VerifyRule::rejection)) return draw;
+  draw.place = j;
   draw.key = {row.params.seed, NoisePurpose::bonus, row.first_position, j};
-  if (j == row.draft_len) return draw;
+  draw.first_draft = int32_t(drafts.size());
+  const int32_t last = j - 1;
+  for (int32_t node = branches.next_behind(last, last); node >= 0; node = branches.next_behind(last, node))
+    drafts.push_back({.token = row.draft[node], .node = node, .accept_offset = Policy::accept_offset(node, j)});
+  draw.num_drafts = int32_t(drafts.size()) - draw.first_draft;
+  if (draw.num_drafts == 0) return draw;
   draw.key.purpose = Policy::residual_purpose();
-  draw.has_draft = true;
-  draw.draft = row.draft[j];
   draw.kind = row.kind;
   if (row.kind == DraftProbKind::dense) {
-    draw.draft_prob = static_cast<const float*>(row.draft_prob.f32_row(j));
+    draw.draft_prob = static_cast<const float*>(row.draft_prob.f32_row(branches.prob_row(last)));
     draw.draft_cols = row.draft_prob.cols;
   }
-  draw.accept_key = {row.params.seed, NoisePurpose::accept, row.first_position, Policy::accept_offset(j, j)};
   return draw;
 }
 
 }  // namespace
 
-std::vector<DrawRow> draws_of(const SampleArgs& args) {
-  std::vector<DrawRow> draws;
-  draws.reserve(args.rows.size());
+Draws draws_of(const SampleArgs& args) {
+  Draws draws;
+  draws.row.reserve(args.rows.size());
   for (const SampleRow& row : args.rows)
-    draws.push_back({.logits_row = row.logits_row,
-                     .probs_row = args.probs.data ? args.probs_row(draws.size()) : -1,
-                     .cell = cell_at(args.cells, row.cell),
-                     .params = row.params,
-                     .key = {row.params.seed, row.purpose, row.origin, row.offset}});
+    draws.row.push_back({.logits_row = row.logits_row,
+                         .probs_row = args.probs.data ? args.probs_row(draws.row.size()) : -1,
+                         .cell = cell_at(args.cells, row.cell),
+                         .params = row.params,
+                         .key = {row.params.seed, row.purpose, row.origin, row.offset}});
   return draws;
 }
 
-std::vector<DrawRow> draws_of(const AcceptArgs& args) {
-  std::vector<DrawRow> draws;
+Draws draws_of(const AcceptArgs& args) {
+  Draws draws;
   for (const AcceptRow& row : args.rows) {
+    const math::Branches branches(row.parent, row.draft_len);
     const Window window = window_of(row);
-    for (int j = window.first; j < window.first + window.count; ++j) draws.push_back(draw_of(row, j, args.cells));
+    for (int j = window.first; j < window.first + window.count; ++j)
+      draws.row.push_back(draw_of(row, j, branches, args.cells, draws.draft));
   }
   return draws;
+}
+
+DrawParts parts_of(std::span<const DrawRow> row, size_t most_rows) {
+  const auto splits_block = [&](size_t at) { return row[at].is_of_block && row[at].place > 0; };
+  DrawParts parts;
+  for (size_t begin = 0, end; begin < row.size(); begin = end) {
+    end = std::min(begin + std::max<size_t>(most_rows, 1), row.size());
+    while (end < row.size() && end > begin && splits_block(end)) --end;
+    if (end == begin)
+      for (++end; end < row.size() && splits_block(end);) ++end;
+    parts.part.push_back(row.subspan(begin, end - begin));
+    parts.widest = std::max(parts.widest, end - begin);
+  }
+  parts.need_scratch = std::any_of(row.begin(), row.end(), needs_scratch);
+  parts.have_blocks = std::any_of(row.begin(), row.end(), [](const DrawRow& of) { return of.is_of_block; });
+  return parts;
 }
 
 void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn) {
@@ -82,15 +107,20 @@ void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn) {
     const Window window = window_of(row);
     const auto at = [&](int32_t j) { return drawn[size_t(j - window.first)]; };
     const auto token_at = [&](int32_t j, int32_t) { return at(j).token; };
-    if (is_rejection(row))
+    if (decides(row, VerifyRule::rejection)) {
       args.result[i] = math::verify_rows([&](int32_t last) -> math::RowVerdict {
         const DrawResult& row_of = at(last + 1);
-        return {.kept = row_of.is_kept ? last + 1 : -1, .next = row_of.token};
+        return {.kept = row_of.kept, .next = row_of.token};
       });
-    else if (row.rule == VerifyRule::forced)
+    } else if (decides(row, VerifyRule::block)) {
+      int32_t last = row.draft_len;
+      while (last > 0 && at(last).kept < 0) --last;
+      args.result[i] = math::verdict(last, at(last).token);
+    } else if (row.rule == VerifyRule::forced) {
       args.result[i] = math::verdict(window.first, at(window.first).token);
-    else
+    } else {
       args.result[i] = math::verify_by_equality(row.draft, row.parent, row.draft_len, token_at);
+    }
     drawn = drawn.subspan(size_t(window.count));
   }
 }

@@ -10,6 +10,9 @@
 // target, the draft's distribution without them for the drafter, which has drawn them one after another without
 // replacement (recursive rejection: Miao et al. 2024, SpecInfer, section 4.3; Jeon et al. 2024, "Recursive speculative
 // decoding", section 3). Certain drafts need no such order: each only takes itself away.
+// block: a chain's drafts are kept up to the last one at which a draw of their own says so; each counts what those
+// before it left unused (Sun et al. 2024, "Block verification accelerates speculative decoding", algorithm 2). As many
+// tokens follow as with rejection, or more; with one draft both are the same.
 // coupled: each position draws its token with the noise that plain sampling would use there; drafts are kept while
 // they equal it. The output is the output of plain sampling, token for token.
 //
@@ -97,6 +100,17 @@ struct ShippedPolicy {
   static NoisePurpose residual_purpose() { return NoisePurpose::recover; }
 
   static int32_t bonus_row(int32_t row) { return row; }
+
+  /// Of blocks; and whether a draft that may not be the last one is that for those behind it, too.
+  template <class Real>
+  static double block_prob(double before, Real target_prob, Real draft_prob) {
+    return math::block_prob(before, target_prob, draft_prob);
+  }
+  static bool accepts_block(double u, double left, double block_prob) {
+    return math::accepts_block(u, left, block_prob);
+  }
+  static double residual_block_prob(double block_prob) { return block_prob; }
+  static bool refusal_ends_block() { return false; }
 };
 
 /// The drafts of one step.
@@ -299,6 +313,59 @@ AcceptResult verify_rejection(const DraftWindow<Real>& draft, TargetWindow<Real>
   });
 }
 
+/// Block rule for a chain of draft_len >= 1 and non-greedy parameters. A row without a distribution ends the block: the
+/// drafts before it are judged as if it were the last row.
+template <class Real, class Policy, class Chance>
+AcceptResult verify_block(const DraftWindow<Real>& draft, TargetWindow<Real>& target, int32_t first_position,
+                          Chance& chance) {
+  const auto key = [&](NoisePurpose purpose, int32_t offset) {
+    return NoiseKey{target.params().seed, purpose, first_position, offset};
+  };
+  const auto distribution_of = [&](int32_t row) {
+    return target.distribution_of(row, Policy::target_temperature(target.params().temperature));
+  };
+  const auto residual_of = [&](const Candidates<Real>& from, int32_t row, double block_prob) {
+    return [&draft, from, row, block_prob](int32_t i) {
+      return block_residual(block_prob, from.prob[i], draft.prob_of(row, row, from.id_at(i)));
+    };
+  };
+  int32_t kept = 0;
+  double block_prob = 1.0, prob_of_kept = 1.0;
+  for (int32_t row = 0;; ++row) {
+    const Candidates<Real> from = distribution_of(row);
+    const bool is_last = row == draft.len || from.size == 0;
+    if (row > 0) {
+      double left = block_prob;
+      if (!is_last) {
+        const auto residual_at = residual_of(from, row, block_prob);
+        uint64_t mass = 0;
+        for (int32_t i = 0; i < from.size; ++i) mass += fine_mass_of(residual_at(i));
+        left = total_of(mass);
+      }
+      const auto accepts = [&](double u) { return Policy::accepts_block(u, left, block_prob); };
+      if (chance.accept(key(NoisePurpose::accept, Policy::accept_offset(row - 1, 0)), accepts)) {
+        kept = row;
+        prob_of_kept = block_prob;
+      } else if (Policy::refusal_ends_block()) {
+        break;
+      }
+    }
+    if (is_last) break;
+    const int32_t token = draft.token[row];
+    block_prob = Policy::block_prob(block_prob, from.prob_of(token), draft.prob_of(row, row, token));
+    if (!(block_prob > 0.0)) break;  // nor is any draft behind it kept
+  }
+  const Candidates<Real> from = distribution_of(kept);
+  if (from.size == 0) return verdict(kept, -1);
+  if (kept == draft.len) return verdict(kept, draw_from(from, key(NoisePurpose::bonus, kept), chance));
+  const NoiseKey recover = key(Policy::residual_purpose(), kept);
+  const int32_t recovered = chance.draw(
+      from.size, [&](int32_t i) { return from.id_at(i); },
+      residual_of(from, kept, Policy::residual_block_prob(prob_of_kept)), recover);
+  // An empty residual means that both distributions are the same up to rounding.
+  return verdict(kept, recovered >= 0 ? recovered : draw_from(from, recover, chance));
+}
+
 /// The verdict for greedy parameters, under which every rule compares with the argmax. argmax_at(j, …): of window row
 /// j.
 template <class Real, class ArgmaxAt>
@@ -326,6 +393,7 @@ AcceptResult verify(VerifyRule rule, int32_t forced_accept, const DraftWindow<Re
       const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft.len);
       return verdict(kept, plain(kept, kept));
     }
+    case VerifyRule::block: return verify_block<Real, Policy>(draft, target, first_position, chance);
     case VerifyRule::rejection: break;
   }
   return verify_rejection<Real, Policy>(draft, target, first_position, chance);

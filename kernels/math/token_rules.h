@@ -79,4 +79,26 @@ PACELINE_MATH Real residual_prob(Real target_prob, Real draft_prob) {
   return target_prob > draft_prob ? target_prob - draft_prob : Real(0);
 }
 
+/// Block verification (Sun et al. 2024, "Block verification accelerates speculative decoding", algorithm 2): what the
+/// drafts up to one, together, are kept with at most; `before`: those up to the one before it, 1 for the first.
+template <class Real>
+PACELINE_MATH double block_prob(double before, Real target_prob, Real draft_prob) {
+  if (!(draft_prob > Real(0))) return 0.0;
+  const double prob = before * (double(target_prob) / double(draft_prob));
+  return prob < 1.0 ? prob : 1.0;
+}
+
+/// What the token is drawn from that follows drafts with that block_prob, not normalised; draft_prob: of the draft that
+/// was to follow them.
+template <class Real>
+PACELINE_MATH Real block_residual(double block_prob, Real target_prob, Real draft_prob) {
+  return residual_prob(Real(block_prob * double(target_prob)), draft_prob);
+}
+
+/// Whether those drafts are kept, if more of them are not; left: the sum of block_residual over all tokens, or
+/// block_prob where no draft follows.
+PACELINE_MATH bool accepts_block(double u, double left, double block_prob) {
+  return u * (left + (1.0 - block_prob)) <= left;
+}
+
 }  // namespace paceline::math

@@ -148,7 +148,7 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
        "1:82: acceptance_length 7 cannot be reached with num_speculative_tokens 5: at most 6"},
       {"{\"speculation\": {\"proposer\": \"ngram\", \"verifier\": {\"rule\": \"greedy\"}}, \"sampling\": "
        "{\"temperature\": 1}}",
-       "1:60: the rule \"greedy\" needs sampling.temperature 0, found 1: use auto, rejection or coupled"},
+       "1:60: the rule \"greedy\" needs sampling.temperature 0, found 1: use auto, rejection, block or coupled"},
       {"{\"report\": {\"x\": \"concurency\"}}",
        "1:18: report.x names \"concurency\", which is no key: write one that the sweep varies, such as k, concurrency "
        "or "

@@ -1,6 +1,6 @@
 #pragma once
 // Classic ways to lose exactness, each the shipped policy with one member replaced: twelve of chains, six of drafts
-// that stand behind the same row.
+// that stand behind the same row, five of blocks.
 
 #include <bit>
 #include <cstdint>
@@ -121,6 +121,34 @@ struct OneUniformForSiblings : ShippedPolicy {  // 17
 
 struct DraftRowOfTheTarget : ShippedPolicy {  // 18: as if each draft had a distribution behind it
   static int32_t draft_row(int32_t, int32_t row) { return row; }
+};
+
+struct BlockOfOneRatio : ShippedPolicy {  // 19: what drafts before left unused is forgotten
+  template <class Real>
+  static double block_prob(double, Real target_prob, Real draft_prob) {
+    return ShippedPolicy::block_prob(1.0, target_prob, draft_prob);
+  }
+};
+
+struct BlockAboveOne : ShippedPolicy {  // 20: the product of ratios is not cut at 1
+  template <class Real>
+  static double block_prob(double before, Real target_prob, Real draft_prob) {
+    return draft_prob > Real(0) ? before * double(target_prob) / double(draft_prob) : 0.0;
+  }
+};
+
+struct BlockKeptByItsProb : ShippedPolicy {  // 21: at every draft as at the last one
+  static bool accepts_block(double u, double, double block_prob) {
+    return ShippedPolicy::accepts_block(u, block_prob, block_prob);
+  }
+};
+
+struct BlockResidualOfOneToken : ShippedPolicy {  // 22: as rejection has it
+  static double residual_block_prob(double) { return 1.0; }
+};
+
+struct BlockEndsAtARefusal : ShippedPolicy {  // 23: not at the last draft that is kept
+  static bool refusal_ends_block() { return true; }
 };
 
 }  // namespace paceline::mutants

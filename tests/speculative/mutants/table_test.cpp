@@ -19,7 +19,8 @@ struct TableRow {
   double t0 = 0.0;                      // sup-norm
   double t1 = 0.0, t2 = 0.0, t4 = 0.0;  // p-values
   bool identity = false;
-  double tree_t0 = 0.0, tree_t2 = 0.0;  // likewise, of trees
+  double tree_t0 = 0.0, tree_t2 = 0.0;    // likewise, of trees
+  double block_t0 = 0.0, block_t2 = 0.0;  // and of blocks
 
   bool t0_red() const { return t0 > 1e-12; }
   bool t1_red() const { return t1 < kAlpha; }
@@ -27,8 +28,11 @@ struct TableRow {
   bool t4_red() const { return t4 < kAlpha; }
   bool tree_t0_red() const { return tree_t0 > 1e-12; }
   bool tree_t2_red() const { return tree_t2 < kAlpha; }
+  bool block_t0_red() const { return block_t0 > 1e-12; }
+  bool block_t2_red() const { return block_t2 < kAlpha; }
   bool any_red() const {
-    return t0_red() || t1_red() || t2_red() || t4_red() || !identity || tree_t0_red() || tree_t2_red();
+    return t0_red() || t1_red() || t2_red() || t4_red() || !identity || tree_t0_red() || tree_t2_red() ||
+           block_t0_red() || block_t2_red();
   }
 };
 
@@ -50,16 +54,23 @@ constexpr std::array kName = {"shipped",
                               "siblings against the target",
                               "residual not normalised",
                               "one uniform for siblings",
-                              "draft row of the target"};
+                              "draft row of the target",
+                              "block of one ratio",
+                              "block above 1",
+                              "block kept by its probability",
+                              "block's residual of one token",
+                              "block ends at a refusal"};
 
 std::string program(size_t number) { return (binary_dir() / fmt::format("mutant_{}", number)).string(); }
 
 void print(size_t number, const TableRow& row) {
   const auto mark = [](bool red) { return red ? "RED" : "  -"; };
-  fmt::print("{:2}  {:<31} {} {:7.1e}  {} {:7.1e}  {} {:7.1e}  {} {:7.1e}  {}       {} {:7.1e}  {} {:7.1e}\n", number,
-             kName[number], mark(row.t0_red()), row.t0, mark(row.t1_red()), row.t1, mark(row.t2_red()), row.t2,
-             mark(row.t4_red()), row.t4, mark(!row.identity), mark(row.tree_t0_red()), row.tree_t0,
-             mark(row.tree_t2_red()), row.tree_t2);
+  fmt::print(
+      "{:2}  {:<31} {} {:7.1e}  {} {:7.1e}  {} {:7.1e}  {} {:7.1e}  {}       {} {:7.1e}  {} {:7.1e}  {} {:7.1e}  "
+      "{} {:7.1e}\n",
+      number, kName[number], mark(row.t0_red()), row.t0, mark(row.t1_red()), row.t1, mark(row.t2_red()), row.t2,
+      mark(row.t4_red()), row.t4, mark(!row.identity), mark(row.tree_t0_red()), row.tree_t0, mark(row.tree_t2_red()),
+      row.tree_t2, mark(row.block_t0_red()), row.block_t0, mark(row.block_t2_red()), row.block_t2);
   fflush(stdout);
 }
 
@@ -67,7 +78,7 @@ TEST(MutantTableTest, EveryMutantIsCaught) {
   std::array<TableRow, kName.size()> table;
   fmt::print(
       "    mutant                          T0 sup-norm   T1 p-value    T2 p-value    T4 p-value    identity  "
-      "tree T0       tree T2\n");
+      "tree T0       tree T2      block T0      block T2\n");
   for (size_t number = 0; number < table.size(); ++number) {
     // A false alarm matters more than a miss.
     const std::string num_trials = number == 0 ? "1000000" : "250000";
@@ -76,7 +87,8 @@ TEST(MutantTableTest, EveryMutantIsCaught) {
     ASSERT_EQ(run.exit_code, 0) << program(number) << ": " << run.err;
     TableRow& row = table[number];
     std::istringstream line(run.out);
-    ASSERT_TRUE(line >> row.t0 >> row.t1 >> row.t2 >> row.t4 >> row.identity >> row.tree_t0 >> row.tree_t2)
+    ASSERT_TRUE(line >> row.t0 >> row.t1 >> row.t2 >> row.t4 >> row.identity >> row.tree_t0 >> row.tree_t2 >>
+                row.block_t0 >> row.block_t2)
         << program(number) << ": " << run.out;
     print(number, row);
   }
@@ -91,6 +103,11 @@ TEST(MutantTableTest, EveryMutantIsCaught) {
     EXPECT_FALSE(table[number].t0_red()) << "of chains, " << number;
   }
   EXPECT_TRUE(table[17].tree_t2_red());
+  for (const size_t number : {19u, 20u, 21u, 22u, 23u}) {
+    EXPECT_TRUE(table[number].block_t0_red()) << number;
+    EXPECT_FALSE(table[number].t0_red() || table[number].tree_t0_red()) << "of rejection, " << number;
+  }
+  EXPECT_TRUE(table[10].block_t2_red()) << "one uniform for all drafts of a block";
 }
 
 TEST(MutantTableTest, AProgramWithoutTrialsSaysHowToCallIt) {

@@ -38,6 +38,49 @@ TEST(ExactLawTest, SeveralDraftsBehindARowEmitTheTargetsLaw) {
     EXPECT_LE(exact_tree_distance(ToyModels(6, params, 8), kSmallTree, DraftProbKind::dense), kTolerance);
 }
 
+TEST(ExactLawTest, BlocksEmitTheTargetsLaw) {
+  for (const int32_t vocab : {2, 3, 4})
+    for (const int32_t draft_len : {0, 1, 2, 3})
+      for (const DraftProbKind kind : {DraftProbKind::dense, DraftProbKind::point_mass}) {
+        const ToyModels models(vocab, {.temperature = 1.0f}, uint64_t(300 + vocab));
+        EXPECT_LE(exact_distance(models, draft_len, kind, VerifyRule::block), kTolerance)
+            << "vocab " << vocab << " draft_len " << draft_len << " kind " << int(kind);
+      }
+  const SamplerParams filtered[] = {
+      {.temperature = 0.7f, .top_k = 4}, {.temperature = 1.0f, .top_p = 0.8f}, {.temperature = 1.3f, .min_p = 0.02f}};
+  for (const SamplerParams& params : filtered)
+    for (const DraftProbKind kind : {DraftProbKind::dense, DraftProbKind::point_mass})
+      EXPECT_LE(exact_distance(ToyModels(5, params, 8), 3, kind, VerifyRule::block), kTolerance);
+}
+
+/// Mean of drafts kept, over all outcomes.
+double mean_kept(const ToyModels& models, int32_t draft_len, DraftProbKind kind, VerifyRule rule) {
+  Enumeration paths;
+  StepScratch<double> scratch;
+  double sum = 0.0;
+  do {
+    const StepResult step = run_step<double>(models, 0, 0, draft_len, kind, 0, scratch, paths, rule);
+    sum += paths.path_probability() * step.num_accepted;
+  } while (paths.next_path());
+  return sum;
+}
+
+// Sun et al. 2024, theorem 2, and what it comes to for one draft.
+TEST(ExactLawTest, BlocksKeepAsManyDraftsOrMore) {
+  for (const uint64_t seed : {1u, 2u, 3u, 4u}) {
+    const ToyModels models(4, {.temperature = 1.0f}, seed);
+    for (const DraftProbKind kind : {DraftProbKind::dense, DraftProbKind::point_mass}) {
+      EXPECT_NEAR(mean_kept(models, 1, kind, VerifyRule::block), mean_kept(models, 1, kind, VerifyRule::rejection),
+                  1e-12);
+      for (const int32_t draft_len : {2, 3})
+        EXPECT_GE(mean_kept(models, draft_len, kind, VerifyRule::block),
+                  mean_kept(models, draft_len, kind, VerifyRule::rejection) - 1e-12);
+    }
+    EXPECT_GT(mean_kept(models, 3, DraftProbKind::dense, VerifyRule::block),
+              mean_kept(models, 3, DraftProbKind::dense, VerifyRule::rejection) + 1e-3);
+  }
+}
+
 // What the first of two drafts leaves of a confident drafter's distribution is less than what 1 minus a float can tell.
 TEST(ExactLawTest, ConfidentDraftersKeepTheLawInFloats) {
   constexpr int kTrials = 40000, kVocab = 3;

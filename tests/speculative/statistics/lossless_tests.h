@@ -46,9 +46,10 @@ double exact_distance_of(const ToyModels& models, int length, Step&& run) {
 }
 
 /// Of a chain of draft_len drafts.
-inline double exact_distance(const ToyModels& models, int32_t draft_len, DraftProbKind kind = DraftProbKind::dense) {
+inline double exact_distance(const ToyModels& models, int32_t draft_len, DraftProbKind kind = DraftProbKind::dense,
+                             VerifyRule rule = VerifyRule::rejection) {
   return exact_distance_of(models, draft_len + 1, [&](StepScratch<double>& scratch, Enumeration& paths) {
-    return run_step<double>(models, 0, ToyModels::kFirstPrevious, draft_len, kind, 0, scratch, paths);
+    return run_step<double>(models, 0, ToyModels::kFirstPrevious, draft_len, kind, 0, scratch, paths, rule);
   });
 }
 
@@ -78,6 +79,20 @@ std::vector<uint64_t> joint_counts(const ToyModels& models, int length, int64_t 
     ++joint[index];
   }
   return joint;
+}
+
+/// Of blocks of draft_len.
+inline std::vector<uint64_t> block_counts(const ToyModels& models, int32_t draft_len, int length, int64_t num_trials,
+                                          uint64_t seed) {
+  StepScratch<float> scratch;
+  math::PhiloxChance chance;
+  return joint_counts(
+      models, length, num_trials, seed,
+      [&](int32_t position, int32_t previous, uint64_t seed_of) {
+        return run_step<float>(models, position, previous, draft_len, DraftProbKind::dense, seed_of, scratch, chance,
+                               VerifyRule::block);
+      },
+      [](const StepResult&, int32_t, int32_t, int32_t) {});
 }
 
 inline std::vector<uint64_t> tree_counts(const ToyModels& models, const TreeShape& shape, int length,

@@ -33,6 +33,14 @@ TEST(SampledLawTest, OtherDraftLengths) {
 
 TEST(SampledLawTest, LargerVocabulary) { expect_lossless(ToyModels(64, {.temperature = 1.0f}, 25), 2, 2, 300'000); }
 
+TEST(SampledLawTest, Blocks) {
+  for (const int32_t draft_len : {1, 3, 4}) {
+    const ToyModels models(8, {.temperature = 1.0f}, uint64_t(30 + draft_len));
+    const CellTest joint = g_test(block_counts(models, draft_len, 4, 300'000, 42), models.joint_law(4));
+    EXPECT_GT(joint.p_value, kAlpha) << "G " << joint.statistic << " df " << joint.df;
+  }
+}
+
 TEST(SampledLawTest, Filters) {
   expect_lossless(ToyModels(8, {.temperature = 0.8f, .top_p = 0.9f}, 26), 3, 4, 200'000);
   expect_lossless(ToyModels(8, {.temperature = 1.2f, .top_k = 5, .min_p = 0.05f}, 27), 3, 4, 200'000);

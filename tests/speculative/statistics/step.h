@@ -110,11 +110,11 @@ void write_dense(const math::Candidates<Real>& from, Real* prob, int32_t vocab_s
   for (int32_t i = 0; i < from.size; ++i) prob[from.id_at(i)] = from.prob[i];
 }
 
-/// Verifies drafts whose rows lie in `scratch`, with the rejection rule. parent: as in AcceptRow.
+/// Verifies drafts whose rows lie in `scratch`. parent: as in AcceptRow.
 template <class Real, class Chance>
 void verify_drafts(const ToyModels& models, const SamplerParams& params, int32_t position, const int32_t* token,
-                   const int32_t* parent, int32_t len, DraftProbKind kind, StepScratch<Real>& scratch, Chance& chance,
-                   StepResult& result) {
+                   const int32_t* parent, int32_t len, DraftProbKind kind, VerifyRule rule, StepScratch<Real>& scratch,
+                   Chance& chance, StepResult& result) {
   const int32_t vocab = models.vocab_size();
   const math::DraftWindow<Real> window{.token = token,
                                        .parent = parent,
@@ -124,7 +124,7 @@ void verify_drafts(const ToyModels& models, const SamplerParams& params, int32_t
                                        .stride = vocab,
                                        .cols = vocab};
   math::TargetWindow<Real> target(scratch.target_logit.data(), vocab, vocab, params, scratch.target);
-  const AcceptResult accepted = math::verify_window(VerifyRule::rejection, 0, window, target, position, chance);
+  const AcceptResult accepted = math::verify_window(rule, 0, window, target, position, chance);
   result.num_accepted = accepted.num_accepted;
   int32_t at = accepted.num_accepted;
   result.token[at] = accepted.next;
@@ -132,11 +132,12 @@ void verify_drafts(const ToyModels& models, const SamplerParams& params, int32_t
     result.token[--at] = token[node];
 }
 
-/// Drafts draft_len tokens after `previous` at `position` and verifies them with the rejection rule. kind point_mass:
-/// drafts are the draft model's most probable tokens.
+/// Drafts draft_len tokens after `previous` at `position` and verifies them. kind point_mass: drafts are the draft
+/// model's most probable tokens.
 template <class Real, class Chance>
 StepResult run_step(const ToyModels& models, int32_t position, int32_t previous, int32_t draft_len, DraftProbKind kind,
-                    uint64_t seed, StepScratch<Real>& scratch, Chance& chance) {
+                    uint64_t seed, StepScratch<Real>& scratch, Chance& chance,
+                    VerifyRule rule = VerifyRule::rejection) {
   const size_t vocab = size_t(models.vocab_size());
   SamplerParams params = models.params();
   params.seed = seed;
@@ -166,7 +167,7 @@ StepResult run_step(const ToyModels& models, int32_t position, int32_t previous,
     context = draft[j];
   }
 
-  verify_drafts(models, params, position, draft, nullptr, draft_len, kind, scratch, chance, result);
+  verify_drafts(models, params, position, draft, nullptr, draft_len, kind, rule, scratch, chance, result);
   return result;
 }
 
@@ -223,7 +224,8 @@ StepResult run_tree_step(const ToyModels& models, int32_t position, int32_t prev
     target_row(node + 1, position + depth[size_t(node)] + 1, token[size_t(node)]);
   }
   StepResult result;
-  verify_drafts(models, params, position, token.data(), parent.data(), len, kind, scratch, chance, result);
+  verify_drafts(models, params, position, token.data(), parent.data(), len, kind, VerifyRule::rejection, scratch,
+                chance, result);
   return result;
 }
 

@@ -108,6 +108,7 @@ TEST(ChainVerifier, NamesItsRule) {
   const std::pair<VerifyRule, const char*> rules[] = {{VerifyRule::greedy, "greedy"},
                                                       {VerifyRule::rejection, "rejection"},
                                                       {VerifyRule::coupled, "coupled"},
+                                                      {VerifyRule::block, "block"},
                                                       {VerifyRule::forced, "forced"}};
   for (const auto& [rule, name] : rules) {
     const ChainVerifier verifier(VerifierOptions{.rule = rule});
@@ -144,6 +145,17 @@ Outcome run_engine(const VerifierOptions& options, int draft_len, const FakeProp
   }
   run.counters = engine.counters();
   return run;
+}
+
+TEST(ChainVerifier, BlocksAndForcedAcceptanceRefuseDraftsThatBranch) {
+  const FakeProposer::Options trees{.trees = true};
+  for (const VerifierOptions& options :
+       {VerifierOptions{.rule = VerifyRule::block}, VerifierOptions{.rule = VerifyRule::forced}}) {
+    const std::string_view word = rule_word(options.rule);
+    test::expect_error(ExitCode::usage, {"speculation.verifier.rule", std::string(word), "proposer fake", "branch"},
+                       [&] { run_engine(options, 4, trees, {}, 1, 8); });
+  }
+  run_engine({.rule = VerifyRule::rejection}, 4, trees, {.temperature = 1.0f}, 2, 8);
 }
 
 // Whatever was proposed: the mean of emitted tokens per drafted step is the one that was asked for.

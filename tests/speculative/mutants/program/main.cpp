@@ -1,5 +1,5 @@
 // mutant_NN TRIALS: the lossless tests on the policy that this program is linked with. Prints one line:
-// T0 sup-norm, p-values of T1, T2 and T4, identity (1: held); of trees T0 sup-norm and p-value of T2.
+// T0 sup-norm, p-values of T1, T2 and T4, identity (1: held); of trees and of blocks T0 sup-norm and p-value of T2.
 
 #include <cstdint>
 #include <cstdlib>
@@ -23,8 +23,14 @@ int main(int argc, char** argv) {
   for (const TreeShape& shape : {kSmallTree, kWideTree})
     tree_distance = std::max(tree_distance, exact_tree_distance(branching, shape, DraftProbKind::dense));
   const std::vector<uint64_t> of_trees = tree_counts(branching, kWideTree, 3, num_trials, 2'000'000'000);
-  fmt::print("{} {} {} {} {} {} {}\n", distance, g_test(counts.first, sampled.joint_law(1)).p_value,
+  const ToyModels blocks(4, {.temperature = 1.0f}, 6);
+  double block_distance = 0.0;
+  for (const DraftProbKind kind : {DraftProbKind::dense, DraftProbKind::point_mass})
+    block_distance = std::max(block_distance, exact_distance(blocks, 3, kind, VerifyRule::block));
+  const std::vector<uint64_t> of_blocks = block_counts(blocks, 3, 4, num_trials, 3'000'000'000);
+  fmt::print("{} {} {} {} {} {} {} {} {}\n", distance, g_test(counts.first, sampled.joint_law(1)).p_value,
              g_test(counts.joint, sampled.joint_law(4)).p_value, counts.acceptance.p_value(), int(counts.identity),
-             tree_distance, g_test(of_trees, branching.joint_law(3)).p_value);
+             tree_distance, g_test(of_trees, branching.joint_law(3)).p_value, block_distance,
+             g_test(of_blocks, blocks.joint_law(4)).p_value);
   return 0;
 }
