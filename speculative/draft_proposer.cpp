@@ -14,10 +14,12 @@ constexpr int kFirstPassRows = 8;
 
 }  // namespace
 
-DraftSampling draft_sampling(VerifyRule rule) {
+DraftSampling draft_sampling(VerifyRule rule, DraftDraws draws) {
+  if (draws == DraftDraws::argmax) return DraftSampling::argmax;
   switch (rule) {
     case VerifyRule::coupled: return DraftSampling::shared_noise;
-    case VerifyRule::rejection: return DraftSampling::own_noise;
+    case VerifyRule::rejection:
+    case VerifyRule::block: return DraftSampling::own_noise;
     case VerifyRule::greedy:
     case VerifyRule::forced: return DraftSampling::argmax;
   }
@@ -267,7 +269,7 @@ void DraftProposer::drop(SeqId seq) {
 }
 
 DraftOptions draft_options(const ProposerSetup& setup) {
-  return {.sampling = draft_sampling(setup.rule),
+  return {.sampling = draft_sampling(setup.rule, setup.options_as<DraftModelOptions>().sampling),
           .pool = setup.pool,
           .max_num_seqs = setup.max_num_seqs,
           .max_num_rows = setup.max_num_rows,
@@ -279,10 +281,16 @@ DraftOptions draft_options(const ProposerSetup& setup) {
 ProposerEntry draft_entry() {
   return {.name = "draft",
           .help = "a small model",
+          .defaults = DraftModelOptions(),
+          .options = {newer(
+              proposer_choice("sampling", &DraftModelOptions::sampling, {"own", "argmax"},
+                              "Drafts of requests that sample: own draws from the draft's distribution, argmax "
+                              "takes its most likely token, as vLLM does unless told."))},
           .second_model = {.kind = SecondModelKind::draft_model, .default_path = "builtin:draft-600k"},
           .memory = [](const ProposerSetup& setup) -> ProposerMemory {
-            if (draft_sampling(setup.rule) != DraftSampling::own_noise) return {};
-            return {.deciding_rank = draft_probs_bytes(draft_options(setup))};
+            const DraftOptions options = draft_options(setup);
+            if (options.sampling != DraftSampling::own_noise) return {};
+            return {.deciding_rank = draft_probs_bytes(options)};
           },
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
             PACELINE_CHECK(setup.second_model != nullptr, "proposer draft without a model");

@@ -11,9 +11,18 @@ namespace paceline {
 
 /// How drafts are drawn; must match what the verifier's rule expects of them. Greedy requests always draft argmax.
 enum class DraftSampling : uint8_t {
-  argmax,        // point mass: greedy rule
+  argmax,        // certain: any rule
   shared_noise,  // coupled rule: the target's own noise for the position
-  own_noise,     // rejection rule: purpose draft, probabilities kept
+  own_noise,     // rejection and block rule: purpose draft, probabilities kept
+};
+/// What users choose, for requests that sample.
+enum class DraftDraws : uint8_t {
+  own,     // from the draft model's distribution, with the noise that the rule wants
+  argmax,  // its most likely token: vLLM's default
+};
+/// The options of the proposer "draft".
+struct DraftModelOptions {
+  DraftDraws sampling = DraftDraws::own;
 };
 
 struct DraftOptions {
@@ -26,8 +35,7 @@ struct DraftOptions {
   int target_vocab_size = 0;  // columns of the probabilities handed to the verifier
 };
 
-/// How a draft model must draw for a rule.
-DraftSampling draft_sampling(VerifyRule rule);
+DraftSampling draft_sampling(VerifyRule rule, DraftDraws draws);
 
 struct ProposerSetup;
 /// Of the proposer "draft".

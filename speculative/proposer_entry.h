@@ -42,7 +42,13 @@ struct ProposerOption {
   /// The std::any holds the entry's options struct.
   std::function<OptionValue(const std::any& options)> get;
   std::function<void(std::any& options, const OptionValue& value)> set;  // REQUIRES: of get()'s type, and allowed
+  bool is_newer = false;  // runs were recorded without it: at its default it does not tell cells apart
 };
+
+inline ProposerOption newer(ProposerOption option) {
+  option.is_newer = true;
+  return option;
+}
 
 /// A bool, int or double of `Options`.
 template <class Options, class Value>

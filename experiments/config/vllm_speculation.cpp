@@ -20,8 +20,6 @@ constexpr std::pair<std::string_view, std::string_view> kLeftOut[] = {
     {"disable_padded_drafter_batch", "batches of drafts are not padded"},
     {"enforce_eager", "set engine.cuda_graphs: false for all passes"},
     {"acceptance_method", "every rule here is lossless"},
-    {"rejection_sample_method", "every rule here is lossless"},
-    {"draft_sample_method", "drafts are drawn as the rule wants them"},
     {"posterior_threshold", "every rule here is lossless"},
     {"posterior_alpha", "every rule here is lossless"},
     {"speculative_token_tree", "no tree drafts here"},
@@ -35,6 +33,8 @@ constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
     {"draft_tensor_parallel_size", "speculation.draft.tp"},
     {"prompt_lookup_max", "speculation.ngram.max"},
     {"prompt_lookup_min", "speculation.ngram.min"},
+    {"rejection_sample_method", "speculation.verifier.rule"},
+    {"draft_sample_method", "speculation.draft.sampling"},
 };
 
 std::string_view second_of(std::span<const std::pair<std::string_view, std::string_view>> table,
@@ -121,6 +121,33 @@ void VllmSpeculation::require_tokens(std::string_view method) const {
           fmt::format("{} needs num_speculative_tokens: say how many tokens are drafted in one step", method));
 }
 
+const ConfigNode* VllmSpeculation::find_word(std::string_view name,
+                                             std::initializer_list<std::string_view> words) const {
+  const ConfigNode* const field = find(name);
+  if (field && (field->kind != NodeKind::string || std::find(words.begin(), words.end(), field->text) == words.end()))
+    fail_at(field->origin, fmt::format("\"{}\" is {}: expected {}", name, field->describe(), fmt::join(words, " or ")));
+  return field;
+}
+
+void VllmSpeculation::add_rule(std::vector<Assignment>& keys, std::vector<std::string>& notes) const {
+  const ConfigNode* const method = find_word("rejection_sample_method", {"standard", "block", "synthetic"});
+  if (!method || method->text == "standard") return;
+  if (method->text == "block")
+    keys.push_back({"speculation.verifier.rule", *method});
+  else
+    notes.emplace_back("rejection_sample_method synthetic: left out: speculation.forced_acceptance states acceptance");
+}
+
+void VllmSpeculation::add_sampling(std::vector<Assignment>& keys, std::vector<std::string>& notes) const {
+  const ConfigNode* const method = find_word("draft_sample_method", {"greedy", "probabilistic"});
+  if (!method)
+    notes.emplace_back(
+        "speculation.draft.sampling: vLLM drafts the most likely tokens unless told; \"own\" is the default here");
+  const Origin at = method ? method->origin : fields_.front().value.origin;
+  const bool is_own = method && method->text == "probabilistic";
+  keys.push_back({"speculation.draft.sampling", ConfigNode::make_string(is_own ? "own" : "argmax", at)});
+}
+
 std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve(int64_t tp, std::vector<std::string>& notes) const {
   if (fields_.empty()) return {};
   if (old_origin_.line > 0 && new_origin_.line > 0) {
@@ -169,8 +196,9 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_ngram(std::vec
   keys.push_back({"speculation.ngram.max", longest ? *longest : shortest ? *shortest : fallback});
   keys.push_back({"speculation.ngram.match", ConfigNode::make_string("first", at)});
   notes.emplace_back("speculation.ngram.match: vLLM continues the first match; \"last\" is the default here");
-  if (find("draft_tensor_parallel_size"))
-    notes.emplace_back("draft_tensor_parallel_size: left out: ngram has no model");
+  for (const char* name : {"draft_tensor_parallel_size", "draft_sample_method"})
+    if (find(name)) notes.push_back(fmt::format("{}: left out: ngram has no model", name));
+  add_rule(keys, notes);
   return keys;
 }
 
@@ -199,6 +227,8 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_draft(int64_t 
   } else {
     keys.push_back({"speculation.draft.tp", ConfigNode::make_string("target", size->origin)});
   }
+  add_sampling(keys, notes);
+  add_rule(keys, notes);
   return keys;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The speculative part of vLLM's command line, in its old and its new spelling.
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,10 @@ class VllmSpeculation {
   std::vector<Assignment> resolve_ngram(std::vector<std::string>& notes) const;
   std::vector<Assignment> resolve_draft(int64_t tp, std::vector<std::string>& notes) const;
   void require_tokens(std::string_view method) const;
+  /// The value of a field that is one of `words`; null: it is not given.
+  const ConfigNode* find_word(std::string_view name, std::initializer_list<std::string_view> words) const;
+  void add_rule(std::vector<Assignment>& keys, std::vector<std::string>& notes) const;
+  void add_sampling(std::vector<Assignment>& keys, std::vector<std::string>& notes) const;
 
   std::vector<Field> fields_;
   Origin old_origin_, new_origin_;  // line 0: not used

@@ -143,7 +143,35 @@ TEST(VllmFlags, DraftModelsKeepTheirRanks) {
             "--speculative-draft-tensor-parallel-size: draft_tensor_parallel_size 2: expected 1 or the target's "
             "tensor-parallel size, 4");
   EXPECT_EQ(config(R"(--speculative-config '{"model":"./d","num_speculative_tokens":4}')"),
-            R"({"speculation":{"proposer":"draft","num_speculative_tokens":4,"draft":{"path":"./d","tp":"target"}}})");
+            R"({"speculation":{"proposer":"draft","num_speculative_tokens":4,"draft":{"sampling":"argmax",)"
+            R"("path":"./d","tp":"target"}}})");
+}
+
+TEST(VllmFlags, HowDraftsAreDrawnAndJudged) {
+  const auto flags = [](const std::string& more) {
+    return R"(--speculative-config '{"model":"./d","num_speculative_tokens":4)" + more + "}'";
+  };
+  const auto sampling = [&](const std::string& more) {
+    return import(flags(more)).config["speculation"]["draft"]["sampling"].get<std::string>();
+  };
+  const std::string unless_told = "vLLM drafts the most likely tokens unless told";
+  EXPECT_EQ(sampling(""), "argmax");
+  EXPECT_TRUE(notes_hold(flags(""), unless_told));
+  EXPECT_EQ(sampling(R"(,"draft_sample_method":"greedy")"), "argmax");
+  EXPECT_EQ(sampling(R"(,"draft_sample_method":"probabilistic")"), "own");
+  EXPECT_FALSE(notes_hold(flags(R"(,"draft_sample_method":"greedy")"), unless_told));
+  EXPECT_EQ(complaints(flags(R"(,"draft_sample_method":"gready")")),
+            "--speculative-config: \"draft_sample_method\" is \"gready\": expected greedy or probabilistic");
+  const auto verifier = [&](const std::string& method) {
+    return import(flags(fmt::format(R"(,"rejection_sample_method":"{}")", method))).config["speculation"]["verifier"];
+  };
+  EXPECT_EQ(verifier("block")["rule"].get<std::string>(), "block");
+  EXPECT_TRUE(verifier("standard").is_null());
+  EXPECT_TRUE(notes_hold(flags(R"(,"rejection_sample_method":"synthetic")"), "speculation.forced_acceptance"));
+  EXPECT_EQ(import(R"(-sc '{"method":"ngram","num_speculative_tokens":4,"rejection_sample_method":"block"}')")
+                .config["speculation"]["verifier"]["rule"]
+                .get<std::string>(),
+            "block");
 }
 
 TEST(VllmFlags, WhatIsMissingHereIsANoteWithItsReason) {

@@ -95,8 +95,10 @@ Model& EngineRig::draft_model(RigProposer proposer, DraftPlacement placement) {
 }
 
 ProposerSetup EngineRig::proposer_setup(const EngineSetup& setup) const {
-  const bool has_own_model = proposer_entry(setup.proposer.name).has_second_model() && !setup.proposer.self;
-  return {.rule = setup.rule,
+  const ProposerEntry& entry = proposer_entry(setup.proposer.name);
+  const bool has_own_model = entry.has_second_model() && !setup.proposer.self;
+  return {.options = setup.proposer_options.has_value() ? &setup.proposer_options : &entry.defaults,
+          .rule = setup.rule,
           .max_num_seqs = options_.max_num_seqs,
           .max_num_rows = options_.max_num_rows,
           .max_draft_len = options_.max_draft_len,
@@ -121,7 +123,6 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
                  setup.num_blocks, setup.max_num_seqs, setup.max_num_batched_tokens, setup.num_speculative_tokens);
   const ProposerEntry& entry = proposer_entry(setup.proposer.name);
   ProposerSetup made_from = proposer_setup(setup);
-  made_from.options = setup.proposer_options.has_value() ? &setup.proposer_options : &entry.defaults;
   if (entry.has_second_model())
     made_from.second_model = setup.draft ? setup.draft : &draft_model(setup.proposer, setup.draft_placement);
   std::unique_ptr<Proposer> proposer = entry.drafts() ? entry.make(made_from) : nullptr;

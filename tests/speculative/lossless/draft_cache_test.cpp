@@ -17,6 +17,10 @@ struct DraftCacheCase {
   VerifyRule rule;
   int tp = 1, pp = 1;
   DraftPlacement placement = DraftPlacement::deciding_rank;
+  DraftDraws draws = DraftDraws::own;
+
+  /// Else they have the law of plain decoding's only.
+  bool has_tokens_of_plain() const { return rule == VerifyRule::greedy || rule == VerifyRule::coupled; }
 };
 
 class DraftCacheTest : public ::testing::TestWithParam<DraftCacheCase> {};
@@ -29,6 +33,7 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
   EngineSetup setup{.proposer = test.proposer,
                     .rule = test.rule,
                     .draft_placement = test.placement,
+                    .proposer_options = DraftModelOptions{.sampling = test.draws},
                     .max_num_seqs = 4,
                     .max_num_batched_tokens = 160};
   setup.num_blocks = blocks_for(requests, 4, rig.options().block_size, 0.55);
@@ -50,10 +55,10 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
   };
   const RunReport report =
       run_checked(*engine, requests, {.before_step = change_length, .draft = rig.draft_proposer()});
-  if (test.rule == VerifyRule::rejection) {
-    EXPECT_TRUE(report.error.empty()) << report.error;  // its tokens are not those of plain decoding
-  } else {
+  if (test.has_tokens_of_plain()) {
     EXPECT_TRUE(report.clean()) << report.describe();
+  } else {
+    EXPECT_TRUE(report.error.empty()) << report.error;
   }
   EXPECT_EQ(findings.num_different, 0) << "of " << findings.num_compared;
   EXPECT_GT(findings.num_compared, 60);
@@ -63,7 +68,7 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
   EXPECT_GT(report.counters.accepted, 0);
   if (test.proposer == RigProposer::draft) {
     EXPECT_LT(report.counters.accepted, report.counters.drafted);
-  } else if (test.rule != VerifyRule::rejection) {
+  } else if (test.has_tokens_of_plain()) {
     EXPECT_EQ(report.counters.accepted, report.counters.drafted);
   }
 }
@@ -73,6 +78,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(DraftCacheCase{"greedy", RigProposer::draft, VerifyRule::greedy},
                       DraftCacheCase{"coupled", RigProposer::draft, VerifyRule::coupled},
                       DraftCacheCase{"rejection", RigProposer::draft, VerifyRule::rejection},
+                      DraftCacheCase{"block", RigProposer::draft, VerifyRule::block},
+                      DraftCacheCase{"coupled_argmax_pp2", RigProposer::draft, VerifyRule::coupled, 1, 2,
+                                     DraftPlacement::deciding_rank, DraftDraws::argmax},
                       DraftCacheCase{"self", RigProposer::self_draft, VerifyRule::greedy},
                       DraftCacheCase{"self_coupled_tp2_pp2", RigProposer::self_draft, VerifyRule::coupled, 2, 2},
                       DraftCacheCase{"tp2_on_deciding_rank", RigProposer::draft, VerifyRule::coupled, 2, 1},

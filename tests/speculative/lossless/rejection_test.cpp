@@ -1,13 +1,15 @@
-// The rejection rule on a real pair: no token equality with plain decoding, but the same seed gives the same tokens,
-// and as many drafts are kept as the two distributions say (Leviathan et al. 2023,
+// The rules rejection and block on a real pair: no token equality with plain decoding, but the same seed gives the same
+// tokens, and under rejection as many drafts are kept as the two distributions say (Leviathan et al. 2023,
 // section 3.1: a draft is kept with probability sum of min(target_prob, draft_prob)).
 
 #include <cmath>
 #include <deque>
+#include <optional>
 
 #include <gtest/gtest.h>
 
 #include "kernels/math/distribution.h"
+#include "speculative/verify_rule.h"
 #include "tests/speculative/lossless/workload.h"
 
 namespace paceline::test {
@@ -82,15 +84,15 @@ class CountsExpectedAcceptance final : public Verifier {
   std::deque<std::shared_ptr<Step>> in_flight_;
 };
 
-class RejectionTest : public ::testing::Test {
+class RejectionTest : public ::testing::TestWithParam<VerifyRule> {
  protected:
   RejectionTest() : workload_(Workload::trained(6, 6, 64)) {
-    requests_ = workload_.requests({.rule = VerifyRule::rejection, .seed = 41, .min_requests = 12});
+    requests_ = workload_.requests({.rule = GetParam(), .seed = 41, .min_requests = 12});
   }
 
   /// The tokens of each request, submitted in the given order.
   std::vector<std::vector<int32_t>> tokens(EngineRig& rig, EngineSetup setup, const std::vector<size_t>& order) {
-    setup.rule = VerifyRule::rejection;
+    setup.rule = GetParam();
     auto engine = rig.make_engine(setup);
     std::map<SeqId, size_t> index;
     for (size_t i : order) index[engine->submit(requests_[i].prompt, requests_[i].params)] = i;
@@ -111,16 +113,23 @@ class RejectionTest : public ::testing::Test {
   int64_t accepted_ = 0, drafted_ = 0;
 };
 
-TEST_F(RejectionTest, SameSeedSameTokensWhateverElseIsInTheBatch) {
+TEST_P(RejectionTest, SameSeedSameTokensWhateverElseIsInTheBatch) {
   EngineRig rig(workload_.rig_options(1, 1));
-  EngineRig two_ranks(workload_.rig_options(2, 1));
-  EngineRig two_stages(workload_.rig_options(1, 2));
+  std::optional<EngineRig> two_ranks, two_stages;
+  if (most_rig_ranks() >= 2) {
+    two_ranks.emplace(workload_.rig_options(2, 1));
+    two_stages.emplace(workload_.rig_options(1, 2));
+  }
   std::vector<size_t> order;
   for (size_t i = 0; i < requests_.size(); ++i) order.push_back(i);
   const std::vector<size_t> backwards(order.rbegin(), order.rend());
-  for (const RigProposer proposer : {RigProposer::draft, RigProposer::ngram}) {
-    SCOPED_TRACE(rig_proposer_name(proposer));
-    const EngineSetup alone{.proposer = proposer, .num_speculative_tokens = 4};
+  const std::pair<RigProposer, std::any> cases[] = {
+      {RigProposer::draft, {}},
+      {RigProposer::draft, DraftModelOptions{.sampling = DraftDraws::argmax}},
+      {RigProposer::ngram, {}}};
+  for (const auto& [proposer, options] : cases) {
+    SCOPED_TRACE(rig_proposer_name(proposer) + (options.has_value() ? ", argmax" : ""));
+    const EngineSetup alone{.proposer = proposer, .proposer_options = options, .num_speculative_tokens = 4};
     EngineSetup together = alone;
     together.max_num_seqs = 7;
     const auto expected = tokens(rig, alone, order);
@@ -131,9 +140,12 @@ TEST_F(RejectionTest, SameSeedSameTokensWhateverElseIsInTheBatch) {
     EXPECT_EQ(tokens(rig, together, backwards), expected);
     EngineSetup split = together;
     split.draft_placement = DraftPlacement::last_stage;
-    EXPECT_EQ(tokens(two_ranks, split, order), expected);
-    // two micro-batches: drafts of one are made while the other's wait for their verdicts
-    EXPECT_EQ(tokens(two_stages, together, order), expected);
+    if (two_ranks) {
+      EXPECT_EQ(tokens(*two_ranks, split, order), expected);
+    }
+    if (two_stages) {  // two micro-batches: drafts of one are made while the other's wait for their verdicts
+      EXPECT_EQ(tokens(*two_stages, together, order), expected);
+    }
     int64_t num_tokens = 0, num_plain = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_LE(int(expected[i].size()), requests_[i].params.max_tokens);
@@ -141,13 +153,13 @@ TEST_F(RejectionTest, SameSeedSameTokensWhateverElseIsInTheBatch) {
       for (size_t j = 0; j < std::min(expected[i].size(), requests_[i].expected.size()); ++j)
         num_plain += expected[i][j] == requests_[i].expected[j];
     }
-    EXPECT_LT(num_plain, num_tokens) << "the rejection rule draws as plain sampling does: is it in use?";
+    EXPECT_LT(num_plain, num_tokens) << "the rule draws as plain sampling does: is it in use?";
   }
 }
 
-TEST_F(RejectionTest, DraftsAreKeptAsOftenAsTheDistributionsSay) {
+TEST_P(RejectionTest, DraftsAreKeptAsOftenAsTheDistributionsSay) {
   EngineRig rig(workload_.rig_options(1, 1));
-  requests_ = workload_.requests({.rule = VerifyRule::rejection, .seed = 42, .min_requests = 60});
+  requests_ = workload_.requests({.rule = GetParam(), .seed = 42, .min_requests = 60});
   for (size_t i = 0; i < requests_.size(); ++i) requests_[i].params.sampler.seed = 90'000 + i;
   CountsExpectedAcceptance::Sums sums;
   EngineSetup setup{.proposer = RigProposer::draft, .num_speculative_tokens = 4, .max_num_seqs = 8};
@@ -159,10 +171,17 @@ TEST_F(RejectionTest, DraftsAreKeptAsOftenAsTheDistributionsSay) {
   tokens(rig, setup, order);
   EXPECT_GT(sums.num_tested, 1500);
   EXPECT_GT(sums.variance, 50.0);
+  if (GetParam() == VerifyRule::block) {
+    EXPECT_GT(sums.z(), 0.0) << "a block keeps more";
+    return;
+  }
   EXPECT_LT(std::abs(sums.z()), 4.9) << sums.num_kept << " kept of " << sums.num_tested << ", expected "
                                      << sums.expected;
   RecordProperty("z", std::to_string(sums.z()));
 }
+
+INSTANTIATE_TEST_SUITE_P(Rules, RejectionTest, ::testing::Values(VerifyRule::rejection, VerifyRule::block),
+                         [](const auto& param) { return std::string(rule_word(param.param)); });
 
 }  // namespace
 }  // namespace paceline::test

@@ -69,20 +69,29 @@ TEST(ProposerList, MakesProposersThatSayTheirNames) {
 
 TEST(DraftEntry, NeedsMemoryWhereProbabilitiesAreKept) {
   ProposerSetup setup{.max_num_seqs = 3, .max_draft_len = 5, .target_vocab_size = 7, .pool = {}};
+  std::any options = DraftModelOptions();
+  setup.options = &options;
   const auto bytes = [&](VerifyRule rule) {
     setup.rule = rule;
     return proposer_entry("draft").memory(setup).deciding_rank;
   };
   EXPECT_EQ(bytes(VerifyRule::greedy), 0u);
   EXPECT_EQ(bytes(VerifyRule::coupled), 0u);
-  EXPECT_EQ(bytes(VerifyRule::rejection), 3u * 5 * 7 * sizeof(float));
+  for (const VerifyRule rule : {VerifyRule::rejection, VerifyRule::block})
+    EXPECT_EQ(bytes(rule), 3u * 5 * 7 * sizeof(float));
+  options = DraftModelOptions{.sampling = DraftDraws::argmax};
+  EXPECT_EQ(bytes(VerifyRule::rejection), 0u);
 }
 
 TEST(DraftSampling, FollowsTheRule) {
-  EXPECT_EQ(draft_sampling(VerifyRule::greedy), DraftSampling::argmax);
-  EXPECT_EQ(draft_sampling(VerifyRule::coupled), DraftSampling::shared_noise);
-  EXPECT_EQ(draft_sampling(VerifyRule::rejection), DraftSampling::own_noise);
-  EXPECT_EQ(draft_sampling(VerifyRule::forced), DraftSampling::argmax);
+  constexpr DraftDraws kOwn = DraftDraws::own;
+  EXPECT_EQ(draft_sampling(VerifyRule::greedy, kOwn), DraftSampling::argmax);
+  EXPECT_EQ(draft_sampling(VerifyRule::coupled, kOwn), DraftSampling::shared_noise);
+  EXPECT_EQ(draft_sampling(VerifyRule::rejection, kOwn), DraftSampling::own_noise);
+  EXPECT_EQ(draft_sampling(VerifyRule::block, kOwn), DraftSampling::own_noise);
+  EXPECT_EQ(draft_sampling(VerifyRule::forced, kOwn), DraftSampling::argmax);
+  for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled, VerifyRule::rejection, VerifyRule::block})
+    EXPECT_EQ(draft_sampling(rule, DraftDraws::argmax), DraftSampling::argmax);
 }
 
 TEST(VerifyRuleNames, AutoIsGreedyAtTemperatureZero) {
@@ -90,8 +99,9 @@ TEST(VerifyRuleNames, AutoIsGreedyAtTemperatureZero) {
   EXPECT_EQ(parse_rule("auto", false), VerifyRule::rejection);
   EXPECT_EQ(parse_rule("greedy", false), VerifyRule::greedy);
   EXPECT_EQ(parse_rule("rejection", true), VerifyRule::rejection);
-  EXPECT_EQ(parse_rule("coupled", true), VerifyRule::coupled);
-  test::expect_error(ExitCode::usage, {"speculation.verifier.rule", "\"lucky\"", "rejection", "coupled"},
+  for (const std::string_view word : rule_words())
+    EXPECT_EQ(rule_word(parse_rule(word, true)), word == "auto" ? "greedy" : word);
+  test::expect_error(ExitCode::usage, {"speculation.verifier.rule", "\"lucky\"", "rejection", "block", "coupled"},
                      [] { parse_rule("lucky", true); });
 }
 
