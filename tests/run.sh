@@ -102,7 +102,8 @@ if [ "$all" -eq 1 ]; then
   # A GPU is not needed to compile for one; tests/gpu.sh runs what needs it.
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     # Code for one architecture, and the front end for the oldest: the three of a release take three times as long.
-    CMAKE_ARGUMENTS="-DCMAKE_CUDA_ARCHITECTURES=80-virtual;90a-real" timed "cuda build" experiments/build.sh cuda runexp ||
+    cuda_arguments="-DCMAKE_UNITY_BUILD=ON -DCMAKE_CUDA_ARCHITECTURES=80-virtual;90a-real"
+    CMAKE_ARGUMENTS=$cuda_arguments timed "cuda build" experiments/build.sh cuda runexp ||
       failed=$((failed + 1))
   fi
 fi
