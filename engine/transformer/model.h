@@ -23,8 +23,18 @@ struct Logits {
   int vocab_size = 0;  // columns beyond are padding
 };
 
-/// Threads: launch from the engine's thread. logits() and state() belong to the deciding rank's stream: they may
-/// be used only inside jobs posted to it, and logits() is valid from a launch's forward pass to the next one.
+/// The residual that enters the layers of TransformerOptions::taps, before any norm, for all rows of a batch. EAGLE-3
+/// drafts from it (Li et al. 2025, section 3.1).
+struct Taps {
+  MatView rows;  // [number of taps * num_rows, hidden_size] f32, tap after tap; data null: none were asked for
+  int32_t num_rows = 0;
+
+  MatView tap(int index) const { return rows.row_range(index * num_rows, num_rows); }
+};
+
+/// Threads: launch from the engine's thread. logits(), taps() and state() belong to the deciding rank's stream: they
+/// may be used only inside jobs posted to it, and logits() and taps() are valid from a launch's forward pass to the
+/// next one.
 class Model {
  public:
   virtual ~Model() = default;
@@ -44,6 +54,7 @@ class Model {
   virtual CommStats comm_stats() = 0;
 
   virtual Logits logits() const = 0;
+  virtual Taps taps() const { return {}; }
   virtual SeqState& state() = 0;
 
   /// Copies KV between slots on every rank, in stream order (tree verification, compaction).

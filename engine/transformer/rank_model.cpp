@@ -1,6 +1,8 @@
 #include "engine/transformer/rank_model.h"
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "engine/cache/kv_slot.h"
 #include "engine/comm/work_scope.h"
@@ -36,6 +38,12 @@ RankModel::RankModel(const ModelSpec& spec, const ShardWeights& weights, const M
     delta_ = make(rows, int64_t{vectors} * spec.hidden_size);
   if (spec.projects_embedding()) embedded_ = make(rows, spec.embed_cols());
   mlp_ = make(rows, weights.intermediate);
+  tap_share_ = tap_share(spec, place, options.taps);
+  if (tap_share_.count > 0) {
+    tapped_ = make(rows * tap_share_.count, spec.hidden_size);
+    every_row_.resize(size_t(rows));
+    std::iota(every_row_.begin(), every_row_.end(), 0);
+  }
   if (last_stage()) {
     compact_residual_ = make(options.max_num_logit_rows, spec.hidden_size);
     if (spec.projects_embedding()) projected_ = make(options.max_num_logit_rows, spec.embed_cols());
@@ -252,6 +260,7 @@ void RankModel::forward(const Batch& batch) {
   const MatView embedded = spec_.projects_embedding() ? embedded_.row_range(0, batch.num_rows()) : residual;
   const bool embeds_in_pass = first_stage() && place_.tp == 1;  // else the ranks exchange rows before the layers
   if (!first_stage()) rank_.world->recv(residual, rank_.index - place_.tp);
+  if (tap_share_.before > 0) rank_.world->recv(kept_taps(residual.rows, tap_share_.before), rank_.index - place_.tp);
   if (first_stage() && !embeds_in_pass) {
     embed(rows, embedded);
     shards().all_reduce(embedded);
@@ -266,9 +275,11 @@ void RankModel::forward(const Batch& batch) {
   if (!last_stage()) {
     add_pending(left);
     rank_.world->send(left.residual, rank_.index + place_.tp);
+    if (tap_share_.count > 0) rank_.world->send(kept_taps(residual.rows, tap_share_.count), rank_.index + place_.tp);
   } else if (!batch.logit_row.empty()) {
     gather_logits(left.residual.rows);
   }
+  if (tap_share_.count > 0) taps_ = {.rows = kept_taps(residual.rows, tap_share_.count), .num_rows = residual.rows};
   for (const SeqRows& seq : batch.seqs) {
     if (!seq.wants_logits && seq.seq >= 0) state_.advance(seq.seq, seq.num_rows, batch.step);
   }
@@ -307,12 +318,15 @@ RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, Ma
     const LayerSpec& spec = spec_.layer(index);
     const LayerWeights& layer = weights_.layers[i];
     const LayerVectors& vectors = layer_vectors_[i];
-    const bool drops_rows = last_stage() && i + 1 == num_layers && int(batch.logit_row.size()) < batch.num_rows();
+    const bool drops_rows =
+        last_stage() && i + 1 == num_layers && !taps_last_residual() && int(batch.logit_row.size()) < batch.num_rows();
     MatView attended = attention_block(branch_input(spec, stream, vectors.attn_norm), i, rows, batch,
                                        drops_rows ? nullptr : layer.o.get());
+    tap(index, stream.residual);  // to which the norm before attention has added what was pending
     if (drops_rows) {
-      attended = keep_logit_rows(batch, stream, attended);
+      keep_logit_rows(batch, stream);
       if (batch.logit_row.empty()) return stream;
+      attended = keep_logit_rows(batch, attended);
     }
     if (spec.block == BlockLayout::parallel) {
       const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i);
@@ -325,6 +339,11 @@ RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, Ma
     add_branch(spec, stream, hidden, *layer.down, vectors.down_bias, around ? vectors.mlp_out_norm : vectors.mlp_norm);
   }
   if (last_stage()) {
+    if (taps_last_residual()) {
+      add_pending(stream);
+      tap(spec_.num_layers, stream.residual);
+      if (int(batch.logit_row.size()) < batch.num_rows()) keep_logit_rows(batch, stream);
+    }
     mark(batch, RankPlace::kHead);
     multiply_head(batch, stream);
   }
@@ -332,18 +351,29 @@ RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, Ma
 }
 
 // Nothing after the last attention looks at rows whose logits nobody wants.
-MatView RankModel::keep_logit_rows(const Batch& batch, Stream& stream, MatView attended) {
+void RankModel::keep_logit_rows(const Batch& batch, Stream& stream) {
   add_pending(stream);
   const MatView from = stream.residual;
   stream.residual = from.row_range(0, int32_t(batch.logit_row.size()));
-  if (batch.logit_row.empty()) return attended;
-  const MatView compact = compact_residual_.row_range(0, stream.residual.rows);
-  backend_.gather_rows({.from = from, .row = batch.logit_row, .to = compact});
-  stream.residual = compact;
+  if (batch.logit_row.empty()) return;
+  stream.residual = compact_residual_.row_range(0, stream.residual.rows);
+  backend_.gather_rows({.from = from, .row = batch.logit_row, .to = stream.residual});
+}
+
+MatView RankModel::keep_logit_rows(const Batch& batch, MatView attended) {
   // q is spent: its buffer holds the kept rows
-  const MatView packed = qkv_.row_range(0, compact.rows).col_range(0, attended.cols);
+  const MatView packed = qkv_.row_range(0, int32_t(batch.logit_row.size())).col_range(0, attended.cols);
   backend_.gather_rows({.from = attended, .row = batch.logit_row, .to = packed});
   return packed;
+}
+
+void RankModel::tap(int layer, const MatView& residual) {
+  const auto found = std::lower_bound(options_.taps.begin(), options_.taps.end(), layer);
+  if (tap_share_.count == 0 || found == options_.taps.end() || *found != layer) return;
+  const int32_t first_row = int32_t(found - options_.taps.begin()) * residual.rows;
+  backend_.gather_rows({.from = residual,
+                        .row = std::span(every_row_).first(size_t(residual.rows)),
+                        .to = tapped_.row_range(first_row, residual.rows)});
 }
 
 NormArgs RankModel::norm_args(const Stream& stream, const Norm& norm) const {

@@ -24,6 +24,7 @@ class RankModel {
   void swap_kv(std::span<const BlockSwap> swaps);
 
   Logits logits() const { return logits_; }
+  Taps taps() const { return taps_; }
   SeqState& state() { return state_; }
 
  private:
@@ -94,8 +95,14 @@ class RankModel {
   void norm_heads(const AttentionSpec& spec, const LayerVectors& vectors, MatView qkv);
   /// Both branches' last products, added in their order; the shards' parts travel in one message.
   void add_parallel_branches(Stream& stream, MatView attended, MatView hidden, size_t layer);
-  /// Drops rows whose logits nobody wants.
-  MatView keep_logit_rows(const Batch& batch, Stream& stream, MatView attended);
+  /// Drops rows whose logits nobody wants: of the residual, and of what attention gave for them.
+  void keep_logit_rows(const Batch& batch, Stream& stream);
+  MatView keep_logit_rows(const Batch& batch, MatView attended);
+  /// The residual that enters this layer goes where taps() has it, if it is wanted.
+  void tap(int layer, const MatView& residual);
+  bool taps_last_residual() const { return !options_.taps.empty() && options_.taps.back() == spec_.num_layers; }
+  /// The first `count` taps of a batch of `rows` rows.
+  MatView kept_taps(int32_t rows, int count) const { return tapped_.row_range(0, rows * count); }
   NormArgs norm_args(const Stream& stream, const Norm& norm) const;
   void add_pending(Stream& stream);
   /// residual += x · Wᵀ + bias, now or with the next norm.
@@ -139,6 +146,10 @@ class RankModel {
   MatView projected_;                  // [max_num_logit_rows, embed_cols]; of projected embeddings
   MatView local_logits_, all_logits_;  // [max_num_logit_rows, shard vocab], [max_num_logit_rows, tp * shard vocab]
   Logits logits_;
+  TapShare tap_share_;
+  MatView tapped_;                  // [tap_share_.count * max_num_rows, hidden]; as Taps::rows
+  std::vector<int32_t> every_row_;  // 0, 1, …
+  Taps taps_;
   std::vector<int32_t> token_, position_, slot_, kv_len_;  // deferred rows filled in
   std::vector<int32_t> position_row_;
   KeyPathTable paths_;

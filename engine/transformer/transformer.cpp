@@ -70,6 +70,7 @@ class Transformer final : public Model {
   CommStats comm_stats() override { return paceline::comm_stats(team_.rank(team_.deciding_rank())); }
 
   Logits logits() const override { return parts_->ranks[size_t(team_.deciding_rank())]->logits(); }
+  Taps taps() const override { return parts_->ranks[size_t(team_.deciding_rank())]->taps(); }
   SeqState& state() override { return parts_->ranks[size_t(team_.deciding_rank())]->state(); }
 
   void move_kv(std::span<const SlotMove> moves) override { post_on_all(&RankModel::move_kv, moves); }
@@ -176,6 +177,9 @@ std::unique_ptr<Model> make_transformer(const ModelSpec& spec, SharedWeights wei
                                         const TransformerOptions& options) {
   PACELINE_CHECK(options.order == StreamOrder::in_order || options.ranks == RankSet::deciding,
                  "at_once needs a model of the deciding rank alone");
+  for (size_t i = 0; i < options.taps.size(); ++i)
+    PACELINE_CHECK(options.taps[i] >= (i ? options.taps[i - 1] + 1 : 0) && options.taps[i] <= spec.num_layers,
+                   "tap {} of {} layers", options.taps[i], spec.num_layers);
   return std::make_unique<Transformer>(spec, std::move(weights), team, options);
 }
 
@@ -192,30 +196,43 @@ int delta_vectors(const ModelSpec& spec, int tp) {
   return tp > 1 || spec.positions.rows > 0 ? 1 : 0;
 }
 
-size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, int tp) {
+TapShare tap_share(const ModelSpec& spec, const ModelRank& place, std::span<const int> taps) {
+  if (place.shard != 0) return {};
+  const auto [begin, end] = split_layers(spec, place.num_stages)[size_t(place.stage)];
+  const int beyond = place.stage == place.num_stages - 1 ? end + 1 : end;
+  const auto below = [&](int layer) { return int(std::lower_bound(taps.begin(), taps.end(), layer) - taps.begin()); };
+  return {.before = below(begin), .count = below(beyond)};
+}
+
+size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, const ModelRank& place) {
+  const int tp = place.tp;
   const size_t hidden = size_t(spec.hidden_size);
   int kv_heads = 0;
   for (int rank = 0; rank < tp; ++rank)
     kv_heads = std::max(kv_heads, shard_shape(spec, {.tp_rank = rank, .tp_size = tp}).num_kv_heads);
   const size_t heads = size_t(spec.num_heads / tp + 2 * kv_heads) * size_t(spec.head_dim);
   const size_t embedding = spec.projects_embedding() ? size_t(spec.embed_cols()) : 0;
-  const size_t per_row = (2 + delta_vectors(spec, tp)) * hidden + embedding + heads +
+  const size_t num_taps = size_t(tap_share(spec, place, options.taps).count);
+  const size_t per_row = (2 + size_t(delta_vectors(spec, tp)) + num_taps) * hidden + embedding + heads +
                          size_t(spec.num_heads / tp) * size_t(spec.head_dim) + size_t(spec.intermediate_size / tp);
   const size_t vocab = size_t((spec.vocab_size + tp - 1) / tp);
   const size_t per_logit_row = hidden + embedding + vocab + (tp > 1 ? vocab * size_t(tp) : 0);
   return sizeof(float) * (per_row * size_t(options.max_num_rows) + per_logit_row * size_t(options.max_num_logit_rows));
 }
 
-size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows) {
+size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows,
+                  std::span<const int> taps) {
   const auto [begin, end] = split_layers(spec, place.num_stages)[size_t(place.stage)];
   const bool last_stage = place.stage == place.num_stages - 1;
-  int64_t vectors = last_stage ? 0 : rows;  // of hidden_size; to the next stage
+  // of hidden_size; to the next stage
+  int64_t vectors = last_stage ? 0 : rows * (1 + tap_share(spec, place, taps).count);
   int64_t logits = 0, embedded = 0;
   if (place.tp > 1) {
     if (place.stage == 0) embedded = rows * spec.embed_cols();
     vectors += 2 * rows * (end - begin);
     if (last_stage) {
-      vectors -= 2 * (rows - logit_rows);  // behind the last attention, rows whose logits nobody wants are dropped
+      const bool keeps_rows = !taps.empty() && taps.back() == spec.num_layers;
+      if (!keeps_rows) vectors -= 2 * (rows - logit_rows);  // behind the last attention: nobody wants their logits
       logits = logit_rows * ((spec.vocab_size + place.tp - 1) / place.tp);
     }
   }

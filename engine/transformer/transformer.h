@@ -2,6 +2,7 @@
 // The one forward pass of all families: what a rank holds, and the Model made of all ranks.
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/transformer/model.h"
@@ -29,6 +30,7 @@ struct TransformerOptions {
   int max_num_rows = 512;       // rows of one batch
   int max_num_logit_rows = 64;  // rows whose logits one batch may want
   int max_model_len = 1024;
+  std::vector<int> taps;  // layers whose residual Model::taps() hands out, ascending; num_layers: what leaves the last
   RankSet ranks = RankSet::all;
   StreamOrder order = StreamOrder::in_order;
   WorkKind work = WorkKind::target;  // what its passes are counted as
@@ -66,11 +68,20 @@ size_t kv_block_bytes_on(const ModelSpec& spec, const ModelRank& place, int bloc
 /// Vectors of hidden_size that a row's branches, or its position, leave before the residual takes them.
 int delta_vectors(const ModelSpec& spec, int tp);
 
-/// Bytes of activations and logits of one rank.
-size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, int tp);
+/// Of `taps`, ascending, those that the rank at `place` keeps: what it adds, and what it has of the stages before and
+/// hands on. Those of the first shard alone: it feeds the deciding rank.
+struct TapShare {
+  int before = 0;  // of the stages before
+  int count = 0;   // with its own
+};
+TapShare tap_share(const ModelSpec& spec, const ModelRank& place, std::span<const int> taps);
+
+/// Bytes of activations, logits and taps of the rank at `place`.
+size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, const ModelRank& place);
 
 /// Bytes that the rank at `place` puts into sums, gathers and messages in a pass over `rows` rows, of which
 /// `logit_rows` want logits: what CommStats::bytes grows by, deferred rows aside.
-size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows);
+size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows,
+                  std::span<const int> taps = {});
 
 }  // namespace paceline

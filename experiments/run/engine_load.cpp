@@ -218,7 +218,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     rank->block_bytes = kv_block_bytes_on(plan.target, place, block_size, plan.kv_dtype);
     rank->workspace =
         workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
-                        place.tp) +
+                        place) +
         (on_cuda(config.engine) ? kCudaWorkspaceBytes : 0);
     rank->comm_bytes = comm_bytes(plan.target, place, 1, 1);
   }
@@ -237,7 +237,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       if (!second->is_target) rank->weights += packed_bytes(second->spec, place, second->dtype, numerics);
       rank->draft_block_bytes += kv_block_bytes_on(second->spec, place, block_size, plan.kv_dtype);
       rank->workspace += workspace_bytes(
-          second->spec, transformer_options(plan, config, second->dtype, second->ranks, plan.max_model_len), place.tp);
+          second->spec, transformer_options(plan, config, second->dtype, second->ranks, plan.max_model_len), place);
     }
     return &*second;
   };

@@ -33,10 +33,16 @@ class ReferenceModel {
 
   /// Logits of every position, [num_tokens, vocab]: causal attention over the whole text, nothing cached.
   Matrix logits(const std::vector<int32_t>& tokens) const {
+    const Matrix last = norm(residual(tokens, spec_.num_layers), TensorRole::final_norm, 0);
+    return last * read(spec_.tied_head ? TensorRole::embed : TensorRole::head).transpose();
+  }
+
+  /// What the first `num_layers` layers leave of every position, [num_tokens, hidden].
+  Matrix residual(const std::vector<int32_t>& tokens, int num_layers) const {
     const Matrix embed = read(TensorRole::embed);
     Matrix rows(long(tokens.size()), long(spec_.hidden_size));
     for (size_t i = 0; i < tokens.size(); ++i) rows.row(long(i)) = embed.row(tokens[i]);
-    for (int layer = 0; layer < spec_.num_layers; ++layer) {
+    for (int layer = 0; layer < num_layers; ++layer) {
       const AttentionSpec& attention = spec_.layer(layer).attention;
       const bool mlp_bias = spec_.layer(layer).mlp.has_bias;
       const Matrix attention_in = norm(rows, TensorRole::attn_norm, layer);
@@ -50,8 +56,7 @@ class ReferenceModel {
       rows +=
           linear(gate.cwiseProduct(linear(mlp_in, TensorRole::up, layer, mlp_bias)), TensorRole::down, layer, mlp_bias);
     }
-    const Matrix last = norm(rows, TensorRole::final_norm, 0);
-    return last * (spec_.tied_head ? embed : read(TensorRole::head)).transpose();
+    return rows;
   }
 
  private:

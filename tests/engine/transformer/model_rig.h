@@ -35,6 +35,8 @@ struct ModelRigOptions {
   RankSet ranks = RankSet::all;
   StreamOrder order = StreamOrder::in_order;
   int num_host_blocks = 0;
+  std::vector<int> taps{};
+  int num_layers = 0;  // the first of them, with the model's final norm and head behind; 0: all
 };
 
 inline std::vector<std::string> rank_devices(const ModelRigOptions& options) {
@@ -65,7 +67,7 @@ class ModelRig {
                .threads_per_rank = options.threads,
                .timeout_s = 60.0,
                .isa = options.isa}),
-        spec_(load_model_spec(source_path(options.folder))) {
+        spec_(read_spec(options)) {
     const DType dtype = options.dtype.value_or(spec_.checkpoint_dtype);
     weights_ = load_weights(source, spec_, team_, options.ranks, dtype);
     model_ = make_transformer(spec_, weights_, team_,
@@ -77,6 +79,7 @@ class ModelRig {
                                .max_num_rows = 512,
                                .max_num_logit_rows = 512,
                                .max_model_len = spec_.max_position,
+                               .taps = options.taps,
                                .ranks = options.ranks,
                                .order = options.order});
   }
@@ -132,9 +135,28 @@ class ModelRig {
     return logits;
   }
 
+  /// Of the batch before: the residual of all its rows, [rows * hidden_size], for each of the options' taps.
+  std::vector<std::vector<float>> taps() {
+    std::vector<std::vector<float>> found;
+    model_->wait(model_->post([&](Rank& rank) {
+      for (size_t i = 0; i < options_.taps.size(); ++i)
+        found.push_back(download_rows(*rank.backend, model_->taps().tap(int(i)), spec_.hidden_size));
+    }));
+    return found;
+  }
+
   uint64_t next_step() { return ++step_; }
 
  private:
+  static ModelSpec read_spec(const ModelRigOptions& options) {
+    ModelSpec spec = load_model_spec(source_path(options.folder));
+    if (options.num_layers > 0) {
+      spec.num_layers = options.num_layers;
+      spec.layers.resize(size_t(options.num_layers));
+    }
+    return spec;
+  }
+
   const ModelRigOptions options_;
   RankTeam team_;
   const ModelSpec spec_;
