@@ -9,13 +9,22 @@
 
 namespace paceline {
 
+namespace {
+
+BlockPoolOptions pool_options(BlockPoolOptions options, const Proposer* proposer) {
+  options.next_token_counts = proposer && proposer->uses_target_pages();
+  return options;
+}
+
+}  // namespace
+
 Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Proposer> proposer,
                std::unique_ptr<Verifier> verifier)
     : options_(options),
       target_(target),
       verifier_(std::move(verifier)),
       proposer_(std::move(proposer)),
-      pool_(options.pool),
+      pool_(pool_options(options.pool, proposer_.get())),
       scheduler_(options.scheduler, pool_,
                  [this](const Request& request) {
                    ++counters_.preemptions;
@@ -106,7 +115,10 @@ bool Engine::launch_one() {
   const DraftShape shape = proposer_ && proposer_->branches() ? DraftShape::tree : DraftShape::chain;
   const ScheduledStep scheduled = scheduler_.next(proposer_ ? num_speculative_tokens_ : 0, may_defer, shape);
   if (scheduled.rows.empty()) return false;
-  if (!scheduled.swaps.empty()) target_.swap_kv(scheduled.swaps);
+  if (!scheduled.swaps.empty()) {
+    target_.swap_kv(scheduled.swaps);
+    if (proposer_) proposer_->swap_kv(scheduled.swaps);
+  }
   for (const BlockSwap& swap : scheduled.swaps) counters_.swapped_blocks += swap.to_host;
   const auto draft_start = Clock::now();
   std::vector<Proposal> proposals(scheduled.rows.size());
@@ -152,6 +164,11 @@ bool Engine::launch_one() {
   if (proposer_ && num_speculative_tokens_ > 0 && !prefilled.empty()) proposer_->prefill(prefilled);
   const auto prefill_end = Clock::now();
   target_.launch(built.batch);
+  if (proposer_) {
+    std::vector<const Sequence*> sequences;
+    for (const ScheduledRows& rows : scheduled.rows) sequences.push_back(&rows.request->seq);
+    proposer_->launched(built.batch, sequences);
+  }
   flight.ticket = verifier_->launch(built.batch, target_, std::move(built.verify));
   in_flight_.push_back(std::move(flight));
   const auto end = Clock::now();
@@ -170,7 +187,8 @@ void Engine::propose(const ScheduledStep& step, std::vector<Proposal>& proposals
     requests.push_back({.seq = &rows.request->seq,
                         .max_drafts = rows.max_drafts,
                         .max_depth = rows.max_depth,
-                        .deferred = rows.deferred});
+                        .deferred = rows.deferred,
+                        .pages = pool_.pages(rows.request->seq.id)});
     row_of.push_back(i);
   }
   if (requests.empty()) return;
@@ -218,7 +236,10 @@ std::vector<Emitted> Engine::collect_one() {
     settle(step, row, row.verdict >= 0 ? verdicts[size_t(row.verdict)] : kNoVerdict, emitted);
   totals.verdicts += counters_.verdicts - verdicts_before;
   pool_.retire(step.batch->step);
-  totals.seconds.schedule += seconds_between(collected, Clock::now());
+  const auto settled = Clock::now();
+  if (proposer_) proposer_->settled();
+  totals.seconds.schedule += seconds_between(collected, settled);
+  totals.seconds.draft += seconds_between(settled, Clock::now());
   return emitted;
 }
 
@@ -280,7 +301,9 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
                           .next = seq.tokens.back(),
                           .path = {moved.begin(), moved.end()}});
   } else {
-    pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
+    // For others to share, unless the proposer has nothing in it.
+    if (!proposer_ || !proposer_->uses_target_pages())
+      pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
     finish(*request, out.finish);
   }
   emitted.push_back(std::move(out));

@@ -34,6 +34,7 @@ struct DraftRequest {
   int max_drafts = 0;             // nodes, at most; 0 for a prompt, and where rows, pages or positions have run out
   int max_depth = 0;              // positions behind the verified text that they may reach; >= max_drafts for chains
   bool deferred = false;
+  std::span<const int32_t> pages = {};  // of the target's KV, for the verified text and max_drafts positions behind it
 };
 
 /// What became of one sequence's rows of a step.
@@ -69,9 +70,24 @@ class Proposer {
   /// own cache now, so that the time counts as prefill on both sides. Others need nothing.
   virtual void prefill(std::span<const Sequence* const> /*sequences*/) {}
 
+  /// Whether its cache lies in the target's pages: a block is shared, swapped and given back with what it keeps there
+  /// for the block's positions, which may depend on the token behind each.
+  virtual bool uses_target_pages() const { return false; }
+
+  /// `batch` has just been launched on the target, where what is posted now finds its taps: sequences[i] has the rows
+  /// of batch->seqs[i].
+  virtual void launched(const std::shared_ptr<const Batch>& /*batch*/, std::span<const Sequence* const> /*sequences*/) {
+  }
+
   /// What became of the drafts of `seq`, whose tokens hold the outcome already. A sequence that ends with it is told by
   /// end() alone.
   virtual void observe(const Sequence& /*seq*/, const Verdict& /*verdict*/) {}
+
+  /// Of the oldest batch that was launched and not yet settled, all has been observed.
+  virtual void settled() {}
+
+  /// The target's KV moves between pages and host memory, before the batch about to be launched.
+  virtual void swap_kv(std::span<const BlockSwap> /*swaps*/) {}
 
   /// The sequence is over: nothing is asked of it again.
   virtual void end(SeqId seq) = 0;

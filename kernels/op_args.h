@@ -140,11 +140,12 @@ struct RopeArgs {
   std::span<const int32_t> position;  // [m]; < 0: padding row, left alone
 };
 
-/// to row i = from row `row[i]`; from and to do not overlap.
+/// to row `to_row[i]` = from row `row[i]`; from and to do not overlap.
 struct GatherRowsArgs {
-  MatView from;                  // [m, d] f32
-  std::span<const int32_t> row;  // [to.rows]
-  MatView to;                    // [row.size(), d] f32
+  MatView from;                          // [m, d] f32
+  std::span<const int32_t> row;          // what is copied
+  MatView to;                            // f32, as wide
+  std::span<const int32_t> to_row = {};  // [row.size()], no two alike; empty: 0, 1, …
 };
 
 /// x[m, d] = act(x)

@@ -37,9 +37,11 @@ struct SampleArgs {
   MatView logits;          // [rows, vocab] f32, not changed
   int32_t vocab_size = 0;  // columns at and beyond it are padding and never drawn
   std::span<const SampleRow> rows;
-  std::span<int32_t> token;  // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
-  int32_t* cells = nullptr;  // from alloc(); set: tokens go there, too
-  bool later = false;        // `token` is complete after Backend::await_draws() and the caller's until then
+  std::span<int32_t> token;      // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
+  int32_t* cells = nullptr;      // from alloc(); set: tokens go there, too
+  const int32_t* ids = nullptr;  // [vocab_size] in the backend's memory: the token that a column stands for (a reduced
+                                 // vocabulary); null: its number. Noise and `probs` go by columns
+  bool later = false;            // `token` is complete after Backend::await_draws() and the caller's until then
   MatView probs;  // [.., vocab_size] f32 out, a row for each of `rows`: the very distribution drawn from (one-hot when
                   // greedy; unspecified where token is -1); data null: not wanted
 

@@ -90,11 +90,14 @@ struct OptionConflict {
   std::string message;                     // names keys in full
 };
 
+struct Eagle3Model;  // eagle3_proposer.h
+
 /// The model that a proposer runs beside the target. The program loads it, and plans its weights, its workspace and as
-/// many KV blocks as the target has. Its own keys stand behind the options: speculation.PROPOSER.path, .tp, .dtype, ...
+/// many KV blocks as the target has. Its own keys stand behind the options: speculation.PROPOSER.path, .dtype, ...
 enum class SecondModelKind : uint8_t {
   none,
   draft_model,  // a whole model with the target's vocabulary; or the target itself (speculation.PROPOSER.self)
+  eagle3_head,  // one made for this very target, whose inner states it reads; on the deciding rank
 };
 struct SecondModelNeed {
   SecondModelKind kind = SecondModelKind::none;
@@ -114,8 +117,9 @@ struct ProposerSetup {
   int max_num_rows = 512;  // of one pass of the second model
   int max_draft_len = 1;
   int target_vocab_size = 0;
-  BlockPoolOptions pool;          // the target's
-  Model* second_model = nullptr;  // null where none is needed, and while memory is planned
+  BlockPoolOptions pool;              // the target's
+  Model* second_model = nullptr;      // of kind draft_model; null where none is needed, and while memory is planned
+  const Eagle3Model* head = nullptr;  // of kind eagle3_head; likewise
   int second_vocab_size = 0;
 
   template <class Options>

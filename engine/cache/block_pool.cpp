@@ -58,6 +58,8 @@ int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens, std::vector<Bl
     if (!(block.parent == fresh.chain) ||
         !std::equal(content.begin(), content.end(), block.tokens.begin(), block.tokens.end()))
       break;
+    const int32_t next_token = tokens[size_t(i + 1) * size_t(block_size)];
+    if (options_.next_token_counts && block.next_token != next_token) break;
     if (block.num_refs == 0) remove_from_free(hit->second);
     ++block.num_refs;
     fresh.pages.push_back(hit->second);
@@ -103,7 +105,9 @@ void BlockPool::commit(SeqId seq, int len, std::span<const int32_t> tokens) {
   mine.hit_tokens = 0;
   if (options_.prefix_caching == PrefixCaching::off) return;
   const int block_size = options_.block_size;
-  while ((mine.num_hashed + 1) * block_size <= len) {
+  const int behind = options_.next_token_counts ? 1 : 0;
+  while ((mine.num_hashed + 1) * block_size <= len &&
+         (mine.num_hashed + 1) * block_size + behind <= int(tokens.size())) {
     const auto content = tokens.subspan(size_t(mine.num_hashed) * size_t(block_size), size_t(block_size));
     const Hash hash = chain_hash(mine.chain, content);
     Block& block = blocks_[size_t(mine.pages[size_t(mine.num_hashed)])];
@@ -112,6 +116,7 @@ void BlockPool::commit(SeqId seq, int len, std::span<const int32_t> tokens) {
       block.hash = hash;
       block.parent = mine.chain;
       block.tokens.assign(content.begin(), content.end());
+      if (behind) block.next_token = tokens[size_t(mine.num_hashed + 1) * size_t(block_size)];
       table_.emplace(hash, mine.pages[size_t(mine.num_hashed)]);
     }
     mine.chain = hash;

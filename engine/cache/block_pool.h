@@ -25,6 +25,7 @@ struct BlockPoolOptions {
   int block_size = 16;
   PrefixCaching prefix_caching = PrefixCaching::off;
   uint64_t hash_key = 0;  // keys the prefix hash: collisions cannot be prepared from outside
+  bool next_token_counts = false;  // what a block holds depends on the token behind it, too
 };
 
 /// Paged KV bookkeeping of one model. One thread. Position p of a sequence lies in pages(seq)[p / block_size].
@@ -37,8 +38,9 @@ class BlockPool {
   explicit BlockPool(const BlockPoolOptions& options);
 
   /// Registers a sequence; with prefix caching, shares the longest run of cached full blocks that is a proper
-  /// prefix of `tokens` (at least one token is left to compute). Returns the committed length, a multiple of
-  /// block_size. REQUIRES: seq is unknown.
+  /// prefix of `tokens` (at least one token is left to compute). With next_token_counts the run loses its last block
+  /// where another token stood behind it. Returns the committed length, a multiple of block_size. REQUIRES: seq is
+  /// unknown.
   int attach(SeqId seq, std::span<const int32_t> tokens) {
     std::vector<BlockHash> hashes;
     return attach(seq, tokens, hashes);
@@ -55,7 +57,8 @@ class BlockPool {
   void trim(SeqId seq, int len);
 
   /// Positions [0, len) hold verified KV of `tokens` (tokens.size() >= len). len only grows: rollback
-  /// is committing less than was written. Full blocks become shareable.
+  /// is committing less than was written. Full blocks become shareable; with next_token_counts, once the token behind
+  /// them is known.
   void commit(SeqId seq, int len, std::span<const int32_t> tokens);
 
   int cached(SeqId seq) const;
@@ -96,6 +99,7 @@ class BlockPool {
     Hash hash;
     Hash parent;
     std::vector<int32_t> tokens;
+    int32_t next_token = -1;  // with next_token_counts: the one behind them
     int32_t lru_prev = -1, lru_next = -1;  // free list, least recently freed first
     bool in_free_list = false;
   };

@@ -1,6 +1,7 @@
 #include "engine/weights/checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -167,6 +168,18 @@ HostWeight Checkpoint::weight(std::string_view name) const {
           .rows = tensor.shape.size() == 2 ? tensor.shape.front() : 1,
           .cols = cols,
           .row_stride = cols};
+}
+
+std::vector<int64_t> Checkpoint::integers(std::string_view name) const {
+  const SafetensorsFile& file = files_[entry(name).file];
+  const TensorInfo& tensor = file.tensors()[entry(name).tensor];
+  if (tensor.file_dtype != "I64" || tensor.shape.size() != 1)
+    fail(ExitCode::model_file, "{}: tensor {}: found {} of shape {}, expected I64 of one dimension",
+         file.file().path().string(), json_literal(name), tensor.file_dtype, tensor.shape_text());
+  file.file().check_size();
+  std::vector<int64_t> values(size_t(tensor.shape[0]));
+  std::memcpy(values.data(), file.data(tensor), values.size() * sizeof(int64_t));
+  return values;
 }
 
 TensorPart Checkpoint::part(std::string_view name, const TensorRange& range) const {

@@ -32,6 +32,9 @@ class Checkpoint final : public TensorSource {
   /// or the file has shrunk since it was opened.
   HostWeight weight(std::string_view name) const;
 
+  /// The values of an I64 tensor of one dimension. Throws Error(model_file) when it is absent or anything else.
+  std::vector<int64_t> integers(std::string_view name) const;
+
   /// A view of weight(name).
   TensorPart part(std::string_view name, const TensorRange& range) const override;
 

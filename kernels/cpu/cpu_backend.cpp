@@ -147,7 +147,8 @@ void CpuBackend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args)
 
 void CpuBackend::gather_rows(const GatherRowsArgs& args) {
   for (size_t i = 0; i < args.row.size(); ++i)
-    std::memcpy(args.to.f32_row(int64_t(i)), args.from.f32_row(args.row[i]), size_t(args.from.cols) * sizeof(float));
+    std::memcpy(args.to.f32_row(args.to_row.empty() ? int64_t(i) : args.to_row[i]), args.from.f32_row(args.row[i]),
+                size_t(args.from.cols) * sizeof(float));
 }
 
 void CpuBackend::embed(const EmbedArgs& args) {
@@ -296,6 +297,8 @@ void CpuBackend::end_work(double waited_s) {
 
 void CpuBackend::sample(const SampleArgs& args) {
   cpu_sample(args, pool_);
+  for (int32_t& token : args.token.first(args.ids ? args.rows.size() : 0))
+    if (token >= 0) token = args.ids[token];
   for (size_t i = 0; args.cells && i < args.rows.size(); ++i)
     if (args.rows[i].cell >= 0) args.cells[args.rows[i].cell] = args.token[i];
   traffic_.logit_bytes += logit_bytes(args);

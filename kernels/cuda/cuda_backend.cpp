@@ -96,8 +96,8 @@ class CudaBackend final : public Backend {
   void norm_gemm(const NormArgs& norm, const GemmArgs& gemm) override;
   void gather_rows(const GatherRowsArgs& args) override {
     use();
-    GatherRowsArgs staged = args;
-    staged.row = stage(args.row);
+    queue_.reserve(args.row.size_bytes() + args.to_row.size_bytes(), 2);
+    const GatherRowsArgs staged{args.from, stage(args.row), args.to, stage(args.to_row)};
     cuda::gather_rows(staged, queue_.to());
   }
   void embed(const EmbedArgs& args) override {

@@ -234,8 +234,10 @@ struct Call {
   __device__ void finish(const DrawResult& drawn) const {
     if (threadIdx.x != 0) return;
     DrawResult& to = result[blockIdx.x];
-    if (row[blockIdx.x].cell) *row[blockIdx.x].cell = drawn.token;
-    to.token = drawn.token, to.kept = drawn.kept;
+    const DrawRow& of = row[blockIdx.x];
+    const int32_t token = of.ids && drawn.token >= 0 ? of.ids[drawn.token] : drawn.token;
+    if (of.cell) *of.cell = token;
+    to.token = token, to.kept = drawn.kept;
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&to.call), "r"(mark) : "memory");
   }
 };

@@ -23,8 +23,9 @@ struct StagedDraft {
 /// One row's task.
 struct DrawRow {
   int32_t logits_row = 0;
-  int32_t probs_row = -1;   // of `probs`, where the distribution is wanted
-  int32_t* cell = nullptr;  // device memory; where the token goes too
+  int32_t probs_row = -1;        // of `probs`, where the distribution is wanted
+  int32_t* cell = nullptr;       // device memory; where the token goes too
+  const int32_t* ids = nullptr;  // as SampleArgs::ids
   SamplerParams params;
   math::NoiseKey key;  // of the draw; with drafts: of the draw in their place
 

@@ -69,6 +69,7 @@ Draws draws_of(const SampleArgs& args) {
     draws.row.push_back({.logits_row = row.logits_row,
                          .probs_row = args.probs.data ? args.probs_row(draws.row.size()) : -1,
                          .cell = cell_at(args.cells, row.cell),
+                         .ids = args.ids,
                          .params = row.params,
                          .key = {row.params.seed, row.purpose, row.origin, row.offset}});
   return draws;

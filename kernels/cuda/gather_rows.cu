@@ -5,11 +5,12 @@ namespace paceline::cuda {
 namespace {
 
 __global__ void gather_rows_kernel(const float* from, int64_t from_stride, const int32_t* row, float* to,
-                                   int64_t to_stride, int cols) {
+                                   const int32_t* to_row, int64_t to_stride, int cols) {
   launch_dependents();
   wait_for_predecessor();
   const float* source = from + int64_t{row[blockIdx.x]} * from_stride;
-  for (int c = threadIdx.x; c < cols; c += blockDim.x) to[blockIdx.x * to_stride + c] = source[c];
+  float* target = to + int64_t{to_row ? to_row[blockIdx.x] : int32_t(blockIdx.x)} * to_stride;
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) target[c] = source[c];
 }
 
 }  // namespace
@@ -17,7 +18,7 @@ __global__ void gather_rows_kernel(const float* from, int64_t from_stride, const
 void gather_rows(const GatherRowsArgs& args, LaunchTo queue) {
   launch(gather_rows_kernel, dim3(unsigned(args.row.size())), dim3(256), 0, queue,
          static_cast<const float*>(args.from.f32_row(0)), args.from.stride, args.row.data(), args.to.f32_row(0),
-         args.to.stride, int(args.from.cols));
+         args.to_row.empty() ? nullptr : args.to_row.data(), args.to.stride, int(args.from.cols));
 }
 
 }  // namespace paceline::cuda

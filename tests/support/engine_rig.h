@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/transformer/transformer.h"
 #include "speculative/draft_proposer.h"
+#include "speculative/eagle3_proposer.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline::test {
@@ -27,11 +28,12 @@ struct RigProposer {
   bool self = false;
   auto operator<=>(const RigProposer&) const = default;
 
-  static const RigProposer none, ngram, draft, self_draft;
+  static const RigProposer none, ngram, draft, self_draft, eagle3;
 };
 inline constexpr RigProposer RigProposer::none{};
 inline constexpr RigProposer RigProposer::ngram{.name = "ngram"};
 inline constexpr RigProposer RigProposer::draft{.name = "draft"};
+inline constexpr RigProposer RigProposer::eagle3{.name = "eagle3"};
 inline constexpr RigProposer RigProposer::self_draft{.name = "draft", .self = true};
 
 /// "draft"; "self-draft".
@@ -48,6 +50,8 @@ struct RigOptions {
   std::filesystem::path target;
   std::filesystem::path draft;       // empty: no draft model (self_draft needs none)
   std::optional<DType> draft_dtype;  // else the checkpoint's
+  std::filesystem::path head;        // of proposer eagle3; empty: none
+  std::optional<DType> dtype;        // of the target and its head; else the checkpoint's
   int tp = 1;
   int pp = 1;
   int threads_per_rank = 1;
@@ -101,6 +105,9 @@ class EngineRig {
   const DraftProposer* draft_proposer() const { return draft_proposer_; }
 
   const RigOptions& options() const { return options_; }
+  /// Of RigOptions::head.
+  const Eagle3Model& head() const { return head_; }
+
   const ModelSpec& spec() const { return spec_; }
   int max_model_len() const { return options_.max_model_len; }
   Model& target() { return *target_; }
@@ -118,6 +125,7 @@ class EngineRig {
   SharedWeights weights_;
   std::map<RankSet, SharedWeights> draft_weights_;
   std::unique_ptr<Model> target_;
+  Eagle3Model head_;
   std::map<std::pair<RigProposer, RankSet>, std::unique_ptr<Model>> draft_models_;
   const DraftProposer* draft_proposer_ = nullptr;
 };

@@ -1,0 +1,78 @@
+#pragma once
+// An EAGLE-3 head drafts chains (Li et al. 2025): one layer that continues the target's own states. Its KV lies in the
+// target's pages.
+//
+// A row of the head is a position whose feature is known (its target row has been computed) and the token behind it. So
+// the rows of a prompt go through the head behind the target's pass, the last one and those of kept drafts once the
+// verdict has named the tokens behind them: each once, with the target's true states. The last of them gives the first
+// draft; each further one goes through the head with what the head left in place of a feature, and is written over by
+// the next verdict.
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/comm/rank_team.h"
+#include "engine/speculation.h"
+#include "speculative/eagle3_head.h"
+
+namespace paceline {
+
+/// A loaded head and the ranks among which it runs.
+struct Eagle3Model {
+  RankTeam* team = nullptr;
+  std::shared_ptr<Eagle3Head> head;  // jobs in flight hold a share
+};
+
+/// Loads `source`, which `spec` describes, onto the deciding rank of `team`. `target`: the model whose taps
+/// options.tap_index names; it outlives the head. Throws as load_eagle3_weights does.
+Eagle3Model make_eagle3_model(const Checkpoint& source, const Eagle3Spec& spec, const Eagle3Target& from, DType dtype,
+                              const Eagle3Options& options, Model& target, RankTeam& team);
+
+/// The layers that `target` must tap for all of `heads`; and the places of one head's taps among them.
+std::vector<int> taps_of(std::span<const Eagle3Spec> heads);
+std::vector<int> tap_index(const Eagle3Spec& head, std::span<const int> taps);
+
+struct ProposerEntry;
+ProposerEntry eagle3_entry();
+
+class Eagle3Proposer final : public Proposer {
+ public:
+  /// The model is used by nobody else meanwhile.
+  Eagle3Proposer(const Eagle3Model& model, int max_draft_len);
+  ~Eagle3Proposer() override;
+
+  std::string_view name() const override { return "eagle3"; }
+  ProposerSide side() const override { return ProposerSide::host; }
+  bool uses_target_pages() const override { return true; }
+  void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
+  void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override;
+  void observe(const Sequence& seq, const Verdict& verdict) override;
+  void settled() override;
+  void swap_kv(std::span<const BlockSwap> swaps) override;
+  void end(SeqId seq) override { drafts_from_.erase(seq); }
+  void preempt(SeqId seq) override { drafts_from_.erase(seq); }
+  ProposerStats stats() const override { return stats_; }
+
+ private:
+  struct Observed {
+    int32_t slot = 0;
+    SeqId seq = 0;
+    int length = 0;
+    std::vector<int32_t> path;
+    std::vector<int32_t> token;  // behind the last row that was known, and behind each kept draft
+  };
+
+  int block_size() const { return model_.head->options().block_size; }
+
+  const Eagle3Model model_;
+  const int max_draft_len_;
+  std::deque<std::shared_ptr<const Batch>> in_flight_;
+  std::vector<Observed> observed_;              // of the oldest
+  std::unordered_map<SeqId, int> drafts_from_;  // length of the text behind which its slot can draft
+  std::vector<int32_t> drafted_;                // [max_draft_len, sequences of a proposal]
+  ProposerStats stats_;
+};
+
+}  // namespace paceline
