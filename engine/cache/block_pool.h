@@ -24,7 +24,7 @@ struct BlockPoolOptions {
   int num_blocks = 0;
   int block_size = 16;
   PrefixCaching prefix_caching = PrefixCaching::off;
-  uint64_t hash_key = 0;  // keys the prefix hash: collisions cannot be prepared from outside
+  uint64_t hash_key = 0;           // keys the prefix hash: collisions cannot be prepared from outside
   bool next_token_counts = false;  // what a block holds depends on the token behind it, too
 };
 
@@ -99,7 +99,7 @@ class BlockPool {
     Hash hash;
     Hash parent;
     std::vector<int32_t> tokens;
-    int32_t next_token = -1;  // with next_token_counts: the one behind them
+    int32_t next_token = -1;               // with next_token_counts: the one behind them
     int32_t lru_prev = -1, lru_next = -1;  // free list, least recently freed first
     bool in_free_list = false;
   };

@@ -23,8 +23,8 @@ struct HeadCase {
 
 std::vector<HeadCase> head_cases() {
   std::vector<HeadCase> cases{{.target = builtin_model("target-7m"),
-                               .head = builtin_model("eagle3-target-7m"),
-                               .golden = golden_model("eagle3_target_7m_golden.json")}};
+                               .head = golden_model("eagle3-target-7m"),
+                               .golden = golden_model("eagle3-target-7m") / "golden.json"}};
   const std::filesystem::path shared = source_dir().parent_path() / "shared" / "models";
   if (std::filesystem::exists(shared / "eagle3-target-42m"))
     cases.push_back({.target = shared / "target-42m",
