@@ -1,4 +1,5 @@
-// An EAGLE-3 head on real states: the drafts of its reference, from PyTorch in float32.
+// An EAGLE-3 head on real states: the drafts of its reference, from PyTorch in float32; texts equal to plain decoding,
+// and drafts to those of a fresh cache, whatever comes between; as many tokens a step as it was trained for.
 
 #include <fstream>
 
@@ -6,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/batch_rows.h"
+#include "tests/speculative/lossless/prompts.h"
 #include "tests/speculative/lossless/workload.h"
 #include "tests/support/paths.h"
 
@@ -33,17 +35,22 @@ std::vector<HeadCase> head_cases() {
   return cases;
 }
 
-/// Drafts of one proposal, and the logits of its last pass.
+/// What was drafted behind a text.
+struct Made {
+  std::vector<int32_t> text, drafts;
+};
+
 class SeesProposals final : public Proposer {
  public:
-  explicit SeesProposals(std::unique_ptr<Proposer> inner, std::vector<std::vector<int32_t>>& made)
+  explicit SeesProposals(std::unique_ptr<Proposer> inner, std::vector<Made>& made)
       : inner_(std::move(inner)), made_(made) {}
   std::string_view name() const override { return inner_->name(); }
   ProposerSide side() const override { return inner_->side(); }
   bool uses_target_pages() const override { return inner_->uses_target_pages(); }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     inner_->propose(requests, out);
-    for (const Proposal& proposal : out) made_.push_back(proposal.draft.token);
+    for (size_t i = 0; i < out.size(); ++i)
+      if (!out[i].draft.empty()) made_.push_back({requests[i].seq->tokens, out[i].draft.token});
   }
   void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override {
     inner_->launched(batch, sequences);
@@ -56,8 +63,28 @@ class SeesProposals final : public Proposer {
 
  private:
   std::unique_ptr<Proposer> inner_;
-  std::vector<std::vector<int32_t>>& made_;
+  std::vector<Made>& made_;
 };
+
+EngineSetup seen_by(std::vector<Made>& made, EngineSetup setup) {
+  setup.proposer = RigProposer::eagle3;
+  setup.wrap_proposer = [&made](std::unique_ptr<Proposer> inner) {
+    return std::make_unique<SeesProposals>(std::move(inner), made);
+  };
+  return setup;
+}
+
+/// What the head drafts behind `prompt` and the token that follows it in greedy decoding.
+Made fresh_drafts(EngineRig& rig, const std::vector<int32_t>& prompt, int num_drafts) {
+  std::vector<Made> made;
+  auto engine = rig.make_engine(seen_by(made, {.num_speculative_tokens = num_drafts}));
+  SamplingParams params;
+  params.max_tokens = num_drafts + 2;
+  params.ignore_eos = true;
+  engine->submit(prompt, params);
+  while (!engine->idle() && made.empty()) engine->step();
+  return made.empty() ? Made{} : made.front();
+}
 
 TEST(Eagle3, DraftsAreThoseOfTheReference) {
   constexpr int kDrafts = 5;
@@ -65,25 +92,109 @@ TEST(Eagle3, DraftsAreThoseOfTheReference) {
     SCOPED_TRACE(one.head.string());
     EngineRig rig({.target = one.target, .head = one.head, .dtype = DType::f32});
     for (const nlohmann::json& golden : read_json(one.golden)) {
-      std::vector<std::vector<int32_t>> made;
-      auto engine = rig.make_engine({.proposer = RigProposer::eagle3,
-                                     .num_speculative_tokens = kDrafts,
-                                     .wrap_proposer = [&](std::unique_ptr<Proposer> inner) {
-                                       return std::make_unique<SeesProposals>(std::move(inner), made);
-                                     }});
-      SamplingParams params;
-      params.max_tokens = 8;
-      params.ignore_eos = true;
-      engine->submit(golden["prompt_ids"].get<std::vector<int32_t>>(), params);
-      std::vector<int32_t> text;
-      while (!engine->idle() && made.empty())
-        for (const Emitted& emitted : engine->step())
-          text.insert(text.end(), emitted.token.begin(), emitted.token.end());
-      ASSERT_FALSE(text.empty());
-      EXPECT_EQ(text[0], golden["next"].get<int32_t>());
-      ASSERT_FALSE(made.empty());
-      EXPECT_EQ(made[0], golden["drafts"].get<std::vector<int32_t>>());
+      auto text = golden["prompt_ids"].get<std::vector<int32_t>>();
+      const Made made = fresh_drafts(rig, text, kDrafts);
+      text.push_back(golden["next"].get<int32_t>());
+      EXPECT_EQ(made.text, text);
+      EXPECT_EQ(made.drafts, golden["drafts"].get<std::vector<int32_t>>());
     }
+  }
+}
+
+struct HeadCell {
+  const char* name;
+  int tp, pp, batch, budget;
+  VerifyRule rule;
+  PrefixCaching caching;
+  double pool_share;  // as of blocks_for; below 1 sequences are preempted
+  bool swaps;
+};
+
+void PrintTo(const HeadCell& cell, std::ostream* out) { *out << cell.name; }
+
+class Eagle3Lossless : public testing::TestWithParam<HeadCell> {};
+
+TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
+  constexpr int kDrafts = 4;
+  const HeadCell& cell = GetParam();
+  if (cell.tp * cell.pp > most_rig_ranks()) GTEST_SKIP() << "more ranks than GPUs";
+  Workload workload = Workload::trained(6, 4, 60);
+  RigOptions options = workload.rig_options(cell.tp, cell.pp);
+  options.head = golden_model("eagle3-target-7m");
+  EngineRig rig(options);
+  const auto requests = workload.requests({.rule = cell.rule,
+                                           .seed = uint64_t(cell.batch),
+                                           .num_distinct = 4,
+                                           .min_requests = cell.batch + 4,
+                                           .min_tokens = 700});
+  std::vector<Made> made;
+  EngineSetup setup = seen_by(made, {.rule = cell.rule,
+                                     .num_speculative_tokens = kDrafts,
+                                     .max_num_seqs = cell.batch,
+                                     .max_num_batched_tokens = cell.budget,
+                                     .prefix_caching = cell.caching});
+  setup.num_blocks =
+      std::min(blocks_for(requests, cell.batch, rig.options().block_size, cell.pool_share), rig.options().num_blocks);
+  if (cell.swaps) setup.num_host_blocks = rig.options().num_host_blocks;
+  {
+    const auto engine = rig.make_engine(setup);
+    const RunReport report = run_checked(*engine, requests);
+    EXPECT_TRUE(report.clean()) << report.describe();
+    EXPECT_EQ(cell.pool_share<1, report.counters.preemptions> 0);
+    EXPECT_EQ(cell.swaps, report.counters.swapped_blocks > 0);
+    EXPECT_EQ(cell.caching == PrefixCaching::on, report.prefix_hit_tokens > 0);
+    EXPECT_GT(report.counters.accepted, report.tokens / 4);
+  }
+  // Greedy drafts depend on the text alone. Where a text is the greedy one, so is what comes before its last token.
+  EngineRig fresh([&] {
+    RigOptions alone = workload.rig_options(1, 1);
+    alone.head = options.head;
+    return alone;
+  }());
+  int compared = 0;
+  for (size_t i = 0; i < made.size(); i += made.size() / 60 + 1) {
+    std::vector<int32_t> prompt = made[i].text;
+    prompt.pop_back();
+    Made want = fresh_drafts(fresh, prompt, kDrafts);
+    if (want.text != made[i].text) continue;  // drawn, not the most likely token
+    want.drafts.resize(std::min(want.drafts.size(), made[i].drafts.size()));
+    EXPECT_EQ(made[i].drafts, want.drafts) << "proposal " << i << " behind " << made[i].text.size() << " tokens";
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
+}
+
+const HeadCell kHeadCells[] = {
+    {"alone", 1, 1, 1, 512, VerifyRule::greedy, PrefixCaching::off, 1.3, false},
+    {"chunked", 1, 1, 5, 48, VerifyRule::greedy, PrefixCaching::off, 1.3, false},
+    {"preempted", 1, 1, 5, 48, VerifyRule::coupled, PrefixCaching::off, 0.4, false},
+    {"swapped", 1, 1, 5, 512, VerifyRule::greedy, PrefixCaching::off, 0.55, true},
+    {"prefixes", 1, 1, 3, 512, VerifyRule::greedy, PrefixCaching::on, 1.3, false},
+    {"prefixes_swapped", 1, 1, 5, 48, VerifyRule::greedy, PrefixCaching::on, 0.25, true},
+    {"tp2", 2, 1, 3, 512, VerifyRule::greedy, PrefixCaching::on, 1.3, false},
+    {"pp2", 1, 2, 5, 48, VerifyRule::greedy, PrefixCaching::off, 0.55, true},
+    {"pp2_prefixes", 1, 2, 4, 512, VerifyRule::coupled, PrefixCaching::on, 1.3, false},
+    {"tp2_pp2", 2, 2, 5, 48, VerifyRule::greedy, PrefixCaching::on, 0.25, true},
+};
+INSTANTIATE_TEST_SUITE_P(Cells, Eagle3Lossless, testing::ValuesIn(kHeadCells),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Chains of five on reading_qa's first prompts, greedy: what the heads were trained for.
+TEST(Eagle3, KeepsAsManyDraftsAsItWasTrainedFor) {
+  const double want[] = {3.56, 3.90};
+  const std::vector<HeadCase> cases = head_cases();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EngineRig rig({.target = cases[i].target, .head = cases[i].head, .threads_per_rank = 2});
+    std::vector<Made> made;
+    auto engine = rig.make_engine(seen_by(made, {.num_speculative_tokens = 5, .max_num_seqs = 8}));
+    SamplingParams params;
+    params.max_tokens = 96;
+    for (const std::vector<int32_t>& prompt : workload_prompts("reading_qa", 32)) engine->submit(prompt, params);
+    while (!engine->idle()) engine->step();
+    const EngineCounters& counters = engine->counters();
+    const double per_step = double(counters.emitted - 32) / double(counters.drafts);
+    EXPECT_NEAR(per_step, want[i], 0.15) << cases[i].head << ": " << counters.emitted << " tokens, " << counters.drafts
+                                         << " verdicts on drafts";
   }
 }
 
