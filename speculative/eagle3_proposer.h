@@ -34,9 +34,6 @@ Eagle3Model make_eagle3_model(const Checkpoint& source, const Eagle3Spec& spec, 
 std::vector<int> taps_of(std::span<const Eagle3Spec> heads);
 std::vector<int> tap_index(const Eagle3Spec& head, std::span<const int> taps);
 
-struct ProposerEntry;
-ProposerEntry eagle3_entry();
-
 class Eagle3Proposer final : public Proposer {
  public:
   /// The model is used by nobody else meanwhile.

@@ -143,6 +143,18 @@ void read_layer(const ConfigReader& layer, Eagle3Spec& spec) {
 
 }  // namespace
 
+bool is_eagle3_folder(const std::filesystem::path& dir) {
+  try {
+    const nlohmann::json document = read_model_config(dir / "config.json");
+    const std::vector<std::string> names =
+        ConfigReader(document, (dir / "config.json").string()).texts("architectures");
+    return !names.empty() && names[0] != "LlamaForCausalLM" &&
+           std::find(kArchitectures.begin(), kArchitectures.end(), names[0]) != kArchitectures.end();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const TensorSource& source, const ModelSpec& target) {
   const std::filesystem::path path = dir / "config.json";
   const nlohmann::json document = read_model_config(path);
@@ -158,6 +170,7 @@ Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const TensorSource
     fail(ExitCode::usage, "{}: found false, expected true: heads without states of inner layers are not supported",
          (eagle ? *eagle : config).where("use_aux_hidden_state"));
 
+  const Tensors tensors = find_names(source);
   Eagle3Spec spec;
   read_layer(layer, spec);
   spec.taps = read_taps(config, eagle, target);
@@ -178,7 +191,6 @@ Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const TensorSource
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     if (config.text("torch_dtype", "bfloat16") == dtype_name(dtype)) spec.checkpoint_dtype = dtype;
 
-  const Tensors tensors = find_names(source);
   spec.prefix = tensors.prefix;
   spec.layer = tensors.layer;
   spec.has_head_norms = tensors.has_in_layer("self_attn.q_norm.weight");

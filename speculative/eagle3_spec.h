@@ -49,6 +49,9 @@ struct Eagle3Spec {
   bool is_reduced() const { return draft_vocab_size != vocab_size; }
 };
 
+/// Whether config.json of `dir` names a kind of head that is no kind of model: for lists. False for what cannot be read.
+bool is_eagle3_folder(const std::filesystem::path& dir);
+
 /// Reads `dir`, whose tensors are `source`'s, and compares it with the target. Throws Error(usage) for what
 /// config.json says and this program does not know, or the target is not; Error(model_file) for tensors that are
 /// missing or have another shape. Both name the file and what to do.

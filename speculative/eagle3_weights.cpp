@@ -88,6 +88,13 @@ size_t eagle3_weight_bytes(const Eagle3Spec& spec, DType dtype, bool is_alone, N
   return total + size_t(norms) * sizeof(float) + size_t(spec.draft_vocab_size) * sizeof(int32_t);
 }
 
+size_t eagle3_read_bytes(const Eagle3Spec& spec, DType dtype) {
+  Eagle3Spec own = spec;  // a head of its own, and nobody's embedding
+  own.has_head = true;
+  own.has_embedding = false;
+  return eagle3_weight_bytes(own, dtype, true, Numerics::strict);
+}
+
 Eagle3Weights load_eagle3_weights(const Checkpoint& source, const Eagle3Spec& spec, const Eagle3Target& target,
                                   DType dtype, Backend& backend) {
   const Loader load(source, spec, dtype, backend);

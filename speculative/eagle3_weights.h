@@ -39,6 +39,9 @@ struct Eagle3Target {
 /// alone, in the same type.
 size_t eagle3_weight_bytes(const Eagle3Spec& spec, DType dtype, bool is_alone, Numerics numerics);
 
+/// Bytes of weights that a pass over one row reads, the table of embeddings aside.
+size_t eagle3_read_bytes(const Eagle3Spec& spec, DType dtype);
+
 /// On the deciding rank's thread. Throws Error(model_file) for values that are NaN, infinite or too large for `dtype`.
 Eagle3Weights load_eagle3_weights(const Checkpoint& source, const Eagle3Spec& spec, const Eagle3Target& target,
                                   DType dtype, Backend& backend);

@@ -55,6 +55,8 @@ class Model {
 
   virtual Logits logits() const = 0;
   virtual Taps taps() const { return {}; }
+  /// From the next launch on: whether taps() are made. They are at first, where the model has any.
+  virtual void use_taps(bool /*are_used*/) {}
   virtual SeqState& state() = 0;
 
   /// Copies KV between slots on every rank, in stream order (tree verification, compaction).

@@ -25,6 +25,10 @@ class RankModel {
 
   Logits logits() const { return logits_; }
   Taps taps() const { return taps_; }
+  void use_taps(bool are_used) {
+    tap_share_ = are_used ? tap_share(spec_, place_, options_.taps) : TapShare{};
+    uses_taps_ = are_used;
+  }
   SeqState& state() { return state_; }
 
  private:
@@ -100,7 +104,9 @@ class RankModel {
   MatView keep_logit_rows(const Batch& batch, MatView attended);
   /// The residual that enters this layer goes where taps() has it, if it is wanted.
   void tap(int layer, const MatView& residual);
-  bool taps_last_residual() const { return !options_.taps.empty() && options_.taps.back() == spec_.num_layers; }
+  bool taps_last_residual() const {
+    return uses_taps_ && !options_.taps.empty() && options_.taps.back() == spec_.num_layers;
+  }
   /// The first `count` taps of a batch of `rows` rows.
   MatView kept_taps(int32_t rows, int count) const { return tapped_.row_range(0, rows * count); }
   NormArgs norm_args(const Stream& stream, const Norm& norm) const;
@@ -147,6 +153,7 @@ class RankModel {
   MatView local_logits_, all_logits_;  // [max_num_logit_rows, shard vocab], [max_num_logit_rows, tp * shard vocab]
   Logits logits_;
   TapShare tap_share_;
+  bool uses_taps_ = true;
   MatView tapped_;                  // [tap_share_.count * max_num_rows, hidden]; as Taps::rows
   std::vector<int32_t> every_row_;  // 0, 1, …
   Taps taps_;

@@ -71,6 +71,11 @@ class Transformer final : public Model {
 
   Logits logits() const override { return parts_->ranks[size_t(team_.deciding_rank())]->logits(); }
   Taps taps() const override { return parts_->ranks[size_t(team_.deciding_rank())]->taps(); }
+  void use_taps(bool are_used) override {
+    for (int rank = 0; rank < team_.num_ranks(); ++rank)
+      if (const std::shared_ptr<RankModel> model = part(rank))
+        team_.post(rank, [model, are_used](Rank&) { model->use_taps(are_used); });
+  }
   SeqState& state() override { return parts_->ranks[size_t(team_.deciding_rank())]->state(); }
 
   void move_kv(std::span<const SlotMove> moves) override { post_on_all(&RankModel::move_kv, moves); }

@@ -15,6 +15,7 @@
 #include "experiments/report/text_table.h"
 #include "experiments/ui/output_columns.h"
 #include "kernels/cuda/probe.h"
+#include "speculative/eagle3_spec.h"
 
 namespace paceline {
 namespace {
@@ -28,6 +29,11 @@ void print_models_below(const std::filesystem::path& folder, const std::string& 
   }
   std::sort(models.begin(), models.end());
   for (const auto& dir : models) {
+    if (is_eagle3_folder(dir)) {
+      fmt::print("{:<28} eagle3   an EAGLE-3 head: speculation.eagle3.path\n",
+                 user_text(prefix + dir.filename().string()));
+      continue;
+    }
     try {
       const ModelSpec spec = load_model_spec(dir);
       fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n",

@@ -110,7 +110,7 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
 
 /// The ranks of a second model are one, or those of the target.
 void add_second_model_conflicts(const ExperimentConfig& config, Conflicts& found) {
-  const SecondModelConfig* const model = config.speculation.second_model();
+  const SecondModelConfig* const model = config.speculation.draft_model();
   const int target_tp = config.engine.parallel.tp;
   if (!model || model->self || model->tp.value_or(target_tp) == target_tp || *model->tp == 1) return;
   const std::string key = config.speculation.key_of_proposer("tp");
@@ -200,6 +200,14 @@ ProposerConfig& SpeculationConfig::of(std::string_view name) {
 }
 
 bool SpeculationConfig::drafts() const { return entry().drafts(); }
+
+const SecondModelConfig* SpeculationConfig::draft_model() const {
+  return entry().second_model.kind == SecondModelKind::draft_model ? second_model() : nullptr;
+}
+
+const SecondModelConfig* SpeculationConfig::head() const {
+  return entry().second_model.kind == SecondModelKind::eagle3_head ? second_model() : nullptr;
+}
 
 std::string SpeculationConfig::key_of_proposer(std::string_view name) const {
   return fmt::format("speculation.{}.{}", proposer, name);

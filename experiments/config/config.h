@@ -119,6 +119,10 @@ struct SpeculationConfig {
   bool drafts() const;
   /// Of `proposer`; null where it needs none.
   const SecondModelConfig* second_model() const { return chosen().model ? &*chosen().model : nullptr; }
+  /// Of `proposer`, where it is a whole model; else null.
+  const SecondModelConfig* draft_model() const;
+  /// Of `proposer`, where it is an EAGLE-3 head; else null.
+  const SecondModelConfig* head() const;
   /// "speculation.draft.path" for "path".
   std::string key_of_proposer(std::string_view name) const;
 

@@ -329,6 +329,13 @@ void add_second_model(const ProposerEntry& entry, size_t index, std::vector<KeyS
     row.names_second_model = true;
     rows.push_back(std::move(row));
   };
+  if (entry.second_model.kind == SecondModelKind::eagle3_head) {
+    add("path", &SecondModelConfig::path, {.scope = KeyScope::proposer, .is_path = true},
+        "Folder of the EAGLE-3 head, which was trained for this very target.");
+    add("dtype", &SecondModelConfig::dtype, {.choices = dtypes(), .scope = KeyScope::proposer},
+        "Type of the head's weights in memory.");
+    return;
+  }
   add("path", &SecondModelConfig::path, {.scope = KeyScope::second_model, .is_path = true},
       "Checkpoint folder of the draft model.");
   add("tp", &SecondModelConfig::tp,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "engine/util/machine.h"
 #include "experiments/config/builtin_root.h"
@@ -52,9 +53,9 @@ std::vector<PlannedDevice> devices_of(const ExperimentConfig& config, const std:
   return devices;
 }
 
-/// REQUIRES: the proposer has a second model.
+/// REQUIRES: the proposer has a draft model.
 RankSet draft_ranks(const ExperimentConfig& config) {
-  const SecondModelConfig& draft = *config.speculation.second_model();
+  const SecondModelConfig& draft = *config.speculation.draft_model();
   if (draft.self) return RankSet::all;  // shares the target's shards as they lie
   return draft.tp.value_or(config.engine.parallel.tp) > 1 ? RankSet::last_stage : RankSet::deciding;
 }
@@ -107,9 +108,29 @@ VerifyRule verify_rule(const ExperimentConfig& config) {
   return greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, greedy);
 }
 
+TransformerOptions target_options(const LoadPlan& plan, const ExperimentConfig& config) {
+  TransformerOptions options = transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len);
+  options.taps = plan.taps;
+  return options;
+}
+
+Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const Eagle3Spec& head) {
+  const ParallelConfig& parallel = config.engine.parallel;
+  return {.kv_dtype = plan.kv_dtype,
+          .num_blocks = int(plan.memory.num_blocks),
+          .num_host_blocks = int(plan.memory.num_host_blocks),
+          .block_size = config.engine.kv_cache.block_size,
+          .max_num_seqs = plan.max_num_seqs,
+          .max_num_rows = plan.max_num_rows,
+          .max_steps_in_flight = std::max(parallel.pp_microbatches.value_or(parallel.pp), 1),
+          .tap_index = tap_index(head, plan.taps)};
+}
+
 /// Equal for cells of a load that one loaded second model serves. REQUIRES: the proposer has one.
 std::string second_model_key(const ExperimentConfig& config) {
-  const SecondModelConfig& draft = *config.speculation.second_model();
+  if (const SecondModelConfig* const head = config.speculation.head())
+    return fmt::format("head|{}|{}", head->directory.string(), head->dtype);
+  const SecondModelConfig& draft = *config.speculation.draft_model();
   return fmt::format("{}|{}|{}|{}|{}", draft.self, draft.directory.string(), draft.shape_file.string(), draft.dtype,
                      int(draft_ranks(config)));
 }
@@ -123,7 +144,7 @@ struct PlannedSecondModel {
 
 /// REQUIRES: the proposer has a second model, and `plan` the target's sizes.
 PlannedSecondModel plan_second_model(const ExperimentConfig& config, const LoadPlan& plan) {
-  const SecondModelConfig& draft = *config.speculation.second_model();
+  const SecondModelConfig& draft = *config.speculation.draft_model();
   const RankSet ranks = draft_ranks(config);
   if (draft.self) return {.spec = plan.target, .dtype = plan.dtype, .ranks = ranks, .is_target = true};
   if (draft.directory.empty()) fail_without_builtin_root(draft.path);
@@ -132,6 +153,14 @@ PlannedSecondModel plan_second_model(const ExperimentConfig& config, const LoadP
   out.dtype = parse_dtype(draft.dtype, out.spec.checkpoint_dtype);
   validate_parallel(out.spec, draft_tp(ranks, placement_of(config)), 1);
   return out;
+}
+
+/// REQUIRES: the proposer has a head, and `plan` the target.
+Eagle3Spec read_head(const ExperimentConfig& config, const LoadPlan& plan) {
+  const SecondModelConfig& head = *config.speculation.head();
+  if (head.directory.empty()) fail_without_builtin_root(head.path);
+  check_model_folder(config.speculation.key_of_proposer("path"), head.directory);
+  return load_eagle3_spec(head.directory, Checkpoint::open(head.directory), plan.target);
 }
 
 /// Without pages and second model: for the proposer's memory. second: null where it has none.
@@ -158,7 +187,7 @@ ModelSource target_source(const ExperimentConfig& config) {
 }
 
 ModelSource draft_source(const ExperimentConfig& config) {
-  const SecondModelConfig& draft = *config.speculation.second_model();
+  const SecondModelConfig& draft = *config.speculation.draft_model();
   if (draft.self) return target_source(config);
   return {.directory = draft.directory,
           .shape_file = draft.shape_file,
@@ -210,18 +239,50 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   plan.max_num_rows = std::max({scheduler.max_num_batched_tokens, plan.max_num_seqs * 8});
   plan.max_num_logit_rows = std::min(plan.max_num_logit_rows, plan.max_num_rows);
 
+  std::vector<const ExperimentConfig*> cells{&config};
+  cells.insert(cells.end(), limits.cells.begin(), limits.cells.end());
+  std::map<std::string, Eagle3Spec> heads;  // by key, those that can be read
+  for (const ExperimentConfig* const cell : cells) {
+    if (!cell->speculation.head() || heads.contains(second_model_key(*cell))) continue;
+    try {
+      heads.emplace(second_model_key(*cell), read_head(*cell, plan));
+    } catch (const Error&) {
+      if (cell == &config) throw;
+    }
+  }
+  std::vector<Eagle3Spec> tapping;
+  for (const auto& [key, head] : heads) tapping.push_back(head);
+  plan.taps = taps_of(tapping);
+
   const int block_size = config.engine.kv_cache.block_size;
   const Numerics numerics = config.engine.numerics;
   plan.ranks.resize(size_t(placement.num_ranks()));
   for (const auto& [rank, place] : holders_of(plan.ranks, RankSet::all, placement)) {
     rank->weights = packed_bytes(plan.target, place, plan.dtype, numerics);
     rank->block_bytes = kv_block_bytes_on(plan.target, place, block_size, plan.kv_dtype);
-    rank->workspace =
-        workspace_bytes(plan.target, transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len),
-                        place) +
-        (on_cuda(config.engine) ? kCudaWorkspaceBytes : 0);
-    rank->comm_bytes = comm_bytes(plan.target, place, 1, 1);
+    rank->workspace = workspace_bytes(plan.target, target_options(plan, config), place) +
+                      (on_cuda(config.engine) ? kCudaWorkspaceBytes : 0);
+    const auto taps = config.speculation.head() ? std::span<const int>(plan.taps) : std::span<const int>();
+    rank->comm_bytes = comm_bytes(plan.target, place, 1, 1, taps);
   }
+  RankMemory& deciding = plan.ranks[size_t(placement.deciding_rank())];
+  std::set<std::string> planned_heads;
+  const auto plan_head = [&](const ExperimentConfig& cell) {
+    const auto found = heads.find(second_model_key(cell));
+    if (found == heads.end()) return;
+    const Eagle3Spec& head = found->second;
+    const DType dtype = parse_dtype(cell.speculation.head()->dtype, head.checkpoint_dtype);
+    if (&cell == &config) {
+      plan.head = head;
+      plan.draft_dtype = dtype;
+    }
+    if (!planned_heads.insert(found->first).second) return;
+    const bool is_alone = placement.num_ranks() == 1 && dtype == plan.dtype;
+    deciding.weights += eagle3_weight_bytes(head, dtype, is_alone, numerics);
+    deciding.swapped_draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
+    deciding.draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
+    deciding.workspace += eagle3_workspace_bytes(head, head_options(plan, config, head));
+  };
   std::map<std::string, std::optional<PlannedSecondModel>> second_models;  // by key; none: it cannot be read
   const auto second_model_of = [&](const ExperimentConfig& cell) -> const PlannedSecondModel* {
     const auto [found, is_new] = second_models.emplace(second_model_key(cell), std::nullopt);
@@ -241,11 +302,10 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     }
     return &*second;
   };
-  std::vector<const ExperimentConfig*> cells{&config};
-  cells.insert(cells.end(), limits.cells.begin(), limits.cells.end());
   size_t proposer_bytes = 0;
   for (const ExperimentConfig* const cell : cells) {
-    const bool has_second = cell->speculation.second_model() != nullptr;
+    if (cell->speculation.head()) plan_head(*cell);
+    const bool has_second = cell->speculation.draft_model() != nullptr;
     const PlannedSecondModel* const second = has_second ? second_model_of(*cell) : nullptr;
     if (has_second && !second) continue;
     if (second && cell == &config) {
@@ -259,7 +319,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       proposer_bytes = std::max(proposer_bytes, memory(setup).deciding_rank);
     }
   }
-  plan.ranks[size_t(placement.deciding_rank())].workspace += proposer_bytes;
+  deciding.workspace += proposer_bytes;
   plan.devices =
       devices_of(config, plan.ranks, limits.memory_bytes.empty() ? memory_now(config, placement) : limits.memory_bytes);
   MemoryPlanInput memory{.devices = plan.devices,
@@ -269,7 +329,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
                          .max_model_len = plan.max_model_len,
                          .swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30))};
   for (const RankMemory& rank : plan.ranks)
-    memory.swap_block_bytes = std::max(memory.swap_block_bytes, rank.block_bytes);
+    memory.swap_block_bytes = std::max(memory.swap_block_bytes, rank.block_bytes + rank.swapped_draft_block_bytes);
   if (config.engine.kv_cache.prefix_caching)
     memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
   if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
@@ -312,19 +372,26 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
                                                  .numerics = config.engine.numerics,
                                                  .graphs = config.engine.cuda_graphs});
   weights_ = load_weights(*open_tensors(source_), plan_.target, *team_, RankSet::all, plan_.dtype);
-  target_ = make_transformer(plan_.target, weights_, *team_,
-                             transformer_options(plan_, config, plan_.dtype, RankSet::all, plan_.max_model_len));
+  target_ = make_transformer(plan_.target, weights_, *team_, target_options(plan_, config));
   if (config.speculation.second_model()) draft_model(config);
   load_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
-  const SecondModelConfig& draft = *cell.speculation.second_model();
-  const RankSet ranks = draft_ranks(cell);
   const std::string key = second_model_key(cell);
   if (const auto it = drafts_.find(key); it != drafts_.end()) return it->second;
   DraftModel loaded;
   loaded.plan = plan_load(cell, limits_);
+  if (const SecondModelConfig* const head = cell.speculation.head()) {
+    const std::unique_ptr<TensorSource> source = open_tensors(source_);
+    loaded.head = make_eagle3_model(
+        Checkpoint::open(head->directory), *loaded.plan.head,
+        {.source = *source, .spec = plan_.target, .held = (*weights_)[size_t(team_->deciding_rank())].get()},
+        loaded.plan.draft_dtype, head_options(plan_, cell, *loaded.plan.head), *target_, *team_);
+    return drafts_.emplace(key, std::move(loaded)).first->second;
+  }
+  const SecondModelConfig& draft = *cell.speculation.draft_model();
+  const RankSet ranks = draft_ranks(cell);
   if (draft.self) {
     loaded.weights = weights_;
   } else {
@@ -344,7 +411,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
 }
 
 const ShardWeights* EngineLoad::draft_weights(const ExperimentConfig& cell) {
-  if (!cell.speculation.second_model()) return nullptr;
+  if (!cell.speculation.draft_model()) return nullptr;
   return (*draft_model(cell).weights)[size_t(team_->deciding_rank())].get();
 }
 
@@ -381,9 +448,11 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   if (cell.speculation.forces_acceptance()) rule = VerifyRule::forced;
   DraftModel* const draft = cell.speculation.second_model() ? &draft_model(cell) : nullptr;
   ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens),
-                                       draft ? &*draft->plan.draft : nullptr);
+                                       draft && draft->plan.draft ? &*draft->plan.draft : nullptr);
   setup.pool = pool;
   if (draft) setup.second_model = draft->model.get();
+  if (cell.speculation.head()) setup.head = &draft->head;
+  if (!plan_.taps.empty()) target_->use_taps(cell.speculation.head() != nullptr);
   const auto make_proposer = cell.speculation.entry().make;
   return std::make_unique<Engine>(
       options, *target_, make_proposer ? make_proposer(setup) : nullptr,
@@ -417,7 +486,7 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"run_ahead", cell.engine.scheduler.run_ahead},
       {"lossless", engine.verifier().lossless()},
   };
-  if (cell.speculation.second_model()) ran["draft_tp"] = draft_tp(draft_ranks(cell), team_->options().placement);
+  if (cell.speculation.draft_model()) ran["draft_tp"] = draft_tp(draft_ranks(cell), team_->options().placement);
   return ran;
 }
 

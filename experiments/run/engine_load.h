@@ -15,6 +15,7 @@
 #include "engine/weights/model_source.h"
 #include "experiments/config/config.h"
 #include "experiments/workload/requests.h"
+#include "speculative/eagle3_proposer.h"
 
 namespace paceline {
 
@@ -32,10 +33,11 @@ struct LoadLimits {
 /// Bytes that a rank holds, target and draft models together but for the KV cache.
 struct RankMemory {
   size_t weights = 0;
-  size_t workspace = 0;          // activations, logits, and what the proposer that holds most has of its own
-  size_t block_bytes = 0;        // of one block of the target's KV
-  size_t draft_block_bytes = 0;  // of the draft models'
-  size_t comm_bytes = 0;         // that it puts into sums and messages in a pass of the target over one row
+  size_t workspace = 0;                  // activations, logits, and what the proposer that holds most has of its own
+  size_t block_bytes = 0;                // of one block of the target's KV
+  size_t draft_block_bytes = 0;          // of the draft models' and heads'
+  size_t swapped_draft_block_bytes = 0;  // of these, what goes to host memory with the target's: heads'
+  size_t comm_bytes = 0;                 // that it puts into sums and messages in a pass of the target over one row
 
   size_t kv(int64_t num_blocks) const { return size_t(num_blocks) * block_bytes; }
   size_t draft_kv(int64_t num_blocks) const { return size_t(num_blocks) * draft_block_bytes; }
@@ -53,6 +55,8 @@ enum class LengthSource : uint8_t {
 struct LoadPlan {
   ModelSpec target;
   std::optional<ModelSpec> draft;  // of the configuration that is planned, as draft_dtype and draft_ranks
+  std::optional<Eagle3Spec> head;  // likewise
+  std::vector<int> taps;           // of the target, for all heads
   DType dtype = DType::bf16;
   DType draft_dtype = DType::bf16;
   DType kv_dtype = DType::f32;
@@ -107,6 +111,7 @@ class EngineLoad {
     LoadPlan plan;
     SharedWeights weights;
     std::unique_ptr<Model> model;
+    Eagle3Model head;
   };
   DraftModel& draft_model(const ExperimentConfig& cell);
 

@@ -89,8 +89,12 @@ const Forecaster::Sizes& Forecaster::sizes_of(const Cell& cell) {
   sizes.target = weight_bytes(target) - lookup_bytes(target.target, target.dtype, cell.config.engine.parallel.pp);
   sizes.row.target = row_operations(target.target);
   sizes.row.prompt = sizes.row.target - 2 * vocabulary_values(target.target);
-  const SecondModelConfig* const second = cell.config.speculation.second_model();
-  if (second && second->self) {
+  const SecondModelConfig* const second = cell.config.speculation.draft_model();
+  if (cell.config.speculation.head()) {
+    const LoadPlan both = plan_load(cell.config, limits);
+    sizes.draft = double(eagle3_read_bytes(*both.head, both.draft_dtype));
+    sizes.row.draft = 2 * sizes.draft / double(dtype_bytes(both.draft_dtype));
+  } else if (second && second->self) {
     sizes.draft = sizes.target;
     sizes.row.draft = sizes.row.target;
   } else if (second) {

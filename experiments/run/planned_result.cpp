@@ -75,7 +75,7 @@ std::vector<std::string> effective_differences(const Cell& cell, const nlohmann:
   compare("proposer", config.speculation.proposer);
   compare("num_speculative_tokens", config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0);
   const int target_tp = config.engine.parallel.tp;
-  if (const SecondModelConfig* const draft = config.speculation.second_model())
+  if (const SecondModelConfig* const draft = config.speculation.draft_model())
     compare("draft_tp", draft->self ? target_tp : draft->tp.value_or(target_tp));
   compare("load_format", config.engine.target.load_format);
   compare("shape", config.engine.target.shape_file.stem().string());

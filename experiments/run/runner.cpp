@@ -88,7 +88,7 @@ void run_loads(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& gro
 }  // namespace
 
 void check_draft_vocabulary(const ExperimentConfig& config) {
-  const SecondModelConfig* const draft = config.speculation.second_model();
+  const SecondModelConfig* const draft = config.speculation.draft_model();
   if (!draft || draft->self) return;
   compare_vocabularies(*load_tokenizer(config.engine.target), *load_tokenizer(*draft),
                        "speculation." + config.speculation.proposer);

@@ -58,7 +58,7 @@ std::vector<BadInput> command_lines() {
       {"draft_of_a_proposer_without",
        {"generate", "hi", "--draft", "builtin:draft-600k"},
        2,
-       {"--draft", "\"ngram\" takes no model", "--proposer draft does"}},
+       {"--draft", "\"ngram\" takes no model", "--proposer draft or eagle3 does"}},
       {"draft_folder_missing",
        {"generate", "hi", "--proposer", "draft", "--draft", "{dir}/none"},
        3,

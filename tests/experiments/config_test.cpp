@@ -496,7 +496,7 @@ TEST(Config, BuiltinNamesAreChecked) {
   const std::filesystem::path configs = source_dir() / "configs";
   EXPECT_EQ(files.complaints(R"({"engine": {"target": {"path": "builtin:target-7n"}}})", {.builtin_root = configs}),
             "1:32: \"builtin:target-7n\": no model of that name is built in (did you mean \"target-7m\"?): there are "
-            "draft-600k, target-7m");
+            "draft-600k, eagle3-target-7m, target-7m");
   const LoadedConfig loaded = files.load("{}", {.builtin_root = configs});
   EXPECT_EQ(loaded.config.engine.target.directory, configs / "models/target-7m");
   EXPECT_EQ(loaded.config.workload.file, configs / "workloads/reading_qa.jsonl");

@@ -51,6 +51,8 @@ void write_safetensors(const fs::path& path, const std::vector<TestTensor>& tens
       std::memcpy(bytes, &value, 4);
       if (tensor.dtype == "F32") data.append(bytes, 4);
       if (tensor.dtype == "BF16") data.append(bytes + 2, 2);
+      const int64_t integer = int64_t(value);
+      if (tensor.dtype == "I64") data.append(reinterpret_cast<const char*>(&integer), sizeof integer);
     }
     header[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
   }

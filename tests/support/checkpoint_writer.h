@@ -37,7 +37,7 @@ struct TestTensor {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<float> values;
-  std::string dtype = "F32";  // F32 or BF16 (values are cut, not rounded)
+  std::string dtype = "F32";  // F32, BF16 (values are cut, not rounded) or I64
 };
 
 /// A well-formed file, tensors in the given order.

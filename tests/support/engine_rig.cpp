@@ -12,16 +12,6 @@
 
 namespace paceline::test {
 
-namespace {
-
-/// eagle3 is not on the list yet: the program does not load heads.
-const ProposerEntry& rig_entry(RigProposer proposer) {
-  static const ProposerEntry kEagle3 = eagle3_entry();
-  return proposer.name == kEagle3.name ? kEagle3 : proposer_entry(proposer.name);
-}
-
-}  // namespace
-
 std::string rig_proposer_name(RigProposer proposer) {
   return (proposer.self ? "self-" : "") + std::string(proposer.name);
 }
@@ -124,7 +114,7 @@ Model& EngineRig::draft_model(RigProposer proposer, DraftPlacement placement) {
 }
 
 ProposerSetup EngineRig::proposer_setup(const EngineSetup& setup) const {
-  const ProposerEntry& entry = rig_entry(setup.proposer);
+  const ProposerEntry& entry = proposer_entry(setup.proposer.name);
   const bool has_own_model = entry.second_model.kind == SecondModelKind::draft_model && !setup.proposer.self;
   return {.options = setup.proposer_options.has_value() ? &setup.proposer_options : &entry.defaults,
           .rule = setup.rule,
@@ -150,9 +140,11 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
                      setup.num_speculative_tokens <= options_.max_draft_len,
                  "the engine asks for more than its rig has: {} blocks, {} sequences, {} rows, {} drafts",
                  setup.num_blocks, setup.max_num_seqs, setup.max_num_batched_tokens, setup.num_speculative_tokens);
-  const ProposerEntry& entry = rig_entry(setup.proposer);
+  const ProposerEntry& entry = proposer_entry(setup.proposer.name);
   ProposerSetup made_from = proposer_setup(setup);
-  if (entry.second_model.kind == SecondModelKind::eagle3_head) made_from.head = &head_;
+  const bool has_head = entry.second_model.kind == SecondModelKind::eagle3_head;
+  if (has_head) made_from.head = &head_;
+  if (!options_.head.empty()) target_->use_taps(has_head);
   if (entry.second_model.kind == SecondModelKind::draft_model)
     made_from.second_model = setup.draft ? setup.draft : &draft_model(setup.proposer, setup.draft_placement);
   std::unique_ptr<Proposer> proposer = entry.drafts() ? entry.make(made_from) : nullptr;

@@ -25,8 +25,8 @@ struct HeadCase {
 
 std::vector<HeadCase> head_cases() {
   std::vector<HeadCase> cases{{.target = builtin_model("target-7m"),
-                               .head = golden_model("eagle3-target-7m"),
-                               .golden = golden_model("eagle3-target-7m") / "golden.json"}};
+                               .head = builtin_model("eagle3-target-7m"),
+                               .golden = golden_model("eagle3") / "target_7m.json"}};
   const std::filesystem::path shared = source_dir().parent_path() / "shared" / "models";
   if (std::filesystem::exists(shared / "eagle3-target-42m"))
     cases.push_back({.target = shared / "target-42m",
@@ -120,7 +120,6 @@ TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
   if (cell.tp * cell.pp > most_rig_ranks()) GTEST_SKIP() << "more ranks than GPUs";
   Workload workload = Workload::trained(6, 4, 60);
   RigOptions options = workload.rig_options(cell.tp, cell.pp);
-  options.head = golden_model("eagle3-target-7m");
   EngineRig rig(options);
   const auto requests = workload.requests({.rule = cell.rule,
                                            .seed = uint64_t(cell.batch),
@@ -146,11 +145,7 @@ TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
     EXPECT_GT(report.counters.accepted, report.tokens / 4);
   }
   // Greedy drafts depend on the text alone. Where a text is the greedy one, so is what comes before its last token.
-  EngineRig fresh([&] {
-    RigOptions alone = workload.rig_options(1, 1);
-    alone.head = options.head;
-    return alone;
-  }());
+  EngineRig fresh(workload.rig_options(1, 1));
   int compared = 0;
   for (size_t i = 0; i < made.size(); i += made.size() / 60 + 1) {
     std::vector<int32_t> prompt = made[i].text;

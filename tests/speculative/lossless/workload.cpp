@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/cores.h"
 #include "tests/speculative/lossless/prompts.h"
+#include "tests/support/eagle3_writer.h"
 
 namespace paceline::test {
 namespace {
@@ -24,6 +25,7 @@ Workload Workload::trained(int num_reading, int num_code, int max_tokens) {
   made.max_tokens_ = max_tokens;
   made.rig_options_.target = builtin_model("target-7m");
   made.rig_options_.draft = builtin_model("draft-600k");
+  made.rig_options_.head = builtin_model("eagle3-target-7m");
   const auto reading = workload_prompts("reading_qa", num_reading);
   const auto code = workload_prompts("code_prompts", num_code);
   for (size_t i = 0; i < std::max(reading.size(), code.size()); ++i) {  // interleaved: any prefix holds both kinds
@@ -42,6 +44,9 @@ Workload Workload::golden(const std::string& name, int num_prompts, int max_toke
   made.rig_options_.target = golden_model(name);
   made.rig_options_.draft = golden_model(name);
   made.rig_options_.draft_dtype = DType::bf16;
+  made.head_dir_ = std::make_shared<TempDir>();
+  made.rig_options_.head = made.head_dir_->path();
+  random_head(load_model_spec(golden_model(name)), {.name = "random"}).write(made.head_dir_->path());
   made.reference_rig_ = std::make_unique<EngineRig>(reference_options(made.rig_options_));
   made.references_ = std::make_unique<ReferenceStore>(*made.reference_rig_, max_tokens);
   // Some prompts leave less than max_tokens of room: those answers end at max_model_len.

@@ -1,10 +1,12 @@
 #pragma once
 // The requests of the losslessness tests: prompts, samplers and stop conditions, all from a seed.
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/speculative/lossless/runner.h"
+#include "tests/support/checkpoint_writer.h"
 
 namespace paceline::test {
 
@@ -36,6 +38,7 @@ class Workload {
 
  private:
   std::string name_;
+  std::shared_ptr<TempDir> head_dir_;  // of goldens, whose heads are random
   RigOptions rig_options_;
   int max_tokens_ = 0;
   std::vector<std::vector<int32_t>> prompts_;
