@@ -24,6 +24,12 @@ struct CommStats {
   double receive_wait_s = 0;     // waiting in recv: the pipeline's bubble
 };
 
+/// Floats of x as a message of `call`: its rows lie without holes, on every kind of group.
+inline size_t message_floats(const char* call, const MatView& x) {
+  PACELINE_CHECK(x.stride == x.cols, "{}: rows of {} floats, {} apart", call, x.cols, x.stride);
+  return size_t(x.rows) * size_t(x.cols);
+}
+
 /// One rank's end of a group. Every rank of the group makes the same calls in the same order; one thread per
 /// rank. Every wait ends: when those it waits for make no marks for timeout_s (kernels/rank_marks.h), or by abort. Then
 /// it throws Error(comm) that names the call, its sequence number, the rank that is missing and where that one was.

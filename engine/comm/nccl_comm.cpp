@@ -287,10 +287,9 @@ class NcclComm final : public Communicator {
   }
   /// Floats of x.
   size_t begin(const char* what, const MatView& x) {
-    PACELINE_CHECK(x.stride == x.cols, "{}: rows of {} floats, {} apart", what, x.cols, x.stride);
+    const size_t count = message_floats(what, x);
     if (opened_->aborted()) fail(ExitCode::comm, "rank {}: {} given up: another rank failed", rank(), what);
     cuda::check(cudaSetDevice(device_), "cudaSetDevice");
-    const size_t count = size_t(x.rows) * size_t(x.cols);
     ++collectives_;
     bytes_ += count * sizeof(float);
     return count;

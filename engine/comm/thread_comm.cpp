@@ -68,40 +68,34 @@ class ThreadComm final : public Communicator {
   int size() const override { return group_->size; }
 
   void all_reduce(const MatView& x) override {
+    const size_t count = message_floats("all_reduce", x);
     if (size() == 1) return;
-    const size_t row_bytes = size_t(x.cols) * sizeof(float);
-    std::byte* mine = begin_collective(row_bytes * size_t(x.rows));
-    for (int row = 0; row < x.rows; ++row) std::memcpy(mine + row * row_bytes, x.f32_row(row), row_bytes);
+    std::copy_n(x.f32_row(0), count, reinterpret_cast<float*>(begin_collective(count * sizeof(float))));
     publish_and_wait("all_reduce");
     std::vector<const float*> parts(size_t(size()), nullptr);
     for (int peer = 0; peer < size(); ++peer) parts[size_t(peer)] = reinterpret_cast<const float*>(staged(peer));
-    for (int row = 0; row < x.rows; ++row) {
-      float* out = x.f32_row(row);
-      const int64_t base = int64_t{row} * x.cols;
-      if (size() == 2) {
-        for (int col = 0; col < x.cols; ++col) out[col] = parts[0][base + col] + parts[1][base + col];
-      } else if (size() == 4) {
-        for (int col = 0; col < x.cols; ++col) {
-          out[col] = (parts[0][base + col] + parts[1][base + col]) + (parts[2][base + col] + parts[3][base + col]);
-        }
-      } else {
-        std::vector<float> part(parts.size());
-        for (int col = 0; col < x.cols; ++col) {
-          for (size_t peer = 0; peer < parts.size(); ++peer) part[peer] = parts[peer][base + col];
-          out[col] = math::tree_sum(part.data(), size());
-        }
+    float* out = x.f32_row(0);
+    if (size() == 2) {
+      for (size_t i = 0; i < count; ++i) out[i] = parts[0][i] + parts[1][i];
+    } else if (size() == 4) {
+      for (size_t i = 0; i < count; ++i) out[i] = (parts[0][i] + parts[1][i]) + (parts[2][i] + parts[3][i]);
+    } else {
+      std::vector<float> part(parts.size());
+      for (size_t i = 0; i < count; ++i) {
+        for (size_t peer = 0; peer < parts.size(); ++peer) part[peer] = parts[peer][i];
+        out[i] = math::tree_sum(part.data(), size());
       }
     }
   }
 
   void gather_columns(const MatView& part, const MatView& out, int root) override {
+    const size_t count = message_floats("gather_columns", part);
     const size_t row_bytes = size_t(part.cols) * sizeof(float);
     if (size() == 1) {
       for (int row = 0; row < part.rows; ++row) std::memcpy(out.f32_row(row), part.f32_row(row), row_bytes);
       return;
     }
-    std::byte* mine = begin_collective(row_bytes * size_t(part.rows));
-    for (int row = 0; row < part.rows; ++row) std::memcpy(mine + row * row_bytes, part.f32_row(row), row_bytes);
+    std::copy_n(part.f32_row(0), count, reinterpret_cast<float*>(begin_collective(count * sizeof(float))));
     publish_and_wait("gather_columns");
     if (rank_ != root) return;
     for (int peer = 0; peer < size(); ++peer) {
@@ -113,9 +107,8 @@ class ThreadComm final : public Communicator {
 
   void send(const MatView& x, int peer) override {
     Channel& channel = group_->channels[size_t(rank_) * size_t(size()) + size_t(peer)];
-    std::vector<float> message(size_t(x.rows) * size_t(x.cols));
-    for (int row = 0; row < x.rows; ++row)
-      std::memcpy(message.data() + size_t(row) * size_t(x.cols), x.f32_row(row), size_t(x.cols) * sizeof(float));
+    const float* const first = x.f32_row(0);
+    std::vector<float> message(first, first + message_floats("send", x));
     stats_.bytes += message.size() * sizeof(float);
     {
       std::lock_guard lock(channel.mutex);
@@ -135,13 +128,12 @@ class ThreadComm final : public Communicator {
       message = std::move(channel.queue.front());
       channel.queue.pop_front();
     }
-    if (message.size() != size_t(x.rows) * size_t(x.cols)) {
+    if (message.size() != message_floats("recv", x)) {
       fail(ExitCode::comm,
            "rank {}: recv {} from rank {}: message of {} floats, expected {} x {}: the ranks disagree on the batch",
            name_of(rank_), wanted, name_of(peer), message.size(), x.rows, x.cols);
     }
-    for (int row = 0; row < x.rows; ++row)
-      std::memcpy(x.f32_row(row), message.data() + size_t(row) * size_t(x.cols), size_t(x.cols) * sizeof(float));
+    std::copy(message.begin(), message.end(), x.f32_row(0));
   }
 
   void broadcast(std::vector<std::byte>& message, int root) override {

@@ -305,7 +305,7 @@ void RankModel::embed(const Rows& rows, MatView out) {
 void RankModel::finish_embedding(const Rows& rows, MatView embedded, MatView residual) {
   if (spec_.projects_embedding()) backend_.gemm({.x = embedded, .w = weights_.project_in.get(), .y = residual});
   if (spec_.positions.rows == 0) return;
-  const MatView position = delta_.row_range(0, residual.rows).col_range(0, spec_.hidden_size);
+  const MatView position = delta_part(0, residual.rows);
   backend_.embed({.table = weights_.positions.get(), .token = rows.position_row, .out = position});
   backend_.norm({.residual = residual, .delta = position});
 }
@@ -418,7 +418,7 @@ RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, cons
     backend_.gemm({.x = x, .w = &w, .bias = bias, .y = residual, .add = true});
     return {};
   }
-  const MatView delta = delta_.row_range(0, residual.rows).col_range(0, spec_.hidden_size);
+  const MatView delta = delta_part(0, residual.rows);
   const PeerSum* const sum = shards().next_sum(delta);
   backend_.gemm({.x = x, .w = &w, .y = delta, .sum = sum});
   if (!sum) shards().all_reduce(delta);
@@ -428,9 +428,7 @@ RankModel::Pending RankModel::add_product(MatView x, const PackedWeight& w, cons
 void RankModel::add_branch(const LayerSpec& spec, Stream& stream, MatView x, const PackedWeight& w, const float* bias,
                            const Norm& norm) {
   if (spec.norms == NormPlace::around) {
-    const MatView both = delta_.row_range(0, stream.residual.rows);
-    const MatView delta = both.col_range(0, spec_.hidden_size);
-    const MatView normed = both.col_range(spec_.hidden_size, spec_.hidden_size);
+    const MatView delta = delta_part(0, stream.residual.rows), normed = delta_part(1, stream.residual.rows);
     backend_.gemm({.x = x, .w = &w, .y = delta});
     if (place_.tp > 1) shards().all_reduce(delta);
     NormArgs args = norm_args({.residual = delta}, norm);

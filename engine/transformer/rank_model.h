@@ -109,6 +109,11 @@ class RankModel {
   }
   /// The first `count` taps of a batch of `rows` rows.
   MatView kept_taps(int32_t rows, int count) const { return tapped_.row_range(0, rows * count); }
+  /// Rows of delta_'s first or second part, without holes: messages of GPUs have none.
+  MatView delta_part(int index, int32_t rows) const {
+    const int64_t offset = int64_t{index} * delta_.rows * spec_.hidden_size;
+    return f32_view(static_cast<float*>(delta_.data) + offset, rows, spec_.hidden_size);
+  }
   NormArgs norm_args(const Stream& stream, const Norm& norm) const;
   void add_pending(Stream& stream);
   /// residual += x · Wᵀ + bias, now or with the next norm.
