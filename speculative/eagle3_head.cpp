@@ -16,19 +16,6 @@ int64_t tap_cols(const Eagle3Spec& spec) { return int64_t(spec.taps.size()) * sp
 
 }  // namespace
 
-void Eagle3Rows::begin_sequence(std::span<const int32_t> pages) {
-  seqs.push_back({.first_row = size(), .num_rows = 0, .block_begin = int32_t(block.size())});
-  block.insert(block.end(), pages.begin(), pages.end());
-}
-
-void Eagle3Rows::add(int32_t token_id, int32_t at_position, int32_t kv_slot, int32_t feature_row) {
-  token.push_back(token_id);
-  position.push_back(at_position);
-  slot.push_back(kv_slot);
-  feature.push_back(feature_row);
-  ++seqs.back().num_rows;
-}
-
 size_t eagle3_workspace_bytes(const Eagle3Spec& spec, const Eagle3Options& options) {
   const int64_t h = spec.hidden_size, rows = options.max_num_rows;
   const int64_t taps = tap_cols(spec) * (spec.norm_before_fc ? 2 : 1);

@@ -3,43 +3,17 @@
 // taps to features, one layer over tokens and features, logits over its own vocabulary. Its KV is one more layer in the
 // target's pages: position p lies in the slot that the target's position p has.
 
-#include <cstdint>
-#include <memory>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "engine/comm/rank_team.h"
 #include "engine/transformer/model.h"
 #include "kernels/backend.h"
+#include "speculative/eagle3_pass.h"
 #include "speculative/eagle3_weights.h"
 
 namespace paceline {
-
-struct Eagle3Options {
-  DType kv_dtype = DType::f32;
-  int num_blocks = 0;       // the target's
-  int num_host_blocks = 0;  // the target's
-  int block_size = 16;
-  int max_num_seqs = 1;
-  int max_num_rows = 512;           // of a batch of the target
-  int max_steps_in_flight = 1;      // whose features are kept at a time
-  std::vector<int> tap_index = {};  // of Eagle3Spec::taps, their places among Model::taps()
-};
-
-/// Rows of one pass: row i reads the feature of position[i] and the token behind it.
-struct Eagle3Rows {
-  std::vector<int32_t> token;  // token_in_cell(slot of its sequence): what was drafted for it last
-  std::vector<int32_t> position;
-  std::vector<int32_t> slot;     // of its KV
-  std::vector<int32_t> feature;  // the row of the source of features that holds it
-  std::vector<SeqSpan> seqs;
-  std::vector<int32_t> block;  // as AttentionArgs::block
-
-  int size() const { return int(token.size()); }
-  /// A sequence whose rows are about to be added; `pages` hold all their positions.
-  void begin_sequence(std::span<const int32_t> pages);
-  void add(int32_t token_id, int32_t at_position, int32_t kv_slot, int32_t feature_row);
-};
 
 /// Bytes of workspace, features and cells, and of a block of its KV.
 size_t eagle3_workspace_bytes(const Eagle3Spec& spec, const Eagle3Options& options);

@@ -1,46 +1,19 @@
 #include "speculative/eagle3_proposer.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/cache/kv_slot.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
 
-Eagle3Model make_eagle3_model(const Checkpoint& source, const Eagle3Spec& spec, const Eagle3Target& from, DType dtype,
-                              const Eagle3Options& options, Model& target, RankTeam& team) {
-  Eagle3Model model{.team = &team, .head = nullptr};
-  team.run_on_all([&](Rank& rank) {
-    if (rank.index != team.deciding_rank()) return;
-    model.head = std::make_shared<Eagle3Head>(spec, load_eagle3_weights(source, spec, from, dtype, *rank.backend),
-                                              options, target, rank);
-  });
-  return model;
-}
-
-std::vector<int> taps_of(std::span<const Eagle3Spec> heads) {
-  std::vector<int> taps;
-  for (const Eagle3Spec& head : heads) taps.insert(taps.end(), head.taps.begin(), head.taps.end());
-  std::sort(taps.begin(), taps.end());
-  taps.erase(std::unique(taps.begin(), taps.end()), taps.end());
-  return taps;
-}
-
-std::vector<int> tap_index(const Eagle3Spec& head, std::span<const int> taps) {
-  std::vector<int> index;
-  for (const int tap : head.taps) index.push_back(int(std::lower_bound(taps.begin(), taps.end(), tap) - taps.begin()));
-  return index;
-}
-
-Eagle3Proposer::Eagle3Proposer(const Eagle3Model& model, int max_draft_len)
-    : model_(model), max_draft_len_(max_draft_len) {
-  drafted_.resize(size_t(max_draft_len) * size_t(model.head->options().max_num_seqs));
+Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len) : model_(model), max_draft_len_(max_draft_len) {
+  drafted_.resize(size_t(max_draft_len) * size_t(model.options().max_num_seqs));
 }
 
 Eagle3Proposer::~Eagle3Proposer() {
   try {  // draws write what is ours
-    model_.team->run_inline([this](Rank&) { model_.head->await_drafts(); });
+    model_.await_drafts();
   } catch (...) {  // the team has failed and runs no job any more
   }
 }
@@ -63,8 +36,7 @@ void Eagle3Proposer::launched(const std::shared_ptr<const Batch>& batch, std::sp
     stats_.catchup_tokens += num_known;
   }
   in_flight_.push_back(batch);
-  model_.team->post(model_.team->deciding_rank(),
-                    [head = model_.head, rows, step = batch->step](Rank&) { head->take_features(step, *rows); });
+  model_.take_features(batch->step, std::move(rows));
 }
 
 void Eagle3Proposer::observe(const Sequence& seq, const Verdict& verdict) {
@@ -101,7 +73,7 @@ void Eagle3Proposer::settled() {
     drafts_from_[seq.seq] = seq.length;
   }
   observed_.clear();
-  model_.team->run_inline([&](Rank&) { model_.head->extend(batch->step, rows, last_row, slots); });
+  model_.extend(batch->step, rows, last_row, slots);
 }
 
 void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
@@ -110,7 +82,7 @@ void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<P
     int num_drafts = 0;
   };
   std::vector<Active> active;
-  const int max_position = model_.head->spec().max_position;
+  const int max_position = model_.max_position();
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
     out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
@@ -138,10 +110,8 @@ void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<P
       pass.add(token_in_cell(request.seq->slot), position, kv_slot(request.pages, block_size(), position), 0);
     }
   }
-  model_.team->run_inline([&](Rank&) {
-    model_.head->draft(slots, num_drafts, rows, drafted_);
-    model_.head->await_drafts();
-  });
+  model_.draft(slots, num_drafts, rows, drafted_);
+  model_.await_drafts();
   for (size_t i = 0; i < active.size(); ++i) {
     std::vector<int32_t> chain;
     for (int j = 0; j < active[i].num_drafts; ++j) {
@@ -151,10 +121,6 @@ void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<P
     }
     out[active[i].request].draft = DraftTree::chain(std::move(chain));
   }
-}
-
-void Eagle3Proposer::swap_kv(std::span<const BlockSwap> swaps) {
-  model_.team->run_inline([&](Rank&) { model_.head->swap_kv(swaps); });
 }
 
 ProposerEntry eagle3_entry() {

@@ -13,31 +13,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/comm/rank_team.h"
 #include "engine/speculation.h"
-#include "speculative/eagle3_head.h"
+#include "speculative/eagle3_model.h"
 
 namespace paceline {
 
-/// A loaded head and the ranks among which it runs.
-struct Eagle3Model {
-  RankTeam* team = nullptr;
-  std::shared_ptr<Eagle3Head> head;  // jobs in flight hold a share
-};
-
-/// Loads `source`, which `spec` describes, onto the deciding rank of `team`. `target`: the model whose taps
-/// options.tap_index names; it outlives the head. Throws as load_eagle3_weights does.
-Eagle3Model make_eagle3_model(const Checkpoint& source, const Eagle3Spec& spec, const Eagle3Target& from, DType dtype,
-                              const Eagle3Options& options, Model& target, RankTeam& team);
-
-/// The layers that `target` must tap for all of `heads`; and the places of one head's taps among them.
-std::vector<int> taps_of(std::span<const Eagle3Spec> heads);
-std::vector<int> tap_index(const Eagle3Spec& head, std::span<const int> taps);
-
 class Eagle3Proposer final : public Proposer {
  public:
-  /// The model is used by nobody else meanwhile.
-  Eagle3Proposer(const Eagle3Model& model, int max_draft_len);
+  /// `model` outlives this and is used by nobody else meanwhile.
+  Eagle3Proposer(Eagle3Model& model, int max_draft_len);
   ~Eagle3Proposer() override;
 
   std::string_view name() const override { return "eagle3"; }
@@ -47,7 +31,7 @@ class Eagle3Proposer final : public Proposer {
   void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override;
   void observe(const Sequence& seq, const Verdict& verdict) override;
   void settled() override;
-  void swap_kv(std::span<const BlockSwap> swaps) override;
+  void swap_kv(std::span<const BlockSwap> swaps) override { model_.swap_kv(swaps); }
   void end(SeqId seq) override { drafts_from_.erase(seq); }
   void preempt(SeqId seq) override { drafts_from_.erase(seq); }
   ProposerStats stats() const override { return stats_; }
@@ -61,9 +45,9 @@ class Eagle3Proposer final : public Proposer {
     std::vector<int32_t> token;  // behind the last row that was known, and behind each kept draft
   };
 
-  int block_size() const { return model_.head->options().block_size; }
+  int block_size() const { return model_.options().block_size; }
 
-  const Eagle3Model model_;
+  Eagle3Model& model_;
   const int max_draft_len_;
   std::deque<std::shared_ptr<const Batch>> in_flight_;
   std::vector<Observed> observed_;              // of the oldest

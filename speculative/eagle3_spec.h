@@ -49,7 +49,8 @@ struct Eagle3Spec {
   bool is_reduced() const { return draft_vocab_size != vocab_size; }
 };
 
-/// Whether config.json of `dir` names a kind of head that is no kind of model: for lists. False for what cannot be read.
+/// Whether config.json of `dir` names a kind of head that is no kind of model: for lists. False for what cannot be
+/// read.
 bool is_eagle3_folder(const std::filesystem::path& dir);
 
 /// Reads `dir`, whose tensors are `source`'s, and compares it with the target. Throws Error(usage) for what

@@ -90,7 +90,7 @@ struct OptionConflict {
   std::string message;                     // names keys in full
 };
 
-struct Eagle3Model;  // eagle3_proposer.h
+class Eagle3Model;  // eagle3_model.h
 
 /// The model that a proposer runs beside the target. The program loads it, and plans its weights, its workspace and as
 /// many KV blocks as the target has. Its own keys stand behind the options: speculation.PROPOSER.path, .dtype, ...
@@ -119,7 +119,7 @@ struct ProposerSetup {
   int target_vocab_size = 0;
   BlockPoolOptions pool;              // the target's
   Model* second_model = nullptr;      // of kind draft_model; null where none is needed, and while memory is planned
-  const Eagle3Model* head = nullptr;  // of kind eagle3_head; likewise
+  Eagle3Model* head = nullptr;        // of kind eagle3_head; likewise
   int second_vocab_size = 0;
 
   template <class Options>

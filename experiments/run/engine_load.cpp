@@ -15,6 +15,7 @@
 #include "experiments/run/model_tokenizer.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/chain_verifier.h"
+#include "speculative/eagle3_head.h"
 #include "speculative/proposer_entry.h"
 #include "speculative/verify_rule.h"
 #include "speculative/vocabulary.h"
@@ -451,7 +452,7 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
                                        draft && draft->plan.draft ? &*draft->plan.draft : nullptr);
   setup.pool = pool;
   if (draft) setup.second_model = draft->model.get();
-  if (cell.speculation.head()) setup.head = &draft->head;
+  if (cell.speculation.head()) setup.head = draft->head.get();
   if (!plan_.taps.empty()) target_->use_taps(cell.speculation.head() != nullptr);
   const auto make_proposer = cell.speculation.entry().make;
   return std::make_unique<Engine>(

@@ -15,7 +15,7 @@
 #include "engine/weights/model_source.h"
 #include "experiments/config/config.h"
 #include "experiments/workload/requests.h"
-#include "speculative/eagle3_proposer.h"
+#include "speculative/eagle3_model.h"
 
 namespace paceline {
 
@@ -111,7 +111,7 @@ class EngineLoad {
     LoadPlan plan;
     SharedWeights weights;
     std::unique_ptr<Model> model;
-    Eagle3Model head;
+    std::unique_ptr<Eagle3Model> head;
   };
   DraftModel& draft_model(const ExperimentConfig& cell);
 

@@ -143,7 +143,7 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
   const ProposerEntry& entry = proposer_entry(setup.proposer.name);
   ProposerSetup made_from = proposer_setup(setup);
   const bool has_head = entry.second_model.kind == SecondModelKind::eagle3_head;
-  if (has_head) made_from.head = &head_;
+  if (has_head) made_from.head = head_.get();
   if (!options_.head.empty()) target_->use_taps(has_head);
   if (entry.second_model.kind == SecondModelKind::draft_model)
     made_from.second_model = setup.draft ? setup.draft : &draft_model(setup.proposer, setup.draft_placement);

@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "engine/transformer/transformer.h"
 #include "speculative/draft_proposer.h"
-#include "speculative/eagle3_proposer.h"
+#include "speculative/eagle3_model.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline::test {
@@ -106,7 +106,7 @@ class EngineRig {
 
   const RigOptions& options() const { return options_; }
   /// Of RigOptions::head.
-  const Eagle3Model& head() const { return head_; }
+  Eagle3Model& head() const { return *head_; }
 
   const ModelSpec& spec() const { return spec_; }
   int max_model_len() const { return options_.max_model_len; }
@@ -125,7 +125,7 @@ class EngineRig {
   SharedWeights weights_;
   std::map<RankSet, SharedWeights> draft_weights_;
   std::unique_ptr<Model> target_;
-  Eagle3Model head_;
+  std::unique_ptr<Eagle3Model> head_;
   std::map<std::pair<RigProposer, RankSet>, std::unique_ptr<Model>> draft_models_;
   const DraftProposer* draft_proposer_ = nullptr;
 };
