@@ -65,7 +65,7 @@ HeadFiles random_head(const ModelSpec& target, const HeadLayout& layout) {
   files.config["torch_dtype"] = "float32";
   if (layout.draft_vocab_size) files.config["draft_vocab_size"] = draft;
   files.config.merge_patch(layout.flags);
-  std::vector<int> ids = {1, target.num_layers / 2, target.num_layers};
+  std::vector<int> ids = {1, target.num_layers - 1, target.num_layers};
   if (layout.left_layers) {
     for (int& id : ids) --id;
     files.config["target_layer_ids"] = ids;

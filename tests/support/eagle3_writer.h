@@ -40,7 +40,7 @@ struct HeadFiles {
   void write(const std::filesystem::path& folder) const;
 };
 
-/// Reads layers 1, num_layers / 2 and num_layers (as those entered).
+/// Reads layers 1, num_layers - 1 and num_layers (as those entered).
 HeadFiles random_head(const ModelSpec& target, const HeadLayout& layout);
 
 }  // namespace paceline::test

@@ -1,5 +1,6 @@
-// An EAGLE-3 head on real states: the drafts of its reference, from PyTorch in float32; texts equal to plain decoding,
-// and drafts to those of a fresh cache, whatever comes between; as many tokens a step as it was trained for.
+// An EAGLE-3 head on real states: the drafts and logits of tests/data/make_eagle3_goldens.py, in float64; texts equal
+// to plain decoding, and drafts to those of a fresh cache, whatever comes between; as many tokens a step as it was
+// trained for.
 
 #include <fstream>
 
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/batch_rows.h"
+#include "tests/speculative/lossless/eagle3_drafts.h"
 #include "tests/speculative/lossless/prompts.h"
 #include "tests/speculative/lossless/workload.h"
 #include "tests/support/paths.h"
@@ -31,59 +33,15 @@ std::vector<HeadCase> head_cases() {
   if (std::filesystem::exists(shared / "eagle3-target-42m"))
     cases.push_back({.target = shared / "target-42m",
                      .head = shared / "eagle3-target-42m",
-                     .golden = shared / "eagle3-target-42m" / "golden.json"});
+                     .golden = golden_model("eagle3") / "target_42m.json"});
   return cases;
 }
 
-/// What was drafted behind a text.
-struct Made {
-  std::vector<int32_t> text, drafts;
-};
-
-class SeesProposals final : public Proposer {
- public:
-  explicit SeesProposals(std::unique_ptr<Proposer> inner, std::vector<Made>& made)
-      : inner_(std::move(inner)), made_(made) {}
-  std::string_view name() const override { return inner_->name(); }
-  ProposerSide side() const override { return inner_->side(); }
-  bool uses_target_pages() const override { return inner_->uses_target_pages(); }
-  void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
-    inner_->propose(requests, out);
-    for (size_t i = 0; i < out.size(); ++i)
-      if (!out[i].draft.empty()) made_.push_back({requests[i].seq->tokens, out[i].draft.token});
-  }
-  void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override {
-    inner_->launched(batch, sequences);
-  }
-  void observe(const Sequence& seq, const Verdict& verdict) override { inner_->observe(seq, verdict); }
-  void settled() override { inner_->settled(); }
-  void swap_kv(std::span<const BlockSwap> swaps) override { inner_->swap_kv(swaps); }
-  void end(SeqId seq) override { inner_->end(seq); }
-  void preempt(SeqId seq) override { inner_->preempt(seq); }
-
- private:
-  std::unique_ptr<Proposer> inner_;
-  std::vector<Made>& made_;
-};
-
-EngineSetup seen_by(std::vector<Made>& made, EngineSetup setup) {
-  setup.proposer = RigProposer::eagle3;
-  setup.wrap_proposer = [&made](std::unique_ptr<Proposer> inner) {
-    return std::make_unique<SeesProposals>(std::move(inner), made);
-  };
-  return setup;
-}
-
-/// What the head drafts behind `prompt` and the token that follows it in greedy decoding.
-Made fresh_drafts(EngineRig& rig, const std::vector<int32_t>& prompt, int num_drafts) {
-  std::vector<Made> made;
-  auto engine = rig.make_engine(seen_by(made, {.num_speculative_tokens = num_drafts}));
-  SamplingParams params;
-  params.max_tokens = num_drafts + 2;
-  params.ignore_eos = true;
-  engine->submit(prompt, params);
-  while (!engine->idle() && made.empty()) engine->step();
-  return made.empty() ? Made{} : made.front();
+/// The token of each row of a head's logits.
+std::vector<int32_t> ids_of(const std::filesystem::path& folder, const ModelSpec& target) {
+  const Checkpoint source = Checkpoint::open(folder);
+  const Eagle3Spec spec = load_eagle3_spec(folder, source, target);
+  return draft_ids(spec, source.integers(spec.prefix + "d2t"), source.label());
 }
 
 TEST(Eagle3, DraftsAreThoseOfTheReference) {
@@ -91,12 +49,25 @@ TEST(Eagle3, DraftsAreThoseOfTheReference) {
   for (const HeadCase& one : head_cases()) {
     SCOPED_TRACE(one.head.string());
     EngineRig rig({.target = one.target, .head = one.head, .dtype = DType::f32});
+    const std::vector<int32_t> ids = ids_of(one.head, rig.spec());
+    int num_read = 0;
     for (const nlohmann::json& golden : read_json(one.golden)) {
-      auto text = golden["prompt_ids"].get<std::vector<int32_t>>();
-      const Made made = fresh_drafts(rig, text, kDrafts);
+      const auto prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
+      auto text = prompt;
       text.push_back(golden["next"].get<int32_t>());
-      EXPECT_EQ(made.text, text);
-      EXPECT_EQ(made.drafts, golden["drafts"].get<std::vector<int32_t>>());
+      const auto drafts = golden["drafts"].get<std::vector<int32_t>>();
+      for (int count = num_read++ == 0 ? 1 : kDrafts; count <= kDrafts; ++count) {
+        const Made made = fresh_drafts(rig, prompt, count);
+        EXPECT_EQ(made.text, text);
+        EXPECT_EQ(made.drafts, std::vector<int32_t>(drafts.begin(), drafts.begin() + count));
+        // Of the pass that made the last draft.
+        const std::vector<float> logits = rig.head().newest_logits();
+        for (const nlohmann::json& likely : golden["top5"][size_t(count) - 1]) {
+          const auto row = std::lower_bound(ids.begin(), ids.end(), likely[0].get<int32_t>());
+          ASSERT_TRUE(row != ids.end() && *row == likely[0].get<int32_t>()) << likely;
+          EXPECT_NEAR(logits[size_t(row - ids.begin())], likely[1].get<float>(), 1e-4) << likely;
+        }
+      }
     }
   }
 }
