@@ -79,6 +79,7 @@ class Backend {
   /// Complete when the call returns; with args.later in stream order, as other ops.
   virtual void sample(const SampleArgs& args) = 0;
   virtual void accept(const AcceptArgs& args) = 0;
+  virtual void top_k(const TopKArgs& args) = 0;
   /// Calls of the two so far, and: what the first so many have given is complete.
   virtual uint64_t num_draws() const { return 0; }
   virtual void await_draws(uint64_t /*calls*/) {}

@@ -206,8 +206,8 @@ struct SeqSpan {
 
 /// Where drafts branch, a row sees those that it follows and no other. Of a span with a tree, row r's key of position
 /// p >= tree_begin lies in the place of position place[begin[r] + p - tree_begin], which grows with p, is at least p
-/// and less than p + 64. The drafts are the span's last rows, and number i of them lies at place tree_begin + i. Sums
-/// go by position, so the row's bits are those of its path as a chain.
+/// and less than p + 64. The drafts are the span's last rows, at consecutive places; those before them were stored by
+/// earlier calls. Sums go by position, so the row's bits are those of its path as a chain.
 struct KeyPaths {
   std::span<const int32_t> begin;  // [m]
   std::span<const int32_t> place;

@@ -49,6 +49,17 @@ struct SampleArgs {
   int32_t probs_row(size_t index) const { return rows[index].probs_row < 0 ? int32_t(index) : rows[index].probs_row; }
 };
 
+/// The most likely tokens of each row of logits under the softmax over the whole row, the first first; equal logits by
+/// column. Complete when the call returns.
+struct TopKArgs {
+  MatView logits;                 // [m, vocab] f32, not changed
+  int32_t vocab_size = 0;         // as in SampleArgs
+  int32_t k = 1;                  // >= 1
+  const int32_t* ids = nullptr;   // as in SampleArgs
+  std::span<int32_t> token = {};  // [m * k] out; -1: no more logits above -Inf, or the row holds a NaN or a +Inf
+  std::span<float> prob = {};     // [m * k] out; 0 for -1
+};
+
 enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced, block };
 
 constexpr bool takes_only_chains(VerifyRule rule) { return rule == VerifyRule::forced || rule == VerifyRule::block; }
@@ -99,6 +110,7 @@ inline uint64_t logit_bytes(uint64_t rows, int32_t vocab_size) { return rows * u
 /// Bytes of the logits that a call cannot do without, each row once.
 inline uint64_t logit_bytes(const SampleArgs& args) { return logit_bytes(args.rows.size(), args.vocab_size); }
 /// Of accept, once the results stand: up to the row that decides; a block is looked at as a whole.
+inline uint64_t logit_bytes(const TopKArgs& args) { return logit_bytes(uint64_t(args.logits.rows), args.vocab_size); }
 inline uint64_t logit_bytes(const AcceptArgs& args) {
   uint64_t rows = 0;
   for (size_t i = 0; i < args.rows.size(); ++i) {

@@ -303,6 +303,10 @@ void CpuBackend::sample(const SampleArgs& args) {
     if (args.rows[i].cell >= 0) args.cells[args.rows[i].cell] = args.token[i];
   traffic_.logit_bytes += logit_bytes(args);
 }
+void CpuBackend::top_k(const TopKArgs& args) {
+  cpu_top_k(args, pool_);
+  traffic_.logit_bytes += logit_bytes(args);
+}
 void CpuBackend::accept(const AcceptArgs& args) {
   cpu_accept(args, pool_);
   for (size_t i = 0; args.cells && i < args.rows.size(); ++i)

@@ -46,6 +46,7 @@ class CpuBackend final : public Backend {
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
+  void top_k(const TopKArgs& args) override;
 
   Traffic traffic() const override { return traffic_; }
   void begin_work(WorkKind kind) override;

@@ -71,8 +71,7 @@ StorageIndex storage_index(DType dtype) {
        dtype_name(dtype));
 }
 
-std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
-                                       const CpuKernels& kernels, ThreadPool& pool, WeightArena& arena) {
+void describe_packed(std::span<const HostWeight> parts, const PackSpec& spec, PackedWeight& weight) {
   PACELINE_CHECK(!parts.empty(), "a packed weight needs at least one part, found {}", parts.size());
   PACELINE_CHECK(spec.k_chunks == 1 || spec.k_chunks == 2 || spec.k_chunks == 4 || spec.k_chunks == 8, "k_chunks {}",
                  spec.k_chunks);
@@ -85,13 +84,18 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const 
   if (spec.pair_panels)
     PACELINE_CHECK(parts.size() == 2 && parts[0].rows == parts[1].rows && spec.pad_rows_to <= num_rows,
                    "pair_panels with {} parts, {} rows, pad_rows_to {}", parts.size(), num_rows, spec.pad_rows_to);
+  storage_index(spec.dtype);
+  weight.n = std::max(num_rows, spec.pad_rows_to);
+  weight.k = parts.front().cols;
+  weight.dtype = spec.dtype;
+  weight.k_chunks = spec.k_chunks;
+  weight.pair_panels = spec.pair_panels;
+}
 
+std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
+                                       const CpuKernels& kernels, ThreadPool& pool, WeightArena& arena) {
   auto weight = std::make_shared<CpuWeight>();
-  weight->n = std::max(num_rows, spec.pad_rows_to);
-  weight->k = parts.front().cols;
-  weight->dtype = spec.dtype;
-  weight->k_chunks = spec.k_chunks;
-  weight->pair_panels = spec.pair_panels;
+  describe_packed(parts, spec, *weight);
   const int64_t num_parts = spec.pair_panels ? 2 : 1;
   const PanelOrder order = weight->order();
   weight->bytes = size_t(num_parts) * packed_bytes(weight->n / num_parts, weight->k, spec.dtype, spec.k_chunks);

@@ -26,6 +26,10 @@ struct CpuWeight final : PackedWeight {
   }
 };
 
+/// What Backend::pack makes of `parts`, but for its values: n, k, dtype, k_chunks, pair_panels. Throws for parts that
+/// do not fit each other or `spec`, and for types that nobody computes with.
+void describe_packed(std::span<const HostWeight> parts, const PackSpec& spec, PackedWeight& weight);
+
 /// Contract: Backend::pack. Panels are packed in parallel, into memory of `arena`.
 std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const PackSpec& spec,
                                        const CpuKernels& kernels, ThreadPool& pool, WeightArena& arena);

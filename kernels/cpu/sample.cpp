@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/math/top_tokens.h"
 #include "kernels/math/verify.h"
 
 namespace paceline {
@@ -43,6 +44,19 @@ void cpu_sample(const SampleArgs& args, ThreadPool& pool) {
   const int64_t min_rows = std::max<int64_t>(1, kMinLogitsToShare / std::max(args.vocab_size, 1));
   pool.parallel_ranges(num_rows, min_rows, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t r = begin; r < end; ++r) sample_one(r, worker);
+  });
+}
+
+void cpu_top_k(const TopKArgs& args, ThreadPool& pool) {
+  std::vector<math::DistributionScratch<float>> scratch(size_t(pool.num_threads()));
+  const int64_t min_rows = std::max<int64_t>(1, kMinLogitsToShare / std::max(args.vocab_size, 1));
+  pool.parallel_ranges(args.logits.rows, min_rows, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t r = begin; r < end; ++r) {
+      int32_t* const token = args.token.data() + r * args.k;
+      math::top_tokens(args.logits.f32_row(r), args.vocab_size, args.k, scratch[size_t(worker)], token,
+                       args.prob.data() + r * args.k);
+      for (int32_t i = 0; args.ids && i < args.k && token[i] >= 0; ++i) token[i] = args.ids[token[i]];
+    }
   });
 }
 

@@ -36,6 +36,7 @@ std::vector<PathRows> rows_of_paths(const AttentionArgs& args, const SeqSpan& se
   const int32_t end_of_seq = seq.first_row + seq.num_rows;
   int32_t first_draft = end_of_seq;
   while (first_draft > seq.first_row && args.kv_len[size_t(first_draft - 1)] > seq.tree_begin) --first_draft;
+  const int32_t first_place = first_draft < end_of_seq ? last_place(args, seq, first_draft) : 0;
   std::vector<PathRows> paths;
   std::vector<char> taken(size_t(seq.num_rows));
   const auto take = [&](int32_t row, std::vector<int32_t>& rows) {
@@ -49,7 +50,8 @@ std::vector<PathRows> rows_of_paths(const AttentionArgs& args, const SeqSpan& se
       for (int32_t row = seq.first_row; row < first_draft; ++row) take(row, path.rows);
     const int32_t* const place = args.paths.place.data() + args.paths.begin[size_t(leaf)];
     const int32_t depth = args.kv_len[size_t(leaf)] - seq.tree_begin;
-    for (int32_t node = 0; node < depth; ++node) take(first_draft + place[node] - seq.tree_begin, path.rows);
+    for (int32_t node = 0; node < depth; ++node)
+      if (place[node] >= first_place) take(first_draft + place[node] - first_place, path.rows);
     paths.push_back(std::move(path));
   }
   return paths;

@@ -40,13 +40,7 @@ class CudaBackend final : public Backend {
         queue_(
             options.graphs, [this] { sync(); }, [this] { timer_.resume(queue_.stream()); }),
         peers_(options.peers) {
-    check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
-    if (properties_.major < 8)
-      fail(ExitCode::device, "device cuda:{}: {} has compute capability {}.{}; 8.0 or newer is needed", device,
-           properties_.name, properties_.major, properties_.minor);
-    if (properties_.major >= 9 && properties_.sharedMemPerBlockOptin < cuda::kGemmSharedBytes)
-      fail(ExitCode::device, "device cuda:{}: {} gives a block {} bytes of shared memory; {} are needed", device,
-           properties_.name, properties_.sharedMemPerBlockOptin, cuda::kGemmSharedBytes);
+    properties_ = cuda::supported_properties(device);
     cuda::prepare_gemm_bf16(properties_);
     cuda::prepare_attention(properties_);
     cuda::prepare_draw();
@@ -145,6 +139,7 @@ class CudaBackend final : public Backend {
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
+  void top_k(const TopKArgs& args) override;
   uint64_t num_draws() const override { return draws_.num_calls(); }
   void await_draws(uint64_t calls) override;
 
@@ -259,26 +254,12 @@ class CudaBackend final : public Backend {
 
 Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) {
   use();
-  PACELINE_CHECK(!stacked_rows.empty(), "a packed weight needs at least one part, found {}", stacked_rows.size());
-  PACELINE_CHECK(spec.k_chunks == 1 || spec.k_chunks == 2 || spec.k_chunks == 4 || spec.k_chunks == 8, "k_chunks {}",
-                 spec.k_chunks);
-  PACELINE_CHECK(!spec.pair_panels || (stacked_rows.size() == 2 && spec.k_chunks == kStrictChunks &&
-                                       stacked_rows[0].rows == stacked_rows[1].rows),
-                 "pair_panels with {} parts, k_chunks {}", stacked_rows.size(), spec.k_chunks);
   auto weight = std::make_shared<CudaWeight>();
-  storage_index(spec.dtype);  // throws for types that nobody can compute with
-  for (const HostWeight& part : stacked_rows) {
-    storage_index(part.dtype);
-    PACELINE_CHECK(part.cols == stacked_rows[0].cols, "cols {} and {}", part.cols, stacked_rows[0].cols);
-    if (any_unstorable(part, spec.dtype)) weight->has_unstorable = true;
-    weight->n += part.rows;
-  }
-  weight->n = std::max(weight->n, spec.pad_rows_to);
-  weight->k = stacked_rows[0].cols;
+  describe_packed(stacked_rows, spec, *weight);
   PACELINE_CHECK(weight->k > 0, "a weight of {} inputs", weight->k);
-  weight->dtype = spec.dtype;
-  weight->k_chunks = spec.k_chunks;
-  weight->pair_panels = spec.pair_panels;
+  PACELINE_CHECK(!spec.pair_panels || spec.k_chunks == kStrictChunks, "pair_panels with k_chunks {}", spec.k_chunks);
+  for (const HostWeight& part : stacked_rows)
+    if (any_unstorable(part, spec.dtype)) weight->has_unstorable = true;
   const int64_t tile_values =
       spec.dtype == DType::bf16 ? weight->order().tile_values() : weight->k * int64_t{cuda::kTile};
   weight->memory = DeviceMemory(size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype), queue_.now());
@@ -568,6 +549,14 @@ void CudaBackend::sample(const SampleArgs& args) {
          for (size_t i = 0; i < drawn.size(); ++i) token[i] = drawn[i].token;
        });
   if (!args.later) await_draws(num_draws());
+}
+
+void CudaBackend::top_k(const TopKArgs& args) {
+  traffic_.logit_bytes += logit_bytes(args);
+  draw(args.logits, args.vocab_size, cuda::draws_of(args), {}, [args](std::span<const cuda::DrawResult> ranked) {
+    for (size_t i = 0; i < ranked.size(); ++i) args.token[i] = ranked[i].token, args.prob[i] = ranked[i].prob;
+  });
+  await_draws(num_draws());
 }
 
 void CudaBackend::accept(const AcceptArgs& args) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch_list.h"
 #include "kernels/error.h"
 
@@ -10,6 +11,18 @@ namespace paceline::cuda {
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   fail(ExitCode::device, "device cuda: {} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+cudaDeviceProp supported_properties(int device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  if (properties.major < 8)
+    fail(ExitCode::device, "device cuda:{}: {} has compute capability {}.{}; 8.0 or newer is needed", device,
+         properties.name, properties.major, properties.minor);
+  if (properties.major >= 9 && properties.sharedMemPerBlockOptin < kGemmSharedBytes)
+    fail(ExitCode::device, "device cuda:{}: {} gives a block {} bytes of shared memory; {} are needed", device,
+         properties.name, properties.sharedMemPerBlockOptin, kGemmSharedBytes);
+  return properties;
 }
 
 DeviceMemory::DeviceMemory(size_t bytes, cudaStream_t stream) : bytes_(bytes) {

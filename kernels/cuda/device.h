@@ -11,6 +11,9 @@ namespace paceline::cuda {
 /// Throws Error(device) with the driver's words unless `status` is cudaSuccess. what: the call, for the message.
 void check(cudaError_t status, const char* what);
 
+/// Throws Error(device) for one that the kernels do not run on.
+cudaDeviceProp supported_properties(int device);
+
 /// Device memory of the current device, zeroed.
 class DeviceMemory {
  public:

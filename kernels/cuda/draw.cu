@@ -237,7 +237,7 @@ struct Call {
     const DrawRow& of = row[blockIdx.x];
     const int32_t token = of.ids && drawn.token >= 0 ? of.ids[drawn.token] : drawn.token;
     if (of.cell) *of.cell = token;
-    to.token = token, to.kept = drawn.kept;
+    to.token = token, to.kept = drawn.kept, to.prob = drawn.prob;
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&to.call), "r"(mark) : "memory");
   }
 };
@@ -303,6 +303,23 @@ __device__ DrawResult decide(const DrawRow& row, const StagedDraft* draft, int32
   }
 }
 
+/// math::top_tokens' token number `rank`. top: of the row.
+__device__ DrawResult find_ranked(const float* logit, int32_t vocab_size, const Top& top, int32_t rank,
+                                  Shared& shared) {
+  const auto mass_at = [&](int32_t id) { return math::mass_of(math::weight_of(logit[id], top.value, 1.0f)); };
+  const auto plus = [](uint64_t a, uint64_t b) { return a + b; };
+  uint64_t total = 0, finite = 0;
+  each_token(vocab_size, [&](int32_t id) { total += mass_at(id), finite += logit[id] > -INFINITY; });
+  total = over_threads(total, shared.word, plus);
+  finite = over_threads(finite, shared.word, plus);
+  if (uint64_t(rank) >= finite) return {};
+  const int32_t token = rank == 0 ? top.id
+                                  : math::key_index(select_key(
+                                        logit, vocab_size, uint64_t(rank) + 1,
+                                        [&](int32_t id) { return uint64_t(logit[id] > -INFINITY); }, shared));
+  return {.token = token, .prob = math::share_of(mass_at(token), total)};
+}
+
 __global__ void __launch_bounds__(kThreads) draw_kernel(const float* logits, int64_t stride, const Call call) {
   extern __shared__ __align__(16) char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
@@ -318,6 +335,7 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(const float* logits, int
     if (threadIdx.x == 0) prob[0] = NAN;  // for block_kernel
     return;
   }
+  if (row.rank >= 0) return call.finish(find_ranked(logit, vocab_size, top, row.rank, shared));
   if (row.params.greedy()) {
     if (row.probs_row >= 0) each_token(vocab_size, [&](int32_t id) { prob[id] = id == top.id ? 1.0f : 0.0f; });
     return call.finish({.token = top.id});

@@ -35,6 +35,8 @@ struct DrawRow {
   const float* draft_prob = nullptr;  // device memory; dense: [draft_cols]
   int32_t draft_cols = 0;
 
+  int32_t rank = -1;  // set: no draw, but that many tokens before this one are likelier
+
   bool is_of_block = false;
   int32_t place = 0;  // of a block's rows, which lie side by side; num_drafts is 1, of the last one 0
 };
@@ -42,6 +44,7 @@ struct DrawRow {
 struct DrawResult {
   int32_t token = -1;  // -1: the row had no distribution, or keeps a draft
   int32_t kept = -1;   // the draft that is kept; of a block, the one before this row, if the block may end with it
+  float prob = 0.0f;   // with DrawRow::rank: the token's
   uint32_t call = 0;   // written last: that of the draw() that this belongs to
 };
 
@@ -52,6 +55,7 @@ struct Draws {
 };
 Draws draws_of(const SampleArgs& args);
 Draws draws_of(const AcceptArgs& args);
+Draws draws_of(const TopKArgs& args);
 /// Writes args.result.
 void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn);
 

@@ -75,6 +75,15 @@ Draws draws_of(const SampleArgs& args) {
   return draws;
 }
 
+Draws draws_of(const TopKArgs& args) {
+  Draws draws;
+  draws.row.reserve(size_t(args.logits.rows) * size_t(args.k));
+  for (int32_t row = 0; row < args.logits.rows; ++row)
+    for (int32_t rank = 0; rank < args.k; ++rank)
+      draws.row.push_back({.logits_row = row, .ids = args.ids, .params = {.temperature = 0.0f}, .rank = rank});
+  return draws;
+}
+
 Draws draws_of(const AcceptArgs& args) {
   Draws draws;
   for (const AcceptRow& row : args.rows) {

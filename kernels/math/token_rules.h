@@ -44,6 +44,8 @@ PACELINE_MATH uint64_t fine_mass_of(Real prob) {
   return uint64_t(double(prob) * 0x1p62);
 }
 PACELINE_MATH double total_of(uint64_t fine_mass) { return double(fine_mass) * 0x1p-62; }
+/// Of all mass of a row's weights.
+PACELINE_MATH float share_of(uint64_t mass, uint64_t total) { return float(double(mass) / double(total)); }
 /// What the nucleus must hold of all mass.
 PACELINE_MATH uint64_t nucleus_mass(float top_p, uint64_t total) {
   const uint64_t need = uint64_t(double(top_p) * double(total));

@@ -1,5 +1,6 @@
 // sample and accept on every device against kernels/math row by row: tokens, probabilities and verdicts bit for bit.
 
+#include "kernels/math/top_tokens.h"
 #include "kernels/math/verify.h"
 #include "tests/kernels/backend_ops.h"
 
@@ -126,6 +127,96 @@ TEST_P(Draws, TokensInCellsReachTheNextPass) {
             << "step " << step << ", row " << row;
   }
   backend().free(cells);
+}
+
+// Columns of a reduced vocabulary stand for tokens: on the host, in cells, and for a row without one.
+TEST_P(Draws, TokensOfAReducedVocabulary) {
+  constexpr int kVocab = 700, kRows = 5;
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < kVocab; ++i) tokens.push_back(3 * i + 2);
+  auto* const ids = static_cast<int32_t*>(backend().alloc(tokens.size() * sizeof(int32_t)));
+  auto* const cells = static_cast<int32_t*>(backend().alloc(kRows * sizeof(int32_t)));
+  backend().upload(ids, tokens.data(), tokens.size() * sizeof(int32_t));
+  std::vector<float> values = Draws::logits(kRows, kVocab, 77);
+  values[2 * kVocab + 11] = NAN;
+  GuardedRows logits(backend(), kRows, kVocab, values);
+  std::vector<SampleRow> rows;
+  for (int row = 0; row < kRows; ++row)
+    rows.push_back({.logits_row = row, .params = params()[size_t(row) % 4], .origin = 9, .cell = row});
+  std::vector<int32_t> column(kRows), token(kRows), left(kRows);
+  backend().sample({.logits = logits.view(), .vocab_size = kVocab, .rows = rows, .token = column});
+  backend().sample(
+      {.logits = logits.view(), .vocab_size = kVocab, .rows = rows, .token = token, .cells = cells, .ids = ids});
+  backend().sync();
+  backend().download(left.data(), cells, left.size() * sizeof(int32_t));
+  for (size_t row = 0; row < kRows; ++row) {
+    EXPECT_EQ(column[row] < 0, row == 2);
+    EXPECT_EQ(token[row], column[row] < 0 ? -1 : tokens[size_t(column[row])]) << row;
+    EXPECT_EQ(left[row], token[row]) << row;
+  }
+  backend().free(ids);
+  backend().free(cells);
+}
+
+// Bits included: a proposer's choice among branches must not depend on the device.
+TEST_P(Draws, TopKAreTheLikeliestInOrder) {
+  for (const int vocab : {3, 37, 700, 5000}) {
+    constexpr int kRows = 6;
+    std::vector<float> values = Draws::logits(kRows, vocab, uint32_t(vocab));
+    for (int i = 0; i < vocab; ++i) values[size_t(vocab + i)] = float((i * 7) % 3);  // ties
+    values[size_t(2 * vocab + 1)] = NAN;
+    for (int i = 0; i < vocab; ++i) values[size_t(3 * vocab + i)] = -INFINITY;
+    values[size_t(3 * vocab + 2)] = -3.0f;  // the only one
+    values[size_t(4 * vocab)] = 90.0f;      // all others' weights are 0
+    std::vector<int32_t> names;
+    for (int i = 0; i < vocab; ++i) names.push_back(1000 + i);
+    auto* const ids = static_cast<int32_t*>(backend().alloc(names.size() * sizeof(int32_t)));
+    backend().upload(ids, names.data(), names.size() * sizeof(int32_t));
+    GuardedRows logits(backend(), kRows, vocab + 5, [&] {
+      std::vector<float> padded;
+      for (int row = 0; row < kRows; ++row) {
+        padded.insert(padded.end(), values.begin() + row * vocab, values.begin() + (row + 1) * vocab);
+        padded.insert(padded.end(), 5, 99.0f);  // beyond the vocabulary
+      }
+      return padded;
+    }());
+    for (const int k : {1, 3, 10}) {
+      std::vector<int32_t> token(size_t(kRows * k), -7), named = token;
+      std::vector<float> prob(size_t(kRows * k), -7.0f), again = prob;
+      backend().top_k({.logits = logits.view(), .vocab_size = vocab, .k = k, .token = token, .prob = prob});
+      backend().top_k(
+          {.logits = logits.view(), .vocab_size = vocab, .k = k, .ids = ids, .token = named, .prob = again});
+      EXPECT_TRUE(same_bits(prob, again));
+      for (int row = 0; row < kRows; ++row) {
+        SCOPED_TRACE(fmt::format("vocabulary {}, k {}, row {}", vocab, k, row));
+        const float* const logit = &values[size_t(row * vocab)];
+        std::vector<int32_t> order;
+        for (int i = 0; i < vocab; ++i)
+          if (row != 2 && logit[i] > -INFINITY) order.push_back(i);
+        std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logit[a] > logit[b]; });
+        double sum = 0;
+        for (const int32_t i : order) sum += std::exp(double(logit[i]) - double(logit[order[0]]));
+        for (int i = 0; i < k; ++i) {
+          const size_t at = size_t(row * k + i);
+          const bool there = i < int(order.size());
+          ASSERT_EQ(token[at], there ? order[size_t(i)] : -1) << i;
+          ASSERT_EQ(named[at], there ? 1000 + order[size_t(i)] : -1) << i;
+          const double want = there ? std::exp(double(logit[order[size_t(i)]]) - double(logit[order[0]])) / sum : 0.0;
+          ASSERT_NEAR(prob[at], want, 2e-6) << i;
+        }
+      }
+      std::vector<int32_t> of_cpu(token.size());
+      std::vector<float> prob_of_cpu(prob.size());
+      for (int row = 0; row < kRows; ++row) {
+        math::DistributionScratch<float> scratch;
+        math::top_tokens(&values[size_t(row * vocab)], vocab, k, scratch, &of_cpu[size_t(row * k)],
+                         &prob_of_cpu[size_t(row * k)]);
+      }
+      EXPECT_EQ(token, of_cpu);
+      EXPECT_TRUE(same_bits(prob, prob_of_cpu));
+    }
+    backend().free(ids);
+  }
 }
 
 // Verdicts of windows without drafts: in cells for the next pass, and for the host when it asks for them.

@@ -1,4 +1,5 @@
-// Ops that some families alone ask for, against float64: norms of heads, caps, scaled embeddings.
+// Ops that some families and heads alone ask for, against float64: norms of heads, caps, scaled embeddings, rows that
+// go to places of their own.
 
 #include <cmath>
 
@@ -72,6 +73,21 @@ TEST_P(FamilyOps, EmbedScalesRows) {
       EXPECT_TRUE(same_bits({got[r * size_t(d) + c]},
                             {token[r] < 0 ? -0.0f : table.value[size_t(token[r]) * size_t(d) + c] * 6.5f}))
           << "token " << token[r];
+}
+
+TEST_P(FamilyOps, GatheredRowsGoWhereTheyAreSent) {
+  const int d = 37;
+  const std::vector<float> values = random_values(5 * d, 1), before = random_values(4 * d, 2);
+  GuardedRows from(backend(), 5, d, values), to(backend(), 4, d, before);
+  const std::vector<int32_t> row = {1, 4, 1}, to_row = {3, 0, 2};
+  backend().gather_rows({.from = from.view(), .row = row, .to = to.view(), .to_row = to_row});
+  const std::vector<float> got = to.read();
+  for (int c = 0; c < d; ++c) {
+    EXPECT_EQ(got[size_t(c)], values[size_t(4 * d + c)]);
+    EXPECT_EQ(got[size_t(d + c)], before[size_t(d + c)]);
+    EXPECT_EQ(got[size_t(2 * d + c)], values[size_t(d + c)]);
+    EXPECT_EQ(got[size_t(3 * d + c)], values[size_t(d + c)]);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, FamilyOps, testing::ValuesIn(kDevices), device_name);

@@ -44,6 +44,7 @@ class RecordingBackend : public Backend {
   void attention(const AttentionArgs&) override {}
   void sample(const SampleArgs&) override {}
   void accept(const AcceptArgs&) override {}
+  void top_k(const TopKArgs&) override {}
   Traffic traffic() const override { return {}; }
   void begin_work(WorkKind) override {}
   void end_work(double) override {}
