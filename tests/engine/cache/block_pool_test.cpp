@@ -128,6 +128,34 @@ TEST(BlockPool, OnlyTheSamePrefixHits) {
   pool.check();
 }
 
+// What a block holds beside the target's KV (an EAGLE-3 head's) depends on the token behind it.
+TEST(BlockPool, WhereTheNextTokenCountsItIsPartOfTheBlock) {
+  BlockPoolOptions options = pool_options(32, 4);
+  options.next_token_counts = true;
+  BlockPool pool(options);
+  const auto tokens = iota_tokens(13);
+  pool.attach(1, tokens);
+  ASSERT_TRUE(pool.reserve(1, 12));
+  const auto hit = [&](SeqId seq, std::vector<int32_t> text) {
+    const int length = pool.attach(seq, text);
+    pool.release(seq, 0);
+    return length;
+  };
+  pool.commit(1, 8, std::vector<int32_t>(tokens.begin(), tokens.begin() + 8));
+  EXPECT_EQ(hit(2, tokens), 4) << "the second block's next token is not known yet";
+  pool.commit(1, 8, std::vector<int32_t>(tokens.begin(), tokens.begin() + 9));
+  EXPECT_EQ(hit(3, tokens), 8);
+  pool.commit(1, 12, tokens);
+  for (int changed = 1; changed < 13; ++changed) {
+    auto other = tokens;
+    other[size_t(changed)] += 1000;
+    EXPECT_EQ(hit(10 + changed, other), (changed - 1) / 4 * 4) << changed;
+  }
+  EXPECT_EQ(hit(4, tokens), 12);
+  EXPECT_EQ(hit(5, iota_tokens(12)), 8) << "one token is left to compute";
+  pool.check();
+}
+
 TEST(BlockPool, CachingOffSharesNothing) {
   BlockPool pool(pool_options(8, 4, PrefixCaching::off));
   const auto tokens = iota_tokens(9);
