@@ -275,7 +275,11 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
   const std::span<const int32_t> moved = path_out_of_place(verdict.path);
   move_down(seq, moved);
   request->paths = mix_path(request->paths, moved);
-  Emitted out{.seq = seq.id, .token = {}, .num_drafted = verdict.num_drafts, .num_accepted = num_accepted};
+  Emitted out{.seq = seq.id,
+              .token = {},
+              .num_drafted = verdict.num_drafts,
+              .depth = verdict.depth,
+              .num_accepted = num_accepted};
   const int kept_rows = row.num_known + num_accepted;
   for (int32_t token : verdict.token) {
     seq.tokens.push_back(token);

@@ -25,6 +25,7 @@ struct Emitted {
   SeqId seq = 0;
   std::vector<int32_t> token;
   int num_drafted = 0;   // drafts verified in this step
+  int depth = 0;         // levels that they have: num_drafted where they do not branch
   int num_accepted = 0;  // of those, kept
   FinishReason finish = FinishReason::none;
 };

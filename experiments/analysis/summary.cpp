@@ -43,12 +43,13 @@ bool same_requests(const CellResult& a, const CellResult& b) {
 }
 
 void count_acceptance(const RequestRecord& q, std::vector<std::vector<int64_t>>& histogram) {
+  if (!q.depth.empty() && q.depth.size() != q.drafted.size()) return;
   for (size_t i = 0; i < std::min(q.drafted.size(), q.accepted.size()); ++i) {
-    if (q.drafted[i] < 0 || q.accepted[i] < 0 || q.accepted[i] > q.drafted[i]) continue;
-    const auto drafted = static_cast<size_t>(q.drafted[i]);
-    if (histogram.size() <= drafted) histogram.resize(drafted + 1);
-    histogram[drafted].resize(drafted + 1);
-    ++histogram[drafted][static_cast<size_t>(q.accepted[i])];
+    if (q.accepted[i] < 0 || q.accepted[i] > q.depth_at(i)) continue;
+    const auto depth = static_cast<size_t>(q.depth_at(i));
+    if (histogram.size() <= depth) histogram.resize(depth + 1);
+    histogram[depth].resize(depth + 1);
+    ++histogram[depth][static_cast<size_t>(q.accepted[i])];
   }
 }
 
@@ -87,8 +88,8 @@ void add_acceptance(CellSummary& out) {
   for (size_t i = 0; i < c.accepted_by_position.size(); ++i) {
     out.acceptance_per_position.push_back(*ratio(c.accepted_by_position[i], c.drafts));
     int64_t reached = 0;  // steps that had a draft at i and kept all before it
-    for (size_t drafted = i + 1; drafted < out.acceptance_histogram.size(); ++drafted) {
-      const std::vector<int64_t>& row = out.acceptance_histogram[drafted];
+    for (size_t depth = i + 1; depth < out.acceptance_histogram.size(); ++depth) {
+      const std::vector<int64_t>& row = out.acceptance_histogram[depth];
       for (size_t accepted = i; accepted < row.size(); ++accepted) reached += row[accepted];
     }
     out.acceptance_per_position_conditional.push_back(

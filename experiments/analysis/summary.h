@@ -70,7 +70,7 @@ struct CellSummary {
   std::optional<double> draft_coverage;                     // drafts / verify_steps; no value for "none"
   std::optional<double> tokens_per_target_forward;         // output tokens / steps: per sequence, 1 without speculation
   std::optional<double> sequences_per_forward;             // steps / target_forwards: the batch size in effect
-  std::vector<std::vector<int64_t>> acceptance_histogram;  // [drafted][accepted] verify steps; row 0: without drafts
+  std::vector<std::vector<int64_t>> acceptance_histogram;  // [depth][accepted] verify steps; row 0: without drafts
 
   Percentiles ttft_ms, e2e_ms;
   Percentiles tpot_ms;                     // (e2e - ttft) / (output tokens - 1), requests with at least two tokens

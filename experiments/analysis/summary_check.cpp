@@ -34,9 +34,11 @@ void check_request(const RequestRecord& q, const std::string& where, std::vector
   if (q.drafted.size() != q.accepted.size()) {
     add(fmt::format("{} steps with a drafted count, {} with an accepted one", q.drafted.size(), q.accepted.size()));
   }
+  if (!q.depth.empty() && q.depth.size() != q.drafted.size())
+    return add(fmt::format("{} steps with a drafted count, {} with a depth", q.drafted.size(), q.depth.size()));
   for (size_t i = 0; i < std::min(q.drafted.size(), q.accepted.size()); ++i) {
-    if (q.accepted[i] < 0 || q.accepted[i] > q.drafted[i]) {
-      add(fmt::format("step {} accepted {} of {} drafts", i, q.accepted[i], q.drafted[i]));
+    if (q.accepted[i] < 0 || q.accepted[i] > q.depth_at(i)) {
+      add(fmt::format("step {} accepted {} of {} drafts, {} levels", i, q.accepted[i], q.drafted[i], q.depth_at(i)));
       break;
     }
   }
@@ -46,10 +48,11 @@ void check_request(const RequestRecord& q, const std::string& where, std::vector
 }
 
 void check_counters(const RepetitionResult& r, const std::string& where, std::vector<std::string>& problems) {
-  int64_t drafts = 0, drafted = 0, accepted = 0, verify_steps = 0;
+  int64_t drafts = 0, drafted = 0, levels = 0, accepted = 0, verify_steps = 0;
   for (const RequestRecord& q : r.requests) {
     for (int n : q.drafted) drafts += n > 0 ? 1 : 0;
     drafted += sum_of(q.drafted);
+    levels += sum_of(q.depth.empty() ? q.drafted : q.depth);
     accepted += sum_of(q.accepted);
     verify_steps += static_cast<int64_t>(q.drafted.size());
   }
@@ -62,7 +65,7 @@ void check_counters(const RepetitionResult& r, const std::string& where, std::ve
   compare("drafted", c.drafted, drafted);
   compare("accepted", c.accepted, accepted);
   compare("verify_steps", c.verify_steps, verify_steps);
-  compare("sum of proposed_by_position", sum_of(c.proposed_by_position), drafted);
+  compare("sum of proposed_by_position", sum_of(c.proposed_by_position), levels);
   compare("sum of accepted_by_position", sum_of(c.accepted_by_position), accepted);
 }
 

@@ -70,13 +70,13 @@ LineSeries position_series(const std::vector<double>& shares, int color, const s
 
 /// Verify steps by what they accepted; those without drafts apart.
 std::string accepted_histogram(const std::string& proposer, int k, int color, const CellSummary& s) {
-  std::vector<int64_t> counts(static_cast<size_t>(k) + 1);
+  std::vector<int64_t> counts(std::min(static_cast<size_t>(k) + 1, s.acceptance_histogram.size()));
   int64_t none = 0, total = 0;
-  for (size_t drafted = 0; drafted < s.acceptance_histogram.size(); ++drafted) {
-    const auto& row = s.acceptance_histogram[drafted];
+  for (size_t depth = 0; depth < s.acceptance_histogram.size(); ++depth) {
+    const auto& row = s.acceptance_histogram[depth];
     for (size_t accepted = 0; accepted < row.size(); ++accepted) {
       total += row[accepted];
-      if (drafted == 0)
+      if (depth == 0)
         none += row[accepted];
       else if (accepted < counts.size())
         counts[accepted] += row[accepted];

@@ -102,6 +102,7 @@ RequestRecord request_from_json(const json& object) {
           .tokens_per_emission = get<std::vector<int>>(object, "tokens_per_emission"),
           .drafted = get<std::vector<int>>(object, "drafted"),
           .accepted = get<std::vector<int>>(object, "accepted"),
+          .depth = get<std::vector<int>>(object, "depth"),
           .finish_reason = get<std::string>(object, "finish_reason"),
           .degenerate = get<bool>(object, "degenerate")};
 }

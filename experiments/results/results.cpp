@@ -308,6 +308,7 @@ json request_to_json(const RequestRecord& q, int repetition) {
            {"accepted", q.accepted},
            {"finish_reason", q.finish_reason},
            {"degenerate", q.degenerate}};
+  if (!q.depth.empty()) out["depth"] = q.depth;
   if (q.arrival_ms) {
     out["arrival_ms"] = json_number(q.arrival_ms);
     out["send_delay_ms"] = json_number(q.send_delay_ms);

@@ -39,8 +39,12 @@ struct RequestRecord {
   std::vector<int> tokens_per_emission;  // [num_emissions]; sums to num_output
   std::vector<int> drafted;              // [num_verify_steps] draft tokens given to each verify step, 0 included
   std::vector<int> accepted;             // [num_verify_steps] of those, accepted
+  std::vector<int> depth = {};           // [num_verify_steps] levels of drafts; empty: none branch, so as drafted
   std::string finish_reason;             // "stop", "length", "cancelled", "error"
   bool degenerate = false;               // is_degenerate(output), statistics.h
+
+  /// Most tokens that the step could have accepted.
+  int depth_at(size_t step) const { return depth.empty() ? drafted[step] : depth[step]; }
 };
 
 /// Wall time of the deciding rank, split by phase; sums over a repetition. The phases do not overlap.
@@ -82,7 +86,7 @@ struct RunCounters {
   int64_t drafts = 0;           // verify steps with at least one draft token
   int64_t drafted = 0;
   int64_t accepted = 0;
-  std::vector<int64_t> proposed_by_position;  // [k] verify steps with more than i drafts
+  std::vector<int64_t> proposed_by_position;  // [k] verify steps with drafts for more than i positions
   std::vector<int64_t> accepted_by_position;  // [k] verify steps with more than i accepted
   int64_t preemptions = 0;
   int64_t swapped_blocks = 0;  // copied to host memory

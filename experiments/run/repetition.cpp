@@ -42,6 +42,7 @@ void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) 
   if (!first) {
     record.drafted.push_back(emitted.num_drafted);
     record.accepted.push_back(emitted.num_accepted);
+    record.depth.push_back(emitted.depth);
   }
   live.last_emission = now;
   record.e2e_ms = ms_between(live.submitted, now);
@@ -49,6 +50,7 @@ void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) 
   record.output.insert(record.output.end(), emitted.token.begin(), emitted.token.end());
   if (emitted.finish == FinishReason::none) return;
   record.finish_reason = finish_reason_name(emitted.finish);
+  if (record.depth == record.drafted) record.depth.clear();
   std::span<const int32_t> text(record.output);
   if (emitted.finish == FinishReason::stop) text = text.first(text.size() - 1);
   record.degenerate = is_degenerate(text);
