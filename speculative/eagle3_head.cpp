@@ -12,6 +12,9 @@ constexpr int kMostRememberedRows = 64;  // of passes that a device may remember
 
 int64_t q_cols(const Eagle3Spec& spec) { return int64_t{spec.num_heads} * spec.head_dim; }
 int64_t kv_cols(const Eagle3Spec& spec) { return int64_t{spec.num_kv_heads} * spec.head_dim; }
+int64_t most_rows(const Eagle3Options& options) {
+  return std::max(int64_t{options.max_num_rows}, int64_t{options.max_num_seqs} * options.max_width);
+}
 int64_t tap_cols(const Eagle3Spec& spec) { return int64_t(spec.taps.size()) * spec.target_hidden_size; }
 
 }  // namespace
@@ -19,10 +22,12 @@ int64_t tap_cols(const Eagle3Spec& spec) { return int64_t(spec.taps.size()) * sp
 size_t eagle3_workspace_bytes(const Eagle3Spec& spec, const Eagle3Options& options) {
   const int64_t h = spec.hidden_size, rows = options.max_num_rows;
   const int64_t taps = tap_cols(spec) * (spec.norm_before_fc ? 2 : 1);
-  const int64_t per_row =
-      taps + h * (options.max_steps_in_flight + 5) + 2 * q_cols(spec) + 2 * kv_cols(spec) + spec.intermediate_size;
-  const int64_t per_seq = h + spec.draft_vocab_size + 1;
-  return sizeof(float) * size_t(per_row * rows + per_seq * options.max_num_seqs);
+  const int64_t per_target_row = taps + h * options.max_steps_in_flight;
+  const int64_t per_row = h * 5 + 2 * q_cols(spec) + 2 * kv_cols(spec) + spec.intermediate_size;
+  const int64_t per_seq = h + spec.draft_vocab_size * int64_t{options.max_width} + 1;
+  const size_t floats = size_t(per_target_row * rows + per_row * most_rows(options) + per_seq * options.max_num_seqs);
+  const size_t spare_blocks = size_t(options.num_all_blocks() - options.num_blocks);
+  return floats * sizeof(float) + spare_blocks * eagle3_block_bytes(spec, options.block_size, options.kv_dtype);
 }
 
 size_t eagle3_block_bytes(const Eagle3Spec& spec, int block_size, DType kv_dtype) {
@@ -69,16 +74,17 @@ Eagle3Head::Eagle3Head(Eagle3Spec spec, Eagle3Weights weights, const Eagle3Optio
   tapped_ = make(rows, tap_cols(spec_));
   if (spec_.norm_before_fc) normed_taps_ = make(rows, tap_cols(spec_));
   features_ = make(int64_t{rows} * options.max_steps_in_flight, h);
-  feature_ = make(rows, h);
-  embedded_ = make(rows, h);
-  input_ = make(rows, 2 * h);
-  normed_ = make(rows, h);
-  qkv_ = make(rows, q_cols(spec_) + 2 * kv_cols(spec_));
-  attended_ = make(rows, q_cols(spec_));
-  mlp_ = make(rows, spec_.intermediate_size);
+  const int64_t of_pass = most_rows(options);
+  feature_ = make(of_pass, h);
+  embedded_ = make(of_pass, h);
+  input_ = make(of_pass, 2 * h);
+  normed_ = make(of_pass, h);
+  qkv_ = make(of_pass, q_cols(spec_) + 2 * kv_cols(spec_));
+  attended_ = make(of_pass, q_cols(spec_));
+  mlp_ = make(of_pass, spec_.intermediate_size);
   kept_ = make(options.max_num_seqs, h);
-  all_logits_ = make(options.max_num_seqs, spec_.draft_vocab_size);
-  every_row_.resize(size_t(rows));
+  all_logits_ = make(int64_t{options.max_num_seqs} * options.max_width, spec_.draft_vocab_size);
+  every_row_.resize(size_t(of_pass));
   std::iota(every_row_.begin(), every_row_.end(), 0);
 
   kv_ = {.dtype = options.kv_dtype,
@@ -87,8 +93,8 @@ Eagle3Head::Eagle3Head(Eagle3Spec spec, Eagle3Weights weights, const Eagle3Optio
          .k_dim = spec_.head_dim,
          .v_dim = spec_.head_dim};
   half_block_bytes_ = kv_block_bytes(kv_);  // no V yet
-  kv_.k = bytes(size_t(options.num_blocks) * half_block_bytes_);
-  kv_.v = bytes(size_t(options.num_blocks) * half_block_bytes_);
+  kv_.k = bytes(size_t(options.num_all_blocks()) * half_block_bytes_);
+  kv_.v = bytes(size_t(options.num_all_blocks()) * half_block_bytes_);
   if (options.num_host_blocks > 0) {
     host_k_ = backend_.alloc_host(size_t(options.num_host_blocks) * half_block_bytes_);
     host_v_ = backend_.alloc_host(size_t(options.num_host_blocks) * half_block_bytes_);
@@ -201,6 +207,7 @@ MatView Eagle3Head::run_layer(const Eagle3Rows& rows) {
                            .seqs = rows.seqs,
                            .kv_len = kv_len,
                            .block = rows.block,
+                           .paths = {.begin = rows.path_begin, .place = rows.place},
                            .kv = kv_,
                            .reader = weights_.o.get()});
   backend_.gemm({.x = attended, .w = weights_.o.get(), .y = feature, .add = true});
@@ -242,6 +249,26 @@ void Eagle3Head::draft(std::span<const int32_t> seq_slot, std::span<const int> n
                      .ids = ids_,
                      .later = true});
   }
+}
+
+void Eagle3Head::draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
+                             std::span<float> prob) {
+  const WorkScope work(rank_, WorkKind::draft);
+  const int32_t count = int32_t(from.size());
+  const MatView feature = feature_.row_range(0, count), normed = normed_.row_range(0, count);
+  if (rows.size() == 0) {
+    backend_.gather_rows({.from = kept_, .row = from, .to = feature});
+  } else {
+    const MatView gathered = embedded_.row_range(0, count);  // not yet in use
+    backend_.gather_rows({.from = spec_.norm_output ? normed_ : feature_, .row = from, .to = gathered});
+    backend_.gather_rows({.from = gathered, .row = std::span(every_row_).first(from.size()), .to = feature});
+    run_layer(rows);
+  }
+  norm(feature, vectors_.last_norm, normed);
+  logits_ = all_logits_.row_range(0, count);
+  backend_.gemm({.x = normed, .w = weights_.head.get(), .y = logits_});
+  backend_.top_k(
+      {.logits = logits_, .vocab_size = spec_.draft_vocab_size, .k = width, .ids = ids_, .token = token, .prob = prob});
 }
 
 void Eagle3Head::await_drafts() { backend_.await_draws(backend_.num_draws()); }

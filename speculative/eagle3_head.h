@@ -46,9 +46,15 @@ class Eagle3Head {
              std::span<int32_t> token);
   void await_drafts();
 
+  /// A level of trees. Without rows, what comes first behind the slots `from`. Else over `rows`, whose features are
+  /// what rows from[i] of the level before have left. token, prob: as TopKArgs, [from.size() * width]; complete at
+  /// return.
+  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
+                   std::span<float> prob);
+
   void swap_kv(std::span<const BlockSwap> swaps);
 
-  /// Of the newest draft(): logits of its last pass, [rows, draft_vocab_size], for tests.
+  /// Of the newest drafts: logits of the last pass, [rows, draft_vocab_size], for tests.
   const MatView& logits() const { return logits_; }
 
  private:
@@ -82,12 +88,13 @@ class Eagle3Head {
   MatView tapped_;       // [max_num_rows, n * t]
   MatView normed_taps_;  // the same, with norm_before_fc
   MatView features_;     // [max_steps_in_flight * max_num_rows, h]
-  MatView feature_;      // [max_num_rows, h]: of a pass
-  MatView embedded_;     // [max_num_rows, h]
-  MatView input_;        // [max_num_rows, 2 * h]: a token's embedding, a feature
+  // [most_rows(options), ..]: of a pass
+  MatView feature_;   // h
+  MatView embedded_;  // h
+  MatView input_;     // 2 * h: a token's embedding, a feature
   MatView qkv_, attended_, mlp_, normed_;
   MatView kept_;                 // [max_num_seqs, h]: what each slot drafts from
-  MatView all_logits_, logits_;  // [max_num_seqs, draft_vocab_size]
+  MatView all_logits_, logits_;  // [max_num_seqs * max_width, draft_vocab_size]
 };
 
 }  // namespace paceline

@@ -29,6 +29,10 @@ class HeadOnDecidingRank final : public Eagle3Model {
   void await_drafts() override {
     team_.run_inline([&](Rank&) { head_->await_drafts(); });
   }
+  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
+                   std::span<float> prob) override {
+    team_.run_inline([&](Rank&) { head_->draft_level(from, rows, width, token, prob); });
+  }
   void swap_kv(std::span<const BlockSwap> swaps) override {
     team_.run_inline([&](Rank&) { head_->swap_kv(swaps); });
   }

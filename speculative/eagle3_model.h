@@ -29,9 +29,11 @@ class Eagle3Model {
   virtual void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts,
                      std::span<const Eagle3Rows> rows, std::span<int32_t> token) = 0;
   virtual void await_drafts() = 0;
+  virtual void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
+                           std::span<float> prob) = 0;
   virtual void swap_kv(std::span<const BlockSwap> swaps) = 0;
 
-  /// Of the newest draft(): logits of its last pass, [rows, draft_vocab_size], for tests.
+  /// Of the newest drafts: logits of the last pass, [rows, draft_vocab_size], for tests.
   virtual std::vector<float> newest_logits() = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/draft_tree.h"
 #include "kernels/op_args.h"
 
 namespace paceline {
@@ -17,7 +18,14 @@ struct Eagle3Options {
   int max_num_seqs = 1;
   int max_num_rows = 512;           // of a batch of the target
   int max_steps_in_flight = 1;      // whose features are kept at a time
+  int max_width = 1;                // rows of a sequence in a level of its tree
   std::vector<int> tap_index = {};  // of Eagle3Spec::taps, their places among Model::taps()
+
+  /// Blocks of a slot's own, for nodes of its tree that do not fit the block where it begins. They lie behind the
+  /// target's: spare_block() is the first of a slot's.
+  int num_spare_blocks() const { return max_width > 1 ? (kMaxDraftLen + block_size - 1) / block_size : 0; }
+  int32_t spare_block(int32_t slot) const { return int32_t(num_blocks + slot * num_spare_blocks()); }
+  int num_all_blocks() const { return num_blocks + max_num_seqs * num_spare_blocks(); }
 };
 
 /// Rows of one pass: row i reads the feature of position[i] and the token behind it.
@@ -28,11 +36,14 @@ struct Eagle3Rows {
   std::vector<int32_t> feature;  // the row of the source of features that holds it
   std::vector<SeqSpan> seqs;
   std::vector<int32_t> block;  // as AttentionArgs::block
+  // as KeyPaths, where drafts branch
+  std::vector<int32_t> path_begin, place;
 
   int size() const { return int(token.size()); }
-  /// A sequence whose rows are about to be added; `pages` hold all their positions.
-  void begin_sequence(std::span<const int32_t> pages) {
-    seqs.push_back({.first_row = size(), .num_rows = 0, .block_begin = int32_t(block.size())});
+  /// A sequence whose rows are about to be added; `pages` hold all their positions. tree_begin: as SeqSpan's.
+  void begin_sequence(std::span<const int32_t> pages, int32_t tree_begin = SeqSpan::kNoTree) {
+    seqs.push_back(
+        {.first_row = size(), .num_rows = 0, .block_begin = int32_t(block.size()), .tree_begin = tree_begin});
     block.insert(block.end(), pages.begin(), pages.end());
   }
   void add(int32_t token_id, int32_t at_position, int32_t kv_slot, int32_t feature_row) {
@@ -41,6 +52,12 @@ struct Eagle3Rows {
     slot.push_back(kv_slot);
     feature.push_back(feature_row);
     ++seqs.back().num_rows;
+  }
+  /// Of the row added last: the places of its keys from the tree's first position on, its own the last.
+  void set_path(std::span<const int32_t> places) {
+    path_begin.resize(token.size());
+    path_begin.back() = int32_t(place.size());
+    place.insert(place.end(), places.begin(), places.end());
   }
 };
 

@@ -4,10 +4,14 @@
 
 #include "engine/cache/kv_slot.h"
 #include "speculative/proposer_entry.h"
+#include "speculative/tree_growth.h"
 
 namespace paceline {
 
-Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len) : model_(model), max_draft_len_(max_draft_len) {
+Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options)
+    : model_(model), max_draft_len_(max_draft_len), options_(options) {
+  PACELINE_CHECK(options.width <= model.options().max_width, "trees {} wide, the head has room for {}", options.width,
+                 model.options().max_width);
   drafted_.resize(size_t(max_draft_len) * size_t(model.options().max_num_seqs));
 }
 
@@ -77,33 +81,38 @@ void Eagle3Proposer::settled() {
 }
 
 void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
-  struct Active {
-    size_t request = 0;
-    int num_drafts = 0;
-  };
   std::vector<Active> active;
-  const int max_position = model_.max_position();
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
     out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
     const auto found = drafts_from_.find(seq.id);
     if (found == drafts_from_.end() || found->second != seq.length()) continue;
-    // Draft j is read at position length - 2 + j.
-    const int num_drafts =
-        std::min({requests[i].max_drafts, requests[i].max_depth, max_draft_len_, max_position - seq.length() + 2});
-    if (num_drafts > 0) active.push_back({.request = i, .num_drafts = num_drafts});
+    // What is drafted at depth d is read at position length - 2 + d.
+    const int depth = std::min(requests[i].max_depth, model_.max_position() - seq.length() + 2);
+    if (depth > 0 && requests[i].max_drafts > 0)
+      active.push_back({.request = &requests[i], .out = &out[i], .max_depth = depth});
   }
   if (active.empty()) return;
+  if (branches())
+    draft_trees(active);
+  else
+    draft_chains(active);
+}
+
+void Eagle3Proposer::draft_chains(std::vector<Active>& active) {
+  const auto length_of = [&](const Active& one) {
+    return std::min({one.request->max_drafts, one.max_depth, max_draft_len_});
+  };
   std::stable_sort(active.begin(), active.end(),
-                   [](const Active& a, const Active& b) { return a.num_drafts > b.num_drafts; });
+                   [&](const Active& a, const Active& b) { return length_of(a) > length_of(b); });
   std::vector<int32_t> slots;
   std::vector<int> num_drafts;
-  std::vector<Eagle3Rows> rows(size_t(active[0].num_drafts) - 1);
+  std::vector<Eagle3Rows> rows(size_t(length_of(active[0])) - 1);
   for (const Active& one : active) {
-    const DraftRequest& request = requests[one.request];
+    const DraftRequest& request = *one.request;
     slots.push_back(request.seq->slot);
-    num_drafts.push_back(one.num_drafts);
-    for (int j = 1; j < one.num_drafts; ++j) {
+    num_drafts.push_back(length_of(one));
+    for (int j = 1; j < num_drafts.back(); ++j) {
       Eagle3Rows& pass = rows[size_t(j) - 1];
       const int32_t position = request.seq->length() - 2 + j;
       pass.begin_sequence(request.pages);
@@ -114,22 +123,101 @@ void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<P
   model_.await_drafts();
   for (size_t i = 0; i < active.size(); ++i) {
     std::vector<int32_t> chain;
-    for (int j = 0; j < active[i].num_drafts; ++j) {
+    for (int j = 0; j < num_drafts[i]; ++j) {
       const int32_t token = drafted_[size_t(j) * active.size() + i];
       if (token < 0) break;  // the head's logits were not numbers there: that costs drafts, never the engine
       chain.push_back(token);
     }
-    out[active[i].request].draft = DraftTree::chain(std::move(chain));
+    active[i].out->draft = DraftTree::chain(std::move(chain));
   }
+}
+
+std::vector<int32_t> Eagle3Proposer::tree_pages(const DraftRequest& request) const {
+  const size_t begin = size_t((request.seq->length() - 1) / block_size());  // the block where the first node lies
+  std::vector<int32_t> pages(request.pages.begin(), request.pages.begin() + std::ptrdiff_t(begin) + 1);
+  const Eagle3Options& options = model_.options();
+  for (int i = 0; i < options.num_spare_blocks(); ++i) pages.push_back(options.spare_block(request.seq->slot) + i);
+  return pages;
+}
+
+void Eagle3Proposer::draft_trees(std::span<const Active> active) {
+  struct Growing {
+    TreeGrowth growth;
+    std::vector<std::vector<int32_t>> path = {};  // of each node with a row: the places of its keys
+    std::vector<int32_t> row = {};                // of each such node, in its level's pass
+    std::vector<int32_t> number = {};             // of each node: which of these it is
+    std::vector<int32_t> pages = {};              // the sequence's up to its last known row, then its slot's own
+    std::vector<int32_t> level = {};              // nodes that have rows in the newest pass
+  };
+  const int width = options_.width;
+  std::vector<Growing> trees;
+  std::vector<int32_t> from, tokens;
+  std::vector<float> probs;
+  for (const Active& one : active) {
+    trees.push_back({.growth = TreeGrowth({.width = width,
+                                           .max_nodes = std::min(one.request->max_drafts, max_draft_len_),
+                                           .max_depth = std::min(one.max_depth, options_.depth),
+                                           .max_parents = kMaxDraftLen}),
+                     .pages = tree_pages(*one.request),
+                     .level = {DraftTree::kRoot}});
+    from.push_back(one.request->seq->slot);
+  }
+  Eagle3Rows rows;
+  while (!from.empty()) {
+    tokens.resize(from.size() * size_t(width));
+    probs.resize(tokens.size());
+    model_.draft_level(from, rows, width, tokens, probs);
+    size_t drawn = 0;
+    from.clear();
+    rows = {};
+    for (size_t i = 0; i < trees.size(); ++i) {
+      Growing& tree = trees[i];
+      for (const int32_t node : tree.level) {
+        tree.growth.add_children(node, std::span(tokens).subspan(drawn, size_t(width)),
+                                 std::span(probs).subspan(drawn, size_t(width)));
+        drawn += size_t(width);
+      }
+      const std::span<const int32_t> next = tree.growth.next_level();
+      tree.level.assign(next.begin(), next.end());
+      if (next.empty()) continue;
+      const DraftRequest& request = *active[i].request;
+      const int32_t tree_begin = request.seq->length() - 1;  // position of the first node's row, and its place
+      rows.begin_sequence(tree.pages, tree_begin);
+      for (const int32_t node : next) {
+        const int32_t parent = tree.growth.parent(node), number = int32_t(tree.path.size());
+        const bool is_first = parent == DraftTree::kRoot;
+        const size_t above = is_first ? 0 : size_t(tree.number[size_t(parent)]);
+        std::vector<int32_t> path = is_first ? std::vector<int32_t>() : tree.path[above];
+        path.push_back(tree_begin + number);
+        tree.number.resize(std::max(tree.number.size(), size_t(node) + 1));
+        tree.number[size_t(node)] = number;
+        tree.row.push_back(rows.size());
+        from.push_back(is_first ? int32_t(i) : tree.row[above]);
+        rows.add(tree.growth.token(node), tree_begin + tree.growth.depth(node),
+                 kv_slot(tree.pages, block_size(), path.back()), 0);
+        rows.set_path(path);
+        tree.path.push_back(std::move(path));
+      }
+    }
+  }
+  for (size_t i = 0; i < trees.size(); ++i) active[i].out->draft = trees[i].growth.tree();
 }
 
 ProposerEntry eagle3_entry() {
   return {.name = "eagle3",
           .help = "an EAGLE-3 head over the target's states",
+          .defaults = Eagle3DraftOptions{},
+          .options = {proposer_option("width", &Eagle3DraftOptions::width, {.min = 1, .max = 16, .unit = "nodes"},
+                                      "Children of a draft, and drafts of a level that get any; 1 drafts chains, more "
+                                      "trees of num_speculative_tokens nodes."),
+                      proposer_option("depth", &Eagle3DraftOptions::depth, {.min = 1, .max = 64, .unit = "tokens"},
+                                      "Most levels of a tree; void with width 1.")},
           .second_model = {.kind = SecondModelKind::eagle3_head, .default_path = "builtin:eagle3-target-7m"},
+          .width = [](const std::any& options) { return std::any_cast<const Eagle3DraftOptions&>(options).width; },
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
             PACELINE_CHECK(setup.head != nullptr, "proposer eagle3 without a head");
-            return std::make_unique<Eagle3Proposer>(*setup.head, setup.max_draft_len);
+            return std::make_unique<Eagle3Proposer>(*setup.head, setup.max_draft_len,
+                                                    setup.options_as<Eagle3DraftOptions>());
           }};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// An EAGLE-3 head drafts chains (Li et al. 2025): one layer that continues the target's own states. Its KV lies in the
-// target's pages.
+// An EAGLE-3 head drafts chains and trees (Li et al. 2025): one layer that continues the target's own states. Its KV
+// lies in the target's pages, that of a tree's nodes behind each other from the place of the first draft on, if need be
+// in pages of its own.
 //
 // A row of the head is a position whose feature is known (its target row has been computed) and the token behind it. So
 // the rows of a prompt go through the head behind the target's pass, the last one and those of kept drafts once the
@@ -18,14 +19,21 @@
 
 namespace paceline {
 
+/// Branches where width > 1: as GrowthLimits, of num_speculative_tokens nodes (Li et al. 2024, EAGLE-2).
+struct Eagle3DraftOptions {
+  int width = 1;
+  int depth = 6;
+};
+
 class Eagle3Proposer final : public Proposer {
  public:
   /// `model` outlives this and is used by nobody else meanwhile.
-  Eagle3Proposer(Eagle3Model& model, int max_draft_len);
+  Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options = {});
   ~Eagle3Proposer() override;
 
   std::string_view name() const override { return "eagle3"; }
   ProposerSide side() const override { return ProposerSide::host; }
+  bool branches() const override { return options_.width > 1; }
   bool uses_target_pages() const override { return true; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override;
@@ -45,10 +53,21 @@ class Eagle3Proposer final : public Proposer {
     std::vector<int32_t> token;  // behind the last row that was known, and behind each kept draft
   };
 
+  /// A request that can be drafted for.
+  struct Active {
+    const DraftRequest* request = nullptr;
+    Proposal* out = nullptr;
+    int max_depth = 0;
+  };
+
+  void draft_chains(std::vector<Active>& active);
+  void draft_trees(std::span<const Active> active);
+  std::vector<int32_t> tree_pages(const DraftRequest& request) const;
   int block_size() const { return model_.options().block_size; }
 
   Eagle3Model& model_;
   const int max_draft_len_;
+  const Eagle3DraftOptions options_;
   std::deque<std::shared_ptr<const Batch>> in_flight_;
   std::vector<Observed> observed_;              // of the oldest
   std::unordered_map<SeqId, int> drafts_from_;  // length of the text behind which its slot can draft

@@ -117,9 +117,9 @@ struct ProposerSetup {
   int max_num_rows = 512;  // of one pass of the second model
   int max_draft_len = 1;
   int target_vocab_size = 0;
-  BlockPoolOptions pool;              // the target's
-  Model* second_model = nullptr;      // of kind draft_model; null where none is needed, and while memory is planned
-  Eagle3Model* head = nullptr;        // of kind eagle3_head; likewise
+  BlockPoolOptions pool;          // the target's
+  Model* second_model = nullptr;  // of kind draft_model; null where none is needed, and while memory is planned
+  Eagle3Model* head = nullptr;    // of kind eagle3_head; likewise
   int second_vocab_size = 0;
 
   template <class Options>
@@ -137,12 +137,15 @@ struct ProposerEntry {
   SecondModelNeed second_model = {};
   /// Null: no options can contradict each other.
   std::optional<OptionConflict> (*find_conflict)(const std::any& options) = nullptr;
+  /// Nodes of a level of its trees; more than one branches. Null: 1, always.
+  int (*width)(const std::any& options) = nullptr;
   /// Null: nothing.
   ProposerMemory (*memory)(const ProposerSetup& setup) = nullptr;
   /// Null: nobody drafts. What a proposer keeps of a request is its own, from the first propose() to drop().
   std::unique_ptr<Proposer> (*make)(const ProposerSetup& setup) = nullptr;
 
   bool drafts() const { return make != nullptr; }
+  int width_of(const std::any& chosen) const { return width ? width(chosen) : 1; }
   bool has_second_model() const { return second_model.kind != SecondModelKind::none; }
 };
 

@@ -90,6 +90,19 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
       found.push_back({speculation.key_of_proposer(conflict->option), involved, conflict->message});
     }
   }
+  if (entry.drafts() && entry.width_of(speculation.chosen().options) > 1) {
+    const std::string width = speculation.key_of_proposer("width");
+    const auto refuse = [&](const char* key, std::string_view fix) {
+      found.push_back({key,
+                       {key, width, "speculation.proposer"},
+                       fmt::format("drafts of {} {} branch: {}, or {} 1", width,
+                                   entry.width_of(speculation.chosen().options), fix, width)});
+    };
+    if (speculation.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
+    if (speculation.forces_acceptance())
+      refuse("speculation.forced_acceptance.acceptance_length", "stated acceptance takes chains: leave it out");
+    if (config.engine.scheduler.run_ahead) refuse("engine.scheduler.run_ahead", "use false");
+  }
   if (speculation.drafts() && speculation.rule == "greedy" && config.sampling.temperature > 0) {
     found.push_back({"speculation.verifier.rule",
                      {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},

@@ -115,7 +115,12 @@ TransformerOptions target_options(const LoadPlan& plan, const ExperimentConfig& 
   return options;
 }
 
-Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const Eagle3Spec& head) {
+Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const LoadLimits& limits,
+                           const Eagle3Spec& head) {
+  int width = config.speculation.entry().width_of(config.speculation.chosen().options);
+  for (const ExperimentConfig* const cell : limits.cells)
+    if (cell->speculation.head())
+      width = std::max(width, cell->speculation.entry().width_of(cell->speculation.chosen().options));
   const ParallelConfig& parallel = config.engine.parallel;
   return {.kv_dtype = plan.kv_dtype,
           .num_blocks = int(plan.memory.num_blocks),
@@ -124,6 +129,7 @@ Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config,
           .max_num_seqs = plan.max_num_seqs,
           .max_num_rows = plan.max_num_rows,
           .max_steps_in_flight = std::max(parallel.pp_microbatches.value_or(parallel.pp), 1),
+          .max_width = width,
           .tap_index = tap_index(head, plan.taps)};
 }
 
@@ -282,7 +288,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     deciding.weights += eagle3_weight_bytes(head, dtype, is_alone, numerics);
     deciding.swapped_draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
     deciding.draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
-    deciding.workspace += eagle3_workspace_bytes(head, head_options(plan, config, head));
+    deciding.workspace += eagle3_workspace_bytes(head, head_options(plan, config, limits, head));
   };
   std::map<std::string, std::optional<PlannedSecondModel>> second_models;  // by key; none: it cannot be read
   const auto second_model_of = [&](const ExperimentConfig& cell) -> const PlannedSecondModel* {
@@ -388,7 +394,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
     loaded.head = make_eagle3_model(
         Checkpoint::open(head->directory), *loaded.plan.head,
         {.source = *source, .spec = plan_.target, .held = (*weights_)[size_t(team_->deciding_rank())].get()},
-        loaded.plan.draft_dtype, head_options(plan_, cell, *loaded.plan.head), *target_, *team_);
+        loaded.plan.draft_dtype, head_options(plan_, cell, limits_, *loaded.plan.head), *target_, *team_);
     return drafts_.emplace(key, std::move(loaded)).first->second;
   }
   const SecondModelConfig& draft = *cell.speculation.draft_model();

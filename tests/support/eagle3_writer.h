@@ -2,6 +2,7 @@
 // EAGLE-3 heads with random weights for any target, in each of the layouts that files have.
 
 #include <filesystem>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct HeadLayout {
   bool own_head = true;
   nlohmann::json flags = nlohmann::json::object();  // norm_output, fc_norm, ...
 };
+
+inline void PrintTo(const HeadLayout& layout, std::ostream* out) { *out << layout.name; }
 
 /// Those of SpecForge, speculators, DeepSpec and ModelOpt, and each flag somewhere.
 std::vector<HeadLayout> head_layouts();

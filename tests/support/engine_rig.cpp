@@ -62,6 +62,7 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
                                .max_num_seqs = target.max_num_seqs,
                                .max_num_rows = target.max_num_rows,
                                .max_steps_in_flight = options.pp,
+                               .max_width = 16,
                                .tap_index = tap_index(head_spec, target.taps)},
                               *target_, *team_);
   } else {

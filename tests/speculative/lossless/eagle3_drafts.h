@@ -4,13 +4,16 @@
 #include <memory>
 #include <vector>
 
+#include "speculative/eagle3_proposer.h"
 #include "tests/support/engine_rig.h"
 
 namespace paceline::test {
 
 /// What was drafted behind a text.
 struct Made {
-  std::vector<int32_t> text, drafts;
+  std::vector<int32_t> text;
+  DraftTree drafts;
+  int max_depth = 0;  // that the request allowed
 };
 
 class SeesProposals final : public Proposer {
@@ -19,11 +22,12 @@ class SeesProposals final : public Proposer {
       : inner_(std::move(inner)), made_(made) {}
   std::string_view name() const override { return inner_->name(); }
   ProposerSide side() const override { return inner_->side(); }
+  bool branches() const override { return inner_->branches(); }
   bool uses_target_pages() const override { return inner_->uses_target_pages(); }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     inner_->propose(requests, out);
     for (size_t i = 0; i < out.size(); ++i)
-      if (!out[i].draft.empty()) made_.push_back({requests[i].seq->tokens, out[i].draft.token});
+      if (!out[i].draft.empty()) made_.push_back({requests[i].seq->tokens, out[i].draft, requests[i].max_depth});
   }
   void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override {
     inner_->launched(batch, sequences);
@@ -48,9 +52,10 @@ inline EngineSetup seen_by(std::vector<Made>& made, EngineSetup setup) {
 }
 
 /// What the head drafts behind `prompt` and the token that follows it in greedy decoding.
-inline Made fresh_drafts(EngineRig& rig, const std::vector<int32_t>& prompt, int num_drafts) {
+inline Made fresh_drafts(EngineRig& rig, const std::vector<int32_t>& prompt, int num_drafts,
+                         const Eagle3DraftOptions& options = {}) {
   std::vector<Made> made;
-  auto engine = rig.make_engine(seen_by(made, {.num_speculative_tokens = num_drafts}));
+  auto engine = rig.make_engine(seen_by(made, {.proposer_options = options, .num_speculative_tokens = num_drafts}));
   SamplingParams params;
   params.max_tokens = num_drafts + 2;
   params.ignore_eos = true;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "speculative/tree_growth.h"
 #include "tests/speculative/lossless/eagle3_drafts.h"
 #include "tests/support/eagle3_writer.h"
 #include "tests/support/paths.h"
@@ -32,23 +33,61 @@ class ReferenceHead {
     Matrix logits;  // [1, draft vocabulary]
   };
 
-  std::vector<Draft> drafts(const std::vector<int32_t>& text, int count) {
+  /// What follows `text` and `drafted`: [1, draft vocabulary].
+  Matrix logits(const std::vector<int32_t>& text, const std::vector<int32_t>& drafted) {
     Matrix features = features_of(text);
     std::vector<int32_t> tokens(text.begin() + 1, text.end());
-    std::vector<Draft> drafts;
-    for (int j = 0; j < count; ++j) {
+    for (size_t j = 0;; ++j) {
       const Matrix last = layer(tokens, features).bottomRows(1);
       const Matrix normed = norm(last, "norm.weight");
-      Draft draft{.token = 0, .logits = normed * head_.transpose()};
-      long best = 0;
-      draft.logits.row(0).maxCoeff(&best);
-      draft.token = int32_t(layout_.draft_vocab_size ? id_of(best) : best);
-      tokens.push_back(draft.token);
+      if (j == drafted.size()) return normed * head_.transpose();
+      tokens.push_back(drafted[j]);
       features.conservativeResize(features.rows() + 1, Eigen::NoChange);
       features.bottomRows(1) = flag("norm_output") ? normed : last;
+    }
+  }
+
+  int32_t token_of(long row) const { return int32_t(layout_.draft_vocab_size ? id_of(row) : row); }
+
+  std::vector<Draft> drafts(const std::vector<int32_t>& text, int count) {
+    std::vector<Draft> drafts;
+    std::vector<int32_t> chain;
+    for (int j = 0; j < count; ++j) {
+      Draft draft{.token = 0, .logits = logits(text, chain)};
+      long best = 0;
+      draft.logits.row(0).maxCoeff(&best);
+      draft.token = token_of(best);
+      chain.push_back(draft.token);
       drafts.push_back(std::move(draft));
     }
     return drafts;
+  }
+
+  DraftTree tree(const std::vector<int32_t>& text, const GrowthLimits& limits) {
+    TreeGrowth growth(limits);
+    std::vector<int32_t> level = {DraftTree::kRoot};
+    while (!level.empty()) {
+      for (const int32_t node : level) {
+        std::vector<int32_t> path;
+        for (int32_t above = node; above != DraftTree::kRoot; above = growth.parent(above))
+          path.insert(path.begin(), growth.token(above));
+        const Matrix of_node = logits(text, path);
+        const Eigen::VectorXd weight = (of_node.row(0).array() - of_node.maxCoeff()).exp();
+        std::vector<long> order(size_t(weight.size()));
+        std::iota(order.begin(), order.end(), 0);
+        std::sort(order.begin(), order.end(), [&](long a, long b) { return weight[a] > weight[b]; });
+        std::vector<int32_t> token;
+        std::vector<float> prob;
+        for (int i = 0; i < limits.width; ++i) {
+          token.push_back(token_of(order[size_t(i)]));
+          prob.push_back(float(weight[order[size_t(i)]] / weight.sum()));
+        }
+        growth.add_children(node, token, prob);
+      }
+      const std::span<const int32_t> next = growth.next_level();
+      level.assign(next.begin(), next.end());
+    }
+    return growth.tree();
   }
 
  private:
@@ -175,20 +214,27 @@ TEST_P(Eagle3Layouts, DraftsAreThoseOfTheFormulas) {
     const HeadFiles files = random_head(spec, GetParam());
     files.write(folder / name);
     ReferenceHead head(files, GetParam(), reference, source, spec);
-    EngineRig rig({.target = target, .head = folder / name, .dtype = DType::f32});
+    EngineRig rig({.target = target, .head = folder / name, .dtype = DType::f32, .max_draft_len = 12});
     std::mt19937 random(7);
     for (const int length : {1, 2, 17, 40}) {
       SCOPED_TRACE(fmt::format("{}, {} tokens", name, length));
       std::vector<int32_t> prompt;
       for (int i = 0; i < length; ++i) prompt.push_back(int32_t(random() % unsigned(spec.vocab_size)));
       const Made made = fresh_drafts(rig, prompt, kDrafts);
-      ASSERT_EQ(made.drafts.size(), size_t(kDrafts));
+      ASSERT_EQ(made.drafts.size(), kDrafts);
       const std::vector<ReferenceHead::Draft> want = head.drafts(made.text, kDrafts);
-      for (size_t j = 0; j < kDrafts; ++j) EXPECT_EQ(made.drafts[j], want[j].token) << "draft " << j;
+      for (size_t j = 0; j < kDrafts; ++j) EXPECT_EQ(made.drafts.token[j], want[j].token) << "draft " << j;
       const std::vector<float> logits = rig.head().newest_logits();
       ASSERT_EQ(long(logits.size()), want.back().logits.cols());
       for (size_t i = 0; i < logits.size(); ++i)
         ASSERT_NEAR(logits[i], want.back().logits(0, long(i)), 1e-4) << "logit " << i;
+
+      const Made branched = fresh_drafts(rig, prompt, 11, {.width = 3, .depth = 4});
+      const DraftTree tree = head.tree(branched.text, {.width = 3, .max_nodes = 11, .max_depth = 4, .max_parents = 64});
+      EXPECT_EQ(branched.drafts.token, tree.token);
+      EXPECT_EQ(branched.drafts.parent, tree.parent);
+      ASSERT_EQ(branched.drafts.score.size(), tree.score.size());
+      for (size_t i = 0; i < tree.score.size(); ++i) EXPECT_NEAR(branched.drafts.score[i], tree.score[i], 1e-4);
     }
   }
 }
