@@ -38,7 +38,7 @@ step strict "$bin/test_kernels_cpu" --gtest_filter='Strict.*'
 step fast "$bin/test_cli" --gtest_filter='Fast.*'
 step goldens "$bin/test_engine_transformer" --gtest_filter='*Cuda*'
 # the losslessness tests with their ranks on GPUs, as far as those are enough
-lossless='*FamilyLossless*:*TreeLossless*:TreeRejection*:*SupportedFamily*:LosslessMatrix.*:*_tp1_pp1:*DraftCacheTest*/greedy:*DraftCacheTest*/coupled:*DraftCacheTest*/self:*RejectionTest*'
+lossless='*Eagle3*:*FamilyLossless*:*TreeLossless*:TreeRejection*:*SupportedFamily*:LosslessMatrix.*:*_tp1_pp1:*DraftCacheTest*/greedy:*DraftCacheTest*/coupled:*DraftCacheTest*/self:*RejectionTest*'
 [[ $num_gpus -ge 2 ]] && lossless+=':*_tp2_pp1:*_tp1_pp2:*DraftCacheTest*/tp2_on*:*DraftCacheTest*/tp2_with*:*DraftCacheTest*/pp2'
 step lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=50000 "$bin/test_speculative_lossless" \
   --gtest_filter="$lossless"

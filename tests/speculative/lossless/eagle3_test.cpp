@@ -162,6 +162,32 @@ const HeadCell kHeadCells[] = {
 INSTANTIATE_TEST_SUITE_P(Cells, Eagle3Lossless, testing::ValuesIn(kHeadCells),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Texts that part right behind a block share the target's KV of it and not the head's.
+TEST(Eagle3, ABlockIsSharedWithTheTokenBehindIt) {
+  Workload workload = Workload::trained(4, 4, 60);
+  EngineRig rig(workload.rig_options(1, 1)), fresh(workload.rig_options(1, 1));
+  std::vector<Made> made;
+  auto engine = rig.make_engine(seen_by(made, {.num_speculative_tokens = 4, .prefix_caching = PrefixCaching::on}));
+  SamplingParams params;
+  params.max_tokens = 6;
+  params.ignore_eos = true;
+  for (const std::vector<int32_t>& text : workload_prompts("reading_qa", 12)) {
+    const size_t shared = text.size() / size_t(rig.options().block_size) * size_t(rig.options().block_size);
+    for (const int32_t change : {0, 1}) {
+      std::vector<int32_t> prompt(text.begin(), text.begin() + std::ptrdiff_t(shared));
+      prompt.push_back((text[shared - 1] + 100 + change) % rig.spec().vocab_size);
+      made.clear();
+      engine->submit(prompt, params);
+      while (!engine->idle()) engine->step();
+      ASSERT_FALSE(made.empty());
+      const Made want = fresh_drafts(fresh, prompt, 4);
+      EXPECT_EQ(made.front().text, want.text);
+      EXPECT_EQ(made.front().drafts.token, want.drafts.token);
+    }
+  }
+  EXPECT_GE(engine->pool().prefix_hit_tokens(), 12 * 16);
+}
+
 /// Tokens that a verdict on drafts gives, over reading_qa's first prompts, greedy.
 double tokens_per_step(EngineRig& rig, int num_drafts, const Eagle3DraftOptions& options) {
   std::vector<Made> made;
