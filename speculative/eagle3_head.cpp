@@ -63,9 +63,9 @@ Eagle3Head::Eagle3Head(Eagle3Spec spec, Eagle3Weights weights, const Eagle3Optio
               .q_norm = put(weights_.q_norm),
               .k_norm = put(weights_.k_norm),
               .qkv_bias = put(weights_.qkv_bias)};
-  if (!weights_.ids.empty()) {
-    void* const to = bytes(weights_.ids.size() * sizeof(int32_t));
-    backend_.upload(to, weights_.ids.data(), weights_.ids.size() * sizeof(int32_t));
+  if (!spec_.ids.empty()) {
+    void* const to = bytes(spec_.ids.size() * sizeof(int32_t));
+    backend_.upload(to, spec_.ids.data(), spec_.ids.size() * sizeof(int32_t));
     ids_ = static_cast<const int32_t*>(to);
   }
   cells_ = static_cast<int32_t*>(bytes(size_t(options.max_num_seqs) * sizeof(int32_t)));

@@ -52,7 +52,7 @@ class HeadOnDecidingRank final : public Eagle3Model {
 
 }  // namespace
 
-std::unique_ptr<Eagle3Model> make_eagle3_model(const Checkpoint& source, const Eagle3Spec& spec,
+std::unique_ptr<Eagle3Model> make_eagle3_model(const TensorSource& source, const Eagle3Spec& spec,
                                                const Eagle3Target& from, DType dtype, const Eagle3Options& options,
                                                Model& target, RankTeam& team) {
   std::shared_ptr<Eagle3Head> head;

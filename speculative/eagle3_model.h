@@ -39,7 +39,7 @@ class Eagle3Model {
 
 /// Loads `source`, which `spec` describes, onto the deciding rank of `team`. `target`: the model whose taps
 /// options.tap_index names. Both outlive the head. Throws as load_eagle3_weights does.
-std::unique_ptr<Eagle3Model> make_eagle3_model(const Checkpoint& source, const Eagle3Spec& spec,
+std::unique_ptr<Eagle3Model> make_eagle3_model(const TensorSource& source, const Eagle3Spec& spec,
                                                const Eagle3Target& from, DType dtype, const Eagle3Options& options,
                                                Model& target, RankTeam& team);
 

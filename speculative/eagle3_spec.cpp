@@ -119,7 +119,7 @@ void check_shapes(const Eagle3Spec& spec, const Tensors& tensors) {
   tensors.expect("norm.weight", {h});
   if (spec.has_head) tensors.expect("lm_head.weight", {spec.draft_vocab_size, h});
   if (spec.has_embedding) tensors.expect("embed_tokens.weight", {spec.vocab_size, h});
-  if (spec.has_id_map) tensors.expect("d2t", {spec.draft_vocab_size});
+  if (spec.is_reduced()) tensors.expect("d2t", {spec.draft_vocab_size});
 }
 
 /// What config.json says about the layer: its own object in speculators' files.
@@ -155,7 +155,7 @@ bool is_eagle3_folder(const std::filesystem::path& dir) {
   }
 }
 
-Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const TensorSource& source, const ModelSpec& target) {
+Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const Checkpoint& source, const ModelSpec& target) {
   const std::filesystem::path path = dir / "config.json";
   const nlohmann::json document = read_model_config(path);
   const ConfigReader config(document, path.string());
@@ -197,7 +197,6 @@ Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const TensorSource
   spec.has_attention_bias = tensors.has_in_layer("self_attn.q_proj.bias");
   spec.has_embedding = tensors.has("embed_tokens.weight");
   spec.has_head = tensors.has("lm_head.weight");
-  spec.has_id_map = spec.is_reduced();
   if (spec.hidden_size != target.hidden_size && !(spec.has_embedding && spec.has_head))
     fail(ExitCode::model_file,
          "{}: hidden_size {} is not the target's {}, so the head needs embed_tokens and lm_head of its own; found {}",
@@ -206,6 +205,7 @@ Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const TensorSource
     fail(ExitCode::model_file, "{}: no tensor \"{}lm_head.weight\"; expected one of {} rows", source.label(),
          spec.prefix, spec.draft_vocab_size);
   check_shapes(spec, tensors);
+  if (spec.is_reduced()) spec.ids = draft_ids(spec, source.integers(spec.prefix + "d2t"), source.label());
   return spec;
 }
 

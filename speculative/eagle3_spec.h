@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/model/model_spec.h"
-#include "engine/weights/tensor_source.h"
+#include "engine/weights/checkpoint.h"
 
 namespace paceline {
 
@@ -41,7 +41,9 @@ struct Eagle3Spec {
   bool has_attention_bias = false;
   bool has_embedding = false;  // else the target's
   bool has_head = false;       // else the target's
-  bool has_id_map = false;     // d2t
+
+  /// Reduced vocabulary: the target's token of each row of the head, [draft_vocab_size], increasing; else empty.
+  std::vector<int32_t> ids;
 
   std::string prefix;  // before all names: "" or "model."
   std::string layer;   // of the layer's names, behind the prefix: "midlayer." or "layers.0."
@@ -53,14 +55,13 @@ struct Eagle3Spec {
 /// read.
 bool is_eagle3_folder(const std::filesystem::path& dir);
 
-/// Reads `dir`, whose tensors are `source`'s, and compares it with the target. Throws Error(usage) for what
+/// Reads `dir`, whose files are `source`, and compares it with the target. Throws Error(usage) for what
 /// config.json says and this program does not know, or the target is not; Error(model_file) for tensors that are
 /// missing or have another shape. Both name the file and what to do.
-Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const TensorSource& source, const ModelSpec& target);
+Eagle3Spec load_eagle3_spec(const std::filesystem::path& dir, const Checkpoint& source, const ModelSpec& target);
 
-/// The target's token of each row of the head: [draft_vocab_size], increasing. Files hold it as it is, or its distance
-/// from the row's number. data: [draft_vocab_size] of d2t. Throws Error(model_file) where neither increases within the
-/// vocabulary.
+/// Eagle3Spec::ids. Files hold tokens as they are, or their distances from the row's number. data: of d2t. Throws
+/// Error(model_file) where neither increases within the vocabulary.
 std::vector<int32_t> draft_ids(const Eagle3Spec& spec, std::span<const int64_t> data, const std::string& label);
 
 }  // namespace paceline

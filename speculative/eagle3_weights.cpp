@@ -15,12 +15,16 @@ bool is_whole(const Weight& weight, const ModelSpec& target, DType dtype) {
 
 class Loader {
  public:
-  Loader(const Checkpoint& source, const Eagle3Spec& spec, DType dtype, Backend& backend)
+  Loader(const TensorSource& source, const Eagle3Spec& spec, DType dtype, Backend& backend)
       : source_(source), spec_(spec), dtype_(dtype), backend_(backend) {}
 
   Weight matrix(std::initializer_list<std::string> names, PackSpec pack = {}) const {
+    std::vector<TensorPart> parts;
     std::vector<HostWeight> stacked;
-    for (const std::string& name : names) stacked.push_back(source_.weight(spec_.prefix + name));
+    for (const std::string& name : names) {
+      parts.push_back(whole(name));
+      stacked.push_back(parts.back().view);
+    }
     pack.dtype = dtype_;
     const Weight packed = backend_.pack(stacked, pack);
     for (const std::string& name : names) {
@@ -32,20 +36,24 @@ class Loader {
 
   std::vector<float> vector(const std::string& name) const {
     check(name, DType::f32);
-    return to_floats(source_.weight(spec_.prefix + name));
+    return to_floats(whole(name).view);
   }
 
  private:
+  TensorPart whole(const std::string& name) const {
+    const std::string full = spec_.prefix + name;
+    return source_.part(full, whole_range(*source_.find(full)));
+  }
   void check(const std::string& name, DType storage) const {
-    const HostWeight weight = source_.weight(spec_.prefix + name);
-    const auto bad = find_unstorable(weight, storage);
+    const TensorPart part = whole(name);
+    const auto bad = find_unstorable(part.view, storage);
     if (!bad) return;
-    const float value = value_at(weight, bad->row, bad->col);
+    const float value = value_at(part.view, bad->row, bad->col);
     fail(ExitCode::model_file, "{}: tensor \"{}{}\" at [{}, {}]: found {}, expected finite weights within {}",
          source_.label(), spec_.prefix, name, bad->row, bad->col, value, dtype_name(storage));
   }
 
-  const Checkpoint& source_;
+  const TensorSource& source_;
   const Eagle3Spec& spec_;
   const DType dtype_;
   Backend& backend_;
@@ -95,7 +103,7 @@ size_t eagle3_read_bytes(const Eagle3Spec& spec, DType dtype) {
   return eagle3_weight_bytes(own, dtype, true, Numerics::strict);
 }
 
-Eagle3Weights load_eagle3_weights(const Checkpoint& source, const Eagle3Spec& spec, const Eagle3Target& target,
+Eagle3Weights load_eagle3_weights(const TensorSource& source, const Eagle3Spec& spec, const Eagle3Target& target,
                                   DType dtype, Backend& backend) {
   const Loader load(source, spec, dtype, backend);
   const std::string attention = spec.layer + "self_attn.", mlp = spec.layer + "mlp.";
@@ -131,7 +139,6 @@ Eagle3Weights load_eagle3_weights(const Checkpoint& source, const Eagle3Spec& sp
   weights.embed = spec.has_embedding ? load.matrix({"embed_tokens.weight"}, {.looked_up_only = true})
                                      : target_matrix(target, TensorRole::embed, target.held ? target.held->embed : none,
                                                      dtype, backend);
-  if (spec.has_id_map) weights.ids = draft_ids(spec, source.integers(spec.prefix + "d2t"), source.label());
   return weights;
 }
 

@@ -25,7 +25,6 @@ struct Eagle3Weights {
   std::vector<float> last_norm;     // [h]
   std::vector<float> q_norm, k_norm;  // [head_dim] or empty
   std::vector<float> qkv_bias;        // [qkv rows] or empty
-  std::vector<int32_t> ids;           // [draft_vocab_size]: the token of each row of the head; empty: its number
 };
 
 /// What it takes from a target whose own embedding or head it uses.
@@ -43,7 +42,7 @@ size_t eagle3_weight_bytes(const Eagle3Spec& spec, DType dtype, bool is_alone, N
 size_t eagle3_read_bytes(const Eagle3Spec& spec, DType dtype);
 
 /// On the deciding rank's thread. Throws Error(model_file) for values that are NaN, infinite or too large for `dtype`.
-Eagle3Weights load_eagle3_weights(const Checkpoint& source, const Eagle3Spec& spec, const Eagle3Target& target,
+Eagle3Weights load_eagle3_weights(const TensorSource& source, const Eagle3Spec& spec, const Eagle3Target& target,
                                   DType dtype, Backend& backend);
 
 }  // namespace paceline

@@ -52,6 +52,11 @@ struct TensorRecipe {
     int64_t col = 0;
     float old_row = 0.0f;  // in rows that the parent has
     float new_row = 0.0f;
+    int64_t only_row = -1;  // set: in this row alone, others have 0
+
+    float value(int64_t row, bool is_old) const {
+      return only_row >= 0 && row != only_row ? 0.0f : is_old ? old_row : new_row;
+    }
   };
 
   std::string parent;         // the parent's tensor; empty: no row comes from it

@@ -16,6 +16,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/chain_verifier.h"
 #include "speculative/eagle3_head.h"
+#include "speculative/eagle3_inflate.h"
 #include "speculative/proposer_entry.h"
 #include "speculative/verify_rule.h"
 #include "speculative/vocabulary.h"
@@ -163,11 +164,14 @@ PlannedSecondModel plan_second_model(const ExperimentConfig& config, const LoadP
 }
 
 /// REQUIRES: the proposer has a head, and `plan` the target.
-Eagle3Spec read_head(const ExperimentConfig& config, const LoadPlan& plan) {
+Eagle3Files open_head(const ExperimentConfig& config, const LoadPlan& plan) {
   const SecondModelConfig& head = *config.speculation.head();
   if (head.directory.empty()) fail_without_builtin_root(head.path);
   check_model_folder(config.speculation.key_of_proposer("path"), head.directory);
-  return load_eagle3_spec(head.directory, Checkpoint::open(head.directory), plan.target);
+  const TargetConfig& target = config.engine.target;
+  if (target.shape_file.empty()) return open_eagle3_head(head.directory, plan.target);
+  const ModelSpec parent = load_model_spec(target.directory);
+  return open_eagle3_head(head.directory, plan.target, &parent);
 }
 
 /// Without pages and second model: for the proposer's memory. second: null where it has none.
@@ -252,7 +256,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   for (const ExperimentConfig* const cell : cells) {
     if (!cell->speculation.head() || heads.contains(second_model_key(*cell))) continue;
     try {
-      heads.emplace(second_model_key(*cell), read_head(*cell, plan));
+      heads.emplace(second_model_key(*cell), open_head(*cell, plan).spec);
     } catch (const Error&) {
       if (cell == &config) throw;
     }
@@ -389,10 +393,10 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   if (const auto it = drafts_.find(key); it != drafts_.end()) return it->second;
   DraftModel loaded;
   loaded.plan = plan_load(cell, limits_);
-  if (const SecondModelConfig* const head = cell.speculation.head()) {
+  if (cell.speculation.head()) {
     const std::unique_ptr<TensorSource> source = open_tensors(source_);
     loaded.head = make_eagle3_model(
-        Checkpoint::open(head->directory), *loaded.plan.head,
+        *open_head(cell, loaded.plan).tensors, *loaded.plan.head,
         {.source = *source, .spec = plan_.target, .held = (*weights_)[size_t(team_->deciding_rank())].get()},
         loaded.plan.draft_dtype, head_options(plan_, cell, limits_, *loaded.plan.head), *target_, *team_);
     return drafts_.emplace(key, std::move(loaded)).first->second;

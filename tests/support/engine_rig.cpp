@@ -49,11 +49,12 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
   weights_ = load_weights(*source, spec_, *team_, RankSet::all, spec_.checkpoint_dtype);
   TransformerOptions target = transformer_options(spec_.checkpoint_dtype, RankSet::all, options_.max_model_len);
   if (!options.head.empty()) {
-    const Checkpoint head = Checkpoint::open(options.head);
-    const Eagle3Spec head_spec = load_eagle3_spec(options.head, head, spec_);
+    std::optional<ModelSpec> parent;
+    if (!options.parent.empty()) parent = load_model_spec(options.parent);
+    const auto [head_spec, head] = open_eagle3_head(options.head, spec_, parent ? &*parent : nullptr);
     target.taps = taps_of(std::span(&head_spec, 1));
     target_ = make_transformer(spec_, weights_, *team_, target);
-    head_ = make_eagle3_model(head, head_spec, {*source, spec_, (*weights_)[size_t(team_->deciding_rank())].get()},
+    head_ = make_eagle3_model(*head, head_spec, {*source, spec_, (*weights_)[size_t(team_->deciding_rank())].get()},
                               spec_.checkpoint_dtype,
                               {.kv_dtype = target.kv_dtype,
                                .num_blocks = target.num_blocks,

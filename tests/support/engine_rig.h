@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/transformer/transformer.h"
 #include "speculative/draft_proposer.h"
+#include "speculative/eagle3_inflate.h"
 #include "speculative/eagle3_model.h"
 #include "speculative/proposer_entry.h"
 
@@ -51,6 +52,7 @@ struct RigOptions {
   std::filesystem::path draft;       // empty: no draft model (self_draft needs none)
   std::optional<DType> draft_dtype;  // else the checkpoint's
   std::filesystem::path head;        // of proposer eagle3; empty: none
+  std::filesystem::path parent;      // of an inflated target, for which the head was made; empty: it is none
   std::optional<DType> dtype;        // of the target and its head; else the checkpoint's
   int tp = 1;
   int pp = 1;

@@ -3,11 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/save_checkpoint.h"
+#include "speculative/eagle3_inflate.h"
 #include "speculative/tree_growth.h"
 #include "tests/speculative/lossless/eagle3_drafts.h"
 #include "tests/support/eagle3_writer.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
 #include "tests/support/reference_model.h"
+#include "tests/support/shape_file.h"
 
 namespace paceline::test {
 namespace {
@@ -236,6 +241,61 @@ TEST_P(Eagle3Layouts, DraftsAreThoseOfTheFormulas) {
       ASSERT_EQ(branched.drafts.score.size(), tree.score.size());
       for (size_t i = 0; i < tree.score.size(); ++i) EXPECT_NEAR(branched.drafts.score[i], tree.score[i], 1e-4);
     }
+  }
+}
+
+// A head that has grown with its target drafts the same, and none of the new tokens.
+TEST(Eagle3Inflated, DraftsAreThoseOfTheParent) {
+  const std::filesystem::path small = golden_model("llama");
+  const TempDir folder;
+  random_head(load_model_spec(small), head_layouts().front()).write(folder / "head");
+  const InflatedModel model =
+      inflate_model(small, shape_of({{"hidden_size", 1024}, {"head_dim", 64}, {"num_attention_heads", 12}}));
+  ASSERT_TRUE(model.exact);
+  save_checkpoint(InflatedCheckpoint(Checkpoint::open(small), model), folder / "big", {.config = model.config});
+
+  const RigOptions options{.target = small, .head = folder / "head", .dtype = DType::f32, .max_draft_len = 12};
+  RigOptions grown = options;
+  grown.target = folder / "big";
+  grown.parent = small;
+  EngineRig before(options), after(grown);
+  EXPECT_EQ(after.spec().hidden_size, 1024);
+  std::mt19937 random(11);
+  for (const int length : {1, 20, 40}) {
+    std::vector<int32_t> prompt;
+    for (int i = 0; i < length; ++i) prompt.push_back(int32_t(random() % unsigned(before.spec().vocab_size)));
+    const Made want = fresh_drafts(before, prompt, 5);
+    const std::vector<float> want_logits = before.head().newest_logits();
+    const Made found = fresh_drafts(after, prompt, 5);
+    const std::vector<float> logits = after.head().newest_logits();
+    EXPECT_EQ(found.text, want.text);
+    EXPECT_EQ(found.drafts.token, want.drafts.token);
+    ASSERT_EQ(want_logits.size(), 40u);
+    ASSERT_EQ(logits.size(), 125u);
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (i < want_logits.size())
+        EXPECT_NEAR(logits[i], want_logits[i], 1e-4);
+      else
+        EXPECT_LT(logits[i], want_logits[0] - 100.0f) << i;
+    }
+    const Made tree = fresh_drafts(before, prompt, 11, {.width = 3}),
+               big = fresh_drafts(after, prompt, 11, {.width = 3});
+    EXPECT_EQ(big.drafts.token, tree.drafts.token);
+    EXPECT_EQ(big.drafts.parent, tree.drafts.parent);
+  }
+}
+
+TEST(Eagle3Inflated, RefusesWhatItDoesNotKnow) {
+  const std::filesystem::path small = golden_model("llama");
+  const ModelSpec parent = load_model_spec(small);
+  const InflatedModel model = inflate_model(small, shape_of({{"hidden_size", 1024}}));
+  for (const HeadLayout& layout : head_layouts()) {
+    if (layout.name == "specforge") continue;
+    const TempDir folder;
+    random_head(parent, layout).write(folder / "head");
+    expect_error(ExitCode::usage,
+                 {(folder / "head").string(), "does not grow with its target", "engine.target.inflate"},
+                 [&] { open_eagle3_head(folder / "head", model.spec, &parent); });
   }
 }
 

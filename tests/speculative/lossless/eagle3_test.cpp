@@ -39,9 +39,7 @@ std::vector<HeadCase> head_cases() {
 
 /// The token of each row of a head's logits.
 std::vector<int32_t> ids_of(const std::filesystem::path& folder, const ModelSpec& target) {
-  const Checkpoint source = Checkpoint::open(folder);
-  const Eagle3Spec spec = load_eagle3_spec(folder, source, target);
-  return draft_ids(spec, source.integers(spec.prefix + "d2t"), source.label());
+  return load_eagle3_spec(folder, Checkpoint::open(folder), target).ids;
 }
 
 TEST(Eagle3, DraftsAreThoseOfTheReference) {
