@@ -268,7 +268,8 @@ PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int nu
   PlannedLoad out;
   const auto refuse = [&](const Cell& cell, const Error& error) {
     const bool others_go_on = kinds.size() > 1 && !cell.draft_key.empty();
-    print_line("     ✗ {}{}", others_go_on ? "with the draft model: " : "", message_text(error.what()));
+    print_line("     ✗ {}{}", others_go_on ? fmt::format("with proposer {}: ", cell.config.speculation.proposer) : "",
+               message_text(error.what()));
     out.refuse(cell, error);
     std::erase_if(planned, [&](const Cell* other) { return other->draft_key == cell.draft_key; });
   };

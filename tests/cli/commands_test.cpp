@@ -239,10 +239,10 @@ TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
   expect_success(result);
   EXPECT_LT(result.wall_s, 2 * time_factor());
   for (const char* const piece :
-       {"28 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ", "rank 3: weights ", "KV ",
+       {"32 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ", "rank 3: weights ", "KV ",
         "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1",
         "baseline tp2_pp2_none_c1; break-even: ", "the sweep takes at least ", " (every draft accepted) or ",
-        "28 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
+        "32 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
     EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
   }
   const ProcessResult skipping =

@@ -12,7 +12,7 @@ TEST(Plan, OnlyCellsThatDraftNeedTheDraftModel) {
                    "speculation.draft.path=" + draft});
   };
   const ProcessResult absent = plan_with((workspace.folder() / "nowhere").string());
-  EXPECT_TRUE(holds(absent.out, "✗ with the draft model: ")) << absent.out;
+  EXPECT_TRUE(holds(absent.out, "✗ with proposer draft: ")) << absent.out;
   EXPECT_TRUE(holds(absent.out, "✗    tp1_pp1_draft_k3_c1")) << absent.out;
   EXPECT_TRUE(holds(absent.out, "run  tp1_pp1_none_c1") && holds(absent.out, "run  tp1_pp1_ngram_k3_c1")) << absent.out;
   EXPECT_TRUE(holds(absent.out, "2 to run in 1 load, 0 skipped, 1 cannot run; ")) << absent.out;
@@ -30,7 +30,7 @@ TEST(Plan, EachOfTwoDraftsOfALoadIsTriedAndCounted) {
   };
   for (const char* const paths : {"/nowhere/absent,builtin:draft-600k", "builtin:draft-600k,/nowhere/absent"}) {
     const ProcessResult result = plan_with(std::string("speculation.draft.path=") + paths);
-    EXPECT_TRUE(holds(result.out, "✗ with the draft model: speculation.draft.path: there is no folder")) << result.out;
+    EXPECT_TRUE(holds(result.out, "✗ with proposer draft: speculation.draft.path: there is no folder")) << result.out;
     EXPECT_TRUE(holds(result.out, "2 to run in 1 load, 0 skipped, 1 cannot run; ")) << result.out;
   }
   const auto weights_gib = [](const ProcessResult& result) {

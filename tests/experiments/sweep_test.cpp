@@ -46,7 +46,7 @@ std::vector<std::string> ids(const std::vector<Cell>& cells) {
   return out;
 }
 
-TEST(Sweep, NgramTp2QuickHas28Cells) {
+TEST(Sweep, NgramTp2QuickHas32Cells) {
   const LoadedConfig loaded = load_config(shipped("ngram_tp2.json"), {.profile = "quick"});
   EXPECT_EQ(loaded.config.workload.requests, 12);
   EXPECT_EQ(loaded.config.sampling.max_tokens, 48);
@@ -54,7 +54,7 @@ TEST(Sweep, NgramTp2QuickHas28Cells) {
   EXPECT_FALSE(loaded.config.sampling.ignore_eos);
   EXPECT_TRUE(std::filesystem::exists(loaded.config.engine.target.directory / "config.json"));
   const std::vector<Cell> cells = expand(loaded, {.devices = 2, .is_cpu = true});
-  ASSERT_EQ(cells.size(), 28u);
+  ASSERT_EQ(cells.size(), 32u);
   check_invariants(cells);
   EXPECT_EQ(num_loads(cells), 4u);  // one per (tp, pp)
   EXPECT_EQ(auto_threads_per_rank(cells, 2), 1);
@@ -72,7 +72,7 @@ TEST(Sweep, NgramTp2QuickHas28Cells) {
     } else {
       EXPECT_EQ(speculation.num_speculative_tokens, 0);
     }
-    EXPECT_EQ(cell.draft_key.empty(), speculation.proposer != "draft");
+    EXPECT_EQ(cell.draft_key.empty(), speculation.proposer != "draft" && speculation.proposer != "eagle3");
     EXPECT_EQ(cell.axes.dump(), (ConfigJson{{"tp", cell.config.engine.parallel.tp},
                                             {"pp", cell.config.engine.parallel.pp},
                                             {"proposer", speculation.proposer},
@@ -82,16 +82,16 @@ TEST(Sweep, NgramTp2QuickHas28Cells) {
   }
   EXPECT_EQ(cells[0].id, "tp1_pp1_none_c1");
   EXPECT_EQ(cells[1].id, "tp1_pp1_ngram_k1_c1");
-  EXPECT_EQ(cells[27].id, "tp2_pp2_draft_k5_c1");
+  EXPECT_EQ(cells[31].id, "tp2_pp2_eagle3_k3_c1");
 }
 
-TEST(Sweep, NgramTp2FullHas56Cells) {
+TEST(Sweep, NgramTp2FullHas64Cells) {
   const LoadedConfig loaded = load_config(shipped("ngram_tp2.json"));
   EXPECT_EQ(loaded.config.workload.requests, 64);
   EXPECT_EQ(loaded.config.sampling.max_tokens, 96);
   EXPECT_EQ(loaded.config.measure.repetitions, 7);
   const std::vector<Cell> cells = expand(loaded, {});
-  EXPECT_EQ(cells.size(), 56u);
+  EXPECT_EQ(cells.size(), 64u);
   EXPECT_EQ(num_loads(cells), 4u);
   check_invariants(cells);
   for (const Cell& cell : cells) {
@@ -304,8 +304,8 @@ TEST(Sweep, CountsWhatIsNotAmongItsCells) {
   EXPECT_EQ(whole.num_collapsed, 4) << "k of none, twice at either tp";
   EXPECT_EQ(whole.num_unselected, 0);
   const ExpandedSweep some = expand_counted(load_config(shipped("ngram_tp2.json"), {.only = "tp==1 && pp==1"}), {});
-  EXPECT_EQ(some.cells.size() * 4, 56u);
-  EXPECT_EQ(some.num_unselected, 56 - 14);
+  EXPECT_EQ(some.cells.size() * 4, 64u);
+  EXPECT_EQ(some.num_unselected, 64 - 16);
 }
 
 TEST(Sweep, OnlyKeepsTheBaselines) {
