@@ -1,6 +1,7 @@
 #include "experiments/config/vllm_speculation.h"
 
 #include <algorithm>
+#include <cctype>
 #include <span>
 
 #include "engine/util/suggest.h"
@@ -22,7 +23,7 @@ constexpr std::pair<std::string_view, std::string_view> kLeftOut[] = {
     {"acceptance_method", "every rule here is lossless"},
     {"posterior_threshold", "every rule here is lossless"},
     {"posterior_alpha", "every rule here is lossless"},
-    {"speculative_token_tree", "no tree drafts here"},
+    {"speculative_token_tree", "trees have no fixed form here: speculation.eagle3.width grows them by likelihood"},
     {"parallel_drafting", "drafts are made one after the other"},
 };
 /// The fields that are read, and our keys for them.
@@ -51,6 +52,12 @@ ConfigNode integer_node(int64_t value, const Origin& origin) {
   node.text = std::to_string(value);
   node.origin = origin;
   return node;
+}
+
+bool names_eagle3(const std::string& path) {
+  constexpr std::string_view kWord = "eagle3";
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  return std::search(path.begin(), path.end(), kWord.begin(), kWord.end(), same) != path.end();
 }
 
 bool is_ngram(const std::string& text) { return text == "ngram" || text == "[ngram]"; }
@@ -163,7 +170,11 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve(int64_t tp, st
             new_origin_.line > 0 ? "--speculative-config names neither a \"method\" nor a \"model\": who drafts?"
                                  : "there is no --speculative-model: who drafts?");
   }
-  const std::string name = method ? method->text : is_ngram(model->text) ? "ngram" : "draft_model";
+  const bool named_eagle3 = model && names_eagle3(model->text);
+  const std::string name = method                  ? method->text
+                           : is_ngram(model->text) ? "ngram"
+                           : named_eagle3          ? "eagle3"
+                                                   : "draft_model";
   if (is_ngram(name)) {
     if (model && !is_ngram(model->text)) {
       fail_at(model->origin, fmt::format("the method ngram takes no draft model, found \"{}\": drop one", model->text));
@@ -173,6 +184,11 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve(int64_t tp, st
   if (name == "draft_model") {
     if (!model) fail_at(method->origin, "the method draft_model needs a \"model\"");
     return resolve_draft(tp, notes);
+  }
+  if (name == "eagle3") {
+    if (!model) fail_at(method->origin, "the method eagle3 needs a \"model\"");
+    if (!method) notes.emplace_back("method eagle3: by the model's name, as vLLM takes it");
+    return resolve_eagle3(notes);
   }
   notes.push_back(fmt::format("method {}: left out: the proposers here are {}, so nobody drafts below", name,
                               fmt::join(proposer_names(ProposerNames::drafting), " and ")));
@@ -202,14 +218,33 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_ngram(std::vec
   return keys;
 }
 
+void VllmSpeculation::refuse_lookup(std::string_view who) const {
+  for (const char* name : {"prompt_lookup_max", "prompt_lookup_min"})
+    if (const ConfigNode* field = find(name))
+      fail_at(field->origin, fmt::format("{} belongs to the method ngram, but {} is named: drop one", name, who));
+}
+
+std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_eagle3(std::vector<std::string>& notes) const {
+  require_tokens("a head");
+  refuse_lookup("a head");
+  const ConfigNode* model = find("model");
+  std::vector<Assignment> keys = {
+      {"speculation.proposer", ConfigNode::make_string("eagle3", model->origin)},
+      {"speculation.num_speculative_tokens", *find("num_speculative_tokens")},
+      {"speculation.eagle3.path", ConfigNode::make_string(local_model_path(model->text, notes), model->origin)}};
+  if (find("draft_tensor_parallel_size"))
+    notes.emplace_back("draft_tensor_parallel_size: left out: a head lies whole on the rank that decides");
+  if (const ConfigNode* how = find_word("draft_sample_method", {"greedy", "probabilistic"});
+      how && how->text == "probabilistic")
+    notes.emplace_back("draft_sample_method probabilistic: left out: a head drafts its most likely tokens here");
+  add_rule(keys, notes);
+  return keys;
+}
+
 std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_draft(int64_t tp,
                                                                         std::vector<std::string>& notes) const {
   require_tokens("a draft model");
-  for (const char* name : {"prompt_lookup_max", "prompt_lookup_min"}) {
-    if (const ConfigNode* field = find(name)) {
-      fail_at(field->origin, fmt::format("{} belongs to the method ngram, but a draft model is named: drop one", name));
-    }
-  }
+  refuse_lookup("a draft model");
   const ConfigNode* model = find("model");
   std::vector<Assignment> keys = {
       {"speculation.proposer", ConfigNode::make_string("draft", model->origin)},

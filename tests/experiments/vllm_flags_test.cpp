@@ -147,6 +147,28 @@ TEST(VllmFlags, DraftModelsKeepTheirRanks) {
             R"("path":"./d","tp":"target"}}})");
 }
 
+TEST(VllmFlags, HeadsAreProposersOfTheirOwn) {
+  const char* const wanted =
+      R"({"speculation":{"proposer":"eagle3","num_speculative_tokens":3,"eagle3":{"path":"./m-EAGLE3"}}})";
+  EXPECT_EQ(config(R"(-sc '{"method":"eagle3","model":"./m-EAGLE3","num_speculative_tokens":3}')"), wanted);
+  const char* const unnamed = R"(-sc '{"model":"./m-EAGLE3","num_speculative_tokens":3}')";
+  EXPECT_EQ(config(unnamed), wanted);
+  EXPECT_TRUE(notes_hold(unnamed, "method eagle3: by the model's name"));
+  const auto with = [](const std::string& more) {
+    return R"(-sc '{"method":"eagle3","model":"./m","num_speculative_tokens":3,)" + more + "}'";
+  };
+  EXPECT_TRUE(notes_hold(with(R"("draft_tensor_parallel_size":2)"), "a head lies whole on the rank that decides"));
+  EXPECT_TRUE(notes_hold(with(R"("draft_sample_method":"probabilistic")"), "its most likely tokens"));
+  EXPECT_TRUE(notes_hold(with(R"("speculative_token_tree":"[(0,)]")"), "speculation.eagle3.width"));
+  EXPECT_EQ(
+      import(with(R"("rejection_sample_method":"block")")).config["speculation"]["verifier"]["rule"].get<std::string>(),
+      "block");
+  EXPECT_EQ(complaints(with(R"("prompt_lookup_max":2)")),
+            "-sc: prompt_lookup_max belongs to the method ngram, but a head is named: drop one");
+  EXPECT_EQ(complaints(R"(-sc '{"method":"eagle3","num_speculative_tokens":3}')"),
+            "-sc: the method eagle3 needs a \"model\"");
+}
+
 TEST(VllmFlags, HowDraftsAreDrawnAndJudged) {
   const auto flags = [](const std::string& more) {
     return R"(--speculative-config '{"model":"./d","num_speculative_tokens":4)" + more + "}'";
@@ -187,9 +209,9 @@ TEST(VllmFlags, WhatIsMissingHereIsANoteWithItsReason) {
   EXPECT_TRUE(notes_hold("--use-v2-block-manager", "an old flag, which newer vLLM does not take"));
   EXPECT_TRUE(notes_hold("--some-new-thing 3 --seed 1", "--some-new-thing: left out: not known here"));
   EXPECT_EQ(config("--some-new-thing 3 --seed 1"), R"({"sampling":{"seed":1}})");
-  const char* const eagle = R"(--speculative-config '{"method":"eagle3","model":"m","num_speculative_tokens":3}')";
-  EXPECT_TRUE(notes_hold(eagle, "method eagle3: left out"));
-  EXPECT_EQ(config(eagle), "{}");
+  const char* const medusa = R"(--speculative-config '{"method":"medusa","model":"m","num_speculative_tokens":3}')";
+  EXPECT_TRUE(notes_hold(medusa, "method medusa: left out: the proposers here are ngram and draft and eagle3"));
+  EXPECT_EQ(config(medusa), "{}");
 }
 
 TEST(VllmFlags, ContradictionsAndMistakesAreErrors) {
