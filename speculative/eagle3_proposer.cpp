@@ -213,7 +213,10 @@ ProposerEntry eagle3_entry() {
                       proposer_option("depth", &Eagle3DraftOptions::depth, {.min = 1, .max = 64, .unit = "tokens"},
                                       "Most levels of a tree; void with width 1.")},
           .second_model = {.kind = SecondModelKind::eagle3_head, .default_path = "builtin:eagle3-target-7m"},
-          .width = [](const std::any& options) { return std::any_cast<const Eagle3DraftOptions&>(options).width; },
+          .form = [](const std::any& options) -> DraftForm {
+            const auto& chosen = std::any_cast<const Eagle3DraftOptions&>(options);
+            return {.width = chosen.width, .max_depth = chosen.width > 1 ? chosen.depth : 0};
+          },
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
             PACELINE_CHECK(setup.head != nullptr, "proposer eagle3 without a head");
             return std::make_unique<Eagle3Proposer>(*setup.head, setup.max_draft_len,

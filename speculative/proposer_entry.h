@@ -104,6 +104,16 @@ struct SecondModelNeed {
   std::string_view default_path = {};  // of speculation.PROPOSER.path
 };
 
+/// What a proposer's drafts look like.
+struct DraftForm {
+  int width = 1;      // most nodes of a level that get children: more than one branches
+  int max_depth = 0;  // levels; 0: as many as drafts
+
+  bool branches() const { return width > 1; }
+  /// Levels of k drafts, which is what a second model has passes and a step can keep.
+  int depth_of(int k) const { return max_depth > 0 && max_depth < k ? max_depth : k; }
+};
+
 /// Bytes that a proposer holds beside the weights, workspace and KV blocks of its second model.
 struct ProposerMemory {
   size_t deciding_rank = 0;  // on the device of the rank that samples
@@ -137,15 +147,15 @@ struct ProposerEntry {
   SecondModelNeed second_model = {};
   /// Null: no options can contradict each other.
   std::optional<OptionConflict> (*find_conflict)(const std::any& options) = nullptr;
-  /// Nodes of a level of its trees; more than one branches. Null: 1, always.
-  int (*width)(const std::any& options) = nullptr;
+  /// Null: chains, always.
+  DraftForm (*form)(const std::any& options) = nullptr;
   /// Null: nothing.
   ProposerMemory (*memory)(const ProposerSetup& setup) = nullptr;
   /// Null: nobody drafts. What a proposer keeps of a request is its own, from the first propose() to drop().
   std::unique_ptr<Proposer> (*make)(const ProposerSetup& setup) = nullptr;
 
   bool drafts() const { return make != nullptr; }
-  int width_of(const std::any& chosen) const { return width ? width(chosen) : 1; }
+  DraftForm form_of(const std::any& chosen) const { return form ? form(chosen) : DraftForm{}; }
   bool has_second_model() const { return second_model.kind != SecondModelKind::none; }
 };
 

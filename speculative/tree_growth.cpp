@@ -14,26 +14,30 @@ void TreeGrowth::add_children(int32_t parent, std::span<const int32_t> token, st
       nodes_.push_back({token[i], parent, depth, prob[i], path_prob * double(prob[i])});
 }
 
+std::vector<int32_t> TreeGrowth::likeliest() const {
+  std::vector<int32_t> order(nodes_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return nodes_[size_t(a)].path_prob > nodes_[size_t(b)].path_prob;
+  });
+  order.resize(std::min(order.size(), size_t(std::max(limits_.max_nodes, 0))));
+  return order;
+}
+
 std::span<const int32_t> TreeGrowth::next_level() {
-  chosen_.resize(nodes_.size() - level_begin_);
-  std::iota(chosen_.begin(), chosen_.end(), int32_t(level_begin_));
+  // What is not among the likeliest now never will be, nor what grows from it.
+  chosen_ = likeliest();
+  std::erase_if(chosen_, [&](int32_t node) { return size_t(node) < level_begin_; });
   level_begin_ = nodes_.size();
   const int most = num_levels_++ < limits_.max_depth ? std::min(limits_.width, limits_.max_parents - num_parents_) : 0;
-  std::stable_sort(chosen_.begin(), chosen_.end(),
-                   [&](int32_t a, int32_t b) { return nodes_[size_t(a)].path_prob > nodes_[size_t(b)].path_prob; });
   chosen_.resize(std::min(chosen_.size(), size_t(std::max(most, 0))));
   num_parents_ += int(chosen_.size());
   return chosen_;
 }
 
 DraftTree TreeGrowth::tree() const {
-  std::vector<int32_t> kept(nodes_.size());
-  std::iota(kept.begin(), kept.end(), 0);
-  // Parents come before their children, which are no likelier.
-  std::stable_sort(kept.begin(), kept.end(),
-                   [&](int32_t a, int32_t b) { return nodes_[size_t(a)].path_prob > nodes_[size_t(b)].path_prob; });
-  kept.resize(std::min(kept.size(), size_t(std::max(limits_.max_nodes, 0))));
-  std::sort(kept.begin(), kept.end());
+  std::vector<int32_t> kept = likeliest();
+  std::sort(kept.begin(), kept.end());  // parents come before their children, which are no likelier
   std::vector<int32_t> place(nodes_.size(), DraftTree::kRoot);
   DraftTree tree;
   for (const int32_t node : kept) {

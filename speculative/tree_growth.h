@@ -26,8 +26,8 @@ class TreeGrowth {
   /// The children of `parent`, or of DraftTree::kRoot: all different, those below 0 or without probability left out.
   void add_children(int32_t parent, std::span<const int32_t> token, std::span<const float> prob);
 
-  /// Ends the newest level. Its nodes that get children, the likeliest first; none: the tree is done. Valid until the
-  /// next call.
+  /// Ends the newest level. Its nodes that get children, the likeliest first: none that could not stay. Nobody: the tree
+  /// is done. Valid until the next call.
   std::span<const int32_t> next_level();
 
   int32_t token(int32_t node) const { return nodes_[size_t(node)].token; }
@@ -43,6 +43,9 @@ class TreeGrowth {
     float prob;        // behind its parent
     double path_prob;  // from the root on
   };
+
+  /// Nodes that would stay if it ended here, the likeliest first.
+  std::vector<int32_t> likeliest() const;
 
   GrowthLimits limits_;
   std::vector<Node> nodes_;

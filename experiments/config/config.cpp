@@ -90,13 +90,12 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
       found.push_back({speculation.key_of_proposer(conflict->option), involved, conflict->message});
     }
   }
-  if (entry.drafts() && entry.width_of(speculation.chosen().options) > 1) {
+  if (const DraftForm form = speculation.form(); form.branches()) {
     const std::string width = speculation.key_of_proposer("width");
     const auto refuse = [&](const char* key, std::string_view fix) {
       found.push_back({key,
                        {key, width, "speculation.proposer"},
-                       fmt::format("drafts of {} {} branch: {}, or {} 1", width,
-                                   entry.width_of(speculation.chosen().options), fix, width)});
+                       fmt::format("drafts of {} {} branch: {}, or {} 1", width, form.width, fix, width)});
     };
     if (speculation.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
     if (speculation.forces_acceptance())
@@ -203,6 +202,8 @@ std::vector<ProposerConfig> default_proposer_configs() {
 }
 
 const ProposerEntry& SpeculationConfig::entry() const { return proposer_entry(proposer); }
+
+DraftForm SpeculationConfig::form() const { return entry().form_of(chosen().options); }
 
 const ProposerConfig& SpeculationConfig::of(std::string_view name) const {
   return proposers.at(size_t(&proposer_entry(name) - proposer_list().data()));

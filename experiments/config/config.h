@@ -17,6 +17,7 @@
 
 namespace paceline {
 
+struct DraftForm;
 struct ProposerEntry;
 
 /// Keeps the order of keys, so that printed configurations read like the files.
@@ -117,6 +118,7 @@ struct SpeculationConfig {
   ProposerConfig& of(std::string_view name);
   /// False for none.
   bool drafts() const;
+  DraftForm form() const;
   /// Of `proposer`; null where it needs none.
   const SecondModelConfig* second_model() const { return chosen().model ? &*chosen().model : nullptr; }
   /// Of `proposer`, where it is a whole model; else null.

@@ -118,10 +118,9 @@ TransformerOptions target_options(const LoadPlan& plan, const ExperimentConfig& 
 
 Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const LoadLimits& limits,
                            const Eagle3Spec& head) {
-  int width = config.speculation.entry().width_of(config.speculation.chosen().options);
+  int width = config.speculation.form().width;
   for (const ExperimentConfig* const cell : limits.cells)
-    if (cell->speculation.head())
-      width = std::max(width, cell->speculation.entry().width_of(cell->speculation.chosen().options));
+    if (cell->speculation.head()) width = std::max(width, cell->speculation.form().width);
   const ParallelConfig& parallel = config.engine.parallel;
   return {.kv_dtype = plan.kv_dtype,
           .num_blocks = int(plan.memory.num_blocks),

@@ -31,6 +31,11 @@ double num_drafts(const ExperimentConfig& config) {
   return config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0;
 }
 
+/// Passes of the second model, and most drafts that a step keeps.
+double num_levels(const ExperimentConfig& config) {
+  return config.speculation.form().depth_of(int(num_drafts(config)));
+}
+
 /// Repetitions, and the part of one that warming up is: in requests.
 double num_passes(const ExperimentConfig& config) {
   const double requests = config.workload.requests;
@@ -113,7 +118,7 @@ std::optional<StepForecast> Forecaster::step(const Cell& cell) {
   if (rate == read_rates_.end()) rate = read_rates_.emplace(target, quick_read_rate(size_t(sizes.target))).first;
   StepForecast out{.target_bytes = sizes.target, .draft_bytes = sizes.draft, .read_bytes_s = rate->second};
   if (sizes.target <= 0 || rate->second <= 0) return std::nullopt;
-  out.step_ms = (sizes.target + num_drafts(cell.config) * sizes.draft) / rate->second * 1e3;
+  out.step_ms = (sizes.target + num_levels(cell.config) * sizes.draft) / rate->second * 1e3;
   return out;
 }
 
@@ -137,15 +142,16 @@ double num_turns(const ExperimentConfig& config) {
 
 SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, const RequestTokens& tokens) {
   const double all = num_turns(config) * step.step_ms / 1e3;
-  return {.low = all * tokens.output / (num_drafts(config) + 1), .high = all * tokens.output};
+  return {.low = all * tokens.output / (num_levels(config) + 1), .high = all * tokens.output};
 }
 
 SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, const RequestTokens& tokens) {
   if (row.per_second <= 0) return {};
-  const double drafts = num_drafts(config), outputs = config.workload.requests * tokens.output;
-  const double step = (drafts + 1) * row.target + drafts * row.draft;  // of one sequence that drafts
+  const double levels = num_levels(config), outputs = config.workload.requests * tokens.output;
+  const double drafting = levels * config.speculation.form().width * row.draft;
+  const double step = (num_drafts(config) + 1) * row.target + drafting;  // of one sequence that drafts
   const double passes = num_passes(config) / row.per_second, prompts = tokens.prompts * row.prompt;
-  return {.low = passes * (prompts + outputs / (drafts + 1) * step), .high = passes * (prompts + outputs * step)};
+  return {.low = passes * (prompts + outputs / (levels + 1) * step), .high = passes * (prompts + outputs * step)};
 }
 
 double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_caching) {
@@ -173,7 +179,8 @@ std::optional<double> break_even_length(const ExperimentConfig& config, const St
     return std::max(bytes / step.read_bytes_s, row.per_second > 0 ? operations / row.per_second : 0);
   };
   const double verify = pass_s(step.target_bytes, sequences * (drafts + 1) * row.target);
-  const double draft = has_model ? drafts * pass_s(step.draft_bytes, sequences * row.draft) : 0;
+  const double of_level = sequences * config.speculation.form().width * row.draft;
+  const double draft = has_model ? num_levels(config) * pass_s(step.draft_bytes, of_level) : 0;
   return (verify + draft) / pass_s(step.target_bytes, sequences * row.target);
 }
 

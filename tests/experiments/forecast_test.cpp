@@ -17,6 +17,7 @@
 #include "experiments/run/runner.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
+#include "speculative/eagle3_proposer.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 
@@ -71,6 +72,19 @@ TEST(Forecast, ADraftModelPaysFromWhereItsReadingIsMadeGood) {
   EXPECT_DOUBLE_EQ(break_even_length(cell_of("draft", 4).config, step).value(), 1.4);
   EXPECT_FALSE(break_even_length(cell_of("ngram", 4).config, step)) << "its cost is not reading";
   EXPECT_FALSE(break_even_length(cell_of("none", 0).config, step));
+}
+
+TEST(Forecast, ATreeHasAPassForEachLevel) {
+  const StepForecast step{.target_bytes = 100, .draft_bytes = 10, .read_bytes_s = 100, .step_ms = 1};
+  const RowWork row{.target = 5, .draft = 8, .per_second = 100};
+  Cell cell = cell_of("eagle3", 16);
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, step, row).value(), 1 + 16 * 0.1);
+  auto& draft = std::any_cast<Eagle3DraftOptions&>(cell.config.speculation.of("eagle3").options);
+  draft = {.width = 2, .depth = 4};
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, step, row).value(), 1 + 4 * 2 * 0.08) << "two rows a level";
+  const RequestTokens tokens{.output = 10};
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, tokens).low * 5, forecast(cell.config, step, tokens).high)
+      << "no more than a path is kept";
 }
 
 TEST(Forecast, SpeculationPaysFromWhereItsRowsAreMadeGood) {

@@ -49,7 +49,7 @@ TEST(TreeGrowth, TiesGoToTheFirst) {
 }
 
 TEST(TreeGrowth, NoMoreNodesGetChildrenThanMay) {
-  TreeGrowth growth({.width = 4, .max_nodes = 6, .max_depth = 64, .max_parents = 11});
+  TreeGrowth growth({.width = 4, .max_nodes = 64, .max_depth = 64, .max_parents = 11});
   size_t parents = 0;
   Nodes next = {DraftTree::kRoot};
   while (!next.empty()) {
@@ -58,7 +58,20 @@ TEST(TreeGrowth, NoMoreNodesGetChildrenThanMay) {
     parents += next.size();
   }
   EXPECT_EQ(parents, 11u);
-  EXPECT_EQ(growth.tree().size(), 6);
+  EXPECT_EQ(growth.tree().size(), 48);
+}
+
+TEST(TreeGrowth, WhatCannotStayGetsNoChildren) {
+  TreeGrowth growth({.width = 3, .max_nodes = 3, .max_depth = 9, .max_parents = 64});
+  add(growth, DraftTree::kRoot, {1, 2, 3}, {0.5f, 0.3f, 0.2f});
+  EXPECT_EQ(level(growth), (Nodes{0, 1, 2}));
+  add(growth, 0, {4, 5, 6}, {0.7f, 0.2f, 0.1f});  // 3: 0.35 takes the place of 2
+  add(growth, 1, {7, 8, 9}, {0.5f, 0.3f, 0.2f});
+  add(growth, 2, {10, 11, 12}, {0.9f, 0.05f, 0.05f});
+  EXPECT_EQ(level(growth), (Nodes{3}));
+  add(growth, 3, {13, 14, 15}, {0.4f, 0.3f, 0.3f});
+  EXPECT_TRUE(level(growth).empty());
+  EXPECT_EQ(growth.tree().token, (Nodes{1, 2, 4}));
 }
 
 TEST(TreeGrowth, WhatIsNoTokenIsNoNode) {
