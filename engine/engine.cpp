@@ -326,7 +326,7 @@ void Engine::move_down(const Sequence& seq, std::span<const int32_t> path) {
 
 void Engine::finish(Request& request, FinishReason reason) {
   request.seq.finish = reason;
-  if (proposer_) proposer_->end(request.seq.id);
+  if (proposer_) proposer_->end(request.seq);
   scheduler_.finish(request.seq.id);
 }
 

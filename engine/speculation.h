@@ -89,8 +89,8 @@ class Proposer {
   /// The target's KV moves between pages and host memory, before the batch about to be launched.
   virtual void swap_kv(std::span<const BlockSwap> /*swaps*/) {}
 
-  /// The sequence is over: nothing is asked of it again.
-  virtual void end(SeqId seq) = 0;
+  /// The sequence is over, with all its tokens: nothing is asked of it again.
+  virtual void end(const Sequence& seq) = 0;
 
   /// It has lost its KV pages and its slot, and comes back with the tokens that it has.
   virtual void preempt(SeqId seq) = 0;

@@ -53,7 +53,7 @@ class DraftProposer final : public Proposer {
   ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void prefill(std::span<const Sequence* const> sequences) override;
-  void end(SeqId seq) override { drop(seq); }
+  void end(const Sequence& seq) override { drop(seq.id); }
   void preempt(SeqId seq) override { drop(seq); }
   ProposerStats stats() const override { return stats_; }
   const BlockPool& pool() const { return pool_; }

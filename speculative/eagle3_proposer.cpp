@@ -215,7 +215,7 @@ ProposerEntry eagle3_entry() {
           .second_model = {.kind = SecondModelKind::eagle3_head, .default_path = "builtin:eagle3-target-7m"},
           .form = [](const std::any& options) -> DraftForm {
             const auto& chosen = std::any_cast<const Eagle3DraftOptions&>(options);
-            return {.width = chosen.width, .max_depth = chosen.width > 1 ? chosen.depth : 0};
+            return {.width = chosen.width, .max_depth = chosen.width > 1 ? chosen.depth : 0, .option = "width"};
           },
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
             PACELINE_CHECK(setup.head != nullptr, "proposer eagle3 without a head");

@@ -40,7 +40,7 @@ class Eagle3Proposer final : public Proposer {
   void observe(const Sequence& seq, const Verdict& verdict) override;
   void settled() override;
   void swap_kv(std::span<const BlockSwap> swaps) override { model_.swap_kv(swaps); }
-  void end(SeqId seq) override { drafts_from_.erase(seq); }
+  void end(const Sequence& seq) override { drafts_from_.erase(seq.id); }
   void preempt(SeqId seq) override { drafts_from_.erase(seq); }
   ProposerStats stats() const override { return stats_; }
 

@@ -33,7 +33,7 @@ class NgramProposer final : public Proposer {
   std::string_view name() const override { return "ngram"; }
   ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
-  void end(SeqId) override {}
+  void end(const Sequence&) override {}
   void preempt(SeqId) override {}
 
  private:

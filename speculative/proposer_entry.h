@@ -106,8 +106,9 @@ struct SecondModelNeed {
 
 /// What a proposer's drafts look like.
 struct DraftForm {
-  int width = 1;      // most nodes of a level that get children: more than one branches
-  int max_depth = 0;  // levels; 0: as many as drafts
+  int width = 1;                 // most nodes of a level that get children: more than one branches
+  int max_depth = 0;             // levels; 0: as many as drafts
+  std::string_view option = {};  // that says whether they branch
 
   bool branches() const { return width > 1; }
   /// Levels of k drafts, which is what a second model has passes and a step can keep.
@@ -131,6 +132,7 @@ struct ProposerSetup {
   Model* second_model = nullptr;  // of kind draft_model; null where none is needed, and while memory is planned
   Eagle3Model* head = nullptr;    // of kind eagle3_head; likewise
   int second_vocab_size = 0;
+  std::any* kept = nullptr;  // of this cell: what its proposers leave for those of later repetitions; null: none
 
   template <class Options>
   const Options& options_as() const {

@@ -2,7 +2,7 @@
 
 #include "speculative/proposer_entry.h"
 
-#define PACELINE_PROPOSERS(entry) entry(no) entry(ngram) entry(draft) entry(eagle3)
+#define PACELINE_PROPOSERS(entry) entry(no) entry(ngram) entry(draft) entry(eagle3) entry(suffix)
 
 namespace paceline {
 

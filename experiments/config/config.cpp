@@ -91,11 +91,12 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
     }
   }
   if (const DraftForm form = speculation.form(); form.branches()) {
-    const std::string width = speculation.key_of_proposer("width");
+    const std::string option = speculation.key_of_proposer(form.option);
     const auto refuse = [&](const char* key, std::string_view fix) {
-      found.push_back({key,
-                       {key, width, "speculation.proposer"},
-                       fmt::format("drafts of {} {} branch: {}, or {} 1", width, form.width, fix, width)});
+      found.push_back(
+          {key,
+           {key, option, "speculation.proposer"},
+           fmt::format("drafts of proposer {} branch: {}, or have chains by {}", speculation.proposer, fix, option)});
     };
     if (speculation.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
     if (speculation.forces_acceptance())

@@ -460,6 +460,7 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens),
                                        draft && draft->plan.draft ? &*draft->plan.draft : nullptr);
   setup.pool = pool;
+  if (limits_.kept) setup.kept = &(*limits_.kept)[config_hash(config_identity(cell))];
   if (draft) setup.second_model = draft->model.get();
   if (cell.speculation.head()) setup.head = draft->head.get();
   if (!plan_.taps.empty()) target_->use_taps(cell.speculation.head() != nullptr);

@@ -1,6 +1,7 @@
 #pragma once
 // From a configuration to a running engine: one load of target (and draft) serves all cells that share it.
 
+#include <any>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,9 @@ struct LoadLimits {
   /// Of the load's cells, which outlive it: each second model stays loaded once a cell has asked for it, and proposers
   /// come one at a time. One whose second model cannot be read counts for nothing: its own cell says so.
   std::vector<const ExperimentConfig*> cells = {};
+  /// What the proposers of a cell leave for its later repetitions, by the cell's config_hash; outlives the load. Null:
+  /// nothing is kept.
+  std::map<std::string, std::any>* kept = nullptr;
 };
 
 /// Bytes that a rank holds, target and draft models together but for the KV cache.

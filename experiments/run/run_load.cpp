@@ -281,6 +281,7 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, c
   sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", target_name(first.config),
                                    first.config.engine.parallel.tp, first.config.engine.parallel.pp));
   LoadLimits limits = limits_of(sweep.cells, first.load_key, sweep.run.info.auto_threads_per_rank);
+  limits.kept = &sweep.kept_by_proposers;
   for (const size_t index : planned) limits.cells.push_back(&sweep.cells[index].config);
   std::unique_ptr<EngineLoad> load;
   std::vector<EncodedPrompt> prompts;

@@ -32,6 +32,7 @@ struct SweepUnderWay {
   ArrivalPlan arrivals;
   std::map<PromptEncoding, std::vector<EncodedPrompt>> encoded;
   std::map<std::pair<std::vector<std::string>, Numerics>, DeviceCeilings> gpu_ceilings;  // by the ranks' devices
+  std::map<std::string, std::any> kept_by_proposers;                                     // LoadLimits::kept
   int num_failures = 0;
   int64_t next_turn = 0;  // RepetitionResult::turn
   int process = 0;        // RepetitionResult::process

@@ -149,6 +149,12 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
       {"{\"speculation\": {\"proposer\": \"ngram\", \"verifier\": {\"rule\": \"greedy\"}}, \"sampling\": "
        "{\"temperature\": 1}}",
        "1:60: the rule \"greedy\" needs sampling.temperature 0, found 1: use auto, rejection, block or coupled"},
+      {"{\"speculation\": {\"proposer\": \"eagle3\", \"eagle3\": {\"width\": 4}, \"verifier\": {\"rule\": \"block\"}}, "
+       "\"sampling\": {\"temperature\": 1}}",
+       "1:85: drafts of proposer eagle3 branch: use rejection or coupled, or have chains by speculation.eagle3.width"},
+      {"{\"speculation\": {\"proposer\": \"suffix\", \"suffix\": {\"branches\": true}}, \"engine\": {\"scheduler\": "
+       "{\"run_ahead\": true}}}",
+       "1:109: drafts of proposer suffix branch: use false, or have chains by speculation.suffix.branches"},
       {"{\"report\": {\"x\": \"concurency\"}}",
        "1:18: report.x names \"concurency\", which is no key: write one that the sweep varies, such as k, concurrency "
        "or "

@@ -210,7 +210,7 @@ TEST(VllmFlags, WhatIsMissingHereIsANoteWithItsReason) {
   EXPECT_TRUE(notes_hold("--some-new-thing 3 --seed 1", "--some-new-thing: left out: not known here"));
   EXPECT_EQ(config("--some-new-thing 3 --seed 1"), R"({"sampling":{"seed":1}})");
   const char* const medusa = R"(--speculative-config '{"method":"medusa","model":"m","num_speculative_tokens":3}')";
-  EXPECT_TRUE(notes_hold(medusa, "method medusa: left out: the proposers here are ngram and draft and eagle3"));
+  EXPECT_TRUE(notes_hold(medusa, "method medusa: left out: the proposers here are ngram and draft and eagle3 and suffix"));
   EXPECT_EQ(config(medusa), "{}");
 }
 

@@ -95,7 +95,7 @@ class FakeProposer final : public Proposer {
   ProposerSide side() const override { return options_.side; }
   bool branches() const override { return options_.trees; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
-  void end(SeqId seq) override { ended.push_back(seq); }
+  void end(const Sequence& seq) override { ended.push_back(seq.id); }
   void preempt(SeqId seq) override { preempted.push_back(seq); }
   void observe(const Sequence& seq, const Verdict& verdict) override {
     num_observed += verdict.num_drafts;

@@ -27,7 +27,7 @@ class RepeatProposer final : public Proposer {
       }
     }
   }
-  void end(SeqId) override {}
+  void end(const Sequence&) override {}
   void preempt(SeqId) override {}
 
  private:

@@ -200,7 +200,7 @@ class BadProposer final : public Proposer {
       }
     }
   }
-  void end(SeqId) override {}
+  void end(const Sequence&) override {}
   void preempt(SeqId) override {}
 
  private:
@@ -395,7 +395,7 @@ class LastProposer final : public Proposer {
   std::string_view name() const override { return "last"; }
   ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest>, std::span<Proposal>) override {}
-  void end(SeqId) override {}
+  void end(const Sequence&) override {}
   void preempt(SeqId) override {}
 
  private:

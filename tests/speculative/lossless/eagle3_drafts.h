@@ -35,7 +35,7 @@ class SeesProposals final : public Proposer {
   void observe(const Sequence& seq, const Verdict& verdict) override { inner_->observe(seq, verdict); }
   void settled() override { inner_->settled(); }
   void swap_kv(std::span<const BlockSwap> swaps) override { inner_->swap_kv(swaps); }
-  void end(SeqId seq) override { inner_->end(seq); }
+  void end(const Sequence& seq) override { inner_->end(seq); }
   void preempt(SeqId seq) override { inner_->preempt(seq); }
 
  private:

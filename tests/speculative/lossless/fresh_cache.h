@@ -25,7 +25,7 @@ class ComparesWithFreshCache final : public Proposer {
   std::string_view name() const override { return inner_->name(); }
   ProposerSide side() const override { return inner_->side(); }
   void observe(const Sequence& seq, const Verdict& verdict) override { inner_->observe(seq, verdict); }
-  void end(SeqId seq) override { inner_->end(seq); }
+  void end(const Sequence& seq) override { inner_->end(seq); }
   void preempt(SeqId seq) override { inner_->preempt(seq); }
   ProposerStats stats() const override { return inner_->stats(); }
 

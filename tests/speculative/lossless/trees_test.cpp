@@ -23,7 +23,7 @@ class BranchingProposer final : public Proposer {
   std::string_view name() const override { return "branching"; }
   ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return true; }
-  void end(SeqId) override {}
+  void end(const Sequence&) override {}
   void preempt(SeqId) override {}
 
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
