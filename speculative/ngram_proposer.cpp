@@ -1,7 +1,9 @@
 #include "speculative/ngram_proposer.h"
 
 #include <algorithm>
+#include <queue>
 #include <unordered_map>
+#include <utility>
 
 #include "speculative/proposer_entry.h"
 
@@ -68,38 +70,120 @@ std::vector<int32_t> ngram_continuation(std::span<const int32_t> tokens, int max
   return {continuation.begin(), continuation.end()};
 }
 
+NgramOptions effective(const NgramOptions& options) {
+  switch (options.policy) {
+    case NgramPolicy::own: break;
+    case NgramPolicy::vllm: return {.min_n = 5, .max_n = 5, .match = NgramMatch::first};
+    case NgramPolicy::llama_cpp: return {.min_n = 12, .max_n = 12, .match = NgramMatch::last};
+    case NgramPolicy::transformers: return {.min_n = 1, .max_n = 2, .match = NgramMatch::first};
+    case NgramPolicy::spec_bench: return {.min_n = 1, .max_n = 3, .match = NgramMatch::full_continuation};
+  }
+  return options;
+}
+
+DraftTree ngram_tree(std::span<const int32_t> tokens, int max_nodes, int max_depth, const NgramOptions& options) {
+  const int size = int(tokens.size());
+  std::vector<int> ends;  // of the longest suffix's occurrences: places of the tokens that followed them
+  int longest = options.min_n;
+  for (int end = 1; end < size; ++end) {
+    const int n = match_length(tokens, end, options.max_n);
+    if (n < longest) continue;
+    if (n > longest) ends.clear();
+    longest = n;
+    ends.push_back(end);
+  }
+  struct Branch {
+    int32_t token, parent;
+    int level;
+    float share;
+    double prob;
+    std::vector<int> ends;  // of the occurrences that go on so
+    int order;
+    bool operator<(const Branch& other) const { return prob != other.prob ? prob < other.prob : order > other.order; }
+  };
+  std::priority_queue<Branch> waiting;
+  int order = 0;
+  const auto branch_off = [&](const std::vector<int>& from, int32_t parent, int level, double prob) {
+    if (level >= max_depth) return;
+    std::vector<Branch> branches;  // in order of occurrence
+    for (const int end : from) {
+      if (end >= size) continue;
+      const int32_t token = tokens[size_t(end)];
+      auto branch = std::find_if(branches.begin(), branches.end(), [&](const Branch& b) { return b.token == token; });
+      if (branch == branches.end()) {
+        branches.push_back({token, parent, level, 0, 0, {}, order++});
+        branch = branches.end() - 1;
+      }
+      branch->ends.push_back(end + 1);
+    }
+    for (Branch& branch : branches) {
+      const double share = double(branch.ends.size()) / double(from.size());
+      branch.share = float(share);
+      branch.prob = prob * share;
+      waiting.push(std::move(branch));
+    }
+  };
+  branch_off(ends, DraftTree::kRoot, 0, 1.0);
+  DraftTree tree;
+  while (!waiting.empty() && tree.size() < max_nodes) {
+    const Branch best = waiting.top();
+    waiting.pop();
+    const int32_t node = tree.add(best.token, best.parent);
+    tree.score.push_back(best.share);
+    branch_off(best.ends, node, best.level + 1, best.prob);
+  }
+  return tree;
+}
+
 void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
-    out[i] = {.seq = seq.id,
-              .committed = seq.length(),
-              .draft = DraftTree::chain(ngram_continuation(seq.tokens, requests[i].max_drafts, options_)),
-              .probs = {}};
+    const int most = requests[i].max_drafts;
+    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+    if (most == 0) continue;
+    out[i].draft = branches() ? ngram_tree(seq.tokens, most, requests[i].max_depth, options_)
+                              : DraftTree::chain(ngram_continuation(seq.tokens, most, options_));
   }
 }
 
 ProposerEntry ngram_entry() {
   constexpr OptionRange kLength{.min = 1, .max = 64, .unit = "tokens"};
-  return {
-      .name = "ngram",
-      .help = "lookup in the sequence's own text",
-      .defaults = NgramOptions(),
-      .options = {proposer_option("min", &NgramOptions::min_n, kLength, "Shortest suffix looked up."),
-                  proposer_option("max", &NgramOptions::max_n, kLength, "Longest suffix looked up."),
-                  proposer_choice("match", &NgramOptions::match,
-                                  {"first", "last", "most_frequent", "full_continuation"},
-                                  "Which of several earlier occurrences is continued.")},
-      .find_conflict = [](const std::any& options) -> std::optional<OptionConflict> {
-        const auto& [min_n, max_n, match] = std::any_cast<const NgramOptions&>(options);
-        if (min_n <= max_n) return std::nullopt;
-        return OptionConflict{
-            .option = "min",
-            .involved = {"min", "max"},
-            .message = fmt::format("speculation.ngram.min {} is larger than speculation.ngram.max {}", min_n, max_n)};
-      },
-      .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
-        return std::make_unique<NgramProposer>(setup.options_as<NgramOptions>());
-      }};
+  return {.name = "ngram",
+          .help = "lookup in the sequence's own text",
+          .defaults = NgramOptions(),
+          .options = {proposer_option("min", &NgramOptions::min_n, kLength, "Shortest suffix looked up."),
+                      proposer_option("max", &NgramOptions::max_n, kLength, "Longest suffix looked up."),
+                      proposer_choice("match", &NgramOptions::match,
+                                      {"first", "last", "most_frequent", "full_continuation", "tree"},
+                                      "Which of several earlier occurrences is continued; tree: all, by frequency."),
+                      newer(proposer_choice("policy", &NgramOptions::policy,
+                                            {"own", "vllm", "llama_cpp", "transformers", "spec_bench"},
+                                            "Whose min, max and match are taken: those written here, or another "
+                                            "program's."))},
+          .find_conflict = [](const std::any& options) -> std::optional<OptionConflict> {
+            const auto& chosen = std::any_cast<const NgramOptions&>(options);
+            const NgramOptions usual;
+            if (chosen.policy != NgramPolicy::own &&
+                (chosen.min_n != usual.min_n || chosen.max_n != usual.max_n || chosen.match != usual.match))
+              return OptionConflict{.option = "policy",
+                                    .involved = {"policy", "min", "max", "match"},
+                                    .message =
+                                        "another program's speculation.ngram.policy sets min, max and match: leave "
+                                        "them out, or write policy own"};
+            if (chosen.min_n <= chosen.max_n) return std::nullopt;
+            return OptionConflict{
+                .option = "min",
+                .involved = {"min", "max"},
+                .message = fmt::format("speculation.ngram.min {} is larger than speculation.ngram.max {}", chosen.min_n,
+                                       chosen.max_n)};
+          },
+          .form = [](const std::any& options) -> DraftForm {
+            const bool branches = effective(std::any_cast<const NgramOptions&>(options)).match == NgramMatch::tree;
+            return {.width = branches ? 2 : 1, .option = "match"};
+          },
+          .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
+            return std::make_unique<NgramProposer>(setup.options_as<NgramOptions>());
+          }};
 }
 
 }  // namespace paceline

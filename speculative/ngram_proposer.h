@@ -15,23 +15,38 @@ enum class NgramMatch : uint8_t {
   last,               // longest n, latest occurrence (llama.cpp ngram-simple)
   most_frequent,      // longest n, the continuation token seen most often; its latest occurrence
   full_continuation,  // n from max to min: leftmost occurrence that max_len tokens follow (Saxena's prompt lookup)
+  tree,               // longest n, all occurrences: the tree of their most frequent continuations
 };
+
+/// Whose n and match.
+enum class NgramPolicy : uint8_t { own, vllm, llama_cpp, transformers, spec_bench };
 
 struct NgramOptions {
   int min_n = 2;
   int max_n = 4;
   NgramMatch match = NgramMatch::last;
+  NgramPolicy policy = NgramPolicy::own;  // another one's sets the three above
 };
+
+/// What `options` come to: with their policy's n and match.
+NgramOptions effective(const NgramOptions& options);
 
 /// At most max_len tokens that followed the matched occurrence, fewer near the end of `tokens`; empty without a
 /// match of at least min_n. The occurrence may overlap the suffix itself, never equal it. Linear in tokens.size().
+/// REQUIRES options.policy own and a match other than tree.
 std::vector<int32_t> ngram_continuation(std::span<const int32_t> tokens, int max_len, const NgramOptions& options);
+
+/// At most max_nodes tokens in max_depth levels: the likeliest paths behind all occurrences of the longest suffix of
+/// min_n to max_n tokens. A path is as likely as the share of them that goes on so; of two alike, the one that occurs
+/// first. Scores are shares of the parent's. REQUIRES options.policy own.
+DraftTree ngram_tree(std::span<const int32_t> tokens, int max_nodes, int max_depth, const NgramOptions& options);
 
 class NgramProposer final : public Proposer {
  public:
-  explicit NgramProposer(const NgramOptions& options) : options_(options) {}
+  explicit NgramProposer(const NgramOptions& options) : options_(effective(options)) {}
   std::string_view name() const override { return "ngram"; }
   ProposerSide side() const override { return ProposerSide::host; }
+  bool branches() const override { return options_.match == NgramMatch::tree; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void end(const Sequence&) override {}
   void preempt(SeqId) override {}

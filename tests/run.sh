@@ -78,8 +78,9 @@ if [ "$all" -eq 1 ]; then
   export PACELINE_MATRIX_TOKENS=5000
   if timed "asan build" experiments/build.sh asan; then
     export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1
-    # Without what repeats one rule's code for each rule.
-    timed "asan tests" run_tests asan -LE '^(test_cli|regression)$' -E 'RejectionTest.SameSeed.*/(block|coupled)'
+    # Without what repeats the same code for minutes, on sound input.
+    repeats='RejectionTest.SameSeed|Eagle3\.KeepsAsMany|AnyInstructionSet/target_7m|TreeBits.*/target_7m'
+    timed "asan tests" run_tests asan -LE '^(test_cli|regression)$' -E "$repeats"
     # Of the whole program what meets damaged files and sudden ends; the rest runs the same code on sound input.
     timed "asan cli tests" run_tests asan/cli -L '^test_cli$' -R '(^|/)(Bad|MemoryFault|Resume)'
   else

@@ -36,6 +36,10 @@ constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
     {"prompt_lookup_min", "speculation.ngram.min"},
     {"rejection_sample_method", "speculation.verifier.rule"},
     {"draft_sample_method", "speculation.draft.sampling"},
+    {"suffix_decoding_max_tree_depth", "speculation.suffix.depth"},
+    {"suffix_decoding_max_cached_requests", "speculation.suffix.requests"},
+    {"suffix_decoding_max_spec_factor", "speculation.suffix.factor"},
+    {"suffix_decoding_min_token_prob", "speculation.suffix.min_prob"},
 };
 
 std::string_view second_of(std::span<const std::pair<std::string_view, std::string_view>> table,
@@ -185,6 +189,7 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve(int64_t tp, st
     if (!model) fail_at(method->origin, "the method draft_model needs a \"model\"");
     return resolve_draft(tp, notes);
   }
+  if (name == "suffix") return resolve_suffix(notes);
   if (name == "eagle3") {
     if (!model) fail_at(method->origin, "the method eagle3 needs a \"model\"");
     if (!method) notes.emplace_back("method eagle3: by the model's name, as vLLM takes it");
@@ -222,6 +227,26 @@ void VllmSpeculation::refuse_lookup(std::string_view who) const {
   for (const char* name : {"prompt_lookup_max", "prompt_lookup_min"})
     if (const ConfigNode* field = find(name))
       fail_at(field->origin, fmt::format("{} belongs to the method ngram, but {} is named: drop one", name, who));
+}
+
+std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_suffix(std::vector<std::string>& notes) const {
+  refuse_lookup("suffix decoding");
+  const Origin at = find("method")->origin;
+  std::vector<Assignment> keys = {{"speculation.proposer", ConfigNode::make_string("suffix", at)}};
+  const ConfigNode* const tokens = find("num_speculative_tokens");
+  keys.push_back({"speculation.num_speculative_tokens", tokens ? *tokens : integer_node(24, at)});
+  if (!tokens) notes.emplace_back("suffix: vLLM drafts as many tokens as the tree is deep, 24, unless told");
+  for (const char* const field :
+       {"suffix_decoding_max_tree_depth", "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob"})
+    if (const ConfigNode* const value = find(field)) keys.push_back({std::string(key_of_vllm_field(field)), *value});
+  if (const ConfigNode* const requests = find("suffix_decoding_max_cached_requests")) {
+    if (requests->kind == NodeKind::integer && requests->integer == 0)
+      keys.push_back({"speculation.suffix.store", ConfigNode::make_string("request", requests->origin)});
+    else
+      keys.push_back({"speculation.suffix.requests", *requests});
+  }
+  add_rule(keys, notes);
+  return keys;
 }
 
 std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_eagle3(std::vector<std::string>& notes) const {

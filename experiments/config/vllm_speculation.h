@@ -38,6 +38,7 @@ class VllmSpeculation {
   std::vector<Assignment> resolve_ngram(std::vector<std::string>& notes) const;
   std::vector<Assignment> resolve_draft(int64_t tp, std::vector<std::string>& notes) const;
   std::vector<Assignment> resolve_eagle3(std::vector<std::string>& notes) const;
+  std::vector<Assignment> resolve_suffix(std::vector<std::string>& notes) const;
   void refuse_lookup(std::string_view who) const;
   void require_tokens(std::string_view method) const;
   /// The value of a field that is one of `words`; null: it is not given.

@@ -18,9 +18,9 @@ TEST(KeyHelp, AKeySaysWhatTheTableSays) {
             "  in a file \"engine\": { \"kv_cache\": { \"memory_fraction\": 0.5 } }\n");
   EXPECT_EQ(describe_key(*find_key("speculation.ngram.match")),
             "speculation.ngram.match\n"
-            "  Which of several earlier occurrences is continued.\n\n"
+            "  Which of several earlier occurrences is continued; tree: all, by frequency.\n\n"
             "  type      one of several words\n"
-            "  choices   first, last, most_frequent, full_continuation\n"
+            "  choices   first, last, most_frequent, full_continuation, tree\n"
             "  default   \"last\"\n"
             "  scope     only with proposer ngram; elsewhere without effect\n"
             "  sweep     may be an axis\n"

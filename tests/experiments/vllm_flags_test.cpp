@@ -169,6 +169,19 @@ TEST(VllmFlags, HeadsAreProposersOfTheirOwn) {
             "-sc: the method eagle3 needs a \"model\"");
 }
 
+TEST(VllmFlags, SuffixDecodingKeepsItsBounds) {
+  EXPECT_EQ(config(R"(-sc '{"method":"suffix"}')"),
+            R"({"speculation":{"proposer":"suffix","num_speculative_tokens":24}})");
+  EXPECT_TRUE(notes_hold(R"(-sc '{"method":"suffix"}')", "24, unless told"));
+  EXPECT_EQ(config(R"(-sc '{"method":"suffix","num_speculative_tokens":8,"suffix_decoding_max_tree_depth":64,)"
+                   R"("suffix_decoding_max_cached_requests":500,"suffix_decoding_max_spec_factor":2.0,)"
+                   R"("suffix_decoding_min_token_prob":0.2}')"),
+            R"({"speculation":{"proposer":"suffix","num_speculative_tokens":8,"suffix":{"depth":64,"factor":2.0,)"
+            R"("min_prob":0.2,"requests":500}}})");
+  EXPECT_EQ(config(R"(-sc '{"method":"suffix","suffix_decoding_max_cached_requests":0}')"),
+            R"({"speculation":{"proposer":"suffix","num_speculative_tokens":24,"suffix":{"store":"request"}}})");
+}
+
 TEST(VllmFlags, HowDraftsAreDrawnAndJudged) {
   const auto flags = [](const std::string& more) {
     return R"(--speculative-config '{"model":"./d","num_speculative_tokens":4)" + more + "}'";
@@ -210,7 +223,8 @@ TEST(VllmFlags, WhatIsMissingHereIsANoteWithItsReason) {
   EXPECT_TRUE(notes_hold("--some-new-thing 3 --seed 1", "--some-new-thing: left out: not known here"));
   EXPECT_EQ(config("--some-new-thing 3 --seed 1"), R"({"sampling":{"seed":1}})");
   const char* const medusa = R"(--speculative-config '{"method":"medusa","model":"m","num_speculative_tokens":3}')";
-  EXPECT_TRUE(notes_hold(medusa, "method medusa: left out: the proposers here are ngram and draft and eagle3 and suffix"));
+  EXPECT_TRUE(
+      notes_hold(medusa, "method medusa: left out: the proposers here are ngram and draft and eagle3 and suffix"));
   EXPECT_EQ(config(medusa), "{}");
 }
 

@@ -134,7 +134,7 @@ TEST(NgramEntry, SetsEveryOptionOfItsStruct) {
   const ProposerEntry& entry = proposer_entry("ngram");
   std::any options = entry.defaults;
   const auto& set = std::any_cast<const NgramOptions&>(options);
-  ASSERT_EQ(entry.options.size(), 3u);
+  ASSERT_EQ(entry.options.size(), 4u);
   entry.options[0].set(options, int64_t{3});
   entry.options[1].set(options, int64_t{5});
   EXPECT_EQ(set.min_n, 3);
@@ -146,9 +146,61 @@ TEST(NgramEntry, SetsEveryOptionOfItsStruct) {
     EXPECT_EQ(entry.options[2].get(options), OptionValue(std::string(names[i])));
   }
   EXPECT_THROW(entry.options[2].set(options, std::string("middle")), Error);
+  entry.options[3].set(options, std::string("spec_bench"));
+  EXPECT_EQ(set.policy, NgramPolicy::spec_bench);
+  entry.options[3].set(options, std::string("own"));
   EXPECT_FALSE(entry.find_conflict(options));
   entry.options[0].set(options, int64_t{6});
   EXPECT_EQ(entry.find_conflict(options)->message, "speculation.ngram.min 6 is larger than speculation.ngram.max 5");
+}
+
+TEST(Ngram, TheTreeOfWhatFollowed) {
+  //                    0  1  2  3  4  5  6  7  8  9 10 11 12
+  const Tokens tokens{1, 2, 5, 6, 1, 2, 5, 7, 1, 2, 9, 1, 2};
+  const NgramOptions options{.min_n = 1, .max_n = 2, .match = NgramMatch::tree};
+  const DraftTree tree = ngram_tree(tokens, 4, 8, options);
+  EXPECT_EQ(tree.token, (Tokens{5, 9, 6, 7}));  // 2/3; then 1/3 each: 9, and what followed 5, before what followed 9
+  EXPECT_EQ(tree.parent, (Tokens{-1, -1, 0, 0}));
+  EXPECT_FLOAT_EQ(tree.score[0], 2.0f / 3);
+  EXPECT_FLOAT_EQ(tree.score[2], 0.5f);
+  EXPECT_EQ(ngram_tree(tokens, 9, 1, options).token, (Tokens{5, 9}));
+  EXPECT_TRUE(ngram_tree(tokens, 0, 8, options).empty());
+  EXPECT_TRUE(ngram_tree(Tokens{1, 2, 3}, 4, 8, options).empty());
+  EXPECT_EQ(tree_fault(ngram_tree(tokens, 64, 64, options)), "");
+}
+
+TEST(Ngram, TheTreesFirstPathIsTheMostFrequentContinuation) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    Tokens tokens;
+    for (int i = 0; i < 40; ++i) tokens.push_back(int32_t(random() % 4));
+    const NgramOptions options{.min_n = 1, .max_n = 3, .match = NgramMatch::tree};
+    const DraftTree tree = ngram_tree(tokens, 12, 5, options);
+    EXPECT_EQ(tree_fault(tree), "");
+    EXPECT_LE(tree.depth(), 5);
+    const Tokens chain = ngram_continuation(tokens, 1, {.min_n = 1, .max_n = 3, .match = NgramMatch::most_frequent});
+    ASSERT_FALSE(tree.empty());
+    // Ties of frequency go to the latest there, to the first here: the shares are equal.
+    const auto same = std::find(tree.token.begin(), tree.token.end(), chain[0]);
+    ASSERT_TRUE(same != tree.token.end());
+    EXPECT_EQ(tree.parent[size_t(same - tree.token.begin())], DraftTree::kRoot);
+    EXPECT_EQ(tree.score[size_t(same - tree.token.begin())], tree.score[0]);
+  }
+}
+
+TEST(Ngram, PoliciesOfOthersHaveTheirOwnLengths) {
+  const NgramOptions llama = effective({.policy = NgramPolicy::llama_cpp});
+  EXPECT_EQ(llama.min_n, 12);
+  EXPECT_EQ(llama.match, NgramMatch::last);
+  EXPECT_EQ(effective({.policy = NgramPolicy::vllm}).max_n, 5);
+  EXPECT_EQ(effective({.policy = NgramPolicy::transformers}).max_n, 2);
+  EXPECT_EQ(effective({.policy = NgramPolicy::spec_bench}).match, NgramMatch::full_continuation);
+  EXPECT_EQ(effective({.min_n = 3, .max_n = 7}).max_n, 7);
+  const ProposerEntry& entry = proposer_entry("ngram");
+  EXPECT_FALSE(entry.find_conflict(std::any(NgramOptions{.policy = NgramPolicy::vllm})));
+  const auto conflict = entry.find_conflict(std::any(NgramOptions{.min_n = 1, .policy = NgramPolicy::vllm}));
+  ASSERT_TRUE(conflict);
+  EXPECT_EQ(conflict->option, "policy");
 }
 
 }  // namespace
