@@ -1,6 +1,8 @@
 // Heads in every layout that files have, against the paper's formulas in float64 (Li et al. 2025, section 3): the whole
 // text computed anew for each draft, straight from the files' tensors.
 
+#include <random>
+
 #include <gtest/gtest.h>
 
 #include "engine/weights/inflated_checkpoint.h"
