@@ -42,15 +42,16 @@ void check(const std::deque<Tokens>& texts, const Tokens& text, const SuffixDraf
     const int all = counted.count - (is_newest && i == 0 ? 1 : 0);
     int most = 0;
     for (const auto& [token, count] : counted.next) most = std::max(most, count);
+    const double share = double(most) / std::max(all, 1);
     const bool may_go_on = i < std::min(query.max_drafts, int(draft.match_length * query.factor + 1e-6)) &&
-                           int(string.size()) < max_depth && most > 0 && prob * most / all >= query.min_prob;
+                           int(string.size()) < max_depth && most > 0 && prob * share >= query.min_prob;
     ASSERT_EQ(i < draft.tree.size(), may_go_on) << "draft " << i << " of " << draft.tree.size();
     if (!may_go_on) break;
     const int32_t token = draft.tree.token[size_t(i)];
     ASSERT_EQ(counted.next.at(token), most) << "draft " << i;
-    prob *= double(most) / all;
+    prob *= share;
     sum += prob;
-    EXPECT_FLOAT_EQ(draft.tree.score[size_t(i)], float(double(most) / all));
+    EXPECT_FLOAT_EQ(draft.tree.score[size_t(i)], float(share));
     string.push_back(token);
   }
   EXPECT_NEAR(draft.sum, sum, 1e-9);
