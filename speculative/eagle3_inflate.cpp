@@ -1,6 +1,7 @@
 #include "speculative/eagle3_inflate.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace paceline {
 namespace {
@@ -57,8 +58,10 @@ Eagle3Spec inflated_head_spec(const Eagle3Spec& head, const ModelSpec& parent, c
   for (int& tap : big.taps) tap = inflated_layer(parent, target, tap);
   const int num_new = target.vocab_size - parent.vocab_size;
   if (num_new == 0) return big;
-  if (head.ids.empty()) big.ids.resize(size_t(head.draft_vocab_size));
-  for (int32_t row = 0; head.ids.empty() && row < head.draft_vocab_size; ++row) big.ids[size_t(row)] = row;
+  if (head.ids.empty()) {
+    big.ids.resize(size_t(head.draft_vocab_size));
+    std::iota(big.ids.begin(), big.ids.end(), 0);
+  }
   big.draft_vocab_size = std::clamp(target.vocab_size / 4, head.draft_vocab_size + 1, head.draft_vocab_size + num_new);
   for (int32_t id = parent.vocab_size; int(big.ids.size()) < big.draft_vocab_size; ++id) big.ids.push_back(id);
   return big;

@@ -7,6 +7,16 @@
 #include "speculative/tree_growth.h"
 
 namespace paceline {
+namespace {
+
+/// Of batch.seqs[index].
+std::span<const int32_t> pages_of(const Batch& batch, size_t index) {
+  const size_t begin = size_t(batch.block_begin[index]);
+  const size_t end = index + 1 < batch.block_begin.size() ? size_t(batch.block_begin[index + 1]) : batch.block.size();
+  return std::span(batch.block).subspan(begin, end - begin);
+}
+
+}  // namespace
 
 Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options)
     : model_(model), max_draft_len_(max_draft_len), options_(options) {
@@ -29,10 +39,7 @@ void Eagle3Proposer::launched(const std::shared_ptr<const Batch>& batch, std::sp
     const Sequence& seq = *sequences[i];
     const int num_known = of.num_rows - of.num_drafts - (of.wants_logits ? 1 : 0);  // with a known token behind them
     if (num_known == 0) continue;
-    const size_t first_page = size_t(batch->block_begin[i]);
-    const size_t last_page =
-        i + 1 < batch->block_begin.size() ? size_t(batch->block_begin[i + 1]) : batch->block.size();
-    rows->begin_sequence(std::span(batch->block).subspan(first_page, last_page - first_page));
+    rows->begin_sequence(pages_of(*batch, i));
     for (int32_t row = of.first_row; row < of.first_row + num_known; ++row) {
       const int32_t position = batch->position[size_t(row)];
       rows->add(seq.tokens[size_t(position) + 1], position, batch->slot[size_t(row)], row);
@@ -61,11 +68,7 @@ void Eagle3Proposer::settled() {
         std::find_if(batch->seqs.begin(), batch->seqs.end(), [&](const SeqRows& of) { return of.seq == seq.slot; });
     PACELINE_CHECK(found != batch->seqs.end(), "a verdict for slot {}, of which step {} has no row", seq.slot,
                    batch->step);
-    const size_t index = size_t(found - batch->seqs.begin());
-    const size_t first_page = size_t(batch->block_begin[index]);
-    const size_t last_page =
-        index + 1 < batch->block_begin.size() ? size_t(batch->block_begin[index + 1]) : batch->block.size();
-    const auto pages = std::span(batch->block).subspan(first_page, last_page - first_page);
+    const auto pages = pages_of(*batch, size_t(found - batch->seqs.begin()));
     const int32_t known = found->first_row + found->num_rows - found->num_drafts - 1;  // the last that was
     const int32_t position = batch->position[size_t(known)];
     rows.begin_sequence(pages);

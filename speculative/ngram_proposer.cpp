@@ -1,11 +1,11 @@
 #include "speculative/ngram_proposer.h"
 
 #include <algorithm>
-#include <queue>
 #include <unordered_map>
 #include <utility>
 
 #include "speculative/proposer_entry.h"
+#include "speculative/tree_growth.h"
 
 namespace paceline {
 namespace {
@@ -92,46 +92,22 @@ DraftTree ngram_tree(std::span<const int32_t> tokens, int max_nodes, int max_dep
     longest = n;
     ends.push_back(end);
   }
-  struct Branch {
-    int32_t token, parent;
-    int level;
-    float share;
-    double prob;
-    std::vector<int> ends;  // of the occurrences that go on so
-    int order;
-    bool operator<(const Branch& other) const { return prob != other.prob ? prob < other.prob : order > other.order; }
-  };
-  std::priority_queue<Branch> waiting;
-  int order = 0;
-  const auto branch_off = [&](const std::vector<int>& from, int32_t parent, int level, double prob) {
-    if (level >= max_depth) return;
-    std::vector<Branch> branches;  // in order of occurrence
+  using Child = LikelyChild<std::vector<int>>;  // and the ends of the occurrences that go on so
+  DraftTree tree;
+  grow_likeliest_first(tree, ends, max_nodes, max_depth, 0.0, [&](const std::vector<int>& from, int, auto&& add) {
+    std::vector<Child> children;  // in order of occurrence
     for (const int end : from) {
       if (end >= size) continue;
       const int32_t token = tokens[size_t(end)];
-      auto branch = std::find_if(branches.begin(), branches.end(), [&](const Branch& b) { return b.token == token; });
-      if (branch == branches.end()) {
-        branches.push_back({token, parent, level, 0, 0, {}, order++});
-        branch = branches.end() - 1;
-      }
-      branch->ends.push_back(end + 1);
+      auto child = std::find_if(children.begin(), children.end(), [&](const Child& c) { return c.token == token; });
+      if (child == children.end()) child = children.insert(child, {token, 0, {}});
+      child->state.push_back(end + 1);
     }
-    for (Branch& branch : branches) {
-      const double share = double(branch.ends.size()) / double(from.size());
-      branch.share = float(share);
-      branch.prob = prob * share;
-      waiting.push(std::move(branch));
+    for (Child& child : children) {
+      child.share = double(child.state.size()) / double(from.size());
+      add(std::move(child));
     }
-  };
-  branch_off(ends, DraftTree::kRoot, 0, 1.0);
-  DraftTree tree;
-  while (!waiting.empty() && tree.size() < max_nodes) {
-    const Branch best = waiting.top();
-    waiting.pop();
-    const int32_t node = tree.add(best.token, best.parent);
-    tree.score.push_back(best.share);
-    branch_off(best.ends, node, best.level + 1, best.prob);
-  }
+  });
   return tree;
 }
 

@@ -1,10 +1,10 @@
 #include "speculative/suffix_tree.h"
 
 #include <algorithm>
-#include <queue>
 #include <utility>
 
 #include "kernels/error.h"
+#include "speculative/tree_growth.h"
 
 namespace paceline {
 
@@ -273,38 +273,14 @@ double SuffixTree::chain_behind(Place place, int length, int32_t occurrences, in
 
 double SuffixTree::tree_behind(const Place& from, int length, int32_t occurrences, int budget, const SuffixQuery& query,
                                DraftTree& tree) const {
-  struct Candidate {
-    int32_t token, parent, level;
-    int32_t count;
-    float share;
-    double prob;
-    Place place;
-    int order;
-    bool operator<(const Candidate& other) const {
-      return prob != other.prob ? prob < other.prob : order > other.order;
-    }
-  };
-  std::priority_queue<Candidate> waiting;
-  int order = 0;
-  const auto look = [&](const Place& place, int32_t parent, int32_t level, int32_t count, double prob) {
-    if (level >= query.max_depth) return;
-    for_next(place, length + level, kOrdered, [&](int32_t token, int32_t times, const Place& next) {
-      const double share = double(times) / count;
-      if (prob * share < query.min_prob) return;
-      waiting.push({token, parent, level, times, float(share), prob * share, next, order++});
-    });
-  };
-  look(from, DraftTree::kRoot, 0, occurrences, 1.0);
-  double sum = 0;
-  while (!waiting.empty() && tree.size() < budget) {
-    const Candidate one = waiting.top();
-    waiting.pop();
-    const int32_t node = tree.add(one.token, one.parent);
-    tree.score.push_back(one.share);
-    sum += one.prob;
-    look(one.place, node, one.level + 1, one.count, one.prob);
-  }
-  return sum;
+  using Child = LikelyChild<std::pair<Place, int32_t>>;  // and its occurrences
+  return grow_likeliest_first(tree, std::pair(from, occurrences), budget, query.max_depth, query.min_prob,
+                              [&](const std::pair<Place, int32_t>& at, int level, auto&& add) {
+                                for_next(at.first, length + level, kOrdered,
+                                         [&](int32_t token, int32_t count, const Place& place) {
+                                           add(Child{token, double(count) / at.second, {place, count}});
+                                         });
+                              });
 }
 
 }  // namespace paceline

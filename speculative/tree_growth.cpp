@@ -17,9 +17,8 @@ void TreeGrowth::add_children(int32_t parent, std::span<const int32_t> token, st
 std::vector<int32_t> TreeGrowth::likeliest() const {
   std::vector<int32_t> order(nodes_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return nodes_[size_t(a)].path_prob > nodes_[size_t(b)].path_prob;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return nodes_[size_t(a)].path_prob > nodes_[size_t(b)].path_prob; });
   order.resize(std::min(order.size(), size_t(std::max(limits_.max_nodes, 0))));
   return order;
 }

@@ -1,9 +1,12 @@
 #pragma once
-// A draft tree that grows level by level (Li et al. 2024, EAGLE-2, sections 4.1 and 4.2): the likeliest nodes of each
-// level get children, and in the end the likeliest of all nodes stay.
+// Draft trees of the likeliest nodes. Where asking for children costs a pass, one grows level by level (Li et al. 2024,
+// EAGLE-2, sections 4.1 and 4.2): the likeliest nodes of each level get children, and in the end the likeliest of all
+// stay. Where it costs nothing, one node after the other.
 
 #include <cstdint>
+#include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/draft_tree.h"
@@ -26,8 +29,8 @@ class TreeGrowth {
   /// The children of `parent`, or of DraftTree::kRoot: all different, those below 0 or without probability left out.
   void add_children(int32_t parent, std::span<const int32_t> token, std::span<const float> prob);
 
-  /// Ends the newest level. Its nodes that get children, the likeliest first: none that could not stay. Nobody: the tree
-  /// is done. Valid until the next call.
+  /// Ends the newest level. Its nodes that get children, the likeliest first: none that could not stay. Nobody: the
+  /// tree is done. Valid until the next call.
   std::span<const int32_t> next_level();
 
   int32_t token(int32_t node) const { return nodes_[size_t(node)].token; }
@@ -53,5 +56,50 @@ class TreeGrowth {
   int num_levels_ = 1, num_parents_ = 0;
   std::vector<int32_t> chosen_;
 };
+
+/// A child of a node, as children_of() of grow_likeliest_first hands it over. State: what its own children are found
+/// by.
+template <class State>
+struct LikelyChild {
+  int32_t token = 0;
+  double share = 0;  // of its parent's probability
+  State state;
+};
+
+/// Adds the likeliest nodes, at most max_nodes in max_depth levels, to an empty `tree`, with scores: a node's
+/// probability is the product of the shares on its path, of two alike the one that was handed over first. Nodes below
+/// min_prob are left out. children_of(state, level, add) calls add(LikelyChild<State>) for each of a node's children,
+/// which lie on that level. Returns the sum of the nodes' probabilities.
+template <class State, class ChildrenOf>
+double grow_likeliest_first(DraftTree& tree, const State& root, int max_nodes, int max_depth, double min_prob,
+                            ChildrenOf&& children_of) {
+  struct Waiting {
+    LikelyChild<State> child;
+    int32_t parent;
+    int level, order;
+    double prob;
+    bool operator<(const Waiting& other) const { return prob != other.prob ? prob < other.prob : order > other.order; }
+  };
+  std::priority_queue<Waiting> waiting;
+  int order = 0;
+  const auto branch_off = [&](const State& from, int32_t parent, int level, double prob) {
+    if (level >= max_depth) return;
+    children_of(from, level, [&](LikelyChild<State> child) {
+      const double of_path = prob * child.share;
+      if (of_path >= min_prob) waiting.push({std::move(child), parent, level, order++, of_path});
+    });
+  };
+  branch_off(root, DraftTree::kRoot, 0, 1.0);
+  double sum = 0;
+  while (!waiting.empty() && tree.size() < max_nodes) {
+    const Waiting best = waiting.top();
+    waiting.pop();
+    const int32_t node = tree.add(best.child.token, best.parent);
+    tree.score.push_back(float(best.child.share));
+    sum += best.prob;
+    branch_off(best.child.state, node, best.level + 1, best.prob);
+  }
+  return sum;
+}
 
 }  // namespace paceline

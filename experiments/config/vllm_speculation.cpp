@@ -229,6 +229,15 @@ void VllmSpeculation::refuse_lookup(std::string_view who) const {
       fail_at(field->origin, fmt::format("{} belongs to the method ngram, but {} is named: drop one", name, who));
 }
 
+std::vector<VllmSpeculation::Assignment> VllmSpeculation::keys_with_model(const std::string& proposer,
+                                                                          std::vector<std::string>& notes) const {
+  const ConfigNode* const model = find("model");
+  return {{"speculation.proposer", ConfigNode::make_string(proposer, model->origin)},
+          {"speculation.num_speculative_tokens", *find("num_speculative_tokens")},
+          {"speculation." + proposer + ".path",
+           ConfigNode::make_string(local_model_path(model->text, notes), model->origin)}};
+}
+
 std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_suffix(std::vector<std::string>& notes) const {
   refuse_lookup("suffix decoding");
   const Origin at = find("method")->origin;
@@ -252,11 +261,7 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_suffix(std::ve
 std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_eagle3(std::vector<std::string>& notes) const {
   require_tokens("a head");
   refuse_lookup("a head");
-  const ConfigNode* model = find("model");
-  std::vector<Assignment> keys = {
-      {"speculation.proposer", ConfigNode::make_string("eagle3", model->origin)},
-      {"speculation.num_speculative_tokens", *find("num_speculative_tokens")},
-      {"speculation.eagle3.path", ConfigNode::make_string(local_model_path(model->text, notes), model->origin)}};
+  std::vector<Assignment> keys = keys_with_model("eagle3", notes);
   if (find("draft_tensor_parallel_size"))
     notes.emplace_back("draft_tensor_parallel_size: left out: a head lies whole on the rank that decides");
   if (const ConfigNode* how = find_word("draft_sample_method", {"greedy", "probabilistic"});
@@ -271,10 +276,7 @@ std::vector<VllmSpeculation::Assignment> VllmSpeculation::resolve_draft(int64_t 
   require_tokens("a draft model");
   refuse_lookup("a draft model");
   const ConfigNode* model = find("model");
-  std::vector<Assignment> keys = {
-      {"speculation.proposer", ConfigNode::make_string("draft", model->origin)},
-      {"speculation.num_speculative_tokens", *find("num_speculative_tokens")},
-      {"speculation.draft.path", ConfigNode::make_string(local_model_path(model->text, notes), model->origin)}};
+  std::vector<Assignment> keys = keys_with_model("draft", notes);
   const ConfigNode* size = find("draft_tensor_parallel_size");
   if (!size) {
     keys.push_back({"speculation.draft.tp", ConfigNode::make_string("target", model->origin)});

@@ -40,6 +40,8 @@ class VllmSpeculation {
   std::vector<Assignment> resolve_eagle3(std::vector<std::string>& notes) const;
   std::vector<Assignment> resolve_suffix(std::vector<std::string>& notes) const;
   void refuse_lookup(std::string_view who) const;
+  /// The proposer, how many tokens it drafts, and the "model" as its path.
+  std::vector<Assignment> keys_with_model(const std::string& proposer, std::vector<std::string>& notes) const;
   void require_tokens(std::string_view method) const;
   /// The value of a field that is one of `words`; null: it is not given.
   const ConfigNode* find_word(std::string_view name, std::initializer_list<std::string_view> words) const;

@@ -15,9 +15,9 @@
 #include "experiments/results/environment.h"
 #include "experiments/run/calibration.h"
 #include "experiments/run/runner.h"
+#include "speculative/eagle3_proposer.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
-#include "speculative/eagle3_proposer.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 
