@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while; exit code 1 when one found something. The input that did it is then named: make it
-# a test of the part that read it.
+# Runs every fuzz target for a while, as many at a time as there are cores; exit code 1 when one found something. The
+# input that did it is then named: make it a test of the part that read it.
 #
 #   tests/fuzz/run.sh [SECONDS A TARGET]      default 10; needs clang with libFuzzer
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-10}
 experiments/build.sh fuzz fuzzers || exit 1
-status=0
-for source in tests/fuzz/*_fuzz.cpp; do
-  name=$(basename "$source" .cpp)
-  found=build/fuzz/found/$name corpus=build/fuzz/corpus/$name
+fuzz() {  # fuzz NAME: one target; its line is printed once it has ended
+  local name=$1 found=build/fuzz/found/$1 corpus=build/fuzz/corpus/$1
   mkdir -p "$found" "$corpus"
   if build/fuzz/"$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="$found/" "$corpus" "tests/fuzz/seeds/${name%_fuzz}" >"build/fuzz/$name.log" 2>&1; then
     printf '%-22s %8s inputs, nothing found\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$name.log")"
-  else
-    status=1
-    printf '%-22s FOUND: %s\n' "$name" "$(ls -t "$found"/* 2>/dev/null | head -n 1)"
-    grep -E 'ERROR|SUMMARY|what\(\)' "build/fuzz/$name.log" | head -n 5
+    return 0
   fi
-done
-exit $status
+  printf '%-22s FOUND: %s\n%s\n' "$name" "$(ls -t "$found"/* 2>/dev/null | head -n 1)" \
+    "$(grep -E 'ERROR|SUMMARY|what\(\)' "build/fuzz/$name.log" | head -n 5)"
+  return 1
+}
+export -f fuzz
+export seconds
+printf '%s\n' tests/fuzz/*_fuzz.cpp | xargs -P "$(nproc)" -I{} bash -c 'fuzz "$(basename {} .cpp)"'
