@@ -13,10 +13,13 @@ namespace paceline {
 
 /// Rows [first_row, first_row + num_rows) of one sequence, at consecutive positions but for drafts that branch.
 struct SeqRows {
+  static constexpr int32_t kNoTree = -1;
+
   int32_t seq = 0;  // SeqState slot
   int32_t first_row = 0;
-  int32_t num_rows = 0;    // upper bound when deferred
-  int32_t num_drafts = 0;  // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
+  int32_t num_rows = 0;          // upper bound when deferred
+  int32_t num_drafts = 0;        // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
+  int32_t tree_begin = kNoTree;  // of nodes of a growing tree: position of its first level, and place of its first node
   int32_t adapter = -1;
   bool deferred = false;     // token, position, slot, kv_len are filled on the device from SeqState
   bool wants_logits = true;  // false for a prefill chunk that does not reach the last known token
@@ -56,6 +59,8 @@ struct Batch {
   std::vector<int32_t> logit_row;  // rows whose logits are wanted, in order; per sequence num_drafts + 1 of them
   std::vector<int32_t> parent;     // [num_rows] where drafts branch: the row that each follows, -1: none of this batch;
                                    // empty: each follows the one before it
+  // [num_rows] as KeyPaths, in place of `parent` where rows follow nodes of batches before: see add_tree_rows
+  std::vector<int32_t> path_begin, path_place;
   // control plane
   std::vector<SeqCommit> resets;       // sequences new to their slot
   std::vector<SeqDecision> decisions;  // since the last message, in step order

@@ -61,6 +61,25 @@ void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages
   if (!batch.parent.empty()) complete_parents(batch);
 }
 
+void add_tree_rows(Batch& batch, int32_t seq, int length, std::span<const int32_t> pages, int block_size,
+                   std::span<const TreeRow> rows) {
+  PACELINE_CHECK(int(batch.path_begin.size()) == batch.num_rows(), "slot {}: nodes of a growing tree behind other rows",
+                 seq);
+  const int first_row = batch.num_rows();
+  batch.seqs.push_back({.seq = seq,
+                        .first_row = first_row,
+                        .num_rows = int32_t(rows.size()),
+                        .num_drafts = int32_t(rows.size()),
+                        .tree_begin = length});
+  batch.add_pages(pages);
+  for (const TreeRow& row : rows) {
+    batch.logit_row.push_back(batch.num_rows());
+    batch.add_row(row.token, length + row.depth, kv_slot(pages, block_size, length + row.path.back()));
+    batch.path_begin.push_back(int32_t(batch.path_place.size()));
+    for (const int32_t number : row.path) batch.path_place.push_back(length + number);
+  }
+}
+
 void add_padding_rows(Batch& batch, int count) {
   if (count <= 0) return;
   batch.add_pages({});

@@ -29,6 +29,19 @@ void add_rows(Batch& batch, const NewRows& rows);
 /// is drafted there; with logit rows from the one before the drafts on.
 void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages, int num_rows, int num_drafts);
 
+/// A node of a tree that grows behind the verified text, batch by batch.
+struct TreeRow {
+  int32_t token = 0;
+  int32_t depth = 0;                   // 0: follows the text
+  std::span<const int32_t> path = {};  // numbers of the nodes on the way to it, its own the last
+};
+
+/// Appends rows of nodes with consecutive numbers, whose parents went through batches before, and wants the logits of
+/// each. Node number n of a text of `length` tokens lies in the slot of position length + n. REQUIRES: no other rows in
+/// the batch. SeqState of slot `seq` stays as it is.
+void add_tree_rows(Batch& batch, int32_t seq, int length, std::span<const int32_t> pages, int block_size,
+                   std::span<const TreeRow> rows);
+
 /// Appends rows of no sequence, which cost what rows cost; attention sees them as a sequence without pages.
 void add_padding_rows(Batch& batch, int count);
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "engine/batch_rows.h"
+#include "engine/cache/kv_slot.h"
 #include "engine/comm/work_scope.h"
 #include "speculative/proposer_entry.h"
+#include "speculative/tree_growth.h"
 
 namespace paceline {
 namespace {
@@ -57,8 +59,14 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .draft = {}, .probs = {}};
   std::vector<Active> active = select(requests);
   if (active.empty()) return;
-  catch_up(active, std::min(kFirstPassRows, options_.max_num_rows / int(active.size())));
-  first_pass(active);
+  if (options_.branches())
+    draft_trees(active, out);
+  else
+    draft_chains(active, out);
+}
+
+void DraftProposer::draft_chains(std::vector<Active>& active, std::span<Proposal> out) {
+  sample(active, 0, feed_known(active));
   int longest = 0;
   for (const Active& seq : active) longest = std::max(longest, seq.draft_len);
   for (int index = 1; index < longest; ++index) next_pass(active, index);
@@ -85,8 +93,58 @@ void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
       }
     }
     made.pop_back();  // was sampled, not fed
-    fed_[seq.seq->id] = {.begin = seq.seq->length(), .token = std::move(made)};
+    fed_[seq.seq->id] = {.begin = seq.seq->length(), .drafts = DraftTree::chain(std::move(made))};
   }
+}
+
+void DraftProposer::draft_trees(std::vector<Active>& active, std::span<Proposal> out) {
+  const size_t width = size_t(options_.width);
+  std::vector<TreePasses> trees;
+  for (const Active& seq : active)
+    trees.emplace_back(GrowthLimits{.width = options_.width,
+                                    .max_nodes = seq.draft_len,
+                                    .max_depth = seq.max_depth,
+                                    .max_parents = seq.max_parents});
+  feed_known(active);
+  std::vector<int32_t> tokens;
+  std::vector<float> probs;
+  for (size_t num_rows = active.size(); num_rows > 0;) {
+    tokens.resize(num_rows * width);
+    probs.resize(num_rows * width);
+    likeliest(tokens, probs);
+    size_t given = 0;
+    auto batch = new_batch();
+    for (size_t i = 0; i < active.size(); ++i) {
+      TreePasses& tree = trees[i];
+      const size_t count = size_t(tree.level_size()) * width;
+      tree.add_children(std::span(tokens).subspan(given, count), std::span(probs).subspan(given, count));
+      given += count;
+      std::vector<TreeRow> rows;
+      for (const TreePasses::Row& row : tree.next_level())
+        rows.push_back({.token = row.token, .depth = row.depth, .path = row.path});
+      const Sequence& seq = *active[i].seq;
+      if (!rows.empty()) add_tree_rows(*batch, seq.slot, seq.length(), pool_.pages(seq.id), pool_.block_size(), rows);
+    }
+    num_rows = size_t(batch->num_rows());
+    batch->digest = digest_of(batch->expected);
+    if (num_rows > 0) model_.launch(std::move(batch));
+  }
+  for (size_t i = 0; i < active.size(); ++i) {
+    out[active[i].request].draft = trees[i].tree();
+    fed_[active[i].seq->id] = {.begin = active[i].seq->length(), .drafts = trees[i].rows()};
+  }
+}
+
+// Of the newest pass, for each row of logits: the most likely tokens. Waits for them.
+void DraftProposer::likeliest(std::span<int32_t> tokens, std::span<float> probs) {
+  model_.wait(model_.post([&](Rank& rank) {
+    const WorkScope work(rank, WorkKind::draft);
+    rank.backend->top_k({.logits = model_.logits().rows,
+                         .vocab_size = options_.vocab_size,
+                         .k = options_.width,
+                         .token = tokens,
+                         .prob = probs});
+  }));
 }
 
 std::vector<DraftProposer::Active> DraftProposer::select(std::span<const DraftRequest> requests) {
@@ -97,27 +155,57 @@ std::vector<DraftProposer::Active> DraftProposer::select(std::span<const DraftRe
     if (requests[i].max_drafts == 0) continue;
     if (!pool_.knows(seq.id)) pool_.attach(seq.id, seq.tokens);
     const int valid = settle_cache(seq);
-    // Drafting feeds positions up to length + draft_len - 2, and the model has max_model_len of them.
-    int draft_len = std::min({requests[i].max_drafts, options_.max_draft_len, model_.max_model_len() - length + 1});
-    while (draft_len > 0 && !pool_.reserve(seq.id, length + draft_len - 1)) --draft_len;
-    if (draft_len > 0) active.push_back({.seq = &seq, .request = i, .draft_len = draft_len, .next_row = valid});
+    // Drafting feeds places up to that of position max_model_len - 1.
+    const int room = model_.max_model_len() - length;
+    Active chosen{.seq = &seq,
+                  .request = i,
+                  .draft_len = std::min(requests[i].max_drafts, options_.max_draft_len),
+                  .next_row = valid};
+    if (room < 0) continue;
+    if (options_.branches()) {
+      int parents = std::min(options_.max_parents(), room);
+      while (parents >= 0 && !pool_.reserve(seq.id, length + parents)) --parents;
+      if (parents < 0) continue;
+      chosen.max_depth = std::min(requests[i].max_depth, options_.depth);
+      chosen.max_parents = parents;
+    } else {
+      chosen.draft_len = std::min(chosen.draft_len, room + 1);
+      while (chosen.draft_len > 0 && !pool_.reserve(seq.id, length + chosen.draft_len - 1)) --chosen.draft_len;
+    }
+    if (chosen.draft_len > 0) active.push_back(chosen);
   }
+  move_kept();
   return active;
 }
 
-// Drafts that were fed and then verified are as good as any other cached token; the first that differs from the
-// verified text ends the valid part. Returns its length, at least one short of the text.
+// Drafts that were fed and then verified are as good as any other cached token, once they lie in their places; the
+// first that is not the verified text's ends the valid part. Returns its length, at least one short of the text.
 int DraftProposer::settle_cache(const Sequence& seq) {
   int valid = pool_.cached(seq.id);
   if (const auto it = fed_.find(seq.id); it != fed_.end()) {
     const Fed& fed = it->second;
-    const int end = std::min(fed.begin + int(fed.token.size()), seq.length() - 1);
+    const std::span<const int32_t> pages = pool_.pages(seq.id);
+    const auto slot_of = [&](int position) { return kv_slot(pages, pool_.block_size(), position); };
     valid = std::min(fed.begin, seq.length() - 1);
-    while (valid < end && seq.tokens[size_t(valid)] == fed.token[size_t(valid - fed.begin)]) ++valid;
+    int32_t above = DraftTree::kRoot;
+    for (int32_t node = 0; node < fed.drafts.size() && valid < seq.length() - 1; ++node) {
+      if (fed.drafts.parent[size_t(node)] != above || fed.drafts.token[size_t(node)] != seq.tokens[size_t(valid)])
+        continue;
+      const int place = fed.begin + node;
+      if (place != valid) moves_.push_back({.from = slot_of(place), .to = slot_of(valid)});
+      above = node;
+      ++valid;
+    }
     fed_.erase(it);
     pool_.commit(seq.id, valid, seq.tokens);
   }
   return valid;
+}
+
+// To the places where settle_cache has counted them.
+void DraftProposer::move_kept() {
+  if (!moves_.empty()) model_.move_kv(moves_);
+  moves_.clear();
 }
 
 std::shared_ptr<Batch> DraftProposer::new_batch() {
@@ -177,19 +265,23 @@ void DraftProposer::prefill(std::span<const Sequence* const> sequences) {
     const int valid = settle_cache(*seq);
     if (pool_.reserve(seq->id, seq->length() - 1)) active.push_back({.seq = seq, .next_row = valid});
   }
+  move_kept();
   catch_up(active, 1);  // nothing is read back: later passes queue behind it
   for (const Active& seq : active)
     pool_.commit(seq.seq->id, std::max(pool_.cached(seq.seq->id), seq.next_row), seq.seq->tokens);
 }
 
-void DraftProposer::first_pass(std::vector<Active>& active) {
+// What is missing of the known tokens, so that the newest pass has logits for the last of each. Returns how many of
+// each went with that pass.
+std::vector<int> DraftProposer::feed_known(std::vector<Active>& active) {
+  catch_up(active, std::min(kFirstPassRows, options_.max_num_rows / int(active.size())));
   auto batch = new_batch();
   for (Active& seq : active) feed(*batch, seq, seq.seq->length());
   batch->digest = digest_of(batch->expected);
   std::vector<int> known_rows;
   for (const SeqRows& rows : batch->seqs) known_rows.push_back(rows.num_rows);
   model_.launch(batch);
-  sample(active, 0, known_rows);
+  return known_rows;
 }
 
 void DraftProposer::next_pass(const std::vector<Active>& active, int index) {
@@ -269,24 +361,37 @@ void DraftProposer::drop(SeqId seq) {
 }
 
 DraftOptions draft_options(const ProposerSetup& setup) {
-  return {.sampling = draft_sampling(setup.rule, setup.options_as<DraftModelOptions>().sampling),
+  const auto& options = setup.options_as<DraftModelOptions>();
+  const DraftDraws draws = options.width > 1 ? DraftDraws::argmax : options.sampling;
+  return {.sampling = draft_sampling(setup.rule, draws),
           .pool = setup.pool,
           .max_num_seqs = setup.max_num_seqs,
           .max_num_rows = setup.max_num_rows,
           .max_draft_len = setup.max_draft_len,
           .vocab_size = std::min(setup.second_vocab_size, setup.target_vocab_size),
-          .target_vocab_size = setup.target_vocab_size};
+          .target_vocab_size = setup.target_vocab_size,
+          .width = options.width,
+          .depth = options.depth};
 }
 
 ProposerEntry draft_entry() {
   return {.name = "draft",
           .help = "a small model",
           .defaults = DraftModelOptions(),
-          .options = {newer(
-              proposer_choice("sampling", &DraftModelOptions::sampling, {"own", "argmax"},
-                              "Drafts of requests that sample: own draws from the draft's distribution, argmax "
-                              "takes its most likely token, as vLLM does unless told."))},
+          .options = {newer(proposer_choice(
+                          "sampling", &DraftModelOptions::sampling, {"own", "argmax"},
+                          "Drafts of requests that sample: own draws from the draft's distribution, argmax "
+                          "takes its most likely token, as vLLM does unless told; void with width above 1.")),
+                      newer(proposer_option("width", &DraftModelOptions::width, {.min = 1, .max = 16, .unit = "nodes"},
+                                            "Children of a draft, and drafts of a level that get any; 1 drafts chains, "
+                                            "more trees of num_speculative_tokens nodes, the most likely.")),
+                      newer(proposer_option("depth", &DraftModelOptions::depth, {.min = 1, .max = 64, .unit = "tokens"},
+                                            "Most levels of a tree; void with width 1."))},
           .second_model = {.kind = SecondModelKind::draft_model, .default_path = "builtin:draft-600k"},
+          .form = [](const std::any& options) -> DraftForm {
+            const auto& chosen = std::any_cast<const DraftModelOptions&>(options);
+            return {.width = chosen.width, .max_depth = chosen.width > 1 ? chosen.depth : 0, .option = "width"};
+          },
           .memory = [](const ProposerSetup& setup) -> ProposerMemory {
             const DraftOptions options = draft_options(setup);
             if (options.sampling != DraftSampling::own_noise) return {};

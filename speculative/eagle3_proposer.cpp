@@ -145,24 +145,20 @@ std::vector<int32_t> Eagle3Proposer::tree_pages(const DraftRequest& request) con
 
 void Eagle3Proposer::draft_trees(std::span<const Active> active) {
   struct Growing {
-    TreeGrowth growth;
-    std::vector<std::vector<int32_t>> path = {};  // of each node with a row: the places of its keys
-    std::vector<int32_t> row = {};                // of each such node, in its level's pass
-    std::vector<int32_t> number = {};             // of each node: which of these it is
-    std::vector<int32_t> pages = {};              // the sequence's up to its last known row, then its slot's own
-    std::vector<int32_t> level = {};              // nodes that have rows in the newest pass
+    TreePasses passes;
+    std::vector<int32_t> pages;  // the sequence's up to its last known row, then its slot's own
+    int32_t first_row = 0;       // of its rows in the newest pass
   };
   const int width = options_.width;
   std::vector<Growing> trees;
   std::vector<int32_t> from, tokens;
   std::vector<float> probs;
   for (const Active& one : active) {
-    trees.push_back({.growth = TreeGrowth({.width = width,
+    trees.push_back({.passes = TreePasses({.width = width,
                                            .max_nodes = std::min(one.request->max_drafts, max_draft_len_),
                                            .max_depth = std::min(one.max_depth, options_.depth),
                                            .max_parents = kMaxDraftLen}),
-                     .pages = tree_pages(*one.request),
-                     .level = {DraftTree::kRoot}});
+                     .pages = tree_pages(*one.request)});
     from.push_back(one.request->seq->slot);
   }
   Eagle3Rows rows;
@@ -175,35 +171,25 @@ void Eagle3Proposer::draft_trees(std::span<const Active> active) {
     rows = {};
     for (size_t i = 0; i < trees.size(); ++i) {
       Growing& tree = trees[i];
-      for (const int32_t node : tree.level) {
-        tree.growth.add_children(node, std::span(tokens).subspan(drawn, size_t(width)),
-                                 std::span(probs).subspan(drawn, size_t(width)));
-        drawn += size_t(width);
-      }
-      const std::span<const int32_t> next = tree.growth.next_level();
-      tree.level.assign(next.begin(), next.end());
+      const size_t given = size_t(tree.passes.level_size()) * size_t(width);
+      tree.passes.add_children(std::span(tokens).subspan(drawn, given), std::span(probs).subspan(drawn, given));
+      drawn += given;
+      const int32_t above = tree.first_row;
+      tree.first_row = rows.size();
+      const std::span<const TreePasses::Row> next = tree.passes.next_level();
       if (next.empty()) continue;
-      const DraftRequest& request = *active[i].request;
-      const int32_t tree_begin = request.seq->length() - 1;  // position of the first node's row, and its place
+      const int32_t tree_begin = active[i].request->seq->length() - 1;  // position of the first node's row, its place
       rows.begin_sequence(tree.pages, tree_begin);
-      for (const int32_t node : next) {
-        const int32_t parent = tree.growth.parent(node), number = int32_t(tree.path.size());
-        const bool is_first = parent == DraftTree::kRoot;
-        const size_t above = is_first ? 0 : size_t(tree.number[size_t(parent)]);
-        std::vector<int32_t> path = is_first ? std::vector<int32_t>() : tree.path[above];
-        path.push_back(tree_begin + number);
-        tree.number.resize(std::max(tree.number.size(), size_t(node) + 1));
-        tree.number[size_t(node)] = number;
-        tree.row.push_back(rows.size());
-        from.push_back(is_first ? int32_t(i) : tree.row[above]);
-        rows.add(tree.growth.token(node), tree_begin + tree.growth.depth(node),
-                 kv_slot(tree.pages, block_size(), path.back()), 0);
+      for (const TreePasses::Row& row : next) {
+        from.push_back(row.parent == DraftTree::kRoot ? int32_t(i) : above + row.above);
+        rows.add(row.token, tree_begin + row.depth, kv_slot(tree.pages, block_size(), tree_begin + row.number), 0);
+        std::vector<int32_t> path(row.path.begin(), row.path.end());
+        for (int32_t& place : path) place += tree_begin;
         rows.set_path(path);
-        tree.path.push_back(std::move(path));
       }
     }
   }
-  for (size_t i = 0; i < trees.size(); ++i) active[i].out->draft = trees[i].growth.tree();
+  for (size_t i = 0; i < trees.size(); ++i) active[i].out->draft = trees[i].passes.tree();
 }
 
 ProposerEntry eagle3_entry() {

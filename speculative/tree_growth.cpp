@@ -48,4 +48,36 @@ DraftTree TreeGrowth::tree() const {
   return tree;
 }
 
+void TreePasses::add_children(std::span<const int32_t> token, std::span<const float> prob) {
+  if (level_.empty()) return;
+  const size_t each = token.size() / level_.size();
+  for (size_t i = 0; i < level_.size(); ++i)
+    growth_.add_children(level_[i], token.subspan(i * each, each), prob.subspan(i * each, each));
+}
+
+std::span<const TreePasses::Row> TreePasses::next_level() {
+  const int first_above = rows_.size() - int(level_.size());
+  const std::span<const int32_t> chosen = growth_.next_level();
+  level_.assign(chosen.begin(), chosen.end());
+  next_.clear();
+  for (const int32_t node : level_) {
+    const int32_t parent_node = growth_.parent(node);
+    Row row{.token = growth_.token(node), .depth = growth_.depth(node)};
+    std::vector<int32_t> path;
+    if (parent_node != DraftTree::kRoot) {
+      row.parent = number_[size_t(parent_node)];
+      row.above = row.parent - first_above;
+      path = path_[size_t(row.parent)];
+    }
+    row.number = rows_.add(row.token, row.parent);
+    path.push_back(row.number);
+    number_.resize(std::max(number_.size(), size_t(node) + 1));
+    number_[size_t(node)] = row.number;
+    path_.push_back(std::move(path));
+    next_.push_back(row);
+  }
+  for (Row& row : next_) row.path = path_[size_t(row.number)];
+  return next_;
+}
+
 }  // namespace paceline

@@ -57,6 +57,41 @@ class TreeGrowth {
   std::vector<int32_t> chosen_;
 };
 
+/// A tree that grows by passes of a model: nodes that get children have a row each, numbered as they come, so that the
+/// rows of a level have consecutive numbers.
+class TreePasses {
+ public:
+  struct Row {
+    int32_t token = 0;
+    int32_t depth = 0;                   // 0: a child of the root
+    int32_t number = 0;                  // parents have smaller ones
+    int32_t parent = DraftTree::kRoot;   // number of its parent's row
+    int32_t above = 0;                   // which row of the pass before its parent's is
+    std::span<const int32_t> path = {};  // numbers of the rows on the way to it, its own the last
+  };
+
+  explicit TreePasses(const GrowthLimits& limits) : growth_(limits) {}
+
+  /// Rows of the newest pass; before the first there is one, the text's last.
+  int level_size() const { return int(level_.size()); }
+  /// What the newest pass gave, in order: as many children for each of its rows, as TreeGrowth::add_children.
+  void add_children(std::span<const int32_t> token, std::span<const float> prob);
+  /// The rows of the next pass; none: the tree is done. Valid until the next call.
+  std::span<const Row> next_level();
+
+  /// The rows so far, by number.
+  const DraftTree& rows() const { return rows_; }
+  DraftTree tree() const { return growth_.tree(); }
+
+ private:
+  TreeGrowth growth_;
+  std::vector<int32_t> level_{DraftTree::kRoot};  // nodes of growth_
+  std::vector<int32_t> number_;                   // of each node of growth_ that has a row
+  std::vector<std::vector<int32_t>> path_;        // by number
+  DraftTree rows_;
+  std::vector<Row> next_;
+};
+
 /// A child of a node, as children_of() of grow_likeliest_first hands it over. State: what its own children are found
 /// by.
 template <class State>

@@ -13,6 +13,11 @@ bool branches(const Batch& batch, const SeqRows& seq) {
 }  // namespace
 
 KeyPaths KeyPathTable::fill(const Batch& batch, std::vector<SeqSpan>& spans) {
+  if (!batch.path_place.empty()) {
+    for (size_t i = 0; i < batch.seqs.size(); ++i)
+      if (batch.seqs[i].tree_begin != SeqRows::kNoTree) spans[i].tree_begin = batch.seqs[i].tree_begin;
+    return {.begin = batch.path_begin, .place = batch.path_place};
+  }
   if (batch.parent.empty()) return {};
   begin_.assign(size_t(batch.num_rows()), 0);
   place_.clear();

@@ -208,5 +208,23 @@ TEST(BatchRows, NodesHaveThePositionOfTheirDepthAndTheSlotOfTheirNumber) {
   EXPECT_EQ(batch.logit_row, (std::vector<int32_t>{1, 2, 3, 4, 5, 6}));
 }
 
+TEST(BatchRows, NodesOfAGrowingTreeSeeTheirPaths) {
+  const std::vector<int32_t> pages = {7, 9, 2}, first = {0, 1}, second = {0, 2};
+  const std::vector<TreeRow> rows = {{.token = 6, .depth = 1, .path = first}, {.token = 7, .depth = 1, .path = second}};
+  Batch batch;
+  add_tree_rows(batch, 3, 6, pages, 4, rows);
+  add_tree_rows(batch, 0, 2, pages, 4, std::span(rows).first(1));
+  EXPECT_EQ(batch.token, (std::vector<int32_t>{6, 7, 6}));
+  EXPECT_EQ(batch.position, (std::vector<int32_t>{7, 7, 3}));
+  EXPECT_EQ(batch.slot, (std::vector<int32_t>{39, 8, 31}));
+  EXPECT_EQ(batch.path_begin, (std::vector<int32_t>{0, 2, 4}));
+  EXPECT_EQ(batch.path_place, (std::vector<int32_t>{6, 7, 6, 8, 2, 3}));
+  EXPECT_EQ(batch.logit_row, (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(batch.seqs[1].tree_begin, 2);
+  EXPECT_TRUE(batch.expected.empty());
+  add_padding_rows(batch, 1);
+  EXPECT_THROW(add_tree_rows(batch, 1, 2, pages, 4, rows), Error);
+}
+
 }  // namespace
 }  // namespace paceline

@@ -17,11 +17,13 @@ struct DraftCacheCase {
   VerifyRule rule;
   int tp = 1, pp = 1;
   DraftPlacement placement = DraftPlacement::deciding_rank;
-  DraftDraws draws = DraftDraws::own;
+  DraftModelOptions options = {};
 
   /// Else they have the law of plain decoding's only.
   bool has_tokens_of_plain() const { return rule == VerifyRule::greedy || rule == VerifyRule::coupled; }
 };
+
+constexpr DraftModelOptions kWideTree{.width = 4, .depth = 3}, kNarrowTree{.width = 2, .depth = 8};
 
 class DraftCacheTest : public ::testing::TestWithParam<DraftCacheCase> {};
 
@@ -33,7 +35,7 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
   EngineSetup setup{.proposer = test.proposer,
                     .rule = test.rule,
                     .draft_placement = test.placement,
-                    .proposer_options = DraftModelOptions{.sampling = test.draws},
+                    .proposer_options = test.options,
                     .max_num_seqs = 4,
                     .max_num_batched_tokens = 160};
   setup.num_blocks = blocks_for(requests, 4, rig.options().block_size, 0.55);
@@ -66,7 +68,7 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
   EXPECT_GT(report.counters.swapped_blocks, 0);
   EXPECT_GT(num_steps_without, 0);
   EXPECT_GT(report.counters.accepted, 0);
-  if (test.proposer == RigProposer::draft) {
+  if (test.proposer == RigProposer::draft || test.options.width > 1) {
     EXPECT_LT(report.counters.accepted, report.counters.drafted);
   } else if (test.has_tokens_of_plain()) {
     EXPECT_EQ(report.counters.accepted, report.counters.drafted);
@@ -75,20 +77,32 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, DraftCacheTest,
-    ::testing::Values(DraftCacheCase{"greedy", RigProposer::draft, VerifyRule::greedy},
-                      DraftCacheCase{"coupled", RigProposer::draft, VerifyRule::coupled},
-                      DraftCacheCase{"rejection", RigProposer::draft, VerifyRule::rejection},
-                      DraftCacheCase{"block", RigProposer::draft, VerifyRule::block},
-                      DraftCacheCase{"coupled_argmax_pp2", RigProposer::draft, VerifyRule::coupled, 1, 2,
-                                     DraftPlacement::deciding_rank, DraftDraws::argmax},
-                      DraftCacheCase{"self", RigProposer::self_draft, VerifyRule::greedy},
-                      DraftCacheCase{"self_coupled_tp2_pp2", RigProposer::self_draft, VerifyRule::coupled, 2, 2},
-                      DraftCacheCase{"tp2_on_deciding_rank", RigProposer::draft, VerifyRule::coupled, 2, 1},
-                      DraftCacheCase{"tp2_with_draft_tp2", RigProposer::draft, VerifyRule::coupled, 2, 1,
-                                     DraftPlacement::last_stage},
-                      DraftCacheCase{"tp2_pp2_with_draft_tp2", RigProposer::draft, VerifyRule::greedy, 2, 2,
-                                     DraftPlacement::last_stage},
-                      DraftCacheCase{"pp2", RigProposer::draft, VerifyRule::greedy, 1, 2}),
+    ::testing::Values(
+        DraftCacheCase{"greedy", RigProposer::draft, VerifyRule::greedy},
+        DraftCacheCase{"coupled", RigProposer::draft, VerifyRule::coupled},
+        DraftCacheCase{"rejection", RigProposer::draft, VerifyRule::rejection},
+        DraftCacheCase{"block", RigProposer::draft, VerifyRule::block},
+        DraftCacheCase{"coupled_argmax_pp2",
+                       RigProposer::draft,
+                       VerifyRule::coupled,
+                       1,
+                       2,
+                       DraftPlacement::deciding_rank,
+                       {.sampling = DraftDraws::argmax}},
+        DraftCacheCase{"self", RigProposer::self_draft, VerifyRule::greedy},
+        DraftCacheCase{"self_coupled_tp2_pp2", RigProposer::self_draft, VerifyRule::coupled, 2, 2},
+        DraftCacheCase{"tp2_on_deciding_rank", RigProposer::draft, VerifyRule::coupled, 2, 1},
+        DraftCacheCase{"tp2_with_draft_tp2", RigProposer::draft, VerifyRule::coupled, 2, 1, DraftPlacement::last_stage},
+        DraftCacheCase{"tp2_pp2_with_draft_tp2", RigProposer::draft, VerifyRule::greedy, 2, 2,
+                       DraftPlacement::last_stage},
+        DraftCacheCase{"pp2", RigProposer::draft, VerifyRule::greedy, 1, 2},
+        DraftCacheCase{"tree", RigProposer::draft, VerifyRule::greedy, 1, 1, DraftPlacement::deciding_rank, kWideTree},
+        DraftCacheCase{"tree_rejection", RigProposer::draft, VerifyRule::rejection, 1, 1, DraftPlacement::deciding_rank,
+                       kWideTree},
+        DraftCacheCase{"tree_coupled_tp2_pp2_with_draft_tp2", RigProposer::draft, VerifyRule::coupled, 2, 2,
+                       DraftPlacement::last_stage, kNarrowTree},
+        DraftCacheCase{"tree_self_tp2", RigProposer::self_draft, VerifyRule::greedy, 2, 1,
+                       DraftPlacement::deciding_rank, kNarrowTree}),
     [](const auto& param) { return std::string(param.param.name); });
 
 /// Speculation that is switched off and on, longer and shorter, changes no token.

@@ -20,10 +20,15 @@ class ComparesWithFreshCache final : public Proposer {
   /// `fresh_model` has the same weights as the inner proposer's model and KV pages of its own. Both outlive this.
   ComparesWithFreshCache(std::unique_ptr<Proposer> inner, Model& fresh_model, const DraftOptions& options,
                          Findings& findings)
-      : inner_(std::move(inner)), fresh_model_(fresh_model), options_(options), findings_(findings) {}
+      : inner_(std::move(inner)),
+        pool_(dynamic_cast<const DraftProposer&>(*inner_).pool()),
+        fresh_model_(fresh_model),
+        options_(options),
+        findings_(findings) {}
 
   std::string_view name() const override { return inner_->name(); }
   ProposerSide side() const override { return inner_->side(); }
+  bool branches() const override { return inner_->branches(); }
   void observe(const Sequence& seq, const Verdict& verdict) override { inner_->observe(seq, verdict); }
   void end(const Sequence& seq) override { inner_->end(seq); }
   void preempt(SeqId seq) override { inner_->preempt(seq); }
@@ -34,13 +39,19 @@ class ComparesWithFreshCache final : public Proposer {
     for (size_t i = 0; i < requests.size(); ++i) {
       if (out[i].draft.empty()) continue;
       DraftRequest request = requests[i];
-      request.max_drafts = out[i].draft.size();  // the inner pool may have been too full for more
-      DraftProposer fresh(fresh_model_, options_);
+      // The inner pool may have been too full for more.
+      DraftOptions options = options_;
+      if (branches())
+        options.pool.num_blocks = int(pool_.pages(request.seq->id).size());
+      else
+        request.max_drafts = out[i].draft.size();
+      DraftProposer fresh(fresh_model_, options);
       Proposal expected;
       fresh.propose(std::span(&request, 1), std::span(&expected, 1));
       ++findings_.num_compared;
       findings_.num_tokens += int64_t(expected.draft.size());
-      if (out[i].draft.token != expected.draft.token || !same_probs(out[i].probs, expected.probs))
+      if (out[i].draft.token != expected.draft.token || out[i].draft.parent != expected.draft.parent ||
+          out[i].draft.score != expected.draft.score || !same_probs(out[i].probs, expected.probs))
         ++findings_.num_different;
     }
   }
@@ -55,6 +66,7 @@ class ComparesWithFreshCache final : public Proposer {
   }
 
   std::unique_ptr<Proposer> inner_;
+  const BlockPool& pool_;
   Model& fresh_model_;
   const DraftOptions options_;
   Findings& findings_;

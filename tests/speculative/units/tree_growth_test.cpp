@@ -86,5 +86,38 @@ TEST(TreeGrowth, WhatIsNoTokenIsNoNode) {
   EXPECT_TRUE(none.tree().empty());
 }
 
+TEST(TreePasses, RowsKnowTheirParentsAndTheirPass) {
+  TreePasses passes({.width = 2, .max_nodes = 5, .max_depth = 3, .max_parents = 9});
+  EXPECT_EQ(passes.level_size(), 1);
+  passes.add_children(Nodes{10, 11}, std::vector<float>{0.3f, 0.5f});
+  std::span<const TreePasses::Row> rows = passes.next_level();  // 11, then 10: the likeliest first
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].token, 11);
+  EXPECT_EQ(rows[1].token, 10);
+  EXPECT_EQ(rows[1].number, 1);
+  EXPECT_EQ(rows[1].parent, DraftTree::kRoot);
+  EXPECT_EQ(Nodes(rows[1].path.begin(), rows[1].path.end()), (Nodes{1}));
+  passes.add_children(Nodes{20, 21, 22, 23}, std::vector<float>{0.5f, 0.25f, 0.9f, 0.1f});
+  rows = passes.next_level();  // 22 behind 10, then 20 behind 11
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].token, 22);
+  EXPECT_EQ(rows[0].depth, 1);
+  EXPECT_EQ(rows[0].number, 2);
+  EXPECT_EQ(rows[0].parent, 1);
+  EXPECT_EQ(rows[0].above, 1);
+  EXPECT_EQ(Nodes(rows[0].path.begin(), rows[0].path.end()), (Nodes{1, 2}));
+  EXPECT_EQ(rows[1].token, 20);
+  EXPECT_EQ(rows[1].above, 0);
+  EXPECT_EQ(Nodes(rows[1].path.begin(), rows[1].path.end()), (Nodes{0, 3}));
+  passes.add_children(Nodes{30, 31, 32, 33}, std::vector<float>{0.9f, 0.1f, 0.7f, 0.3f});
+  EXPECT_TRUE(passes.next_level().empty());
+  EXPECT_EQ(passes.level_size(), 0);
+  EXPECT_EQ(passes.rows().token, (Nodes{11, 10, 22, 20}));
+  EXPECT_EQ(passes.rows().parent, (Nodes{-1, -1, 1, 0}));
+  EXPECT_EQ(passes.tree().token, (Nodes{10, 11, 20, 22, 30}));
+  passes.add_children({}, {});  // a tree that is done while others grow
+  EXPECT_TRUE(passes.next_level().empty());
+}
+
 }  // namespace
 }  // namespace paceline
