@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,8 +50,15 @@ struct Verdict {
 /// host: needs collected verdicts, the engine waits for them; device: may be launched ahead of them.
 enum class ProposerSide : uint8_t { host, device };
 
+/// Of a cascade's stage: drafts of its own that were verified.
+struct StageStats {
+  std::string name;
+  int64_t proposals = 0, drafted = 0, accepted = 0;
+};
+
 struct ProposerStats {
   int64_t catchup_tokens = 0;  // rows a caching proposer fed only to refresh its cache, prompts included
+  std::vector<StageStats> stages = {};
 };
 
 /// Proposes drafts for sequences. One thread, the engine's. Drafts never change outputs, only speed.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "speculative/proposer_entry.h"
+#include "speculative/token_corpus.h"
 #include "speculative/tree_growth.h"
 
 namespace paceline {
@@ -16,6 +17,55 @@ int match_length(std::span<const int32_t> tokens, int end, int max_n) {
   int n = 0;
   while (n < max_n && n < end && tokens[size_t(end - 1 - n)] == tokens[size_t(size - 1 - n)]) ++n;
   return n;
+}
+
+constexpr size_t kMostOccurrences = 4096;  // of a suffix in a corpus that are looked at
+
+/// Of `ends`, in any order: the latest of those that the most go on like.
+int most_frequent(std::span<const int32_t> tokens, std::span<const int32_t> ends) {
+  struct Seen {
+    int count = 0;
+    int latest_end = 0;
+  };
+  std::unordered_map<int32_t, Seen> seen;  // by continuation token
+  for (const int32_t end : ends) {
+    Seen& entry = seen[tokens[size_t(end)]];
+    ++entry.count;
+    entry.latest_end = std::max(entry.latest_end, int(end));
+  }
+  Seen best;
+  for (const auto& [token, entry] : seen) {
+    if (entry.count > best.count || (entry.count == best.count && entry.latest_end > best.latest_end)) best = entry;
+  }
+  return best.latest_end;
+}
+
+/// The most frequent paths behind `ends`, each up to the end of its text.
+DraftTree tree_behind(std::span<const int32_t> tokens, std::vector<int32_t> ends, int max_nodes, int max_depth) {
+  using Child = LikelyChild<std::vector<int32_t>>;  // and the ends of the occurrences that go on so
+  DraftTree tree;
+  grow_likeliest_first(tree, ends, max_nodes, max_depth, 0.0, [&](const std::vector<int32_t>& from, int, auto&& add) {
+    std::vector<Child> children;  // in order of occurrence
+    for (const int32_t end : from) {
+      if (size_t(end) >= tokens.size() || tokens[size_t(end)] == TokenCorpus::kEnd) continue;
+      const int32_t token = tokens[size_t(end)];
+      auto child = std::find_if(children.begin(), children.end(), [&](const Child& c) { return c.token == token; });
+      if (child == children.end()) child = children.insert(child, {token, 0, {}});
+      child->state.push_back(end + 1);
+    }
+    for (Child& child : children) {
+      child.share = double(child.state.size()) / double(from.size());
+      add(std::move(child));
+    }
+  });
+  return tree;
+}
+
+/// At most max_len tokens from `end` on, of one text.
+std::vector<int32_t> text_from(std::span<const int32_t> tokens, int end, int max_len) {
+  const auto begin = tokens.begin() + end;
+  const auto last = begin + std::min<std::ptrdiff_t>(max_len, tokens.end() - begin);
+  return {begin, std::find(begin, last, TokenCorpus::kEnd)};
 }
 
 }  // namespace
@@ -47,43 +97,36 @@ std::vector<int32_t> ngram_continuation(std::span<const int32_t> tokens, int max
       }
     }
     if (options.match == NgramMatch::most_frequent && best_end >= 0) {
-      struct Seen {
-        int count = 0;
-        int latest_end = 0;
-      };
-      std::unordered_map<int32_t, Seen> seen;  // by continuation token
-      for (int end = best_n; end < size; ++end) {
-        if (tokens[size_t(end - 1)] != last || match_length(tokens, end, best_n) < best_n) continue;
-        Seen& entry = seen[tokens[size_t(end)]];
-        ++entry.count;
-        entry.latest_end = end;
-      }
-      Seen best;
-      for (const auto& [token, entry] : seen) {
-        if (entry.count > best.count || (entry.count == best.count && entry.latest_end > best.latest_end)) best = entry;
-      }
-      best_end = best.latest_end;
+      std::vector<int32_t> ends;
+      for (int end = best_n; end < size; ++end)
+        if (tokens[size_t(end - 1)] == last && match_length(tokens, end, best_n) == best_n) ends.push_back(end);
+      best_end = most_frequent(tokens, ends);
     }
   }
-  if (best_end < 0) return {};
-  const auto continuation = tokens.subspan(size_t(best_end), size_t(std::min(max_len, size - best_end)));
-  return {continuation.begin(), continuation.end()};
+  return best_end < 0 ? std::vector<int32_t>() : text_from(tokens, best_end, max_len);
 }
 
 NgramOptions effective(const NgramOptions& options) {
+  NgramOptions out = options;
+  out.policy = NgramPolicy::own;
+  const auto looks_up = [&](int min_n, int max_n, NgramMatch match) {
+    out.min_n = min_n;
+    out.max_n = max_n;
+    out.match = match;
+  };
   switch (options.policy) {
     case NgramPolicy::own: break;
-    case NgramPolicy::vllm: return {.min_n = 5, .max_n = 5, .match = NgramMatch::first};
-    case NgramPolicy::llama_cpp: return {.min_n = 12, .max_n = 12, .match = NgramMatch::last};
-    case NgramPolicy::transformers: return {.min_n = 1, .max_n = 2, .match = NgramMatch::first};
-    case NgramPolicy::spec_bench: return {.min_n = 1, .max_n = 3, .match = NgramMatch::full_continuation};
+    case NgramPolicy::vllm: looks_up(5, 5, NgramMatch::first); break;
+    case NgramPolicy::llama_cpp: looks_up(12, 12, NgramMatch::last); break;
+    case NgramPolicy::transformers: looks_up(1, 2, NgramMatch::first); break;
+    case NgramPolicy::spec_bench: looks_up(1, 3, NgramMatch::full_continuation); break;
   }
-  return options;
+  return out;
 }
 
 DraftTree ngram_tree(std::span<const int32_t> tokens, int max_nodes, int max_depth, const NgramOptions& options) {
   const int size = int(tokens.size());
-  std::vector<int> ends;  // of the longest suffix's occurrences: places of the tokens that followed them
+  std::vector<int32_t> ends;  // of the longest suffix's occurrences: places of the tokens that followed them
   int longest = options.min_n;
   for (int end = 1; end < size; ++end) {
     const int n = match_length(tokens, end, options.max_n);
@@ -92,23 +135,35 @@ DraftTree ngram_tree(std::span<const int32_t> tokens, int max_nodes, int max_dep
     longest = n;
     ends.push_back(end);
   }
-  using Child = LikelyChild<std::vector<int>>;  // and the ends of the occurrences that go on so
-  DraftTree tree;
-  grow_likeliest_first(tree, ends, max_nodes, max_depth, 0.0, [&](const std::vector<int>& from, int, auto&& add) {
-    std::vector<Child> children;  // in order of occurrence
-    for (const int end : from) {
-      if (end >= size) continue;
-      const int32_t token = tokens[size_t(end)];
-      auto child = std::find_if(children.begin(), children.end(), [&](const Child& c) { return c.token == token; });
-      if (child == children.end()) child = children.insert(child, {token, 0, {}});
-      child->state.push_back(end + 1);
-    }
-    for (Child& child : children) {
-      child.share = double(child.state.size()) / double(from.size());
-      add(std::move(child));
-    }
-  });
-  return tree;
+  return tree_behind(tokens, std::move(ends), max_nodes, max_depth);
+}
+
+DraftTree corpus_drafts(const NgramCorpus& corpus, std::span<const int32_t> text, int max_nodes, int max_depth,
+                        const NgramOptions& options) {
+  const auto found = corpus.find(text, options.max_n);
+  const std::span<const int32_t> tokens = corpus.tokens();
+  const int longest = int(found.size());
+  const auto ends_of = [&](int n) {
+    const auto& all = found[size_t(n) - 1];
+    return all.first(std::min(all.size(), kMostOccurrences));
+  };
+  if (longest < options.min_n) return {};
+  const std::span<const int32_t> ends = ends_of(longest);
+  const auto chain_from = [&](int end) { return DraftTree::chain(text_from(tokens, end, max_nodes)); };
+  switch (options.match) {
+    case NgramMatch::first: return chain_from(*std::min_element(ends.begin(), ends.end()));
+    case NgramMatch::last: return chain_from(*std::max_element(ends.begin(), ends.end()));
+    case NgramMatch::most_frequent: return chain_from(most_frequent(tokens, ends));
+    case NgramMatch::tree: return tree_behind(tokens, {ends.begin(), ends.end()}, max_nodes, max_depth);
+    case NgramMatch::full_continuation: break;
+  }
+  for (int n = longest; n >= options.min_n; --n) {
+    int32_t first = -1;
+    for (const int32_t end : ends_of(n))
+      if ((first < 0 || end < first) && int(text_from(tokens, end, max_nodes).size()) == max_nodes) first = end;
+    if (first >= 0) return chain_from(first);
+  }
+  return {};
 }
 
 void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
@@ -119,8 +174,22 @@ void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     if (most == 0) continue;
     out[i].draft = branches() ? ngram_tree(seq.tokens, most, requests[i].max_depth, options_)
                               : DraftTree::chain(ngram_continuation(seq.tokens, most, options_));
+    if (corpus_ && out[i].draft.empty())
+      out[i].draft = corpus_drafts(*corpus_, seq.tokens, most, requests[i].max_depth, options_);
   }
 }
+
+namespace {
+
+/// Throws what read_corpus and check_vocabulary throw.
+TokenCorpus fitting_corpus(const ProposerSetup& setup) {
+  const std::filesystem::path file = setup.options_as<NgramOptions>().corpus;
+  TokenCorpus corpus = read_corpus(file);
+  check_vocabulary(file, corpus, setup.vocabulary);
+  return corpus;
+}
+
+}  // namespace
 
 ProposerEntry ngram_entry() {
   constexpr OptionRange kLength{.min = 1, .max = 64, .unit = "tokens"};
@@ -135,7 +204,10 @@ ProposerEntry ngram_entry() {
                       newer(proposer_choice("policy", &NgramOptions::policy,
                                             {"own", "vllm", "llama_cpp", "transformers", "spec_bench"},
                                             "Whose min, max and match are taken: those written here, or another "
-                                            "program's."))},
+                                            "program's.")),
+                      newer(proposer_path("corpus", &NgramOptions::corpus,
+                                          "File of token ids, written by runexp tokenize --corpus, that is looked up "
+                                          "where the text has no match; empty: none."))},
           .find_conflict = [](const std::any& options) -> std::optional<OptionConflict> {
             const auto& chosen = std::any_cast<const NgramOptions&>(options);
             const NgramOptions usual;
@@ -157,8 +229,16 @@ ProposerEntry ngram_entry() {
             const bool branches = effective(std::any_cast<const NgramOptions&>(options)).match == NgramMatch::tree;
             return {.width = branches ? 2 : 1, .option = "match"};
           },
+          .check =
+              [](const ProposerSetup& setup) {
+                if (!setup.options_as<NgramOptions>().corpus.empty()) fitting_corpus(setup);
+              },
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
-            return std::make_unique<NgramProposer>(setup.options_as<NgramOptions>());
+            const auto& options = setup.options_as<NgramOptions>();
+            std::shared_ptr<const NgramCorpus> corpus;
+            if (!options.corpus.empty())
+              corpus = std::make_shared<NgramCorpus>(fitting_corpus(setup).tokens, effective(options).max_n);
+            return std::make_unique<NgramProposer>(options, std::move(corpus));
           }};
 }
 

@@ -1,11 +1,14 @@
 #pragma once
-// Prompt lookup: the longest suffix of the text that occurs earlier is continued as it went on there.
-// Policies of the field side by side: docs/speculation.md.
+// Prompt lookup: the longest suffix of the text that occurs earlier is continued as it went on there; where none does,
+// one that occurs in a corpus. Policies of the field side by side: docs/speculation.md.
 
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/speculation.h"
+#include "speculative/ngram_corpus.h"
 
 namespace paceline {
 
@@ -26,6 +29,7 @@ struct NgramOptions {
   int max_n = 4;
   NgramMatch match = NgramMatch::last;
   NgramPolicy policy = NgramPolicy::own;  // another one's sets the three above
+  std::string corpus = {};                // file of a TokenCorpus; empty: none
 };
 
 /// What `options` come to: with their policy's n and match.
@@ -41,9 +45,16 @@ std::vector<int32_t> ngram_continuation(std::span<const int32_t> tokens, int max
 /// first. Scores are shares of the parent's. REQUIRES options.policy own.
 DraftTree ngram_tree(std::span<const int32_t> tokens, int max_nodes, int max_depth, const NgramOptions& options);
 
+/// What follows the longest suffix of `text` in a corpus: a chain, or with match tree a tree. Of a suffix that occurs
+/// more often than 4,096 times, so many occurrences are looked at. REQUIRES options.policy own.
+DraftTree corpus_drafts(const NgramCorpus& corpus, std::span<const int32_t> text, int max_nodes, int max_depth,
+                        const NgramOptions& options);
+
 class NgramProposer final : public Proposer {
  public:
-  explicit NgramProposer(const NgramOptions& options) : options_(effective(options)) {}
+  /// corpus: made for suffixes of effective(options).max_n tokens; null: none.
+  explicit NgramProposer(const NgramOptions& options, std::shared_ptr<const NgramCorpus> corpus = nullptr)
+      : options_(effective(options)), corpus_(std::move(corpus)) {}
   std::string_view name() const override { return "ngram"; }
   ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return options_.match == NgramMatch::tree; }
@@ -53,6 +64,7 @@ class NgramProposer final : public Proposer {
 
  private:
   const NgramOptions options_;
+  const std::shared_ptr<const NgramCorpus> corpus_;
 };
 
 }  // namespace paceline

@@ -28,4 +28,19 @@ std::string proposer_names_text(ProposerNames which) {
   return text;
 }
 
+std::vector<std::string> ProposerEntry::files_of(const std::any& chosen) const {
+  std::vector<std::string> files;
+  for (const ProposerOption& option : options) {
+    if (!option.is_path) continue;
+    if (auto path = std::get<std::string>(option.get(chosen)); !path.empty()) files.push_back(std::move(path));
+  }
+  return files;
+}
+
+std::any* kept_of_stage(std::any& kept, std::string_view name) {
+  using Stages = std::map<std::string, std::any, std::less<>>;
+  if (!kept.has_value()) kept = Stages();
+  return &std::any_cast<Stages&>(kept)[std::string(name)];
+}
+
 }  // namespace paceline

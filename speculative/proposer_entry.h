@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,10 +20,11 @@
 #include "engine/cache/block_pool.h"
 #include "engine/speculation.h"
 #include "kernels/error.h"
+#include "speculative/token_corpus.h"
 
 namespace paceline {
 
-/// A value of an option as users write it; std::string is the word of a choice.
+/// A value of an option as users write it; std::string is the word of a choice, or text.
 using OptionValue = std::variant<bool, int64_t, double, std::string>;
 
 /// What a number may be, and its unit ("tokens"); all of it is void for other options.
@@ -42,6 +45,7 @@ struct ProposerOption {
   /// The std::any holds the entry's options struct.
   std::function<OptionValue(const std::any& options)> get;
   std::function<void(std::any& options, const OptionValue& value)> set;  // REQUIRES: of get()'s type, and allowed
+  bool is_path = false;                                                  // text names a file
   bool is_newer = false;  // runs were recorded without it: at its default it does not tell cells apart
 };
 
@@ -62,6 +66,25 @@ ProposerOption proposer_option(std::string_view name, Value Options::*member, co
           .get = [member](const std::any& o) -> OptionValue { return Seen(std::any_cast<const Options&>(o).*member); },
           .set = [member](std::any& o,
                           const OptionValue& v) { std::any_cast<Options&>(o).*member = Value(std::get<Seen>(v)); }};
+}
+
+template <class Options>
+ProposerOption proposer_text(std::string_view name, std::string Options::*member, std::string_view help) {
+  return {.name = name,
+          .help = help,
+          .range = {},
+          .words = {},
+          .get = [member](const std::any& o) -> OptionValue { return std::any_cast<const Options&>(o).*member; },
+          .set = [member](std::any& o,
+                          const OptionValue& v) { std::any_cast<Options&>(o).*member = std::get<std::string>(v); }};
+}
+
+/// The name of a file; empty where none was given.
+template <class Options>
+ProposerOption proposer_path(std::string_view name, std::string Options::*member, std::string_view help) {
+  ProposerOption option = proposer_text(name, member, help);
+  option.is_path = true;
+  return option;
 }
 
 /// An enum of `Options` with a word for each enumerator, from 0 on.
@@ -120,6 +143,14 @@ struct ProposerMemory {
   size_t deciding_rank = 0;  // on the device of the rank that samples
 };
 
+struct ProposerEntry;
+
+/// One of those that a proposer is made of, with its own section's options.
+struct ProposerStage {
+  const ProposerEntry* entry = nullptr;
+  const std::any* options = nullptr;
+};
+
 /// What a proposer is made from. All that it points to outlives the proposer.
 struct ProposerSetup {
   const std::any* options = nullptr;     // the entry's struct; no value where it has none
@@ -132,6 +163,8 @@ struct ProposerSetup {
   Model* second_model = nullptr;  // of kind draft_model; null where none is needed, and while memory is planned
   Eagle3Model* head = nullptr;    // of kind eagle3_head; likewise
   int second_vocab_size = 0;
+  VocabularyId vocabulary;                     // the target's
+  std::span<const ProposerStage> stages = {};  // that ProposerEntry::stages names
   std::any* kept = nullptr;  // of this cell: what its proposers leave for those of later repetitions; null: none
 
   template <class Options>
@@ -147,19 +180,30 @@ struct ProposerEntry {
   std::any defaults = {};  // its options struct; no value: it has none
   std::vector<ProposerOption> options = {};
   SecondModelNeed second_model = {};
+  bool knows_texts = false;  // drafts from the texts of an earlier pass: warming up is a pass over all requests, and
+                             // rules that change the text are refused
+  /// The proposers that it is made of, by name, those that are not on the list among them. Null: it is none's.
+  std::vector<std::string_view> (*stages)(const std::any& options) = nullptr;
   /// Null: no options can contradict each other.
   std::optional<OptionConflict> (*find_conflict)(const std::any& options) = nullptr;
   /// Null: chains, always.
   DraftForm (*form)(const std::any& options) = nullptr;
   /// Null: nothing.
   ProposerMemory (*memory)(const ProposerSetup& setup) = nullptr;
+  /// Throws where files that the options name cannot be used: before anything runs. Null: they name none.
+  void (*check)(const ProposerSetup& setup) = nullptr;
   /// Null: nobody drafts. What a proposer keeps of a request is its own, from the first propose() to drop().
   std::unique_ptr<Proposer> (*make)(const ProposerSetup& setup) = nullptr;
 
   bool drafts() const { return make != nullptr; }
   DraftForm form_of(const std::any& chosen) const { return form ? form(chosen) : DraftForm{}; }
+  /// What `chosen` names of files.
+  std::vector<std::string> files_of(const std::any& chosen) const;
   bool has_second_model() const { return second_model.kind != SecondModelKind::none; }
 };
+
+/// What the stage `name` keeps, within what its cascade keeps.
+std::any* kept_of_stage(std::any& kept, std::string_view name);
 
 /// The word for nobody.
 inline constexpr std::string_view kNoProposer = "none";

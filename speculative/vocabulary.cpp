@@ -30,4 +30,15 @@ VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& 
   return {target_size == draft_size ? VocabularyMatch::equal : VocabularyMatch::padded, common};
 }
 
+VocabularyId vocabulary_id(const Tokenizer& tokenizer) {
+  Fnv1a hash;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    const uint64_t size = bytes.size();
+    hash.add(&size, sizeof size);
+    hash.add(bytes.data(), bytes.size());
+  }
+  return {.digest = hash.value(), .size = tokenizer.vocab_size()};
+}
+
 }  // namespace paceline

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/text/tokenizer.h"
+#include "speculative/token_corpus.h"
 
 namespace paceline {
 
@@ -21,5 +22,8 @@ struct VocabularyReport {
 /// texts, and the share of the target's tokens that the draft also has under the same id. `key`: where users named the
 /// draft, e.g. "speculation.draft".
 VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& draft, std::string_view key);
+
+/// What its ids mean.
+VocabularyId vocabulary_id(const Tokenizer& tokenizer);
 
 }  // namespace paceline

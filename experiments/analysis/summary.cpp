@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/bound_verdict.h"
 #include "experiments/analysis/noise.h"
 
 namespace paceline {
@@ -82,6 +84,12 @@ void add_acceptance(CellSummary& out) {
   if (const auto accepted_per_draft = ratio(c.accepted, c.drafts)) out.mean_acceptance_length = 1 + *accepted_per_draft;
   out.draft_acceptance_rate = ratio(c.accepted, c.drafted);
   out.draft_coverage = ratio(c.drafts, c.verify_steps);
+  if (c.drafts > 0) {
+    out.rows_per_step = 1 + *ratio(c.drafted, c.verify_steps);
+    out.mean_draft_depth =
+        ratio(std::accumulate(c.proposed_by_position.begin(), c.proposed_by_position.end(), int64_t{0}), c.drafts);
+    out.drafted_per_kept = ratio(c.drafted, c.accepted);
+  }
   out.tokens_per_target_forward = ratio(out.output_tokens, c.steps);
   out.sequences_per_forward = ratio(c.steps, c.target_forwards);
   if (c.drafts == 0) return;
@@ -111,6 +119,7 @@ std::string why_not_rankable(const CellResult& cell) {
   if (cell.status != CellStatus::done) return to_string(cell.status);
   if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
   if (cell.forced) return "forced acceptance";
+  if (is_bound(cell)) return "a bound";
   if (cell.lossy) return "lossy rule";
   if (cell.random_weights && cell.axes.drafts()) return "random weights";
   if (cell.oversubscribed) return "oversubscribed";

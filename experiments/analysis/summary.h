@@ -68,8 +68,11 @@ struct CellSummary {
   std::vector<double> acceptance_per_position;  // [k] steps with more than i accepted / drafts: unconditional
   std::vector<double> acceptance_per_position_conditional;  // [k] of the steps that reached i; NaN: none did
   std::optional<double> draft_coverage;                     // drafts / verify_steps; no value for "none"
-  std::optional<double> tokens_per_target_forward;         // output tokens / steps: per sequence, 1 without speculation
-  std::optional<double> sequences_per_forward;             // steps / target_forwards: the batch size in effect
+  std::optional<double> rows_per_step;              // 1 + drafted / verify_steps: rows of the target, per sequence
+  std::optional<double> mean_draft_depth;           // positions that the drafts of a step reach: k of a full chain
+  std::optional<double> drafted_per_kept;           // drafted / accepted
+  std::optional<double> tokens_per_target_forward;  // output tokens / steps: per sequence, 1 without speculation
+  std::optional<double> sequences_per_forward;      // steps / target_forwards: the batch size in effect
   std::vector<std::vector<int64_t>> acceptance_histogram;  // [depth][accepted] verify steps; row 0: without drafts
 
   Percentiles ttft_ms, e2e_ms;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "experiments/analysis/bound_verdict.h"
 #include "experiments/analysis/category_verdict.h"
 #include "experiments/analysis/crossover.h"
 #include "experiments/analysis/forced_verdict.h"
@@ -303,6 +304,7 @@ std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary
   for (const std::string& text : concurrency_crossovers(view))
     out.push_back({VerdictKind::best, fmt::format("Over concurrency: {}.", text)});
   add_forced(view, out);
+  add_bounds(view, out);
   add_pays_not(view, out);
   const bool speculative =
       std::any_of(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& s) { return view.speculates(s); });

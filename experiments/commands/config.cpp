@@ -84,7 +84,7 @@ std::string missing_files_text(const std::vector<Cell>& cells) {
     look_for("workload.dataset", config.workload.file);
     look_for("engine.target.path", config.engine.target.directory);
     if (const SecondModelConfig* const model = config.speculation.second_model())
-      look_for(config.speculation.key_of_proposer("path"), model->directory);
+      look_for(config.speculation.key_of_model("path"), model->directory);
   }
   return missing.empty() ? "" : fmt::format("; not here: {}", fmt::join(missing, ", "));
 }

@@ -29,6 +29,7 @@
 #include "experiments/workload/requests.h"
 #include "kernels/cpu/cores.h"
 #include "speculative/proposer_entry.h"
+#include "speculative/vocabulary.h"
 
 namespace paceline {
 namespace {
@@ -254,9 +255,16 @@ std::vector<std::string> records_of(const std::string& name) {
 }
 
 /// Token ids, one line a record.
-ExitCode tokenize_command(const std::string& tokenizer_name, const std::string& file, const std::string& pre) {
-  const auto tokenizer = Tokenizer::load(tokenizer_path(tokenizer_name), {.pre = pre});
-  for (const std::string& record : records_of(file)) fmt::print("{}\n", fmt::join(tokenizer->encode(record), " "));
+struct TokenizeCommand {
+  std::string tokenizer, file, pre;
+  bool corpus = false;
+};
+
+ExitCode tokenize_command(const TokenizeCommand& command) {
+  const auto tokenizer = Tokenizer::load(tokenizer_path(command.tokenizer), {.pre = command.pre});
+  if (command.corpus) fmt::print("{}", corpus_header(vocabulary_id(*tokenizer)));
+  for (const std::string& record : records_of(command.file))
+    fmt::print("{}\n", fmt::join(tokenizer->encode(record), " "));
   return ExitCode::ok;
 }
 
@@ -321,10 +329,7 @@ void add_generate_command(CLI::App& app, CommandLine& line) {
 }
 
 void add_tokenize_command(CLI::App& app, CommandLine& line) {
-  struct Tokenize {
-    std::string tokenizer, file, pre;
-  };
-  const auto tokenize = std::make_shared<Tokenize>();
+  const auto tokenize = std::make_shared<TokenizeCommand>();
   CLI::App* command = app.add_subcommand("tokenize", "print token ids, one line a record");
   command
       ->add_option("--tokenizer", tokenize->tokenizer,
@@ -334,8 +339,9 @@ void add_tokenize_command(CLI::App& app, CommandLine& line) {
       ->add_option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set")
       ->required();
   command->add_option("--pre", tokenize->pre, kPreHelp);
-  command->callback(
-      [tokenize, &line] { line.code = tokenize_command(tokenize->tokenizer, tokenize->file, tokenize->pre); });
+  command->add_flag("--corpus", tokenize->corpus,
+                    "name the vocabulary in a first line, as speculation.ngram.corpus wants it");
+  command->callback([tokenize, &line] { line.code = tokenize_command(*tokenize); });
 }
 
 void add_verify_model_command(CLI::App& app, CommandLine& line) {

@@ -79,30 +79,45 @@ void add_unknown_chart_axes(const ReportConfig& report, Conflicts& found) {
   for (const std::string& name : report.facet) check("report.facet", name);
 }
 
+std::string option_key(const ProposerEntry& entry, std::string_view option) {
+  return fmt::format("speculation.{}.{}", entry.name, option);
+}
+
 void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found) {
   const SpeculationConfig& speculation = config.speculation;
-  const ProposerEntry& entry = speculation.entry();
-  if (entry.find_conflict) {
-    if (const std::optional<OptionConflict> conflict = entry.find_conflict(speculation.chosen().options)) {
+  std::vector<ProposerStage> all = speculation.stages();
+  if (speculation.entry().stages) all.push_back({&speculation.entry(), &speculation.chosen().options});
+  for (const auto& [entry, options] : all) {
+    if (!entry->find_conflict) continue;
+    if (const std::optional<OptionConflict> conflict = entry->find_conflict(*options)) {
       std::vector<std::string> involved;
-      for (const std::string_view option : conflict->involved) involved.push_back(speculation.key_of_proposer(option));
+      for (const std::string_view option : conflict->involved) involved.push_back(option_key(*entry, option));
       involved.emplace_back("speculation.proposer");
-      found.push_back({speculation.key_of_proposer(conflict->option), involved, conflict->message});
+      found.push_back({option_key(*entry, conflict->option), involved, conflict->message});
     }
   }
-  if (const DraftForm form = speculation.form(); form.branches()) {
-    const std::string option = speculation.key_of_proposer(form.option);
+  for (const auto& [entry, options] : all) {
+    const DraftForm form = entry->form_of(*options);
+    if (!form.branches()) continue;
+    const std::string option = option_key(*entry, form.option);
+    const std::string_view name = entry->name;
     const auto refuse = [&](const char* key, std::string_view fix) {
-      found.push_back(
-          {key,
-           {key, option, "speculation.proposer"},
-           fmt::format("drafts of proposer {} branch: {}, or have chains by {}", speculation.proposer, fix, option)});
+      found.push_back({key,
+                       {key, option, "speculation.proposer"},
+                       fmt::format("drafts of proposer {} branch: {}, or have chains by {}", name, fix, option)});
     };
     if (speculation.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
     if (speculation.forces_acceptance())
       refuse("speculation.forced_acceptance.acceptance_length", "stated acceptance takes chains: leave it out");
     if (config.engine.scheduler.run_ahead) refuse("engine.scheduler.run_ahead", "use false");
   }
+  const bool knows_texts = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.entry->knows_texts; });
+  if (knows_texts && config.sampling.temperature > 0 && speculation.rule != "coupled")
+    found.push_back({"speculation.verifier.rule",
+                     {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
+                     fmt::format("proposer {} knows the text that plain decoding gives: use the rule coupled, or "
+                                 "sampling.temperature 0",
+                                 speculation.proposer)});
   if (speculation.drafts() && speculation.rule == "greedy" && config.sampling.temperature > 0) {
     found.push_back({"speculation.verifier.rule",
                      {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
@@ -126,9 +141,9 @@ void add_second_model_conflicts(const ExperimentConfig& config, Conflicts& found
   const SecondModelConfig* const model = config.speculation.draft_model();
   const int target_tp = config.engine.parallel.tp;
   if (!model || model->self || model->tp.value_or(target_tp) == target_tp || *model->tp == 1) return;
-  const std::string key = config.speculation.key_of_proposer("tp");
+  const std::string key = config.speculation.key_of_model("tp");
   found.push_back({key,
-                   {key, "engine.parallel.tp", config.speculation.key_of_proposer("self"), "speculation.proposer"},
+                   {key, "engine.parallel.tp", config.speculation.key_of_model("self"), "speculation.proposer"},
                    fmt::format("{} is {}, engine.parallel.tp {}: expected 1 or the target's; \"target\" follows it",
                                key, *model->tp, target_tp)});
 }
@@ -204,7 +219,37 @@ std::vector<ProposerConfig> default_proposer_configs() {
 
 const ProposerEntry& SpeculationConfig::entry() const { return proposer_entry(proposer); }
 
-DraftForm SpeculationConfig::form() const { return entry().form_of(chosen().options); }
+std::vector<ProposerStage> SpeculationConfig::stages() const {
+  if (!entry().stages) return {{.entry = &entry(), .options = &chosen().options}};
+  std::vector<ProposerStage> stages;
+  for (const std::string_view name : entry().stages(chosen().options))
+    if (const ProposerEntry* const stage = find_proposer(name); stage && stage->drafts() && !stage->stages)
+      stages.push_back({.entry = stage, .options = &of(name).options});
+  return stages;
+}
+
+bool SpeculationConfig::uses(const ProposerEntry& entry) const {
+  if (entry.name == proposer) return true;
+  const std::vector<ProposerStage> all = stages();
+  return std::any_of(all.begin(), all.end(), [&](const ProposerStage& stage) { return stage.entry == &entry; });
+}
+
+const ProposerEntry* SpeculationConfig::modelled() const {
+  for (const ProposerStage& stage : stages())
+    if (stage.entry->has_second_model()) return stage.entry;
+  return nullptr;
+}
+
+DraftForm SpeculationConfig::form() const {
+  DraftForm all{.width = 1, .max_depth = -1};
+  for (const ProposerStage& stage : stages()) {
+    const DraftForm form = stage.entry->form_of(*stage.options);
+    all.width = std::max(all.width, form.width);
+    const bool is_deeper = form.max_depth == 0 || (all.max_depth != 0 && form.max_depth > all.max_depth);
+    if (is_deeper) all.max_depth = form.max_depth;
+  }
+  return {.width = all.width, .max_depth = std::max(all.max_depth, 0)};
+}
 
 const ProposerConfig& SpeculationConfig::of(std::string_view name) const {
   return proposers.at(size_t(&proposer_entry(name) - proposer_list().data()));
@@ -216,17 +261,22 @@ ProposerConfig& SpeculationConfig::of(std::string_view name) {
 
 bool SpeculationConfig::drafts() const { return entry().drafts(); }
 
+const SecondModelConfig* SpeculationConfig::second_model() const {
+  const ProposerEntry* const stage = modelled();
+  return stage ? &*of(stage->name).model : nullptr;
+}
+
 const SecondModelConfig* SpeculationConfig::draft_model() const {
-  return entry().second_model.kind == SecondModelKind::draft_model ? second_model() : nullptr;
+  const ProposerEntry* const stage = modelled();
+  return stage && stage->second_model.kind == SecondModelKind::draft_model ? second_model() : nullptr;
 }
 
 const SecondModelConfig* SpeculationConfig::head() const {
-  return entry().second_model.kind == SecondModelKind::eagle3_head ? second_model() : nullptr;
+  const ProposerEntry* const stage = modelled();
+  return stage && stage->second_model.kind == SecondModelKind::eagle3_head ? second_model() : nullptr;
 }
 
-std::string SpeculationConfig::key_of_proposer(std::string_view name) const {
-  return fmt::format("speculation.{}.{}", proposer, name);
-}
+std::string SpeculationConfig::key_of_model(std::string_view name) const { return option_key(*modelled(), name); }
 
 const SweepAxis* SweepConfig::find_axis(std::string_view path) const {
   const auto found = std::find_if(axes.begin(), axes.end(), [&](const SweepAxis& axis) { return axis.path == path; });

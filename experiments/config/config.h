@@ -19,6 +19,7 @@ namespace paceline {
 
 struct DraftForm;
 struct ProposerEntry;
+struct ProposerStage;
 
 /// Keeps the order of keys, so that printed configurations read like the files.
 using ConfigJson = nlohmann::ordered_json;
@@ -118,15 +119,22 @@ struct SpeculationConfig {
   ProposerConfig& of(std::string_view name);
   /// False for none.
   bool drafts() const;
+  /// Of the stages together.
   DraftForm form() const;
-  /// Of `proposer`; null where it needs none.
-  const SecondModelConfig* second_model() const { return chosen().model ? &*chosen().model : nullptr; }
-  /// Of `proposer`, where it is a whole model; else null.
+  /// `proposer`, or where it is made of others, these: those whose drafts are verified.
+  std::vector<ProposerStage> stages() const;
+  /// Whether the keys of `entry` count: it is `proposer`, or a stage.
+  bool uses(const ProposerEntry& entry) const;
+  /// The stage with a second model; null: none has one.
+  const ProposerEntry* modelled() const;
+  /// Of modelled(); null where there is none.
+  const SecondModelConfig* second_model() const;
+  /// Of modelled(), where it is a whole model; else null.
   const SecondModelConfig* draft_model() const;
-  /// Of `proposer`, where it is an EAGLE-3 head; else null.
+  /// Of modelled(), where it is an EAGLE-3 head; else null.
   const SecondModelConfig* head() const;
-  /// "speculation.draft.path" for "path".
-  std::string key_of_proposer(std::string_view name) const;
+  /// "speculation.draft.path" for "path". REQUIRES: second_model().
+  std::string key_of_model(std::string_view name) const;
 
   /// Without a proposer there is nothing to force.
   bool forces_acceptance() const { return drafts() && forced_acceptance_length.has_value(); }

@@ -269,7 +269,8 @@ KeyType type_of_option(const ProposerOption& option, const OptionValue& value) {
   if (!option.words.empty()) return KeyType::choice;
   if (std::holds_alternative<bool>(value)) return KeyType::boolean;
   if (std::holds_alternative<int64_t>(value)) return KeyType::integer;
-  return std::holds_alternative<double>(value) ? KeyType::number : KeyType::text;
+  if (std::holds_alternative<double>(value)) return KeyType::number;
+  return option.is_path ? KeyType::path : KeyType::text;
 }
 
 OptionValue option_value(KeyType type, const ConfigJson& json) {
@@ -296,12 +297,15 @@ void add_options(const ProposerEntry& entry, size_t index, std::vector<KeySpec>&
     KeySpec row = special(
         fmt::format("speculation.{}.{}", entry.name, option.name), type, std::string(option.help),
         [index, type, &option](ExperimentConfig& config, const ConfigJson& json) {
-          option.set(config.speculation.proposers[index].options, option_value(type, json));
+          std::any& options = config.speculation.proposers[index].options;
+          option.set(options, json.is_null() ? OptionValue(std::string()) : option_value(type, json));
         },
         [index, &option](const ExperimentConfig& config) {
-          return std::visit([](const auto& value) { return ConfigJson(value); },
-                            option.get(config.speculation.proposers[index].options));
+          const OptionValue set = option.get(config.speculation.proposers[index].options);
+          if (option.is_path && std::get<std::string>(set).empty()) return ConfigJson(nullptr);
+          return std::visit([](const auto& value) { return ConfigJson(value); }, set);
         });
+    if (option.is_path) row.absent = "null";
     row.scope = KeyScope::proposer;
     row.is_newer = option.is_newer;
     row.unit = std::string(option.range.unit);

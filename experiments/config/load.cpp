@@ -183,8 +183,9 @@ void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesy
   const bool is_shape = key.type == KeyType::shape;
   if (node.kind != NodeKind::string || (is_shape ? !is_shape_name(node.text) : !node.text.starts_with("builtin:")))
     return;
-  if (key.path == "load.trace") {
-    out.add(node.origin, fmt::format("\"{}\": no trace is built in: write the path of a file", node.text));
+  if (key.path == "load.trace" || (key.proposer && !key.names_second_model)) {
+    out.add(node.origin,
+            fmt::format("\"{}\": no {} is built in: write the path of a file", node.text, last_part(key.path)));
     return;
   }
   const bool is_data = key.path == "workload.dataset";

@@ -301,8 +301,8 @@ bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
   switch (key.scope) {
     case KeyScope::always: return true;
     case KeyScope::speculation: return speculation.drafts();
-    case KeyScope::proposer: return speculation.proposer == key.proposer->name;
-    case KeyScope::second_model: return speculation.proposer == key.proposer->name && !speculation.second_model()->self;
+    case KeyScope::proposer: return speculation.uses(*key.proposer);
+    case KeyScope::second_model: return speculation.uses(*key.proposer) && !speculation.second_model()->self;
     case KeyScope::static_batching: return config.engine.scheduler.batching == BatchingMode::static_turns;
     case KeyScope::closed_loop: return config.load.mode == LoadMode::closed;
     case KeyScope::random_arrivals: return config.load.mode == LoadMode::poisson || config.load.mode == LoadMode::gamma;

@@ -83,7 +83,7 @@ std::string complaint(const LoadedConfig& loaded, const KeySpec& key, const Conf
                        last_part(key.path), node.describe(), fmt::join(proposer_names(ProposerNames::drafting), ", "));
   std::string now;
   for (const std::string& path : deciders_of(key)) {
-    if (find_key(path)->proposer && speculation.proposer != find_key(path)->proposer->name) continue;
+    if (find_key(path)->proposer && !speculation.uses(*find_key(path)->proposer)) continue;
     if (axis_of(loaded, path))
       now += fmt::format("{}the axis {} has no such value", now.empty() ? "" : ", ", path);
     else

@@ -86,6 +86,7 @@ Section speedup_section(const Report& report);     // speedup over report.x, spl
 Section heat_section(const Report& report);        // speedup of proposer × k, by place and concurrency
 Section cells_section(const Report& report);       // all cells, certificate, verdict
 Section acceptance_section(const Report& report);  // by position, and accepted tokens per step
+Section drafts_section(const Report& report);      // what drafts cost and bring, by stages where there are any
 Section step_section(const Report& report);        // step time by phase
 Section parallel_section(const Report& report);    // what ranks give, and how busy each is
 Section device_section(const Report& report);      // rooflines, ceilings

@@ -46,6 +46,16 @@ Work work_from_json(const json& object) {
           .seconds = get<double>(object, "seconds")};
 }
 
+std::vector<StageCounters> stages_from_json(const json& list) {
+  std::vector<StageCounters> stages;
+  for (const json& stage : list)
+    stages.push_back({.name = get<std::string>(stage, "name"),
+                      .drafts = get<int64_t>(stage, "drafts"),
+                      .drafted = get<int64_t>(stage, "drafted"),
+                      .accepted = get<int64_t>(stage, "accepted")});
+  return stages;
+}
+
 RunCounters counters_from_json(const json& object) {
   return {.steps = get<int64_t>(object, "steps"),
           .verify_steps = get<int64_t>(object, "verify_steps"),
@@ -60,7 +70,8 @@ RunCounters counters_from_json(const json& object) {
           .prefix_hit_tokens = get<int64_t>(object, "prefix_hit_tokens"),
           .draft_catchup_tokens = get<int64_t>(object, "draft_catchup_tokens"),
           .kv_blocks_peak = get<int64_t>(object, "kv_blocks_peak"),
-          .collectives = get<int64_t>(object, "collectives")};
+          .collectives = get<int64_t>(object, "collectives"),
+          .stages = stages_from_json(part(object, "stages"))};
 }
 
 PhaseTimes phases_from_json(const json& object) {

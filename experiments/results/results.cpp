@@ -152,6 +152,9 @@ json counters_to_json(const RunCounters& c) {
                 {"kv_blocks_peak", c.kv_blocks_peak},
                 {"collectives", c.collectives}};
   if (c.swapped_blocks > 0) counters["swapped_blocks"] = c.swapped_blocks;
+  for (const StageCounters& stage : c.stages)
+    counters["stages"].push_back(
+        {{"name", stage.name}, {"drafts", stage.drafts}, {"drafted", stage.drafted}, {"accepted", stage.accepted}});
   return counters;
 }
 
@@ -346,6 +349,15 @@ RunCounters pooled_counters(const CellResult& cell) {
     sum.draft_catchup_tokens += c.draft_catchup_tokens;
     sum.kv_blocks_peak = std::max(sum.kv_blocks_peak, c.kv_blocks_peak);
     sum.collectives += c.collectives;
+    for (const StageCounters& stage : c.stages) {
+      const auto known = std::find_if(sum.stages.begin(), sum.stages.end(),
+                                      [&](const StageCounters& one) { return one.name == stage.name; });
+      StageCounters& of =
+          known == sum.stages.end() ? sum.stages.emplace_back(StageCounters{.name = stage.name}) : *known;
+      of.drafts += stage.drafts;
+      of.drafted += stage.drafted;
+      of.accepted += stage.accepted;
+    }
   }
   return sum;
 }

@@ -78,6 +78,12 @@ struct PassesByKind {
   PassTimes prefill, decode, mixed;
 };
 
+/// Of a cascade's stage: verify steps whose drafts were its own, these drafts, and those of them that were kept.
+struct StageCounters {
+  std::string name;
+  int64_t drafts = 0, drafted = 0, accepted = 0;
+};
+
 /// Exact counts of one repetition; in strict numerics they are the same on every machine.
 struct RunCounters {
   int64_t steps = 0;            // (sequence, target pass) pairs that emitted: prompt ends and verify steps
@@ -94,6 +100,7 @@ struct RunCounters {
   int64_t draft_catchup_tokens = 0;
   int64_t kv_blocks_peak = 0;
   int64_t collectives = 0;
+  std::vector<StageCounters> stages;  // empty: the proposer has none
 };
 
 /// The state after one step of a repetition. Counts and times that grow do so from its start.

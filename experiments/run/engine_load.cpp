@@ -155,7 +155,7 @@ PlannedSecondModel plan_second_model(const ExperimentConfig& config, const LoadP
   const RankSet ranks = draft_ranks(config);
   if (draft.self) return {.spec = plan.target, .dtype = plan.dtype, .ranks = ranks, .is_target = true};
   if (draft.directory.empty()) fail_without_builtin_root(draft.path);
-  check_model_folder(config.speculation.key_of_proposer("path"), draft.directory);
+  check_model_folder(config.speculation.key_of_model("path"), draft.directory);
   PlannedSecondModel out{.spec = source_spec(draft_source(config)), .ranks = ranks};
   out.dtype = parse_dtype(draft.dtype, out.spec.checkpoint_dtype);
   validate_parallel(out.spec, draft_tp(ranks, placement_of(config)), 1);
@@ -166,16 +166,28 @@ PlannedSecondModel plan_second_model(const ExperimentConfig& config, const LoadP
 Eagle3Files open_head(const ExperimentConfig& config, const LoadPlan& plan) {
   const SecondModelConfig& head = *config.speculation.head();
   if (head.directory.empty()) fail_without_builtin_root(head.path);
-  check_model_folder(config.speculation.key_of_proposer("path"), head.directory);
+  check_model_folder(config.speculation.key_of_model("path"), head.directory);
   const TargetConfig& target = config.engine.target;
   if (target.shape_file.empty()) return open_eagle3_head(head.directory, plan.target);
   const ModelSpec parent = load_model_spec(target.directory);
   return open_eagle3_head(head.directory, plan.target, &parent);
 }
 
+/// Of the target; unknown where no file says it.
+VocabularyId target_vocabulary(const ExperimentConfig& config) {
+  try {
+    return vocabulary_id(*load_tokenizer(config.engine.target));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 /// Without pages and second model: for the proposer's memory. second: null where it has none.
 ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& plan, VerifyRule rule, int max_draft_len,
                              const ModelSpec* second) {
+  bool reads_files = false;
+  for (const auto& [entry, options] : config.speculation.stages())
+    reads_files = reads_files || !entry->files_of(*options).empty();
   return {.options = &config.speculation.chosen().options,
           .rule = rule,
           .max_num_seqs = plan.max_num_seqs,
@@ -183,7 +195,8 @@ ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& pla
           .max_draft_len = max_draft_len,
           .target_vocab_size = plan.target.vocab_size,
           .pool = {},
-          .second_vocab_size = second ? second->vocab_size : 0};
+          .second_vocab_size = second ? second->vocab_size : 0,
+          .vocabulary = reads_files ? target_vocabulary(config) : VocabularyId{}};
 }
 
 }  // namespace
@@ -323,11 +336,15 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       plan.draft_dtype = second->dtype;
       plan.draft_ranks = second->ranks;
     }
-    if (const auto memory = cell->speculation.entry().memory) {
-      const ProposerSetup setup =
-          proposer_setup(*cell, plan, verify_rule(*cell), limits.max_draft_len, second ? &second->spec : nullptr);
-      proposer_bytes = std::max(proposer_bytes, memory(setup).deciding_rank);
+    ProposerSetup setup =
+        proposer_setup(*cell, plan, verify_rule(*cell), limits.max_draft_len, second ? &second->spec : nullptr);
+    size_t bytes = 0;
+    for (const auto& [entry, options] : cell->speculation.stages()) {
+      setup.options = options;
+      if (entry->memory) bytes += entry->memory(setup).deciding_rank;
+      if (entry->check && cell == &config) entry->check(setup);
     }
+    proposer_bytes = std::max(proposer_bytes, bytes);
   }
   deciding.workspace += proposer_bytes;
   plan.devices =
@@ -405,7 +422,8 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   if (draft.self) {
     loaded.weights = weights_;
   } else {
-    compare_vocabularies(*tokenizer(), *load_tokenizer(draft), "speculation." + cell.speculation.proposer);
+    compare_vocabularies(*tokenizer(), *load_tokenizer(draft),
+                         fmt::format("speculation.{}", cell.speculation.modelled()->name));
     loaded.weights =
         load_weights(*open_tensors(draft_source(cell)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
   }
@@ -460,6 +478,8 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens),
                                        draft && draft->plan.draft ? &*draft->plan.draft : nullptr);
   setup.pool = pool;
+  const std::vector<ProposerStage> stages = cell.speculation.stages();
+  setup.stages = stages;
   if (limits_.kept) setup.kept = &(*limits_.kept)[config_hash(config_identity(cell))];
   if (draft) setup.second_model = draft->model.get();
   if (cell.speculation.head()) setup.head = draft->head.get();

@@ -71,7 +71,11 @@ RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requ
   out.preemptions = counters.preemptions;
   out.swapped_blocks = counters.swapped_blocks;
   out.prefix_hit_tokens = pool.prefix_hit_tokens();
-  out.draft_catchup_tokens = engine.proposer_stats().catchup_tokens;
+  const ProposerStats proposer = engine.proposer_stats();
+  out.draft_catchup_tokens = proposer.catchup_tokens;
+  for (const StageStats& stage : proposer.stages)
+    out.stages.push_back(
+        {.name = stage.name, .drafts = stage.proposals, .drafted = stage.drafted, .accepted = stage.accepted});
   out.kv_blocks_peak = pool.peak_used();
   return out;
 }
@@ -179,7 +183,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
       }
       const SeqId id = engine->submit(
           prompt.tokens, sampling_of_prompt(options.sampling, next, prompt.max_tokens, schedule.max_tokens(next)),
-          int64_t(next));
+          int64_t(next) + 1);
       live.emplace(id, std::move(request));
       ++next;
     }

@@ -7,6 +7,7 @@
 #include "engine/util/gguf.h"
 #include "experiments/results/fingerprint.h"
 #include "kernels/error.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
@@ -66,6 +67,8 @@ json inputs_of(const std::vector<Cell>& cells) {
     const ExperimentConfig& config = cell.config;
     paths.insert({config.engine.target.shape_file, config.workload.file, config.load.trace.value_or(std::string())});
     paths.merge(model_files(config.engine.target.directory));
+    for (const auto& [entry, options] : config.speculation.stages())
+      for (const std::string& file : entry->files_of(*options)) paths.insert(file);
     if (const SecondModelConfig* const draft = config.speculation.second_model()) {
       paths.insert(draft->shape_file);
       paths.merge(model_files(draft->directory));

@@ -280,5 +280,33 @@ TEST(BadVocabulary, ADraftWithOtherTokensIsRefusedWithTheFirstDifferences) {
   }
 }
 
+TEST(BadCorpus, OneOfAnotherTokenizerIsRefusedAndOneOfTheTargetsIsUsed) {
+  const Workspace workspace;
+  write_file(workspace.folder() / "texts", "The harbour master\nwalked along the quay\n");
+  const auto corpus_of = [&](const std::string& tokenizer) {
+    const ProcessResult made =
+        runexp({"tokenize", "--tokenizer", tokenizer, "--file", (workspace.folder() / "texts").string(), "--corpus"});
+    EXPECT_EQ(made.exit_code, 0);
+    return made.out;
+  };
+  const std::filesystem::path corpus = workspace.folder() / "corpus";
+  write_file(corpus, corpus_of("builtin:target-7m"));
+  const std::vector<std::string> run = {
+      "run",       workspace.config().string(),  "--axis", "proposer=none,ngram",
+      "--results", workspace.results().string(), "--set",  "speculation.ngram.corpus=" + corpus.string()};
+  EXPECT_EQ(runexp(run).exit_code, 0);
+  std::string other = corpus_of("builtin:target-7m");
+  other[other.find(',') - 1] ^= 1;
+  write_file(corpus, other);
+  EXPECT_EQ(runexp(run).exit_code, 1);
+  for (const auto& cell : workspace.cells()) {
+    const bool drafts = cell.at("axes").at("proposer") == "ngram";
+    EXPECT_EQ(cell.at("status"), drafts ? "failed" : "done");
+    if (drafts) {
+      EXPECT_TRUE(holds(cell.at("reason"), corpus.string() + ":1: a corpus of another tokenizer")) << cell.at("reason");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace paceline::test

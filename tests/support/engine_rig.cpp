@@ -12,16 +12,39 @@
 
 namespace paceline::test {
 
+namespace {
+
+/// The defaults, but for the option that says whether drafts branch: its last word, or 3.
+std::any branching_options(const ProposerEntry& entry) {
+  std::any options = entry.defaults;
+  const std::string_view decides = entry.form_of(options).option;
+  for (const ProposerOption& option : entry.options) {
+    if (option.name != decides) continue;
+    const OptionValue usual = option.get(options);
+    if (!option.words.empty()) option.set(options, std::string(option.words.back()));
+    if (std::holds_alternative<bool>(usual)) option.set(options, true);
+    if (std::holds_alternative<int64_t>(usual)) option.set(options, int64_t{3});
+  }
+  PACELINE_CHECK(entry.form_of(options).branches(), "{}: no branches by option \"{}\"", entry.name, decides);
+  return options;
+}
+
+}  // namespace
+
 std::string rig_proposer_name(RigProposer proposer) {
-  return (proposer.self ? "self-" : "") + std::string(proposer.name);
+  return (proposer.self ? "self-" : "") + std::string(proposer.name) + (proposer.branches ? "-tree" : "");
 }
 
 std::vector<RigProposer> drafting_rig_proposers() {
   std::vector<RigProposer> proposers;
   for (const ProposerEntry& entry : proposer_list()) {
-    if (entry.drafts()) proposers.push_back({.name = entry.name});
-    if (entry.second_model.kind == SecondModelKind::draft_model)
-      proposers.push_back({.name = entry.name, .self = true});
+    if (!entry.drafts()) continue;
+    const bool may_be_target = entry.second_model.kind == SecondModelKind::draft_model;
+    for (const bool branches : {false, true}) {
+      if (branches && !entry.form) continue;
+      proposers.push_back({.name = entry.name, .branches = branches});
+      if (may_be_target) proposers.push_back({.name = entry.name, .self = true, .branches = branches});
+    }
   }
   return proposers;
 }
@@ -115,10 +138,16 @@ Model& EngineRig::draft_model(RigProposer proposer, DraftPlacement placement) {
   return *model;
 }
 
-ProposerSetup EngineRig::proposer_setup(const EngineSetup& setup) const {
+std::any EngineRig::proposer_options(const EngineSetup& setup) const {
+  if (setup.proposer_options.has_value()) return setup.proposer_options;
+  const ProposerEntry& entry = proposer_entry(setup.proposer.name);
+  return setup.proposer.branches ? branching_options(entry) : entry.defaults;
+}
+
+ProposerSetup EngineRig::proposer_setup(const EngineSetup& setup, const std::any& options) const {
   const ProposerEntry& entry = proposer_entry(setup.proposer.name);
   const bool has_own_model = entry.second_model.kind == SecondModelKind::draft_model && !setup.proposer.self;
-  return {.options = setup.proposer_options.has_value() ? &setup.proposer_options : &entry.defaults,
+  return {.options = &options,
           .rule = setup.rule,
           .max_num_seqs = options_.max_num_seqs,
           .max_num_rows = options_.max_num_rows,
@@ -132,7 +161,7 @@ ProposerSetup EngineRig::proposer_setup(const EngineSetup& setup) const {
 }
 
 DraftOptions EngineRig::draft_options(const EngineSetup& setup) const {
-  return paceline::draft_options(proposer_setup(setup));
+  return paceline::draft_options(proposer_setup(setup, proposer_options(setup)));
 }
 
 std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
@@ -143,12 +172,23 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
                  "the engine asks for more than its rig has: {} blocks, {} sequences, {} rows, {} drafts",
                  setup.num_blocks, setup.max_num_seqs, setup.max_num_batched_tokens, setup.num_speculative_tokens);
   const ProposerEntry& entry = proposer_entry(setup.proposer.name);
-  ProposerSetup made_from = proposer_setup(setup);
-  const bool has_head = entry.second_model.kind == SecondModelKind::eagle3_head;
+  const std::any chosen = proposer_options(setup);
+  ProposerSetup made_from = proposer_setup(setup, chosen);
+  std::vector<ProposerStage> stages;
+  std::vector<std::string_view> names{entry.name};
+  if (entry.stages) names = entry.stages(chosen);
+  bool has_head = false;
+  for (const std::string_view name : names) {
+    const ProposerEntry& stage = proposer_entry(name);
+    stages.push_back({.entry = &stage, .options = &stage.defaults});
+    has_head = has_head || stage.second_model.kind == SecondModelKind::eagle3_head;
+    if (stage.second_model.kind == SecondModelKind::draft_model)
+      made_from.second_model = setup.draft ? setup.draft : &draft_model(setup.proposer, setup.draft_placement);
+  }
+  made_from.stages = stages;
+  made_from.kept = setup.kept;
   if (has_head) made_from.head = head_.get();
   if (!options_.head.empty()) target_->use_taps(has_head);
-  if (entry.second_model.kind == SecondModelKind::draft_model)
-    made_from.second_model = setup.draft ? setup.draft : &draft_model(setup.proposer, setup.draft_placement);
   std::unique_ptr<Proposer> proposer = entry.drafts() ? entry.make(made_from) : nullptr;
   draft_proposer_ = dynamic_cast<const DraftProposer*>(proposer.get());
   if (proposer && setup.wrap_proposer) proposer = setup.wrap_proposer(std::move(proposer));

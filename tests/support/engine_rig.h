@@ -22,11 +22,12 @@
 
 namespace paceline::test {
 
-/// One of proposer_list(), or one with a second model for which the target stands in. Known ones have names of their
-/// own.
+/// One of proposer_list(), maybe with the options that make it branch, or one with a second model for which the target
+/// stands in. Known ones have names of their own.
 struct RigProposer {
   std::string_view name = kNoProposer;
   bool self = false;
+  bool branches = false;
   auto operator<=>(const RigProposer&) const = default;
 
   static const RigProposer none, ngram, draft, self_draft, eagle3;
@@ -37,9 +38,10 @@ inline constexpr RigProposer RigProposer::draft{.name = "draft"};
 inline constexpr RigProposer RigProposer::eagle3{.name = "eagle3"};
 inline constexpr RigProposer RigProposer::self_draft{.name = "draft", .self = true};
 
-/// "draft"; "self-draft".
+/// "draft"; "self-draft"; "draft-tree".
 std::string rig_proposer_name(RigProposer proposer);
-/// All that draft, in the list's order; one with a second model twice, on its own and with the target.
+/// All that draft, in the list's order; one that may branch as chains and as trees, and one with a second model on its
+/// own and with the target.
 std::vector<RigProposer> drafting_rig_proposers();
 
 /// Where the ranks of rigs are, by PACELINE_RIG_DEVICE: "cpu" (the default) or "cuda"; and how many there may be.
@@ -74,7 +76,7 @@ struct EngineSetup {
   RigProposer proposer = RigProposer::none;
   VerifyRule rule = VerifyRule::greedy;
   DraftPlacement draft_placement = DraftPlacement::deciding_rank;
-  std::any proposer_options;  // the struct of the proposer's entry; no value: its defaults
+  std::any proposer_options;  // the struct of the proposer's entry; no value: its defaults, or those of a tree
   int num_speculative_tokens = 0;
   int max_num_seqs = 1;
   int max_num_batched_tokens = 512;
@@ -83,8 +85,9 @@ struct EngineSetup {
   PrefixCaching prefix_caching = PrefixCaching::off;
   int num_micro_batches = 0;  // 0: one a stage, 1 with run_ahead
   int run_ahead = 0;
-  Model* target = nullptr;  // null: the rig's
-  Model* draft = nullptr;   // null: the rig's
+  std::any* kept = nullptr;  // ProposerSetup::kept
+  Model* target = nullptr;   // null: the rig's
+  Model* draft = nullptr;    // null: the rig's
   std::function<std::unique_ptr<Proposer>(std::unique_ptr<Proposer>)> wrap_proposer;
   std::function<std::unique_ptr<Verifier>(std::unique_ptr<Verifier>)> wrap_verifier;
 };
@@ -118,7 +121,8 @@ class EngineRig {
  private:
   TransformerOptions transformer_options(DType dtype, RankSet ranks, int max_model_len) const;
   RankSet draft_ranks(RigProposer proposer, DraftPlacement placement) const;
-  ProposerSetup proposer_setup(const EngineSetup& setup) const;  // without options and second model
+  std::any proposer_options(const EngineSetup& setup) const;
+  ProposerSetup proposer_setup(const EngineSetup& setup, const std::any& options) const;  // without model and stages
 
   RigOptions options_;
   ModelSpec spec_;

@@ -1,8 +1,8 @@
-// The list of proposers, a word each: NAME for the function NAME_entry(), with which NAME_proposer.cpp ends.
+// The list of proposers, a word each: NAME for the function NAME_entry(), with which a file *_proposer.cpp ends.
 
 #include "speculative/proposer_entry.h"
 
-#define PACELINE_PROPOSERS(entry) entry(no) entry(ngram) entry(draft) entry(repeat)
+#define PACELINE_PROPOSERS(e) e(no) e(ngram) e(draft) e(repeat)
 
 namespace paceline {
 

@@ -1,16 +1,22 @@
 #include "speculative/ngram_proposer.h"
 
+#include <fstream>
 #include <map>
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include "speculative/proposer_entry.h"
+#include "speculative/token_corpus.h"
+#include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
 
+using test::expect_error;
+using test::TempDir;
 using Tokens = std::vector<int32_t>;
 
 constexpr NgramMatch kMatches[] = {NgramMatch::first, NgramMatch::last, NgramMatch::most_frequent,
@@ -134,7 +140,7 @@ TEST(NgramEntry, SetsEveryOptionOfItsStruct) {
   const ProposerEntry& entry = proposer_entry("ngram");
   std::any options = entry.defaults;
   const auto& set = std::any_cast<const NgramOptions&>(options);
-  ASSERT_EQ(entry.options.size(), 4u);
+  ASSERT_EQ(entry.options.size(), 5u);
   entry.options[0].set(options, int64_t{3});
   entry.options[1].set(options, int64_t{5});
   EXPECT_EQ(set.min_n, 3);
@@ -149,6 +155,10 @@ TEST(NgramEntry, SetsEveryOptionOfItsStruct) {
   entry.options[3].set(options, std::string("spec_bench"));
   EXPECT_EQ(set.policy, NgramPolicy::spec_bench);
   entry.options[3].set(options, std::string("own"));
+  EXPECT_TRUE(entry.files_of(options).empty());
+  entry.options[4].set(options, std::string("texts"));
+  EXPECT_EQ(set.corpus, "texts");
+  EXPECT_EQ(entry.files_of(options), (std::vector<std::string>{"texts"}));
   EXPECT_FALSE(entry.find_conflict(options));
   entry.options[0].set(options, int64_t{6});
   EXPECT_EQ(entry.find_conflict(options)->message, "speculation.ngram.min 6 is larger than speculation.ngram.max 5");
@@ -201,6 +211,98 @@ TEST(Ngram, PoliciesOfOthersHaveTheirOwnLengths) {
   const auto conflict = entry.find_conflict(std::any(NgramOptions{.min_n = 1, .policy = NgramPolicy::vllm}));
   ASSERT_TRUE(conflict);
   EXPECT_EQ(conflict->option, "policy");
+}
+
+/// The corpus as one text, of which `text` is the end, looked up by brute force.
+std::vector<int> brute_force_ends(const Tokens& corpus, const Tokens& text, int n) {
+  std::vector<int> ends;
+  for (int end = n; end < int(corpus.size()); ++end)
+    if (corpus[size_t(end)] != TokenCorpus::kEnd && std::equal(text.end() - n, text.end(), corpus.begin() + end - n))
+      ends.push_back(end);
+  return ends;
+}
+
+TEST(NgramCorpus, FindsAllOccurrencesOfEachLength) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 100; ++round) {
+    Tokens corpus, text;
+    for (int i = 0; i < 120; ++i) corpus.push_back(random() % 9 == 0 ? TokenCorpus::kEnd : int32_t(random() % 3));
+    for (int i = 0; i < 6; ++i) text.push_back(int32_t(random() % 3));
+    const NgramCorpus index(corpus, 4);
+    const auto found = index.find(text, 5);
+    EXPECT_LE(found.size(), 4u);
+    for (int n = 1; n <= 4; ++n) {
+      std::vector<int> ends;
+      if (size_t(n) <= found.size()) ends.assign(found[size_t(n) - 1].begin(), found[size_t(n) - 1].end());
+      std::sort(ends.begin(), ends.end());
+      EXPECT_EQ(ends, brute_force_ends(corpus, text, n)) << n;
+    }
+  }
+}
+
+TEST(NgramCorpus, IsContinuedByEachRule) {
+  constexpr int32_t kEnd = TokenCorpus::kEnd;
+  //                  0  1  2  3     4  5  6  7  8     9 10 11     12 13 14
+  const NgramCorpus corpus({1, 2, 5, kEnd, 1, 2, 6, 7, kEnd, 1, 2, 5, kEnd, 9, 2, 8, kEnd}, 3);
+  const Tokens text{3, 1, 2};
+  const auto drafts = [&](NgramMatch match, int most) {
+    return corpus_drafts(corpus, text, most, 8, {.min_n = 1, .max_n = 3, .match = match});
+  };
+  EXPECT_EQ(drafts(NgramMatch::first, 4).token, (Tokens{5}));
+  EXPECT_EQ(drafts(NgramMatch::last, 4).token, (Tokens{5}));
+  EXPECT_EQ(drafts(NgramMatch::most_frequent, 4).token, (Tokens{5}));
+  EXPECT_EQ(drafts(NgramMatch::full_continuation, 2).token, (Tokens{6, 7}));
+  EXPECT_TRUE(drafts(NgramMatch::full_continuation, 3).empty());
+  const DraftTree tree = drafts(NgramMatch::tree, 8);
+  EXPECT_EQ(std::set<int32_t>(tree.token.begin(), tree.token.end()), (std::set<int32_t>{5, 6, 7}));
+  EXPECT_EQ(tree.token[0], 5);
+  EXPECT_TRUE(corpus_drafts(corpus, Tokens{4, 4}, 4, 8, {.min_n = 1, .max_n = 3}).empty());
+  EXPECT_TRUE(corpus_drafts(corpus, Tokens{4, 2}, 4, 8, {.min_n = 2, .max_n = 3}).empty());
+}
+
+TEST(NgramCorpus, IsAskedWhereTheTextHasNoMatch) {
+  const auto corpus = std::make_shared<NgramCorpus>(Tokens{1, 2, 5, TokenCorpus::kEnd}, 4);
+  NgramProposer proposer({.min_n = 1, .max_n = 4}, corpus);
+  const auto drafts_of = [&](Tokens tokens) {
+    Sequence seq;
+    seq.tokens = std::move(tokens);
+    const DraftRequest request{.seq = &seq, .max_drafts = 3, .max_depth = 3};
+    Proposal out;
+    proposer.propose(std::span(&request, 1), std::span(&out, 1));
+    return out.draft.token;
+  };
+  EXPECT_EQ(drafts_of({7, 1, 2}), (Tokens{5}));
+  EXPECT_EQ(drafts_of({1, 2, 9, 1, 2}), (Tokens{9, 1, 2}));  // its own text goes first
+}
+
+TEST(TokenCorpus, IsReadAsItIsWritten) {
+  const TempDir dir;
+  const std::filesystem::path file = dir.path() / "corpus";
+  const auto write = [&](const std::string& text) { std::ofstream(file, std::ios::binary) << text; };
+  const VocabularyId vocabulary{.digest = 0x1234abcd, .size = 100};
+  const std::string header = corpus_header(vocabulary);
+  write(header + "1 2 99\r\n\n  7 \n8");
+  const TokenCorpus corpus = read_corpus(file);
+  EXPECT_EQ(corpus.vocabulary, vocabulary);
+  EXPECT_EQ(corpus.tokens, (Tokens{1, 2, 99, -1, 7, -1, 8, -1}));
+  check_vocabulary(file, corpus, vocabulary);
+  check_vocabulary(file, corpus, {});
+  expect_error(ExitCode::model_file, {"corpus:1", "another tokenizer", "000000001234abcd, 100 tokens", "--corpus"},
+               [&] { check_vocabulary(file, corpus, {.digest = 1, .size = 100}); });
+  for (const char* const bad : {"1 2 100", "1 x", "1 -2", "1 2x", "1 99999999999", "1,2"}) {
+    write(header + "5\n" + bad + "\n");
+    expect_error(ExitCode::model_file, {"corpus:3:", "0 to 99"}, [&] { read_corpus(file); });
+  }
+  for (const char* const bad : {"", "1 2 3\n", "# token ids, vocabulary 12, 100 tokens\n1\n",
+                                "# token ids, vocabulary 0000000000000012, 0 tokens\n1\n"}) {
+    write(bad);
+    expect_error(ExitCode::model_file, {"corpus:1", "expected \"# token ids", "runexp tokenize"},
+                 [&] { read_corpus(file); });
+  }
+  write(header + "\n\n");
+  expect_error(ExitCode::model_file, {"without a text"}, [&] { read_corpus(file); });
+  std::filesystem::remove(file);
+  expect_error(ExitCode::model_file, {"corpus"}, [&] { read_corpus(file); });
 }
 
 }  // namespace
