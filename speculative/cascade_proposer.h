@@ -13,7 +13,7 @@
 namespace paceline {
 
 struct CascadeOptions {
-  std::string stages = "ngram, eagle3";  // names of proposers, apart by commas
+  std::string stages = "ngram, suffix";  // names of proposers, apart by commas
   double min_score = 0.5;
 };
 

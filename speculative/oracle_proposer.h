@@ -3,7 +3,7 @@
 // each request's text went on in an earlier pass over the same requests.
 
 #include <memory>
-#include <mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
 

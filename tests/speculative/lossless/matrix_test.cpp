@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "speculative/cascade_proposer.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/oracle_proposer.h"
 #include "tests/speculative/lossless/covering_array.h"
@@ -117,6 +118,8 @@ RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& wor
   if (cell.proposer == RigProposer::ngram)
     setup.proposer_options =
         NgramOptions{.min_n = 1, .max_n = 4, .match = index % 2 ? NgramMatch::last : NgramMatch::first};
+  if (cell.proposer.name == "cascade")
+    setup.proposer_options = CascadeOptions{.stages = index % 2 ? "ngram, suffix, eagle3" : "suffix, draft"};
   if (index % 2) setup.draft_placement = DraftPlacement::last_stage;
   setup.num_blocks =
       std::min(blocks_for(requests, concurrency, rig.options().block_size, pool_share(cell)), rig.options().num_blocks);
