@@ -118,7 +118,7 @@ std::optional<OptionConflict> fault_of_stages(const CascadeOptions& options) {
   };
   std::vector<std::string> known;
   for (const ProposerEntry& entry : proposer_list())
-    if (entry.drafts() && !entry.stages && !entry.knows_texts) known.emplace_back(entry.name);
+    if (entry.drafts() && !entry.stages && !entry.knows_texts()) known.emplace_back(entry.name);
   const std::vector<std::string_view> names = stage_names(options.stages);
   std::vector<std::string_view> with_model;
   for (size_t i = 0; i < names.size(); ++i) {

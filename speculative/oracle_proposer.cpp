@@ -50,14 +50,14 @@ std::unique_ptr<Proposer> make_oracle(const ProposerSetup& setup) {
 ProposerEntry oracle_entry() {
   return {.name = "oracle",
           .help = "the text itself, known from warming up: the most that drafts can gain",
-          .knows_texts = true,
+          .bound = DraftBound::most_gain,
           .make = make_oracle<OracleDrafts::right>};
 }
 
 ProposerEntry reject_all_entry() {
   return {.name = "reject_all",
           .help = "drafts that are all refused: the most that drafts can cost",
-          .knows_texts = true,
+          .bound = DraftBound::most_cost,
           .make = make_oracle<OracleDrafts::wrong>};
 }
 

@@ -173,6 +173,10 @@ struct ProposerSetup {
   }
 };
 
+/// What a proposer measures that knows the texts from an earlier pass over the same requests, as no server does.
+/// Warming up is that pass; rules that change the text are refused.
+enum class DraftBound : uint8_t { none, most_gain, most_cost };
+
 /// Immutable; lives as long as the program.
 struct ProposerEntry {
   std::string_view name;   // the word of speculation.proposer and the section of its keys; lower case, '_'
@@ -180,8 +184,7 @@ struct ProposerEntry {
   std::any defaults = {};  // its options struct; no value: it has none
   std::vector<ProposerOption> options = {};
   SecondModelNeed second_model = {};
-  bool knows_texts = false;  // drafts from the texts of an earlier pass: warming up is a pass over all requests, and
-                             // rules that change the text are refused
+  DraftBound bound = DraftBound::none;
   /// The proposers that it is made of, by name, those that are not on the list among them. Null: it is none's.
   std::vector<std::string_view> (*stages)(const std::any& options) = nullptr;
   /// Null: no options can contradict each other.
@@ -196,6 +199,7 @@ struct ProposerEntry {
   std::unique_ptr<Proposer> (*make)(const ProposerSetup& setup) = nullptr;
 
   bool drafts() const { return make != nullptr; }
+  bool knows_texts() const { return bound != DraftBound::none; }
   DraftForm form_of(const std::any& chosen) const { return form ? form(chosen) : DraftForm{}; }
   /// What `chosen` names of files.
   std::vector<std::string> files_of(const std::any& chosen) const;

@@ -1,7 +1,7 @@
 #include "experiments/analysis/bound_verdict.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +14,7 @@ namespace {
 /// Cells of one load, placement and k.
 struct Peers {
   std::vector<std::pair<std::string, RatioInterval>> bounds, others;  // by what the proposer is called; over plain
+  std::optional<double> most;                                         // gain of all drafts kept
 };
 
 /// Gain of decoding; of whole requests where that is not known.
@@ -21,13 +22,10 @@ const RatioInterval& decode_gain(const SpeculationGain& gain) { return gain.deco
 
 std::string sentence(const VerdictView& view, const LoadGroup& group, const std::string& place, const Peers& peers) {
   std::vector<std::string> bounds, shares;
-  double most = 0;
-  for (const auto& [name, gain] : peers.bounds) {
+  for (const auto& [name, gain] : peers.bounds)
     bounds.push_back(fmt::format("{} decodes at {}", name, interval_text(gain)));
-    if (name == "oracle") most = gain.ratio;
-  }
   for (const auto& [name, gain] : peers.others)
-    if (most > 0) shares.push_back(fmt::format("{} {:.0f} %", name, 100 * gain.ratio / most));
+    if (peers.most) shares.push_back(fmt::format("{} {:.0f} %", name, 100 * gain.ratio / *peers.most));
   std::string text =
       fmt::format("Bounds{}, {}: {}", view.has_several_loads() ? group.where() : "", place, fmt::join(bounds, ", "));
   if (!shares.empty()) text += fmt::format("; of the oracle's speed {}", fmt::join(shares, ", "));
@@ -38,7 +36,7 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
 
 bool is_bound(const CellResult& cell) {
   const ProposerEntry* const entry = find_proposer(cell.axes.proposer);
-  return entry && entry->knows_texts;
+  return entry && entry->knows_texts();
 }
 
 void add_bounds(const VerdictView& view, std::vector<VerdictSentence>& out) {
@@ -57,6 +55,8 @@ void add_bounds(const VerdictView& view, std::vector<VerdictSentence>& out) {
           cell.axes.variant.empty() ? cell.axes.proposer : fmt::format("{} {}", cell.axes.proposer, cell.axes.variant);
       auto& list = is_bound(cell) ? known->second.bounds : known->second.others;
       list.emplace_back(name, decode_gain(*gain));
+      if (is_bound(cell) && proposer_entry(cell.axes.proposer).bound == DraftBound::most_gain)
+        known->second.most = decode_gain(*gain).ratio;
     }
     for (const auto& [place, peers] : places)
       if (!peers.bounds.empty()) out.push_back({VerdictKind::best, sentence(view, group, place, peers)});

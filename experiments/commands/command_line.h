@@ -17,18 +17,19 @@ struct CommandLine {
   ExitCode code = ExitCode::ok;   // set by the callback of the command that ran
 };
 
-void add_run_command(CLI::App& app, CommandLine& line);      // run
-void add_plan_command(CLI::App& app, CommandLine& line);     // plan
-void add_resume_command(CLI::App& app, CommandLine& line);   // resume
-void add_runs_commands(CLI::App& app, CommandLine& line);    // list, show, report, tag, note, rm
-void add_trace_command(CLI::App& app, CommandLine& line);    // trace
-void add_compare_command(CLI::App& app, CommandLine& line);  // compare
-void add_regress_command(CLI::App& app, CommandLine& line);  // regress
-void add_doctor_command(CLI::App& app, CommandLine& line);   // doctor
-void add_models_command(CLI::App& app, CommandLine& line);   // models
-void add_model_commands(CLI::App& app, CommandLine& line);   // inflate, generate, tokenize, verify-model
-void add_convert_command(CLI::App& app, CommandLine& line);  // convert
-void add_explain_command(CLI::App& app, CommandLine& line);  // explain
+void add_run_command(CLI::App& app, CommandLine& line);          // run
+void add_plan_command(CLI::App& app, CommandLine& line);         // plan
+void add_resume_command(CLI::App& app, CommandLine& line);       // resume
+void add_runs_commands(CLI::App& app, CommandLine& line);        // list, show, report, tag, note, rm
+void add_trace_command(CLI::App& app, CommandLine& line);        // trace
+void add_compare_command(CLI::App& app, CommandLine& line);      // compare
+void add_regress_command(CLI::App& app, CommandLine& line);      // regress
+void add_doctor_command(CLI::App& app, CommandLine& line);       // doctor
+void add_models_command(CLI::App& app, CommandLine& line);       // models
+void add_model_commands(CLI::App& app, CommandLine& line);       // inflate, generate, tokenize, verify-model
+void add_convert_command(CLI::App& app, CommandLine& line);      // convert
+void add_certificate_command(CLI::App& app, CommandLine& line);  // certificate
+void add_explain_command(CLI::App& app, CommandLine& line);      // explain
 
 void add_init_command(CLI::App& app, CommandLine& line);        // init
 void add_config_commands(CLI::App& app, CommandLine& line);     // config show, expand, validate, diff, schema, docs

@@ -124,6 +124,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_doctor_command(app, line);
   add_models_command(app, line);
   add_model_commands(app, line);
+  add_certificate_command(app, line);
   add_convert_command(app, line);
   add_compare_command(app, line);
   add_regress_command(app, line);

@@ -111,7 +111,8 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
       refuse("speculation.forced_acceptance.acceptance_length", "stated acceptance takes chains: leave it out");
     if (config.engine.scheduler.run_ahead) refuse("engine.scheduler.run_ahead", "use false");
   }
-  const bool knows_texts = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.entry->knows_texts; });
+  const bool knows_texts =
+      std::any_of(all.begin(), all.end(), [](const auto& one) { return one.entry->knows_texts(); });
   if (knows_texts && config.sampling.temperature > 0 && speculation.rule != "coupled")
     found.push_back({"speculation.verifier.rule",
                      {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},

@@ -6,7 +6,8 @@
 #include "experiments/analysis/certificate.h"
 #include "experiments/run/target_logits.h"
 #include "experiments/workload/request_sampling.h"
-#include "tests/support/engine_rig.h"
+#include "speculative/selftest/engine_rig.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
@@ -69,17 +70,17 @@ class FastEngine : public ::testing::Test {
   }
 
   ModelRoom room() const {
-    const test::RigOptions& options = rig_.options();
+    const RigOptions& options = rig_.options();
     return {.block_size = options.block_size,
             .max_num_rows = options.max_num_rows,
             .max_num_logit_rows = options.max_num_seqs * (options.max_draft_len + 1)};
   }
 
   /// All requests through the planted target, up to `concurrency` at once.
-  CellResult run(const std::string& id, test::RigProposer proposer, int concurrency) {
+  CellResult run(const std::string& id, RigProposer proposer, int concurrency) {
     auto engine = rig_.make_engine({.proposer = proposer,
                                     .rule = sampling_.sampler.greedy() ? VerifyRule::greedy : VerifyRule::coupled,
-                                    .num_speculative_tokens = proposer == test::RigProposer::none ? 0 : 3,
+                                    .num_speculative_tokens = proposer == RigProposer::none ? 0 : 3,
                                     .max_num_seqs = concurrency,
                                     .target = &model_});
     std::map<SeqId, size_t> index;
@@ -95,7 +96,7 @@ class FastEngine : public ::testing::Test {
         output.insert(output.end(), emitted.token.begin(), emitted.token.end());
       }
     CellResult cell{.id = id, .effective = {{"numerics", "fast"}, {"rule", engine->verifier().rule_name()}}};
-    cell.axes.proposer = proposer == test::RigProposer::none ? "none" : "ngram";
+    cell.axes.proposer = proposer == RigProposer::none ? "none" : "ngram";
     cell.repetitions.push_back(std::move(repetition));
     return cell;
   }
@@ -103,9 +104,9 @@ class FastEngine : public ::testing::Test {
   /// One request at a time, whose passes are small, and all at once with drafts.
   RunResult run_both() {
     RunResult result;
-    result.cells.push_back(run("plain", test::RigProposer::none, 1));
+    result.cells.push_back(run("plain", RigProposer::none, 1));
     EXPECT_EQ(model_.num_moved(), 0);
-    result.cells.push_back(run("ngram", test::RigProposer::ngram, kRequests));
+    result.cells.push_back(run("ngram", RigProposer::ngram, kRequests));
     EXPECT_GT(model_.num_moved(), 0);
     return result;
   }
@@ -120,7 +121,7 @@ class FastEngine : public ::testing::Test {
     return run.cells[1].certificate;
   }
 
-  test::EngineRig rig_;
+  EngineRig rig_;
   RowNoiseModel model_;
   std::vector<EncodedPrompt> prompts_;
   SamplingParams sampling_{.max_tokens = kOutput, .ignore_eos = true, .stop_token_ids = {}};

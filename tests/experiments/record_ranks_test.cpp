@@ -7,7 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/lane_pieces.h"
-#include "tests/support/engine_rig.h"
+#include "speculative/selftest/engine_rig.h"
+#include "tests/support/paths.h"
 
 namespace paceline::test {
 namespace {

@@ -40,6 +40,7 @@ enum Row {
   kDecisions,
   kSpeculative,
   kEngine,
+  kSelfTest,
   kExperiments
 };
 
@@ -61,6 +62,7 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"engine/scheduler.", kDecisions},
                                                                  {"engine/metrics.", kDecisions},
                                                                  {"engine/batch_builder.", kDecisions},
+                                                                 {"speculative/selftest/", kSelfTest},
                                                                  {"speculative/", kSpeculative},
                                                                  {"engine/engine.", kEngine},
                                                                  {"engine/serve/", kExperiments},

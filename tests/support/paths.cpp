@@ -16,4 +16,11 @@ std::filesystem::path binary_dir() {
   return error ? std::filesystem::path(PACELINE_BINARY_DIR) : self.parent_path();
 }
 
+namespace test {
+
+std::filesystem::path builtin_model(const std::string& name) { return source_dir() / "configs" / "models" / name; }
+
+std::filesystem::path golden_model(const std::string& name) { return source_dir() / "tests" / "data" / name; }
+
+}  // namespace test
 }  // namespace paceline

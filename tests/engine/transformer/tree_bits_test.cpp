@@ -4,7 +4,7 @@
 
 #include "model_rig.h"
 #include "tests/support/draft_trees.h"
-#include "tests/support/engine_rig.h"
+#include "speculative/selftest/engine_rig.h"
 #include "tests/support/random_seed.h"
 
 namespace paceline {
@@ -62,12 +62,12 @@ std::string tree_difference(ModelRig& rig, int context, int known, std::mt19937&
 TEST_P(TreeBits, EachNodeHasTheLogitsOfItsPathAsAChain) {
   std::mt19937 random(test::random_seed());
   for (const auto& [tp, pp] : GetParam().ranks) {
-    if (tp * pp > test::most_rig_ranks()) continue;
+    if (tp * pp > most_rig_ranks()) continue;
     ModelRig rig({.folder = GetParam().folder,
                   .tp = tp,
                   .pp = pp,
                   .threads = tp * pp == 1 ? 2 : 1,
-                  .device = test::rig_device()});
+                  .device = rig_device()});
     for (const int context : {1, 2, 17, 50, 60, 63, 64, 65, 100, 180, 255, 256, 257}) {
       if (context > GetParam().longest) break;
       for (int repeat = 0; repeat < 3; ++repeat) {
@@ -79,7 +79,7 @@ TEST_P(TreeBits, EachNodeHasTheLogitsOfItsPathAsAChain) {
 }
 
 TEST_P(TreeBits, BesideOtherSequences) {
-  ModelRig rig({.folder = GetParam().folder, .num_blocks = 120, .device = test::rig_device()});
+  ModelRig rig({.folder = GetParam().folder, .num_blocks = 120, .device = rig_device()});
   const int vocab = rig.spec().vocab_size;
   std::mt19937 random(5);
   std::vector<Piece> pieces;

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/speculative/lossless/fresh_cache.h"
+#include "speculative/selftest/fresh_drafts.h"
 #include "tests/speculative/lossless/workload.h"
 
 namespace paceline::test {

@@ -9,7 +9,7 @@
 #include "engine/weights/save_checkpoint.h"
 #include "speculative/eagle3_inflate.h"
 #include "speculative/tree_growth.h"
-#include "tests/speculative/lossless/eagle3_drafts.h"
+#include "speculative/selftest/fresh_drafts.h"
 #include "tests/support/eagle3_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
@@ -227,7 +227,7 @@ TEST_P(Eagle3Layouts, DraftsAreThoseOfTheFormulas) {
       SCOPED_TRACE(fmt::format("{}, {} tokens", name, length));
       std::vector<int32_t> prompt;
       for (int i = 0; i < length; ++i) prompt.push_back(int32_t(random() % unsigned(spec.vocab_size)));
-      const Made made = fresh_drafts(rig, prompt, kDrafts);
+      const MadeDrafts made = fresh_head_drafts(rig, prompt, kDrafts);
       ASSERT_EQ(made.drafts.size(), kDrafts);
       const std::vector<ReferenceHead::Draft> want = head.drafts(made.text, kDrafts);
       for (size_t j = 0; j < kDrafts; ++j) EXPECT_EQ(made.drafts.token[j], want[j].token) << "draft " << j;
@@ -236,7 +236,7 @@ TEST_P(Eagle3Layouts, DraftsAreThoseOfTheFormulas) {
       for (size_t i = 0; i < logits.size(); ++i)
         ASSERT_NEAR(logits[i], want.back().logits(0, long(i)), 1e-4) << "logit " << i;
 
-      const Made branched = fresh_drafts(rig, prompt, 11, {.width = 3, .depth = 4});
+      const MadeDrafts branched = fresh_head_drafts(rig, prompt, 11, {.width = 3, .depth = 4});
       const DraftTree tree = head.tree(branched.text, {.width = 3, .max_nodes = 11, .max_depth = 4, .max_parents = 64});
       EXPECT_EQ(branched.drafts.token, tree.token);
       EXPECT_EQ(branched.drafts.parent, tree.parent);
@@ -266,9 +266,9 @@ TEST(Eagle3Inflated, DraftsAreThoseOfTheParent) {
   for (const int length : {1, 20, 40}) {
     std::vector<int32_t> prompt;
     for (int i = 0; i < length; ++i) prompt.push_back(int32_t(random() % unsigned(before.spec().vocab_size)));
-    const Made want = fresh_drafts(before, prompt, 5);
+    const MadeDrafts want = fresh_head_drafts(before, prompt, 5);
     const std::vector<float> want_logits = before.head().newest_logits();
-    const Made found = fresh_drafts(after, prompt, 5);
+    const MadeDrafts found = fresh_head_drafts(after, prompt, 5);
     const std::vector<float> logits = after.head().newest_logits();
     EXPECT_EQ(found.text, want.text);
     EXPECT_EQ(found.drafts.token, want.drafts.token);
@@ -280,8 +280,8 @@ TEST(Eagle3Inflated, DraftsAreThoseOfTheParent) {
       else
         EXPECT_LT(logits[i], want_logits[0] - 100.0f) << i;
     }
-    const Made tree = fresh_drafts(before, prompt, 11, {.width = 3}),
-               big = fresh_drafts(after, prompt, 11, {.width = 3});
+    const MadeDrafts tree = fresh_head_drafts(before, prompt, 11, {.width = 3}),
+               big = fresh_head_drafts(after, prompt, 11, {.width = 3});
     EXPECT_EQ(big.drafts.token, tree.drafts.token);
     EXPECT_EQ(big.drafts.parent, tree.drafts.parent);
   }

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/batch_rows.h"
-#include "tests/speculative/lossless/eagle3_drafts.h"
+#include "speculative/selftest/fresh_drafts.h"
 #include "tests/speculative/lossless/prompts.h"
 #include "tests/speculative/lossless/workload.h"
 #include "tests/support/paths.h"
@@ -55,7 +55,7 @@ TEST(Eagle3, DraftsAreThoseOfTheReference) {
       text.push_back(golden["next"].get<int32_t>());
       const auto drafts = golden["drafts"].get<std::vector<int32_t>>();
       for (int count = num_read++ == 0 ? 1 : kDrafts; count <= kDrafts; ++count) {
-        const Made made = fresh_drafts(rig, prompt, count);
+        const MadeDrafts made = fresh_head_drafts(rig, prompt, count);
         EXPECT_EQ(made.text, text);
         EXPECT_EQ(made.drafts.token, std::vector<int32_t>(drafts.begin(), drafts.begin() + count));
         // Of the pass that made the last draft.
@@ -101,8 +101,8 @@ TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
                                            .num_distinct = 4,
                                            .min_requests = cell.batch + 4,
                                            .min_tokens = 700});
-  std::vector<Made> made;
-  EngineSetup setup = seen_by(made, {.rule = cell.rule,
+  std::vector<MadeDrafts> made;
+  EngineSetup setup = recording(made, {.rule = cell.rule,
                                      .proposer_options = cell.draft,
                                      .num_speculative_tokens = num_drafts,
                                      .max_num_seqs = cell.batch,
@@ -119,26 +119,12 @@ TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
     EXPECT_EQ(cell.swaps, report.counters.swapped_blocks > 0);
     EXPECT_EQ(cell.caching == PrefixCaching::on, report.prefix_hit_tokens > 0);
     EXPECT_GT(report.counters.accepted, report.tokens / 4);
-    EXPECT_EQ(is_tree, std::any_of(made.begin(), made.end(), [](const Made& m) { return !m.drafts.is_chain(); }));
+    EXPECT_EQ(is_tree, std::any_of(made.begin(), made.end(), [](const MadeDrafts& m) { return !m.drafts.is_chain(); }));
   }
-  // Greedy drafts depend on the text alone. Where a text is the greedy one, so is what comes before its last token.
   EngineRig fresh(rig_options(1, 1));
-  int compared = 0;
-  for (size_t i = 0; i < made.size(); i += made.size() / 60 + 1) {
-    std::vector<int32_t> prompt = made[i].text;
-    prompt.pop_back();
-    const Made want = fresh_drafts(fresh, prompt, num_drafts, cell.draft);
-    if (want.text != made[i].text) continue;  // drawn, not the most likely token
-    DraftTree drafts = want.drafts;
-    if (!is_tree && made[i].drafts.size() < drafts.size())
-      drafts = DraftTree::chain({drafts.token.begin(), drafts.token.begin() + made[i].drafts.size()});
-    if (is_tree && (made[i].drafts.size() < num_drafts || made[i].max_depth < cell.draft.depth))
-      continue;  // with less room it is another tree
-    EXPECT_EQ(made[i].drafts.token, drafts.token) << "proposal " << i << " behind " << made[i].text.size() << " tokens";
-    EXPECT_EQ(made[i].drafts.parent, drafts.parent);
-    ++compared;
-  }
-  EXPECT_GT(compared, 20);
+  const HeadFindings findings = compare_with_fresh_head(fresh, made, num_drafts, cell.draft, 60);
+  EXPECT_EQ(findings.num_different, 0) << findings.first_difference;
+  EXPECT_GT(findings.num_compared, 20);
 }
 
 const HeadCell kHeadCells[] = {
@@ -164,8 +150,8 @@ INSTANTIATE_TEST_SUITE_P(Cells, Eagle3Lossless, testing::ValuesIn(kHeadCells),
 TEST(Eagle3, ABlockIsSharedWithTheTokenBehindIt) {
   Workload workload = Workload::trained(4, 4, 60);
   EngineRig rig(workload.rig_options(1, 1)), fresh(workload.rig_options(1, 1));
-  std::vector<Made> made;
-  auto engine = rig.make_engine(seen_by(made, {.num_speculative_tokens = 4, .prefix_caching = PrefixCaching::on}));
+  std::vector<MadeDrafts> made;
+  auto engine = rig.make_engine(recording(made, {.num_speculative_tokens = 4, .prefix_caching = PrefixCaching::on}));
   SamplingParams params;
   params.max_tokens = 6;
   params.ignore_eos = true;
@@ -178,7 +164,7 @@ TEST(Eagle3, ABlockIsSharedWithTheTokenBehindIt) {
       engine->submit(prompt, params);
       while (!engine->idle()) engine->step();
       ASSERT_FALSE(made.empty());
-      const Made want = fresh_drafts(fresh, prompt, 4);
+      const MadeDrafts want = fresh_head_drafts(fresh, prompt, 4);
       EXPECT_EQ(made.front().text, want.text);
       EXPECT_EQ(made.front().drafts.token, want.drafts.token);
     }
@@ -188,9 +174,9 @@ TEST(Eagle3, ABlockIsSharedWithTheTokenBehindIt) {
 
 /// Tokens that a verdict on drafts gives, over reading_qa's first prompts, greedy.
 double tokens_per_step(EngineRig& rig, int num_drafts, const Eagle3DraftOptions& options) {
-  std::vector<Made> made;
+  std::vector<MadeDrafts> made;
   auto engine = rig.make_engine(
-      seen_by(made, {.proposer_options = options, .num_speculative_tokens = num_drafts, .max_num_seqs = 8}));
+      recording(made, {.proposer_options = options, .num_speculative_tokens = num_drafts, .max_num_seqs = 8}));
   SamplingParams params;
   params.max_tokens = 96;
   for (const std::vector<int32_t>& prompt : workload_prompts("reading_qa", 32)) engine->submit(prompt, params);

@@ -125,7 +125,7 @@ RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& wor
       std::min(blocks_for(requests, concurrency, rig.options().block_size, pool_share(cell)), rig.options().num_blocks);
   if (cell.pool == Pool::swapping) setup.num_host_blocks = rig.options().num_host_blocks;
   std::any kept;
-  if (proposer_entry(cell.proposer.name).knows_texts) kept = texts_of(requests);
+  if (proposer_entry(cell.proposer.name).knows_texts()) kept = texts_of(requests);
   setup.kept = &kept;
   auto engine = rig.make_engine(setup);
   return run_checked(*engine, requests, {.before_step = {}, .draft = rig.draft_proposer(), .cancelled = nullptr});

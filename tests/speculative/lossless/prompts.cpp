@@ -7,7 +7,7 @@
 
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
-#include "tests/support/engine_rig.h"
+#include "speculative/selftest/engine_rig.h"
 #include "tests/support/paths.h"
 
 namespace paceline::test {

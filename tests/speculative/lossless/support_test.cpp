@@ -6,7 +6,7 @@
 
 #include "engine/model/families.h"
 #include "tests/speculative/lossless/prompts.h"
-#include "tests/speculative/lossless/runner.h"
+#include "speculative/selftest/checked_run.h"
 #include "tests/support/family_cases.h"
 #include "tests/support/family_gguf.h"
 

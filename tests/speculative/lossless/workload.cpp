@@ -6,6 +6,7 @@
 #include "kernels/cpu/cores.h"
 #include "tests/speculative/lossless/prompts.h"
 #include "tests/support/eagle3_writer.h"
+#include "tests/support/paths.h"
 
 namespace paceline::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/speculative/lossless/runner.h"
+#include "speculative/selftest/checked_run.h"
 #include "tests/support/checkpoint_writer.h"
 
 namespace paceline::test {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "speculative/selftest/engine_rig.h"
 #include "tests/engine/transformer/check_golden.h"
-#include "tests/support/engine_rig.h"
+#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {
@@ -48,8 +49,8 @@ TEST(MadeUpFamily, LogitsAndGreedyTextOnAllRanks) {
 TEST(MadeUpFamily, SpeculatesAsTargetAndDraft) {
   const nlohmann::json golden = read_json("tests/data/made-up/golden.json");
   for (const auto& [tp, pp] : {std::pair{1, 1}, {2, 2}}) {
-    EngineRig rig({.target = golden_model("made-up"),
-                   .draft = golden_model("made-up"),
+    EngineRig rig({.target = test::golden_model("made-up"),
+                   .draft = test::golden_model("made-up"),
                    .draft_dtype = DType::bf16,
                    .tp = tp,
                    .pp = pp});

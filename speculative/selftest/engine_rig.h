@@ -20,7 +20,7 @@
 #include "speculative/eagle3_model.h"
 #include "speculative/proposer_entry.h"
 
-namespace paceline::test {
+namespace paceline {
 
 /// One of proposer_list(), maybe with the options that make it branch, or one with a second model for which the target
 /// stands in. Known ones have names of their own.
@@ -44,7 +44,8 @@ std::string rig_proposer_name(RigProposer proposer);
 /// own and with the target.
 std::vector<RigProposer> drafting_rig_proposers();
 
-/// Where the ranks of rigs are, by PACELINE_RIG_DEVICE: "cpu" (the default) or "cuda"; and how many there may be.
+/// Where the ranks of rigs are that do not say it, by PACELINE_RIG_DEVICE: "cpu" (the default) or "cuda"; and how many
+/// there may be.
 std::string rig_device();
 int most_rig_ranks();
 
@@ -56,6 +57,7 @@ struct RigOptions {
   std::filesystem::path head;        // of proposer eagle3; empty: none
   std::filesystem::path parent;      // of an inflated target, for which the head was made; empty: it is none
   std::optional<DType> dtype;        // of the target and its head; else the checkpoint's
+  std::string device = {};           // "cpu" or "cuda"; empty: rig_device()
   int tp = 1;
   int pp = 1;
   int threads_per_rank = 1;
@@ -85,9 +87,10 @@ struct EngineSetup {
   PrefixCaching prefix_caching = PrefixCaching::off;
   int num_micro_batches = 0;  // 0: one a stage, 1 with run_ahead
   int run_ahead = 0;
-  std::any* kept = nullptr;  // ProposerSetup::kept
-  Model* target = nullptr;   // null: the rig's
-  Model* draft = nullptr;    // null: the rig's
+  std::any* kept = nullptr;     // ProposerSetup::kept
+  Model* target = nullptr;      // null: the rig's
+  Model* draft = nullptr;       // null: the rig's
+  Eagle3Model* head = nullptr;  // null: the rig's
   std::function<std::unique_ptr<Proposer>(std::unique_ptr<Proposer>)> wrap_proposer;
   std::function<std::unique_ptr<Verifier>(std::unique_ptr<Verifier>)> wrap_verifier;
 };
@@ -102,6 +105,9 @@ class EngineRig {
   /// A draft model with its own KV pages, over the shared weights: the rig's own, or another one for a test to wrap.
   Model& draft_model(RigProposer proposer, DraftPlacement placement);
   std::unique_ptr<Model> new_draft_model(RigProposer proposer, DraftPlacement placement);
+
+  /// A head of RigOptions::head with its own KV pages; change: of its description and options, before it is made.
+  std::unique_ptr<Eagle3Model> new_head(const std::function<void(Eagle3Spec&, Eagle3Options&)>& change = {});
 
   /// The options of the draft proposer that make_engine builds.
   DraftOptions draft_options(const EngineSetup& setup) const;
@@ -119,6 +125,7 @@ class EngineRig {
   RankTeam& team() { return *team_; }
 
  private:
+  Eagle3Files open_head() const;
   TransformerOptions transformer_options(DType dtype, RankSet ranks, int max_model_len) const;
   RankSet draft_ranks(RigProposer proposer, DraftPlacement placement) const;
   std::any proposer_options(const EngineSetup& setup) const;
@@ -136,8 +143,4 @@ class EngineRig {
   const DraftProposer* draft_proposer_ = nullptr;
 };
 
-/// <source>/configs/models/<name> and <source>/tests/data/<name>.
-std::filesystem::path builtin_model(const std::string& name);
-std::filesystem::path golden_model(const std::string& name);
-
-}  // namespace paceline::test
+}  // namespace paceline

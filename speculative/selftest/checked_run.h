@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/engine_rig.h"
+#include "speculative/selftest/engine_rig.h"
 
-namespace paceline::test {
+namespace paceline {
 
 /// A request and its right answer.
 struct CheckedRequest {
@@ -20,7 +20,7 @@ struct CheckedRequest {
   FinishReason expected_finish = FinishReason::length;
 };
 
-struct RunOptions {
+struct CheckOptions {
   /// Called before each step (numbered from 0) with the requests' ids in the order given: to change k, to cancel.
   std::function<void(Engine&, int step, std::span<const SeqId>)> before_step;
   const DraftProposer* draft = nullptr;        // its pool's invariants are checked too
@@ -46,7 +46,7 @@ struct RunReport {
 
 /// Submits all requests at once, steps until the engine is idle, checks the pools' invariants after each step and
 /// the empty pool at the end. Never throws an Error.
-RunReport run_checked(Engine& engine, const std::vector<CheckedRequest>& requests, const RunOptions& options = {});
+RunReport run_checked(Engine& engine, const std::vector<CheckedRequest>& requests, const CheckOptions& options = {});
 
 /// The right answers: one rank, batch 1, no cache, no speculation; each prompt is decoded once per sampler.
 class ReferenceStore {
@@ -79,4 +79,4 @@ SamplerParams sampler_for(VerifyRule rule, uint64_t seed);
 /// the largest alone. A share below 1 forces preemptions.
 int blocks_for(const std::vector<CheckedRequest>& requests, int concurrency, int block_size, double share);
 
-}  // namespace paceline::test
+}  // namespace paceline

@@ -1,4 +1,4 @@
-#include "tests/support/engine_rig.h"
+#include "speculative/selftest/engine_rig.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,9 +8,8 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
 #include "speculative/chain_verifier.h"
-#include "tests/support/paths.h"
 
-namespace paceline::test {
+namespace paceline {
 
 namespace {
 
@@ -62,9 +61,10 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
   TeamOptions team;
   team.placement.tp = options.tp;
   team.placement.pp = options.pp;
-  if (rig_device() != "cpu")
+  if (options_.device.empty()) options_.device = rig_device();
+  if (options_.device != "cpu")
     for (int rank = 0; rank < options.tp * options.pp; ++rank)
-      team.placement.devices.push_back(fmt::format("{}:{}", rig_device(), rank));
+      team.placement.devices.push_back(fmt::format("{}:{}", options_.device, rank));
   team.threads_per_rank = options.threads_per_rank;
   team_ = std::make_unique<RankTeam>(team);
   if (options.dtype) spec_.checkpoint_dtype = *options.dtype;
@@ -72,30 +72,40 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
   weights_ = load_weights(*source, spec_, *team_, RankSet::all, spec_.checkpoint_dtype);
   TransformerOptions target = transformer_options(spec_.checkpoint_dtype, RankSet::all, options_.max_model_len);
   if (!options.head.empty()) {
-    std::optional<ModelSpec> parent;
-    if (!options.parent.empty()) parent = load_model_spec(options.parent);
-    const auto [head_spec, head] = open_eagle3_head(options.head, spec_, parent ? &*parent : nullptr);
-    target.taps = taps_of(std::span(&head_spec, 1));
-    target_ = make_transformer(spec_, weights_, *team_, target);
-    head_ = make_eagle3_model(*head, head_spec, {*source, spec_, (*weights_)[size_t(team_->deciding_rank())].get()},
-                              spec_.checkpoint_dtype,
-                              {.kv_dtype = target.kv_dtype,
-                               .num_blocks = target.num_blocks,
-                               .num_host_blocks = target.num_host_blocks,
-                               .block_size = target.block_size,
-                               .max_num_seqs = target.max_num_seqs,
-                               .max_num_rows = target.max_num_rows,
-                               .max_steps_in_flight = options.pp,
-                               .max_width = 16,
-                               .tap_index = tap_index(head_spec, target.taps)},
-                              *target_, *team_);
-  } else {
-    target_ = make_transformer(spec_, weights_, *team_, target);
+    const Eagle3Spec head = open_head().spec;
+    target.taps = taps_of(std::span(&head, 1));
   }
+  target_ = make_transformer(spec_, weights_, *team_, target);
+  if (!options.head.empty()) head_ = new_head();
   if (!options.draft.empty()) {
     draft_spec_ = load_model_spec(options.draft);
     if (options.draft_dtype) draft_spec_->checkpoint_dtype = *options.draft_dtype;
   }
+}
+
+Eagle3Files EngineRig::open_head() const {
+  std::optional<ModelSpec> parent;
+  if (!options_.parent.empty()) parent = load_model_spec(options_.parent);
+  return open_eagle3_head(options_.head, spec_, parent ? &*parent : nullptr);
+}
+
+std::unique_ptr<Eagle3Model> EngineRig::new_head(const std::function<void(Eagle3Spec&, Eagle3Options&)>& change) {
+  Eagle3Files files = open_head();
+  const TransformerOptions target = transformer_options(spec_.checkpoint_dtype, RankSet::all, options_.max_model_len);
+  Eagle3Options options{.kv_dtype = target.kv_dtype,
+                        .num_blocks = target.num_blocks,
+                        .num_host_blocks = target.num_host_blocks,
+                        .block_size = target.block_size,
+                        .max_num_seqs = target.max_num_seqs,
+                        .max_num_rows = target.max_num_rows,
+                        .max_steps_in_flight = options_.pp,
+                        .max_width = 16,
+                        .tap_index = tap_index(files.spec, taps_of(std::span(&files.spec, 1)))};
+  if (change) change(files.spec, options);
+  const auto source = open_tensors({.directory = options_.target});
+  return make_eagle3_model(*files.tensors, files.spec,
+                           {*source, spec_, (*weights_)[size_t(team_->deciding_rank())].get()}, spec_.checkpoint_dtype,
+                           options, *target_, *team_);
 }
 
 TransformerOptions EngineRig::transformer_options(DType dtype, RankSet ranks, int max_model_len) const {
@@ -187,7 +197,7 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
   }
   made_from.stages = stages;
   made_from.kept = setup.kept;
-  if (has_head) made_from.head = head_.get();
+  if (has_head) made_from.head = setup.head ? setup.head : head_.get();
   if (!options_.head.empty()) target_->use_taps(has_head);
   std::unique_ptr<Proposer> proposer = entry.drafts() ? entry.make(made_from) : nullptr;
   draft_proposer_ = dynamic_cast<const DraftProposer*>(proposer.get());
@@ -214,8 +224,4 @@ std::unique_ptr<Engine> EngineRig::make_engine(const EngineSetup& setup) {
                                   std::move(verifier));
 }
 
-std::filesystem::path builtin_model(const std::string& name) { return source_dir() / "configs" / "models" / name; }
-
-std::filesystem::path golden_model(const std::string& name) { return source_dir() / "tests" / "data" / name; }
-
-}  // namespace paceline::test
+}  // namespace paceline

@@ -1,10 +1,10 @@
-#include "tests/speculative/lossless/runner.h"
+#include "speculative/selftest/checked_run.h"
 
 #include <algorithm>
 
 #include "kernels/error.h"
 
-namespace paceline::test {
+namespace paceline {
 
 std::string RunReport::describe() const {
   return fmt::format("{} tokens, {} mismatches{}{}{}{}{}", tokens, mismatches, first_mismatch.empty() ? "" : ": ",
@@ -67,7 +67,7 @@ void compare(size_t index, const CheckedRequest& request, const Answer& answer, 
 
 }  // namespace
 
-RunReport run_checked(Engine& engine, const std::vector<CheckedRequest>& requests, const RunOptions& options) {
+RunReport run_checked(Engine& engine, const std::vector<CheckedRequest>& requests, const CheckOptions& options) {
   RunReport report;
   std::vector<SeqId> ids;
   std::map<SeqId, Answer> answers;
@@ -154,4 +154,4 @@ int blocks_for(const std::vector<CheckedRequest>& requests, int concurrency, int
   return std::max(blocks.empty() ? 1 : blocks.front(), int(double(sum) * share));
 }
 
-}  // namespace paceline::test
+}  // namespace paceline
