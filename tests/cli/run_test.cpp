@@ -276,7 +276,9 @@ TEST(Run, ADraftThatDoesNotLoadTakesItsOwnCellsOnly) {
     for (const json& cell : cells) {
       const bool fails = holds(cell.at("id"), "absent");
       EXPECT_EQ(cell.at("status"), fails ? "failed" : "done") << cell.at("id");
-      if (fails) EXPECT_TRUE(holds(cell.at("reason"), "there is no folder /nowhere/absent")) << cell.at("reason");
+      if (fails) {
+        EXPECT_TRUE(holds(cell.at("reason"), "there is no folder /nowhere/absent")) << cell.at("reason");
+      }
     }
   }
 }
