@@ -1,6 +1,8 @@
 #include "experiments/analysis/category_verdict.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -30,6 +32,34 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const Cell
   return text + ".";
 }
 
+/// Of a category, the cell that decodes fastest.
+struct Winner {
+  const CellSummary* cell = nullptr;
+  RatioInterval speedup;
+};
+
+std::string winners_text(const VerdictView& view, const LoadGroup& group) {
+  std::map<std::string, Winner> winners;
+  std::set<std::string> proposers;
+  for (const CellSummary* s : group.cells) {
+    const CellSummary* const over = s->rankable && view.speculates(*s) ? view.reference_of(*s) : nullptr;
+    if (!over || s->categories.empty()) continue;
+    proposers.insert(view.cell(*s).axes.proposer);
+    for (const CategorySummary& of : summarize_categories(view.cell(*s), &view.cell(*over))) {
+      Winner& winner = winners[of.category];
+      if (of.decode_speedup && (!winner.cell || of.decode_speedup->ratio > winner.speedup.ratio))
+        winner = {s, *of.decode_speedup};
+    }
+  }
+  if (proposers.size() < 2 || winners.size() < 2 || winners.size() > kMostCategories) return "";
+  std::string text;
+  for (const auto& [category, winner] : winners)
+    if (winner.cell)
+      text += fmt::format("{} {} {} {}", text.empty() ? "" : ",", category.empty() ? "(none)" : category,
+                          view.marked_label(*winner.cell), interval_text(winner.speedup));
+  return fmt::format("Fastest decoding of each category{}:{}.", view.has_several_loads() ? group.where() : "", text);
+}
+
 }  // namespace
 
 void add_categories(const VerdictView& view, std::vector<VerdictSentence>& out) {
@@ -38,6 +68,8 @@ void add_categories(const VerdictView& view, std::vector<VerdictSentence>& out) 
     if (!best) best = lowest_latency(view, group, Among::speculative);
     if (!best) continue;
     if (std::string text = sentence(view, group, *best); !text.empty())
+      out.push_back({VerdictKind::best, std::move(text)});
+    if (std::string text = winners_text(view, group); !text.empty())
       out.push_back({VerdictKind::best, std::move(text)});
   }
 }

@@ -78,13 +78,13 @@ std::string report_html(const RunResult& run, const RunSummary& summary, const s
   const html::Report report(run, summary, data);
   const std::string name = html_escaped(run.info.name.empty() ? "run" : run.info.name);
   const std::array sections = {
-      html::trouble_section(report),  html::headline_section(report), html::published_section(report),
-      html::speedup_section(report),  html::heat_section(report),     html::acceptance_section(report),
-      html::drafts_section(report),   html::step_section(report),     html::parallel_section(report),
-      html::device_section(report),   html::bubbles_section(report),  html::timeline_section(report),
-      html::memory_section(report),   html::latency_section(report),  html::pareto_section(report),
-      html::forecast_section(report), html::cells_section(report),    html::samples_section(report),
-      html::setup_section(report)};
+      html::trouble_section(report),    html::headline_section(report), html::published_section(report),
+      html::speedup_section(report),    html::heat_section(report),     html::league_section(report),
+      html::acceptance_section(report), html::drafts_section(report),   html::step_section(report),
+      html::parallel_section(report),   html::device_section(report),   html::bubbles_section(report),
+      html::timeline_section(report),   html::memory_section(report),   html::latency_section(report),
+      html::pareto_section(report),     html::forecast_section(report), html::cells_section(report),
+      html::samples_section(report),    html::setup_section(report)};
   std::string contents, body;
   for (const html::Section& section : sections) {
     if (section.body.empty()) continue;

@@ -54,15 +54,6 @@ std::optional<Gain> gain_of(const VerdictView& view, const CellSummary& s) {
   return gain;
 }
 
-/// Class of the tint: f1 … f4 faster, s1 … s4 slower, in equal steps of the logarithm up to a factor of two, by the end
-/// of the interval that is nearer to 1; "open" where nothing is shown.
-std::string tint(const Gain& gain) {
-  if (gain.is_open()) return "open";
-  const double octaves = std::log2(gain.is_faster() ? *gain.over_plain.low : *gain.over_plain.high);
-  const int level = std::clamp(static_cast<int>(std::ceil(std::min(4.0, std::abs(octaves) * 4) - 1e-9)), 1, 4);
-  return fmt::format("{}{}", gain.is_faster() ? 'f' : 's', level);
-}
-
 std::string heat_cell(const Report& report, const VerdictView& view, const CellSummary* s) {
   if (s == nullptr) return "<td class=\"none\"></td>";
   const CellResult& cell = report.cell(*s);
@@ -73,7 +64,7 @@ std::string heat_cell(const Report& report, const VerdictView& view, const CellS
   const std::string over = gain->reference ? " over " + report.label(report.cell(*gain->reference).axes) : "";
   const std::string apart = gain->reference ? view.apart_text(*s, *gain->reference) : "";
   const std::string why = (apart.empty() ? "" : "; " + apart) + (s->rankable ? "" : "; not ranked: " + s->not_rankable);
-  return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint(*gain),
+  return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint_class(gain->over_plain),
                      html_escaped(fmt::format("{}: {}{}, {}{}", report.label(cell.axes),
                                               interval_text(gain->over_plain), over, found, why)),
                      gain->over_plain.ratio, gain->is_open() ? " ?" : "", s->rankable ? "" : " *",
@@ -104,6 +95,15 @@ std::string crossovers(const VerdictView& view) {
 }
 
 }  // namespace
+
+std::string tint_class(const RatioInterval& ratio) {
+  const Outcome outcome = outcome_of(ratio);
+  if (outcome == Outcome::inconclusive) return "open";
+  const bool is_faster = outcome == Outcome::faster;
+  const double octaves = std::log2(is_faster ? *ratio.low : *ratio.high);
+  const int level = std::clamp(static_cast<int>(std::ceil(std::min(4.0, std::abs(octaves) * 4) - 1e-9)), 1, 4);
+  return fmt::format("{}{}", is_faster ? 'f' : 's', level);
+}
 
 Section heat_section(const Report& report) {
   Section section{"heat", "Where speculation pays", ""};

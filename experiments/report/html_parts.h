@@ -84,6 +84,7 @@ Section headline_section(const Report& report);    // tok/s of the fastest cells
 Section published_section(const Report& report);   // rows beside what others measured
 Section speedup_section(const Report& report);     // speedup over report.x, split by report.facet
 Section heat_section(const Report& report);        // speedup of proposer × k, by place and concurrency
+Section league_section(const Report& report);      // speedup of decoding of proposer × kind of text
 Section cells_section(const Report& report);       // all cells, certificate, verdict
 Section acceptance_section(const Report& report);  // by position, and accepted tokens per step
 Section drafts_section(const Report& report);      // what drafts cost and bring, by stages where there are any
@@ -122,6 +123,10 @@ class PairingsTold {
 };
 /// Width for each of `count` charts, such that they fill a row of the page together; no less than `least`.
 double width_of_each(size_t count, double least);
+
+/// Class of a tint: f1 … f4 faster, s1 … s4 slower, in equal steps of the logarithm up to a factor of two, by the end
+/// of the interval that is nearer to 1; "open" where nothing is shown.
+std::string tint_class(const RatioInterval& ratio);
 
 /// A table in a box that scrolls; `rows` and `css` are HTML. `caption` also names the box.
 struct TableColumn {
