@@ -31,7 +31,7 @@ TEST(ReportSections, AllAreThereAndInTheContents) {
   }
   const std::string html = report_of(run);
   EXPECT_EQ(nesting_error(html), "");
-  for (const char* id : {"trouble", "headline", "speedup", "heat", "acceptance", "steps", "ranks", "devices",
+  for (const char* id : {"trouble", "headline", "speedup", "heat", "acceptance", "drafts", "steps", "ranks", "devices",
                          "timeline", "memory", "latency", "pareto", "cells", "samples", "setup"}) {
     EXPECT_NE(section_of(html, id), "") << id;
     EXPECT_TRUE(holds(html, "<a href=\"#" + std::string(id) + "\">")) << id;
@@ -183,6 +183,68 @@ TEST(ReportSections, HistogramSharesAreThoseOfAllVerifySteps) {
   EXPECT_TRUE(holds(section, "0 accepted: 12 of 48 steps"));
   EXPECT_TRUE(holds(section, "1 accepted: 24 of 48 steps"));
   EXPECT_TRUE(holds(section, ">50</text>"));
+}
+
+TEST(ReportSections, TheLeagueHasAColumnForEachTextAndMarksItsWinner) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  EXPECT_EQ(section_of(report_of(run), "league"), "");  // one kind of text
+  for (CellResult& cell : run.cells)
+    for (RepetitionResult& r : cell.repetitions)
+      for (size_t i = 0; i < r.requests.size(); ++i) {
+        RequestRecord& request = r.requests[i];
+        request.category = i % 2 ? "co<de" : "prose";
+        // Of code, n-grams are the slowest.
+        if (i % 2 && cell.axes.proposer == "ngram")
+          request.e2e_ms = request.ttft_ms + 40 * (request.e2e_ms - request.ttft_ms);
+      }
+  const std::string section = section_of(report_of(run), "league");
+  EXPECT_EQ(nesting_error(report_of(run)), "");
+  EXPECT_TRUE(holds(section, "<th scope=\"col\">co&lt;de</th><th scope=\"col\">prose</th>")) << section;
+  EXPECT_EQ(count(section, "<tr><th scope=\"row\">"), 6u);  // ngram and draft at three k, of the first placement
+  EXPECT_EQ(count(section, "<b>★ "), 2u);
+  // The star of code stands in a row of draft: its column is the first.
+  for (size_t at = section.find("<tr><th scope=\"row\">ngram"); at != std::string::npos;
+       at = section.find("<tr><th scope=\"row\">ngram", at + 1)) {
+    const std::string of_ngram = section.substr(at, section.find("</tr>", at) - at);
+    EXPECT_FALSE(holds(of_ngram.substr(0, of_ngram.find("</td>")), "★")) << of_ngram;
+  }
+  // What is not ranked wins nothing.
+  for (CellResult& cell : run.cells) cell.lossy = cell.axes.proposer == "draft";
+  const std::string lossy = section_of(report_of(run), "league");
+  EXPECT_EQ(count(lossy, "<b>★ "), 2u);
+  EXPECT_EQ(count(lossy, " *</td>"), 6u);
+}
+
+TEST(ReportSections, DraftsAreCountedByCellAndStage) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  CellResult& cell = run.cells[2];  // ngram, k = 3
+  ASSERT_EQ(cell.axes.num_speculative_tokens, 3);
+  for (RepetitionResult& r : cell.repetitions) {
+    RunCounters& c = r.counters;
+    c.verify_steps = 100;
+    c.drafts = 50;
+    c.drafted = 150;
+    c.accepted = 60;
+    c.proposed_by_position = {50, 50, 25};
+    c.stages = {{"first", 40, 120, 60}, {"second", 10, 30, 0}};
+  }
+  const RunSummary summary = summarize(run);
+  EXPECT_DOUBLE_EQ(*summary.cells[2].rows_per_step, 2.5);
+  EXPECT_DOUBLE_EQ(*summary.cells[2].mean_draft_depth, 2.5);
+  EXPECT_DOUBLE_EQ(*summary.cells[2].drafted_per_kept, 2.5);
+  EXPECT_FALSE(summary.cells[0].rows_per_step);  // plain
+  const int64_t repetitions = int64_t(cell.repetitions.size());
+  ASSERT_EQ(summary.cells[2].counters.stages.size(), 2u);
+  EXPECT_EQ(summary.cells[2].counters.stages[0].drafted, 120 * repetitions);
+  const std::string section = section_of(report_of(run), "drafts");
+  EXPECT_EQ(nesting_error(report_of(run)), "");
+  const std::string stage = section.substr(section.find("↳ first"));
+  EXPECT_TRUE(holds(stage.substr(0, stage.find("</tr>")), "<td>0.40</td><td>2.50</td>")) << stage.substr(0, 400);
+  const std::string second = section.substr(section.find("↳ second"));
+  EXPECT_TRUE(holds(second.substr(0, second.find("</tr>")), "<td>0.10</td><td>1.00</td>")) << second.substr(0, 400);
+  EXPECT_TRUE(holds(section, "a stage of the row above"));
+  for (RepetitionResult& r : cell.repetitions) r.counters.stages.clear();
+  EXPECT_FALSE(holds(section_of(report_of(run), "drafts"), "↳"));
 }
 
 TEST(ReportSections, ScalingIsAgainstTheSameProposerOnOneRank) {

@@ -504,5 +504,23 @@ TEST(VerdictCautions, IntervalsAreSaidToBeOfTimingOnly) {
   EXPECT_FALSE(holds(verdict(run_of({plain({100}), ngram(3, {150})})), "Intervals cover")) << "there are none";
 }
 
+TEST(Verdict, BoundsAreToldAndNeverRanked) {
+  const auto of = [](const char* proposer, int k, std::vector<double> rates) {
+    return cell_of(fmt::format("{}{}", proposer, k), {.proposer = proposer, .num_speculative_tokens = k}, rates);
+  };
+  const RunResult run = run_of({plain({100, 101, 99}), ngram(3, {150, 151, 149}), of("oracle", 3, {300, 302, 298}),
+                                of("reject_all", 3, {50, 51, 49}), ngram(5, {140, 141, 139})});
+  const std::string text = verdict(run);
+  EXPECT_TRUE(holds(text, "Fastest: tp1 pp1 ngram k=3")) << text;
+  EXPECT_TRUE(holds(text, "Bounds, tp1 pp1 k=3: oracle decodes at 3.0")) << text;
+  EXPECT_TRUE(holds(text, "reject_all decodes at 0.")) << text;
+  EXPECT_TRUE(holds(text, "; of the oracle's speed ngram 50 %.")) << text;
+  EXPECT_FALSE(holds(text, "Bounds, tp1 pp1 k=5")) << text;  // without a bound at that k
+  const RunSummary summary = summarize(run);
+  EXPECT_FALSE(summary.cells[2].rankable);
+  EXPECT_EQ(summary.cells[2].not_rankable, "a bound");
+  EXPECT_TRUE(summary.cells[1].rankable);
+}
+
 }  // namespace
 }  // namespace paceline
