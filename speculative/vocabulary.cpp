@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/util/fnv1a.h"
 #include "kernels/error.h"
 
 namespace paceline {

@@ -5,7 +5,7 @@
 #   ./tests/run.sh --all     and the sanitizer builds: ASan + UBSan on all but most of tests/cli, TSan on what runs
 #                            threads; and the CUDA build where nvcc is; and 10 s of each fuzz target
 #   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (60,000 without)
-#   ./tests/run.sh --long    with the long samples: 500 kill points, 200 windows of the timing gate, 200,000 tokens of the
+#   ./tests/run.sh --long    with the long samples: 500 kill points, 200 windows of the timing gate, 1,000,000 tokens of the
 #                            matrix, experiments of the documents at full length; writes results/long/
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -4,6 +4,7 @@
 
 #include "model_rig.h"
 #include "tests/support/draft_trees.h"
+#include "tests/support/long_samples.h"
 #include "speculative/selftest/engine_rig.h"
 #include "tests/support/random_seed.h"
 
@@ -70,7 +71,7 @@ TEST_P(TreeBits, EachNodeHasTheLogitsOfItsPathAsAChain) {
                   .device = rig_device()});
     for (const int context : {1, 2, 17, 50, 60, 63, 64, 65, 100, 180, 255, 256, 257}) {
       if (context > GetParam().longest) break;
-      for (int repeat = 0; repeat < 3; ++repeat) {
+      for (int repeat = 0; repeat < (test::long_samples() ? 10 : 3); ++repeat) {
         const int known = 1 + int(random() % unsigned(std::min(4, context)));
         ASSERT_EQ(tree_difference(rig, context, known, random), "") << "tp " << tp << " pp " << pp;
       }

@@ -19,7 +19,7 @@ namespace paceline::test {
 namespace {
 
 constexpr uint64_t kSeed = 7;
-constexpr int64_t kShortTokens = 60'000, kLongTokens = 200'000;
+constexpr int64_t kShortTokens = 60'000, kLongTokens = 1'000'000;
 constexpr double kTrainedShare = 0.82;      // of the tokens from trained models; at least 80 % are wanted
 constexpr double kMinShare = 0.05;          // of accepted and of rejected drafts in a cell
 constexpr int64_t kMinDraftsToJudge = 300;  // fewer drafts say nothing about a share of 5 %
