@@ -115,9 +115,12 @@ RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& wor
                     .max_num_seqs = concurrency,
                     .max_num_batched_tokens = cell.budget,
                     .prefix_caching = cell.caching};
-  if (cell.proposer == RigProposer::ngram)
-    setup.proposer_options =
-        NgramOptions{.min_n = 1, .max_n = 4, .match = index % 2 ? NgramMatch::last : NgramMatch::first};
+  if (cell.proposer.name == RigProposer::ngram.name) {
+    const NgramMatch match = cell.proposer.branches ? NgramMatch::tree
+                             : index % 2            ? NgramMatch::last
+                                                    : NgramMatch::first;
+    setup.proposer_options = NgramOptions{.min_n = 1, .max_n = 4, .match = match};
+  }
   if (cell.proposer.name == "cascade")
     setup.proposer_options = CascadeOptions{.stages = index % 2 ? "ngram, suffix, eagle3" : "suffix, draft"};
   if (index % 2) setup.draft_placement = DraftPlacement::last_stage;
