@@ -179,6 +179,7 @@ struct MeasureConfig {
   bool verify_lossless = true;
   MeasureLevel level = MeasureLevel::engine;
   int64_t block_seed = 1;  // order of the cells inside each repetition
+  bool record_drafts = false;
 };
 
 /// One axis: full key path and its values, already checked against the key.

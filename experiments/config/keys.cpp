@@ -464,6 +464,9 @@ void add_requests(std::vector<KeySpec>& rows) {
   rows.push_back(key("measure.level", MEMBER(measure.level), {}, "Where the clock stands: engine is in this process."));
   rows.push_back(key("measure.block_seed", MEMBER(measure.block_seed), {.min = 0},
                      "Seed of the order in which the cells of one load take turns."));
+  rows.push_back(key("measure.record_drafts", MEMBER(measure.record_drafts), {.is_newer = true},
+                     "After warming up, a pass over all requests that is not measured, whose drafts go to the cell's "
+                     "drafts.jsonl, for proposer replay."));
 }
 
 template <class Value>

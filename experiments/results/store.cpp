@@ -181,6 +181,11 @@ void RunFolder::write_cell(const CellResult& cell) {
   write_file_atomic(folder_of(cell) / "cell.json", dump_json(cell_to_json(cell)));
 }
 
+void RunFolder::write_drafts(const CellResult& cell, const std::string& text) {
+  make_new_folder(folder_of(cell));
+  write_file_atomic(folder_of(cell) / "drafts.jsonl", text);
+}
+
 void record_failures(const RecordedRun& recorded, std::span<const CellResult* const> cells) {
   AppendOnlyFile journal(std::filesystem::path(recorded.run.folder) / kJournalFile, recorded.journal_bytes);
   for (const CellResult* cell : cells) journal.append(journal_line(failure_record(*cell)));

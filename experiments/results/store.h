@@ -60,6 +60,8 @@ class RunFolder {
 
   /// Writes cells/<NNN>_<id>/cell.json.
   void write_cell(const CellResult& cell);
+  /// Writes cells/<NNN>_<id>/drafts.jsonl (DraftRecord).
+  void write_drafts(const CellResult& cell, const std::string& text);
 
   /// Writes the documents (run_documents() makes them), then the manifest with the final status, and last lets
   /// <root>/latest point here. Callable again after more cells.

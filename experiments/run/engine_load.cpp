@@ -448,7 +448,7 @@ std::shared_ptr<const Tokenizer> EngineLoad::tokenizer() {
   return tokenizer_;
 }
 
-std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
+std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell, DraftRecord* record_drafts) {
   const auto& scheduler = cell.engine.scheduler;
   const bool is_static = scheduler.batching == BatchingMode::static_turns;
   const BlockPoolOptions pool{
@@ -485,8 +485,10 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell) {
   if (cell.speculation.head()) setup.head = draft->head.get();
   if (!plan_.taps.empty()) target_->use_taps(cell.speculation.head() != nullptr);
   const auto make_proposer = cell.speculation.entry().make;
+  std::unique_ptr<Proposer> proposer = make_proposer ? make_proposer(setup) : nullptr;
+  if (proposer && record_drafts) proposer = std::make_unique<RecordsProposals>(std::move(proposer), *record_drafts);
   return std::make_unique<Engine>(
-      options, *target_, make_proposer ? make_proposer(setup) : nullptr,
+      options, *target_, std::move(proposer),
       std::make_unique<ChainVerifier>(VerifierOptions{rule, cell.speculation.forced_acceptance_length.value_or(0.0)}));
 }
 

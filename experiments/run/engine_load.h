@@ -16,6 +16,7 @@
 #include "engine/weights/model_source.h"
 #include "experiments/config/config.h"
 #include "experiments/workload/requests.h"
+#include "speculative/draft_record.h"
 #include "speculative/eagle3_model.h"
 
 namespace paceline {
@@ -95,7 +96,8 @@ class EngineLoad {
   EngineLoad(const ExperimentConfig& config, const LoadLimits& limits);
 
   /// A fresh engine (empty KV pool and prefix cache) for a cell of this load; one at a time.
-  std::unique_ptr<Engine> make_engine(const ExperimentConfig& cell);
+  /// record_drafts: where its drafts are noted, if anywhere; outlives the engine.
+  std::unique_ptr<Engine> make_engine(const ExperimentConfig& cell, DraftRecord* record_drafts = nullptr);
 
   /// The target's, loaded when first asked for: token ids alone need none.
   std::shared_ptr<const Tokenizer> tokenizer();

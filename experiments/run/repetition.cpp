@@ -150,7 +150,7 @@ SamplingParams sampling_of_prompt(const SamplingParams& of_cell, size_t index, s
 
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,
                                 const RepetitionOptions& options) {
-  const std::unique_ptr<Engine> engine = load.make_engine(cell);
+  const std::unique_ptr<Engine> engine = load.make_engine(cell, options.record_drafts);
   RepetitionResult result;
   std::unordered_map<SeqId, Live> live;
   size_t next = 0;

@@ -32,8 +32,9 @@ struct RepetitionOptions {
   RankRecording record_ranks = RankRecording::off;
   double timeout_s = 600;                                      // throws Error(device) when exceeded
   std::function<void(const RepetitionProgress&)> on_progress;  // ten times a second at most; may be empty
-  std::function<bool()> stop_now;  // polled every step; true ends the pass with Error(interrupted)
-  CounterRoots counters;           // what tells how far other processes disturbed the pass
+  std::function<bool()> stop_now;        // polled every step; true ends the pass with Error(interrupted)
+  DraftRecord* record_drafts = nullptr;  // null: they are not recorded
+  CounterRoots counters;                 // what tells how far other processes disturbed the pass
 };
 
 /// Runs every prompt to its end on a fresh engine of `cell` and records it. In an open loop times count from the moment

@@ -151,6 +151,18 @@ void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> 
   if (count > 0) run_repetition(load, cell.config, prompts.first(count), options);
 }
 
+/// A pass that is not measured, as noting drafts takes time.
+void record_drafts(EngineLoad& load, const Cell& cell, const CellResult& result, std::span<const EncodedPrompt> prompts,
+                   SweepUnderWay& sweep) {
+  if (!cell.config.measure.record_drafts || !cell.config.speculation.drafts()) return;
+  DraftRecord record;
+  RepetitionOptions options = repetition_options(sweep, cell.config);
+  options.on_progress = {};
+  options.record_drafts = &record;
+  run_repetition(load, cell.config, prompts, options);
+  sweep.folder->write_drafts(result, draft_record_text(record));
+}
+
 void finish_cell(SweepUnderWay& sweep, size_t index) {
   CellResult& result = sweep.run.cells[index];
   const std::vector<std::string> problems = record_problems(result);
@@ -361,6 +373,7 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, c
       record_start(sweep, {&index, 1});
       const auto begin = Clock::now();
       warm_up(*load, cell, prompts, sweep);
+      record_drafts(*load, cell, result, prompts, sweep);
       reload_s += seconds_between(begin, Clock::now());
       result.effective = load->effective(cell.config, *load->make_engine(cell.config));
       result.oversubscribed = load->team().oversubscribed();

@@ -37,7 +37,7 @@ std::string rig_proposer_name(RigProposer proposer) {
 std::vector<RigProposer> drafting_rig_proposers() {
   std::vector<RigProposer> proposers;
   for (const ProposerEntry& entry : proposer_list()) {
-    if (!entry.drafts()) continue;
+    if (!entry.drafts() || (entry.find_conflict && entry.find_conflict(entry.defaults))) continue;  // wants a file
     const bool may_be_target = entry.second_model.kind == SecondModelKind::draft_model;
     for (const bool branches : {false, true}) {
       if (branches && !entry.form) continue;

@@ -40,8 +40,8 @@ inline constexpr RigProposer RigProposer::self_draft{.name = "draft", .self = tr
 
 /// "draft"; "self-draft"; "draft-tree".
 std::string rig_proposer_name(RigProposer proposer);
-/// All that draft, in the list's order; one that may branch as chains and as trees, and one with a second model on its
-/// own and with the target.
+/// All that draft with their defaults, in the list's order; one that may branch as chains and as trees, and one with a
+/// second model on its own and with the target.
 std::vector<RigProposer> drafting_rig_proposers();
 
 /// Where the ranks of rigs are that do not say it, by PACELINE_RIG_DEVICE: "cpu" (the default) or "cuda"; and how many

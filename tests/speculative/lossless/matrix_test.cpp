@@ -11,6 +11,7 @@
 #include "speculative/cascade_proposer.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/oracle_proposer.h"
+#include "speculative/suffix_proposer.h"
 #include "tests/speculative/lossless/covering_array.h"
 #include "tests/speculative/lossless/workload.h"
 #include "tests/support/long_samples.h"
@@ -121,6 +122,8 @@ RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& wor
                                                     : NgramMatch::first;
     setup.proposer_options = NgramOptions{.min_n = 1, .max_n = 4, .match = match};
   }
+  if (cell.proposer.name == "suffix" && cell.caching == PrefixCaching::on)  // else it has seen nearly every answer
+    setup.proposer_options = SuffixOptions{.branches = cell.proposer.branches, .store = SuffixStore::request};
   if (cell.proposer.name == "cascade")
     setup.proposer_options = CascadeOptions{.stages = index % 2 ? "ngram, suffix, eagle3" : "suffix, draft"};
   if (index % 2) setup.draft_placement = DraftPlacement::last_stage;

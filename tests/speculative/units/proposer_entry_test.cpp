@@ -13,6 +13,14 @@
 namespace paceline {
 namespace {
 
+/// Unless it cannot do without a file.
+bool runs_by_default(const ProposerEntry& entry) {
+  const auto conflict = entry.find_conflict ? entry.find_conflict(entry.defaults) : std::nullopt;
+  return !conflict || std::none_of(entry.options.begin(), entry.options.end(), [&](const ProposerOption& option) {
+    return option.is_path && option.name == conflict->option;
+  });
+}
+
 TEST(ProposerList, NobodyComesFirstAndNamesAreKeys) {
   ASSERT_FALSE(proposer_list().empty());
   EXPECT_EQ(proposer_list().front().name, kNoProposer);
@@ -53,14 +61,14 @@ TEST(ProposerList, DefaultsLieInTheRangesOfTheirOptions) {
       EXPECT_GE(number, option.range.min);
       EXPECT_LE(number, option.range.max);
     }
-    EXPECT_FALSE(entry.find_conflict && entry.find_conflict(entry.defaults)) << entry.name;
+    EXPECT_FALSE(runs_by_default(entry) && entry.find_conflict && entry.find_conflict(entry.defaults)) << entry.name;
     EXPECT_EQ(entry.has_second_model(), !entry.second_model.default_path.empty()) << entry.name;
   }
 }
 
 TEST(ProposerList, MakesProposersThatSayTheirNames) {
   for (const ProposerEntry& entry : proposer_list()) {
-    if (!entry.drafts() || entry.has_second_model()) continue;
+    if (!entry.drafts() || entry.has_second_model() || !runs_by_default(entry)) continue;
     EXPECT_EQ(entry.make({.options = &entry.defaults, .pool = {}})->name(), entry.name);
   }
   const ProposerEntry& draft = proposer_entry("draft");
