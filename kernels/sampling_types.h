@@ -60,9 +60,9 @@ struct TopKArgs {
   std::span<float> prob = {};     // [m * k] out; 0 for -1
 };
 
-enum class VerifyRule : uint8_t { greedy, rejection, coupled, forced, block };
+enum class VerifyRule : uint8_t { greedy, rejection, coupled, block };
 
-constexpr bool takes_only_chains(VerifyRule rule) { return rule == VerifyRule::forced || rule == VerifyRule::block; }
+constexpr bool takes_only_chains(VerifyRule rule) { return rule == VerifyRule::block; }
 
 /// How a proposer's tokens were drawn. dense: draft_prob holds one distribution per draft token.
 enum class DraftProbKind : uint8_t { point_mass, shared_noise, dense };
@@ -85,7 +85,6 @@ struct AcceptRow {
   int32_t first_position = 0;  // absolute position of the first draft of this step
   SamplerParams params;
   VerifyRule rule = VerifyRule::greedy;  // rejection and block with greedy params behave as greedy
-  int32_t forced_accept = 0;             // rule forced: accept this many drafts (capped at draft_len)
   int32_t cell = -1;                     // of AcceptArgs::cells, where `next` goes too; only with draft_len 0
 };
 

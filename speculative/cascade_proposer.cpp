@@ -7,19 +7,6 @@
 
 namespace paceline {
 
-std::vector<std::string_view> stage_names(std::string_view stages) {
-  std::vector<std::string_view> names;
-  for (size_t begin = 0; begin <= stages.size();) {
-    const size_t end = std::min(stages.find(',', begin), stages.size());
-    std::string_view name = stages.substr(begin, end - begin);
-    while (name.starts_with(' ')) name.remove_prefix(1);
-    while (name.ends_with(' ')) name.remove_suffix(1);
-    names.push_back(name);
-    begin = end + 1;
-  }
-  return names;
-}
-
 CascadeProposer::CascadeProposer(std::vector<std::unique_ptr<Proposer>> stages, double min_score)
     : stages_(std::move(stages)), min_score_(min_score) {
   for (const auto& stage : stages_) counts_.push_back({.name = std::string(stage->name())});

@@ -17,9 +17,6 @@ struct CascadeOptions {
   double min_score = 0.5;
 };
 
-/// The names in CascadeOptions::stages, without the blanks around them; an empty one where two commas meet.
-std::vector<std::string_view> stage_names(std::string_view stages);
-
 /// Each stage is told of all that happens, and asked for drafts where none before it was confident. A stage is where it
 /// has drafts, and its likeliest first one a score of min_score or more, or no scores. Where none is, the last that has
 /// drafts is taken. Drafts that a stage made and another's were taken for are never verified: stages learn that from

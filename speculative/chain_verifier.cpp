@@ -1,7 +1,6 @@
 #include "speculative/chain_verifier.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "engine/comm/work_scope.h"
@@ -16,15 +15,6 @@ Ticket ChainVerifier::launch(std::shared_ptr<const Batch> batch, Model& target, 
   const Ticket ticket = step->ticket;
   in_flight_.push_back(std::move(step));
   return ticket;
-}
-
-// Keeps the running mean of emitted tokens at the forced length, with the least variance per step.
-int ChainVerifier::forced_accept() {
-  const double extra = options_.forced_acceptance_length - 1.0;
-  const auto total = [&](int64_t steps) { return int64_t(std::floor(double(steps) * extra + 1e-9)); };
-  const int accepted = int(total(num_forced_ + 1) - total(num_forced_));
-  ++num_forced_;
-  return accepted;
 }
 
 // Windows without drafts move every sequence by one token: where SeqState has cells the next step can begin before the
@@ -64,7 +54,6 @@ void ChainVerifier::run(Step& step, Rank& rank) {
                        .params = wanted.sampler,
                        .rule = options_.rule,
                        .cell = step.slot(i)};
-    if (options_.rule == VerifyRule::forced && !drafts.empty()) step.windows[i].forced_accept = forced_accept();
   }
   if (count == 0) return;
   const Logits logits = step.target->logits();

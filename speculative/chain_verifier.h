@@ -10,13 +10,12 @@ namespace paceline {
 
 struct VerifierOptions {
   VerifyRule rule = VerifyRule::greedy;  // rejection, block and coupled treat greedy requests as greedy
-  double forced_acceptance_length = 0;   // rule forced: mean emitted tokens per step, in [1, k + 1]
 };
 
 class ChainVerifier final : public Verifier {
  public:
   explicit ChainVerifier(const VerifierOptions& options) : options_(options) {}
-  bool lossless() const override { return options_.rule != VerifyRule::forced; }
+  bool lossless() const override { return true; }
   std::string_view rule_name() const override { return rule_word(options_.rule); }
   bool takes_branches() const override { return !takes_only_chains(options_.rule); }
   Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override;
@@ -43,12 +42,10 @@ class ChainVerifier final : public Verifier {
 
   void run(Step& step, Rank& rank);
   void make_verdicts(Step& step);
-  int forced_accept();
 
   const VerifierOptions options_;
   std::deque<std::shared_ptr<Step>> in_flight_;  // shared with the jobs that fill them in
   double seconds_ = 0.0;
-  int64_t num_forced_ = 0;
 };
 
 }  // namespace paceline

@@ -22,8 +22,7 @@ DraftSampling draft_sampling(VerifyRule rule, DraftDraws draws) {
     case VerifyRule::coupled: return DraftSampling::shared_noise;
     case VerifyRule::rejection:
     case VerifyRule::block: return DraftSampling::own_noise;
-    case VerifyRule::greedy:
-    case VerifyRule::forced: return DraftSampling::argmax;
+    case VerifyRule::greedy: return DraftSampling::argmax;
   }
   return DraftSampling::argmax;
 }

@@ -32,17 +32,18 @@ void OracleProposer::propose(std::span<const DraftRequest> requests, std::span<P
   }
 }
 
+std::shared_ptr<KnownTexts> known_texts(const ProposerSetup& setup) {
+  if (setup.kept && setup.kept->has_value()) return std::any_cast<std::shared_ptr<KnownTexts>>(*setup.kept);
+  auto texts = std::make_shared<KnownTexts>();
+  if (setup.kept) *setup.kept = texts;
+  return texts;
+}
+
 namespace {
 
 template <OracleDrafts kDrafts>
 std::unique_ptr<Proposer> make_oracle(const ProposerSetup& setup) {
-  std::shared_ptr<KnownTexts> texts;
-  if (setup.kept && setup.kept->has_value())
-    texts = std::any_cast<std::shared_ptr<KnownTexts>>(*setup.kept);
-  else
-    texts = std::make_shared<KnownTexts>();
-  if (setup.kept) *setup.kept = texts;
-  return std::make_unique<OracleProposer>(kDrafts, setup.target_vocab_size, std::move(texts));
+  return std::make_unique<OracleProposer>(kDrafts, setup.target_vocab_size, known_texts(setup));
 }
 
 }  // namespace

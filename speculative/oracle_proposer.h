@@ -22,6 +22,10 @@ class KnownTexts {
   std::unordered_map<int64_t, std::vector<int32_t>> texts_;
 };
 
+struct ProposerSetup;
+/// What setup.kept holds of them, made where it holds nothing.
+std::shared_ptr<KnownTexts> known_texts(const ProposerSetup& setup);
+
 enum class OracleDrafts : uint8_t {
   right,  // the text itself: what no proposer can exceed at k drafts
   wrong,  // other tokens at its places, of which none is kept: what k drafts cost

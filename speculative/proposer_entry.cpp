@@ -37,6 +37,19 @@ std::vector<std::string> ProposerEntry::files_of(const std::any& chosen) const {
   return files;
 }
 
+std::vector<std::string_view> stage_names(std::string_view list) {
+  std::vector<std::string_view> names;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    std::string_view name = list.substr(begin, end - begin);
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    names.push_back(name);
+    begin = end + 1;
+  }
+  return names;
+}
+
 std::any* kept_of_stage(std::any& kept, std::string_view name) {
   using Stages = std::map<std::string, std::any, std::less<>>;
   if (!kept.has_value()) kept = Stages();

@@ -175,7 +175,7 @@ struct ProposerSetup {
 
 /// What a proposer measures that knows the texts from an earlier pass over the same requests, as no server does.
 /// Warming up is that pass; rules that change the text are refused.
-enum class DraftBound : uint8_t { none, most_gain, most_cost };
+enum class DraftBound : uint8_t { none, most_gain, most_cost, stated };
 
 /// Immutable; lives as long as the program.
 struct ProposerEntry {
@@ -189,6 +189,8 @@ struct ProposerEntry {
   std::vector<std::string_view> (*stages)(const std::any& options) = nullptr;
   /// Null: no options can contradict each other.
   std::optional<OptionConflict> (*find_conflict)(const std::any& options) = nullptr;
+  /// Mean tokens of a step that are asked for, which k must allow; null: none are.
+  std::optional<double> (*most_tokens)(const std::any& options) = nullptr;
   /// Null: chains, always.
   DraftForm (*form)(const std::any& options) = nullptr;
   /// Null: nothing.
@@ -205,6 +207,9 @@ struct ProposerEntry {
   std::vector<std::string> files_of(const std::any& chosen) const;
   bool has_second_model() const { return second_model.kind != SecondModelKind::none; }
 };
+
+/// The parts of a list apart by commas, without the blanks around them; an empty one where two commas meet.
+std::vector<std::string_view> stage_names(std::string_view list);
 
 /// What the stage `name` keeps, within what its cascade keeps.
 std::any* kept_of_stage(std::any& kept, std::string_view name);

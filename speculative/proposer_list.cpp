@@ -2,7 +2,8 @@
 
 #include "speculative/proposer_entry.h"
 
-#define PACELINE_PROPOSERS(e) e(no) e(ngram) e(draft) e(eagle3) e(suffix) e(cascade) e(oracle) e(reject_all) e(replay)
+#define PACELINE_PROPOSERS(e) \
+  e(no) e(ngram) e(draft) e(eagle3) e(suffix) e(cascade) e(oracle) e(reject_all) e(synthetic) e(replay)
 
 namespace paceline {
 

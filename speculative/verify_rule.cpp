@@ -19,7 +19,8 @@ constexpr std::array<std::pair<VerifyRule, std::string_view>, 4> kChosen = {{{Ve
 
 std::string_view rule_word(VerifyRule rule) {
   const auto row = std::find_if(kChosen.begin(), kChosen.end(), [&](const auto& pair) { return pair.first == rule; });
-  return row == kChosen.end() ? "forced" : row->second;  // by its own key
+  PACELINE_CHECK(row != kChosen.end(), "a rule without a word: {}", int(rule));
+  return row->second;
 }
 
 std::vector<std::string_view> rule_words() {

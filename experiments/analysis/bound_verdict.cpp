@@ -36,7 +36,7 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
 
 bool is_bound(const CellResult& cell) {
   const ProposerEntry* const entry = find_proposer(cell.axes.proposer);
-  return entry && entry->knows_texts();
+  return entry && (entry->bound == DraftBound::most_gain || entry->bound == DraftBound::most_cost);
 }
 
 void add_bounds(const VerdictView& view, std::vector<VerdictSentence>& out) {

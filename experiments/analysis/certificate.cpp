@@ -21,7 +21,6 @@ CertificateResult unverified(std::string reason) {
 std::string obstacle(const CellResult& cell, const CellResult* reference) {
   if (!reference) return "no finished cell without speculation that asks for the same text";
   if (reference == &cell) return {};
-  if (cell.forced) return "forced acceptance: the text is not the model's";
   if (!token_exact_rule(cell))
     return fmt::format("the rule {} keeps the law, not the tokens; use rule coupled for a token-exact certificate",
                        cell.effective.value("rule", std::string("?")));

@@ -22,7 +22,7 @@ const CellResult* compared_with(const References& references, const CellResult& 
 
 /// Fills the certificates of all finished cells: of each kind (References), the first finished cell that does
 /// not speculate is the baseline, the others are compared with the baseline of their own placement where there is one,
-/// else with that first one. Cells whose rule gives the same law but other tokens (rejection) and forced ones stay
+/// else with that first one. Cells whose rule gives the same law but other tokens (rejection) stay
 /// unverified, with the reason.
 void certify(RunResult& run);
 

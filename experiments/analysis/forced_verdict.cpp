@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-/// A cell of forced acceptance with its gain.
+/// A cell of stated acceptance with its gain.
 struct Forced {
   const CellSummary* cell = nullptr;
   SpeculationGain gain;
@@ -22,16 +22,17 @@ std::string at_text(const Forced& f) {
                      f.cell->noise.empty() ? "" : ", disturbed");
 }
 
-/// Equal for cells that differ in the forced length only.
+/// Equal for cells that differ in the stated length only.
 std::string asked_otherwise(const CellResult& cell) {
   nlohmann::json asked = cell.requested;
-  if (asked.is_object() && asked.contains("speculation") && asked["speculation"].is_object())
-    asked["speculation"].erase("forced_acceptance");
+  const nlohmann::json::json_pointer stated("/speculation/synthetic");
+  if (asked.is_object() && asked.contains(stated) && asked[stated].is_object())
+    asked[stated].erase("acceptance_length");
   return fmt::format("{} tp{} pp{} {} {}", asked.dump(), cell.axes.tp, cell.axes.pp, cell.axes.proposer,
                      cell.axes.num_speculative_tokens.value_or(0));
 }
 
-/// Without the forced length.
+/// Without the stated length.
 std::string name_of(const CellResult& cell) {
   CellAxes axes = cell.axes;
   axes.concurrency = 0;
@@ -92,7 +93,7 @@ void add_forced(const VerdictView& view, std::vector<VerdictSentence>& out) {
                                    ? ""
                                    : " over " + view.reference_text(*one.cell, *one.gain.over);
       out.push_back({VerdictKind::best,
-                     fmt::format("With forced acceptance{}, {}{} {}.", view.has_several_loads() ? group.where() : "",
+                     fmt::format("With stated acceptance{}, {}{} {}.", view.has_several_loads() ? group.where() : "",
                                  name_of(view.cell(*one.cell)), over, crossing(cells))});
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What cells of forced acceptance were run for: how good would drafts have to be?
+// What cells of stated acceptance were run for: how good would drafts have to be?
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-/// For each set of cells that differ in the forced length only: between which acceptance lengths the gain of
+/// For each set of cells that differ in the stated length only: between which acceptance lengths the gain of
 /// speculation is shown to cross 1, or that this is not shown. Nothing without such cells.
 void add_forced(const VerdictView& view, std::vector<VerdictSentence>& out);
 

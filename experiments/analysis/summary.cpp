@@ -118,7 +118,7 @@ bool never_drafted(const CellResult& cell) {
 std::string why_not_rankable(const CellResult& cell) {
   if (cell.status != CellStatus::done) return to_string(cell.status);
   if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
-  if (cell.forced) return "forced acceptance";
+  if (cell.forced) return "stated acceptance";
   if (is_bound(cell)) return "a bound";
   if (cell.lossy) return "lossy rule";
   if (cell.random_weights && cell.axes.drafts()) return "random weights";

@@ -80,7 +80,7 @@ void add_marks(const VerdictView& view, std::vector<VerdictSentence>& out) {
                                    " more threads than cores (oversubscribed): measured and checked, not ranked."});
   if (forced > 0)
     out.push_back({VerdictKind::caution,
-                   counted(forced, "cell uses", "cells use") + " forced acceptance or a lossy rule: not ranked."});
+                   counted(forced, "cell uses", "cells use") + " stated acceptance or a lossy rule: not ranked."});
   if (random > 0)
     out.push_back({VerdictKind::caution,
                    counted(random, "cell has", "cells have") +

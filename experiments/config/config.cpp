@@ -88,6 +88,14 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
   std::vector<ProposerStage> all = speculation.stages();
   if (speculation.entry().stages) all.push_back({&speculation.entry(), &speculation.chosen().options});
   for (const auto& [entry, options] : all) {
+    if (const auto most = entry->most_tokens ? entry->most_tokens(*options) : std::nullopt;
+        most && *most > speculation.num_speculative_tokens + 1) {
+      const std::string key = option_key(*entry, "acceptance_length");
+      found.push_back({key,
+                       {key, "speculation.num_speculative_tokens", "speculation.proposer"},
+                       fmt::format("acceptance_length {} cannot be reached with num_speculative_tokens {}: at most {}",
+                                   *most, speculation.num_speculative_tokens, speculation.num_speculative_tokens + 1)});
+    }
     if (!entry->find_conflict) continue;
     if (const std::optional<OptionConflict> conflict = entry->find_conflict(*options)) {
       std::vector<std::string> involved;
@@ -107,8 +115,6 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
                        fmt::format("drafts of proposer {} branch: {}, or have chains by {}", name, fix, option)});
     };
     if (speculation.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
-    if (speculation.forces_acceptance())
-      refuse("speculation.forced_acceptance.acceptance_length", "stated acceptance takes chains: leave it out");
     if (config.engine.scheduler.run_ahead) refuse("engine.scheduler.run_ahead", "use false");
   }
   const bool knows_texts =
@@ -125,15 +131,6 @@ void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found)
                      fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection, "
                                  "block or coupled",
                                  config.sampling.temperature)});
-  }
-  if (speculation.forces_acceptance() &&
-      *speculation.forced_acceptance_length > speculation.num_speculative_tokens + 1) {
-    found.push_back({"speculation.forced_acceptance.acceptance_length",
-                     {"speculation.forced_acceptance.acceptance_length", "speculation.num_speculative_tokens",
-                      "speculation.proposer"},
-                     fmt::format("acceptance_length {} cannot be reached with num_speculative_tokens {}: at most {}",
-                                 *speculation.forced_acceptance_length, speculation.num_speculative_tokens,
-                                 speculation.num_speculative_tokens + 1)});
   }
 }
 
@@ -305,6 +302,8 @@ ConfigJson config_identity(const ExperimentConfig& config) {
     if (!key.read || !key.in_identity || !key_applies(key, config)) continue;
     const ConfigJson value = key.read(config);
     if (!key.is_newer || value != key.read(kDefaults)) put(root, key.path, value);
+    // A key that is no more: runs were recorded with it.
+    if (key.path == "speculation.verifier.rule") put(root, "speculation.forced_acceptance.acceptance_length", nullptr);
   }
   return root;
 }

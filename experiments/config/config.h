@@ -110,7 +110,6 @@ struct SpeculationConfig {
   int num_speculative_tokens = 5;  // 0 in a cell whose proposer is none
   std::vector<ProposerConfig> proposers = default_proposer_configs();
   std::string rule = "auto";  // a word of rule_words()
-  std::optional<double> forced_acceptance_length;
 
   /// Of `proposer`, and what its keys say. Throws Error(usage) for a name that is not on the list.
   const ProposerEntry& entry() const;
@@ -135,9 +134,6 @@ struct SpeculationConfig {
   const SecondModelConfig* head() const;
   /// "speculation.draft.path" for "path". REQUIRES: second_model().
   std::string key_of_model(std::string_view name) const;
-
-  /// Without a proposer there is nothing to force.
-  bool forces_acceptance() const { return drafts() && forced_acceptance_length.has_value(); }
 };
 
 struct SamplingConfig {

@@ -397,10 +397,6 @@ void add_speculation(std::vector<KeySpec>& rows) {
   rows.push_back(key("speculation.verifier.rule", MEMBER(speculation.rule),
                      {.choices = rules, .scope = KeyScope::speculation},
                      "How drafts are judged; auto is greedy at temperature 0, else rejection."));
-  rows.push_back(key("speculation.forced_acceptance.acceptance_length", MEMBER(speculation.forced_acceptance_length),
-                     {.min = 1, .max = 65, .unit = "tokens", .scope = KeyScope::speculation},
-                     "System studies only: mean tokens a step, from 1 to k+1, whatever the drafts; the output is not "
-                     "model text."));
 }
 
 void add_requests(std::vector<KeySpec>& rows) {

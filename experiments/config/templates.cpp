@@ -152,24 +152,26 @@ constexpr std::string_view kBatchCrossover =
 }
 )json";
 
-constexpr std::string_view kForcedAcceptance =
+constexpr std::string_view kStatedAcceptance =
     R"json(// How good would a draft model have to be? Its cost is real, its acceptance is set by hand:
 // where the ratio crosses 1 lies the acceptance length that it must reach.
-// The output is not model text, and the cells are marked so.
+// Drafts are taken from the text, which warming up has shown, so the output stays the model's.
 {
   "$schema": "experiment.schema.json",
   "extends": ["base/defaults.json", "workloads/reading_qa.json"],
-  "name": "forced_acceptance",
+  "name": "stated_acceptance",
 
-  "speculation": { "num_speculative_tokens": 5 },
-  "sampling": { "ignore_eos": true },           // every request has the same length, whatever the tokens are
+  "speculation": {
+    "num_speculative_tokens": 5,
+    "synthetic": { "costs": "draft" },          // drafts in earnest, and in vain
+  },
   "measure": { "repetitions": 7 },
 
   "sweep": {
     "axes": {
-      "speculation.proposer": ["none", "draft"],
+      "speculation.proposer": ["none", "synthetic"],
       // Mean tokens of a step, from 1 (all drafts refused) to k + 1 (all kept); void for "none".
-      "speculation.forced_acceptance.acceptance_length": [1, 2, 3, 4, 5, 6],
+      "speculation.synthetic.acceptance_length": [1, 2, 3, 4, 5, 6],
     },
   },
 
@@ -178,7 +180,7 @@ constexpr std::string_view kForcedAcceptance =
       "workload": { "requests": 12 },
       "sampling": { "max_tokens": 48 },
       "measure": { "repetitions": 3 },
-      "sweep": { "axes": { "speculation.forced_acceptance.acceptance_length": [1, 3, 6] } },
+      "sweep": { "axes": { "speculation.synthetic.acceptance_length": [1, 3, 6] } },
     },
   },
 }
@@ -256,7 +258,7 @@ constexpr ExperimentTemplate kTemplates[] = {
     {"batch-crossover", "at which load does speculation stop paying?", kBatchCrossover},
     {"open-loop-slo", "which proposer keeps a latency target at a given rate of requests? (YAML)", kOpenLoopSlo,
      ".yaml"},
-    {"forced-acceptance", "how good would a draft model have to be?", kForcedAcceptance},
+    {"stated-acceptance", "how good would a draft model have to be?", kStatedAcceptance},
     {"ci-regression", "do tokens and counters stay the same? for `runexp regress`", kCiRegression},
 };
 

@@ -146,7 +146,7 @@ void VllmSpeculation::add_rule(std::vector<Assignment>& keys, std::vector<std::s
   if (method->text == "block")
     keys.push_back({"speculation.verifier.rule", *method});
   else
-    notes.emplace_back("rejection_sample_method synthetic: left out: speculation.forced_acceptance states acceptance");
+    notes.emplace_back("rejection_sample_method synthetic: left out: speculation.synthetic states acceptance");
 }
 
 void VllmSpeculation::add_sampling(std::vector<Assignment>& keys, std::vector<std::string>& notes) const {

@@ -18,13 +18,13 @@ namespace {
 
 constexpr const char *kTp = "engine.parallel.tp", *kPp = "engine.parallel.pp",
                      *kK = "speculation.num_speculative_tokens", *kProposer = "speculation.proposer",
-                     *kConcurrency = "load.concurrency", *kForced = "speculation.forced_acceptance.acceptance_length";
+                     *kConcurrency = "load.concurrency", *kStated = "speculation.synthetic.acceptance_length";
 
 std::string name_of(const std::string& path) {
   if (path == kTp) return "TP";
   if (path == kPp) return "PP";
   if (path == kK) return "draft length k";
-  if (path == kForced) return "forced acceptance length";
+  if (path == kStated) return "stated acceptance length";
   return std::string(last_part(path));
 }
 

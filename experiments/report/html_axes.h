@@ -16,7 +16,7 @@ class ChartAxis {
   explicit ChartAxis(const std::string& key_or_alias);
 
   const std::string& path() const { return path_; }
-  /// As it stands beside the chart: "draft length k", "TP", "forced acceptance length", the last part of other paths.
+  /// As it stands beside the chart: "draft length k", "TP", "stated acceptance length", the last part of other paths.
   const std::string& name() const { return name_; }
   /// "k=3", "TP 2": the axis at a value.
   std::string with(const std::string& value) const;
@@ -30,7 +30,7 @@ class ChartAxis {
 };
 
 /// From the run's resolved configuration; what it does not hold has the defaults of the schema. Without a report.x the
-/// number of speculation.* with the most values in the sweep is x: k, or the forced acceptance length.
+/// number of speculation.* with the most values in the sweep is x: k, or the stated acceptance length.
 struct ChartLayout {
   ChartAxis x;
   std::vector<ChartAxis> facets;

@@ -53,7 +53,7 @@ class Report {
   std::string method(const CellAxes& axes) const;
 
   /// Of each place, variant and proposer the finished cell with the most tokens per second, rankable ones first; of an
-  /// open loop the one with the lowest median E2E latency, saturated ones last. In plan order. Forced acceptance is
+  /// open loop the one with the lowest median E2E latency, saturated ones last. In plan order. Stated acceptance is
   /// left out.
   const std::vector<const CellSummary*>& fastest() const { return fastest_; }
 

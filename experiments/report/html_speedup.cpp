@@ -242,7 +242,7 @@ Section speedup_section(const Report& report) {
            " Dotted: upper bound, at which a decode pass costs what the baseline's does, and drafting; prefill is as "
            "measured. The gap to it is what verifying k + 1 rows costs. Faded: not ranked." +
            (any_forced
-                ? " Forced acceptance: the text is not the model's, the cost is real; where a line crosses 1 lies "
+                ? " Stated acceptance: drafts are taken from the text, the cost is real; where a line crosses 1 lies "
                   "the acceptance length that a draft must reach."
                 : " Outputs are the same at every k: k changes the cost, not the text."));
   return section;

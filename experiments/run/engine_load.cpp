@@ -104,7 +104,7 @@ size_t packed_bytes(const ModelSpec& spec, const ModelRank& place, DType dtype, 
   return weight_bytes(spec, shard_plan(spec, place, dtype), numerics);
 }
 
-/// As sampling asks, forced acceptance aside.
+/// As sampling asks.
 VerifyRule verify_rule(const ExperimentConfig& config) {
   const bool greedy = config.sampling.temperature <= 1e-5;
   return greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, greedy);
@@ -473,7 +473,6 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell, Dr
     options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
 
   VerifyRule rule = verify_rule(cell);
-  if (cell.speculation.forces_acceptance()) rule = VerifyRule::forced;
   DraftModel* const draft = cell.speculation.second_model() ? &draft_model(cell) : nullptr;
   ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens),
                                        draft && draft->plan.draft ? &*draft->plan.draft : nullptr);
@@ -487,9 +486,8 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell, Dr
   const auto make_proposer = cell.speculation.entry().make;
   std::unique_ptr<Proposer> proposer = make_proposer ? make_proposer(setup) : nullptr;
   if (proposer && record_drafts) proposer = std::make_unique<RecordsProposals>(std::move(proposer), *record_drafts);
-  return std::make_unique<Engine>(
-      options, *target_, std::move(proposer),
-      std::make_unique<ChainVerifier>(VerifierOptions{rule, cell.speculation.forced_acceptance_length.value_or(0.0)}));
+  return std::make_unique<Engine>(options, *target_, std::move(proposer),
+                                  std::make_unique<ChainVerifier>(VerifierOptions{rule}));
 }
 
 nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine& engine) const {

@@ -41,7 +41,7 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.model = target_name(cell.config);
   result.load = load_text(cell.config.load);
   result.random_weights = cell.config.engine.target.load_format == "dummy";
-  result.forced = cell.config.speculation.forces_acceptance();
+  result.forced = cell.config.speculation.entry().bound == DraftBound::stated;
   result.published = cell.published;
   result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";
   if (cell.skip_reason) {

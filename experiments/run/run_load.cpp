@@ -142,9 +142,7 @@ void tell_of_cut_outputs(SweepUnderWay& sweep, const std::vector<size_t>& cells,
 void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, SweepUnderWay& sweep) {
   RepetitionOptions options = repetition_options(sweep, cell.config);
   options.on_progress = {};
-  const std::vector<ProposerStage> stages = cell.config.speculation.stages();
-  const bool needs_all =
-      std::any_of(stages.begin(), stages.end(), [](const auto& one) { return one.entry->knows_texts(); });
+  const bool needs_all = cell.config.speculation.entry().knows_texts();
   const size_t wanted = needs_all ? prompts.size() : size_t(std::max(0, cell.config.measure.warmup_requests));
   const size_t count = std::min(prompts.size(), wanted);
   // Without arrivals an open loop warms up with all of these at once.

@@ -28,8 +28,7 @@ void cpu_accept(const AcceptArgs& args, ThreadPool& pool) {
       math::TargetWindow<float> target(args.logits.f32_row(row.logits_row), args.logits.stride, args.vocab_size,
                                        row.params, scratch[size_t(worker)]);
       math::PhiloxChance chance;
-      args.result[size_t(r)] =
-          math::verify_window(row.rule, row.forced_accept, draft, target, row.first_position, chance);
+      args.result[size_t(r)] = math::verify_window(row.rule, draft, target, row.first_position, chance);
     }
   });
 }

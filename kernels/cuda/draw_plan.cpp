@@ -12,10 +12,7 @@ struct Window {
   int count = 0;
 };
 
-Window window_of(const AcceptRow& row) {
-  if (row.rule == VerifyRule::forced) return {std::clamp(row.forced_accept, int32_t{0}, row.draft_len), 1};
-  return {0, row.draft_len + 1};
-}
+Window window_of(const AcceptRow& row) { return {0, row.draft_len + 1}; }
 
 /// Its rows decide about drafts, and do not only draw.
 bool decides(const AcceptRow& row, VerifyRule rule) {
@@ -126,8 +123,6 @@ void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn) {
       int32_t last = row.draft_len;
       while (last > 0 && at(last).kept < 0) --last;
       args.result[i] = math::verdict(last, at(last).token);
-    } else if (row.rule == VerifyRule::forced) {
-      args.result[i] = math::verdict(window.first, at(window.first).token);
     } else {
       args.result[i] = math::verify_by_equality(row.draft, row.parent, row.draft_len, token_at);
     }

@@ -369,30 +369,23 @@ AcceptResult verify_block(const DraftWindow<Real>& draft, TargetWindow<Real>& ta
 /// The verdict for greedy parameters, under which every rule compares with the argmax. argmax_at(j, …): of window row
 /// j.
 template <class Real, class ArgmaxAt>
-AcceptResult verify_greedy(VerifyRule rule, int32_t forced_accept, const DraftWindow<Real>& draft,
-                           ArgmaxAt&& argmax_at) {
-  if (rule != VerifyRule::forced) return verify_by_equality(draft.token, draft.parent, draft.len, argmax_at);
-  const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft.len);
-  return verdict(kept, argmax_at(kept, kept));
+AcceptResult verify_greedy(const DraftWindow<Real>& draft, ArgmaxAt&& argmax_at) {
+  return verify_by_equality(draft.token, draft.parent, draft.len, argmax_at);
 }
 
 /// The verdict of one step. Every rule with draft_len == 0 is plain sampling at first_position.
 template <class Real, class Policy, class Chance>
-AcceptResult verify(VerifyRule rule, int32_t forced_accept, const DraftWindow<Real>& draft, TargetWindow<Real>& target,
-                    int32_t first_position, Chance& chance) {
+AcceptResult verify(VerifyRule rule, const DraftWindow<Real>& draft, TargetWindow<Real>& target, int32_t first_position,
+                    Chance& chance) {
   const auto plain = [&](int32_t j, int32_t depth) {
     return plain_token<Real, Policy>(target, j, first_position + depth, chance);
   };
   const auto greedy = [&](int32_t j, int32_t) { return target.argmax_of(j); };
-  if (target.params().greedy()) return verify_greedy(rule, forced_accept, draft, greedy);
+  if (target.params().greedy()) return verify_greedy(draft, greedy);
   if (draft.len == 0) return verdict(0, plain(0, 0));
   switch (rule) {
     case VerifyRule::greedy: return verify_by_equality(draft.token, draft.parent, draft.len, greedy);
     case VerifyRule::coupled: return verify_by_equality(draft.token, draft.parent, draft.len, plain);
-    case VerifyRule::forced: {
-      const int32_t kept = std::clamp(forced_accept, int32_t{0}, draft.len);
-      return verdict(kept, plain(kept, kept));
-    }
     case VerifyRule::block: return verify_block<Real, Policy>(draft, target, first_position, chance);
     case VerifyRule::rejection: break;
   }

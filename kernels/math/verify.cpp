@@ -7,9 +7,9 @@ SampledRow<float> sample_token(const LogitRow& row, const NoiseKey& key, Distrib
   return sample_row<float, ShippedPolicy>(row, key, scratch, chance);
 }
 
-AcceptResult verify_window(VerifyRule rule, int32_t forced_accept, const DraftWindow<float>& draft,
-                           TargetWindow<float>& target, int32_t first_position, PhiloxChance& chance) {
-  return verify<float, ShippedPolicy>(rule, forced_accept, draft, target, first_position, chance);
+AcceptResult verify_window(VerifyRule rule, const DraftWindow<float>& draft, TargetWindow<float>& target,
+                           int32_t first_position, PhiloxChance& chance) {
+  return verify<float, ShippedPolicy>(rule, draft, target, first_position, chance);
 }
 
 }  // namespace paceline::math

@@ -14,7 +14,7 @@ SampledRow<float> sample_token(const LogitRow& row, const NoiseKey& key, Distrib
                                PhiloxChance& chance);
 
 /// verify of one window. Any thread.
-AcceptResult verify_window(VerifyRule rule, int32_t forced_accept, const DraftWindow<float>& draft,
-                           TargetWindow<float>& target, int32_t first_position, PhiloxChance& chance);
+AcceptResult verify_window(VerifyRule rule, const DraftWindow<float>& draft, TargetWindow<float>& target,
+                           int32_t first_position, PhiloxChance& chance);
 
 }  // namespace paceline::math

@@ -38,7 +38,7 @@ std::string template_name(const testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Templates, InitTest,
                          testing::Values("minimal", "ngram-k-sweep", "draft-vs-ngram", "tp-vs-pp", "batch-crossover",
-                                         "open-loop-slo", "forced-acceptance", "ci-regression"),
+                                         "open-loop-slo", "stated-acceptance", "ci-regression"),
                          template_name);
 
 TEST(Init, ListNamesEveryTemplateAndTyposGetAHint) {

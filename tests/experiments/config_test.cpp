@@ -144,8 +144,8 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
        "1:16: variables refer to each other more than 16 levels deep: is there a circle?"},
       {"{\"speculation\": {\"proposer\": \"ngram\", \"ngram\": {\"min\": 5, \"max\": 4}}}",
        "1:56: speculation.ngram.min 5 is larger than speculation.ngram.max 4"},
-      {"{\"speculation\": {\"proposer\": \"ngram\", \"forced_acceptance\": {\"acceptance_length\": 7}}}",
-       "1:82: acceptance_length 7 cannot be reached with num_speculative_tokens 5: at most 6"},
+      {"{\"speculation\": {\"proposer\": \"synthetic\", \"synthetic\": {\"acceptance_length\": 7}}}",
+       "1:78: acceptance_length 7 cannot be reached with num_speculative_tokens 5: at most 6"},
       {"{\"speculation\": {\"proposer\": \"ngram\", \"verifier\": {\"rule\": \"greedy\"}}, \"sampling\": "
        "{\"temperature\": 1}}",
        "1:60: the rule \"greedy\" needs sampling.temperature 0, found 1: use auto, rejection, block or coupled"},
@@ -536,7 +536,7 @@ TEST(Config, ResolvedJsonLoadsBackToTheSameConfiguration) {
   const ConfigFiles files;
   const LoadedConfig first =
       files.load(R"({"engine": {"target": {"path": "m", "dtype": "bf16"}, "parallel": {"threads_per_rank": 3}},
-    "speculation": {"proposer": "draft", "draft": {"tp": "target"}, "forced_acceptance": {"acceptance_length": 2.5}},
+    "speculation": {"proposer": "draft", "draft": {"tp": "target"}},
     "sweep": {"axes": {"k": "1..3", "tp": [1, 2], "pp": [1, 2]}, "zip": [["tp", "pp"]], "constraints": ["tp <= 2"],
       "include": [{"label": "x", "tp": 4, "published": {"over": "x", "speedup": 1.5}}], "exclude": [{"k": [1, 2], "pp": 2}], "baseline": {"tp": 1, "pp": 1}},
     "report": {"slo": {"ttft_ms": 200}}, "measure": {"warmup_requests": "=2*k"}})");

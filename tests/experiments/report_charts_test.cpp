@@ -143,18 +143,18 @@ TEST(ReportCharts, TheAbscissaIsTheSweptNumberOfSpeculation) {
     run.cells.back().forced = true;
     run.cells.back().axes.variant = fmt::format("acceptance_length={}", length);
     run.cells.back().requested["speculation"] = {{"num_speculative_tokens", 5},
-                                                 {"forced_acceptance", {{"acceptance_length", length}}}};
+                                                 {"synthetic", {{"acceptance_length", length}}}};
   }
   run.config_resolved["report"] = {{"x", "auto"}};
   std::string section = section_of(report_of(run), "speedup");
-  EXPECT_TRUE(holds(section, "Speedup by forced acceptance length</h2>")) << section;
-  EXPECT_TRUE(holds(section, "middle\">forced acceptance length</text>"));
+  EXPECT_TRUE(holds(section, "Speedup by stated acceptance length</h2>")) << section;
+  EXPECT_TRUE(holds(section, "middle\">stated acceptance length</text>"));
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 1u);
   EXPECT_EQ(count(section, "<rect class=\"m k1"), 3u + 1u);
   EXPECT_FALSE(holds(section, "Outputs are the same"));
   run.config_resolved["report"] = {{"x", "num_speculative_tokens"}};  // what is asked for is drawn
   section = section_of(report_of(run), "speedup");
-  EXPECT_FALSE(holds(section, "by forced"));
+  EXPECT_FALSE(holds(section, "by stated"));
 }
 
 TEST(ReportCharts, StatesOverTimeAreSteps) {

@@ -384,12 +384,12 @@ TEST(Sweep, ABaselineIsNotForced) {
   const ConfigFiles files;
   const std::vector<Cell> cells = expand(
       files.load(
-          R"({"sweep": {"axes": {"proposer": ["none", "ngram"], "speculation.forced_acceptance.acceptance_length": [1, 3]}}})"),
+          R"({"sweep": {"axes": {"proposer": ["none", "synthetic"], "speculation.synthetic.acceptance_length": [1, 3]}}})"),
       {});
   ASSERT_EQ(cells.size(), 3u);
   for (size_t i = 0; i < cells.size(); ++i) {
     const CellResult planned = planned_result(cells[i], int(i), cells);
-    EXPECT_EQ(planned.forced, planned.axes.proposer == "ngram") << planned.id;
+    EXPECT_EQ(planned.forced, planned.axes.proposer == "synthetic") << planned.id;
   }
 }
 

@@ -66,7 +66,7 @@ TEST_F(Templates, TheTemplatesAskTheirQuestions) {
   EXPECT_EQ(cells("draft-vs-ngram"), 1u + 2 * 3);
   EXPECT_EQ(cells("tp-vs-pp"), 3u * 2);
   EXPECT_EQ(cells("batch-crossover"), 6u * (1 + 2 * 2));
-  EXPECT_EQ(cells("forced-acceptance"), 1u + 6);
+  EXPECT_EQ(cells("stated-acceptance"), 1u + 6);
   EXPECT_EQ(cells("ci-regression"), 2u * 3);
 }
 

@@ -400,7 +400,7 @@ TEST(VerdictForced, NamesTheAcceptanceLengthsBetweenWhichItPays) {
   const CellResult good = forced(5, {140, 141, 139}), fair = forced(2, {90, 91, 89}), bad = forced(0, {60, 61, 59});
   const std::string text = verdict(run_of({plain(kSlow), good, bad, fair}));
   EXPECT_TRUE(
-      holds(text, "With forced acceptance, tp1 pp1 draft k=5 breaks even between the acceptance lengths 3.00 (0.90× ["))
+      holds(text, "With stated acceptance, tp1 pp1 draft k=5 breaks even between the acceptance lengths 3.00 (0.90× ["))
       << text;
   EXPECT_TRUE(holds(text, " and 6.00 (1.40× [")) << text;
   EXPECT_TRUE(holds(text, "no speculative cell is ranked.")) << text;

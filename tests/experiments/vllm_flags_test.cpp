@@ -202,7 +202,7 @@ TEST(VllmFlags, HowDraftsAreDrawnAndJudged) {
   };
   EXPECT_EQ(verifier("block")["rule"].get<std::string>(), "block");
   EXPECT_TRUE(verifier("standard").is_null());
-  EXPECT_TRUE(notes_hold(flags(R"(,"rejection_sample_method":"synthetic")"), "speculation.forced_acceptance"));
+  EXPECT_TRUE(notes_hold(flags(R"(,"rejection_sample_method":"synthetic")"), "speculation.synthetic"));
   EXPECT_EQ(import(R"(-sc '{"method":"ngram","num_speculative_tokens":4,"rejection_sample_method":"block"}')")
                 .config["speculation"]["verifier"]["rule"]
                 .get<std::string>(),

@@ -310,8 +310,7 @@ TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
     GuardedRows rows(backend(), kDrafts + 1, vocab, values);
     int kept = 0, refused = 0;
     for (const SamplerParams& sampler : params())
-      for (const VerifyRule rule :
-           {VerifyRule::greedy, VerifyRule::rejection, VerifyRule::coupled, VerifyRule::forced, VerifyRule::block})
+      for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::rejection, VerifyRule::coupled, VerifyRule::block})
         for (const DraftProbKind kind : {DraftProbKind::point_mass, DraftProbKind::dense})
           for (const int num_drafts : {0, 1, kDrafts})
             for (int round = 0; round < kRounds; ++round) {
@@ -337,8 +336,7 @@ TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
                             .kind = kind,
                             .first_position = round,
                             .params = sampler,
-                            .rule = rule,
-                            .forced_accept = round};
+                            .rule = rule};
               if (kind == DraftProbKind::dense) {
                 row.draft_prob = probs.view();
                 row.draft_prob.cols = cols;
@@ -351,7 +349,7 @@ TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
               math::DistributionScratch<float> scratch;
               math::TargetWindow<float> target(values.data(), vocab, vocab, sampler, scratch);
               math::PhiloxChance chance;
-              const AcceptResult want = math::verify_window(rule, row.forced_accept,
+              const AcceptResult want = math::verify_window(rule,
                                                             {.token = draft.data(),
                                                              .len = num_drafts,
                                                              .kind = kind,
@@ -410,8 +408,8 @@ TEST_P(Draws, BlocksOfACallStayWhole) {
     math::DistributionScratch<float> scratch;
     math::TargetWindow<float> target(&values[size_t(window.logits_row) * kVocab], kVocab, kVocab, sampler, scratch);
     math::PhiloxChance chance;
-    const AcceptResult want = math::verify_window(window.rule, 0, {.token = window.draft, .len = window.draft_len},
-                                                  target, window.first_position, chance);
+    const AcceptResult want = math::verify_window(window.rule, {.token = window.draft, .len = window.draft_len}, target,
+                                                  window.first_position, chance);
     EXPECT_EQ(got[w].num_accepted, want.num_accepted) << w;
     EXPECT_EQ(got[w].next, want.next) << w;
     EXPECT_EQ(got[w].numerical_error, want.numerical_error) << w;
@@ -478,7 +476,7 @@ TEST_P(Draws, TreesHaveTheVerdictsOfTheFormulas) {
           math::DistributionScratch<float> scratch;
           math::TargetWindow<float> target(values.data(), vocab, vocab, sampler, scratch);
           math::PhiloxChance chance;
-          const AcceptResult want = math::verify_window(rule, 0,
+          const AcceptResult want = math::verify_window(rule,
                                                         {.token = draft.data(),
                                                          .parent = parent.data(),
                                                          .len = len,

@@ -166,10 +166,9 @@ TEST_F(SamplingOpsTest, RowsThatAreNotNumbersAreReported) {
       window[5] = 3.0f;  // row 0 keeps its draft
       window[31] = bad;  // row 1 is bad
       const int32_t draft[] = {5};
-      for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled, VerifyRule::forced}) {
+      for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled}) {
         const AcceptResult result =
-            accept(window,
-                   {.draft_len = 1, .draft = draft, .params = {.temperature = 0.0f}, .rule = rule, .forced_accept = 1});
+            accept(window, {.draft_len = 1, .draft = draft, .params = {.temperature = 0.0f}, .rule = rule});
         EXPECT_TRUE(result.numerical_error);
         EXPECT_EQ(result.num_accepted, 1);
       }
@@ -207,7 +206,7 @@ TEST_F(SamplingOpsTest, GreedyKeepsTheMatchingPrefix) {
 
 TEST_F(SamplingOpsTest, NoDraftsIsPlainSamplingUnderEveryRule) {
   std::vector<float> logit = random_rows(1, 50, 12);
-  for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::rejection, VerifyRule::coupled, VerifyRule::forced}) {
+  for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::rejection, VerifyRule::coupled}) {
     for (const float temperature : {0.0f, 0.8f}) {
       for (int32_t position = 0; position < 50; ++position) {
         const SamplerParams params{.temperature = temperature, .top_p = 0.95f, .seed = 31};
@@ -217,24 +216,6 @@ TEST_F(SamplingOpsTest, NoDraftsIsPlainSamplingUnderEveryRule) {
         EXPECT_EQ(result.num_accepted, 0);
       }
     }
-  }
-}
-
-TEST_F(SamplingOpsTest, ForcedKeepsTheStatedNumber) {
-  std::vector<float> logit = random_rows(4, 50, 13);
-  const int32_t draft[] = {1, 2, 3};
-  const SamplerParams params{.temperature = 1.0f, .seed = 6};
-  for (const int32_t forced : {0, 2, 3, 9}) {
-    const AcceptResult result = accept(logit, {.draft_len = 3,
-                                               .draft = draft,
-                                               .first_position = 10,
-                                               .params = params,
-                                               .rule = VerifyRule::forced,
-                                               .forced_accept = forced});
-    const int32_t kept = std::min(forced, 3);
-    EXPECT_EQ(result.num_accepted, kept);
-    std::vector<float> row(logit.begin() + 50 * kept, logit.begin() + 50 * (kept + 1));
-    EXPECT_EQ(result.next, sample(row, {.params = params, .origin = 10 + kept}));
   }
 }
 

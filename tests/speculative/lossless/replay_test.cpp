@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "speculative/replay_proposer.h"
+#include "speculative/synthetic_proposer.h"
 #include "tests/speculative/lossless/workload.h"
 #include "tests/support/checkpoint_writer.h"
 
@@ -37,6 +38,39 @@ TEST(Replay, VerifiesTheSameDraftsUnderAnotherPlacement) {
     EXPECT_EQ(replayed.counters.drafted, recorded.counters.drafted);
     EXPECT_EQ(replayed.counters.accepted, recorded.counters.accepted);
     EXPECT_GT(replayed.counters.accepted, 0);
+  }
+}
+
+/// Stated acceptance costs what it costs and changes nothing.
+TEST(Synthetic, KeepsAsManyAsStatedAndTheText) {
+  Workload workload = Workload::trained(4, 4, 64);
+  for (const char* const costs : {"", "ngram", "draft", "eagle3"}) {
+    SCOPED_TRACE(costs);
+    for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled}) {
+      const auto requests = workload.requests({.rule = rule, .seed = 5, .min_requests = 8});
+      const auto texts = std::make_shared<KnownTexts>();
+      for (size_t i = 0; i < requests.size(); ++i) {
+        Sequence seq;
+        seq.key = int64_t(i) + 1;
+        seq.tokens = requests[i].prompt;
+        seq.tokens.insert(seq.tokens.end(), requests[i].expected.begin(), requests[i].expected.end());
+        texts->learn(seq);
+      }
+      std::any kept;
+      *kept_of_stage(kept, "synthetic") = texts;
+      EngineRig rig(workload.rig_options(1, 1));
+      const RunReport report =
+          run_checked(*rig.make_engine({.proposer = {.name = "synthetic"},
+                                        .rule = rule,
+                                        .proposer_options = SyntheticOptions{.rates = "0.7", .costs = costs},
+                                        .num_speculative_tokens = 4,
+                                        .max_num_seqs = 3,
+                                        .kept = &kept}),
+                      requests);
+      EXPECT_TRUE(report.clean()) << report.describe();
+      const double kept_first = double(report.counters.accepted_at[0]) / double(report.counters.proposed_at[0]);
+      EXPECT_NEAR(kept_first, 0.7, 0.15);
+    }
   }
 }
 

@@ -17,9 +17,9 @@ SampledRow<double> sample_token(const LogitRow& row, const NoiseKey& key, Distri
   return sample_row<double, Policy>(row, key, scratch, paths);
 }
 
-AcceptResult verify_window(VerifyRule rule, int32_t forced_accept, const DraftWindow<double>& draft,
-                           TargetWindow<double>& target, int32_t first_position, Enumeration& paths) {
-  return verify<double, Policy>(rule, forced_accept, draft, target, first_position, paths);
+AcceptResult verify_window(VerifyRule rule, const DraftWindow<double>& draft, TargetWindow<double>& target,
+                           int32_t first_position, Enumeration& paths) {
+  return verify<double, Policy>(rule, draft, target, first_position, paths);
 }
 
 }  // namespace paceline::math

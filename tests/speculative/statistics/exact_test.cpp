@@ -109,7 +109,7 @@ TEST(ExactLawTest, ConfidentDraftersKeepTheLawInFloats) {
       seeded.seed = uint64_t(trial);
       math::PhiloxChance chance;
       math::TargetWindow<float> target(logits.data(), kVocab, kVocab, seeded, of_target);
-      const AcceptResult got = math::verify_window(VerifyRule::rejection, 0, draft, target, 0, chance);
+      const AcceptResult got = math::verify_window(VerifyRule::rejection, draft, target, 0, chance);
       law[got.last >= 0 ? token[got.last] : got.next] += 1.0 / kTrials;
     }
     for (int id = 0; id < kVocab; ++id)

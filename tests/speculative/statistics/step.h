@@ -84,8 +84,8 @@ namespace math {
 /// policy.
 SampledRow<double> sample_token(const LogitRow& row, const NoiseKey& key, DistributionScratch<double>& scratch,
                                 Enumeration& paths);
-AcceptResult verify_window(VerifyRule rule, int32_t forced_accept, const DraftWindow<double>& draft,
-                           TargetWindow<double>& target, int32_t first_position, Enumeration& paths);
+AcceptResult verify_window(VerifyRule rule, const DraftWindow<double>& draft, TargetWindow<double>& target,
+                           int32_t first_position, Enumeration& paths);
 
 }  // namespace math
 
@@ -124,7 +124,7 @@ void verify_drafts(const ToyModels& models, const SamplerParams& params, int32_t
                                        .stride = vocab,
                                        .cols = vocab};
   math::TargetWindow<Real> target(scratch.target_logit.data(), vocab, vocab, params, scratch.target);
-  const AcceptResult accepted = math::verify_window(rule, 0, window, target, position, chance);
+  const AcceptResult accepted = math::verify_window(rule, window, target, position, chance);
   result.num_accepted = accepted.num_accepted;
   int32_t at = accepted.num_accepted;
   result.token[at] = accepted.next;

@@ -108,12 +108,11 @@ TEST(ChainVerifier, NamesItsRule) {
   const std::pair<VerifyRule, const char*> rules[] = {{VerifyRule::greedy, "greedy"},
                                                       {VerifyRule::rejection, "rejection"},
                                                       {VerifyRule::coupled, "coupled"},
-                                                      {VerifyRule::block, "block"},
-                                                      {VerifyRule::forced, "forced"}};
+                                                      {VerifyRule::block, "block"}};
   for (const auto& [rule, name] : rules) {
     const ChainVerifier verifier(VerifierOptions{.rule = rule});
     EXPECT_EQ(verifier.rule_name(), name);
-    EXPECT_EQ(verifier.lossless(), rule != VerifyRule::forced);
+    EXPECT_TRUE(verifier.lossless());
   }
 }
 
@@ -147,40 +146,11 @@ Outcome run_engine(const VerifierOptions& options, int draft_len, const FakeProp
   return run;
 }
 
-TEST(ChainVerifier, BlocksAndForcedAcceptanceRefuseDraftsThatBranch) {
+TEST(ChainVerifier, BlocksRefuseDraftsThatBranch) {
   const FakeProposer::Options trees{.trees = true};
-  for (const VerifierOptions& options :
-       {VerifierOptions{.rule = VerifyRule::block}, VerifierOptions{.rule = VerifyRule::forced}}) {
-    const std::string_view word = rule_word(options.rule);
-    test::expect_error(ExitCode::usage, {"speculation.verifier.rule", std::string(word), "proposer fake", "branch"},
-                       [&] { run_engine(options, 4, trees, {}, 1, 8); });
-  }
+  test::expect_error(ExitCode::usage, {"speculation.verifier.rule", "block", "proposer fake", "branch"},
+                     [&] { run_engine({.rule = VerifyRule::block}, 4, trees, {}, 1, 8); });
   run_engine({.rule = VerifyRule::rejection}, 4, trees, {.temperature = 1.0f}, 2, 8);
-}
-
-// Whatever was proposed: the mean of emitted tokens per drafted step is the one that was asked for.
-TEST(ChainVerifier, ForcedAcceptanceLengthIsExact) {
-  for (const double length : {1.0, 1.37, 2.5, 3.0, 4.999, 6.0}) {
-    for (const int wrong : {0, 1000}) {
-      FakeModel model({.max_model_len = 2000, .num_blocks = 600});
-      Engine engine(
-          {.scheduler = {.max_num_seqs = 1, .max_num_batched_tokens = 64, .max_model_len = 2000},
-           .pool = {.num_blocks = 600, .block_size = 4},
-           .num_speculative_tokens = 5},
-          model,
-          std::make_unique<FakeProposer>(model, FakeProposer::Options{.wrong_per_mille = wrong, .silent_per_mille = 0}),
-          std::make_unique<ChainVerifier>(
-              VerifierOptions{.rule = VerifyRule::forced, .forced_acceptance_length = length}));
-      SamplingParams params;
-      params.max_tokens = 800;
-      engine.submit(kPrompt, params);
-      while (!engine.idle() && engine.counters().emitted < 780) {
-        engine.step();
-        const EngineCounters& c = engine.counters();
-        ASSERT_EQ(c.accepted, int64_t(double(c.drafts) * (length - 1.0) + 1e-6)) << length << " after " << c.drafts;
-      }
-    }
-  }
 }
 
 // The shared noise: sampled text does not depend on the drafts, nor on their number.
