@@ -2,18 +2,17 @@
 
 #include "speculative/proposer_entry.h"
 
-#define PACELINE_PROPOSERS(e) \
-  e(no) e(ngram) e(draft) e(eagle3) e(suffix) e(cascade) e(oracle) e(reject_all) e(synthetic) e(replay)
+#define PROPOSERS(e) e(no) e(ngram) e(draft) e(eagle3) e(suffix) e(cascade) e(oracle) e(reject_all) e(synthetic) e(replay)
 
 namespace paceline {
 
 #define PACELINE_DECLARED(name) ProposerEntry name##_entry();
 #define PACELINE_LISTED(name) name##_entry(),
 
-PACELINE_PROPOSERS(PACELINE_DECLARED)
+PROPOSERS(PACELINE_DECLARED)
 
 const std::vector<ProposerEntry>& proposer_list() {
-  static const std::vector<ProposerEntry> kList = {PACELINE_PROPOSERS(PACELINE_LISTED)};
+  static const std::vector<ProposerEntry> kList = {PROPOSERS(PACELINE_LISTED)};
   return kList;
 }
 
@@ -22,4 +21,4 @@ const std::vector<ProposerEntry>& proposer_list() {
 
 }  // namespace paceline
 
-#undef PACELINE_PROPOSERS
+#undef PROPOSERS
