@@ -2,17 +2,17 @@
 
 #include "speculative/proposer_entry.h"
 
-#define PROPOSERS(e) e(no) e(ngram) e(draft) e(eagle3) e(suffix) e(cascade) e(oracle) e(reject_all) e(synthetic) e(replay)
+#define ENTRIES(e) e(no) e(ngram) e(draft) e(eagle3) e(suffix) e(cascade) e(oracle) e(reject_all) e(synthetic) e(replay)
 
 namespace paceline {
 
 #define PACELINE_DECLARED(name) ProposerEntry name##_entry();
 #define PACELINE_LISTED(name) name##_entry(),
 
-PROPOSERS(PACELINE_DECLARED)
+ENTRIES(PACELINE_DECLARED)
 
 const std::vector<ProposerEntry>& proposer_list() {
-  static const std::vector<ProposerEntry> kList = {PROPOSERS(PACELINE_LISTED)};
+  static const std::vector<ProposerEntry> kList = {ENTRIES(PACELINE_LISTED)};
   return kList;
 }
 
@@ -21,4 +21,4 @@ const std::vector<ProposerEntry>& proposer_list() {
 
 }  // namespace paceline
 
-#undef PROPOSERS
+#undef ENTRIES
