@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "model_rig.h"
+#include "speculative/selftest/engine_rig.h"
 #include "tests/support/draft_trees.h"
 #include "tests/support/long_samples.h"
-#include "speculative/selftest/engine_rig.h"
 #include "tests/support/random_seed.h"
 
 namespace paceline {
@@ -64,11 +64,8 @@ TEST_P(TreeBits, EachNodeHasTheLogitsOfItsPathAsAChain) {
   std::mt19937 random(test::random_seed());
   for (const auto& [tp, pp] : GetParam().ranks) {
     if (tp * pp > most_rig_ranks()) continue;
-    ModelRig rig({.folder = GetParam().folder,
-                  .tp = tp,
-                  .pp = pp,
-                  .threads = tp * pp == 1 ? 2 : 1,
-                  .device = rig_device()});
+    ModelRig rig(
+        {.folder = GetParam().folder, .tp = tp, .pp = pp, .threads = tp * pp == 1 ? 2 : 1, .device = rig_device()});
     for (const int context : {1, 2, 17, 50, 60, 63, 64, 65, 100, 180, 255, 256, 257}) {
       if (context > GetParam().longest) break;
       for (int repeat = 0; repeat < (test::long_samples() ? 10 : 3); ++repeat) {

@@ -8,8 +8,8 @@
 #include "engine/weights/inflated_checkpoint.h"
 #include "engine/weights/save_checkpoint.h"
 #include "speculative/eagle3_inflate.h"
-#include "speculative/tree_growth.h"
 #include "speculative/selftest/fresh_drafts.h"
+#include "speculative/tree_growth.h"
 #include "tests/support/eagle3_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
@@ -281,7 +281,7 @@ TEST(Eagle3Inflated, DraftsAreThoseOfTheParent) {
         EXPECT_LT(logits[i], want_logits[0] - 100.0f) << i;
     }
     const MadeDrafts tree = fresh_head_drafts(before, prompt, 11, {.width = 3}),
-               big = fresh_head_drafts(after, prompt, 11, {.width = 3});
+                     big = fresh_head_drafts(after, prompt, 11, {.width = 3});
     EXPECT_EQ(big.drafts.token, tree.drafts.token);
     EXPECT_EQ(big.drafts.parent, tree.drafts.parent);
   }

@@ -103,11 +103,11 @@ TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
                                            .min_tokens = 700});
   std::vector<MadeDrafts> made;
   EngineSetup setup = recording(made, {.rule = cell.rule,
-                                     .proposer_options = cell.draft,
-                                     .num_speculative_tokens = num_drafts,
-                                     .max_num_seqs = cell.batch,
-                                     .max_num_batched_tokens = cell.budget,
-                                     .prefix_caching = cell.caching});
+                                       .proposer_options = cell.draft,
+                                       .num_speculative_tokens = num_drafts,
+                                       .max_num_seqs = cell.batch,
+                                       .max_num_batched_tokens = cell.budget,
+                                       .prefix_caching = cell.caching});
   setup.num_blocks =
       std::min(blocks_for(requests, cell.batch, rig.options().block_size, cell.pool_share), rig.options().num_blocks);
   if (cell.swaps) setup.num_host_blocks = rig.options().num_host_blocks;

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/families.h"
-#include "tests/speculative/lossless/prompts.h"
 #include "speculative/selftest/checked_run.h"
+#include "tests/speculative/lossless/prompts.h"
 #include "tests/support/family_cases.h"
 #include "tests/support/family_gguf.h"
 
