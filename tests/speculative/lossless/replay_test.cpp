@@ -1,5 +1,6 @@
 // The drafts of one engine, verified again by another: the same text from the same drafts.
 
+#include <algorithm>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ TEST(Replay, VerifiesTheSameDraftsUnderAnotherPlacement) {
     setup.proposer = {.name = "replay"};
     setup.proposer_options = ReplayOptions{.file = file.string()};
     setup.wrap_proposer = {};
-    EngineRig other(workload.rig_options(2, 1));
+    EngineRig other(workload.rig_options(std::min(2, most_rig_ranks()), 1));
     const RunReport replayed = run_checked(*other.make_engine(setup), requests);
     EXPECT_TRUE(replayed.clean()) << replayed.describe();
     EXPECT_EQ(replayed.counters.drafted, recorded.counters.drafted);
