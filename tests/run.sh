@@ -79,7 +79,8 @@ if [ "$all" -eq 1 ]; then
   if timed "asan build" experiments/build.sh asan; then
     export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1
     # Without what repeats the same code for minutes, on sound input.
-    repeats='SelfTest.Finds|RejectionTest|TreeRejection|SampledLaw|Eagle3\.KeepsAsMany|AnyInstructionSet/target_7m|TreeBits.*/target_7m|Inflate\.Other'
+    repeats='SelfTest.Finds|RejectionTest|TreeRejection|SampledLaw|Eagle3\.KeepsAsMany|AnyInstructionSet/target_7m'
+    repeats+='|TreeBits.*/target_7m|Inflate\.Other'
     # Bits of an operation against those of its parts, where both run elsewhere for every instruction set.
     repeats+='|(FusedOps|DecoderOps|TreeAttention).*/(scalar|avx512)$'
     repeats+='|Eagle3Lossless.*/(alone|preempted|swapped|pp2_prefixes|tp2_pp2)$'
@@ -95,7 +96,7 @@ if [ "$all" -eq 1 ]; then
     label=$(IFS='|'; echo "${tsan_targets[*]}")
     # Without what multiplies for minutes and runs no other threads than its neighbours.
     left_out='InflateEngine|RejectionTest|TreeRejection|Strict.GemmRows|AnyInstructionSet|AnyPagePlacement|SelfTest.Finds'
-    left_out+='|DraftCacheTest.*/(greedy|rejection|self|tp2_with)|ChangingLength.*_greedy'
+    left_out+='|DraftCacheTest.*/(greedy|rejection|self|tp2_with|tree( |$|_[rs]))|ChangingLength.*_greedy|Synthetic\.Keeps'
     left_out+='|TreeBits.*/(target_7m|draft_600k)|TreeLossless.*target_7m_(tp._pp1|tp1_pp2_nodes64)'
     left_out+='|Eagle3(\.|Layouts|Lossless.*/([acsp]|tp2( |$)|tree( |$|_pre)))'
     left_out+='|Family(Golden|Lossless).*/([^g]|gpt2|gpt_b|gem)|SupportedFamily.*/[^lg]'
