@@ -32,7 +32,7 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const Cell
   return text + ".";
 }
 
-/// Of a category, the cell that decodes fastest.
+/// Of a category, the cell whose decoding gains most over its plain twin.
 struct Winner {
   const CellSummary* cell = nullptr;
   RatioInterval speedup;
@@ -57,7 +57,7 @@ std::string winners_text(const VerdictView& view, const LoadGroup& group) {
     if (winner.cell)
       text += fmt::format("{} {} {} {}", text.empty() ? "" : ",", category.empty() ? "(none)" : category,
                           view.marked_label(*winner.cell), interval_text(winner.speedup));
-  return fmt::format("Fastest decoding of each category{}:{}.", view.has_several_loads() ? group.where() : "", text);
+  return fmt::format("Largest gain of decoding in each category{}:{}.", view.has_several_loads() ? group.where() : "", text);
 }
 
 }  // namespace
