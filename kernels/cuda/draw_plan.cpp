@@ -6,13 +6,8 @@
 namespace paceline::cuda {
 namespace {
 
-/// Rows of its window that a verdict may look at.
-struct Window {
-  int first = 0;
-  int count = 0;
-};
-
-Window window_of(const AcceptRow& row) { return {0, row.draft_len + 1}; }
+/// Rows of its window.
+int num_rows(const AcceptRow& row) { return row.draft_len + 1; }
 
 /// Its rows decide about drafts, and do not only draw.
 bool decides(const AcceptRow& row, VerifyRule rule) {
@@ -85,9 +80,7 @@ Draws draws_of(const AcceptArgs& args) {
   Draws draws;
   for (const AcceptRow& row : args.rows) {
     const math::Branches branches(row.parent, row.draft_len);
-    const Window window = window_of(row);
-    for (int j = window.first; j < window.first + window.count; ++j)
-      draws.row.push_back(draw_of(row, j, branches, args.cells, draws.draft));
+    for (int j = 0; j < num_rows(row); ++j) draws.row.push_back(draw_of(row, j, branches, args.cells, draws.draft));
   }
   return draws;
 }
@@ -111,8 +104,7 @@ DrawParts parts_of(std::span<const DrawRow> row, size_t most_rows) {
 void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn) {
   for (size_t i = 0; i < args.rows.size(); ++i) {
     const AcceptRow& row = args.rows[i];
-    const Window window = window_of(row);
-    const auto at = [&](int32_t j) { return drawn[size_t(j - window.first)]; };
+    const auto at = [&](int32_t j) { return drawn[size_t(j)]; };
     const auto token_at = [&](int32_t j, int32_t) { return at(j).token; };
     if (decides(row, VerifyRule::rejection)) {
       args.result[i] = math::verify_rows([&](int32_t last) -> math::RowVerdict {
@@ -126,7 +118,7 @@ void verdicts_of(const AcceptArgs& args, std::span<const DrawResult> drawn) {
     } else {
       args.result[i] = math::verify_by_equality(row.draft, row.parent, row.draft_len, token_at);
     }
-    drawn = drawn.subspan(size_t(window.count));
+    drawn = drawn.subspan(size_t(num_rows(row)));
   }
 }
 

@@ -366,14 +366,8 @@ AcceptResult verify_block(const DraftWindow<Real>& draft, TargetWindow<Real>& ta
   return verdict(kept, recovered >= 0 ? recovered : draw_from(from, recover, chance));
 }
 
-/// The verdict for greedy parameters, under which every rule compares with the argmax. argmax_at(j, …): of window row
-/// j.
-template <class Real, class ArgmaxAt>
-AcceptResult verify_greedy(const DraftWindow<Real>& draft, ArgmaxAt&& argmax_at) {
-  return verify_by_equality(draft.token, draft.parent, draft.len, argmax_at);
-}
-
-/// The verdict of one step. Every rule with draft_len == 0 is plain sampling at first_position.
+/// The verdict of one step. Under greedy parameters every rule compares with the argmax; every rule with draft_len == 0
+/// is plain sampling at first_position.
 template <class Real, class Policy, class Chance>
 AcceptResult verify(VerifyRule rule, const DraftWindow<Real>& draft, TargetWindow<Real>& target, int32_t first_position,
                     Chance& chance) {
@@ -381,7 +375,7 @@ AcceptResult verify(VerifyRule rule, const DraftWindow<Real>& draft, TargetWindo
     return plain_token<Real, Policy>(target, j, first_position + depth, chance);
   };
   const auto greedy = [&](int32_t j, int32_t) { return target.argmax_of(j); };
-  if (target.params().greedy()) return verify_greedy(draft, greedy);
+  if (target.params().greedy()) return verify_by_equality(draft.token, draft.parent, draft.len, greedy);
   if (draft.len == 0) return verdict(0, plain(0, 0));
   switch (rule) {
     case VerifyRule::greedy: return verify_by_equality(draft.token, draft.parent, draft.len, greedy);
