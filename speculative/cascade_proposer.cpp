@@ -143,13 +143,7 @@ ProposerEntry cascade_entry() {
           [](const std::any& options) { return fault_of_stages(std::any_cast<const CascadeOptions&>(options)); },
       .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
         std::vector<std::unique_ptr<Proposer>> stages;
-        for (const ProposerStage& stage : setup.stages) {
-          ProposerSetup own = setup;
-          own.options = stage.options;
-          own.stages = {};
-          own.kept = setup.kept ? kept_of_stage(*setup.kept, stage.entry->name) : nullptr;
-          stages.push_back(stage.entry->make(own));
-        }
+        for (const ProposerStage& stage : setup.stages) stages.push_back(make_stage(setup, stage));
         return std::make_unique<CascadeProposer>(std::move(stages), setup.options_as<CascadeOptions>().min_score);
       }};
 }

@@ -1,5 +1,7 @@
 #include "speculative/proposer_entry.h"
 
+#include <map>
+
 namespace paceline {
 
 const ProposerEntry* find_proposer(std::string_view name) {
@@ -54,6 +56,14 @@ std::any* kept_of_stage(std::any& kept, std::string_view name) {
   using Stages = std::map<std::string, std::any, std::less<>>;
   if (!kept.has_value()) kept = Stages();
   return &std::any_cast<Stages&>(kept)[std::string(name)];
+}
+
+std::unique_ptr<Proposer> make_stage(const ProposerSetup& setup, const ProposerStage& stage) {
+  ProposerSetup own = setup;
+  own.options = stage.options;
+  own.stages = {};
+  own.kept = setup.kept ? kept_of_stage(*setup.kept, stage.entry->name) : nullptr;
+  return stage.entry->make(own);
 }
 
 }  // namespace paceline

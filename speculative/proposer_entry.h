@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -211,8 +210,11 @@ struct ProposerEntry {
 /// The parts of a list apart by commas, without the blanks around them; an empty one where two commas meet.
 std::vector<std::string_view> stage_names(std::string_view list);
 
-/// What the stage `name` keeps, within what its cascade keeps.
+/// What the stage `name` keeps, within what the proposer that is made of it keeps.
 std::any* kept_of_stage(std::any& kept, std::string_view name);
+
+/// One of setup.stages, with its own options and what it keeps.
+std::unique_ptr<Proposer> make_stage(const ProposerSetup& setup, const ProposerStage& stage);
 
 /// The word for nobody.
 inline constexpr std::string_view kNoProposer = "none";

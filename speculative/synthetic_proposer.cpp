@@ -6,6 +6,7 @@
 
 #include "engine/util/fnv1a.h"
 #include "engine/util/suggest.h"
+#include "speculative/cascade_proposer.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
@@ -51,10 +52,13 @@ int StatedAcceptance::next(int64_t key, int committed, int num_drafts) {
 
 SyntheticProposer::SyntheticProposer(StatedAcceptance acceptance, int vocab_size, std::shared_ptr<KnownTexts> texts,
                                      std::unique_ptr<Proposer> costs)
-    : acceptance_(std::move(acceptance)), vocab_size_(vocab_size), texts_(std::move(texts)), costs_(std::move(costs)) {}
+    : ProposerDecorator(std::move(costs)),
+      acceptance_(std::move(acceptance)),
+      vocab_size_(vocab_size),
+      texts_(std::move(texts)) {}
 
 void SyntheticProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
-  if (costs_) costs_->propose(requests, out);
+  inner().propose(requests, out);
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
     const auto text = texts_->continuation(seq, requests[i].max_drafts);
@@ -65,34 +69,9 @@ void SyntheticProposer::propose(std::span<const DraftRequest> requests, std::spa
   }
 }
 
-void SyntheticProposer::prefill(std::span<const Sequence* const> sequences) {
-  if (costs_) costs_->prefill(sequences);
-}
-
-void SyntheticProposer::launched(const std::shared_ptr<const Batch>& batch,
-                                 std::span<const Sequence* const> sequences) {
-  if (costs_) costs_->launched(batch, sequences);
-}
-
-void SyntheticProposer::observe(const Sequence& seq, const Verdict& verdict) {
-  if (costs_) costs_->observe(seq, verdict);
-}
-
-void SyntheticProposer::settled() {
-  if (costs_) costs_->settled();
-}
-
-void SyntheticProposer::swap_kv(std::span<const BlockSwap> swaps) {
-  if (costs_) costs_->swap_kv(swaps);
-}
-
 void SyntheticProposer::end(const Sequence& seq) {
   texts_->learn(seq);
-  if (costs_) costs_->end(seq);
-}
-
-void SyntheticProposer::preempt(SeqId seq) {
-  if (costs_) costs_->preempt(seq);
+  inner().end(seq);
 }
 
 namespace {
@@ -154,15 +133,13 @@ ProposerEntry synthetic_entry() {
       },
       .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
         const auto& options = setup.options_as<SyntheticOptions>();
-        ProposerSetup own = setup, stage = setup;
-        std::unique_ptr<Proposer> costs;
-        if (!setup.stages.empty()) {
-          stage.options = setup.stages.front().options;
-          stage.stages = {};
-          stage.kept = setup.kept ? kept_of_stage(*setup.kept, setup.stages.front().entry->name) : nullptr;
-          costs = setup.stages.front().entry->make(stage);
-        }
+        ProposerSetup own = setup;
         own.kept = setup.kept ? kept_of_stage(*setup.kept, "synthetic") : nullptr;
+        std::unique_ptr<Proposer> costs;
+        if (setup.stages.empty())
+          costs = std::make_unique<CascadeProposer>(std::vector<std::unique_ptr<Proposer>>(), 0);
+        else
+          costs = make_stage(setup, setup.stages.front());
         return std::make_unique<SyntheticProposer>(
             StatedAcceptance(options.acceptance_length, stated_rates(options.rates)), setup.target_vocab_size,
             known_texts(own), std::move(costs));

@@ -40,30 +40,21 @@ class StatedAcceptance {
   int64_t num_steps_ = 0;
 };
 
-class SyntheticProposer final : public Proposer {
+class SyntheticProposer final : public ProposerDecorator {
  public:
-  /// costs: null: nobody's are paid.
+  /// costs: drafts in vain; a cascade without stages costs nothing.
   SyntheticProposer(StatedAcceptance acceptance, int vocab_size, std::shared_ptr<KnownTexts> texts,
                     std::unique_ptr<Proposer> costs);
 
   std::string_view name() const override { return "synthetic"; }
-  ProposerSide side() const override { return ProposerSide::host; }
+  bool branches() const override { return false; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
-  void prefill(std::span<const Sequence* const> sequences) override;
-  bool uses_target_pages() const override { return costs_ && costs_->uses_target_pages(); }
-  void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override;
-  void observe(const Sequence& seq, const Verdict& verdict) override;
-  void settled() override;
-  void swap_kv(std::span<const BlockSwap> swaps) override;
   void end(const Sequence& seq) override;
-  void preempt(SeqId seq) override;
-  ProposerStats stats() const override { return costs_ ? costs_->stats() : ProposerStats{}; }
 
  private:
   StatedAcceptance acceptance_;
   const int vocab_size_;
   const std::shared_ptr<KnownTexts> texts_;
-  const std::unique_ptr<Proposer> costs_;
 };
 
 }  // namespace paceline

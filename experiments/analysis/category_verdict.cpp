@@ -57,7 +57,8 @@ std::string winners_text(const VerdictView& view, const LoadGroup& group) {
     if (winner.cell)
       text += fmt::format("{} {} {} {}", text.empty() ? "" : ",", category.empty() ? "(none)" : category,
                           view.marked_label(*winner.cell), interval_text(winner.speedup));
-  return fmt::format("Largest gain of decoding in each category{}:{}.", view.has_several_loads() ? group.where() : "", text);
+  return fmt::format("Largest gain of decoding in each category{}:{}.", view.has_several_loads() ? group.where() : "",
+                     text);
 }
 
 }  // namespace

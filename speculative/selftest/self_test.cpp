@@ -53,8 +53,8 @@ class SelfTest {
   }
 
   /// plant: null without a fault.
-  Seen run(EngineRig& rig, SelfTestSetting setting, VerifyRule rule, uint64_t seed, int num_samples, Plant* plant,
-           EngineSetup& setup);
+  Seen run(EngineRig& rig, SelfTestSetting setting, const std::vector<CheckedRequest>& requests, int num_samples,
+           const Plant* plant, EngineSetup& setup);
 
   std::vector<CheckedRequest> requests(SelfTestSetting setting, VerifyRule rule, uint64_t seed);
 
@@ -90,16 +90,15 @@ std::vector<CheckedRequest> SelfTest::requests(SelfTestSetting setting, VerifyRu
   return made;
 }
 
-Seen SelfTest::run(EngineRig& rig, SelfTestSetting setting, VerifyRule rule, uint64_t seed, int num_samples,
-                   Plant* plant, EngineSetup& setup) {
-  const std::vector<CheckedRequest> all = requests(setting, rule, seed);
+Seen SelfTest::run(EngineRig& rig, SelfTestSetting setting, const std::vector<CheckedRequest>& requests,
+                   int num_samples, const Plant* plant, EngineSetup& setup) {
   Seen seen;
   std::vector<MadeDrafts> made;
   ComparesWithFreshCache::Findings findings;
   std::unique_ptr<Model> fresh_model;
   if (setup.proposer == RigProposer::draft) {
     fresh_model = rig.new_draft_model(setup.proposer, DraftPlacement::deciding_rank);
-    const int every = std::max(1, int(all.size()) * options_.max_tokens / 3 / num_samples);
+    const int every = std::max(1, int(requests.size()) * options_.max_tokens / 3 / num_samples);
     setup.wrap_proposer = [&, every](std::unique_ptr<Proposer> inner) {
       return std::make_unique<ComparesWithFreshCache>(std::move(inner), *fresh_model, rig.draft_options(setup),
                                                       findings, every);
@@ -111,7 +110,7 @@ Seen SelfTest::run(EngineRig& rig, SelfTestSetting setting, VerifyRule rule, uin
   }
   try {
     const auto engine = rig.make_engine(setup);
-    seen.text = run_checked(*engine, all);
+    seen.text = run_checked(*engine, requests);
   } catch (const Error& error) {
     seen.text.error = error.what();
   }
@@ -132,10 +131,11 @@ SabotageOutcome SelfTest::strike(const Sabotage& sabotage, VerifyRule rule) {
   int64_t strikes = 0, proposals = 0;
   for (uint64_t seed = 0; seed < kMostTries; ++seed) {  // a fault that is rare may not strike at first
     EngineRig rig(rig_options());                       // a broken engine takes its rig with it
-    EngineSetup with = setup(sabotage.setting, rule, requests(sabotage.setting, rule, seed), rig);
+    const std::vector<CheckedRequest> asked = requests(sabotage.setting, rule, seed);
+    EngineSetup with = setup(sabotage.setting, rule, asked, rig);
     Plant plant{.rig = rig, .setup = with, .parts = {}};
     sabotage.plant(plant);
-    const Seen seen = run(rig, sabotage.setting, rule, seed, kSamples, &plant, with);
+    const Seen seen = run(rig, sabotage.setting, asked, kSamples, &plant, with);
     strikes += plant.num_strikes;
     proposals += seen.num_compared;
     if (plant.num_strikes == 0) continue;
@@ -163,17 +163,9 @@ const char* word(const SabotageOutcome& outcome) {
 
 }  // namespace
 
-int SelfTestReport::num_killed() const {
+int SelfTestReport::count(Status status) const {
   int count = 0;
-  for (const Row& row : rows)
-    for (const SabotageOutcome* outcome : {&row.greedy, &row.coupled}) count += outcome->status == Status::killed;
-  return count;
-}
-
-int SelfTestReport::num_alive() const {
-  int count = 0;
-  for (const Row& row : rows)
-    for (const SabotageOutcome* outcome : {&row.greedy, &row.coupled}) count += outcome->status == Status::alive;
+  for (const Row& row : rows) count += int(row.greedy.status == status) + int(row.coupled.status == status);
   return count;
 }
 
@@ -200,8 +192,9 @@ SelfTestReport run_self_test(const SelfTestOptions& options) {
     const auto setting = SelfTestSetting(i % kNumSelfTestSettings);
     const VerifyRule rule = i / kNumSelfTestSettings % 2 == 0 ? VerifyRule::greedy : VerifyRule::coupled;
     const uint64_t seed = uint64_t(i / (2 * kNumSelfTestSettings));
-    EngineSetup with = test.setup(setting, rule, test.requests(setting, rule, seed), rig);
-    const Seen seen = test.run(rig, setting, rule, seed, kCleanSamples, nullptr, with);
+    const std::vector<CheckedRequest> asked = test.requests(setting, rule, seed);
+    EngineSetup with = test.setup(setting, rule, asked, rig);
+    const Seen seen = test.run(rig, setting, asked, kCleanSamples, nullptr, with);
     ++report.clean_runs;
     report.tokens += seen.text.tokens;
     report.drafts += seen.num_compared;

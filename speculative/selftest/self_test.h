@@ -41,9 +41,12 @@ struct SelfTestReport {
   double seconds = 0;
   bool was_stopped = false;
 
-  int num_killed() const;
-  int num_alive() const;
+  int num_killed() const { return count(SabotageOutcome::Status::killed); }
+  int num_alive() const { return count(SabotageOutcome::Status::alive); }
   bool passed() const { return !was_stopped && num_alive() == 0 && alarms == 0; }
+
+ private:
+  int count(SabotageOutcome::Status status) const;
 };
 
 /// Threads: the caller's, and those of the ranks. Throws what loading the models throws.

@@ -10,7 +10,6 @@
 
 #include "speculative/cascade_proposer.h"
 #include "speculative/ngram_proposer.h"
-#include "speculative/oracle_proposer.h"
 #include "speculative/suffix_proposer.h"
 #include "tests/speculative/lossless/covering_array.h"
 #include "tests/speculative/lossless/workload.h"
@@ -95,19 +94,6 @@ double pool_share(const Cell& cell) {
   if (cell.pool == Pool::ample) return cell.batch == 1 && cell.caching == PrefixCaching::on ? 4.0 : 1.3;
   // Under the small budget few of many sequences get rows at all.
   return cell.batch == 16 && cell.budget < 100 ? 0.25 : 0.55;
-}
-
-/// As run_checked numbers the requests.
-std::shared_ptr<KnownTexts> texts_of(const std::vector<CheckedRequest>& requests) {
-  auto texts = std::make_shared<KnownTexts>();
-  for (size_t i = 0; i < requests.size(); ++i) {
-    Sequence seq;
-    seq.key = int64_t(i) + 1;
-    seq.tokens = requests[i].prompt;
-    seq.tokens.insert(seq.tokens.end(), requests[i].expected.begin(), requests[i].expected.end());
-    texts->learn(seq);
-  }
-  return texts;
 }
 
 RunReport run_cell(const Cell& cell, size_t index, EngineRig& rig, Workload& workload, int64_t goal) {

@@ -49,16 +49,8 @@ TEST(Synthetic, KeepsAsManyAsStatedAndTheText) {
     SCOPED_TRACE(costs);
     for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled}) {
       const auto requests = workload.requests({.rule = rule, .seed = 5, .min_requests = 8});
-      const auto texts = std::make_shared<KnownTexts>();
-      for (size_t i = 0; i < requests.size(); ++i) {
-        Sequence seq;
-        seq.key = int64_t(i) + 1;
-        seq.tokens = requests[i].prompt;
-        seq.tokens.insert(seq.tokens.end(), requests[i].expected.begin(), requests[i].expected.end());
-        texts->learn(seq);
-      }
       std::any kept;
-      *kept_of_stage(kept, "synthetic") = texts;
+      *kept_of_stage(kept, "synthetic") = texts_of(requests);
       EngineRig rig(workload.rig_options(1, 1));
       const RunReport report =
           run_checked(*rig.make_engine({.proposer = {.name = "synthetic"},

@@ -95,4 +95,16 @@ std::vector<CheckedRequest> Workload::requests(const RequestOptions& options) {
   return made;
 }
 
+std::shared_ptr<KnownTexts> texts_of(const std::vector<CheckedRequest>& requests) {
+  auto texts = std::make_shared<KnownTexts>();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Sequence seq;
+    seq.key = int64_t(i) + 1;
+    seq.tokens = requests[i].prompt;
+    seq.tokens.insert(seq.tokens.end(), requests[i].expected.begin(), requests[i].expected.end());
+    texts->learn(seq);
+  }
+  return texts;
+}
+
 }  // namespace paceline::test

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "speculative/oracle_proposer.h"
 #include "speculative/selftest/checked_run.h"
 #include "tests/support/checkpoint_writer.h"
 
@@ -45,5 +46,8 @@ class Workload {
   std::unique_ptr<EngineRig> reference_rig_;
   std::unique_ptr<ReferenceStore> references_;
 };
+
+/// The texts of the requests with their answers, numbered as run_checked() does.
+std::shared_ptr<KnownTexts> texts_of(const std::vector<CheckedRequest>& requests);
 
 }  // namespace paceline::test

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "speculative/cascade_proposer.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
@@ -51,7 +52,8 @@ TEST(StatedRates, AreNumbersFromZeroToOne) {
 TEST(Synthetic, DraftsTheTextAndThenSomethingElse) {
   const auto texts = std::make_shared<KnownTexts>();
   texts->learn({.id = 1, .key = 4, .tokens = {1, 2, 3, 4, 5, 9}});
-  SyntheticProposer proposer(StatedAcceptance(3.0, {}), 10, texts, nullptr);
+  SyntheticProposer proposer(StatedAcceptance(3.0, {}), 10, texts,
+                             std::make_unique<CascadeProposer>(std::vector<std::unique_ptr<Proposer>>(), 0));
   const Sequence seq{.id = 2, .key = 4, .tokens = {1, 2}};
   const DraftRequest request{.seq = &seq, .max_drafts = 4, .max_depth = 4};
   Proposal out;
