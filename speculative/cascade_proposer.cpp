@@ -38,7 +38,11 @@ void CascadeProposer::propose(std::span<const DraftRequest> requests, std::span<
   }
   for (size_t stage = 0; stage < stages_.size() && !asked.empty(); ++stage) {
     std::vector<DraftRequest> wanted;
-    for (const size_t i : asked) wanted.push_back(requests[i]);
+    for (const size_t i : asked) {
+      wanted.push_back(requests[i]);
+      if (!stages_[stage]->branches())
+        wanted.back().max_drafts = std::min(requests[i].max_drafts, requests[i].max_depth);
+    }
     std::vector<Proposal> given(wanted.size());
     stages_[stage]->propose(wanted, given);
     std::vector<size_t> left;
