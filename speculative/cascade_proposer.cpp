@@ -147,7 +147,11 @@ ProposerEntry cascade_entry() {
           [](const std::any& options) { return fault_of_stages(std::any_cast<const CascadeOptions&>(options)); },
       .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
         std::vector<std::unique_ptr<Proposer>> stages;
-        for (const ProposerStage& stage : setup.stages) stages.push_back(make_stage(setup, stage));
+        ProposerSetup of_stage = setup;
+        for (const ProposerStage& stage : setup.stages) {
+          stages.push_back(make_stage(of_stage, stage));
+          of_stage.may_be_passed_over = true;
+        }
         return std::make_unique<CascadeProposer>(std::move(stages), setup.options_as<CascadeOptions>().min_score);
       }};
 }

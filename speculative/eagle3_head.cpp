@@ -12,9 +12,6 @@ constexpr int kMostRememberedRows = 64;  // of passes that a device may remember
 
 int64_t q_cols(const Eagle3Spec& spec) { return int64_t{spec.num_heads} * spec.head_dim; }
 int64_t kv_cols(const Eagle3Spec& spec) { return int64_t{spec.num_kv_heads} * spec.head_dim; }
-int64_t most_rows(const Eagle3Options& options) {
-  return std::max(int64_t{options.max_num_rows}, int64_t{options.max_num_seqs} * options.max_width);
-}
 int64_t tap_cols(const Eagle3Spec& spec) { return int64_t(spec.taps.size()) * spec.target_hidden_size; }
 
 }  // namespace
@@ -22,10 +19,10 @@ int64_t tap_cols(const Eagle3Spec& spec) { return int64_t(spec.taps.size()) * sp
 size_t eagle3_workspace_bytes(const Eagle3Spec& spec, const Eagle3Options& options) {
   const int64_t h = spec.hidden_size, rows = options.max_num_rows;
   const int64_t taps = tap_cols(spec) * (spec.norm_before_fc ? 2 : 1);
-  const int64_t per_target_row = taps + h * options.max_steps_in_flight;
   const int64_t per_row = h * 5 + 2 * q_cols(spec) + 2 * kv_cols(spec) + spec.intermediate_size;
   const int64_t per_seq = h + spec.draft_vocab_size * int64_t{options.max_width} + 1;
-  const size_t floats = size_t(per_target_row * rows + per_row * most_rows(options) + per_seq * options.max_num_seqs);
+  const size_t floats = size_t(taps * rows + h * options.num_features() + per_row * options.max_pass_rows() +
+                               per_seq * options.max_num_seqs);
   const size_t spare_blocks = size_t(options.num_all_blocks() - options.num_blocks);
   return floats * sizeof(float) + spare_blocks * eagle3_block_bytes(spec, options.block_size, options.kv_dtype);
 }
@@ -73,8 +70,8 @@ Eagle3Head::Eagle3Head(Eagle3Spec spec, Eagle3Weights weights, const Eagle3Optio
   const int rows = options.max_num_rows, h = spec_.hidden_size;
   tapped_ = make(rows, tap_cols(spec_));
   if (spec_.norm_before_fc) normed_taps_ = make(rows, tap_cols(spec_));
-  features_ = make(int64_t{rows} * options.max_steps_in_flight, h);
-  const int64_t of_pass = most_rows(options);
+  features_ = make(options.num_features(), h);
+  const int of_pass = options.max_pass_rows();
   feature_ = make(of_pass, h);
   embedded_ = make(of_pass, h);
   input_ = make(of_pass, 2 * h);
@@ -108,11 +105,6 @@ Eagle3Head::~Eagle3Head() {
     if (data) backend_.free_host(data);
 }
 
-MatView Eagle3Head::features_of(uint64_t step, int32_t rows) const {
-  const int32_t place = int32_t(step % uint64_t(options_.max_steps_in_flight));
-  return features_.row_range(place * options_.max_num_rows, rows);
-}
-
 void Eagle3Head::norm(const MatView& from, const float* weight, const MatView& to) {
   backend_.norm({.residual = from, .weight = weight, .eps = spec_.eps, .out = to});
 }
@@ -142,20 +134,22 @@ void Eagle3Head::take_features(uint64_t step, const Eagle3Rows& rows) {
     norm(x, vectors_.input_norm, normed_taps_.row_range(0, num_rows));
     x = normed_taps_.row_range(0, num_rows);
   }
-  const MatView features = features_of(step, num_rows);
+  const MatView features = features_.row_range(options_.feature_of(step, 0), num_rows);
   backend_.gemm({.x = x, .w = weights_.fc.get(), .y = features});
   if (rows.size() == 0) return;
   backend_.gather_rows({.from = features, .row = rows.feature, .to = feature_.row_range(0, rows.size())});
   run_layer(rows);
 }
 
-void Eagle3Head::extend(uint64_t step, const Eagle3Rows& rows, std::span<const int32_t> last_row,
-                        std::span<const int32_t> seq_slot) {
+void Eagle3Head::keep(std::span<const int32_t> from, std::span<const int32_t> to) {
+  const WorkScope work(rank_, WorkKind::draft);
+  backend_.gather_rows({.from = features_, .row = from, .to = features_, .to_row = to});
+}
+
+void Eagle3Head::extend(const Eagle3Rows& rows, std::span<const int32_t> last_row, std::span<const int32_t> seq_slot) {
   const WorkScope work(rank_, WorkKind::draft);
   run(0, rows, [&] {
-    backend_.gather_rows({.from = features_of(step, options_.max_num_rows),
-                          .row = rows.feature,
-                          .to = feature_.row_range(0, rows.size())});
+    backend_.gather_rows({.from = features_, .row = rows.feature, .to = feature_.row_range(0, rows.size())});
     backend_.gather_rows({.from = run_layer(rows), .row = last_row, .to = kept_, .to_row = seq_slot});
   });
 }

@@ -35,9 +35,11 @@ class Eagle3Head {
   /// the pass over `rows`, whose features are rows of it.
   void take_features(uint64_t step, const Eagle3Rows& rows);
 
-  /// The pass over `rows`, whose features are rows of `step`'s. Row last_row[i] leaves what seq_slot[i] drafts from.
-  void extend(uint64_t step, const Eagle3Rows& rows, std::span<const int32_t> last_row,
-              std::span<const int32_t> seq_slot);
+  /// Feature from[i] to where feature to[i] lies.
+  void keep(std::span<const int32_t> from, std::span<const int32_t> to);
+
+  /// The pass over `rows`. Row last_row[i] leaves what seq_slot[i] drafts from.
+  void extend(const Eagle3Rows& rows, std::span<const int32_t> last_row, std::span<const int32_t> seq_slot);
 
   /// Drafts of sequences, longest first: of sequence i num_drafts[i] >= 1. Draft j of sequence i goes to
   /// token[j * seq_slot.size() + i], complete after Backend::await_draws(); -1: the logits were no numbers. rows[j -
@@ -63,7 +65,6 @@ class Eagle3Head {
                 *last_norm = nullptr, *q_norm = nullptr, *k_norm = nullptr, *qkv_bias = nullptr;
   };
 
-  MatView features_of(uint64_t step, int32_t rows) const;
   /// One layer over rows whose features are the first rows of feature_; returns what it leaves, in their place.
   MatView run_layer(const Eagle3Rows& rows);
   void run(int kind, const Eagle3Rows& rows, const std::function<void()>& body);
@@ -87,8 +88,8 @@ class Eagle3Head {
 
   MatView tapped_;       // [max_num_rows, n * t]
   MatView normed_taps_;  // the same, with norm_before_fc
-  MatView features_;     // [max_steps_in_flight * max_num_rows, h]
-  // [most_rows(options), ..]: of a pass
+  MatView features_;     // [num_features(), h]
+  // [max_pass_rows(), ..]
   MatView feature_;   // h
   MatView embedded_;  // h
   MatView input_;     // 2 * h: a token's embedding, a feature

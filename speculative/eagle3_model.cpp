@@ -18,9 +18,11 @@ class HeadOnDecidingRank final : public Eagle3Model {
     team_.post(team_.deciding_rank(),
                [head = head_, step, rows = std::move(rows)](Rank&) { head->take_features(step, *rows); });
   }
-  void extend(uint64_t step, const Eagle3Rows& rows, std::span<const int32_t> last_row,
-              std::span<const int32_t> seq_slot) override {
-    team_.run_inline([&](Rank&) { head_->extend(step, rows, last_row, seq_slot); });
+  void keep(std::span<const int32_t> from, std::span<const int32_t> to) override {
+    team_.run_inline([&](Rank&) { head_->keep(from, to); });
+  }
+  void extend(const Eagle3Rows& rows, std::span<const int32_t> last_row, std::span<const int32_t> seq_slot) override {
+    team_.run_inline([&](Rank&) { head_->extend(rows, last_row, seq_slot); });
   }
   void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts, std::span<const Eagle3Rows> rows,
              std::span<int32_t> token) override {

@@ -24,8 +24,8 @@ class Eagle3Model {
   /// Behind the pass that the target was given last: see Eagle3Head::take_features.
   virtual void take_features(uint64_t step, std::shared_ptr<const Eagle3Rows> rows) = 0;
   /// See Eagle3Head. At once, ahead of passes of the target that wait.
-  virtual void extend(uint64_t step, const Eagle3Rows& rows, std::span<const int32_t> last_row,
-                      std::span<const int32_t> seq_slot) = 0;
+  virtual void keep(std::span<const int32_t> from, std::span<const int32_t> to) = 0;
+  virtual void extend(const Eagle3Rows& rows, std::span<const int32_t> last_row, std::span<const int32_t> seq_slot) = 0;
   virtual void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts,
                      std::span<const Eagle3Rows> rows, std::span<int32_t> token) = 0;
   virtual void await_drafts() = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // What the passes of an EAGLE-3 head are over: how many rows there may be, and which.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,7 +20,20 @@ struct Eagle3Options {
   int max_num_rows = 512;           // of a batch of the target
   int max_steps_in_flight = 1;      // whose features are kept at a time
   int max_width = 1;                // rows of a sequence in a level of its tree
+  int max_waiting = 0;              // rows of a sequence whose features are kept until it is drafted for
   std::vector<int> tap_index = {};  // of Eagle3Spec::taps, their places among Model::taps()
+
+  /// Rows of a pass: those of a batch and what one of its sequences may have waiting, or a level of trees.
+  int max_pass_rows() const { return std::max(max_num_rows + max_waiting, max_num_seqs * max_width); }
+
+  // Where features lie: those of a step's rows, and those that wait for a slot's sequence to be drafted for.
+  int32_t feature_of(uint64_t step, int32_t row) const {
+    return int32_t(step % uint64_t(max_steps_in_flight)) * max_num_rows + row;
+  }
+  int32_t waiting_feature(int32_t slot, int32_t i) const {
+    return max_steps_in_flight * max_num_rows + slot * max_waiting + i;
+  }
+  int32_t num_features() const { return waiting_feature(max_num_seqs, 0); }
 
   /// Blocks of a slot's own, for nodes of its tree that do not fit the block where it begins. They lie behind the
   /// target's: spare_block() is the first of a slot's.
@@ -33,7 +47,7 @@ struct Eagle3Rows {
   std::vector<int32_t> token;  // token_in_cell(slot of its sequence): what was drafted for it last
   std::vector<int32_t> position;
   std::vector<int32_t> slot;     // of its KV
-  std::vector<int32_t> feature;  // the row of the source of features that holds it
+  std::vector<int32_t> feature;  // where it lies: see Eagle3Options; in take_features the row of the batch
   std::vector<SeqSpan> seqs;
   std::vector<int32_t> block;  // as AttentionArgs::block
   // as KeyPaths, where drafts branch

@@ -18,10 +18,47 @@ std::span<const int32_t> pages_of(const Batch& batch, size_t index) {
 
 }  // namespace
 
-Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options)
-    : model_(model), max_draft_len_(max_draft_len), options_(options) {
+class Eagle3Proposer::Extension {
+ public:
+  explicit Extension(Eagle3Model& model) : model_(model) {}
+
+  /// The rows of `seq` that wait, which wait no more, and then `token.size()` more from its position `position` on,
+  /// whose features are `feature`.
+  void add(Followed& seq, int32_t position, std::span<const int32_t> token, std::span<const int32_t> feature) {
+    const int num_waiting = int(seq.token.size());
+    if (rows_.size() + num_waiting + int(token.size()) > model_.options().max_pass_rows()) run();
+    rows_.begin_sequence(seq.pages);
+    for (int i = 0; i < num_waiting; ++i)
+      add_row(seq, seq.position + i, seq.token[size_t(i)], model_.options().waiting_feature(seq.slot, i));
+    for (size_t i = 0; i < token.size(); ++i) add_row(seq, position + int32_t(i), token[i], feature[i]);
+    seq.token.clear();
+    last_row_.push_back(rows_.size() - 1);
+    slots_.push_back(seq.slot);
+  }
+
+  void run() {
+    if (rows_.size() > 0) model_.extend(rows_, last_row_, slots_);
+    rows_ = {};
+    last_row_.clear();
+    slots_.clear();
+  }
+
+ private:
+  void add_row(const Followed& seq, int32_t position, int32_t token, int32_t feature) {
+    rows_.add(token, position, kv_slot(seq.pages, model_.options().block_size, position), feature);
+  }
+
+  Eagle3Model& model_;
+  Eagle3Rows rows_;
+  std::vector<int32_t> last_row_, slots_;  // of its sequences
+};
+
+Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options, bool may_wait)
+    : model_(model), max_draft_len_(max_draft_len), options_(options), may_wait_(may_wait) {
   PACELINE_CHECK(options.width <= model.options().max_width, "trees {} wide, the head has room for {}", options.width,
                  model.options().max_width);
+  PACELINE_CHECK(!may_wait || model.options().max_waiting >= model.options().block_size - 1,
+                 "room for {} waiting rows, a block has {}", model.options().max_waiting, model.options().block_size);
   drafted_.resize(size_t(max_draft_len) * size_t(model.options().max_num_seqs));
 }
 
@@ -60,42 +97,69 @@ void Eagle3Proposer::observe(const Sequence& seq, const Verdict& verdict) {
 void Eagle3Proposer::settled() {
   const std::shared_ptr<const Batch> batch = std::move(in_flight_.front());
   in_flight_.pop_front();
-  if (observed_.empty()) return;
-  Eagle3Rows rows;
-  std::vector<int32_t> last_row, slots;
-  for (const Observed& seq : observed_) {
-    const auto found =
-        std::find_if(batch->seqs.begin(), batch->seqs.end(), [&](const SeqRows& of) { return of.seq == seq.slot; });
-    PACELINE_CHECK(found != batch->seqs.end(), "a verdict for slot {}, of which step {} has no row", seq.slot,
+  std::vector<int32_t> kept_from, kept_to;
+  Extension extension(model_);
+  for (const Observed& observed : observed_) {
+    const auto found = std::find_if(batch->seqs.begin(), batch->seqs.end(),
+                                    [&](const SeqRows& of) { return of.seq == observed.slot; });
+    PACELINE_CHECK(found != batch->seqs.end(), "a verdict for slot {}, of which step {} has no row", observed.slot,
                    batch->step);
     const auto pages = pages_of(*batch, size_t(found - batch->seqs.begin()));
+    Followed& seq = followed_[observed.seq];
+    seq.length = observed.length;
+    seq.slot = observed.slot;
+    seq.pages.assign(pages.begin(), pages.end());
     const int32_t known = found->first_row + found->num_rows - found->num_drafts - 1;  // the last that was
     const int32_t position = batch->position[size_t(known)];
-    rows.begin_sequence(pages);
-    for (int32_t i = 0; i < int32_t(seq.token.size()); ++i)
-      rows.add(seq.token[size_t(i)], position + i, kv_slot(pages, block_size(), position + i),
-               i == 0 ? known : known + 1 + seq.path[size_t(i) - 1]);
-    last_row.push_back(rows.size() - 1);
-    slots.push_back(seq.slot);
-    drafts_from_[seq.seq] = seq.length;
+    std::vector<int32_t> feature{model_.options().feature_of(batch->step, known)};
+    for (const int32_t node : observed.path) feature.push_back(feature[0] + 1 + node);
+    const int32_t num_waiting = int32_t(seq.token.size()), num_new = int32_t(observed.token.size());
+    if (can_wait(num_waiting > 0 ? seq.position : position, position + num_new)) {
+      if (num_waiting == 0) seq.position = position;
+      for (int32_t i = 0; i < num_new; ++i) {
+        kept_from.push_back(feature[size_t(i)]);
+        kept_to.push_back(model_.options().waiting_feature(seq.slot, num_waiting + i));
+      }
+      seq.token.insert(seq.token.end(), observed.token.begin(), observed.token.end());
+    } else {
+      extension.add(seq, position, observed.token, feature);
+    }
   }
   observed_.clear();
-  model_.extend(batch->step, rows, last_row, slots);
+  if (!kept_from.empty()) model_.keep(kept_from, kept_to);
+  extension.run();
+}
+
+// Rows of one block that do not fill it.
+bool Eagle3Proposer::can_wait(int32_t first, int32_t end) const {
+  return may_wait_ && first / block_size() == end / block_size();
+}
+
+void Eagle3Proposer::preempt(SeqId seq) {
+  if (const auto found = followed_.find(seq); found != followed_.end() && !found->second.token.empty()) {
+    Extension extension(model_);
+    extension.add(found->second, 0, {}, {});
+    extension.run();
+  }
+  followed_.erase(seq);
 }
 
 void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   std::vector<Active> active;
+  Extension extension(model_);
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
     out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
-    const auto found = drafts_from_.find(seq.id);
-    if (found == drafts_from_.end() || found->second != seq.length()) continue;
+    const auto found = followed_.find(seq.id);
+    if (found == followed_.end() || found->second.length != seq.length()) continue;
     // What is drafted at depth d is read at position length - 2 + d.
     const int depth = std::min(requests[i].max_depth, model_.max_position() - seq.length() + 2);
-    if (depth > 0 && requests[i].max_drafts > 0)
-      active.push_back({.request = &requests[i], .out = &out[i], .max_depth = depth});
+    if (depth <= 0 || requests[i].max_drafts <= 0) continue;
+    active.push_back({.request = &requests[i], .out = &out[i], .max_depth = depth});
+    if (!found->second.token.empty()) extension.add(found->second, 0, {}, {});
   }
   if (active.empty()) return;
+  extension.run();
   if (branches())
     draft_trees(active);
   else
@@ -209,7 +273,7 @@ ProposerEntry eagle3_entry() {
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
             PACELINE_CHECK(setup.head != nullptr, "proposer eagle3 without a head");
             return std::make_unique<Eagle3Proposer>(*setup.head, setup.max_draft_len,
-                                                    setup.options_as<Eagle3DraftOptions>());
+                                                    setup.options_as<Eagle3DraftOptions>(), setup.may_be_passed_over);
           }};
 }
 

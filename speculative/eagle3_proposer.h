@@ -8,6 +8,9 @@
 // verdict has named the tokens behind them: each once, with the target's true states. The last of them gives the first
 // draft; each further one goes through the head with what the head left in place of a feature, and is written over by
 // the next verdict.
+//
+// Behind other stages of a cascade, which may draft in its place, rows wait with their features kept: one pass takes
+// them all when the sequence is drafted for, fills a block, which others may share from then on, or loses its pages.
 
 #include <deque>
 #include <memory>
@@ -27,8 +30,9 @@ struct Eagle3DraftOptions {
 
 class Eagle3Proposer final : public Proposer {
  public:
-  /// `model` outlives this and is used by nobody else meanwhile.
-  Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options = {});
+  /// `model` outlives this and is used by nobody else meanwhile. may_wait: others may draft in its place; the model
+  /// then has room for the rows of a block but one to wait.
+  Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options = {}, bool may_wait = false);
   ~Eagle3Proposer() override;
 
   std::string_view name() const override { return "eagle3"; }
@@ -40,8 +44,8 @@ class Eagle3Proposer final : public Proposer {
   void observe(const Sequence& seq, const Verdict& verdict) override;
   void settled() override;
   void swap_kv(std::span<const BlockSwap> swaps) override { model_.swap_kv(swaps); }
-  void end(const Sequence& seq) override { drafts_from_.erase(seq.id); }
-  void preempt(SeqId seq) override { drafts_from_.erase(seq); }
+  void end(const Sequence& seq) override { followed_.erase(seq.id); }
+  void preempt(SeqId seq) override;
   ProposerStats stats() const override { return stats_; }
 
  private:
@@ -53,6 +57,19 @@ class Eagle3Proposer final : public Proposer {
     std::vector<int32_t> token;  // behind the last row that was known, and behind each kept draft
   };
 
+  /// A sequence that has had a verdict in its slot.
+  struct Followed {
+    int length = 0;  // of the text behind which its slot can draft, once no row waits
+    int32_t slot = 0;
+    std::vector<int32_t> pages;
+    // Rows that wait, of positions one behind the other: where the first is, and the tokens behind them.
+    int32_t position = 0;
+    std::vector<int32_t> token = {};
+  };
+
+  /// Passes over rows of whole sequences, in as few as there is room for.
+  class Extension;
+
   /// A request that can be drafted for.
   struct Active {
     const DraftRequest* request = nullptr;
@@ -63,15 +80,17 @@ class Eagle3Proposer final : public Proposer {
   void draft_chains(std::vector<Active>& active);
   void draft_trees(std::span<const Active> active);
   std::vector<int32_t> tree_pages(const DraftRequest& request) const;
+  bool can_wait(int32_t first, int32_t end) const;
   int block_size() const { return model_.options().block_size; }
 
   Eagle3Model& model_;
   const int max_draft_len_;
   const Eagle3DraftOptions options_;
+  const bool may_wait_;
   std::deque<std::shared_ptr<const Batch>> in_flight_;
-  std::vector<Observed> observed_;              // of the oldest
-  std::unordered_map<SeqId, int> drafts_from_;  // length of the text behind which its slot can draft
-  std::vector<int32_t> drafted_;                // [max_draft_len, sequences of a proposal]
+  std::vector<Observed> observed_;  // of the oldest
+  std::unordered_map<SeqId, Followed> followed_;
+  std::vector<int32_t> drafted_;  // [max_draft_len, sequences of a proposal]
   ProposerStats stats_;
 };
 

@@ -164,6 +164,7 @@ struct ProposerSetup {
   int second_vocab_size = 0;
   VocabularyId vocabulary;                     // the target's
   std::span<const ProposerStage> stages = {};  // that ProposerEntry::stages names
+  bool may_be_passed_over = false;             // others may draft in its place, step by step
   std::any* kept = nullptr;  // of this cell: what its proposers leave for those of later repetitions; null: none
 
   template <class Options>

@@ -119,8 +119,12 @@ TransformerOptions target_options(const LoadPlan& plan, const ExperimentConfig& 
 Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const LoadLimits& limits,
                            const Eagle3Spec& head) {
   int width = config.speculation.form().width;
-  for (const ExperimentConfig* const cell : limits.cells)
-    if (cell->speculation.head()) width = std::max(width, cell->speculation.form().width);
+  bool may_wait = config.speculation.stages().size() > 1;
+  for (const ExperimentConfig* const cell : limits.cells) {
+    if (!cell->speculation.head()) continue;
+    width = std::max(width, cell->speculation.form().width);
+    may_wait |= cell->speculation.stages().size() > 1;
+  }
   const ParallelConfig& parallel = config.engine.parallel;
   return {.kv_dtype = plan.kv_dtype,
           .num_blocks = int(plan.memory.num_blocks),
@@ -130,6 +134,7 @@ Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config,
           .max_num_rows = plan.max_num_rows,
           .max_steps_in_flight = std::max(parallel.pp_microbatches.value_or(parallel.pp), 1),
           .max_width = width,
+          .max_waiting = may_wait ? config.engine.kv_cache.block_size - 1 : 0,
           .tap_index = tap_index(head, plan.taps)};
 }
 

@@ -100,6 +100,7 @@ std::unique_ptr<Eagle3Model> EngineRig::new_head(const std::function<void(Eagle3
                         .max_num_rows = target.max_num_rows,
                         .max_steps_in_flight = options_.pp,
                         .max_width = 16,
+                        .max_waiting = target.block_size - 1,
                         .tap_index = tap_index(files.spec, taps_of(std::span(&files.spec, 1)))};
   if (change) change(files.spec, options);
   const auto source = open_tensors({.directory = options_.target});
@@ -167,7 +168,8 @@ ProposerSetup EngineRig::proposer_setup(const EngineSetup& setup, const std::any
                    .block_size = options_.block_size,
                    .prefix_caching = setup.prefix_caching,
                    .hash_key = 0x6a09e667f3bcc908ull},
-          .second_vocab_size = has_own_model ? draft_spec_->vocab_size : spec_.vocab_size};
+          .second_vocab_size = has_own_model ? draft_spec_->vocab_size : spec_.vocab_size,
+          .may_be_passed_over = setup.may_be_passed_over};
 }
 
 DraftOptions EngineRig::draft_options(const EngineSetup& setup) const {

@@ -87,7 +87,8 @@ struct EngineSetup {
   PrefixCaching prefix_caching = PrefixCaching::off;
   int num_micro_batches = 0;  // 0: one a stage, 1 with run_ahead
   int run_ahead = 0;
-  std::any* kept = nullptr;     // ProposerSetup::kept
+  std::any* kept = nullptr;  // as ProposerSetup's, as is the next
+  bool may_be_passed_over = false;
   Model* target = nullptr;      // null: the rig's
   Model* draft = nullptr;       // null: the rig's
   Eagle3Model* head = nullptr;  // null: the rig's

@@ -82,12 +82,12 @@ class HeadDecorator : public Eagle3Model {
   void take_features(uint64_t step, std::shared_ptr<const Eagle3Rows> rows) override {
     inner_.take_features(step, std::move(rows));
   }
-  void extend(uint64_t step, const Eagle3Rows& rows, std::span<const int32_t> last_row,
-              std::span<const int32_t> seq_slot) override {
+  void keep(std::span<const int32_t> from, std::span<const int32_t> to) override { inner_.keep(from, to); }
+  void extend(const Eagle3Rows& rows, std::span<const int32_t> last_row, std::span<const int32_t> seq_slot) override {
     Eagle3Rows changed = rows;
     std::vector<int32_t> last(last_row.begin(), last_row.end());
     change(changed, last);
-    inner_.extend(step, changed, last, seq_slot);
+    inner_.extend(changed, last, seq_slot);
   }
   void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts, std::span<const Eagle3Rows> rows,
              std::span<int32_t> token) override {

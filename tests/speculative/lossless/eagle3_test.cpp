@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/batch_rows.h"
+#include "speculative/cascade_proposer.h"
+#include "speculative/ngram_proposer.h"
 #include "speculative/selftest/fresh_drafts.h"
 #include "tests/speculative/lossless/prompts.h"
 #include "tests/speculative/lossless/workload.h"
@@ -78,6 +80,7 @@ struct HeadCell {
   double pool_share;  // as of blocks_for; below 1 sequences are preempted
   bool swaps;
   Eagle3DraftOptions draft = {};
+  bool behind_lookup = false;  // which drafts where the last 4 tokens occurred before
 };
 
 void PrintTo(const HeadCell& cell, std::ostream* out) { *out << cell.name; }
@@ -111,6 +114,15 @@ TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
   setup.num_blocks =
       std::min(blocks_for(requests, cell.batch, rig.options().block_size, cell.pool_share), rig.options().num_blocks);
   if (cell.swaps) setup.num_host_blocks = rig.options().num_host_blocks;
+  if (cell.behind_lookup) {
+    setup.may_be_passed_over = true;
+    setup.wrap_proposer = [records = setup.wrap_proposer](std::unique_ptr<Proposer> head) {
+      std::vector<std::unique_ptr<Proposer>> stages;
+      stages.push_back(std::make_unique<NgramProposer>(NgramOptions{.min_n = 3, .max_n = 4}));
+      stages.push_back(records(std::move(head)));
+      return std::make_unique<CascadeProposer>(std::move(stages), 0.5);
+    };
+  }
   {
     const auto engine = rig.make_engine(setup);
     const RunReport report = run_checked(*engine, requests);
@@ -142,6 +154,10 @@ const HeadCell kHeadCells[] = {
     {"tree_preempted", 1, 1, 5, 96, VerifyRule::coupled, PrefixCaching::off, 0.4, false, {.width = 4, .depth = 4}},
     {"tree_tp2_prefixes_swapped", 2, 1, 5, 96, VerifyRule::greedy, PrefixCaching::on, 0.2, true, {.width = 3}},
     {"tree_pp2_prefixes", 1, 2, 4, 512, VerifyRule::greedy, PrefixCaching::on, 1.3, false, {.width = 2, .depth = 4}},
+    {"lookup", 1, 1, 5, 48, VerifyRule::greedy, PrefixCaching::off, 1.3, false, {}, true},
+    {"lookup_prefixes_swapped", 1, 1, 5, 48, VerifyRule::coupled, PrefixCaching::on, 0.25, true, {}, true},
+    {"lookup_tree_preempted", 1, 1, 5, 96, VerifyRule::greedy, PrefixCaching::off, 0.2, false, {.width = 3}, true},
+    {"lookup_tp2_pp2", 2, 2, 5, 48, VerifyRule::greedy, PrefixCaching::on, 0.25, true, {}, true},
 };
 INSTANTIATE_TEST_SUITE_P(Cells, Eagle3Lossless, testing::ValuesIn(kHeadCells),
                          [](const auto& info) { return std::string(info.param.name); });
