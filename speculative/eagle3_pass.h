@@ -20,7 +20,7 @@ struct Eagle3Options {
   int max_num_rows = 512;           // of a batch of the target
   int max_steps_in_flight = 1;      // whose features are kept at a time
   int max_width = 1;                // rows of a sequence in a level of its tree
-  int max_waiting = 0;              // rows of a sequence whose features are kept until it is drafted for
+  int max_waiting = 0;              // rows of a sequence whose features may be kept until it is drafted for
   std::vector<int> tap_index = {};  // of Eagle3Spec::taps, their places among Model::taps()
 
   /// Rows of a pass: those of a batch and what one of its sequences may have waiting, or a level of trees.

@@ -53,12 +53,11 @@ class Eagle3Proposer::Extension {
   std::vector<int32_t> last_row_, slots_;  // of its sequences
 };
 
-Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options, bool may_wait)
-    : model_(model), max_draft_len_(max_draft_len), options_(options), may_wait_(may_wait) {
+Eagle3Proposer::Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options,
+                               Eagle3Reading reading)
+    : model_(model), max_draft_len_(max_draft_len), options_(options), reading_(reading) {
   PACELINE_CHECK(options.width <= model.options().max_width, "trees {} wide, the head has room for {}", options.width,
                  model.options().max_width);
-  PACELINE_CHECK(!may_wait || model.options().max_waiting >= model.options().block_size - 1,
-                 "room for {} waiting rows, a block has {}", model.options().max_waiting, model.options().block_size);
   drafted_.resize(size_t(max_draft_len) * size_t(model.options().max_num_seqs));
 }
 
@@ -130,9 +129,9 @@ void Eagle3Proposer::settled() {
   extension.run();
 }
 
-// Rows of one block that do not fill it.
 bool Eagle3Proposer::can_wait(int32_t first, int32_t end) const {
-  return may_wait_ && first / block_size() == end / block_size();
+  if (reading_ == Eagle3Reading::at_once || end - first > model_.options().max_waiting) return false;
+  return reading_ == Eagle3Reading::when_asked || first / block_size() == end / block_size();
 }
 
 void Eagle3Proposer::preempt(SeqId seq) {
@@ -272,8 +271,12 @@ ProposerEntry eagle3_entry() {
           },
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
             PACELINE_CHECK(setup.head != nullptr, "proposer eagle3 without a head");
+            const bool shares = setup.pool.prefix_caching == PrefixCaching::on;
             return std::make_unique<Eagle3Proposer>(*setup.head, setup.max_draft_len,
-                                                    setup.options_as<Eagle3DraftOptions>(), setup.may_be_passed_over);
+                                                    setup.options_as<Eagle3DraftOptions>(),
+                                                    !setup.may_be_passed_over ? Eagle3Reading::at_once
+                                                    : shares                  ? Eagle3Reading::by_block
+                                                                              : Eagle3Reading::when_asked);
           }};
 }
 

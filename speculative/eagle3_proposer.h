@@ -10,7 +10,8 @@
 // the next verdict.
 //
 // Behind other stages of a cascade, which may draft in its place, rows wait with their features kept: one pass takes
-// them all when the sequence is drafted for, fills a block, which others may share from then on, or loses its pages.
+// them all when the sequence is drafted for, loses its pages, has as many as there is room for, or fills a block that
+// others may share from then on.
 
 #include <deque>
 #include <memory>
@@ -28,11 +29,18 @@ struct Eagle3DraftOptions {
   int depth = 6;
 };
 
+/// When rows of verdicts go through the head.
+enum class Eagle3Reading : uint8_t {
+  at_once,
+  by_block,    // when their sequence is drafted for, or they fill a block
+  when_asked,  // when their sequence is drafted for, or there are Eagle3Options::max_waiting
+};
+
 class Eagle3Proposer final : public Proposer {
  public:
-  /// `model` outlives this and is used by nobody else meanwhile. may_wait: others may draft in its place; the model
-  /// then has room for the rows of a block but one to wait.
-  Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options = {}, bool may_wait = false);
+  /// `model` outlives this and is used by nobody else meanwhile.
+  Eagle3Proposer(Eagle3Model& model, int max_draft_len, const Eagle3DraftOptions& options = {},
+                 Eagle3Reading reading = Eagle3Reading::at_once);
   ~Eagle3Proposer() override;
 
   std::string_view name() const override { return "eagle3"; }
@@ -86,7 +94,7 @@ class Eagle3Proposer final : public Proposer {
   Eagle3Model& model_;
   const int max_draft_len_;
   const Eagle3DraftOptions options_;
-  const bool may_wait_;
+  const Eagle3Reading reading_;
   std::deque<std::shared_ptr<const Batch>> in_flight_;
   std::vector<Observed> observed_;  // of the oldest
   std::unordered_map<SeqId, Followed> followed_;

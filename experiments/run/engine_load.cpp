@@ -116,6 +116,9 @@ TransformerOptions target_options(const LoadPlan& plan, const ExperimentConfig& 
   return options;
 }
 
+// Of a head behind other stages. Its share of an answer of usual length, read in one pass if at all.
+constexpr int kMostWaitingRows = 128;
+
 Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const LoadLimits& limits,
                            const Eagle3Spec& head) {
   int width = config.speculation.form().width;
@@ -134,7 +137,7 @@ Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config,
           .max_num_rows = plan.max_num_rows,
           .max_steps_in_flight = std::max(parallel.pp_microbatches.value_or(parallel.pp), 1),
           .max_width = width,
-          .max_waiting = may_wait ? config.engine.kv_cache.block_size - 1 : 0,
+          .max_waiting = may_wait ? kMostWaitingRows : 0,
           .tap_index = tap_index(head, plan.taps)};
 }
 

@@ -100,7 +100,7 @@ std::unique_ptr<Eagle3Model> EngineRig::new_head(const std::function<void(Eagle3
                         .max_num_rows = target.max_num_rows,
                         .max_steps_in_flight = options_.pp,
                         .max_width = 16,
-                        .max_waiting = target.block_size - 1,
+                        .max_waiting = 24,
                         .tap_index = tap_index(files.spec, taps_of(std::span(&files.spec, 1)))};
   if (change) change(files.spec, options);
   const auto source = open_tensors({.directory = options_.target});

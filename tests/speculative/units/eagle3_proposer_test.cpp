@@ -48,7 +48,7 @@ class NotingHead final : public Eagle3Model {
 
  private:
   const Eagle3Options options_{
-      .num_blocks = 20, .block_size = kBlockSize, .max_num_seqs = 2, .max_num_rows = 8, .max_waiting = kBlockSize - 1};
+      .num_blocks = 20, .block_size = kBlockSize, .max_num_seqs = 2, .max_num_rows = 8, .max_waiting = 5};
 };
 
 class Eagle3ProposerTest : public testing::Test {
@@ -99,7 +99,7 @@ TEST_F(Eagle3ProposerTest, RowsGoThroughTheHeadAtOnce) {
 }
 
 TEST_F(Eagle3ProposerTest, RowsWaitUntilTheBlockIsFull) {
-  Eagle3Proposer proposer(head_, 4, {}, true);
+  Eagle3Proposer proposer(head_, 4, {}, Eagle3Reading::by_block);
   step(proposer, 0, {}, 15);
   step(proposer, 0, {}, 16);
   step(proposer, 0, {}, 17);
@@ -114,8 +114,19 @@ TEST_F(Eagle3ProposerTest, RowsWaitUntilTheBlockIsFull) {
   EXPECT_EQ(head_.kept.back(), (std::pair<int32_t, int32_t>{0, waiting(0)}));
 }
 
+TEST_F(Eagle3ProposerTest, RowsWaitWhileThereIsRoom) {
+  Eagle3Proposer proposer(head_, 4, {}, Eagle3Reading::when_asked);
+  for (const int32_t next : {15, 16, 17, 18, 19}) step(proposer, 0, {}, next);
+  EXPECT_TRUE(head_.passes.empty());
+  step(proposer, 1, {0}, 20);
+  ASSERT_EQ(head_.passes.size(), 1u);
+  EXPECT_EQ(head_.passes[0].position, (std::vector<int32_t>{4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(head_.passes[0].feature,
+            (std::vector<int32_t>{waiting(0), waiting(1), waiting(2), waiting(3), waiting(4), 0, 1}));
+}
+
 TEST_F(Eagle3ProposerTest, WaitingRowsAreReadWhenDraftsAreAskedFor) {
-  Eagle3Proposer proposer(head_, 4, {}, true);
+  Eagle3Proposer proposer(head_, 4, {}, Eagle3Reading::by_block);
   step(proposer, 0, {}, 15);
   step(proposer, 2, {1}, 16);  // another's drafts
   EXPECT_EQ(propose(proposer), (std::vector<int32_t>{9, 9}));
@@ -126,7 +137,7 @@ TEST_F(Eagle3ProposerTest, WaitingRowsAreReadWhenDraftsAreAskedFor) {
 }
 
 TEST_F(Eagle3ProposerTest, WaitingRowsAreReadBeforeThePagesAreLost) {
-  Eagle3Proposer proposer(head_, 4, {}, true);
+  Eagle3Proposer proposer(head_, 4, {}, Eagle3Reading::by_block);
   step(proposer, 0, {}, 15);
   proposer.preempt(seq_.id);
   ASSERT_EQ(head_.passes.size(), 1u);
@@ -135,7 +146,7 @@ TEST_F(Eagle3ProposerTest, WaitingRowsAreReadBeforeThePagesAreLost) {
 }
 
 TEST_F(Eagle3ProposerTest, WhatEndsIsReadNoMore) {
-  Eagle3Proposer proposer(head_, 4, {}, true);
+  Eagle3Proposer proposer(head_, 4, {}, Eagle3Reading::by_block);
   step(proposer, 0, {}, 15);
   proposer.end(seq_);
   EXPECT_TRUE(propose(proposer).empty());
