@@ -189,6 +189,16 @@ TokenCorpus fitting_corpus(const ProposerSetup& setup) {
   return corpus;
 }
 
+/// Sorted once for all repetitions.
+std::shared_ptr<const NgramCorpus> corpus_of(const ProposerSetup& setup) {
+  using Kept = std::shared_ptr<const NgramCorpus>;
+  if (setup.kept && setup.kept->has_value()) return std::any_cast<Kept>(*setup.kept);
+  const int max_n = effective(setup.options_as<NgramOptions>()).max_n;
+  Kept corpus = std::make_shared<NgramCorpus>(fitting_corpus(setup).tokens, max_n);
+  if (setup.kept) *setup.kept = corpus;
+  return corpus;
+}
+
 }  // namespace
 
 ProposerEntry ngram_entry() {
@@ -235,10 +245,7 @@ ProposerEntry ngram_entry() {
               },
           .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {
             const auto& options = setup.options_as<NgramOptions>();
-            std::shared_ptr<const NgramCorpus> corpus;
-            if (!options.corpus.empty())
-              corpus = std::make_shared<NgramCorpus>(fitting_corpus(setup).tokens, effective(options).max_n);
-            return std::make_unique<NgramProposer>(options, std::move(corpus));
+            return std::make_unique<NgramProposer>(options, options.corpus.empty() ? nullptr : corpus_of(setup));
           }};
 }
 

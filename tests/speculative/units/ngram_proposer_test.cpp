@@ -275,6 +275,24 @@ TEST(NgramCorpus, IsAskedWhereTheTextHasNoMatch) {
   EXPECT_EQ(drafts_of({1, 2, 9, 1, 2}), (Tokens{9, 1, 2}));  // its own text goes first
 }
 
+TEST(NgramCorpus, IsReadOnceForAllRepetitions) {
+  const TempDir dir;
+  const std::filesystem::path file = dir.path() / "corpus";
+  std::ofstream(file, std::ios::binary) << corpus_header({.digest = 1, .size = 100}) << "1 2 5\n";
+  const std::any options = NgramOptions{.corpus = file.string()};
+  std::any kept;
+  const ProposerSetup setup{.options = &options, .kept = &kept};
+  const ProposerEntry& entry = *find_proposer("ngram");
+  entry.make(setup);
+  std::filesystem::remove(file);
+  const auto proposer = entry.make(setup);
+  const Sequence seq{.tokens = {1, 2}};
+  const DraftRequest request{.seq = &seq, .max_drafts = 3, .max_depth = 3};
+  Proposal out;
+  proposer->propose(std::span(&request, 1), std::span(&out, 1));
+  EXPECT_EQ(out.draft.token, (Tokens{5}));
+}
+
 TEST(TokenCorpus, IsReadAsItIsWritten) {
   const TempDir dir;
   const std::filesystem::path file = dir.path() / "corpus";
