@@ -121,8 +121,6 @@ struct VerifyRow {
 class Verifier {
  public:
   virtual ~Verifier() = default;
-  /// True when every rule it applies keeps the target's distribution.
-  virtual bool lossless() const = 0;
   virtual std::string_view rule_name() const = 0;
   /// False: it judges chains alone.
   virtual bool takes_branches() const { return true; }

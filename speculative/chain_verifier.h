@@ -15,7 +15,6 @@ struct VerifierOptions {
 class ChainVerifier final : public Verifier {
  public:
   explicit ChainVerifier(const VerifierOptions& options) : options_(options) {}
-  bool lossless() const override { return true; }
   std::string_view rule_name() const override { return rule_word(options_.rule); }
   bool takes_branches() const override { return !takes_only_chains(options_.rule); }
   Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override;

@@ -120,7 +120,6 @@ std::string why_not_rankable(const CellResult& cell) {
   if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
   if (cell.forced) return "stated acceptance";
   if (is_bound(cell)) return "a bound";
-  if (cell.lossy) return "lossy rule";
   if (cell.random_weights && cell.axes.drafts()) return "random weights";
   if (cell.oversubscribed) return "oversubscribed";
   if (never_drafted(cell)) return "never drafted";

@@ -71,7 +71,7 @@ void add_marks(const VerdictView& view, std::vector<VerdictSentence>& out) {
   for (const CellResult& cell : view.run().cells) {
     if (cell.status != CellStatus::done) continue;
     oversubscribed += cell.oversubscribed ? 1 : 0;
-    forced += cell.forced || cell.lossy ? 1 : 0;
+    forced += cell.forced ? 1 : 0;
     random += cell.random_weights ? 1 : 0;
   }
   if (oversubscribed > 0)
@@ -79,8 +79,8 @@ void add_marks(const VerdictView& view, std::vector<VerdictSentence>& out) {
         {VerdictKind::caution, counted(oversubscribed, "cell ran", "cells ran") +
                                    " more threads than cores (oversubscribed): measured and checked, not ranked."});
   if (forced > 0)
-    out.push_back({VerdictKind::caution,
-                   counted(forced, "cell uses", "cells use") + " stated acceptance or a lossy rule: not ranked."});
+    out.push_back(
+        {VerdictKind::caution, counted(forced, "cell uses", "cells use") + " stated acceptance: not ranked."});
   if (random > 0)
     out.push_back({VerdictKind::caution,
                    counted(random, "cell has", "cells have") +

@@ -206,7 +206,6 @@ void read_cell_plan(const json& object, CellResult& cell) {
                      .step_ms = get<double>(forecast, "step_ms")};
   cell.requested = object.at("requested");
   cell.forced = get<bool>(object, "forced");
-  cell.lossy = get<bool>(object, "lossy");
   cell.random_weights = get<bool>(object, "random_weights");
 }
 

@@ -216,7 +216,6 @@ json cell_plan_to_json(const CellResult& cell) {
           {"forecast", forecast_to_json(cell.forecast)},
           {"requested", cell.requested},
           {"forced", cell.forced},
-          {"lossy", cell.lossy},
           {"random_weights", cell.random_weights}};
 }
 

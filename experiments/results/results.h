@@ -235,7 +235,6 @@ struct CellResult {
   LogitEvidence logits;         // fast numerics only
   bool oversubscribed = false;  // more threads than cores: measured, never ranked
   bool forced = false;          // stated acceptance: never ranked
-  bool lossy = false;           // a rule that may change the output: never ranked
   bool random_weights = false;  // no trained text: acceptance and tokens mean nothing; never ranked where it drafts
   double load_s = 0;
   CellMemory memory;

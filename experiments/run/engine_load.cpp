@@ -523,7 +523,6 @@ nlohmann::json EngineLoad::effective(const ExperimentConfig& cell, const Engine&
       {"num_speculative_tokens", engine.num_speculative_tokens()},
       {"rule", engine.verifier().rule_name()},
       {"run_ahead", cell.engine.scheduler.run_ahead},
-      {"lossless", engine.verifier().lossless()},
   };
   if (cell.speculation.draft_model()) ran["draft_tp"] = draft_tp(draft_ranks(cell), team_->options().placement);
   return ran;

@@ -42,7 +42,6 @@ class ModelDecorator : public Model {
 class VerifierDecorator : public Verifier {
  public:
   VerifierDecorator(std::unique_ptr<Verifier> inner, int64_t& strikes) : inner_(std::move(inner)), strikes_(strikes) {}
-  bool lossless() const override { return inner_->lossless(); }
   std::string_view rule_name() const override { return inner_->rule_name(); }
   bool takes_branches() const override { return inner_->takes_branches(); }
   Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override {

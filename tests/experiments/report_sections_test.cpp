@@ -209,10 +209,10 @@ TEST(ReportSections, TheLeagueHasAColumnForEachTextAndMarksItsWinner) {
     EXPECT_FALSE(holds(of_ngram.substr(0, of_ngram.find("</td>")), "★")) << of_ngram;
   }
   // What is not ranked wins nothing.
-  for (CellResult& cell : run.cells) cell.lossy = cell.axes.proposer == "draft";
-  const std::string lossy = section_of(report_of(run), "league");
-  EXPECT_EQ(count(lossy, "<b>★ "), 2u);
-  EXPECT_EQ(count(lossy, " *</td>"), 6u);
+  for (CellResult& cell : run.cells) cell.forced = cell.axes.proposer == "draft";
+  const std::string forced = section_of(report_of(run), "league");
+  EXPECT_EQ(count(forced, "<b>★ "), 2u);
+  EXPECT_EQ(count(forced, " *</td>"), 6u);
 }
 
 TEST(ReportSections, DraftsAreCountedByCellAndStage) {

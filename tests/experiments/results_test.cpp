@@ -194,7 +194,6 @@ TEST(Metrics, OnlyHonestCellsAreRanked) {
   EXPECT_TRUE(rankable([](CellResult&) {}));
   EXPECT_FALSE(rankable([](CellResult& c) { c.oversubscribed = true; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.forced = true; }));
-  EXPECT_FALSE(rankable([](CellResult& c) { c.lossy = true; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.random_weights = true; }));  // it drafts
   EXPECT_FALSE(rankable([](CellResult& c) { c.certificate.status = CertificateStatus::fail; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.status = CellStatus::failed; }));

@@ -371,7 +371,6 @@ class LoudVerifier final : public Verifier {
  public:
   explicit LoudVerifier(Ends& ends) : ends_(ends) {}
   ~LoudVerifier() override { ends_.verifier_lives = false; }
-  bool lossless() const override { return true; }
   std::string_view rule_name() const override { return "loud"; }
   Ticket launch(std::shared_ptr<const Batch> batch, Model& target, std::vector<VerifyRow> rows) override {
     return inner_.launch(std::move(batch), target, std::move(rows));

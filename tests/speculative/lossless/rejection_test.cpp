@@ -28,7 +28,6 @@ class CountsExpectedAcceptance final : public Verifier {
   };
 
   CountsExpectedAcceptance(std::unique_ptr<Verifier> inner, Sums& sums) : inner_(std::move(inner)), sums_(sums) {}
-  bool lossless() const override { return inner_->lossless(); }
   std::string_view rule_name() const override { return inner_->rule_name(); }
   double seconds() const override { return inner_->seconds(); }
 
