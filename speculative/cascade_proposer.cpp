@@ -110,7 +110,7 @@ std::optional<OptionConflict> fault_of_stages(const CascadeOptions& options) {
   std::vector<std::string> known;
   for (const ProposerEntry& entry : proposer_list())
     if (entry.drafts() && !entry.stages && !entry.knows_texts()) known.emplace_back(entry.name);
-  const std::vector<std::string_view> names = stage_names(options.stages);
+  const std::vector<std::string_view> names = split_at_commas(options.stages);
   std::vector<std::string_view> with_model;
   for (size_t i = 0; i < names.size(); ++i) {
     if (std::find(known.begin(), known.end(), names[i]) == known.end())
@@ -142,7 +142,7 @@ ProposerEntry cascade_entry() {
                                   "A stage that scores its drafts is confident from this score of the first on; one "
                                   "without scores always is.")},
       .stages =
-          [](const std::any& options) { return stage_names(std::any_cast<const CascadeOptions&>(options).stages); },
+          [](const std::any& options) { return split_at_commas(std::any_cast<const CascadeOptions&>(options).stages); },
       .find_conflict =
           [](const std::any& options) { return fault_of_stages(std::any_cast<const CascadeOptions&>(options)); },
       .make = [](const ProposerSetup& setup) -> std::unique_ptr<Proposer> {

@@ -39,7 +39,7 @@ std::vector<std::string> ProposerEntry::files_of(const std::any& chosen) const {
   return files;
 }
 
-std::vector<std::string_view> stage_names(std::string_view list) {
+std::vector<std::string_view> split_at_commas(std::string_view list) {
   std::vector<std::string_view> names;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());

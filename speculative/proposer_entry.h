@@ -209,7 +209,7 @@ struct ProposerEntry {
 };
 
 /// The parts of a list apart by commas, without the blanks around them; an empty one where two commas meet.
-std::vector<std::string_view> stage_names(std::string_view list);
+std::vector<std::string_view> split_at_commas(std::string_view list);
 
 /// What the stage `name` keeps, within what the proposer that is made of it keeps.
 std::any* kept_of_stage(std::any& kept, std::string_view name);

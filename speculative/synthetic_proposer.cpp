@@ -13,7 +13,7 @@ namespace paceline {
 
 std::vector<double> stated_rates(std::string_view text) {
   std::vector<double> rates;
-  for (const std::string_view part : stage_names(text)) {
+  for (const std::string_view part : split_at_commas(text)) {
     double rate = -1;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), rate);
     if (error != std::errc() || end != part.data() + part.size() || !(rate >= 0 && rate <= 1)) return {};

@@ -118,9 +118,9 @@ TEST_F(CascadeTest, EveryStageHearsAll) {
 }
 
 TEST(CascadeEntry, StagesAreNames) {
-  EXPECT_EQ(stage_names("a,  b ,c"), (std::vector<std::string_view>{"a", "b", "c"}));
-  EXPECT_EQ(stage_names(""), (std::vector<std::string_view>{""}));
-  EXPECT_EQ(stage_names("a,"), (std::vector<std::string_view>{"a", ""}));
+  EXPECT_EQ(split_at_commas("a,  b ,c"), (std::vector<std::string_view>{"a", "b", "c"}));
+  EXPECT_EQ(split_at_commas(""), (std::vector<std::string_view>{""}));
+  EXPECT_EQ(split_at_commas("a,"), (std::vector<std::string_view>{"a", ""}));
   const ProposerEntry& entry = proposer_entry("cascade");
   const auto fault = [&](const char* stages) {
     const auto conflict = entry.find_conflict(std::any(CascadeOptions{.stages = stages}));
