@@ -1,4 +1,6 @@
-// Loading a checkpoint against copying its bytes into fresh memory, with the same threads, by turns in one run.
+// Loading a checkpoint against copying into fresh memory, with the same threads, by turns in one run: of the bytes of
+// its files, and of as many bytes as it holds once loaded. Memory that is fresh costs its clearing, which is most of
+// both.
 //
 //   load_bench [MODEL [ROUNDS]]     a folder or a .gguf file; default: the built-in target; 9 rounds
 //
@@ -37,28 +39,25 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& mod
   return files;
 }
 
-struct Copied {
-  double seconds = 0;
-  size_t bytes = 0;
-};
-
-/// Maps the files anew, as loading does, and copies them.
-Copied copy_once(const std::vector<std::filesystem::path>& files, ThreadPool& pool) {
+/// Seconds to map the files anew, as loading does, and to copy `count` of their bytes, again and again if need be.
+double copy_once(const std::vector<std::filesystem::path>& files, size_t count, ThreadPool& pool) {
   const auto begin = ceilings::Clock::now();
-  Copied copied;
   std::vector<MappedMemory> copies;  // given back after the time is taken, as weights are
-  for (const auto& path : files) {
-    const MappedFile file(path);
-    const auto from = file.bytes();
-    const MappedMemory& to = copies.emplace_back(from.size());
-    pool.parallel_for((int64_t(from.size()) + kPiece - 1) / kPiece, [&](int64_t piece, int) {
-      const size_t at = size_t(piece * kPiece);
-      std::memcpy(static_cast<char*>(to.data()) + at, from.data() + at, std::min(size_t(kPiece), from.size() - at));
-    });
-    copied.bytes += from.size();
+  size_t left = count;
+  while (left > 0) {
+    for (const auto& path : files) {
+      const MappedFile file(path);
+      const auto from = file.bytes().first(std::min(left, file.bytes().size()));
+      if (from.empty()) break;
+      left -= from.size();
+      const MappedMemory& to = copies.emplace_back(from.size());
+      pool.parallel_for((int64_t(from.size()) + kPiece - 1) / kPiece, [&](int64_t piece, int) {
+        const size_t at = size_t(piece * kPiece);
+        std::memcpy(static_cast<char*>(to.data()) + at, from.data() + at, std::min(size_t(kPiece), from.size() - at));
+      });
+    }
   }
-  copied.seconds = ceilings::seconds_since(begin);
-  return copied;
+  return ceilings::seconds_since(begin);
 }
 
 int run(int argc, char** argv) {
@@ -76,28 +75,34 @@ int run(int argc, char** argv) {
   ThreadPool pool(threads);
   const auto files = weight_files(model);
 
-  std::vector<double> load_s, copy_s, ratios;
   size_t bytes = 0, held = 0;
+  for (const auto& file : files) bytes += std::filesystem::file_size(file);
+  std::vector<double> load_s, copy_s, copy_held_s, of_file, of_held;
   for (int round = -1; round < rounds; ++round) {
-    const Copied copied = copy_once(files, pool);
+    const double copy = copy_once(files, bytes, pool);
+    const double copy_held = copy_once(files, held, pool);
     const auto begin = ceilings::Clock::now();
     const SharedWeights weights = load_weights(*open_tensors(source), spec, team, RankSet::all, dtype);
-    const double seconds = ceilings::seconds_since(begin);
-    bytes = copied.bytes;
+    const double load = ceilings::seconds_since(begin);
     held = (*weights)[0]->bytes;
     if (round < 0) continue;
-    load_s.push_back(seconds);
-    copy_s.push_back(copied.seconds);
-    ratios.push_back(copied.seconds / seconds);
+    load_s.push_back(load);
+    copy_s.push_back(copy);
+    copy_held_s.push_back(copy_held);
+    of_file.push_back(copy / load);
+    of_held.push_back(copy_held / load);
   }
-  const double copy = ceilings::median(copy_s), load = ceilings::median(load_s), ratio = ceilings::median(ratios);
   fmt::print("{} as {}, {} threads, {} rounds by turns\n", model.string(), dtype_name(dtype), threads, rounds);
-  fmt::print("copy   {:8.1f} MB in {:8.2f} ms, {:6.2f} GB/s\n", double(bytes) * 1e-6, copy * 1e3,
-             double(bytes) / copy * 1e-9);
-  fmt::print("load   {:8.1f} MB in {:8.2f} ms, {:6.2f} GB/s of the file's bytes\n", double(held) * 1e-6, load * 1e3,
-             double(bytes) / load * 1e-9);
-  fmt::print("load / copy, by the file's bytes   {:6.3f}\n", ratio);
-  fmt::print("load / copy, by the bytes held     {:6.3f}\n", ratio * double(held) / double(bytes));
+  const auto line = [](const char* what, size_t count, std::vector<double>& seconds) {
+    const double median = ceilings::median(seconds);
+    fmt::print("{:<26}{:8.1f} MB in {:8.2f} ms, {:6.2f} GB/s\n", what, double(count) * 1e-6, median * 1e3,
+               double(count) / median * 1e-9);
+  };
+  line("copy of the files", bytes, copy_s);
+  line("copy of as much as is held", held, copy_held_s);
+  line("load", held, load_s);
+  fmt::print("copy / load, in seconds: the files {:.3f}, as much as is held {:.3f}\n", ceilings::median(of_file),
+             ceilings::median(of_held));
   return 0;
 }
 
