@@ -13,6 +13,7 @@
 #include "kernels/cuda/draw_results.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch_queue.h"
+#include "kernels/cuda/pass_state.h"
 #include "kernels/cuda/plain_rows.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/push_sum.h"
@@ -77,8 +78,7 @@ class CudaBackend final : public Backend {
   void run(uint64_t key, const std::function<void()>& body) override {
     use();
     queue_.run_pass(key, [&] {
-      sums_from_.reset();
-      if (!ready_of_) next_operand_ = 0;  // where it lay in other passes
+      state_.begin_pass();
       body();
     });
   }
@@ -110,11 +110,11 @@ class CudaBackend final : public Backend {
     StoreKvArgs staged = args;
     staged.slot = stage(args.slot);
     cuda::store_kv(staged, queue_.to());
-    keys_stay_ = false;
+    state_.wrote_kv();
   }
   void move_kv(const KvView& kv, std::span<const SlotMove> moves) override {
     use();
-    keys_stay_ = false;
+    state_.wrote_kv();
     if (moves.empty()) return;
     const std::span<const SlotMove> staged = stage(moves);
     cuda::move_kv(kv, staged, queue_.to());
@@ -169,7 +169,7 @@ class CudaBackend final : public Backend {
   void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
   void copy_block(void* to, const void* from, size_t bytes) override {
     use();
-    keys_stay_ = false;
+    state_.wrote_kv();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue_.now()), "cudaMemcpyAsync");
   }
   void copy(void* to, const void* from, size_t bytes) {
@@ -196,9 +196,8 @@ class CudaBackend final : public Backend {
   /// arguments are the same each time. Null of null.
   const PeerSum* counted_in_pass(const PeerSum* sum, PeerSum& counted) {
     if (!sum || !queue_.is_in_pass()) return sum;
-    if (!sums_from_) sums_from_ = sum->message;
-    counted = {
-        .group = sum->group, .message = sum->message - *sums_from_, .base = stage(std::span(&*sums_from_, 1)).data()};
+    const uint32_t& first = state_.first_message(sum->message);
+    counted = {.group = sum->group, .message = sum->message - first, .base = stage(std::span(&first, 1)).data()};
     return &counted;
   }
   void run_norm(const NormArgs& args, const cuda::Operand& operand);
@@ -238,14 +237,8 @@ class CudaBackend final : public Backend {
   DeviceMemory operand_[2], scratch_, draw_scratch_;
   cuda::SumHandover handover_;
   cuda::DrawResults draws_;
-  std::optional<uint32_t> sums_from_;  // of the pass
-  uint32_t handed_over_ = 0;           // the last message that a product has sent to the peers
-  int next_operand_ = 0;
-  // a norm, alone or in its product, came after all stores: both let their successor start only after their own wait
-  bool keys_stay_ = false;
+  cuda::PassState state_;
   cuda::PageMapCache page_maps_;
-  const void* ready_of_ = nullptr;  // whose rows lie in ready_, for the next gemm
-  cuda::Operand ready_;
   cuda::RopeTables rope_tables_;
   Traffic traffic_;
   WorkLedger ledger_;
@@ -298,7 +291,7 @@ cuda::Operand CudaBackend::make_operand(const PackedWeight& w, int rows) {
       .order = weight.order(),
       .rows = rows,
       .layout = weight.is_for_blas(rows) ? cuda::RowLayout::plain : cuda::strict_layout(properties_, rows)};
-  operand.values = static_cast<__nv_bfloat16*>(workspace(operand_[next_operand_ ^= 1], operand.bytes()));
+  operand.values = static_cast<__nv_bfloat16*>(workspace(operand_[state_.next_operand()], operand.bytes()));
   return operand;
 }
 
@@ -308,8 +301,8 @@ cuda::Operand CudaBackend::operand_for(const PackedWeight* reader, const MatView
   PACELINE_CHECK(reader->k == out.cols, "rows of {} for a reader of {}", out.cols, reader->k);
   const cuda::Operand operand = make_operand(*reader, out.rows);
   if (!operand.is_exact()) return none;
-  ready_of_ = out.data;
-  return ready_ = operand;
+  state_.made_operand(out.data, operand);
+  return operand;
 }
 
 void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
@@ -323,8 +316,8 @@ void CudaBackend::run_norm(const NormArgs& args, const cuda::Operand& operand) {
   PeerSum sum;
   NormArgs counted = args;
   counted.sum = counted_in_pass(args.sum, sum);
-  cuda::norm(counted, operand, args.sum && args.sum->message == handed_over_, properties_, queue_.to());
-  keys_stay_ |= args.residual.rows > 0;  // no rows: no kernel
+  cuda::norm(counted, operand, args.sum && state_.has_sent(args.sum->message), properties_, queue_.to());
+  if (args.residual.rows > 0) state_.normed();  // no rows: no kernel
 }
 
 void CudaBackend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
@@ -352,24 +345,24 @@ void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
   GemmArgs counted = args;
   counted.sum = counted_in_pass(args.sum, sum);
   if (norm) {
-    ready_of_ = nullptr;
-    keys_stay_ = true;
-    handed_over_ = 0;
+    state_.drop_operand();
+    state_.normed();
+    state_.sent_sum(0);
     cuda::norm_gemm_bf16(*norm, args, operand_for(args.reader, args.y), handover_, properties_, queue_.to());
   } else if (w.dtype == DType::bf16) {
-    cuda::Operand x = ready_;
-    if (ready_of_ != args.x.data) cuda::pack_operand(args.x, x = make_operand(w, args.x.rows), queue_.to());
+    const std::optional<cuda::Operand> made = state_.take_operand(args.x.data);
+    const cuda::Operand x = made ? *made : make_operand(w, args.x.rows);
+    if (!made) cuda::pack_operand(args.x, x, queue_.to());
     PACELINE_CHECK(x.rows == args.x.rows && x.order.k == w.k && x.order.chunks == w.k_chunks,
                    "operand of {} rows of {} in {} chunks, wanted {}, {}, {}", x.rows, x.order.k, x.order.chunks,
                    args.x.rows, w.k, w.k_chunks);
-    ready_of_ = nullptr;
-    handed_over_ = cuda::hands_over(args, x) ? args.sum->message : 0;
+    state_.sent_sum(cuda::hands_over(args, x) ? args.sum->message : 0);
     if (x.is_plain())
       multiply_by_blas(args, x);
     else
       cuda::gemm_bf16(counted, x, operand_for(args.reader, args.y), handover_, properties_, queue_.to());
   } else {
-    handed_over_ = args.sum ? args.sum->message : 0;
+    state_.sent_sum(args.sum ? args.sum->message : 0);
     cuda::gemm_chain(counted, queue_.to());
   }
   traffic_.weight_bytes += w.memory.bytes();
@@ -452,7 +445,7 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
   storage_index(args.kv.dtype);
   const float2* const factors = rope_factors(rope_args);
   const size_t before_bytes = rope_args.position.size_bytes() + store.slot.size_bytes();
-  run_attention(args, keys_stay_, before_bytes, [&](const cuda::AttentionPlan& plan) -> cuda::FreshRows {
+  run_attention(args, state_.keys_stay(), before_bytes, [&](const cuda::AttentionPlan& plan) -> cuda::FreshRows {
     if (factors && cuda::takes_fresh_rows(rope_args, store, args, plan))
       return {.k = store.k.f32_row(0),
               .v = store.v.f32_row(0),
@@ -476,7 +469,7 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
       cuda::store_kv(staged, queue_.to());
     return fresh;
   });
-  keys_stay_ = false;
+  state_.wrote_kv();
 }
 
 void CudaBackend::attention(const AttentionArgs& args) {
