@@ -116,18 +116,20 @@ TransformerOptions target_options(const LoadPlan& plan, const ExperimentConfig& 
   return options;
 }
 
-// Of a head behind other stages. Its share of an answer of usual length, read in one pass if at all.
+// Of a sequence, for a head behind other stages: an answer of usual length.
 constexpr int kMostWaitingRows = 128;
 
 Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const LoadLimits& limits,
                            const Eagle3Spec& head) {
-  int width = config.speculation.form().width;
-  bool may_wait = config.speculation.stages().size() > 1;
-  for (const ExperimentConfig* const cell : limits.cells) {
-    if (!cell->speculation.head()) continue;
-    width = std::max(width, cell->speculation.form().width);
-    may_wait |= cell->speculation.stages().size() > 1;
-  }
+  int width = 1;
+  bool may_wait = false;
+  const auto make_room = [&](const SpeculationConfig& speculation) {
+    width = std::max(width, speculation.form().width);
+    may_wait |= speculation.stages().size() > 1;
+  };
+  make_room(config.speculation);
+  for (const ExperimentConfig* const cell : limits.cells)
+    if (cell->speculation.head()) make_room(cell->speculation);
   const ParallelConfig& parallel = config.engine.parallel;
   return {.kv_dtype = plan.kv_dtype,
           .num_blocks = int(plan.memory.num_blocks),
