@@ -101,7 +101,7 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const 
   weight->bytes = size_t(num_parts) * packed_bytes(weight->n / num_parts, weight->k, spec.dtype, spec.k_chunks);
   const int64_t panel_bytes = order.values() * kPanel * int64_t(dtype_bytes(spec.dtype));
   const int64_t num_panels = int64_t(weight->bytes) / std::max<int64_t>(1, panel_bytes);
-  weight->memory = arena.take(weight->bytes);
+  weight->memory = arena.take(weight->bytes, pool);
   storage_index(spec.dtype);  // throws for types that nobody can compute with; tasks must not
   std::atomic<bool> all_storable = true;
   pool.parallel_for(num_panels, [&](int64_t panel, int) {

@@ -9,6 +9,8 @@ namespace paceline {
 /// Owns a mapping. 2 MiB and more are aligned to 2 MiB and ask for huge pages, less to a page.
 class MappedMemory {
  public:
+  static constexpr size_t kHugePage = size_t{2} << 20;
+
   MappedMemory() = default;
   /// Throws Error(device) when the system has no memory left. bytes may be 0.
   explicit MappedMemory(size_t bytes);

@@ -12,8 +12,9 @@ namespace paceline {
 namespace {
 
 TEST(WeightArena, LaysPiecesSideBySideOnCacheLines) {
+  ThreadPool pool(2);
   WeightArena arena;
-  const WeightMemory first = arena.take(100), second = arena.take(64), third = arena.take(1);
+  const WeightMemory first = arena.take(100, pool), second = arena.take(64, pool), third = arena.take(1, pool);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first.data) % 64, 0u);
   EXPECT_EQ(second.data, first.data + 128);
   EXPECT_EQ(third.data, second.data + 64);
@@ -21,10 +22,11 @@ TEST(WeightArena, LaysPiecesSideBySideOnCacheLines) {
 }
 
 TEST(WeightArena, PiecesAreZeroAndDoNotOverlap) {
+  ThreadPool pool(2);
   WeightArena arena;
   std::vector<WeightMemory> pieces;
   for (size_t bytes : {1000, 5000, 64}) {
-    pieces.push_back(arena.take(bytes));
+    pieces.push_back(arena.take(bytes, pool));
     for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(pieces.back().data[i], 0);
     std::memset(pieces.back().data, int(pieces.size()), bytes);
   }
@@ -35,20 +37,22 @@ TEST(WeightArena, PiecesAreZeroAndDoNotOverlap) {
 }
 
 TEST(WeightArena, OpensANewSlabWhenOneIsFull) {
+  ThreadPool pool(2);
   WeightArena arena;
   constexpr size_t kPiece = WeightArena::kLargeBytes / 2;
-  const WeightMemory first = arena.take(kPiece);
-  for (size_t i = 1; i < WeightArena::kSlabBytes / kPiece; ++i) EXPECT_EQ(arena.take(kPiece).slab, first.slab);
-  const WeightMemory next = arena.take(kPiece);
+  const WeightMemory first = arena.take(kPiece, pool);
+  for (size_t i = 1; i < WeightArena::kSlabBytes / kPiece; ++i) EXPECT_EQ(arena.take(kPiece, pool).slab, first.slab);
+  const WeightMemory next = arena.take(kPiece, pool);
   EXPECT_NE(next.slab, first.slab);
   next.data[kPiece - 1] = 1;
 }
 
 TEST(WeightArena, LargePiecesHaveTheirOwnSlab) {
+  ThreadPool pool(2);
   WeightArena arena;
-  const WeightMemory small = arena.take(64);
-  const WeightMemory large = arena.take(WeightArena::kLargeBytes);
-  const WeightMemory after = arena.take(64);
+  const WeightMemory small = arena.take(64, pool);
+  const WeightMemory large = arena.take(WeightArena::kLargeBytes, pool);
+  const WeightMemory after = arena.take(64, pool);
   EXPECT_NE(large.slab, small.slab);
   EXPECT_EQ(after.slab, small.slab);
   large.data[WeightArena::kLargeBytes - 1] = 1;
@@ -57,8 +61,9 @@ TEST(WeightArena, LargePiecesHaveTheirOwnSlab) {
 TEST(WeightArena, PiecesOutliveTheArena) {
   WeightMemory piece;
   {
-    WeightArena arena;
-    piece = arena.take(4096);
+    ThreadPool pool(2);
+  WeightArena arena;
+    piece = arena.take(4096, pool);
   }
   piece.data[4095] = 7;
   EXPECT_EQ(piece.data[4095], 7);
@@ -67,8 +72,9 @@ TEST(WeightArena, PiecesOutliveTheArena) {
 
 #if defined(__SANITIZE_ADDRESS__)
 TEST(WeightArena, AReadBehindAPieceIsReported) {
+  ThreadPool pool(2);
   WeightArena arena;
-  const WeightMemory first = arena.take(100), last = arena.take(64);
+  const WeightMemory first = arena.take(100, pool), last = arena.take(64, pool);
   const auto read = [](const char* at) { return *static_cast<const volatile char*>(at); };
   EXPECT_EQ(read(first.data + 99) + read(last.data + 63), 0);
   EXPECT_DEATH(read(first.data + 104), "use-after-poison");  // the gap up to the next line, past its partial granule
