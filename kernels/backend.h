@@ -24,6 +24,8 @@
 
 namespace paceline {
 
+class ThreadPool;
+
 /// Bytes of a packed matrix on a CPU device: whole panels of rows, chunks of k as PanelOrder fills them. With
 /// pair_panels this is the size of each part.
 size_t packed_bytes(int64_t rows, int64_t k, DType dtype, int k_chunks = kStrictChunks);
@@ -50,6 +52,8 @@ class Backend {
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const void* from, size_t bytes) = 0;
   virtual void sync() = 0;
+  /// Of this backend, for work on host memory between its calls, by the thread that makes those; null: it has none.
+  virtual ThreadPool* host_threads() { return nullptr; }
 
   /// Stacks the parts' rows (same cols) into one packed matrix, and looks at each value on the way.
   virtual Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) = 0;

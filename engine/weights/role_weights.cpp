@@ -27,8 +27,12 @@ HostWeight one_row(HostWeight view, bool is_vector, int64_t row) {
 
 }  // namespace
 
-RoleWeights::RoleWeights(const TensorSource& source, const ModelSpec& spec)
-    : source_(source), spec_(spec), prefix_(prefix_in(source, *spec.table)) {}
+RoleWeights::RoleWeights(const TensorSource& source, const ModelSpec& spec, ThreadPool* pool)
+    : source_(source), spec_(spec), pool_(pool), prefix_(prefix_in(source, *spec.table)) {}
+
+TensorPart RoleWeights::read(std::string_view name, const TensorRange& range) const {
+  return pool_ ? source_.part_on(*pool_, name, range) : source_.part(name, range);
+}
 
 const WeightSite& RoleWeights::site(TensorRole role) const {
   const WeightSite* const found = find_site(*spec_.table, role);
@@ -48,8 +52,8 @@ TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int la
     const int64_t head = (range.col_begin + done) / head_dim, first = (range.col_begin + done) % head_dim;
     const int64_t count = std::min(head_dim - first, range.num_cols - done);
     const TensorPart one =
-        source_.part(name(role, piece, layer, own_tensors ? int(head) : 0),
-                     {.row_begin = own_tensors ? 0 : head, .num_rows = 1, .col_begin = first, .num_cols = count});
+        read(name(role, piece, layer, own_tensors ? int(head) : 0),
+             {.row_begin = own_tensors ? 0 : head, .num_rows = 1, .col_begin = first, .num_cols = count});
     if (!whole.owned.data()) whole = new_part(range, one.view.dtype);
     copy_into(one.view, CopyOrder::same, whole, 0, done);
     done += count;
@@ -74,27 +78,27 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
       return {.row_begin = range.col_begin, .num_rows = range.num_cols, .col_begin = first, .num_cols = run};
     return {.row_begin = first, .num_rows = run, .col_begin = range.col_begin, .num_cols = range.num_cols};
   };
-  if (count == 0) return source_.part(tensor, in_file(0, 0));
+  if (count == 0) return read(tensor, in_file(0, 0));
   if (const RowRun all = rows.run(begin, count); !transposed && all.in_order && all.num_rows == count)
-    return source_.part(tensor, in_file(all.first, count));
+    return read(tensor, in_file(all.first, count));
 
   TensorPart whole;
   for (int64_t done = 0; done < count;) {
     const RowRun run = rows.run(begin + done, count - done);
-    TensorPart read = source_.part(tensor, in_file(run.first, run.num_tensor_rows));
+    TensorPart from = read(tensor, in_file(run.first, run.num_tensor_rows));
     if (!whole.owned.data())
-      whole = is_vector ? new_part(range, read.view.dtype) : source_.room_for(range, read.view.dtype);
+      whole = is_vector ? new_part(range, from.view.dtype) : source_.room_for(range, from.view.dtype);
     if (run.in_order) {
-      copy_into(read.view, order, whole, is_vector ? 0 : done, is_vector ? done : 0);
+      copy_into(from.view, order, whole, is_vector ? 0 : done, is_vector ? done : 0);
     } else {
       PACELINE_CHECK(!transposed, "{}: pairs of a tensor that lies transposed", tensor);
       for (int64_t i = 0; i < run.num_rows; ++i) {
         const int64_t at = rows.tensor_row(begin + done + i) - run.first;
-        copy_into(one_row(read.view, is_vector, at), order, whole, is_vector ? 0 : done + i, is_vector ? done + i : 0);
+        copy_into(one_row(from.view, is_vector, at), order, whole, is_vector ? 0 : done + i, is_vector ? done + i : 0);
       }
     }
     done += run.num_rows;
-    source_.recycle(std::move(read));
+    source_.recycle(std::move(from));
   }
   return whole;
 }

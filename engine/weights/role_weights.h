@@ -13,7 +13,8 @@ namespace paceline {
 /// Const after construction, any thread; source and spec outlive it. REQUIRES check_tensors(source, spec) for parts.
 class RoleWeights {
  public:
-  RoleWeights(const TensorSource& source, const ModelSpec& spec);
+  /// pool: what TensorSource::part_on may use; null: part does.
+  RoleWeights(const TensorSource& source, const ModelSpec& spec, ThreadPool* pool = nullptr);
 
   /// Of all names: the first prefix of the table under which the embedding lies, the first of all where none does.
   std::string_view prefix() const { return prefix_; }
@@ -37,10 +38,12 @@ class RoleWeights {
  private:
   const WeightSite& site(TensorRole role) const;
   std::string name(TensorRole role, TensorPiece piece, int layer, int head = 0) const;
+  TensorPart read(std::string_view name, const TensorRange& range) const;
   TensorPart part_of_heads(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const;
 
   const TensorSource& source_;
   const ModelSpec& spec_;
+  ThreadPool* const pool_;
   std::string_view prefix_;
 };
 

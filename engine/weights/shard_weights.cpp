@@ -33,7 +33,7 @@ class ShardLoader {
       : label_(source.label()),
         spec_(spec),
         plan_(plan),
-        weights_(source, spec),
+        weights_(source, spec, backend.host_threads()),
         backend_(backend),
         shape_(shard_shape(spec, plan)) {}
 

@@ -53,6 +53,10 @@ class TensorSource {
   /// Any part can be had alone: its values do not depend on how the tensor is cut.
   /// REQUIRES a range inside the tensor. Throws Error(model_file) when the tensor is absent or cannot be read.
   virtual TensorPart part(std::string_view name, const TensorRange& range) const = 0;
+  /// The same, with threads of `pool` where there is something to compute. By the thread that may use the pool.
+  virtual TensorPart part_on(ThreadPool& /*pool*/, std::string_view name, const TensorRange& range) const {
+    return part(name, range);
+  }
 
   /// Room for `range` of a tensor of `dtype`, with any values: new_part, or that of a part that was recycled. Clearing
   /// fresh pages takes longer than decoding into them. For parts that go back to recycle().

@@ -54,6 +54,7 @@ class CpuBackend final : public Backend {
   Work work(WorkKind kind) override { return ledger_.of(kind); }
   MemoryUse memory() const override;
   double wait_seconds() const override { return pool_.wait_seconds(); }
+  ThreadPool* host_threads() override { return &pool_; }
 
  private:
   RopeTable& rope_table(std::span<const double> inv_freq, float attention_factor);

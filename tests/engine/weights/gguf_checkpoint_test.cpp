@@ -8,6 +8,7 @@
 #include "engine/weights/model_source.h"
 #include "engine/weights/shard_weights.h"
 #include "kernels/cpu/storage.h"
+#include "kernels/cpu/thread_pool.h"
 #include "tests/engine/weights/both_forms.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/gguf_writer.h"
@@ -109,9 +110,13 @@ TEST_F(PackedTensors, ALargeTensorIsMadeByThreadsOfTheSameBits) {
   writer.add_tensor("t", {1024, 1024}, GgufType::q8_0, blocks);
   test::write_file(dir / "m.gguf", writer.bytes());
   const GgufCheckpoint checkpoint(GgufFile(dir / "m.gguf"), DType::f32);
-  const TensorPart part = checkpoint.part("t", {.row_begin = 0, .num_rows = 1024, .col_begin = 0, .num_cols = 1024});
-  for (int i = 0; i < 1024 * 1024; ++i)
-    ASSERT_EQ(part.owned.floats()[i], float(int8_t(blocks[size_t(i / 32 * 34 + 2 + i % 32)])));
+  const TensorRange all{.row_begin = 0, .num_rows = 1024, .col_begin = 0, .num_cols = 1024};
+  ThreadPool pool(3);
+  for (const bool on_pool : {false, true}) {
+    const TensorPart part = on_pool ? checkpoint.part_on(pool, "t", all) : checkpoint.part("t", all);
+    for (int i = 0; i < 1024 * 1024; ++i)
+      ASSERT_EQ(part.owned.floats()[i], float(int8_t(blocks[size_t(i / 32 * 34 + 2 + i % 32)]))) << on_pool;
+  }
 }
 
 TEST_F(PackedTensors, TypesThatCannotBeReadAreNamed) {
