@@ -11,16 +11,26 @@
 namespace paceline {
 namespace {
 
+/// Keys whose values decide whether `proposer` drafts: the one that is chosen, and options of those that have stages.
+std::vector<std::string> deciders_of(const ProposerEntry& proposer) {
+  std::vector<std::string> deciders = {"speculation.proposer"};
+  for (const KeySpec& key : config_keys())
+    if (key.scope == KeyScope::proposer && key.proposer->stages && key.proposer != &proposer)
+      deciders.push_back(key.path);
+  return deciders;
+}
+
 /// Keys whose values decide whether this one has an effect.
 std::vector<std::string> deciders_of(const KeySpec& key) {
   switch (key.scope) {
     case KeyScope::always: return {};
-    case KeyScope::speculation:
-    case KeyScope::proposer: return {"speculation.proposer"};
+    case KeyScope::speculation: return {"speculation.proposer"};
+    case KeyScope::proposer: return deciders_of(*key.proposer);
     case KeyScope::second_model: {
+      std::vector<std::string> deciders = deciders_of(*key.proposer);
       const std::string self = fmt::format("speculation.{}.self", key.proposer->name);
-      return find_key(self) ? std::vector<std::string>{"speculation.proposer", self}
-                            : std::vector<std::string>{"speculation.proposer"};
+      if (find_key(self)) deciders.push_back(self);
+      return deciders;
     }
     case KeyScope::static_batching: return {"engine.scheduler.batching"};
     case KeyScope::closed_loop:

@@ -222,6 +222,19 @@ TEST(Config, AFileMayHaveTheBytesThatAreAllowed) {
                      [&] { files.load(longest + " "); });
 }
 
+TEST(Config, StagesOfAnAxisHaveTheirOptions) {
+  const ConfigFiles files;
+  const auto cascades = [&](const std::string& stages) {
+    return R"({"speculation": {"ngram": {"min": 2}}, "sweep": {"axes": {"proposer": ["none", "cascade"], )"
+           R"("speculation.cascade.stages": [)" +
+           stages + "]}}}";
+  };
+  EXPECT_NO_THROW(files.load(cascades(R"("oracle, suffix", "ngram, suffix")")));
+  EXPECT_EQ(files.complaints(cascades(R"("oracle, suffix", "oracle")")),
+            "1:35: speculation.ngram.min is 2, which has an effect only with proposer ngram: here the axis "
+            "speculation.proposer has no such value; drop it, or change that");
+}
+
 TEST(Config, OneMistakeGetsOneComplaint) {
   const ConfigFiles files;
   const auto speculation = [&](const std::string& members) {
