@@ -7,6 +7,7 @@
 #include "experiments/run/engine_load.h"
 #include "experiments/run/forecast.h"
 #include "experiments/workload/arrivals.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {

@@ -21,6 +21,7 @@
 #include "experiments/run/warnings_to_log.h"
 #include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
+#include "speculative/proposer_entry.h"
 #include "speculative/vocabulary.h"
 
 namespace paceline {
