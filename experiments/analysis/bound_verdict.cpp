@@ -18,7 +18,7 @@ struct Peers {
 };
 
 /// Gain of decoding; of whole requests where that is not known.
-const RatioInterval& decode_gain(const SpeculationGain& gain) { return gain.decode ? *gain.decode : gain.ratio; }
+const RatioInterval& decode_gain(const Claim& gain) { return gain.decode ? *gain.decode : gain.ratio; }
 
 std::string sentence(const VerdictView& view, const LoadGroup& group, const std::string& place, const Peers& peers) {
   std::vector<std::string> bounds, shares;
@@ -45,7 +45,7 @@ void add_bounds(const VerdictView& view, std::vector<VerdictSentence>& out) {
     for (const CellSummary* s : group.cells) {
       const CellResult& cell = view.cell(*s);
       if (!view.speculates(*s) || cell.oversubscribed || !(s->rankable || is_bound(cell))) continue;
-      const std::optional<SpeculationGain> gain = view.gain_of_speculation(*s);
+      const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
       if (!gain) continue;
       const std::string place =
           fmt::format("tp{} pp{} k={}", cell.axes.tp, cell.axes.pp, cell.axes.num_speculative_tokens.value_or(0));

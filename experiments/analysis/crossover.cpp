@@ -55,7 +55,7 @@ std::string name_without_k(const CellResult& cell) {
 std::optional<RatioInterval> gain_at_concurrency(const VerdictView& view, const CellSummary& s) {
   const CellResult& cell = view.cell(s);
   if (!s.rankable || !view.speculates(s) || cell.load != "closed") return std::nullopt;
-  const std::optional<SpeculationGain> gain = view.gain_of_speculation(s);
+  const Claim* const gain = view.claim(ClaimKind::over_plain, s);
   if (!gain || view.speculates(*gain->over)) return std::nullopt;
   const CellAxes &axes = cell.axes, &over = view.cell(*gain->over).axes;
   if (axes.tp != over.tp || axes.pp != over.pp || axes.concurrency != over.concurrency) return std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 /// A cell of stated acceptance with its gain.
 struct Forced {
   const CellSummary* cell = nullptr;
-  SpeculationGain gain;
+  Claim gain;
   double length() const { return *cell->mean_acceptance_length; }
 };
 
@@ -78,7 +78,7 @@ void add_forced(const VerdictView& view, std::vector<VerdictSentence>& out) {
     for (const CellSummary* s : group.cells) {
       const CellResult& cell = view.cell(*s);
       if (!cell.forced || cell.oversubscribed || !s->mean_acceptance_length) continue;
-      const std::optional<SpeculationGain> gain = view.gain_of_speculation(*s);
+      const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
       if (!gain) continue;
       const std::string asked = asked_otherwise(cell);
       auto known = std::find_if(sets.begin(), sets.end(), [&](const auto& entry) { return entry.first == asked; });

@@ -10,7 +10,7 @@ namespace {
 /// A speculative cell with its gain.
 struct Judged {
   const CellSummary* cell = nullptr;
-  SpeculationGain gain;
+  Claim gain;
 };
 
 /// Cells of a proposer under one load, and whether all are shown to be slower.
@@ -27,7 +27,7 @@ struct OfProposer {
 };
 
 /// What a decode pass costs, and the acceptance at which the cell would decode as fast as its reference.
-std::string cost_text(const VerdictView& view, const CellSummary& s, const SpeculationGain& gain) {
+std::string cost_text(const VerdictView& view, const CellSummary& s, const Claim& gain) {
   const std::optional<double> ratio = decode_pass_ratio(s, *gain.over);
   if (!ratio) return "";
   std::string text = fmt::format(
@@ -72,7 +72,7 @@ std::string claim_text(const VerdictView& view, const OfProposer& of) {
 std::string sentence(const VerdictView& view, const LoadGroup& group, const std::string& proposer,
                      const OfProposer& of) {
   const CellSummary& s = *of.best.cell;
-  const SpeculationGain& gain = of.best.gain;
+  const Claim& gain = of.best.gain;
   std::string text =
       fmt::format("{} {}{}: {} is at {} over {}", proposer, claim_text(view, of),
                   view.has_several_loads() ? group.where() : "", subject_text(view, of), interval_text(gain.ratio),
@@ -90,7 +90,7 @@ void add_pays_not(const VerdictView& view, std::vector<VerdictSentence>& out) {
     std::map<std::string, OfProposer> proposers;
     for (const CellSummary* s : group.cells) {
       if (!s->rankable || !view.speculates(*s)) continue;
-      if (const std::optional<SpeculationGain> gain = view.gain_of_speculation(*s))
+      if (const Claim* const gain = view.claim(ClaimKind::over_plain, *s))
         proposers[view.cell(*s).axes.proposer].add({s, *gain});
     }
     for (const auto& [proposer, of] : proposers) {

@@ -8,6 +8,7 @@
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict_view.h"
 
 namespace paceline {
 
@@ -174,11 +175,26 @@ std::string csv_number(const std::optional<double>& value) {
   return number.is_null() ? "" : number.dump();
 }
 
+json claims_to_json(const VerdictView& view) {
+  json out = json::array();
+  for (const Claim& claim : view.claims())
+    out.push_back({{"kind", to_string(claim.kind)},
+                   {"cell", view.cell(*claim.cell).id},
+                   {"over", view.cell(*claim.over).id},
+                   {"outcome", to_string(claim.outcome)},
+                   {"ratio", json_number(claim.ratio.ratio)},
+                   {"ratio_ci95", ratio_interval(claim.ratio)},
+                   {"decode_ratio", ratio_value(claim.decode)},
+                   {"decode_ratio_ci95", ratio_interval(claim.decode)}});
+  return out;
+}
+
 }  // namespace
 
 json summary_to_json(const RunResult& run, const RunSummary& summary) {
   json cells = json::array();
   for (const CellSummary& s : summary.cells) cells.push_back(cell_summary_to_json(run.cells[s.cell], s));
+  const VerdictView view(run, summary);
   json verdicts = json::array();
   for (const VerdictSentence& v : make_verdict(run, summary)) {
     verdicts.push_back({{"kind", to_string(v.kind)}, {"text", v.text}});
@@ -217,6 +233,7 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"num_skipped", summary.skipped},
           {"num_not_run", summary.not_run},
           {"verdict", verdicts},
+          {"claims", claims_to_json(view)},
           {"published", published},
           {"forecast", forecast_to_json(run, summary)},
           {"cells", cells}};

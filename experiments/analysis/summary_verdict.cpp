@@ -77,7 +77,7 @@ bool leads_by_chance(const VerdictView& view, const LoadGroup& group, const Cell
   if (!view.speculates(best) || best.outcome != Outcome::inconclusive) return false;
   return std::none_of(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
     if (!VerdictView::ranks_by_rate(*s) || !view.speculates(*s)) return false;
-    const std::optional<SpeculationGain> gain = view.gain_of_speculation(*s);
+    const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
     return s->outcome == Outcome::faster || (gain && gain->outcome == Outcome::faster);
   });
 }
@@ -137,23 +137,23 @@ struct AgainstOneRank {
   bool share_variant = true;  // with all twins: it tells what they have in common, and is not the label of a row
 };
 
-AgainstOneRank against_one_rank(const VerdictView& view, const LoadGroup& group, const CellSummary& one) {
+AgainstOneRank against_one_rank(const VerdictView& view, const CellSummary& one) {
   AgainstOneRank out{.one = &one, .gains = {}};
-  for (const CellSummary* s : group.cells) {
-    const CellAxes& axes = view.cell(*s).axes;
-    if (axes.tp * axes.pp == 1 || !VerdictView::ranks_by_rate(*s) || !view.are_twins(*s, one)) continue;
+  for (const Claim& claim : view.claims()) {
+    const CellSummary& s = *claim.cell;
+    if (claim.kind != ClaimKind::over_one_rank || claim.over != &one || !VerdictView::ranks_by_rate(s)) continue;
+    const CellAxes& axes = view.cell(s).axes;
     out.share_variant &= axes.variant == view.cell(one).axes.variant;
-    const std::optional<RatioInterval> gain = view.rate_over(*s, one);
-    const PhaseTimes& p = s->phase_ms_per_step;
+    const PhaseTimes& p = s.phase_ms_per_step;
     std::string cost;
-    if (s->step_ms && *s->step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms >= 0.05) {
+    if (s.step_ms && *s.step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s.step_ms >= 0.05) {
       const bool bubbles = p.bubble_ms > p.communicate_ms;
       cost = fmt::format("{} {} of the time", bubbles ? "bubbles take" : "communication takes",
-                         percent_text(std::max(p.bubble_ms, p.communicate_ms) / *s->step_ms));
+                         percent_text(std::max(p.bubble_ms, p.communicate_ms) / *s.step_ms));
     }
-    out.gains += fmt::format("{} tp{} pp{} {}", out.gains.empty() ? "" : ",", axes.tp, axes.pp,
-                             gain ? interval_text(*gain) : "–") +
-                 in_brackets({view.apart_text(*s, one), cost});
+    out.gains +=
+        fmt::format("{} tp{} pp{} {}", out.gains.empty() ? "" : ",", axes.tp, axes.pp, interval_text(claim.ratio)) +
+        in_brackets({claim.far_apart_s ? baseline_time_text(*claim.far_apart_s) : "", cost});
   }
   return out;
 }
@@ -164,7 +164,7 @@ void add_parallel(const VerdictView& view, std::vector<VerdictSentence>& out) {
     for (const CellSummary* s : group.cells) {
       const CellAxes& axes = view.cell(*s).axes;
       if (view.speculates(*s) || axes.tp * axes.pp > 1 || !VerdictView::ranks_by_rate(*s)) continue;
-      if (AgainstOneRank each = against_one_rank(view, group, *s); !each.gains.empty()) all.push_back(std::move(each));
+      if (AgainstOneRank each = against_one_rank(view, *s); !each.gains.empty()) all.push_back(std::move(each));
     }
     for (const AgainstOneRank& each : all) {
       const std::string& variant = view.cell(*each.one).axes.variant;

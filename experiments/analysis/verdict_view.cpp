@@ -119,6 +119,7 @@ VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_
                   LoadGroup{.load = of.load, .concurrency = of.axes.concurrency, .work = work[s.cell], .cells = {}});
     group.cells.push_back(&s);
   }
+  claims_ = make_claims(*this);
 }
 
 std::string VerdictView::label(const CellSummary& s) const {
@@ -187,20 +188,10 @@ std::string VerdictView::whole_over_text(const CellSummary& s, const CellSummary
                       far_apart_s ? baseline_time_text(*far_apart_s) : ""});
 }
 
-std::optional<SpeculationGain> VerdictView::gain_of_speculation(const CellSummary& s) const {
-  const CellSummary* const over = reference_of(s);
-  if (!over || s.open_loop) return std::nullopt;
-  const std::optional<RatioInterval> ratio = over == baseline_of(s) ? s.speedup : rate_over(s, *over);
-  if (!ratio) return std::nullopt;
-  SpeculationGain gain{.over = over,
-                       .ratio = *ratio,
-                       .decode = decode_ratio(cell(s), cell(*over), pairing_of(cell(s), cell(*over))),
-                       .outcome = outcome_of(*ratio),
-                       .far_apart_s = {}};
-  const std::optional<double> apart_s = measured_earlier_s(cell(*over), cell(s));
-  if (is_far_apart(apart_s, pairing_of(cell(s), cell(*over)), std::min(s.repetitions, over->repetitions)))
-    gain.far_apart_s = apart_s;
-  return gain;
+const Claim* VerdictView::claim(ClaimKind kind, const CellSummary& s) const {
+  const auto found = std::find_if(claims_.begin(), claims_.end(),
+                                  [&](const Claim& claim) { return claim.kind == kind && claim.cell == &s; });
+  return found == claims_.end() ? nullptr : &*found;
 }
 
 std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const CellSummary& other) const {

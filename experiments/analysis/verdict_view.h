@@ -1,11 +1,12 @@
 #pragma once
-// What every sentence of the verdict looks up: cells by load, their names, twins, and who is shown to be behind whom.
+// What every sentence of the verdict looks up: cells by load, their names, twins, and what is claimed of them.
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary.h"
 
@@ -20,15 +21,6 @@ struct LoadGroup {
 
   /// " at concurrency 4", ", offline", " at concurrency 4, temperature=0.8"; for sentences of runs with several loads.
   std::string where() const;
-};
-
-/// What speculation does to the speed of a cell.
-struct SpeculationGain {
-  const CellSummary* over = nullptr;    // VerdictView::reference_of
-  RatioInterval ratio;                  // tok/s of whole requests
-  std::optional<RatioInterval> decode;  // TPOT
-  Outcome outcome = Outcome::inconclusive;
-  std::optional<double> far_apart_s;  // measured_earlier_s of `over`, where that is to be told
 };
 
 enum class Among : uint8_t { all, plain, speculative };
@@ -95,8 +87,9 @@ class VerdictView {
   /// "measured 3 min apart, not paired"; empty where the two were measured by turns or in halves.
   std::string apart_text(const CellSummary& s, const CellSummary& other) const;
 
-  /// Of a speculative cell over reference_of(); none in an open loop.
-  std::optional<SpeculationGain> gain_of_speculation(const CellSummary& s) const;
+  const std::vector<Claim>& claims() const { return claims_; }
+  /// Null where there is none of the kind about the cell.
+  const Claim* claim(ClaimKind kind, const CellSummary& s) const;
 
  private:
   std::string reference_name(const CellSummary& s, const CellSummary& reference) const;
@@ -106,6 +99,7 @@ class VerdictView {
   std::vector<LoadGroup> groups_;
   std::vector<std::string> twin_of_;        // [cell] what the cell asks for, without its placement
   std::vector<std::string> plain_twin_of_;  // [cell] ... without its speculation
+  std::vector<Claim> claims_;
 };
 
 /// " (a; b)" of the notes that are not empty; empty without any.

@@ -188,7 +188,7 @@ std::string disturbed_text(const CellResult& cell, const CellSummary& summary) {
 /// As the verdict judges the cell: over the same placement without speculation where that ran, else its baseline.
 std::string break_even_text(const RunResult& run, const RunSummary& summary, const CellSummary& cell) {
   const VerdictView view(run, summary);
-  const std::optional<SpeculationGain> gain = view.gain_of_speculation(cell);
+  const Claim* const gain = view.claim(ClaimKind::over_plain, cell);
   const std::optional<double> length = gain ? break_even_length(cell, *gain->over) : std::nullopt;
   if (!length) return "";
   const std::string text = *length > 1

@@ -29,58 +29,34 @@ struct Column {
 
 Column column_of(const CellAxes& axes) { return {axes.tp, axes.pp, axes.concurrency}; }
 
-/// What a cell of the map tells.
-struct Gain {
-  RatioInterval over_plain;
-  const CellSummary* reference = nullptr;
-  bool is_of_column = false;  // the reference has the placement and load of the cell
-
-  bool is_faster() const { return outcome_of(over_plain) == Outcome::faster; }
-  bool is_slower() const { return outcome_of(over_plain) == Outcome::slower; }
-  bool is_open() const { return outcome_of(over_plain) == Outcome::inconclusive; }
-};
-
-/// Over plain decoding of the same placement and load where that was measured, whatever sweep.baseline names; else over
-/// the baseline. None where the cell has no speedup.
-std::optional<Gain> gain_of(const VerdictView& view, const CellSummary& s) {
-  if (!s.speedup) return std::nullopt;
-  Gain gain{.over_plain = *s.speedup, .reference = view.baseline_of(s)};
-  if (const auto over_twin = view.gain_of_speculation(s)) {
-    gain.over_plain = over_twin->ratio;
-    gain.reference = over_twin->over;
-  }
-  gain.is_of_column = !gain.reference || (!view.speculates(*gain.reference) &&
-                                          column_of(view.cell(*gain.reference).axes) == column_of(view.cell(s).axes));
-  return gain;
+/// Whether what the claim is over has the placement and load of the cell, and drafts nothing.
+bool is_of_column(const VerdictView& view, const Claim& claim) {
+  return !view.speculates(*claim.over) &&
+         column_of(view.cell(*claim.over).axes) == column_of(view.cell(*claim.cell).axes);
 }
 
 std::string heat_cell(const Report& report, const VerdictView& view, const CellSummary* s) {
   if (s == nullptr) return "<td class=\"none\"></td>";
   const CellResult& cell = report.cell(*s);
-  const std::optional<Gain> gain = gain_of(view, *s);
+  const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
   if (!gain)
     return fmt::format("<td class=\"none\">{}</td>", cell.not_run ? std::string("not run") : to_string(cell.status));
-  const char* const found = gain->is_faster() ? "faster" : gain->is_slower() ? "slower" : "inconclusive";
-  const std::string over = gain->reference ? " over " + report.label(report.cell(*gain->reference).axes) : "";
-  const std::string apart = gain->reference ? view.apart_text(*s, *gain->reference) : "";
+  const std::string over = report.label(report.cell(*gain->over).axes), apart = view.apart_text(*s, *gain->over);
   const std::string why = (apart.empty() ? "" : "; " + apart) + (s->rankable ? "" : "; not ranked: " + s->not_rankable);
-  return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint_class(gain->over_plain),
-                     html_escaped(fmt::format("{}: {}{}, {}{}", report.label(cell.axes),
-                                              interval_text(gain->over_plain), over, found, why)),
-                     gain->over_plain.ratio, gain->is_open() ? " ?" : "", s->rankable ? "" : " *",
-                     gain->is_of_column ? "" : " †");
+  return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint_class(gain->ratio, gain->outcome),
+                     html_escaped(fmt::format("{}: {} over {}, {}{}", report.label(cell.axes),
+                                              interval_text(gain->ratio), over, to_string(gain->outcome), why)),
+                     gain->ratio.ratio, gain->outcome == Outcome::inconclusive ? " ?" : "", s->rankable ? "" : " *",
+                     is_of_column(view, *gain) ? "" : " †");
 }
 
 /// How the intervals of the map were made.
 std::string pairings_of_map(const VerdictView& view) {
   PairingsTold told;
-  for (const CellSummary& s : view.summary().cells) {
-    const std::optional<Gain> gain = view.speculates(s) ? gain_of(view, s) : std::nullopt;
-    if (!gain || !gain->reference) continue;
-    const CellResult &cell = view.cell(s), &over = view.cell(*gain->reference);
-    const std::optional<double> apart_s = measured_earlier_s(over, cell);
-    const Pairing pairing = pairing_of(cell, over);
-    told.add(pairing, apart_s, is_far_apart(apart_s, pairing, std::min(s.repetitions, gain->reference->repetitions)));
+  for (const Claim& claim : view.claims()) {
+    if (claim.kind != ClaimKind::over_plain) continue;
+    const CellResult &cell = view.cell(*claim.cell), &over = view.cell(*claim.over);
+    told.add(pairing_of(cell, over), measured_earlier_s(over, cell), claim.far_apart_s.has_value());
   }
   return told.text();
 }
@@ -96,8 +72,7 @@ std::string crossovers(const VerdictView& view) {
 
 }  // namespace
 
-std::string tint_class(const RatioInterval& ratio) {
-  const Outcome outcome = outcome_of(ratio);
+std::string tint_class(const RatioInterval& ratio, Outcome outcome) {
   if (outcome == Outcome::inconclusive) return "open";
   const bool is_faster = outcome == Outcome::faster;
   const double octaves = std::log2(is_faster ? *ratio.low : *ratio.high);
@@ -119,15 +94,16 @@ Section heat_section(const Report& report) {
     if (std::find(columns.begin(), columns.end(), column_of(axes)) == columns.end()) columns.push_back(column_of(axes));
     by_place[{static_cast<size_t>(at - rows.begin()), column_of(axes)}] = &s;
   }
-  if (std::none_of(by_place.begin(), by_place.end(), [](const auto& e) { return e.second->speedup.has_value(); }))
+  const VerdictView view(report.run, report.summary);
+  if (std::none_of(by_place.begin(), by_place.end(),
+                   [&](const auto& each) { return view.claim(ClaimKind::over_plain, *each.second); }))
     return section;
   std::sort(columns.begin(), columns.end());
-  const VerdictView view(report.run, report.summary);
   std::vector<std::string> elsewhere;  // references of another placement or load
   for (const auto& [place, s] : by_place) {
-    const std::optional<Gain> gain = gain_of(view, *s);
-    if (!gain || gain->is_of_column) continue;
-    const std::string label = report.label(report.cell(*gain->reference).axes);
+    const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
+    if (!gain || is_of_column(view, *gain)) continue;
+    const std::string label = report.label(report.cell(*gain->over).axes);
     if (std::find(elsewhere.begin(), elsewhere.end(), label) == elsewhere.end()) elsewhere.push_back(label);
   }
   std::string head, body;

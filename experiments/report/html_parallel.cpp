@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/verdict_view.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"
@@ -12,35 +13,25 @@ namespace {
 
 constexpr size_t kMaxRankBars = 96;
 
-/// The cell on one rank that stands beside `s`: the same proposer and load, best the same variant.
-const CellSummary* single_rank_of(const Report& report, const CellSummary& s) {
-  const CellAxes& axes = report.cell(s).axes;
-  const CellSummary* similar = nullptr;
-  for (const CellSummary* other : report.fastest()) {
-    const CellAxes& o = report.cell(*other).axes;
-    if (o.tp * o.pp != 1 || o.proposer != axes.proposer || o.concurrency != axes.concurrency) continue;
-    if (o.variant == axes.variant) return other;
-    if (similar == nullptr) similar = other;
-  }
-  return similar;
-}
-
 std::optional<double> share_of_step(const CellSummary& s, double ms) {
   if (!s.step_ms || *s.step_ms <= 0) return std::nullopt;
   return ms / *s.step_ms;
 }
 
-std::string scaling_row(const Report& report, const CellSummary& s) {
+std::string scaling_row(const Report& report, const VerdictView& view, const CellSummary& s) {
   const CellResult& cell = report.cell(s);
-  const CellSummary* const one = single_rank_of(report, s);
-  std::optional<double> gain, efficiency;
-  if (one != nullptr && !s.open_loop && *one->output_tok_s > 0) {
-    gain = *s.output_tok_s / *one->output_tok_s;
-    efficiency = *gain / (cell.axes.tp * cell.axes.pp);
-  }
+  const Claim* const gain = view.claim(ClaimKind::over_one_rank, s);
+  const int num_ranks = cell.axes.tp * cell.axes.pp;
+  std::optional<double> over_one;
+  if (gain)
+    over_one = gain->ratio.ratio;
+  else if (num_ranks == 1 && !s.open_loop)
+    over_one = 1.0;
   const double kib = s.devices.communicate.bytes / 1024;
-  return row_open(cell, s) + axes_cells(cell.axes) + number_cell(s.output_tok_s, 1) + "<td>" + ratio_text(gain) +
-         "</td>" + percent_cell(efficiency) + percent_cell(share_of_step(s, s.phase_ms_per_step.communicate_ms)) +
+  return row_open(cell, s) + axes_cells(cell.axes) + number_cell(s.output_tok_s, 1) + "<td>" +
+         (gain ? interval_text(gain->ratio) : ratio_text(over_one)) + "</td>" +
+         percent_cell(over_one ? std::optional(*over_one / num_ranks) : std::nullopt) +
+         percent_cell(share_of_step(s, s.phase_ms_per_step.communicate_ms)) +
          percent_cell(share_of_step(s, s.phase_ms_per_step.bubble_ms)) +
          number_cell(s.step_ms ? std::optional(s.phase_ms_per_step.communicate_ms) : std::nullopt, 3) +
          number_cell(kib > 0 ? std::optional(kib) : std::nullopt, 1) +
@@ -55,12 +46,13 @@ Section parallel_section(const Report& report) {
   if (std::none_of(cells.begin(), cells.end(),
                    [&](const CellSummary* s) { return report.cell(*s).axes.tp * report.cell(*s).axes.pp > 1; }))
     return section;
+  const VerdictView view(report.run, report.summary);
   std::string rows;
   BarChart chart{
       .title = "Busy share of each rank's device", .x_label = "share of the wall time", .rows = {}, .scale_to = 1.0};
   for (const CellSummary* s : cells) {
     const CellAxes& axes = report.cell(*s).axes;
-    rows += scaling_row(report, *s);
+    rows += scaling_row(report, view, *s);
     if (axes.tp * axes.pp == 1 || chart.rows.size() + s->devices.busy.size() > kMaxRankBars) continue;
     for (size_t rank = 0; rank < s->devices.busy.size(); ++rank) {
       const int stage = static_cast<int>(rank) / axes.tp;
@@ -78,7 +70,7 @@ Section parallel_section(const Report& report) {
   std::vector<TableColumn> columns = axes_columns();
   for (const TableColumn& column : std::initializer_list<TableColumn>{
            {"tok/s"},
-           {"over one rank", false, "tok/s over those of TP 1 × PP 1 with the same proposer and load"},
+           {"over one rank", false, "tok/s over those of the same cell on one rank, with its 95 % interval"},
            {"efficiency", false, "that ratio over the number of ranks"},
            {"communicate", false, "share of a step"},
            {"bubble", false, "share of a step"},
@@ -86,7 +78,7 @@ Section parallel_section(const Report& report) {
            {"sent KiB", false, "per target pass, of the rank that sends most"},
            {"device busy", true, "share of the wall time, rank by rank"}})
     columns.push_back(column);
-  section.body = table("Each proposer at its fastest k, against itself on one rank.", columns, rows, "sortable");
+  section.body = table("Each proposer at its fastest k, against the same cell on one rank.", columns, rows, "sortable");
   if (!chart.rows.empty()) section.body += "<h3>Busy share of each rank</h3>" + wide(chart.title, svg_bar_chart(chart));
   section.body += note(
       "efficiency: tok/s over one rank, over the number of ranks; 100 % is perfect scaling. communicate and bubble: "

@@ -126,7 +126,7 @@ double width_of_each(size_t count, double least);
 
 /// Class of a tint: f1 … f4 faster, s1 … s4 slower, in equal steps of the logarithm up to a factor of two, by the end
 /// of the interval that is nearer to 1; "open" where nothing is shown.
-std::string tint_class(const RatioInterval& ratio);
+std::string tint_class(const RatioInterval& ratio, Outcome outcome);
 
 /// A table in a box that scrolls; `rows` and `css` are HTML. `caption` also names the box.
 struct TableColumn {
