@@ -98,7 +98,7 @@ if [ "$all" -eq 1 ]; then
     label=$(IFS='|'; echo "${tsan_targets[*]}")
     # Of the pool, the ranks and the engine over them all, of what runs on top the widest layouts: others start no other
     # threads. Arithmetic on one thread is not in the list.
-    threads='ThreadPool|WaitCounter|ActivityLog|ThreadComm|RankTeam|SlowRank|Digest|CopiesOrder|Scheduler'
+    threads='ThreadPool|RowBlocks|WaitCounter|ActivityLog|ThreadComm|RankTeam|SlowRank|Digest|CopiesOrder|Scheduler'
     threads+='|(^|/)(Tree)?Engine|Strict.GemmBitsAreEqualAcrossThreads|Bitwise.Any(NumberOfThreads|Ranks)/llama_gqa'
     threads+='|Taps.TravelWith|FamilyGolden.BitsOfOneRankOnAllRanksAndInChunks/gemma|FamilyTaps.*/gemma'
     threads+='|SupportedFamily.*/(llama|gemma)|(RunAhead|Cancel)Test.*tp2_pp2|ChangingLength.*/(ngram|selfdraft)_greedy'
