@@ -29,11 +29,10 @@ struct AtConcurrency {
     return any_faster ? Outcome::faster : all_slower ? Outcome::slower : Outcome::inconclusive;
   }
 
-  void add(const RatioInterval& ratio, bool is_first) {
-    const Outcome shown = outcome_of(ratio);
-    any_faster |= shown == Outcome::faster;
-    all_slower &= shown == Outcome::slower;
-    if (is_first || begins_higher(ratio, best)) best = ratio;
+  void add(const Claim& gain, bool is_first) {
+    any_faster |= gain.outcome == Outcome::faster;
+    all_slower &= gain.outcome == Outcome::slower;
+    if (is_first || begins_higher(gain.ratio, best)) best = gain.ratio;
   }
 };
 
@@ -52,14 +51,14 @@ std::string name_without_k(const CellResult& cell) {
 }
 
 /// Over plain decoding of the same placement and concurrency; of closed loops.
-std::optional<RatioInterval> gain_at_concurrency(const VerdictView& view, const CellSummary& s) {
+const Claim* gain_at_concurrency(const VerdictView& view, const CellSummary& s) {
   const CellResult& cell = view.cell(s);
-  if (!s.rankable || !view.speculates(s) || cell.load != "closed") return std::nullopt;
+  if (!s.rankable || cell.load != "closed") return nullptr;
   const Claim* const gain = view.claim(ClaimKind::over_plain, s);
-  if (!gain || view.speculates(*gain->over)) return std::nullopt;
+  if (!gain || view.speculates(*gain->over)) return nullptr;
   const CellAxes &axes = cell.axes, &over = view.cell(*gain->over).axes;
-  if (axes.tp != over.tp || axes.pp != over.pp || axes.concurrency != over.concurrency) return std::nullopt;
-  return gain->ratio;
+  if (axes.tp != over.tp || axes.pp != over.pp || axes.concurrency != over.concurrency) return nullptr;
+  return gain;
 }
 
 }  // namespace
@@ -103,8 +102,8 @@ std::string crossover_text(const Crossover& crossover, std::span<const std::stri
 std::vector<std::string> concurrency_crossovers(const VerdictView& view) {
   std::vector<OfConcurrencies> sets;
   for (const CellSummary& s : view.summary().cells) {
-    const std::optional<RatioInterval> ratio = gain_at_concurrency(view, s);
-    if (!ratio) continue;
+    const Claim* const gain = gain_at_concurrency(view, s);
+    if (!gain) continue;
     const CellResult& cell = view.cell(s);
     const std::string name = name_without_k(cell);
     auto known = std::find_if(sets.begin(), sets.end(), [&](const OfConcurrencies& set) { return set.name == name; });
@@ -114,7 +113,7 @@ std::vector<std::string> concurrency_crossovers(const VerdictView& view) {
     }
     known->has_several_k |= known->k != cell.axes.num_speculative_tokens;
     const auto [at, is_new] = known->by_concurrency.try_emplace(cell.axes.concurrency);
-    at->second.add(*ratio, is_new);
+    at->second.add(*gain, is_new);
   }
   std::vector<std::string> out;
   for (const OfConcurrencies& set : sets) {

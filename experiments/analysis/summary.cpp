@@ -173,23 +173,6 @@ std::vector<double> tpot_of(const RepetitionResult& r) {
   return tpot;
 }
 
-const char* to_string(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::none: return "none";
-    case Outcome::baseline: return "baseline";
-    case Outcome::faster: return "faster";
-    case Outcome::slower: return "slower";
-    case Outcome::inconclusive: return "inconclusive";
-  }
-  return "none";
-}
-
-Outcome outcome_of(const RatioInterval& ratio) {
-  if (ratio.low && *ratio.low > 1) return Outcome::faster;
-  if (ratio.high && *ratio.high < 1) return Outcome::slower;
-  return Outcome::inconclusive;
-}
-
 std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResult& over, Pairing pairing) {
   return ratio_of_repetitions(mean_tpot_per_repetition(over), mean_tpot_per_repetition(cell), pairing);
 }

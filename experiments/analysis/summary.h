@@ -11,6 +11,7 @@
 
 #include "experiments/analysis/categories.h"
 #include "experiments/analysis/cell_ratio.h"
+#include "experiments/analysis/claims/policy.h"
 #include "experiments/analysis/goodput.h"
 #include "experiments/analysis/open_loop.h"
 #include "experiments/analysis/pass_cost.h"
@@ -18,18 +19,6 @@
 #include "experiments/results/results.h"
 
 namespace paceline {
-
-enum class Outcome {
-  none,          // not done, or nothing to compare with
-  baseline,      // is the baseline
-  faster,        // the 95 % interval of speedup lies above 1; of an open loop, that of decode_speedup
-  slower,        // ... below 1
-  inconclusive,  // it holds 1, or there is no interval (one repetition)
-};
-const char* to_string(Outcome outcome);
-
-/// faster, slower or inconclusive: what a ratio of speeds shows.
-Outcome outcome_of(const RatioInterval& ratio);
 
 /// Above this, a row of a single repetition, which pairs with nothing, says when its baseline was measured.
 inline constexpr double kFarApart_s = 600;
@@ -91,10 +80,10 @@ struct CellSummary {
   RunCounters counters;                    // pooled
   std::vector<std::string> output_hashes;  // different ones over the repetitions; strict gives exactly one
 
-  bool rankable = false;     // done, lossless, drafted, not oversubscribed, certificate not failed
-  std::string not_rankable;  // why not
-  std::string noise;         // what disturbed the cell's times (noise.h); empty: it is not noisy
-  Outcome outcome = Outcome::none;
+  bool rankable = false;            // done, lossless, drafted, not oversubscribed, certificate not failed
+  std::string not_rankable;         // why not
+  std::string noise;                // what disturbed the cell's times (noise.h); empty: it is not noisy
+  Outcome outcome = Outcome::none;  // what speedup shows; in an open loop, decode_speedup
 };
 
 struct RunSummary : CellCounts {

@@ -111,7 +111,7 @@ RunLine line_of(const std::filesystem::path& folder) {
     best = gain;
     line.best_speedup = gain.ratio;
     line.best_cell = cell.value("id", "");
-    line.is_shown = outcome_of(gain) == Outcome::faster;
+    line.is_shown = cell.value("outcome", "") == to_string(Outcome::faster);
   }
   return line;
 }

@@ -29,8 +29,7 @@ std::string league_cell(const LeagueRow& row, const TextColumn& column, bool is_
   const auto found = row.by_column.find(column);
   if (found == row.by_column.end()) return "<td class=\"none\"></td>";
   const CategorySummary& of = found->second;
-  return fmt::format("<td class=\"{}\" title=\"{}\">{}{:.2f}×{}{}</td>",
-                     tint_class(*of.decode_speedup, outcome_of(*of.decode_speedup)),
+  return fmt::format("<td class=\"{}\" title=\"{}\">{}{:.2f}×{}{}</td>", tint_class(*of.decode_speedup, of.outcome),
                      html_escaped(fmt::format("{}, {}: {}, acceptance length {}, {} requests", row.name,
                                               column.category, interval_text(*of.decode_speedup),
                                               number_text(of.mean_acceptance_length, 2), of.num_requests)),
