@@ -54,11 +54,12 @@ void for_row_blocks(int64_t num_rows, int64_t num_cols, const std::function<void
   guarded.rethrow();
 }
 
-void for_row_blocks(ThreadPool& pool, int64_t num_rows, int64_t num_cols,
+void for_row_blocks(ThreadPool* pool, int64_t num_rows, int64_t num_cols,
                     const std::function<void(int64_t, int64_t)>& body) {
+  if (!pool) return for_row_blocks(num_rows, num_cols, body);
   Guarded guarded(body);
-  pool.parallel_ranges(num_rows, 1 + kElementsOfPool / std::max<int64_t>(1, num_cols),
-                       [&](int64_t begin, int64_t end, int) { guarded(begin, end); });
+  pool->parallel_ranges(num_rows, 1 + kElementsOfPool / std::max<int64_t>(1, num_cols),
+                        [&](int64_t begin, int64_t end, int) { guarded(begin, end); });
   guarded.rethrow();
 }
 

@@ -12,8 +12,8 @@ namespace paceline {
 /// and work for them. Throws what a body threw.
 void for_row_blocks(int64_t num_rows, int64_t num_cols, const std::function<void(int64_t, int64_t)>& body);
 
-/// The same on the threads of `pool`: to start one takes as long as to decode 150,000 values.
-void for_row_blocks(ThreadPool& pool, int64_t num_rows, int64_t num_cols,
+/// The same on the threads of `pool`, where there is one: to start one takes as long as to decode 150,000 values.
+void for_row_blocks(ThreadPool* pool, int64_t num_rows, int64_t num_cols,
                     const std::function<void(int64_t, int64_t)>& body);
 
 }  // namespace paceline

@@ -48,16 +48,7 @@ std::vector<std::string> GgufCheckpoint::names() const {
   return result;
 }
 
-TensorPart GgufCheckpoint::part(std::string_view name, const TensorRange& range) const {
-  return decoded(name, range, [](int64_t rows, int64_t cols, const auto& body) { for_row_blocks(rows, cols, body); });
-}
-
-TensorPart GgufCheckpoint::part_on(ThreadPool& pool, std::string_view name, const TensorRange& range) const {
-  return decoded(name, range,
-                 [&](int64_t rows, int64_t cols, const auto& body) { for_row_blocks(pool, rows, cols, body); });
-}
-
-TensorPart GgufCheckpoint::decoded(std::string_view name, const TensorRange& range, const RowBlocks& for_blocks) const {
+TensorPart GgufCheckpoint::part_on(ThreadPool* pool, std::string_view name, const TensorRange& range) const {
   const GgufTensor& packed = tensor(name);
   const TensorInfo& info = *find(name);
   const MappedFile& file = file_.files()[packed.file];
@@ -85,7 +76,7 @@ TensorPart GgufCheckpoint::decoded(std::string_view name, const TensorRange& ran
   }
   TensorPart part = room_for(range, *info.dtype);
   const int64_t row_bytes = range.num_cols * int64_t(dtype_bytes(*info.dtype));
-  for_blocks(range.num_rows, range.num_cols, [&](int64_t begin, int64_t end) {
+  for_row_blocks(pool, range.num_rows, range.num_cols, [&](int64_t begin, int64_t end) {
     TensorRange rows = range;
     rows.row_begin += begin;
     rows.num_rows = end - begin;

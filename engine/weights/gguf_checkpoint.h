@@ -2,7 +2,6 @@
 // The tensors of a GGUF file. F32, F16 and BF16 are views of the mapping; packed ones are widened when they are asked
 // for, and no values are kept.
 
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -29,13 +28,13 @@ class GgufCheckpoint final : public TensorSource {
   std::vector<std::string> names() const override;
   /// Throws Error(model_file) where the tensor has a type that cannot be read, with the list of those that can; more
   /// than two dimensions; or when the file has shrunk since it was opened.
-  TensorPart part(std::string_view name, const TensorRange& range) const override;
-  TensorPart part_on(ThreadPool& pool, std::string_view name, const TensorRange& range) const override;
+  TensorPart part(std::string_view name, const TensorRange& range) const override {
+    return part_on(nullptr, name, range);
+  }
+  TensorPart part_on(ThreadPool* pool, std::string_view name, const TensorRange& range) const override;
   void release(std::string_view name) const override;
 
  private:
-  using RowBlocks = std::function<void(int64_t, int64_t, const std::function<void(int64_t, int64_t)>&)>;
-  TensorPart decoded(std::string_view name, const TensorRange& range, const RowBlocks& for_blocks) const;
   const GgufTensor& tensor(std::string_view name) const;
 
   GgufFile file_;

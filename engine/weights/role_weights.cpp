@@ -31,7 +31,7 @@ RoleWeights::RoleWeights(const TensorSource& source, const ModelSpec& spec, Thre
     : source_(source), spec_(spec), pool_(pool), prefix_(prefix_in(source, *spec.table)) {}
 
 TensorPart RoleWeights::read(std::string_view name, const TensorRange& range) const {
-  return pool_ ? source_.part_on(*pool_, name, range) : source_.part(name, range);
+  return source_.part_on(pool_, name, range);
 }
 
 const WeightSite& RoleWeights::site(TensorRole role) const {

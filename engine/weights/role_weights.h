@@ -13,7 +13,7 @@ namespace paceline {
 /// Const after construction, any thread; source and spec outlive it. REQUIRES check_tensors(source, spec) for parts.
 class RoleWeights {
  public:
-  /// pool: what TensorSource::part_on may use; null: part does.
+  /// pool: as TensorSource::part_on.
   RoleWeights(const TensorSource& source, const ModelSpec& spec, ThreadPool* pool = nullptr);
 
   /// Of all names: the first prefix of the table under which the embedding lies, the first of all where none does.

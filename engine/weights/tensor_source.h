@@ -53,8 +53,9 @@ class TensorSource {
   /// Any part can be had alone: its values do not depend on how the tensor is cut.
   /// REQUIRES a range inside the tensor. Throws Error(model_file) when the tensor is absent or cannot be read.
   virtual TensorPart part(std::string_view name, const TensorRange& range) const = 0;
-  /// The same, with threads of `pool` where there is something to compute. By the thread that may use the pool.
-  virtual TensorPart part_on(ThreadPool& /*pool*/, std::string_view name, const TensorRange& range) const {
+  /// The same, with threads of `pool`, if it is given, where there is something to compute. By the thread that may use
+  /// the pool.
+  virtual TensorPart part_on(ThreadPool* /*pool*/, std::string_view name, const TensorRange& range) const {
     return part(name, range);
   }
 

@@ -55,10 +55,7 @@ const Claim* gain_at_concurrency(const VerdictView& view, const CellSummary& s) 
   const CellResult& cell = view.cell(s);
   if (!s.rankable || cell.load != "closed") return nullptr;
   const Claim* const gain = view.claim(ClaimKind::over_plain, s);
-  if (!gain || view.speculates(*gain->over)) return nullptr;
-  const CellAxes &axes = cell.axes, &over = view.cell(*gain->over).axes;
-  if (axes.tp != over.tp || axes.pp != over.pp || axes.concurrency != over.concurrency) return nullptr;
-  return gain;
+  return gain && view.is_over_plain_at_its_place(*gain) ? gain : nullptr;
 }
 
 }  // namespace

@@ -188,6 +188,11 @@ std::string VerdictView::whole_over_text(const CellSummary& s, const CellSummary
                       far_apart_s ? baseline_time_text(*far_apart_s) : ""});
 }
 
+bool VerdictView::is_over_plain_at_its_place(const Claim& claim) const {
+  const CellAxes &axes = cell(*claim.cell).axes, &over = cell(*claim.over).axes;
+  return !over.drafts() && axes.tp == over.tp && axes.pp == over.pp && axes.concurrency == over.concurrency;
+}
+
 const Claim* VerdictView::claim(ClaimKind kind, const CellSummary& s) const {
   const auto found = std::find_if(claims_.begin(), claims_.end(),
                                   [&](const Claim& claim) { return claim.kind == kind && claim.cell == &s; });
@@ -225,10 +230,15 @@ std::string baseline_time_text(double apart_s) {
   return fmt::format("measured {} apart, not paired", rough_time_text(std::fabs(apart_s)));
 }
 
-std::string VerdictView::apart_text(const CellSummary& s, const CellSummary& other) const {
+std::optional<double> VerdictView::far_apart_s(const CellSummary& s, const CellSummary& other) const {
   const std::optional<double> apart_s = measured_earlier_s(cell(other), cell(s));
   const bool told = is_far_apart(apart_s, pairing_of(cell(s), cell(other)), std::min(s.repetitions, other.repetitions));
-  return told ? baseline_time_text(*apart_s) : "";
+  return told ? apart_s : std::nullopt;
+}
+
+std::string VerdictView::apart_text(const CellSummary& s, const CellSummary& other) const {
+  const std::optional<double> apart_s = far_apart_s(s, other);
+  return apart_s ? baseline_time_text(*apart_s) : "";
 }
 
 std::string baseline_time_text(const CellSummary& s) {

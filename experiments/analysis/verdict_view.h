@@ -84,12 +84,16 @@ class VerdictView {
 
   /// Why a ratio of the cell has no interval, and how to get one; empty where it has: then the interval says it all.
   std::string no_interval_text(const CellSummary& s, const RatioInterval& interval) const;
+  /// measured_earlier_s of `other`, where that is to be told.
+  std::optional<double> far_apart_s(const CellSummary& s, const CellSummary& other) const;
   /// "measured 3 min apart, not paired"; empty where the two were measured by turns or in halves.
   std::string apart_text(const CellSummary& s, const CellSummary& other) const;
 
   const std::vector<Claim>& claims() const { return claims_; }
   /// Null where there is none of the kind about the cell.
   const Claim* claim(ClaimKind kind, const CellSummary& s) const;
+  /// Whether what it is over drafts nothing and has the cell's placement and concurrency.
+  bool is_over_plain_at_its_place(const Claim& claim) const;
 
  private:
   std::string reference_name(const CellSummary& s, const CellSummary& reference) const;

@@ -29,25 +29,20 @@ struct Column {
 
 Column column_of(const CellAxes& axes) { return {axes.tp, axes.pp, axes.concurrency}; }
 
-/// Whether what the claim is over has the placement and load of the cell, and drafts nothing.
-bool is_of_column(const VerdictView& view, const Claim& claim) {
-  return !view.speculates(*claim.over) &&
-         column_of(view.cell(*claim.over).axes) == column_of(view.cell(*claim.cell).axes);
-}
-
 std::string heat_cell(const Report& report, const VerdictView& view, const CellSummary* s) {
   if (s == nullptr) return "<td class=\"none\"></td>";
   const CellResult& cell = report.cell(*s);
   const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
   if (!gain)
     return fmt::format("<td class=\"none\">{}</td>", cell.not_run ? std::string("not run") : to_string(cell.status));
-  const std::string over = report.label(report.cell(*gain->over).axes), apart = view.apart_text(*s, *gain->over);
+  const std::string over = report.label(report.cell(*gain->over).axes);
+  const std::string apart = gain->far_apart_s ? baseline_time_text(*gain->far_apart_s) : "";
   const std::string why = (apart.empty() ? "" : "; " + apart) + (s->rankable ? "" : "; not ranked: " + s->not_rankable);
   return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint_class(gain->ratio, gain->outcome),
                      html_escaped(fmt::format("{}: {} over {}, {}{}", report.label(cell.axes),
                                               interval_text(gain->ratio), over, to_string(gain->outcome), why)),
                      gain->ratio.ratio, gain->outcome == Outcome::inconclusive ? " ?" : "", s->rankable ? "" : " *",
-                     is_of_column(view, *gain) ? "" : " †");
+                     view.is_over_plain_at_its_place(*gain) ? "" : " †");
 }
 
 /// How the intervals of the map were made.
@@ -102,7 +97,7 @@ Section heat_section(const Report& report) {
   std::vector<std::string> elsewhere;  // references of another placement or load
   for (const auto& [place, s] : by_place) {
     const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
-    if (!gain || is_of_column(view, *gain)) continue;
+    if (!gain || view.is_over_plain_at_its_place(*gain)) continue;
     const std::string label = report.label(report.cell(*gain->over).axes);
     if (std::find(elsewhere.begin(), elsewhere.end(), label) == elsewhere.end()) elsewhere.push_back(label);
   }

@@ -22,15 +22,14 @@ std::string scaling_row(const Report& report, const VerdictView& view, const Cel
   const CellResult& cell = report.cell(s);
   const Claim* const gain = view.claim(ClaimKind::over_one_rank, s);
   const int num_ranks = cell.axes.tp * cell.axes.pp;
-  std::optional<double> over_one;
+  std::optional<RatioInterval> over_one;
   if (gain)
-    over_one = gain->ratio.ratio;
+    over_one = gain->ratio;
   else if (num_ranks == 1 && !s.open_loop)
-    over_one = 1.0;
+    over_one = RatioInterval{.ratio = 1.0, .low = {}, .high = {}, .pairs = 0};
   const double kib = s.devices.communicate.bytes / 1024;
-  return row_open(cell, s) + axes_cells(cell.axes) + number_cell(s.output_tok_s, 1) + "<td>" +
-         (gain ? interval_text(gain->ratio) : ratio_text(over_one)) + "</td>" +
-         percent_cell(over_one ? std::optional(*over_one / num_ranks) : std::nullopt) +
+  return row_open(cell, s) + axes_cells(cell.axes) + number_cell(s.output_tok_s, 1) + "<td>" + speedup_text(over_one) +
+         "</td>" + percent_cell(over_one ? std::optional(over_one->ratio / num_ranks) : std::nullopt) +
          percent_cell(share_of_step(s, s.phase_ms_per_step.communicate_ms)) +
          percent_cell(share_of_step(s, s.phase_ms_per_step.bubble_ms)) +
          number_cell(s.step_ms ? std::optional(s.phase_ms_per_step.communicate_ms) : std::nullopt, 3) +

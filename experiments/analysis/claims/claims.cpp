@@ -12,17 +12,13 @@ std::optional<Claim> claim_over(const VerdictView& view, ClaimKind kind, const C
   const std::optional<RatioInterval> ratio = over == view.baseline_of(s) ? s.speedup : view.rate_over(s, *over);
   if (!ratio) return std::nullopt;
   const CellResult &cell = view.cell(s), &other = view.cell(*over);
-  Claim claim{.kind = kind,
-              .cell = &s,
-              .over = over,
-              .ratio = *ratio,
-              .decode = decode_ratio(cell, other, pairing_of(cell, other)),
-              .outcome = outcome_of(*ratio),
-              .far_apart_s = {}};
-  const std::optional<double> apart_s = measured_earlier_s(other, cell);
-  if (is_far_apart(apart_s, pairing_of(cell, other), std::min(s.repetitions, over->repetitions)))
-    claim.far_apart_s = apart_s;
-  return claim;
+  return Claim{.kind = kind,
+               .cell = &s,
+               .over = over,
+               .ratio = *ratio,
+               .decode = decode_ratio(cell, other, pairing_of(cell, other)),
+               .outcome = outcome_of(*ratio),
+               .far_apart_s = view.far_apart_s(s, *over)};
 }
 
 int num_ranks(const CellResult& cell) { return cell.axes.tp * cell.axes.pp; }

@@ -113,7 +113,7 @@ TEST_F(PackedTensors, ALargeTensorIsMadeByThreadsOfTheSameBits) {
   const TensorRange all{.row_begin = 0, .num_rows = 1024, .col_begin = 0, .num_cols = 1024};
   ThreadPool pool(3);
   for (const bool on_pool : {false, true}) {
-    const TensorPart part = on_pool ? checkpoint.part_on(pool, "t", all) : checkpoint.part("t", all);
+    const TensorPart part = on_pool ? checkpoint.part_on(&pool, "t", all) : checkpoint.part("t", all);
     for (int i = 0; i < 1024 * 1024; ++i)
       ASSERT_EQ(part.owned.floats()[i], float(int8_t(blocks[size_t(i / 32 * 34 + 2 + i % 32)]))) << on_pool;
   }

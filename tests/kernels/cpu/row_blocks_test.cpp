@@ -18,7 +18,7 @@ TEST(RowBlocks, CoverEachRowOnceOnAPoolToo) {
       for (int64_t row = begin; row < end; ++row) ++seen[size_t(row)];
     };
     for_row_blocks(num_rows, num_cols, body);
-    for_row_blocks(pool, num_rows, num_cols, body);
+    for_row_blocks(&pool, num_rows, num_cols, body);
     EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](const auto& count) { return count == 2; })) << num_rows;
   }
 }
@@ -30,7 +30,7 @@ TEST(RowBlocks, ThrowWhatABodyThrew) {
     num_done += end - begin;
     if (end == 100) throw std::runtime_error("the last row");
   };
-  EXPECT_THROW(for_row_blocks(pool, 100, 4096, body), std::runtime_error);
+  EXPECT_THROW(for_row_blocks(&pool, 100, 4096, body), std::runtime_error);
   EXPECT_EQ(num_done, 100);
   EXPECT_THROW(for_row_blocks(100, 4096, body), std::runtime_error);
 }

@@ -62,7 +62,7 @@ TEST(WeightArena, PiecesOutliveTheArena) {
   WeightMemory piece;
   {
     ThreadPool pool(2);
-  WeightArena arena;
+    WeightArena arena;
     piece = arena.take(4096, pool);
   }
   piece.data[4095] = 7;
