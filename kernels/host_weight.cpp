@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstddef>
 
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/storage.h"
 #include "kernels/error.h"
 #include "kernels/row_blocks.h"
@@ -53,6 +56,11 @@ std::vector<float> to_floats(const HostWeight& weight) {
   std::vector<float> values(size_t(weight.cols));
   for (int64_t col = 0; col < weight.cols; ++col) values[size_t(col)] = value_at(weight, 0, col);
   return values;
+}
+
+void round_values(std::span<const float> values, DType storage, void* out) {
+  static const CpuKernels& kernels = *kernels_for(best_isa());
+  kernels.round_row[storage_index(storage)](values.data(), int64_t(values.size()), out);
 }
 
 std::optional<BadValue> find_unstorable(const HostWeight& weight, DType storage) {

@@ -1,9 +1,10 @@
 #pragma once
-// Looking at the values of a checkpoint's tensors: float32 copies of vectors, and the search for values that cannot be
+// The values of a checkpoint's tensors: float32 copies of vectors, rounding, and the search for values that cannot be
 // stored.
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/op_args.h"
@@ -15,6 +16,9 @@ float value_at(const HostWeight& weight, int64_t row, int64_t col);
 
 /// Row 0 of `weight` as float32, [cols].
 std::vector<float> to_floats(const HostWeight& weight);
+
+/// `values` as `storage` (f32, f16 or bf16) at `out`: to nearest even, with this machine's vectors. Any thread.
+void round_values(std::span<const float> values, DType storage, void* out);
 
 struct BadValue {
   int64_t row = 0;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/weights/generated_tensors.h"
+#include "kernels/host_weight.h"
 
 namespace paceline {
 namespace {
@@ -311,19 +311,17 @@ void decode_gguf(const GgufTypeInfo& type, const std::byte* tensor, int64_t tens
                  "{} blocks in rows of {}", type.name, tensor_cols);
   const int64_t row_bytes = tensor_cols / decoder->elements * decoder->bytes;
   const int64_t end = range.col_begin + range.num_cols;
-  with_storage(dtype, [&]<class Storage>(Storage) {
-    auto* to = static_cast<typename Storage::Bits*>(out);
-    for (int64_t row = range.row_begin; row < range.row_begin + range.num_rows; ++row) {
-      for (int64_t col = range.col_begin; col < end;) {
-        float values[kRun];
-        const int64_t count = std::min(kRun - col % kRun, end - col);
-        decoder->decode(reinterpret_cast<Bytes>(tensor) + row * row_bytes, col, col + count, values);
-        for (int64_t i = 0; i < count; ++i) Storage::put(values[i], to + i);
-        col += count;
-        to += count;
-      }
+  auto* to = static_cast<std::byte*>(out);
+  for (int64_t row = range.row_begin; row < range.row_begin + range.num_rows; ++row) {
+    for (int64_t col = range.col_begin; col < end;) {
+      std::array<float, kRun> values;
+      const int64_t count = std::min(kRun - col % kRun, end - col);
+      decoder->decode(reinterpret_cast<Bytes>(tensor) + row * row_bytes, col, col + count, values.data());
+      round_values({values.data(), size_t(count)}, dtype, to);
+      col += count;
+      to += size_t(count) * dtype_bytes(dtype);
     }
-  });
+  }
 }
 
 }  // namespace paceline

@@ -169,6 +169,8 @@ struct CpuKernels {
   void (*norm)(const NormWork& work, int64_t row_begin, int64_t row_end);
   /// Row `row` of a packed matrix, widened.
   void (*unpack_row[kNumStorage])(const void* w, int64_t row, const PanelOrder& order, float* out);
+  /// `count` values as a storage type holds them.
+  void (*round_row[kNumStorage])(const float* from, int64_t count, void* to);
   void (*rope)(const RopeWork& work);
   void (*activation)(float* x, int64_t count, Activation activation);
   void (*softcap)(float* x, int64_t count, float cap);

@@ -290,22 +290,59 @@ PACELINE_MATH void store_step(BFloat* to, const float (*columns)[16]) {
   memcpy(to, words, sizeof words);
 }
 
+/// Rows and columns change places: four times, each row beside the one eight below it, word by word.
+PACELINE_MATH void transpose_square(Words16 (&square)[16]) {
+  for (int round = 0; round < 4; ++round) {
+    Words16 next[16];
+    for (int i = 0; i < 8; ++i) {
+      const Words16 a = square[i], b = square[i + 8];
+      next[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      next[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    memcpy(square, next, sizeof next);
+  }
+}
+
+/// Pairs [first, 16) of the 16 that start at `from` in each of 16 rows of bfloat16, from the step at `to` on. They only
+/// change places, and so do the two of a pair.
+PACELINE_MATH void pack_pairs(const BFloat* from, int64_t stride, int first, int64_t step_stride, BFloat* to) {
+  Words16 square[16];
+  for (int r = 0; r < 16; ++r) memcpy(&square[r], from + r * stride, sizeof square[r]);
+  transpose_square(square);
+  for (int i = first; i < 16; ++i, to += step_stride) {
+    const Words16 words = square[i] << 16 | square[i] >> 16;
+    memcpy(to, &words, sizeof words);
+  }
+}
+
 /// 16 x 16 through a buffer in L1.
 template <class S, class W>
 void pack_panel(const void* rows, int64_t stride, int num_rows, const PanelOrder& order, void* panel) {
   constexpr int kValues = values_per_step(kStorageOf<W>);
   alignas(64) float square[16][16] = {};
   alignas(64) float columns[16][16];
+  const int64_t step_stride = int64_t{order.interleave} * 16 * kValues;
   for (int chunk = 0; chunk < order.k_chunks; ++chunk) {
     const S* from = static_cast<const S*>(rows) + order.chunk_begin(chunk);
     const int64_t num_values = order.chunk_values(chunk);
     W* to = static_cast<W*>(panel) + order.first_step(chunk) * 16 * kValues;
-    for (int64_t begin = 0; begin < order.length * kValues; begin += 16) {
+    int64_t begin = 0;
+    if constexpr (std::is_same_v<S, BFloat> && std::is_same_v<W, BFloat>) {
+      const bool are_pairs = num_rows == 16 && num_values >= 32 && num_values % 2 == 0;
+      while (are_pairs && begin < num_values) {  // the last 32 may overlap those before
+        const int64_t at = begin + 32 <= num_values ? begin : num_values - 32;
+        const int first = int(begin - at) / 2;
+        pack_pairs(from + at, stride, first, step_stride, to);
+        to += (16 - first) * step_stride;
+        begin = at + 32;
+      }
+    }
+    for (; begin < order.length * kValues; begin += 16) {
       const int count = num_values - begin < 16 ? int(num_values - begin) : 16;  // may be none
       for (int r = 0; r < num_rows; ++r) store(square[r], load_n(from + r * stride + begin, count));
       for (int i = 0; i < 16; ++i)
         for (int r = 0; r < 16; ++r) columns[i][r] = square[r][i];
-      for (int i = 0; i < 16 && begin + i < order.length * kValues; i += kValues, to += order.interleave * 16 * kValues)
+      for (int i = 0; i < 16 && begin + i < order.length * kValues; i += kValues, to += step_stride)
         store_step(to, columns + i);
     }
   }

@@ -1,4 +1,4 @@
-// Ops that treat each row alone: norm, activation, rope, storing K and V. Included by kernels_<isa>.cpp.
+// Ops that treat each row alone: norm, activation, rope, rounding, storing K and V. Included by kernels_<isa>.cpp.
 
 #include "kernels/math/rope.h"
 
@@ -68,6 +68,14 @@ void rope(const RopeWork& work) {
       store_n(x + i, a, count);
       store_n(x + half + i, b, count);
     }
+  }
+}
+
+template <class T>
+void round_row(const float* from, int64_t count, void* to) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const int left = count - i < 16 ? int(count - i) : 16;
+    store_n(static_cast<T*>(to) + i, load_n(from + i, left), left);
   }
 }
 

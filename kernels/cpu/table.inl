@@ -15,6 +15,7 @@ constexpr CpuKernels kTable{
                    {pack_panel<BFloat, float>, pack_panel<BFloat, Half>, pack_panel<BFloat, BFloat>}},
     .norm = norm,
     .unpack_row = {unpack_row<float>, unpack_row<Half>, unpack_row<BFloat>},
+    .round_row = {round_row<float>, round_row<Half>, round_row<BFloat>},
     .rope = rope,
     .activation = activation,
     .softcap = softcap,
