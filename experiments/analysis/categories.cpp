@@ -56,7 +56,6 @@ std::vector<CategorySummary> summarize_categories(const CellResult& cell, const 
     summary.mean_tpot_ms = mean(all);
     if (const auto base = of_baseline.find(category); base != of_baseline.end())
       summary.decode_speedup = ratio_of_repetitions(mean_per_repetition(base->second), mean_per_repetition(s), pairing);
-    if (summary.decode_speedup) summary.outcome = outcome_of(*summary.decode_speedup);
     out.push_back(std::move(summary));
   }
   return out;

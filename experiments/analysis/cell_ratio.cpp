@@ -75,7 +75,8 @@ std::optional<RatioInterval> ratio_of_repetitions(std::span<const double> numera
   if (pairing == Pairing::by_repetition) return paired_ratio(numerator, denominator);
   const std::optional<RatioTest> test = welch_ratio(denominator, numerator);
   if (!test) return std::nullopt;
-  return RatioInterval{.ratio = test->ratio, .low = test->low, .high = test->high, .pairs = 0};
+  return RatioInterval{
+      .ratio = test->ratio, .low = test->low, .high = test->high, .pairs = 0, .p_value = test->p_value};
 }
 
 bool begins_higher(const RatioInterval& a, const RatioInterval& b) {

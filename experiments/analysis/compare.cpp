@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "experiments/analysis/claims/policy.h"
 #include "experiments/analysis/compare_settings.h"
 #include "experiments/analysis/output_comparison.h"
 #include "experiments/analysis/statistics.h"
@@ -16,7 +17,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kFalseClaims = 0.05;  // of a family of cells
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 bool larger_is_better(Metric metric) {
@@ -151,9 +151,7 @@ Change judged(Metric metric, const MetricChange& change, double min_effect) {
   if (metric == Metric::steps) return test.ratio == 1 ? Change::same : direction();
   const double most = 1 + min_effect, least = 1 / most;
   if (test.low && test.high && *test.low >= least && *test.high <= most) return Change::same;
-  const bool beyond = test.ratio >= most || test.ratio <= least;
-  if (beyond && change.adjusted_p && *change.adjusted_p < kFalseClaims) return direction();
-  return Change::inconclusive;
+  return is_shown(test.ratio, change.adjusted_p, min_effect) ? direction() : Change::inconclusive;
 }
 
 /// Holm's family: one metric of one other run, over the cells.

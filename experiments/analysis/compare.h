@@ -15,6 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/analysis/claims/policy.h"
 #include "experiments/analysis/significance.h"
 #include "experiments/results/results.h"
 
@@ -96,7 +97,7 @@ struct KeyDifference {
 };
 
 struct CompareOptions {
-  double min_effect = 0.02;  // 0.02: a change below 2 % is none
+  double min_effect = kLeastEffect;  // 0.02: a change below 2 % is none
 };
 
 struct ComparedRun {

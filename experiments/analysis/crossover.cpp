@@ -30,8 +30,8 @@ struct AtConcurrency {
   }
 
   void add(const Claim& gain, bool is_first) {
-    any_faster |= gain.outcome == Outcome::faster;
-    all_slower &= gain.outcome == Outcome::slower;
+    any_faster |= gain.shown == Outcome::faster;
+    all_slower &= gain.shown == Outcome::slower;
     if (is_first || begins_higher(gain.ratio, best)) best = gain.ratio;
   }
 };

@@ -50,7 +50,7 @@ std::string crossing(const std::vector<Forced>& cells) {
   std::vector<Outcome> outcomes;
   std::vector<std::string> names;
   for (const Forced& f : cells) {
-    outcomes.push_back(f.gain.outcome);
+    outcomes.push_back(f.gain.shown);
     names.push_back(at_text(f));
   }
   const Crossover crossover = crossover_of(outcomes);

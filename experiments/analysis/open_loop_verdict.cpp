@@ -50,10 +50,10 @@ bool has_steady_latency(const CellSummary& s) { return s.rankable && s.open_loop
 
 /// What speculation adds to the cell of the lowest latency, or that it adds nothing.
 std::string latency_gain(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
-  if (best.outcome == Outcome::faster || best.outcome == Outcome::slower || best.outcome == Outcome::inconclusive) {
-    std::string text = fmt::format("; decoding is {} as fast as its baseline's", interval_text(*best.decode_speedup));
-    if (best.outcome == Outcome::inconclusive) {
-      const std::string why = view.no_interval_text(best, *best.decode_speedup);
+  if (const Claim* const row = view.claim(ClaimKind::over_baseline, best)) {
+    std::string text = fmt::format("; decoding is {} as fast as its baseline's", interval_text(row->ratio));
+    if (row->shown == Outcome::inconclusive) {
+      const std::string why = view.not_shown_text(*row);
       text += ", not shown to differ" + (why.empty() ? "" : ": " + why);
     }
     const CellSummary* const base = view.baseline_of(best);

@@ -20,7 +20,7 @@ struct OfProposer {
   bool all_slower = true;
 
   void add(const Judged& judged) {
-    all_slower &= judged.gain.outcome == Outcome::slower;
+    all_slower &= judged.gain.shown == Outcome::slower;
     if (!largest.cell || judged.gain.ratio.ratio > largest.gain.ratio.ratio) largest = judged;
     if (!best.cell || begins_higher(judged.gain.ratio, best.gain.ratio)) best = judged;
   }
@@ -59,7 +59,7 @@ std::string subject_text(const VerdictView& view, const OfProposer& of) {
 std::string largest_text(const VerdictView& view, const OfProposer& of) {
   if (of.largest.cell == of.best.cell) return "";
   return fmt::format("; the largest estimate, {} at {}, is {}", view.marked_label(*of.largest.cell),
-                     interval_text(of.largest.gain.ratio), to_string(of.largest.gain.outcome));
+                     interval_text(of.largest.gain.ratio), to_string(of.largest.gain.shown));
 }
 
 /// What the proposer fails to do. Where the table compares with another placement it says so: the row may be faster.
@@ -77,7 +77,7 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
       fmt::format("{} {}{}: {} is at {} over {}", proposer, claim_text(view, of),
                   view.has_several_loads() ? group.where() : "", subject_text(view, of), interval_text(gain.ratio),
                   view.whole_over_text(s, *gain.over, gain.decode, gain.far_apart_s));
-  if (const std::string why = view.no_interval_text(s, gain.ratio); !why.empty()) text += "; " + why;
+  if (const std::string why = view.not_shown_text(gain); !why.empty()) text += "; " + why;
   text += largest_text(view, of) + cost_text(view, s, gain);
   if (const std::string phase = costliest_phase(s); !phase.empty()) text += "; " + phase;
   return text + ".";
@@ -94,7 +94,7 @@ void add_pays_not(const VerdictView& view, std::vector<VerdictSentence>& out) {
         proposers[view.cell(*s).axes.proposer].add({s, *gain});
     }
     for (const auto& [proposer, of] : proposers) {
-      if (of.best.gain.outcome != Outcome::faster)
+      if (of.best.gain.shown != Outcome::faster)
         out.push_back({VerdictKind::pays_not, sentence(view, group, proposer, of)});
     }
   }

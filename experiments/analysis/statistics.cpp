@@ -114,6 +114,8 @@ std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std
   if (const auto interval = exp_of_mean_interval(logs)) {
     out.low = interval->low;
     out.high = interval->high;
+    const double error = *standard_deviation(logs) / std::sqrt(double(pairs));
+    out.p_value = error > 0 ? student_t_two_sided_p(center / error, double(pairs) - 1) : center == 0 ? 1 : 0;
   }
   return out;
 }

@@ -35,11 +35,12 @@ struct Percentiles {
 };
 Percentiles percentiles(std::span<const double> sample);
 
-/// A ratio with its 95 % confidence interval.
+/// A ratio with its 95 % confidence interval and the two-sided p-value of "the ratio is 1".
 struct RatioInterval {
   double ratio = 1;
   std::optional<double> low, high;  // no value when fewer than two pairs: one run has no spread
   int pairs = 0;
+  std::optional<double> p_value = std::nullopt;  // where there is an interval
 };
 
 /// Ratio of paired positive numbers: exp(mean d), d_i = log(numerator_i / denominator_i), with the Student-t interval

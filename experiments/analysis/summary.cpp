@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "experiments/analysis/bound_verdict.h"
+#include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/noise.h"
 
 namespace paceline {
@@ -148,8 +149,6 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
     if (!out.open_loop) out.speedup_bound = bounds->whole;
     out.decode_speedup_bound = bounds->decode;
   }
-  const std::optional<RatioInterval>& deciding = out.open_loop ? out.decode_speedup : out.speedup;
-  if (deciding) out.outcome = outcome_of(*deciding);
 }
 
 }  // namespace
@@ -275,6 +274,7 @@ RunSummary summarize(const RunResult& run) {
     const size_t b = baseline->second;
     compare_with_baseline(cell, run.cells[b], summary.cells[b], summary.cells[i]);
   }
+  conclude_rows(summary);
   return summary;
 }
 

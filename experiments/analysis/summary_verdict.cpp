@@ -74,17 +74,18 @@ std::vector<const CellSummary*> tied_with(const VerdictView& view, const LoadGro
 /// The cell speculates, and neither it nor another that does is shown to be faster than what it is judged against:
 /// first of all cells by noise.
 bool leads_by_chance(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
-  if (!view.speculates(best) || best.outcome != Outcome::inconclusive) return false;
-  return std::none_of(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
-    if (!VerdictView::ranks_by_rate(*s) || !view.speculates(*s)) return false;
-    const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
-    return s->outcome == Outcome::faster || (gain && gain->outcome == Outcome::faster);
+  const Claim* const row = view.claim(ClaimKind::over_baseline, best);
+  if (!view.speculates(best) || !row || row->shown != Outcome::inconclusive) return false;
+  return std::none_of(view.claims().begin(), view.claims().end(), [&](const Claim& claim) {
+    const CellSummary& s = *claim.cell;
+    return (claim.kind == ClaimKind::over_baseline || claim.kind == ClaimKind::over_plain) && group.holds(s) &&
+           VerdictView::ranks_by_rate(s) && view.speculates(s) && claim.shown == Outcome::faster;
   });
 }
 
 /// Of the best cell, whose gain is not shown; `is_said`: that the sentence begins with it.
-std::string chance_text(const VerdictView& view, const CellSummary& best, bool is_said) {
-  const std::string why = view.no_interval_text(best, *best.speedup);
+std::string chance_text(const VerdictView& view, const Claim& row, bool is_said) {
+  const std::string why = view.not_shown_text(row);
   if (is_said) return why.empty() ? "" : "; " + why;
   return "; not shown to be faster than that" + (why.empty() ? "" : ": " + why);
 }
@@ -100,11 +101,11 @@ std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
       "{}: {}, {:.1f} tok/s",
       by_chance ? "No speculative cell is shown to be faster" + where + ". Highest estimate" : "Fastest" + where,
       view.marked_label(*best), *best->output_tok_s);
-  if (best->speedup && best->outcome != Outcome::baseline) {
+  if (const Claim* const row = view.claim(ClaimKind::over_baseline, *best)) {
     text += fmt::format(", {} over {}", interval_text(*best->speedup),
                         view.whole_over_text(*best, *base, best->decode_speedup,
                                              best->baseline_far ? best->baseline_apart_s : std::nullopt));
-    if (best->outcome == Outcome::inconclusive) text += chance_text(view, *best, by_chance);
+    if (row->shown == Outcome::inconclusive) text += chance_text(view, *row, by_chance);
   } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
     text += "; its baseline was not measured, so its gain is not known";
   }

@@ -218,6 +218,14 @@ std::string VerdictView::no_interval_text(const CellSummary& s, const RatioInter
   return "one repetition has no interval; run with measure.repetitions >= 3";
 }
 
+std::string VerdictView::not_shown_text(const Claim& claim) const {
+  if (claim.shown != Outcome::inconclusive) return "";
+  if (claim.outcome == Outcome::inconclusive) return no_interval_text(*claim.cell, claim.ratio);
+  if (claim.adjusted_p && *claim.adjusted_p < kFalseClaims)
+    return fmt::format("a change below {} counts as none", percent_text(kLeastEffect));
+  return fmt::format("not shown among {} cells", claim.among);
+}
+
 std::string rough_time_text(double seconds) {
   constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
   if (seconds < kMinute) return "less than 1 min";

@@ -1,6 +1,7 @@
 #pragma once
 // What every sentence of the verdict looks up: cells by load, their names, twins, and what is claimed of them.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@ struct LoadGroup {
 
   /// " at concurrency 4", ", offline", " at concurrency 4, temperature=0.8"; for sentences of runs with several loads.
   std::string where() const;
+  bool holds(const CellSummary& s) const { return std::find(cells.begin(), cells.end(), &s) != cells.end(); }
 };
 
 enum class Among : uint8_t { all, plain, speculative };
@@ -84,6 +86,8 @@ class VerdictView {
 
   /// Why a ratio of the cell has no interval, and how to get one; empty where it has: then the interval says it all.
   std::string no_interval_text(const CellSummary& s, const RatioInterval& interval) const;
+  /// Why nothing is shown of it: no_interval_text, or what its row alone would show; empty where the interval says it.
+  std::string not_shown_text(const Claim& claim) const;
   /// measured_earlier_s of `other`, where that is to be told.
   std::optional<double> far_apart_s(const CellSummary& s, const CellSummary& other) const;
   /// "measured 3 min apart, not paired"; empty where the two were measured by turns or in halves.

@@ -454,7 +454,7 @@ void add_requests(std::vector<KeySpec>& rows) {
                      {.min = 0, .max = 1e6, .unit = "requests", .effect = KeyEffect::steps},
                      "Requests run before the first repetition and not counted."));
   rows.push_back(key("measure.repetitions", MEMBER(measure.repetitions), {.min = 1, .max = 10000},
-                     "Times each cell is measured; fewer than 7 cannot carry a verdict."));
+                     "Times each cell is measured; 3 can show a large gain, a close call needs 7 or more."));
   rows.push_back(key("measure.verify_lossless", MEMBER(measure.verify_lossless), {},
                      "Compare every output with the baseline cell's."));
   rows.push_back(key("measure.level", MEMBER(measure.level), {}, "Where the clock stands: engine is in this process."));

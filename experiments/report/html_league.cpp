@@ -22,19 +22,25 @@ struct TextColumn {
 struct LeagueRow {
   std::string name;
   bool is_ranked = true;
-  std::map<TextColumn, CategorySummary> by_column;
+  std::map<TextColumn, const Claim*> by_column;
 };
+
+/// Of the cell, whatever it is compared with.
+const CategorySummary& category_of(const Claim& claim) {
+  return *std::find_if(claim.cell->categories.begin(), claim.cell->categories.end(),
+                       [&](const CategorySummary& of) { return of.category == claim.category; });
+}
 
 std::string league_cell(const LeagueRow& row, const TextColumn& column, bool is_best) {
   const auto found = row.by_column.find(column);
   if (found == row.by_column.end()) return "<td class=\"none\"></td>";
-  const CategorySummary& of = found->second;
-  return fmt::format("<td class=\"{}\" title=\"{}\">{}{:.2f}×{}{}</td>", tint_class(*of.decode_speedup, of.outcome),
-                     html_escaped(fmt::format("{}, {}: {}, acceptance length {}, {} requests", row.name,
-                                              column.category, interval_text(*of.decode_speedup),
-                                              number_text(of.mean_acceptance_length, 2), of.num_requests)),
-                     is_best ? "<b>★ " : "", of.decode_speedup->ratio, is_best ? "</b>" : "",
-                     row.is_ranked ? "" : " *");
+  const Claim& claim = *found->second;
+  const CategorySummary& of = category_of(claim);
+  return fmt::format(
+      "<td class=\"{}\" title=\"{}\">{}{:.2f}×{}{}</td>", tint_class(claim.ratio, claim.outcome),
+      html_escaped(fmt::format("{}, {}: {}, acceptance length {}, {} requests", row.name, column.category,
+                               interval_text(claim.ratio), number_text(of.mean_acceptance_length, 2), of.num_requests)),
+      is_best ? "<b>★ " : "", claim.ratio.ratio, is_best ? "</b>" : "", row.is_ranked ? "" : " *");
 }
 
 }  // namespace
@@ -45,22 +51,18 @@ Section league_section(const Report& report) {
   std::vector<LeagueRow> rows;
   std::vector<TextColumn> columns;
   const CellAxes* place = nullptr;  // of the first speculating cell: one is enough, as drafts do not depend on it
-  for (const CellSummary& s : report.summary.cells) {
-    const CellResult& cell = report.cell(s);
-    const CellSummary* const over = report.is_done(s) && view.speculates(s) ? view.reference_of(s) : nullptr;
-    if (over == nullptr) continue;
-    if (place == nullptr) place = &cell.axes;
-    if (cell.axes.tp != place->tp || cell.axes.pp != place->pp) continue;
-    const std::string name =
-        fmt::format("{} k={}", proposer_label(cell.axes), cell.axes.num_speculative_tokens.value_or(0));
-    for (const CategorySummary& of : summarize_categories(cell, &view.cell(*over))) {
-      if (!of.decode_speedup) continue;
-      const TextColumn column{cell.axes.concurrency, of.category};
-      if (std::find(columns.begin(), columns.end(), column) == columns.end()) columns.push_back(column);
-      auto row = std::find_if(rows.begin(), rows.end(), [&](const LeagueRow& one) { return one.name == name; });
-      if (row == rows.end()) row = rows.insert(rows.end(), {.name = name, .is_ranked = s.rankable, .by_column = {}});
-      row->by_column.emplace(column, of);
-    }
+  for (const Claim& claim : view.claims()) {
+    if (claim.kind != ClaimKind::in_category) continue;
+    const CellAxes& axes = view.cell(*claim.cell).axes;
+    if (place == nullptr) place = &axes;
+    if (axes.tp != place->tp || axes.pp != place->pp) continue;
+    const std::string name = fmt::format("{} k={}", proposer_label(axes), axes.num_speculative_tokens.value_or(0));
+    const TextColumn column{axes.concurrency, claim.category};
+    if (std::find(columns.begin(), columns.end(), column) == columns.end()) columns.push_back(column);
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const LeagueRow& one) { return one.name == name; });
+    if (row == rows.end())
+      row = rows.insert(rows.end(), {.name = name, .is_ranked = claim.cell->rankable, .by_column = {}});
+    row->by_column.emplace(column, &claim);
   }
   if (rows.size() < 2 || columns.size() < 2) return section;
   std::sort(columns.begin(), columns.end());
@@ -73,7 +75,7 @@ Section league_section(const Report& report) {
       const auto found = row.by_column.find(column);
       if (!row.is_ranked || found == row.by_column.end()) continue;
       auto& leader = best[column];
-      if (found->second.decode_speedup->ratio > leader.first) leader = {found->second.decode_speedup->ratio, &row};
+      if (found->second->ratio.ratio > leader.first) leader = {found->second->ratio.ratio, &row};
     }
   }
   for (const LeagueRow& row : rows) {

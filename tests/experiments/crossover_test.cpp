@@ -147,9 +147,12 @@ TEST(ConcurrencyCrossovers, LosesOnlyWhereEveryKLosesAndPaysWhereOneIsShownTo) {
   EXPECT_TRUE(test::holds(open[0], "pays at c=1 (1.80×); not decided at c=4 (")) << open[0];
   EXPECT_FALSE(test::holds(open[0], "loses")) << "k = 3 is not shown to lose: " << open[0];
   // The largest estimate, of k = 1 and 5, scatters; that of k = 3 is smaller and shown.
-  const std::vector<std::string> pays = crossovers_of(run_with({1.01, 1.01, 1.01}, 3, 1));
+  const std::vector<std::string> pays = crossovers_of(run_with({1.03, 1.03, 1.03}, 3, 1));
   ASSERT_EQ(pays.size(), 1u);
-  EXPECT_TRUE(test::holds(pays[0], "pays at c=1 (1.01×), c=4 (1.01×) and c=16 (1.01×)")) << pays[0];
+  EXPECT_TRUE(test::holds(pays[0], "pays at c=1 (1.03×), c=4 (1.03×) and c=16 (1.03×)")) << pays[0];
+  const std::vector<std::string> little = crossovers_of(run_with({1.01, 1.01, 1.01}, 3, 1));
+  ASSERT_EQ(little.size(), 1u);
+  EXPECT_TRUE(test::holds(little[0], "is not decided at c=1 (1.01×), c=4 (1.01×) and c=16 (1.01×)")) << little[0];
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "experiments/analysis/summary.h"
@@ -10,8 +11,10 @@
 namespace paceline {
 
 enum class ClaimKind : uint8_t {
+  over_baseline,  // a cell over its baseline: what its row says
   over_plain,     // a speculative cell over its plain twin: equal in placement and in all else that was asked for
   over_one_rank,  // a cell of several ranks over its twin of one: equal in all that was asked for but placement
+  in_category,    // as over_plain, decoding of the requests of one category
 };
 const char* to_string(ClaimKind kind);
 
@@ -19,16 +22,25 @@ const char* to_string(ClaimKind kind);
 struct Claim {
   ClaimKind kind = ClaimKind::over_plain;
   const CellSummary* cell = nullptr;
-  const CellSummary* over = nullptr;        // of over_plain, where no plain twin ran: the baseline
-  RatioInterval ratio;                      // tok/s of whole requests
+  const CellSummary* over = nullptr;  // of over_plain, where no plain twin ran: the baseline
+  std::string category;               // of in_category
+  RatioInterval ratio;  // tok/s of whole requests; TPOT in_category and of open loops, whose rate is what was sent
   std::optional<RatioInterval> decode;      // TPOT
-  Outcome outcome = Outcome::inconclusive;  // what `ratio` shows: faster, slower or inconclusive
-  std::optional<double> far_apart_s;        // measured_earlier_s of `over`, where that is to be told
+  Outcome outcome = Outcome::inconclusive;  // what `ratio` shows by itself, for a row
+  Outcome shown = Outcome::inconclusive;    // ... among `among` ratios, for a sentence (policy.h)
+  int among = 1;
+  std::optional<double> adjusted_p;   // of `shown`
+  std::optional<double> far_apart_s;  // measured_earlier_s of `over`, where that is to be told
 };
 
 class VerdictView;
 
-/// All of a run, kind by kind, in the order of the plan; none of open loops, whose rate is what was sent.
+/// All of a run, kind by kind, in the order of the plan; of open loops only those over the baseline. Sentences pick
+/// from all pairs of cells that a claim is about, whatever its kind: of ranked cells one family, of others another; of
+/// categories likewise.
 std::vector<Claim> make_claims(const VerdictView& view);
+
+/// Sets the outcomes of cells and of their categories.
+void conclude_rows(RunSummary& summary);
 
 }  // namespace paceline

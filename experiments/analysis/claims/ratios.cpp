@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "experiments/analysis/claims/claim.h"
+#include "experiments/analysis/verdict_view.h"
+
+namespace paceline {
+namespace {
+
+/// What a row is judged by: tok/s of an open loop are what was sent.
+const std::optional<RatioInterval>& deciding_ratio(const CellSummary& s) {
+  return s.open_loop ? s.decode_speedup : s.speedup;
+}
+
+std::optional<Claim> claim_over(const VerdictView& view, ClaimKind kind, const CellSummary& s,
+                                const CellSummary* over) {
+  if (!over || (s.open_loop && kind != ClaimKind::over_baseline)) return std::nullopt;
+  const std::optional<RatioInterval> ratio = over == view.baseline_of(s) ? deciding_ratio(s) : view.rate_over(s, *over);
+  if (!ratio) return std::nullopt;
+  const CellResult &cell = view.cell(s), &other = view.cell(*over);
+  return Claim{.kind = kind,
+               .cell = &s,
+               .over = over,
+               .ratio = *ratio,
+               .decode = decode_ratio(cell, other, pairing_of(cell, other)),
+               .outcome = outcome_of(*ratio),
+               .far_apart_s = view.far_apart_s(s, *over)};
+}
+
+int num_ranks(const CellResult& cell) { return cell.axes.tp * cell.axes.pp; }
+
+/// Null where none ran.
+const CellSummary* twin_on_one_rank(const VerdictView& view, const CellSummary& s) {
+  if (num_ranks(view.cell(s)) == 1) return nullptr;
+  const auto& cells = view.summary().cells;
+  const auto found = std::find_if(cells.begin(), cells.end(), [&](const CellSummary& other) {
+    return num_ranks(view.cell(other)) == 1 && view.cell(other).status == CellStatus::done && view.are_twins(other, s);
+  });
+  return found == cells.end() ? nullptr : &*found;
+}
+
+void add_categories_of(const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims) {
+  const CellSummary* const over = view.speculates(s) ? view.reference_of(s) : nullptr;
+  if (!over || s.categories.empty()) return;
+  for (const CategorySummary& of : summarize_categories(view.cell(s), &view.cell(*over)))
+    if (of.decode_speedup)
+      claims.push_back({.kind = ClaimKind::in_category,
+                        .cell = &s,
+                        .over = over,
+                        .category = of.category,
+                        .ratio = *of.decode_speedup,
+                        .decode = of.decode_speedup,
+                        .outcome = outcome_of(*of.decode_speedup)});
+}
+
+/// A pair of cells is counted once, whatever is claimed of it.
+void judge_among(std::span<Claim* const> claims) {
+  std::map<std::tuple<const CellSummary*, const CellSummary*, std::string>, size_t> place;
+  const auto pair_of = [](const Claim& claim) { return std::tuple(claim.cell, claim.over, claim.category); };
+  std::vector<RatioInterval> family;
+  for (const Claim* const claim : claims)
+    if (place.try_emplace(pair_of(*claim), family.size()).second) family.push_back(claim->ratio);
+  const std::vector<Judged> judged = judged_among(family);
+  for (Claim* const claim : claims) {
+    const Judged& of = judged[place.at(pair_of(*claim))];
+    claim->shown = of.outcome;
+    claim->adjusted_p = of.adjusted_p;
+    claim->among = int(family.size());
+  }
+}
+
+void judge(std::vector<Claim>& claims) {
+  std::map<std::pair<bool, bool>, std::vector<Claim*>> families;
+  for (Claim& claim : claims) families[{claim.cell->rankable, claim.kind == ClaimKind::in_category}].push_back(&claim);
+  for (const auto& family : families) judge_among(family.second);
+}
+
+}  // namespace
+
+const char* to_string(ClaimKind kind) {
+  switch (kind) {
+    case ClaimKind::over_baseline: return "over_baseline";
+    case ClaimKind::over_plain: return "over_plain";
+    case ClaimKind::over_one_rank: return "over_one_rank";
+    case ClaimKind::in_category: return "in_category";
+  }
+  return "over_plain";
+}
+
+std::vector<Claim> make_claims(const VerdictView& view) {
+  std::vector<Claim> claims;
+  const auto add = [&](ClaimKind kind, const CellSummary& s, const CellSummary* over) {
+    if (const std::optional<Claim> claim = claim_over(view, kind, s, over)) claims.push_back(*claim);
+  };
+  for (const CellSummary& s : view.summary().cells)
+    if (s.outcome != Outcome::none && s.outcome != Outcome::baseline)
+      add(ClaimKind::over_baseline, s, view.baseline_of(s));
+  for (const CellSummary& s : view.summary().cells)
+    if (view.speculates(s)) add(ClaimKind::over_plain, s, view.reference_of(s));
+  for (const CellSummary& s : view.summary().cells) add(ClaimKind::over_one_rank, s, twin_on_one_rank(view, s));
+  for (const CellSummary& s : view.summary().cells) add_categories_of(view, s, claims);
+  judge(claims);
+  return claims;
+}
+
+void conclude_rows(RunSummary& summary) {
+  for (CellSummary& s : summary.cells) {
+    if (const std::optional<RatioInterval>& ratio = deciding_ratio(s); ratio && s.outcome != Outcome::baseline)
+      s.outcome = outcome_of(*ratio);
+    for (CategorySummary& of : s.categories)
+      if (of.decode_speedup) of.outcome = outcome_of(*of.decode_speedup);
+  }
+}
+
+}  // namespace paceline
