@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/analysis/claims/policy.h"
+#include "experiments/analysis/statistics.h"
 #include "experiments/results/results.h"
 
 namespace paceline {
@@ -17,7 +17,6 @@ struct CategorySummary {
   std::optional<double> tokens_per_target_forward;
   std::optional<double> mean_tpot_ms;
   std::optional<RatioInterval> decode_speedup;  // mean TPOT of the baseline's requests of the category over the cell's
-  Outcome outcome = Outcome::none;              // what decode_speedup shows
 };
 
 /// In the order of their names; empty where requests have fewer than two categories. `baseline` may be null: then there

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/open_loop_verdict.h"
+#include "experiments/analysis/claims/pick.h"
 
 namespace paceline {
 namespace {
@@ -56,8 +56,8 @@ std::string winners_text(const VerdictView& view, const LoadGroup& group) {
 
 void add_categories(const VerdictView& view, std::vector<VerdictSentence>& out) {
   for (const LoadGroup& group : view.groups()) {
-    const CellSummary* best = view.fastest(group, Among::speculative);
-    if (!best) best = lowest_latency(view, group, Among::speculative);
+    const CellSummary* best = best_of(view, group, PickKind::throughput, Among::speculative);
+    if (!best) best = best_of(view, group, PickKind::latency, Among::speculative);
     if (!best) continue;
     if (std::string text = sentence(view, group, *best); !text.empty())
       out.push_back({VerdictKind::best, std::move(text)});

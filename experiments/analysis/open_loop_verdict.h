@@ -8,9 +8,6 @@
 
 namespace paceline {
 
-/// Of an open loop: the lowest median E2E latency among ranked cells that keep up; null without one.
-const CellSummary* lowest_latency(const VerdictView& view, const LoadGroup& group, Among among = Among::all);
-
 /// For each open loop the cell with the best latency, and which cells could not keep up. Nothing without open loops.
 void add_open_loops(const VerdictView& view, std::vector<VerdictSentence>& out);
 

@@ -80,6 +80,8 @@ struct CellSummary {
   RunCounters counters;                    // pooled
   std::vector<std::string> output_hashes;  // different ones over the repetitions; strict gives exactly one
 
+  bool is_saturated() const { return open_loop && open_loop->saturated.value_or(false); }
+
   bool rankable = false;            // done, lossless, drafted, not oversubscribed, certificate not failed
   std::string not_rankable;         // why not
   std::string noise;                // what disturbed the cell's times (noise.h); empty: it is not noisy

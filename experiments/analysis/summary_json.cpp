@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/claims/claims_json.h"
 #include "experiments/analysis/forecast_ratio.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary.h"
@@ -28,13 +29,6 @@ json to_json(const Percentiles& p) {
           {"p99", json_number(p.p99)},
           {"mean", json_number(p.mean)},
           {"count", p.count}};
-}
-
-json ratio_value(const std::optional<RatioInterval>& r) { return r ? json_number(r->ratio) : json(nullptr); }
-
-json ratio_interval(const std::optional<RatioInterval>& r) {
-  if (!r || !r->low || !r->high) return nullptr;
-  return json::array({json_number(r->low), json_number(r->high)});
 }
 
 json goodput_to_json(const std::optional<Goodput>& g) {
@@ -175,34 +169,15 @@ std::string csv_number(const std::optional<double>& value) {
   return number.is_null() ? "" : number.dump();
 }
 
-json claims_to_json(const VerdictView& view) {
-  json out = json::array();
-  for (const Claim& claim : view.claims())
-    out.push_back({{"kind", to_string(claim.kind)},
-                   {"cell", view.cell(*claim.cell).id},
-                   {"over", view.cell(*claim.over).id},
-                   {"category", claim.kind == ClaimKind::in_category ? json(claim.category) : json(nullptr)},
-                   {"outcome", to_string(claim.outcome)},
-                   {"shown", to_string(claim.shown)},
-                   {"among", claim.among},
-                   {"adjusted_p", json_number(claim.adjusted_p)},
-                   {"ratio", json_number(claim.ratio.ratio)},
-                   {"ratio_ci95", ratio_interval(claim.ratio)},
-                   {"decode_ratio", ratio_value(claim.decode)},
-                   {"decode_ratio_ci95", ratio_interval(claim.decode)}});
-  return out;
-}
-
 }  // namespace
 
 json summary_to_json(const RunResult& run, const RunSummary& summary) {
   json cells = json::array();
   for (const CellSummary& s : summary.cells) cells.push_back(cell_summary_to_json(run.cells[s.cell], s));
   const VerdictView view(run, summary);
-  json verdicts = json::array();
-  for (const VerdictSentence& v : make_verdict(run, summary)) {
-    verdicts.push_back({{"kind", to_string(v.kind)}, {"text", v.text}});
-  }
+  const RunVerdict verdict = make_verdict(view);
+  json details = json::array();
+  for (const VerdictSentence& v : verdict.details) details.push_back({{"kind", to_string(v.kind)}, {"text", v.text}});
   json published = json::array();
   for (const PublishedRow& row : published_rows(run, summary))
     published.push_back({{"label", row.label},
@@ -236,7 +211,10 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"num_failed", summary.failed},
           {"num_skipped", summary.skipped},
           {"num_not_run", summary.not_run},
-          {"verdict", verdicts},
+          {"valid", verdict.validity.is_valid()},
+          {"invalid_reasons", verdict.validity.reasons},
+          {"headline", verdict.headline},
+          {"verdict", details},
           {"claims", claims_to_json(view)},
           {"published", published},
           {"forecast", forecast_to_json(run, summary)},

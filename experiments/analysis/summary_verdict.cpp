@@ -6,11 +6,12 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/bound_verdict.h"
 #include "experiments/analysis/category_verdict.h"
-#include "experiments/analysis/crossover.h"
+#include "experiments/analysis/claims/headline.h"
 #include "experiments/analysis/forced_verdict.h"
 #include "experiments/analysis/open_loop_verdict.h"
 #include "experiments/analysis/speculation_verdict.h"
@@ -34,11 +35,8 @@ std::string source_of_gain(const CellSummary& s) {
   return text + ")";
 }
 
-/// The whole interval lies above 1.
-bool is_ahead(const std::optional<RatioInterval>& ratio) { return ratio && outcome_of(*ratio) == Outcome::faster; }
-
 /// What the fastest cell, which does not speculate, leaves to say of those that do.
-std::string of_speculation(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
+std::string of_speculation(const VerdictView& view, const LoadGroup& group, const Pick& pick) {
   int planned = 0, measured = 0, ranked = 0;
   for (const CellSummary* s : group.cells) {
     const CellResult& cell = view.cell(*s);
@@ -51,36 +49,8 @@ std::string of_speculation(const VerdictView& view, const LoadGroup& group, cons
   if (measured == 0) return "; no speculative cell ran";
   if (ranked == 0) return "; no speculative cell is ranked";
   const char* const which = measured < planned ? " that ran" : "";
-  const bool open = std::any_of(group.cells.begin(), group.cells.end(), [&](const CellSummary* s) {
-    return VerdictView::ranks_by_rate(*s) && view.speculates(*s) && !is_ahead(view.rate_over(best, *s));
-  });
   return fmt::format("; no {}speculative cell{} {} faster", ranked < measured ? "ranked " : "", which,
-                     open ? "is shown to be" : "is");
-}
-
-/// Ranked cells whose rate is not shown to lie below the best one's, the fastest first.
-std::vector<const CellSummary*> tied_with(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
-  std::vector<const CellSummary*> tied;
-  for (const CellSummary* s : group.cells) {
-    if (s == &best || !VerdictView::ranks_by_rate(*s)) continue;
-    const std::optional<RatioInterval> ratio = view.rate_over(best, *s);
-    if (ratio && ratio->low && !is_ahead(ratio)) tied.push_back(s);
-  }
-  std::stable_sort(tied.begin(), tied.end(),
-                   [](const CellSummary* a, const CellSummary* b) { return *a->output_tok_s > *b->output_tok_s; });
-  return tied;
-}
-
-/// The cell speculates, and neither it nor another that does is shown to be faster than what it is judged against:
-/// first of all cells by noise.
-bool leads_by_chance(const VerdictView& view, const LoadGroup& group, const CellSummary& best) {
-  const Claim* const row = view.claim(ClaimKind::over_baseline, best);
-  if (!view.speculates(best) || !row || row->shown != Outcome::inconclusive) return false;
-  return std::none_of(view.claims().begin(), view.claims().end(), [&](const Claim& claim) {
-    const CellSummary& s = *claim.cell;
-    return (claim.kind == ClaimKind::over_baseline || claim.kind == ClaimKind::over_plain) && group.holds(s) &&
-           VerdictView::ranks_by_rate(s) && view.speculates(s) && claim.shown == Outcome::faster;
-  });
+                     may_be_beaten_by_drafts(view, pick) ? "is shown to be" : "is");
 }
 
 /// Of the best cell, whose gain is not shown; `is_said`: that the sentence begins with it.
@@ -91,12 +61,13 @@ std::string chance_text(const VerdictView& view, const Claim& row, bool is_said)
 }
 
 std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
-  const CellSummary *const best = view.fastest(group), *const best_plain = view.fastest(group, Among::plain);
-  if (best == nullptr) return "";
-  const CellSummary* const base = view.baseline_of(*best);
-  const std::vector<const CellSummary*> tied = tied_with(view, group, *best);
+  const Pick* const pick = view.pick(PickKind::throughput, group);
+  if (!pick) return "";
+  const CellSummary *const best = &pick->best(), *const base = view.baseline_of(*best);
+  const CellSummary* const best_plain = best_of(view, group, PickKind::throughput, Among::plain);
+  const std::vector<const CellSummary*> tied(pick->cells.begin() + 1, pick->cells.end());
   const std::string where = view.has_several_loads() ? group.where() : "";
-  const bool by_chance = leads_by_chance(view, group, *best);
+  const bool by_chance = leads_by_chance(view, *pick);
   std::string text = fmt::format(
       "{}: {}, {:.1f} tok/s",
       by_chance ? "No speculative cell is shown to be faster" + where + ". Highest estimate" : "Fastest" + where,
@@ -127,7 +98,7 @@ std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
     text += fmt::format("; {} other cells cannot be told apart from it", tied.size());
   else if (!tied.empty())
     text += fmt::format("; not shown to be slower: {}", view.labels(tied));
-  if (!view.speculates(*best)) text += of_speculation(view, group, *best);
+  if (!view.speculates(*best)) text += of_speculation(view, group, *pick);
   return text + ".";
 }
 
@@ -256,6 +227,39 @@ void add_correctness(const VerdictView& view, std::vector<VerdictSentence>& out)
   if (unverified.cells > 0) out.push_back({VerdictKind::correctness, unverified.text()});
 }
 
+std::vector<VerdictSentence> make_details(const VerdictView& view) {
+  const RunSummary& summary = view.summary();
+  std::vector<VerdictSentence> out;
+  for (const LoadGroup& group : view.groups()) {
+    if (std::string text = best_sentence(view, group); !text.empty())
+      out.push_back({VerdictKind::best, std::move(text)});
+  }
+  add_open_loops(view, out);
+  add_goodput(view, out);
+  if (out.empty())
+    out.push_back({VerdictKind::best,
+                   summary.done == 0 ? "Nothing was measured." : "No cell can be ranked; see the reasons in the table.",
+                   true});
+  for (const CrossoverClaim& claim : view.crossovers())
+    if (claim.axis == CrossoverClaim::Axis::concurrency)
+      out.push_back({VerdictKind::best, fmt::format("Over concurrency: {}.", concurrency_text(claim))});
+  add_forced(view, out);
+  add_bounds(view, out);
+  add_pays_not(view, out);
+  const bool speculative =
+      std::any_of(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& s) { return view.speculates(s); });
+  if (!speculative) add_parallel(view, out);  // then it is what was asked
+  add_correctness(view, out);
+  if (speculative) add_parallel(view, out);
+  add_categories(view, out);
+  add_cautions(view, out);
+  std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
+  for (std::string text : {fmt::format("{}", fmt::join(concurrency_sentences(view), " ")), noise_sentence(view),
+                           unfinished_sentence(view)})
+    if (!text.empty()) out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
+  return out;
+}
+
 }  // namespace
 
 const char* to_string(VerdictKind kind) {
@@ -289,35 +293,12 @@ std::string costliest_phase(const CellSummary& summary) {
   return fmt::format("{} {} of a decode pass", largest->second, percent_text(share));
 }
 
-std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary& summary) {
-  const VerdictView view(run, summary);
-  std::vector<VerdictSentence> out;
-  for (const LoadGroup& group : view.groups()) {
-    if (std::string text = best_sentence(view, group); !text.empty())
-      out.push_back({VerdictKind::best, std::move(text)});
-  }
-  add_open_loops(view, out);
-  add_goodput(view, out);
-  if (out.empty())
-    out.push_back({VerdictKind::best,
-                   summary.done == 0 ? "Nothing was measured." : "No cell can be ranked; see the reasons in the table.",
-                   true});
-  for (const std::string& text : concurrency_crossovers(view))
-    out.push_back({VerdictKind::best, fmt::format("Over concurrency: {}.", text)});
-  add_forced(view, out);
-  add_bounds(view, out);
-  add_pays_not(view, out);
-  const bool speculative =
-      std::any_of(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& s) { return view.speculates(s); });
-  if (!speculative) add_parallel(view, out);  // then it is what was asked
-  add_correctness(view, out);
-  if (speculative) add_parallel(view, out);
-  add_categories(view, out);
-  add_cautions(view, out);
-  std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
-  for (std::string text : {concurrency_sentence(view), noise_sentence(view), unfinished_sentence(view)})
-    if (!text.empty()) out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
-  return out;
+RunVerdict make_verdict(const VerdictView& view) {
+  return {.validity = validity_of(view), .headline = make_headline(view), .details = make_details(view)};
+}
+
+RunVerdict make_verdict(const RunResult& run, const RunSummary& summary) {
+  return make_verdict(VerdictView(run, summary));
 }
 
 }  // namespace paceline

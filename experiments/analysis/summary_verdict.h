@@ -1,13 +1,14 @@
 #pragma once
-// The run's answer in sentences, most important first: what a run that ended early leaves open, which cells were
-// disturbed and which never had the concurrency that they are named by, for these limit all that follows; what pays,
-// what does not and why, what was proved, what to distrust. Cells that are not rankable (CellSummary::rankable) are
-// never named as better or worse than others.
+// The run's answer: three short sentences, then details, most important first: what a run that ended early leaves open,
+// which cells were disturbed and which never had the concurrency that they are named by, for these limit all that
+// follows; what pays, what does not and why, what was proved, what to distrust. Cells that are not rankable
+// (CellSummary::rankable) are never named as better or worse than others.
 
 #include <string>
 #include <vector>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/claims/validity.h"
+#include "experiments/analysis/verdict_view.h"
 
 namespace paceline {
 
@@ -26,7 +27,14 @@ struct VerdictSentence {
   bool bad = false;  // a certificate or cell failed
 };
 
-std::vector<VerdictSentence> make_verdict(const RunResult& run, const RunSummary& summary);
+struct RunVerdict {
+  Validity validity;
+  std::vector<std::string> headline;  // make_headline()
+  std::vector<VerdictSentence> details;
+};
+
+RunVerdict make_verdict(const VerdictView& view);
+RunVerdict make_verdict(const RunResult& run, const RunSummary& summary);
 
 /// The one phase besides verification that costs most of a step, with its share: "drafting takes 71 % of a step".
 std::string costliest_phase(const CellSummary& summary);

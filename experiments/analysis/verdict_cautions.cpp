@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "experiments/analysis/claims/validity.h"
 #include "experiments/analysis/closed_loop.h"
-#include "experiments/analysis/noise.h"
 
 namespace paceline {
 namespace {
@@ -223,7 +223,7 @@ void add_evidence(const VerdictView& view, std::vector<VerdictSentence>& out) {
 
 }  // namespace
 
-std::string unfinished_sentence(const VerdictView& view) {
+std::string unfinished_text(const VerdictView& view) {
   const RunSummary& counts = view.summary();
   if (counts.finished()) return "";
   std::string text = fmt::format("Not finished: {} of {} ran", counts.done, counted(counts.planned(), "cell"));
@@ -234,33 +234,27 @@ std::string unfinished_sentence(const VerdictView& view) {
   if (counts.failed > 0) text += fmt::format("; {} failed", counts.failed);
   if (counts.not_run > 0) text += fmt::format("; {} did not run", counts.not_run);
   for (const std::string& missing : missing_baselines(view)) text += "; " + missing;
-  return text + (counts.done > 0 ? ". What follows speaks of the cells that ran." : ".");
-}
-
-std::string concurrency_sentence(const VerdictView& view) {
-  std::string text;
-  for (const Unreached& each : unreached_of(view)) text += (text.empty() ? "" : " ") + each.text(view);
   return text;
 }
 
+std::string unfinished_sentence(const VerdictView& view) {
+  const std::string text = unfinished_text(view);
+  if (text.empty()) return "";
+  return text + (view.summary().done > 0 ? ". What follows speaks of the cells that ran." : ".");
+}
+
+std::vector<std::string> concurrency_sentences(const VerdictView& view) {
+  std::vector<std::string> texts;
+  for (const Unreached& each : unreached_of(view)) texts.push_back(each.text(view));
+  return texts;
+}
+
 std::string noise_sentence(const VerdictView& view) {
-  int noisy = 0, done = 0;
-  WorstNoise worst;
-  const CellSummary* of = nullptr;
-  for (const CellSummary& s : view.summary().cells) {
-    if (view.cell(s).status != CellStatus::done) continue;
-    ++done;
-    if (s.noise.empty()) continue;
-    ++noisy;
-    WorstNoise noise = worst_noise_of(view.cell(s));
-    if (of && noise.times_limit <= worst.times_limit) continue;
-    worst = std::move(noise);
-    of = &s;
-  }
-  if (noisy == 0) return {};
-  return fmt::format("{} of {} {} disturbed (noisy), {}{}: {}. Run again on a quiet machine.", noisy,
-                     counted(done, "cell"), noisy == 1 ? "was" : "were", noisy == 1 ? "" : "at worst ",
-                     view.cell(*of).id, worst.text);
+  const DisturbedCells cells = disturbed_cells(view);
+  if (!cells.worst) return {};
+  return fmt::format("{} of {} {} disturbed (noisy), {}{}: {}. Run again on a quiet machine.", cells.disturbed,
+                     counted(cells.done, "cell"), cells.disturbed == 1 ? "was" : "were",
+                     cells.disturbed == 1 ? "" : "at worst ", view.cell(*cells.worst).id, cells.by);
 }
 
 void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {

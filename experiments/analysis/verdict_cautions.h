@@ -9,12 +9,14 @@
 
 namespace paceline {
 
-/// What a run that ended early leaves open; stands before everything else. Empty for a run that came to its end.
+/// What a run that ended early leaves open, without a full stop. Empty for a run that came to its end.
+std::string unfinished_text(const VerdictView& view);
+/// The same as a sentence that stands before everything else.
 std::string unfinished_sentence(const VerdictView& view);
 
 /// Which concurrencies name cells that never had as many requests at once, and what they had; stands before every
 /// sentence on speed. Empty where every name holds.
-std::string concurrency_sentence(const VerdictView& view);
+std::vector<std::string> concurrency_sentences(const VerdictView& view);
 
 /// How many cells were disturbed (noise.h), and by what; stands before every sentence on speed. Empty without any.
 std::string noise_sentence(const VerdictView& view);

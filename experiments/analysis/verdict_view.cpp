@@ -120,6 +120,9 @@ VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_
     group.cells.push_back(&s);
   }
   claims_ = make_claims(*this);
+  picks_ = make_picks(*this);
+  crossovers_ = make_crossovers(*this);
+  frontiers_ = make_frontiers(*this);
 }
 
 std::string VerdictView::label(const CellSummary& s) const {
@@ -141,14 +144,6 @@ std::string VerdictView::labels(const std::vector<const CellSummary*>& cells) co
     text += fmt::format("{}{}", i == 0 ? "" : i + 1 == cells.size() ? " and " : ", ", marked_label(*cells[i]));
   if (cells.size() > listed) text += fmt::format(" and {} more", cells.size() - listed);
   return text;
-}
-
-const CellSummary* VerdictView::fastest(const LoadGroup& group, Among among) const {
-  const CellSummary* best = nullptr;
-  for (const CellSummary* s : group.cells) {
-    if (ranks_by_rate(*s) && is_among(*s, among) && (!best || *s->output_tok_s > *best->output_tok_s)) best = s;
-  }
-  return best;
 }
 
 const CellSummary* VerdictView::baseline_of(const CellSummary& s) const {
@@ -197,6 +192,12 @@ const Claim* VerdictView::claim(ClaimKind kind, const CellSummary& s) const {
   const auto found = std::find_if(claims_.begin(), claims_.end(),
                                   [&](const Claim& claim) { return claim.kind == kind && claim.cell == &s; });
   return found == claims_.end() ? nullptr : &*found;
+}
+
+const Pick* VerdictView::pick(PickKind kind, const LoadGroup& group) const {
+  const auto found = std::find_if(picks_.begin(), picks_.end(),
+                                  [&](const Pick& pick) { return pick.kind == kind && pick.group == &group; });
+  return found == picks_.end() ? nullptr : &*found;
 }
 
 std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const CellSummary& other) const {

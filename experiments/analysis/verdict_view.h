@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "experiments/analysis/claims/claim.h"
+#include "experiments/analysis/claims/crossover.h"
+#include "experiments/analysis/claims/frontier.h"
+#include "experiments/analysis/claims/pick.h"
 #include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary.h"
 
@@ -24,8 +27,6 @@ struct LoadGroup {
   std::string where() const;
   bool holds(const CellSummary& s) const { return std::find(cells.begin(), cells.end(), &s) != cells.end(); }
 };
-
-enum class Among : uint8_t { all, plain, speculative };
 
 /// A run with its summary; both outlive it.
 class VerdictView {
@@ -55,9 +56,6 @@ class VerdictView {
   const std::vector<LoadGroup>& groups() const { return groups_; }
   /// Whether sentences name the load.
   bool has_several_loads() const { return groups_.size() > 1; }
-
-  /// The largest rate among ranked cells; null without one.
-  const CellSummary* fastest(const LoadGroup& group, Among among = Among::all) const;
 
   /// Null where the cell has none; perhaps one that did not run.
   const CellSummary* baseline_of(const CellSummary& s) const;
@@ -96,6 +94,11 @@ class VerdictView {
   const std::vector<Claim>& claims() const { return claims_; }
   /// Null where there is none of the kind about the cell.
   const Claim* claim(ClaimKind kind, const CellSummary& s) const;
+  const std::vector<Pick>& picks() const { return picks_; }
+  /// Null where the group has none.
+  const Pick* pick(PickKind kind, const LoadGroup& group) const;
+  const std::vector<CrossoverClaim>& crossovers() const { return crossovers_; }
+  const std::vector<Frontier>& frontiers() const { return frontiers_; }
   /// Whether what it is over drafts nothing and has the cell's placement and concurrency.
   bool is_over_plain_at_its_place(const Claim& claim) const;
 
@@ -108,6 +111,9 @@ class VerdictView {
   std::vector<std::string> twin_of_;        // [cell] what the cell asks for, without its placement
   std::vector<std::string> plain_twin_of_;  // [cell] ... without its speculation
   std::vector<Claim> claims_;
+  std::vector<Pick> picks_;
+  std::vector<CrossoverClaim> crossovers_;
+  std::vector<Frontier> frontiers_;
 };
 
 /// " (a; b)" of the notes that are not empty; empty without any.

@@ -53,12 +53,15 @@ std::string badges(const RunResult& run, const RunSummary& summary) {
   return "<div class=\"badges\">" + out + "</div>";
 }
 
-std::string verdict_box(const RunResult& run, const RunSummary& summary) {
+std::string verdict_box(const RunVerdict& verdict) {
   std::string out = "<div class=\"verdict\"><ul>";
-  for (const VerdictSentence& v : make_verdict(run, summary)) {
+  for (const std::string& text : verdict.headline)
+    out +=
+        fmt::format("<li class=\"{}\">{}</li>", text.starts_with("INVALID") ? "best bad" : "best", html_escaped(text));
+  out += "</ul><details><summary>Details</summary><ul>";
+  for (const VerdictSentence& v : verdict.details)
     out += fmt::format("<li class=\"{}{}\">{}</li>", to_string(v.kind), v.bad ? " bad" : "", html_escaped(v.text));
-  }
-  return out + "</ul></div>\n";
+  return out + "</ul></details></div>\n";
 }
 
 std::string header(const RunResult& run, const RunSummary& summary, const std::string& name) {
@@ -102,7 +105,7 @@ std::string report_html(const RunResult& run, const RunSummary& summary, const s
   out += "<meta name=\"color-scheme\" content=\"light dark\">";
   out += fmt::format("<title>{} – Paceline</title>\n<style>{}</style></head>\n<body>", name, html::page_style());
   out += "<a class=\"skip\" href=\"#cells\">Skip to the table of all cells</a><main>\n";
-  out += header(run, summary, name) + verdict_box(run, summary);
+  out += header(run, summary, name) + verdict_box(make_verdict(report.view));
   if (!run.info.argv.empty()) {
     out += fmt::format("<p class=\"note\">Reproduce:</p><pre>{}</pre>\n", html_escaped(reproduce_command(run.info)));
   }

@@ -50,10 +50,7 @@ Shown shown(const Report& report, const CellSummary& s) {
   return out;
 }
 
-bool is_faster(const CellSummary* a, const CellSummary* b) {
-  if (b == nullptr) return true;
-  return std::pair(a->rankable, a->output_tok_s.value_or(0)) > std::pair(b->rankable, b->output_tok_s.value_or(0));
-}
+bool is_faster(const CellSummary* a, const CellSummary* b) { return b == nullptr || ranks_before(*a, *b); }
 
 /// The fastest cell under TP alone and the fastest with stages, of one proposer, variant and load: where there are
 /// several such pairs, that with the fastest cell. Without a pair the fastest cell of several ranks, without one the

@@ -73,7 +73,7 @@ std::string rate_chart(const Report& report, const Load& load) {
 /// A bar of an open loop; `text` without what makes the cell one that is not ranked, or whose latencies grow.
 BarRow open_loop_row(const Report& report, const CellSummary& s, double value, std::string text) {
   const CellAxes& axes = report.cell(s).axes;
-  const bool saturated = s.open_loop->saturated.value_or(false);
+  const bool saturated = s.is_saturated();
   if (saturated) text += " (saturated)";
   if (!s.rankable) text += " (" + s.not_rankable + ")";
   return {.group = placement(axes),

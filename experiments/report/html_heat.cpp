@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/crossover.h"
 #include "experiments/analysis/verdict_view.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
@@ -58,10 +57,11 @@ std::string pairings_of_map(const VerdictView& view) {
 
 /// Where each proposer pays, as a list.
 std::string crossovers(const VerdictView& view) {
-  const std::vector<std::string> sentences = concurrency_crossovers(view);
   std::string out;
-  for (size_t i = 0; i < std::min(sentences.size(), kMaxSentences); ++i)
-    out += "<li>" + html_escaped(sentences[i] + ".") + "</li>";
+  size_t count = 0;
+  for (const CrossoverClaim& claim : view.crossovers())
+    if (claim.axis == CrossoverClaim::Axis::concurrency && count++ < kMaxSentences)
+      out += "<li>" + html_escaped(concurrency_text(claim) + ".") + "</li>";
   return out.empty() ? "" : "<ul>" + out + "</ul>";
 }
 
@@ -89,7 +89,7 @@ Section heat_section(const Report& report) {
     if (std::find(columns.begin(), columns.end(), column_of(axes)) == columns.end()) columns.push_back(column_of(axes));
     by_place[{static_cast<size_t>(at - rows.begin()), column_of(axes)}] = &s;
   }
-  const VerdictView view(report.run, report.summary);
+  const VerdictView& view = report.view;
   if (std::none_of(by_place.begin(), by_place.end(),
                    [&](const auto& each) { return view.claim(ClaimKind::over_plain, *each.second); }))
     return section;

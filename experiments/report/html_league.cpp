@@ -47,7 +47,7 @@ std::string league_cell(const LeagueRow& row, const TextColumn& column, bool is_
 
 Section league_section(const Report& report) {
   Section section{"league", "Who wins where", ""};
-  const VerdictView view(report.run, report.summary);
+  const VerdictView& view = report.view;
   std::vector<LeagueRow> rows;
   std::vector<TextColumn> columns;
   const CellAxes* place = nullptr;  // of the first speculating cell: one is enough, as drafts do not depend on it

@@ -45,7 +45,7 @@ Section parallel_section(const Report& report) {
   if (std::none_of(cells.begin(), cells.end(),
                    [&](const CellSummary* s) { return report.cell(*s).axes.tp * report.cell(*s).axes.pp > 1; }))
     return section;
-  const VerdictView view(report.run, report.summary);
+  const VerdictView& view = report.view;
   std::string rows;
   BarChart chart{
       .title = "Busy share of each rank's device", .x_label = "share of the wall time", .rows = {}, .scale_to = 1.0};

@@ -18,16 +18,6 @@ namespace paceline::html {
 
 namespace {
 
-bool is_better(const CellSummary& a, const CellSummary& b) {
-  if (!a.open_loop || !b.open_loop)
-    return std::tuple(a.rankable, *a.output_tok_s) > std::tuple(b.rankable, *b.output_tok_s);
-  const auto rank = [](const CellSummary& s) {
-    return std::tuple(s.rankable, !s.open_loop->saturated.value_or(false),
-                      -s.e2e_ms.p50.value_or(std::numeric_limits<double>::infinity()));
-  };
-  return rank(a) > rank(b);
-}
-
 /// As Report::color(), by names of proposers; of several with one name, as drafts of different models have, the first
 /// has its colour.
 std::vector<int> colors_of(const std::vector<std::string>& names) {
@@ -84,7 +74,7 @@ bool is_in_folder(const RunResult& run, const std::string& file) {
 }  // namespace
 
 Report::Report(const RunResult& run_, const RunSummary& summary_, std::filesystem::path data)
-    : run(run_), summary(summary_), data_(std::move(data)) {
+    : run(run_), summary(summary_), view(run_, summary_), data_(std::move(data)) {
   std::set<int> concurrencies;
   for (const CellResult& c : run.cells) {
     concurrencies.insert(c.axes.concurrency);
@@ -108,7 +98,7 @@ Report::Report(const RunResult& run_, const RunSummary& summary_, std::filesyste
     });
     if (rival == fastest_.end())
       fastest_.push_back(&s);
-    else if (is_better(s, **rival))
+    else if (ranks_before(s, **rival))
       *rival = &s;
   }
 }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/verdict_view.h"
 #include "experiments/report/svg_chart.h"
 
 namespace paceline::html {
@@ -22,6 +22,7 @@ class Report {
 
   const RunResult& run;
   const RunSummary& summary;
+  const VerdictView view;
 
   /// `text`, which is HTML, as a link to `file` of the run's folder; unchanged where there is no such file, or no
   /// folder.

@@ -21,7 +21,6 @@ namespace paceline {
 
 namespace {
 
-constexpr size_t kVerdictLines = 3;  // besides the cautions that the verdict begins with
 constexpr int kMaxVerdictColumn = 60;
 constexpr size_t kProposerColumn = 2;
 constexpr int kLeastProposer = 8;
@@ -346,7 +345,7 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   else if (cell.certificate.status == CertificateStatus::pass)
     text += ", lossless";
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
-  if (s.open_loop && s.open_loop->saturated.value_or(false)) text += ", saturated";
+  if (s.is_saturated()) text += ", saturated";
   if (cell.random_weights && s.rankable) text += ", random weights";
   if (!s.noise.empty()) text += ", noisy";
   if (const auto loop = closed_loop_of(cell); loop && loop->is_one_wave()) text += ", one wave";
@@ -400,13 +399,14 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
     add_published(published, columns, out);
   }
   out += "\n";
-  const std::vector<VerdictSentence> verdict = make_verdict(run, summary);
-  const auto first = std::find_if(verdict.begin(), verdict.end(),
-                                  [](const VerdictSentence& v) { return v.kind != VerdictKind::caution; });
-  const size_t shown =
-      show_command.empty() ? verdict.size() : std::min(size_t(first - verdict.begin()) + kVerdictLines, verdict.size());
-  for (size_t i = 0; i < shown; ++i) add("  " + printable(verdict[i].text), 4);
-  if (verdict.size() > shown) add(fmt::format("  ({} more: {})", verdict.size() - shown, show_command), 3);
+  const RunVerdict verdict = make_verdict(run, summary);
+  for (const std::string& text : verdict.headline) add("  " + printable(text), 4);
+  if (show_command.empty()) {
+    out += "\n  Details\n";
+    for (const VerdictSentence& v : verdict.details) add("  - " + printable(v.text), 4);
+  } else {
+    add(fmt::format("  (details: {})", show_command), 3);
+  }
   out += "\n";
   add(fmt::format("  {} in {:.1f} s", counts_text(summary), run.wall_s), 4);
   constexpr int kFact = 10;
@@ -422,7 +422,10 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
 
 std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   std::string out = fmt::format("# {}\n\n", markdown_text(run.info.name));
-  for (const VerdictSentence& v : make_verdict(run, summary)) out += "- " + markdown_text(v.text) + "\n";
+  const RunVerdict verdict = make_verdict(run, summary);
+  for (const std::string& text : verdict.headline) out += "- " + markdown_text(text) + "\n";
+  out += "\nDetails:\n\n";
+  for (const VerdictSentence& v : verdict.details) out += "- " + markdown_text(v.text) + "\n";
   if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_text(gpus) + "\n";
   if (const std::string flips = flips_of_run(run); !flips.empty())
     out += fmt::format("\nNumerics: {}\n", markdown_text(flips));

@@ -43,8 +43,8 @@ TEST(Claims, AreTheSameInJsonInTheVerdictAndOnThePage) {
   const json claims = summary_to_json(run, summary).at("claims");
   const std::string page = report_html(run, summary), text = test::verdict(run);
   const VerdictView view(run, summary);
-  ASSERT_EQ(claims.size(), view.claims().size());
-  for (size_t i = 0; i < claims.size(); ++i) {
+  ASSERT_GT(claims.size(), view.claims().size()) << "picks and the rest follow";
+  for (size_t i = 0; i < view.claims().size(); ++i) {
     const Claim& claim = view.claims()[i];
     EXPECT_EQ(claims[i].at("kind"), to_string(claim.kind));
     EXPECT_EQ(claims[i].at("cell"), view.cell(*claim.cell).id);
@@ -60,8 +60,9 @@ TEST(Claims, AreTheSameInJsonInTheVerdictAndOnThePage) {
                                     : fmt::format("{} over tp{} pp1 none, {}\"", number, view.cell(*claim.over).axes.tp,
                                                   to_string(claim.outcome));
     EXPECT_TRUE(test::holds(page, on_page)) << on_page;
-    if (claim.kind == ClaimKind::over_one_rank && !view.speculates(*claim.cell))
+    if (claim.kind == ClaimKind::over_one_rank && !view.speculates(*claim.cell)) {
       EXPECT_TRUE(test::holds(text, "tp2 pp1 " + number)) << text;
+    }
   }
 }
 

@@ -22,7 +22,7 @@ RunResult run_of(std::vector<int> concurrencies, std::optional<int> max_num_seqs
   return run;
 }
 
-std::string first_sentence(const RunResult& run) { return make_verdict(run, summarize(run)).front().text; }
+std::string first_sentence(const RunResult& run) { return make_verdict(run, summarize(run)).details.front().text; }
 
 /// The lines "load" at the end of a run.
 std::vector<std::string> load_lines(const RunResult& run) {

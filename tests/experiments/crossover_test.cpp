@@ -1,11 +1,10 @@
 // Where speculation stops paying: all patterns of outcomes over three loads, as an interval and as a sentence.
 
-#include "experiments/analysis/crossover.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict_view.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 
@@ -123,7 +122,10 @@ RunResult run_with(const std::vector<double>& speeds, int only_k = 0, double oth
 
 std::vector<std::string> crossovers_of(const RunResult& run) {
   const RunSummary summary = summarize(run);
-  return concurrency_crossovers(VerdictView(run, summary));
+  std::vector<std::string> texts;
+  const VerdictView view(run, summary);
+  for (const CrossoverClaim& claim : view.crossovers()) texts.push_back(concurrency_text(claim));
+  return texts;
 }
 
 TEST(ConcurrencyCrossovers, FollowTheCellsOfAPlacement) {
@@ -134,7 +136,7 @@ TEST(ConcurrencyCrossovers, FollowTheCellsOfAPlacement) {
                            "at c=4 ("))
       << texts[0];
   const RunResult run = run_with({1.8, 1, 0.5});
-  const std::vector<VerdictSentence> verdict = make_verdict(run, summarize(run));
+  const std::vector<VerdictSentence> verdict = make_verdict(run, summarize(run)).details;
   EXPECT_TRUE(std::any_of(verdict.begin(), verdict.end(), [&](const VerdictSentence& sentence) {
     return sentence.text == "Over concurrency: " + texts[0] + ".";
   })) << "the terminal and summary.json have it, too";

@@ -29,7 +29,7 @@ TEST(FlipReports, SayHowManyFlipsNoiseExplains) {
   const RunResult run = fast_run(3, CertificateStatus::pass);
   const RunSummary summary = summarize(run);
   std::string verdict;
-  for (const VerdictSentence& each : make_verdict(run, summary)) verdict += each.text + "\n";
+  for (const VerdictSentence& each : make_verdict(run, summary).details) verdict += each.text + "\n";
   const std::string pooled = fmt::format("{0} flips, {0} explained by noise of up to 0.0312 at {1} positions",
                                          3 * run.cells.size(), 11 * run.cells.size());
   EXPECT_NE(verdict.find("Fast numerics, not token-exact: "), std::string::npos) << verdict;
@@ -60,7 +60,7 @@ TEST(FlipReports, ANanIsTheNoiseOfTheRun) {
 TEST(FlipReports, AnUnexplainedFlipIsNotLossless) {
   RunResult run = fast_run(2, CertificateStatus::fail);
   for (CellResult& cell : run.cells) cell.certificate.mismatches = 1;
-  const auto verdict = make_verdict(run, summarize(run));
+  const auto verdict = make_verdict(run, summarize(run)).details;
   EXPECT_TRUE(verdict.front().bad);
   EXPECT_TRUE(verdict.front().text.starts_with("NOT LOSSLESS")) << verdict.front().text;
   EXPECT_NE(verdict.front().text.find("in 1 request that noise does not explain (fast numerics: 3 flips, 2 explained"),

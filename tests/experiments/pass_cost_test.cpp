@@ -21,7 +21,7 @@ using test::SyntheticOptions;
 
 std::string whole_verdict(const RunResult& run) {
   std::string text;
-  for (const VerdictSentence& v : make_verdict(run, summarize(run))) text += v.text + "\n";
+  for (const VerdictSentence& v : make_verdict(run, summarize(run)).details) text += v.text + "\n";
   return text;
 }
 

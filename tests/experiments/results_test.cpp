@@ -216,7 +216,7 @@ TEST(Metrics, RandomWeightsAreMarkedEverywhere) {
               std::string::npos);
   }
   bool said = false;
-  for (const VerdictSentence& each : make_verdict(run, summary))
+  for (const VerdictSentence& each : make_verdict(run, summary).details)
     said |= each.text.find("2 cells have random weights") != std::string::npos;
   EXPECT_TRUE(said);
 }
@@ -391,7 +391,7 @@ TEST(Verdict, NamesTheFastestRankableCellOnly) {
   for (RepetitionResult& r : loud.repetitions) r.wall_s /= 10;
   run.cells.push_back(loud);
   std::string all;
-  for (const VerdictSentence& v : make_verdict(run, summarize(run))) all += v.text + "\n";
+  for (const VerdictSentence& v : make_verdict(run, summarize(run)).details) all += v.text + "\n";
   EXPECT_NE(all.find("Fastest: tp1 pp1 ngram k=3"), std::string::npos) << all;
   EXPECT_EQ(all.find("tp4"), std::string::npos) << all;
   EXPECT_NE(all.find("Lossless: 2 cells"), std::string::npos) << all;
@@ -399,7 +399,7 @@ TEST(Verdict, NamesTheFastestRankableCellOnly) {
 
 TEST(Verdict, NamesABaselineThatIsPlacedElsewhere) {
   RunResult run = pair_run();
-  const auto first = [&] { return make_verdict(run, summarize(run))[0].text; };
+  const auto first = [&] { return make_verdict(run, summarize(run)).details[0].text; };
   EXPECT_NE(first().find("over the same placement without speculation"), std::string::npos) << first();
   run.cells[1].axes.tp = 2;
   EXPECT_NE(first().find("over tp1 pp1 none"), std::string::npos) << first();
@@ -415,7 +415,7 @@ TEST(Verdict, SaysWhyAProposerDoesNotPay) {
   }
   run.cells[1].repetitions[0].wall_s = 1.26;
   std::string all;
-  for (const VerdictSentence& v : make_verdict(run, summarize(run))) all += v.text + "\n";
+  for (const VerdictSentence& v : make_verdict(run, summarize(run)).details) all += v.text + "\n";
   EXPECT_NE(all.find("ngram does not pay"), std::string::npos) << all;
   EXPECT_NE(all.find("drafting takes 69 % of a decode pass"), std::string::npos) << all;
 }
@@ -427,7 +427,7 @@ TEST(Verdict, AFailedCertificateComesFirst) {
                               .tokens_checked = 10,
                               .mismatches = 2,
                               .detail = "request a, position 3"};
-  const auto verdict = make_verdict(run, summarize(run));
+  const auto verdict = make_verdict(run, summarize(run)).details;
   EXPECT_TRUE(verdict[0].text.starts_with("NOT LOSSLESS")) << verdict[0].text;
   EXPECT_NE(verdict[0].text.find("request a, position 3"), std::string::npos);
 }

@@ -69,7 +69,7 @@ inline RunResult run_of(std::vector<CellResult> cells) {
 
 inline std::vector<std::string> sentences(const RunResult& run) {
   std::vector<std::string> out;
-  for (const VerdictSentence& v : make_verdict(run, summarize(run))) out.push_back(v.text);
+  for (const VerdictSentence& v : make_verdict(run, summarize(run)).details) out.push_back(v.text);
   return out;
 }
 inline std::string verdict(const RunResult& run) { return fmt::format("{}", fmt::join(sentences(run), "\n")); }

@@ -126,6 +126,12 @@ bool may_ask_for_proposers(const std::string& path) {
          starts_with(path, "experiments/config/vllm_") || path == "experiments/results/results.h";
 }
 
+/// What a ratio shows is concluded once; whoever says it decides nothing.
+bool concludes(const Source& source) {
+  static const std::regex kJudges(R"(\b(outcome_of|judged_among)\()");
+  return !starts_with(source.path, "experiments/analysis/claims/") && std::regex_search(source.text, kJudges);
+}
+
 /// `== "ngram"`, `!= "none"`: of any proposer on the list.
 const std::regex& proposer_question() {
   static const std::string kNames = fmt::format("{}", fmt::join(proposer_names(ProposerNames::all), "|"));
@@ -155,6 +161,7 @@ std::vector<std::string> problems(const std::vector<Source>& sources) {
       found.push_back(source.path + ": names CUDA or NCCL");
     if (!may_ask_for_proposers(source.path) && std::regex_search(source.text, proposer_question()))
       found.push_back(source.path + ": asks for a proposer by name; its entry knows (speculative/proposer_entry.h)");
+    if (concludes(source)) found.push_back(source.path + ": judges a ratio; claims do (experiments/analysis/claims/)");
     for (const Include& include : includes_of(source.text)) {
       if (!include.quoted) continue;
       const auto to = row_of(include.name);
@@ -238,7 +245,8 @@ TEST(Layering, PlantedEdgesAreFound) {
       {{"kernels/cpu/rows.inl", "#include <Eigen/Dense>\n"}, "sees <Eigen/Dense>"},
       {{"experiments/x.cpp", std::string(601, '\n')}, "more than 600 lines"},
       {{"experiments/run/x.cpp", "if (speculation.proposer == \"draft\") f();\n"}, "asks for a proposer by name"},
-      {{"experiments/report/x.cpp", "return axes.proposer != \"none\";\n"}, "asks for a proposer by name"}};
+      {{"experiments/report/x.cpp", "return axes.proposer != \"none\";\n"}, "asks for a proposer by name"},
+      {{"experiments/report/x.cpp", "if (outcome_of(ratio) == Outcome::faster) f();\n"}, "judges a ratio"}};
   for (const auto& [source, want] : planted) {
     const auto found = problems({source});
     ASSERT_EQ(found.size(), 1u) << source.path << " " << want;

@@ -40,7 +40,7 @@ class VerdictView;
 /// categories likewise.
 std::vector<Claim> make_claims(const VerdictView& view);
 
-/// Sets the outcomes of cells and of their categories.
+/// Sets the outcomes of cells, which their rows say.
 void conclude_rows(RunSummary& summary);
 
 }  // namespace paceline

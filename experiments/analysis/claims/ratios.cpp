@@ -110,8 +110,6 @@ void conclude_rows(RunSummary& summary) {
   for (CellSummary& s : summary.cells) {
     if (const std::optional<RatioInterval>& ratio = deciding_ratio(s); ratio && s.outcome != Outcome::baseline)
       s.outcome = outcome_of(*ratio);
-    for (CategorySummary& of : s.categories)
-      if (of.decode_speedup) of.outcome = outcome_of(*of.decode_speedup);
   }
 }
 

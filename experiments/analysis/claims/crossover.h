@@ -9,9 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/summary.h"
 
 namespace paceline {
+
+class VerdictView;
+struct LoadGroup;
 
 /// The points of one outcome each, in the order of the axis.
 struct Crossover {
@@ -38,10 +41,31 @@ struct CrossoverWords {
 std::string crossover_text(const Crossover& crossover, std::span<const std::string> names,
                            const CrossoverWords& words = {});
 
-/// For each placement and proposer that ran at two concurrencies or more beside plain decoding of the same placement:
-/// at which of them its cells are shown to be faster, or all to be slower. "tp1 pp2 ngram, at its best k, pays at c=1
-/// (1.80×), loses at c=16 (0.91×)", without a full stop; in the order of the plan. A proposer whose drafts were forced
-/// or that is not ranked is left out.
-std::vector<std::string> concurrency_crossovers(const VerdictView& view);
+/// What sentences may say of a set of cells along an axis.
+struct CrossoverClaim {
+  enum class Axis : uint8_t { concurrency, acceptance_length };
+  struct Point {
+    double at = 0;
+    const CellSummary* cell = nullptr;      // of several k the one whose interval begins highest
+    RatioInterval ratio;                    // its
+    Outcome shown = Outcome::inconclusive;  // of several k faster where one is, slower where all are
+  };
+  Axis axis = Axis::concurrency;
+  const LoadGroup* group = nullptr;  // of acceptance lengths
+  std::string name;                  // "tp1 pp2 ngram"
+  bool has_several_k = false;
+  const CellSummary* over = nullptr;  // of the first point
+  std::vector<Point> points;          // ascending
+
+  Crossover crossover() const;
+};
+
+/// For each placement and proposer that ran at two concurrencies or more beside plain decoding of the same placement;
+/// and for each set of cells that differ in their stated acceptance length. In the order of the plan. Over concurrency
+/// a proposer whose drafts were forced or that is not ranked is left out.
+std::vector<CrossoverClaim> make_crossovers(const VerdictView& view);
+
+/// "tp1 pp2 ngram, at its best k, pays at c=1 (1.80×), loses at c=16 (0.91×)", without a full stop; over concurrency.
+std::string concurrency_text(const CrossoverClaim& claim);
 
 }  // namespace paceline

@@ -1,0 +1,125 @@
+// The first three sentences: short whatever the names, and what they lead with.
+
+#include "experiments/analysis/claims/headline.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/experiments/synthetic_run.h"
+#include "tests/experiments/verdict_rig.h"
+#include "tests/support/holds.h"
+
+namespace paceline {
+namespace {
+
+using test::holds;
+using test::kFast;
+using test::kNearFast;
+using test::kSlow;
+using test::not_run;
+using test::placed;
+using test::plain;
+using test::run_of;
+
+std::vector<std::string> headline(const RunResult& run) { return make_verdict(run, summarize(run)).headline; }
+
+CellResult ngram_cell(int k, const std::vector<double>& rates) { return test::ngram(k, rates); }
+
+TEST(Headline, IsThreeSentencesOfThirtyWordsAtMost) {
+  CellResult base = plain(kSlow), wordy = ngram_cell(3, kFast), tie = ngram_cell(5, kNearFast);
+  base.axes.variant = "one rank without any speculation, as it has always been";
+  wordy.axes.variant =
+      "a variant whose label takes twenty words and more, so that nothing else has room in the sentence "
+      "that names it, not even its gain";
+  std::vector<RunResult> runs = {test::synthetic_run({}),
+                                 test::synthetic_run({.concurrencies = {1, 4, 16}}),
+                                 test::synthetic_run({.with_trouble = false}),
+                                 run_of({plain(kSlow)}),
+                                 run_of({}),
+                                 run_of({base, wordy, tie, placed(base, 2, 1), placed(wordy, 1, 2)})};
+  for (const RunResult& run : runs) {
+    const std::vector<std::string> said = headline(run);
+    EXPECT_GE(said.size(), 1u);
+    EXPECT_LE(said.size(), kMostHeadlines);
+    for (const std::string& text : said) {
+      EXPECT_LE(num_words(text), kMostHeadlineWords) << text;
+      EXPECT_TRUE(text.ends_with(".") || text.ends_with("…")) << text;
+    }
+  }
+  EXPECT_TRUE(headline(runs.back())[0].ends_with("…")) << "a label alone may be too long";
+}
+
+TEST(Headline, BeginsWithTheFastestCellAndItsGain) {
+  const std::vector<std::string> said = headline(run_of({plain(kSlow), ngram_cell(3, kFast)}));
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_TRUE(said[0].starts_with("Fastest: tp1 pp1 ngram k=3, 150.3 tok/s, 1.50× [")) << said[0];
+  EXPECT_TRUE(said[0].ends_with("over the same placement without speculation, 3 repetitions.")) << said[0];
+  EXPECT_EQ(said[1], "VALID: 1 cell lossless, 100 tokens compared, 0 mismatches.");
+  const std::vector<double> many(7, 150), base(7, 100);
+  EXPECT_FALSE(holds(headline(run_of({plain(base), ngram_cell(3, many)}))[0], "repetition")) << "enough of them";
+}
+
+TEST(Headline, CountsTheCellsAmongWhichNothingIsShown) {
+  const std::vector<double> base = {100, 110, 95}, other = {103, 99, 104};
+  const std::string text = headline(run_of({plain(base), ngram_cell(3, other), ngram_cell(5, other)}))[0];
+  EXPECT_TRUE(
+      text.starts_with("No speculative cell is shown to be faster among 2; highest estimate: tp1 pp1 ngram k=3, "))
+      << text;
+}
+
+TEST(Headline, SaysFirstWhyARunIsNotValid) {
+  CellResult lossy = ngram_cell(5, kFast);
+  lossy.certificate.status = CertificateStatus::fail;
+  EXPECT_EQ(headline(run_of({plain(kSlow), ngram_cell(3, kFast), lossy}))[0],
+            "INVALID: tp1 pp1 ngram k=5 is not lossless; 1 cell lossless, 100 tokens compared, 0 mismatches.");
+  CellResult broken = plain(kSlow);
+  broken.status = CellStatus::failed;
+  broken.repetitions.clear();
+  EXPECT_TRUE(headline(run_of({broken, ngram_cell(3, kFast)}))[0].starts_with("INVALID: 1 cell lacks its baseline; "));
+  CellResult noisy = ngram_cell(3, kFast);
+  noisy.repetitions[0].disturbance = Disturbance{.wall_s = 1,
+                                                 .cores = 2,
+                                                 .foreign_cpu_s = 1,
+                                                 .stolen_s = {},
+                                                 .throttled_s = {},
+                                                 .throttled_periods = {},
+                                                 .thermal_events = {},
+                                                 .clock_ghz = {}};
+  EXPECT_TRUE(headline(run_of({plain(kSlow), noisy}))[0].starts_with(
+      "INVALID: 1 of 2 cells was disturbed (other processes used 50 % of the cores), run again on a quiet machine"));
+}
+
+TEST(Headline, ARejectionCellIsValidAndUnverified) {
+  CellResult cell = ngram_cell(3, kFast);
+  cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = "rule rejection"};
+  const RunResult run = run_of({plain(kSlow), cell});
+  EXPECT_TRUE(make_verdict(run, summarize(run)).validity.is_valid());
+  EXPECT_EQ(headline(run)[1], "VALID: 1 cell is UNVERIFIED.");
+  EXPECT_TRUE(headline(run)[0].starts_with("Fastest: tp1 pp1 ngram k=3")) << "ranked all the same";
+}
+
+TEST(Headline, SaysHowFarARunCame) {
+  const std::vector<std::string> said =
+      headline(run_of({plain(kSlow), ngram_cell(3, kFast), not_run(ngram_cell(5, kFast))}));
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_EQ(said[0], "Not finished: 2 of 3 cells ran; 1 did not run.");
+  EXPECT_TRUE(said[1].starts_with("Fastest: ")) << said[1];
+  EXPECT_EQ(said[2], "VALID so far: 1 cell lossless, 100 tokens compared, 0 mismatches.");
+  EXPECT_EQ(headline(run_of({not_run(plain(kSlow))})),
+            (std::vector<std::string>{"Not finished: 0 of 1 cell ran; 1 did not run.", "Nothing was measured."}));
+}
+
+TEST(Headline, EndsWithWhatElseDecides) {
+  const std::vector<std::string> ranks =
+      headline(run_of({plain(kSlow), placed(plain(kFast), 2, 1), placed(plain(kSlow), 1, 2)}));
+  ASSERT_EQ(ranks.size(), 3u);
+  EXPECT_TRUE(ranks[2].starts_with("Without speculation, against one rank: tp2 pp1 1.50× [")) << ranks[2];
+  EXPECT_TRUE(holds(ranks[2], ", tp1 pp2 1.00×")) << ranks[2];
+  CellResult draft = test::cell_of("draft", {.proposer = "draft", .num_speculative_tokens = 3}, {90, 91, 89});
+  const std::vector<std::string> loser = headline(run_of({plain(kSlow), ngram_cell(3, kFast), draft}));
+  ASSERT_EQ(loser.size(), 3u);
+  EXPECT_TRUE(loser[2].starts_with("draft is not shown to be faster; its best cell, tp1 pp1 draft k=3, is at 0.90×"))
+      << loser[2];
+}
+
+}  // namespace
+}  // namespace paceline
