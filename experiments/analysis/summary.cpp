@@ -158,12 +158,6 @@ std::optional<double> tpot_ms(const RequestRecord& request) {
   return (request.e2e_ms - request.ttft_ms) / static_cast<double>(request.output.size() - 1);
 }
 
-int64_t output_tokens_of(const RepetitionResult& r) {
-  int64_t tokens = 0;
-  for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
-  return tokens;
-}
-
 std::vector<double> tpot_of(const RepetitionResult& r) {
   std::vector<double> tpot;
   for (const RequestRecord& q : r.requests) {

@@ -95,7 +95,6 @@ struct RunSummary : CellCounts {
 /// (e2e - ttft) / (output tokens - 1); none for fewer than two tokens.
 std::optional<double> tpot_ms(const RequestRecord& request);
 
-int64_t output_tokens_of(const RepetitionResult& repetition);
 /// tpot_ms() of the requests that have one.
 std::vector<double> tpot_of(const RepetitionResult& repetition);
 

@@ -6,28 +6,6 @@
 
 namespace paceline {
 
-using nlohmann::json;
-
-namespace {
-
-json to_json(const Work& work) {
-  return {{"seconds", json_number(work.seconds)}, {"weight_bytes", work.traffic.weight_bytes},
-          {"kv_bytes", work.traffic.kv_bytes},    {"logit_bytes", work.traffic.logit_bytes},
-          {"flops", work.traffic.flops},          {"attention_flops", work.traffic.attention_flops}};
-}
-
-json to_json(const Roofline& r) {
-  return {{"ms", json_number(r.ms)},
-          {"bytes", json_number(r.bytes)},
-          {"flops", json_number(r.flops)},
-          {"read_share", json_number(r.read_share)},
-          {"matrix_share", json_number(r.matrix_share)},
-          {"floor_ms", json_number(r.floor_ms)},
-          {"floor_share", json_number(r.floor_share)}};
-}
-
-}  // namespace
-
 RankWork& RankWork::operator+=(const RankWork& more) {
   verify += more.verify;
   draft += more.draft;
@@ -97,35 +75,6 @@ DeviceSummary summarize_devices(const std::vector<RankWork>& ranks, int deciding
     out.communicate.floor_share.reset();
   }
   return out;
-}
-
-json ranks_to_json(const std::vector<RankWork>& ranks) {
-  json out = json::array();
-  for (const RankWork& rank : ranks)
-    out.push_back({{"busy_s", json_number(rank.busy_s())},
-                   {"verify", to_json(rank.verify)},
-                   {"draft", to_json(rank.draft)},
-                   {"sample", to_json(rank.sample)},
-                   {"comm_bytes", rank.comm_bytes},
-                   {"comm_wait_s", json_number(rank.comm_wait_s)}});
-  return out;
-}
-
-json ceilings_to_json(const DeviceCeilings& c) {
-  return {{"read_bytes_s", json_number(c.read_bytes_s)},
-          {"draft_read_bytes_s", json_number(c.draft_read_bytes_s)},
-          {"copy_bytes_s", json_number(c.copy_bytes_s)},
-          {"matrix_flops_s", json_number(c.matrix_flops_s)},
-          {"matrix", c.matrix},
-          {"link_bytes_s", json_number(c.link_bytes_s)}};
-}
-
-json rooflines_to_json(const DeviceSummary& summary) {
-  return {{"verify", to_json(summary.verify)},
-          {"draft", to_json(summary.draft)},
-          {"sample", to_json(summary.sample)},
-          {"attention", to_json(summary.attention)},
-          {"communicate", to_json(summary.communicate)}};
 }
 
 std::string busy_text(const std::vector<double>& busy) {

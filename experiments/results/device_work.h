@@ -9,43 +9,88 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/results/fields.h"
 #include "kernels/work.h"
 
 namespace paceline {
 
+template <>
+struct FieldsOf<Work> {
+  template <class Visit>
+  static void visit(Visit&& visit) {
+    visit("seconds", &Work::seconds, "in which the device was at work");
+    visit(
+        "weight_bytes", [](auto& w) -> auto& { return w.traffic.weight_bytes; }, "read, each product's once");
+    visit(
+        "kv_bytes", [](auto& w) -> auto& { return w.traffic.kv_bytes; }, "read");
+    visit(
+        "logit_bytes", [](auto& w) -> auto& { return w.traffic.logit_bytes; },
+        "of rows that a draw or a verdict needs");
+    visit(
+        "flops", [](auto& w) -> auto& { return w.traffic.flops; }, "multiply and add count as two");
+    visit(
+        "attention_flops", [](auto& w) -> auto& { return w.traffic.attention_flops; }, "of these, of attention");
+  }
+};
+
 /// One rank over a repetition.
 struct RankWork {
-  Work verify;             // passes of the target, prefill included
-  Work draft;              // passes and samples of a draft model
-  Work sample;             // acceptance and sampling for the target
-  int64_t comm_bytes = 0;  // what the rank put into sums, gathers and messages
-  double comm_wait_s = 0;  // its host's waits for other ranks
+  Work verify, draft, sample;
+  int64_t comm_bytes = 0;
+  double comm_wait_s = 0;
 
   double busy_s() const { return verify.seconds + draft.seconds + sample.seconds; }
   RankWork& operator+=(const RankWork& more);
   RankWork operator-(const RankWork& before) const;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit(
+        "busy_s", [](const RankWork& rank) { return rank.busy_s(); }, "of its device");
+    visit("verify", &RankWork::verify, "passes of the target, prefill included");
+    visit("draft", &RankWork::draft, "passes and samples of a draft model");
+    visit("sample", &RankWork::sample, "acceptance and sampling for the target");
+    visit("comm_bytes", &RankWork::comm_bytes, "what the rank put into sums, gathers and messages");
+    visit("comm_wait_s", &RankWork::comm_wait_s, "its host's waits for other ranks");
+  }
 };
 
 /// What the deciding rank's device can do at most, alone, measured before the cell's repetitions. No value: not
 /// measured.
 struct DeviceCeilings {
-  std::optional<double> read_bytes_s;        // plain reads: of the target's packed weights on CPUs, of memory on GPUs
-  std::optional<double> draft_read_bytes_s;  // likewise the draft model's, which may lie in a nearer cache
-  std::optional<double> copy_bytes_s;        // GPU: bytes read and written
-  std::optional<double> matrix_flops_s;
-  std::string matrix;                  // what was measured for it: "float32 FMAs", "own bfloat16 GEMM of 8192"
-  std::optional<double> link_bytes_s;  // to the device of a neighbouring rank, one way
+  std::optional<double> read_bytes_s, draft_read_bytes_s, copy_bytes_s, matrix_flops_s;
+  std::string matrix;
+  std::optional<double> link_bytes_s;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using C = DeviceCeilings;
+    visit("read_bytes_s", &C::read_bytes_s, "plain reads: of the target's packed weights on CPUs, of memory on GPUs");
+    visit("draft_read_bytes_s", &C::draft_read_bytes_s, "likewise the draft model's, which may lie in a nearer cache");
+    visit("copy_bytes_s", &C::copy_bytes_s, "GPU: bytes read and written");
+    visit("matrix_flops_s", &C::matrix_flops_s, "");
+    visit("matrix", &C::matrix, R"(what was measured for it: "float32 FMAs", "own bfloat16 GEMM of 8192")");
+    visit("link_bytes_s", &C::link_bytes_s, "to the device of a neighbouring rank, one way");
+  }
 };
 
 /// A phase against the ceilings, per pass of the target. Bytes and operations are those that are counted; what else a
 /// device moves makes the true floor higher.
 struct Roofline {
-  std::optional<double> ms;            // of the device's time; no value: not timed by itself
-  double bytes = 0, flops = 0;         // counted
-  std::optional<double> read_share;    // bytes / ms over the read rate
-  std::optional<double> matrix_share;  // flops / ms over the matrix rate
-  std::optional<double> floor_ms;      // the longer of reading and computing at the ceilings
-  std::optional<double> floor_share;   // floor_ms / ms: 1 is as fast as the ceilings allow
+  std::optional<double> ms;
+  double bytes = 0, flops = 0;
+  std::optional<double> read_share, matrix_share, floor_ms, floor_share;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("ms", &Roofline::ms, "of the device's time; null: not timed by itself");
+    visit("bytes", &Roofline::bytes, "counted");
+    visit("flops", &Roofline::flops, "counted");
+    visit("read_share", &Roofline::read_share, "bytes / ms over the read rate");
+    visit("matrix_share", &Roofline::matrix_share, "flops / ms over the matrix rate");
+    visit("floor_ms", &Roofline::floor_ms, "the longer of reading and computing at the ceilings");
+    visit("floor_share", &Roofline::floor_share, "floor_ms / ms: 1 is as fast as the ceilings allow");
+  }
 };
 
 /// seconds, bytes and flops over `passes`; all rates per second.
@@ -61,19 +106,23 @@ Roofline roofline(const RooflineInput& input);
 /// A cell's devices. Everything but `busy` is the deciding rank's.
 struct DeviceSummary {
   std::vector<double> busy;  // [rank] share of the wall time in which its device was at work
-  Roofline verify, draft, sample;
-  Roofline attention;    // of the target; a part of verify that is not timed by itself
-  Roofline communicate;  // bytes: of the rank that puts in most; ms: the host's waits, no value on GPUs; floor_ms: the
-                         // bytes over the link
+  Roofline verify, draft, sample, attention, communicate;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using D = DeviceSummary;
+    visit("verify", &D::verify, "");
+    visit("draft", &D::draft, "");
+    visit("sample", &D::sample, "");
+    visit("attention", &D::attention, "of the target; a part of `verify` that is not timed by itself");
+    visit(
+        "communicate", &D::communicate,
+        "bytes: of the rank that puts in most; ms: the host's waits, null on GPUs; floor_ms: the bytes over the link");
+  }
 };
 /// ranks: [tp * pp] sums over the repetitions; empty: not measured, nothing has a value. wall_s and passes likewise.
 DeviceSummary summarize_devices(const std::vector<RankWork>& ranks, int deciding_rank, double wall_s, int64_t passes,
                                 const DeviceCeilings& ceilings);
-
-nlohmann::json ranks_to_json(const std::vector<RankWork>& ranks);
-nlohmann::json ceilings_to_json(const DeviceCeilings& ceilings);
-/// {"verify": {…}, "draft": {…}, "sample": {…}, "attention": {…}, "communicate": {…}}
-nlohmann::json rooflines_to_json(const DeviceSummary& summary);
 
 /// Busy shares of the ranks' devices, "0.66/0.31"; of more than four "0.18–0.54"; "–" without any.
 std::string busy_text(const std::vector<double>& busy);

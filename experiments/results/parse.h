@@ -20,9 +20,6 @@ std::vector<SampleTexts> samples_from_json(const nlohmann::json& json);
 /// What timeline_to_json() wrote.
 std::vector<TimelinePoint> timeline_from_json(const nlohmann::json& json);
 
-/// What workload_to_json() wrote.
-WorkloadFacts workload_from_json(const nlohmann::json& json);
-
 /// Fill what cell_plan_to_json(), cell_load_to_json() and logit_checks_to_json() wrote.
 void read_cell_plan(const nlohmann::json& json, CellResult& cell);
 void read_cell_load(const nlohmann::json& json, CellResult& cell);

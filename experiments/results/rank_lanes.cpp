@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "experiments/results/json_values.h"
+#include "experiments/results/fields.h"
 
 namespace paceline {
 
@@ -14,21 +14,11 @@ constexpr const char* kLanesSchema = "paceline.ranks";
 constexpr int kLanesVersion = 1;
 constexpr std::array<const char*, kNumActivityKinds> kKinds = {"pass", "draft", "sample", "wait_stage", "wait_peers"};
 
+/// Kinds of a later version are left out: the others still hold.
 RankLane lane_from_json(const json& object) {
-  RankLane lane{.stage = value_of<int>(object.at("stage")),
-                .shard = value_of<int>(object.at("shard")),
-                .device = object.at("device").get<std::string>(),
-                .activities = {}};
-  const json &start = object.at("start_ns"), &duration = object.at("duration_ns"), &kind = object.at("kind"),
-             &pass = object.at("pass");
-  for (size_t i = 0; i < start.size(); ++i) {
-    const int which = value_of<int>(kind.at(i));
-    if (which < 0 || which >= kNumActivityKinds) continue;  // of a later version: the other kinds still hold
-    lane.activities.push_back({.kind = static_cast<ActivityKind>(which),
-                               .start_ns = value_of<int64_t>(start.at(i)),
-                               .duration_ns = value_of<int64_t>(duration.at(i)),
-                               .pass = value_of<int64_t>(pass.at(i))});
-  }
+  RankLane lane = from_fields<RankLane>(object);
+  lane.activities = columns_from_json<LaneActivity>(object);
+  std::erase_if(lane.activities, [](const LaneActivity& activity) { return int(activity.kind) >= kNumActivityKinds; });
   return lane;
 }
 
@@ -37,20 +27,8 @@ RankLane lane_from_json(const json& object) {
 json rank_lanes_to_json(const RankLanes& lanes) {
   json ranks = json::array();
   for (const RankLane& lane : lanes.ranks) {
-    json start = json::array(), duration = json::array(), kind = json::array(), pass = json::array();
-    for (const LaneActivity& activity : lane.activities) {
-      start.push_back(activity.start_ns);
-      duration.push_back(activity.duration_ns);
-      kind.push_back(static_cast<int>(activity.kind));
-      pass.push_back(activity.pass);
-    }
-    ranks.push_back({{"stage", lane.stage},
-                     {"shard", lane.shard},
-                     {"device", lane.device},
-                     {"start_ns", start},
-                     {"duration_ns", duration},
-                     {"kind", kind},
-                     {"pass", pass}});
+    ranks.push_back(fields_to_json(lane));
+    ranks.back().update(columns_to_json(lane.activities));
   }
   return {{"schema", kLanesSchema},
           {"schema_version", kLanesVersion},

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/comm/activity_log.h"
+#include "experiments/results/fields.h"
 
 namespace paceline {
 
@@ -18,15 +19,28 @@ inline constexpr const char* kRankLanesFile = "ranks.json";
 /// A piece of work, or a wait within or before one. Times count from the window's start.
 struct LaneActivity {
   ActivityKind kind = ActivityKind::pass;
-  int64_t start_ns = 0;
-  int64_t duration_ns = 0;
-  int64_t pass = 0;  // as Activity::pass
+  int64_t start_ns = 0, duration_ns = 0, pass = 0;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("start_ns", &LaneActivity::start_ns, "since the window's start");
+    visit("duration_ns", &LaneActivity::duration_ns, "");
+    visit("kind", &LaneActivity::kind, "place in `kinds`");
+    visit("pass", &LaneActivity::pass, "number of the target's pass; 0: of none");
+  }
 };
 
 struct RankLane {
   int stage = 0, shard = 0;
-  std::string device;                    // "cpu", "cuda:0"
+  std::string device;
   std::vector<LaneActivity> activities;  // by start; what reaches over an edge of the window is cut there
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("stage", &RankLane::stage, "", FieldRule::required);
+    visit("shard", &RankLane::shard, "", FieldRule::required);
+    visit("device", &RankLane::device, R"("cpu", "cuda:0")", FieldRule::required);
+  }
 };
 
 /// All ranks on one time axis.

@@ -310,7 +310,7 @@ RecordedRun read_record(const std::filesystem::path& folder) {
     const json manifest = read_manifest(folder);
     run.info = info_of(manifest);
     run.config_origins = manifest.value("config_origins", json(nullptr));
-    run.workload = workload_from_json(manifest.value("workload", json::object()));
+    run.workload = from_fields<WorkloadFacts>(manifest.value("workload", json::object()));
   } catch (const json::exception& error) {
     fail(ExitCode::store, "{}: is no manifest of this program: {}", (folder / kManifest).string(),
          json_error_text(error.what()));

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "experiments/results/device_work.h"
 #include "experiments/results/disturbance.h"
+#include "experiments/results/fields.h"
 #include "experiments/results/rank_lanes.h"
 #include "experiments/workload/workload_facts.h"
 
@@ -26,90 +28,156 @@ namespace paceline {
 /// verify step gives accepted + 1. A *verify step* is a target pass after the prompt is complete, with drafts or
 /// without.
 struct RequestRecord {
-  std::string id;             // of the prompt
-  int64_t dataset_index = 0;  // Prompt::index; requests of two cells are the same when index and id are
+  std::string id;
+  int64_t dataset_index = 0;
   std::string category;
   int prompt_tokens = 0;
-  std::vector<int32_t> output;           // [num_output] token ids, the stop token included
-  double ttft_ms = 0;                    // submit, in an open loop the intended time of it -> first emission
-  double e2e_ms = 0;                     // likewise -> last emission
-  std::optional<double> arrival_ms;      // open loop: intended time, since the repetition's first
-  double send_delay_ms = 0;              // open loop: how much later the engine took it; ttft and e2e hold it
-  std::vector<double> itl_ms;            // [num_emissions - 1] gaps between emissions
-  std::vector<int> tokens_per_emission;  // [num_emissions]; sums to num_output
-  std::vector<int> drafted;              // [num_verify_steps] draft tokens given to each verify step, 0 included
-  std::vector<int> accepted;             // [num_verify_steps] of those, accepted
-  std::vector<int> depth = {};           // [num_verify_steps] levels of drafts; empty: none branch, so as drafted
-  std::string finish_reason;             // "stop", "length", "cancelled", "error"
-  bool degenerate = false;               // is_degenerate(output), statistics.h
+  std::vector<int32_t> output;
+  double ttft_ms = 0, e2e_ms = 0;
+  std::optional<double> arrival_ms;
+  double send_delay_ms = 0;
+  std::vector<double> itl_ms;
+  std::vector<int> tokens_per_emission, drafted, accepted, depth = {};
+  std::string finish_reason;
+  bool degenerate = false;
 
   /// Most tokens that the step could have accepted.
   int depth_at(size_t step) const { return depth.empty() ? drafted[step] : depth[step]; }
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using R = RequestRecord;
+    using enum FieldRule;
+    visit("id", &R::id, "of the prompt", required);
+    visit("dataset_index", &R::dataset_index,
+          "place in the data set; requests of two cells are the same when it and `id` are", required);
+    visit("category", &R::category, "of the prompt");
+    visit("prompt_tokens", &R::prompt_tokens, "");
+    visit("output", &R::output, "token ids, the stop token included", required);
+    visit("ttft_ms", &R::ttft_ms, "submit, in an open loop the intended time of it, to first emission");
+    visit("e2e_ms", &R::e2e_ms, "likewise to last emission");
+    visit("arrival_ms", &R::arrival_ms, "open loop: intended time, since the repetition's first", sparse);
+    visit("send_delay_ms", &R::send_delay_ms,
+          "open loop: how much later the engine took it; `ttft_ms` and `e2e_ms` hold it", sparse);
+    visit("itl_ms", &R::itl_ms, "gaps between emissions");
+    visit("tokens_per_emission", &R::tokens_per_emission, "sums to the output's length");
+    visit("drafted", &R::drafted, "draft tokens given to each verify step, 0 included");
+    visit("accepted", &R::accepted, "of those, accepted");
+    visit("depth", &R::depth, "levels of drafts of each verify step; absent: none branch, so as drafted", sparse);
+    visit("finish_reason", &R::finish_reason, R"("stop", "length", "cancelled", "error")");
+    visit("degenerate", &R::degenerate, "the output ends in a repetition");
+  }
 };
 
 /// Wall time of the deciding rank, split by phase; sums over a repetition. The phases do not overlap.
 struct PhaseTimes {
-  double draft_ms = 0;        // proposer
-  double verify_ms = 0;       // target forward passes, prefill included
-  double sample_ms = 0;       // verifier and sampling
-  double schedule_ms = 0;     // scheduler, batch building, commit, detokenising
-  double communicate_ms = 0;  // sums and messages between ranks
-  double bubble_ms = 0;       // waiting for another pipeline stage
-  double other_ms = 0;
+  double draft_ms = 0, verify_ms = 0, sample_ms = 0, schedule_ms = 0, communicate_ms = 0, bubble_ms = 0, other_ms = 0;
 
   PhaseTimes operator+(const PhaseTimes& more) const;
   PhaseTimes operator*(double factor) const;
+  double total_ms() const;
 
-  double total_ms() const {
-    return draft_ms + verify_ms + sample_ms + schedule_ms + communicate_ms + bubble_ms + other_ms;
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("draft", &PhaseTimes::draft_ms, "proposer");
+    visit("verify", &PhaseTimes::verify_ms, "target forward passes, prefill included");
+    visit("sample", &PhaseTimes::sample_ms, "verifier and sampling");
+    visit("schedule", &PhaseTimes::schedule_ms, "scheduler, batch building, commit, detokenising");
+    visit("communicate", &PhaseTimes::communicate_ms, "sums and messages between ranks");
+    visit("bubble", &PhaseTimes::bubble_ms, "waiting for another pipeline stage");
+    visit("other", &PhaseTimes::other_ms, "the rest; none of a pass", FieldRule::sparse);
   }
 };
 
 /// Target passes of one kind; sums over a repetition.
 struct PassTimes {
   int64_t passes = 0;
-  int64_t steps = 0;  // (sequence, pass) pairs that emitted
-  PhaseTimes phases;  // without other_ms, which lies between passes
+  int64_t steps = 0;
+  PhaseTimes phases;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("passes", &PassTimes::passes, "");
+    visit("steps", &PassTimes::steps, "(sequence, pass) pairs that emitted");
+    visit("phase_ms", &PassTimes::phases, "without `other`, which lies between passes");
+  }
 };
 
-/// By what a pass computes: rows of prompts (or of what a preempted sequence computes again), rows of sequences that
-/// decode with their drafts, or both.
+/// By what a pass computes.
 struct PassesByKind {
   PassTimes prefill, decode, mixed;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("prefill", &PassesByKind::prefill, "rows of prompts, or of what a preempted sequence computes again");
+    visit("decode", &PassesByKind::decode, "rows of sequences that decode, with their drafts");
+    visit("mixed", &PassesByKind::mixed, "both");
+  }
 };
 
-/// Of a cascade's stage: verify steps whose drafts were its own, these drafts, and those of them that were kept.
+/// Of a cascade's stage.
 struct StageCounters {
   std::string name;
   int64_t drafts = 0, drafted = 0, accepted = 0;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("name", &StageCounters::name, "");
+    visit("drafts", &StageCounters::drafts, "verify steps whose drafts were its own");
+    visit("drafted", &StageCounters::drafted, "these drafts");
+    visit("accepted", &StageCounters::accepted, "those of them that were kept");
+  }
 };
 
 /// Exact counts of one repetition; in strict numerics they are the same on every machine.
 struct RunCounters {
-  int64_t steps = 0;            // (sequence, target pass) pairs that emitted: prompt ends and verify steps
-  int64_t verify_steps = 0;     // of these, after the prompt was complete
-  int64_t target_forwards = 0;  // batched passes of the target, chunked prefill included
-  int64_t drafts = 0;           // verify steps with at least one draft token
-  int64_t drafted = 0;
-  int64_t accepted = 0;
-  std::vector<int64_t> proposed_by_position;  // [k] verify steps with drafts for more than i positions
-  std::vector<int64_t> accepted_by_position;  // [k] verify steps with more than i accepted
-  int64_t preemptions = 0;
-  int64_t swapped_blocks = 0;  // copied to host memory
-  int64_t prefix_hit_tokens = 0;
-  int64_t draft_catchup_tokens = 0;
-  int64_t kv_blocks_peak = 0;
-  int64_t collectives = 0;
-  std::vector<StageCounters> stages;  // empty: the proposer has none
+  int64_t steps = 0, verify_steps = 0, target_forwards = 0, drafts = 0, drafted = 0, accepted = 0;
+  std::vector<int64_t> proposed_by_position, accepted_by_position;  // [k]
+  int64_t preemptions = 0, swapped_blocks = 0, prefix_hit_tokens = 0, draft_catchup_tokens = 0, kv_blocks_peak = 0,
+          collectives = 0;
+  std::vector<StageCounters> stages;
+
+  /// Sums; of kv_blocks_peak the larger.
+  RunCounters& operator+=(const RunCounters& more);
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using C = RunCounters;
+    using enum FieldRule;
+    visit("steps", &C::steps, "(sequence, target pass) pairs that emitted: prompt ends and verify steps");
+    visit("verify_steps", &C::verify_steps, "of these, after the prompt was complete");
+    visit("target_forwards", &C::target_forwards, "batched passes of the target, chunked prefill included");
+    visit("drafts", &C::drafts, "verify steps with at least one draft token");
+    visit("drafted", &C::drafted, "draft tokens");
+    visit("accepted", &C::accepted, "of these, kept");
+    visit("proposed_by_position", &C::proposed_by_position,
+          "`[i]`: verify steps with drafts for more than i positions");
+    visit("accepted_by_position", &C::accepted_by_position, "`[i]`: verify steps with more than i accepted");
+    visit("preemptions", &C::preemptions, "");
+    visit("swapped_blocks", &C::swapped_blocks, "KV blocks copied to host memory; absent: none", sparse);
+    visit("prefix_hit_tokens", &C::prefix_hit_tokens, "found in the prefix cache");
+    visit("draft_catchup_tokens", &C::draft_catchup_tokens, "rows of a draft model that only fill its KV");
+    visit("kv_blocks_peak", &C::kv_blocks_peak, "most blocks in use; pooled: the largest");
+    visit("collectives", &C::collectives, "sums and gathers between ranks");
+    visit("stages", &C::stages, "of a cascade's stages; absent: it has none", sparse);
+  }
 };
 
 /// The state after one step of a repetition. Counts and times that grow do so from its start.
 struct TimelinePoint {
   double time_ms = 0;
-  int requests = 0;           // submitted and not finished
-  int kv_blocks = 0;          // of the target that are not free
-  int64_t output_tokens = 0;  // emitted so far
-  double bubble_ms = 0;       // so far, on the deciding rank
+  int requests = 0, kv_blocks = 0;
+  int64_t output_tokens = 0;
+  double bubble_ms = 0;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("time_ms", &TimelinePoint::time_ms, "");
+    visit("requests", &TimelinePoint::requests, "submitted and not finished");
+    visit("kv_blocks", &TimelinePoint::kv_blocks, "of the target that are not free");
+    visit("output_tokens", &TimelinePoint::output_tokens, "emitted so far");
+    visit("bubble_ms", &TimelinePoint::bubble_ms, "so far, on the deciding rank");
+  }
 };
 inline constexpr size_t kMaxTimelinePoints = 256;
 
@@ -120,10 +188,14 @@ struct CpuTime {
   double work_s() const { return used_s - waited_s; }
 };
 
+struct RepetitionResult;
+int64_t output_tokens_of(const RepetitionResult& repetition);
+/// Hash of all output tokens, ordered by dataset index and id, so that batch order does not matter.
+std::string output_hash(const RepetitionResult& repetition);
+
 struct RepetitionResult {
   std::vector<RequestRecord> requests;
-  double wall_s = 0;  // first submit -> last emission
-  double idle_s = 0;  // of these, without a request in the engine (open loop); in no phase
+  double wall_s = 0, idle_s = 0;
   PhaseTimes phases;
   std::optional<PassesByKind> passes;  // none: recorded before passes were told apart
   RunCounters counters;
@@ -132,64 +204,154 @@ struct RepetitionResult {
   std::optional<CpuTime> cpu;           // none: not measured
   int64_t turn = -1;                    // how many repetitions the run had measured before it; -1: not known
   int process = -1;                     // how many processes had worked on the run before its own; -1: not known
-  std::optional<double> ended_at_s;     // of the clock on the wall, since 1970: when, never how long; none: not known
+  std::optional<double> ended_at_s;
   std::optional<Disturbance> disturbance;  // none: not watched
   RankLanes lanes;                         // of the first repetition; empty: not recorded
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using R = RepetitionResult;
+    visit("wall_s", &R::wall_s, "first submit to last emission");
+    visit("idle_s", &R::idle_s, "of these, without a request in the engine (open loop); in no phase");
+    visit(
+        "requests", [](const R& r) { return r.requests.size(); }, "their number");
+    visit(
+        "output_tokens", [](const R& r) { return output_tokens_of(r); }, "of them all");
+    visit(
+        "output_hash", [](const R& r) { return output_hash(r); },
+        "FNV-1a over all output tokens in the order of the requests");
+    visit("phase_ms", &R::phases, "");
+    visit("passes", &R::passes, "null in runs of older programs");
+    visit("counters", &R::counters, "");
+    visit("ranks", &R::ranks, "in order; empty: not measured");
+    visit(
+        "cpu_s", [](const R& r) { return r.cpu ? std::optional(r.cpu->used_s) : std::nullopt; },
+        "CPU time of all threads of the process");
+    visit(
+        "cpu_wait_s", [](const R& r) { return r.cpu ? std::optional(r.cpu->waited_s) : std::nullopt; },
+        "of it, in the wait loops of the devices' thread pools");
+    visit("disturbance", &R::disturbance, "null: not watched");
+    visit("ended_at_s", &R::ended_at_s, "of the clock on the wall, since 1970: when, never how long");
+  }
+};
+
+template <>
+struct FieldsOf<WorkloadFacts> {
+  template <class Visit>
+  static void visit(Visit&& visit) {
+    using W = WorkloadFacts;
+    using enum FieldRule;
+    visit("format", &W::format, R"(of the data set: "paceline", "spec_bench"; null: not known)", null_if_default);
+    visit("prompts", &W::prompts, "that the requests were taken from");
+    visit("filtered", &W::filtered, "left out by `workload.categories` and `workload.max_prompt_chars`");
+    visit("bad_records", &W::bad_records, "left out by `workload.skip_bad`");
+    visit("first_bad_record", &W::first_bad, "what was wrong with the first of them, with file and line",
+          null_if_default);
+  }
 };
 
 /// The axes by which cells are told apart.
 struct CellAxes {
-  int tp = 1;
-  int pp = 1;
+  int tp = 1, pp = 1;
   std::string proposer = "none";
-  std::optional<int> num_speculative_tokens;  // no value for "none"
+  std::optional<int> num_speculative_tokens;
   int concurrency = 1;
-  std::string variant;  // what else tells the cell apart: a row's label, or other swept keys; empty: nothing
+  std::string variant;
 
   /// The word in a record, perhaps of a program with other proposers.
   bool drafts() const { return proposer != "none"; }
   bool operator==(const CellAxes&) const = default;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using enum FieldRule;
+    visit("tp", &CellAxes::tp, "tensor parallel ranks", required);
+    visit("pp", &CellAxes::pp, "pipeline stages", required);
+    visit("proposer", &CellAxes::proposer, "", required);
+    visit("num_speculative_tokens", &CellAxes::num_speculative_tokens, "k; null for `none`", required);
+    visit("concurrency", &CellAxes::concurrency, "0: no closed loop", required);
+    visit("variant", &CellAxes::variant, "what else tells the cell apart: a row's label, or other swept keys");
+  }
 };
 
 /// What others measured for a row, to be read beside its own result.
 struct PublishedSpeedup {
-  std::string over;  // label of the row that it refers to
+  std::string over;
   double speedup = 0;
-  std::string source;  // who measured it, where to read it; empty: not said
+  std::string source;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("over", &PublishedSpeedup::over, "label of the row that it refers to");
+    visit("speedup", &PublishedSpeedup::speedup, "");
+    visit("source", &PublishedSpeedup::source, "who measured it, where to read it");
+  }
 };
 
 enum class CellStatus { done, failed, skipped };
 enum class CertificateStatus { pass, fail, baseline, unverified };
+const char* to_string(CellStatus status);
+const char* to_string(CertificateStatus status);
 
 /// Fast numerics: requests whose tokens part from the reference's, and what recomputed logits say about them
 /// (experiments/analysis/flips.h).
 struct FlipCount {
-  int64_t found = 0;
-  int64_t explained = 0;        // by noise
-  int64_t positions = 0;        // at which logits were computed again
-  std::optional<double> noise;  // the largest there; none: not measured
+  int64_t found = 0, explained = 0, positions = 0;
+  std::optional<double> noise;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("found", &FlipCount::found, "requests whose tokens part from the reference's");
+    visit("explained", &FlipCount::explained, "of these, by noise");
+    visit("positions", &FlipCount::positions, "at which logits were computed again");
+    visit("noise", &FlipCount::noise, "the largest there");
+  }
 };
 
 /// What the run proved about a cell's tokens.
 struct CertificateResult {
   CertificateStatus status = CertificateStatus::unverified;
-  std::string method;  // e.g. "token-exact against tp1_pp1_none_c1"
-  int64_t tokens_checked = 0;
-  int64_t mismatches = 0;          // requests with a difference; fast numerics: with one that noise does not explain
-  std::string detail;              // the first difference, or why nothing was checked
+  std::string method;
+  int64_t tokens_checked = 0, mismatches = 0;
+  std::string detail;
   std::optional<FlipCount> flips;  // fast numerics only
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using R = CertificateResult;
+    visit(
+        "status", [](const R& r) { return std::string(to_string(r.status)); },
+        R"("pass", "fail", "baseline", "unverified")");
+    visit("method", &R::method, R"("token-exact against tp1_pp1_none_c1")");
+    visit("tokens_checked", &R::tokens_checked, "");
+    visit("mismatches", &R::mismatches, "requests with a difference, in fast numerics one that noise does not explain");
+    visit("flips", &R::flips, "in fast numerics; else null");
+    visit("detail", &R::detail, "the first difference, or why nothing was checked");
+  }
 };
 
 /// The target's logits at one output position of a request, computed again in passes of many rows and in passes of few,
 /// which differ in fast numerics.
 struct LogitCheck {
   int64_t dataset_index = 0;
-  std::string request;  // id
+  std::string request;
   int64_t position = 0;
-  int32_t token = -1, reference_token = -1;  // a flip's; -1: the request agrees here
-  std::optional<double> gap;                 // of these two, the larger of both ways; none: says nothing about the flip
-  double noise = 0;                          // largest |difference| of a logit
-  double largest = 0;                        // |logit|
+  int32_t token = -1, reference_token = -1;  // -1: the request agrees here
+  std::optional<double> gap;
+  double noise = std::numeric_limits<double>::quiet_NaN(), largest = noise;  // not finite: explains nothing
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using enum FieldRule;
+    visit("dataset_index", &LogitCheck::dataset_index, "", required);
+    visit("id", &LogitCheck::request, "of the request", required);
+    visit("position", &LogitCheck::position, "of its output", required);
+    visit("token", &LogitCheck::token, "a flip's; null: the request agrees here", null_if_default);
+    visit("reference_token", &LogitCheck::reference_token, "likewise", null_if_default);
+    visit("gap", &LogitCheck::gap, "of these two, the larger of both ways; null: says nothing about the flip");
+    visit("noise", &LogitCheck::noise, "largest |difference| of a logit");
+    visit("largest", &LogitCheck::largest, "|logit|");
+  }
 };
 struct LogitEvidence {
   std::string reference;  // id of the cell whose tokens it is about; empty: nothing was computed
@@ -198,47 +360,99 @@ struct LogitEvidence {
 
 /// Bytes of the whole cell, over all ranks.
 struct CellMemory {
-  int64_t weights_bytes = 0;
-  int64_t kv_bytes = 0;
-  int64_t workspace_bytes = 0;
-  int64_t rss_peak_bytes = 0;  // VmHWM of the process; 0 when unknown
+  int64_t weights_bytes = 0, kv_bytes = 0, workspace_bytes = 0, rss_peak_bytes = 0;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("weights_bytes", &CellMemory::weights_bytes, "over all ranks, as the rest");
+    visit("kv_bytes", &CellMemory::kv_bytes, "");
+    visit("workspace_bytes", &CellMemory::workspace_bytes, "");
+    visit("rss_peak_bytes", &CellMemory::rss_peak_bytes, "VmHWM of the process; 0 when unknown");
+  }
 };
 
 /// What reading weights alone predicts for a step, as it was when the run began (experiments/run/forecast.h).
 struct StepForecast {
-  double target_bytes = 0;  // weights over all ranks
-  double draft_bytes = 0;   // of the draft model, read num_speculative_tokens times a step; 0: none
-  double read_bytes_s = 0;  // of all usable cores
-  double step_ms = 0;
+  double target_bytes = 0, draft_bytes = 0, read_bytes_s = 0, step_ms = 0;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("target_bytes", &StepForecast::target_bytes, "weights over all ranks");
+    visit("draft_bytes", &StepForecast::draft_bytes, "of the draft model, read k times a step; 0: none");
+    visit("read_bytes_s", &StepForecast::read_bytes_s, "of all usable cores");
+    visit("step_ms", &StepForecast::step_ms, "");
+  }
 };
 
 struct CellResult {
-  int index = 0;   // order in the plan
-  std::string id;  // e.g. "tp2_pp1_ngram_k5_c1"; safe as a folder name
-  std::string
-      identity;        // hash of everything that decides the cell's numbers; the same cell of a grown sweep has it, too
+  int index = 0;
+  std::string id;  // safe as a folder name
+  std::string identity;
   std::string folder;  // name below cells/; kept when a grown sweep moves the cell
   CellAxes axes;
-  std::string model;            // path, shape and kind of the target's weights: texts of one model are compared
-  std::string baseline_id;      // id of the cell that speedup refers to; its own id for a baseline; empty: none
-  std::string load = "closed";  // "closed", "offline", or of an open loop "poisson 4/s", "trace monday", ...
+  std::string model, baseline_id, load = "closed";
   std::optional<PublishedSpeedup> published;
   std::optional<StepForecast> forecast;  // none: on GPUs, and of runs that did not predict
   CellStatus status = CellStatus::done;
-  std::string reason;                 // for failed and skipped: one line
+  std::string reason;
   std::vector<std::string> log_tail;  // failed cells: the last lines of log.txt (cell_log.h)
   bool not_run = false;               // skipped, although planned: the run ended before it
-  nlohmann::json requested;           // what the config asked for
-  nlohmann::json effective;           // what the engine says it ran
+  nlohmann::json requested, effective;
   std::vector<RepetitionResult> repetitions;
   CertificateResult certificate;
-  LogitEvidence logits;         // fast numerics only
-  bool oversubscribed = false;  // more threads than cores: measured, never ranked
-  bool forced = false;          // stated acceptance: never ranked
-  bool random_weights = false;  // no trained text: acceptance and tokens mean nothing; never ranked where it drafts
+  LogitEvidence logits;  // fast numerics only
+  bool oversubscribed = false, forced = false, random_weights = false;
   double load_s = 0;
   CellMemory memory;
   DeviceCeilings ceilings;
+
+  /// What was planned.
+  template <class Visit>
+  static void plan_fields(Visit&& visit) {
+    using R = CellResult;
+    using enum FieldRule;
+    visit("index", &R::index, "order in the plan", required);
+    visit("id", &R::id, R"("tp2_pp1_ngram_k5_c1")", required);
+    visit("identity", &R::identity,
+          "hash of everything that decides the cell's numbers; the same cell of a grown sweep has it, too", required);
+    visit("axes", &R::axes, "", required);
+    visit("model", &R::model,
+          "path, shape and kind of the target's weights; certificates compare cells of one model and one kind of "
+          "numerics");
+    visit("baseline_id", &R::baseline_id, "the cell that ratios refer to; its own for a baseline", null_if_default);
+    visit("published", &R::published, "what the experiment file says that others measured; else null");
+    visit("load", &R::load, R"("closed", "offline", or of an open loop what was sent: "poisson 4/s", "trace monday")");
+    visit("forecast", &R::forecast, "what reading alone predicted for a step when the run began; null on GPUs");
+    visit("requested", &R::requested, "what the config asked for", required);
+    visit("forced", &R::forced, "stated acceptance: never ranked");
+    visit("random_weights", &R::random_weights,
+          "`load_format: dummy`: times are real; tokens, acceptance and certificate say nothing about a trained model; "
+          "never ranked where it drafts");
+  }
+
+  /// What was found when it was loaded.
+  template <class Visit>
+  static void load_fields(Visit&& visit) {
+    using R = CellResult;
+    visit("effective", &R::effective,
+          "what the engine says it ran; `draft_tp`, the ranks of a draft model's tensors, where one ran",
+          FieldRule::required);
+    visit("oversubscribed", &R::oversubscribed, "more threads than cores: measured, never ranked");
+    visit("load_s", &R::load_s, "");
+    visit("memory", &R::memory, "");
+    visit("ceilings", &R::ceilings, "of the deciding rank's device; null: not measured");
+  }
+
+  /// What came out.
+  template <class Visit>
+  static void result_fields(Visit&& visit) {
+    using R = CellResult;
+    using enum FieldRule;
+    visit(
+        "status", [](const R& r) { return std::string(to_string(r.status)); }, R"("done", "failed", "skipped")");
+    visit("reason", &R::reason, "for failed and skipped: one line", null_if_default);
+    visit("certificate", &R::certificate, "");
+  }
 };
 
 /// What a reader needs to read the first requests' outputs of one model; cells hold token ids only.
@@ -322,30 +536,23 @@ bool has_fast_numerics(const CellResult& cell);
 /// Threads of a rank with which cells ran, each number once, ascending: what `auto` came to. Empty: they do not say.
 std::vector<int> threads_per_rank_of(const RunResult& run);
 
-const char* to_string(CellStatus status);
-const char* to_string(CertificateStatus status);
-
 /// A number for JSON: null when it is not finite. JSON has no NaN, and a reader must not see a made-up value.
 nlohmann::json json_number(double value);
 nlohmann::json json_number(const std::optional<double>& value);
 
 /// The whole cell without its requests, as written to cells/<n>_<id>/cell.json (schema: results/README.md).
 nlohmann::json cell_to_json(const CellResult& cell);
-/// Its parts, as the journal keeps them (parse.h reads them back): what was planned, what was found when it was loaded,
-/// a repetition without its requests, the evidence of fast numerics.
+/// Its parts, as the journal keeps them (parse.h reads them back): what was planned, what was found when it was loaded.
 nlohmann::json cell_plan_to_json(const CellResult& cell);
 nlohmann::json cell_load_to_json(const CellResult& cell);
-/// Columns, which are shorter than points; null where no timeline was recorded.
-nlohmann::json timeline_to_json(const RepetitionResult& repetition);
+/// Without its requests.
 nlohmann::json repetition_to_json(const RepetitionResult& repetition);
+/// Columns; null where no timeline was recorded.
+nlohmann::json timeline_to_json(const RepetitionResult& repetition);
 nlohmann::json logit_checks_to_json(const LogitEvidence& logits);
 /// One line of requests.jsonl.
 nlohmann::json request_to_json(const RequestRecord& request, int repetition);
 nlohmann::json counters_to_json(const RunCounters& counters);
-/// What lies between passes is no part of one.
-enum class OtherTime : uint8_t { shown, none };
-nlohmann::json phases_to_json(const PhaseTimes& phases, OtherTime other);
-nlohmann::json workload_to_json(const WorkloadFacts& workload);
 /// samples.json
 nlohmann::json samples_to_json(const RunResult& run);
 
@@ -354,8 +561,5 @@ RunCounters pooled_counters(const CellResult& cell);
 
 /// Of all finished cells in fast numerics: sums, and the largest noise. None: there is no such cell with a certificate.
 std::optional<FlipCount> pooled_flips(const RunResult& run);
-
-/// Hash of all output tokens of one repetition, ordered by dataset index and id, so that batch order does not matter.
-std::string output_hash(const RepetitionResult& repetition);
 
 }  // namespace paceline

@@ -223,7 +223,7 @@ void RunFolder::write_manifest(const RunResult& run) const {
                                                         {"builtin_root", info.builtin_root},
                                                         {"auto_threads_per_rank", info.auto_threads_per_rank},
                                                         {"inputs", info.inputs},
-                                                        {"workload", workload_to_json(run.workload)},
+                                                        {"workload", fields_to_json(run.workload)},
                                                         {"seed", info.seed},
                                                         {"numerics", info.numerics},
                                                         {"started_at", info.started_at},

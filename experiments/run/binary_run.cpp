@@ -114,7 +114,10 @@ CellCost cost_of(const json& cell) {
   bool says_cpu = !repetitions.empty();
   CellResult disturbed;  // what noise_of() looks at
   for (const json& r : repetitions) {
-    disturbed.repetitions.emplace_back().disturbance = disturbance_from_json(r.value("disturbance", json()));
+    if (const json watched = r.value("disturbance", json()); watched.is_object())
+      disturbed.repetitions.emplace_back().disturbance = from_fields<Disturbance>(watched);
+    else
+      disturbed.repetitions.emplace_back();
     cost.wall_s += r.at("wall_s").get<double>();
     const json used = r.value("cpu_s", json()), waited = r.value("cpu_wait_s", json());
     says_cpu = says_cpu && used.is_number() && waited.is_number();

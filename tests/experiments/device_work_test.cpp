@@ -140,17 +140,17 @@ TEST(DeviceSummary, JsonKeepsSharesAndNulls) {
   DeviceCeilings ceilings;
   ceilings.read_bytes_s = 32e9;
   ceilings.matrix = "float32 FMAs";
-  const nlohmann::json roofs = rooflines_to_json(summarize_devices(two_stages(), 1, 10.0, kPasses, ceilings));
+  const nlohmann::json roofs = fields_to_json(summarize_devices(two_stages(), 1, 10.0, kPasses, ceilings));
   EXPECT_EQ(roofs["verify"]["read_share"], 0.5);
   EXPECT_TRUE(roofs["verify"]["matrix_share"].is_null());
   EXPECT_TRUE(roofs["attention"]["ms"].is_null());
   EXPECT_EQ(roofs["sample"]["bytes"], 4e7);
-  const nlohmann::json ranks = ranks_to_json(two_stages());
+  const nlohmann::json ranks = field_to_json(two_stages());
   EXPECT_EQ(ranks[1]["busy_s"], 5.5);
   EXPECT_EQ(ranks[1]["verify"]["kv_bytes"], int64_t(4e9));
   EXPECT_EQ(ranks[1]["sample"]["logit_bytes"], int64_t(4e9));
-  EXPECT_EQ(ceilings_to_json(ceilings)["matrix"], "float32 FMAs");
-  EXPECT_TRUE(ceilings_to_json(ceilings)["link_bytes_s"].is_null());
+  EXPECT_EQ(fields_to_json(ceilings)["matrix"], "float32 FMAs");
+  EXPECT_TRUE(fields_to_json(ceilings)["link_bytes_s"].is_null());
 }
 
 }  // namespace
