@@ -10,8 +10,14 @@
 namespace paceline {
 
 struct Goodput {
-  double share = 0;                  // requests that meet every limit that is given / all requests
-  std::optional<double> rate_per_s;  // requests that do, over the wall time of all repetitions
+  double share = 0;
+  std::optional<double> rate_per_s;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("share", &Goodput::share, "requests that meet every limit that is given / all requests");
+    visit("rate_per_s", &Goodput::rate_per_s, "requests that do, over the wall time of all repetitions");
+  }
 };
 
 /// Over all repetitions. A request with a single token has no TPOT and is judged by its TTFT. None: no limit is given,

@@ -15,15 +15,33 @@ struct CellSummary;
 /// Passes of one kind, pooled over a cell's repetitions.
 struct PassSummary {
   int64_t passes = 0;
-  double share = 0;                 // of the time of all phases
-  std::optional<double> pass_ms;    // mean; none: no such pass
-  std::optional<double> sequences;  // mean number of sequences that a pass gives tokens
-  PhaseTimes phase_ms;              // per pass, without other_ms
+  double share = 0;
+  std::optional<double> pass_ms, sequences;
+  PhaseTimes phase_ms;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using P = PassSummary;
+    visit("passes", &P::passes, "");
+    visit("share", &P::share, "of the time of all phases");
+    visit("pass_ms", &P::pass_ms, "mean; null: no such pass");
+    visit("sequences", &P::sequences, "mean number of sequences that a pass gives tokens");
+    visit(
+        "phase_ms", [](const P& p) { return p.pass_ms ? std::optional(p.phase_ms) : std::nullopt; },
+        "per pass, without `other`");
+  }
 };
 
 struct PassSummaries {
   PassSummary prefill, decode, mixed;
   double total_ms = 0;  // all phases, with what lies between passes; mean over repetitions
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("prefill", &PassSummaries::prefill, "");
+    visit("decode", &PassSummaries::decode, "");
+    visit("mixed", &PassSummaries::mixed, "");
+  }
 };
 
 /// None: nothing was measured, or a repetition was recorded before passes were told apart.

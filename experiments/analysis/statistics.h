@@ -32,6 +32,16 @@ std::optional<Interval> geometric_mean_interval(std::span<const double> sample);
 struct Percentiles {
   std::optional<double> p50, p90, p99, mean;
   int64_t count = 0;
+
+  /// Of a record (experiments/results/fields.h), as those of other structs.
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("p50", &Percentiles::p50, "");
+    visit("p90", &Percentiles::p90, "");
+    visit("p99", &Percentiles::p99, "");
+    visit("mean", &Percentiles::mean, "");
+    visit("count", &Percentiles::count, "of the sample");
+  }
 };
 Percentiles percentiles(std::span<const double> sample);
 
@@ -42,6 +52,12 @@ struct RatioInterval {
   int pairs = 0;
   std::optional<double> p_value = std::nullopt;  // where there is an interval
 };
+
+/// For lists of fields: the ratio of a member.
+template <class T>
+auto ratio_of_member(std::optional<RatioInterval> T::*member) {
+  return [member](const T& of) { return of.*member ? std::optional((of.*member)->ratio) : std::nullopt; };
+}
 
 /// Ratio of paired positive numbers: exp(mean d), d_i = log(numerator_i / denominator_i), with the Student-t interval
 /// exp(mean d ± t(0.975, n-1)·sd(d)/√n). Pairs are repetitions of the same block, so that slow drift of the machine

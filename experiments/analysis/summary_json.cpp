@@ -1,7 +1,5 @@
 // summary.json and summary.csv. Field names are a contract: results/README.md.
 
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "experiments/analysis/claims/claims_json.h"
@@ -17,128 +15,13 @@ using nlohmann::json;
 
 namespace {
 
-json list(const std::vector<double>& values) {
-  json out = json::array();
-  for (double v : values) out.push_back(json_number(v));
-  return out;
-}
-
-json to_json(const Percentiles& p) {
-  return {{"p50", json_number(p.p50)},
-          {"p90", json_number(p.p90)},
-          {"p99", json_number(p.p99)},
-          {"mean", json_number(p.mean)},
-          {"count", p.count}};
-}
-
-json goodput_to_json(const std::optional<Goodput>& g) {
-  if (!g) return nullptr;
-  return {{"share", json_number(g->share)}, {"rate_per_s", json_number(g->rate_per_s)}};
-}
-
-json categories_to_json(const std::vector<CategorySummary>& categories) {
-  json out = json::array();
-  for (const CategorySummary& c : categories) {
-    out.push_back({{"category", c.category},
-                   {"num_requests", c.num_requests},
-                   {"output_tokens", c.output_tokens},
-                   {"mean_acceptance_length", json_number(c.mean_acceptance_length)},
-                   {"tokens_per_target_forward", json_number(c.tokens_per_target_forward)},
-                   {"mean_tpot_ms", json_number(c.mean_tpot_ms)},
-                   {"decode_speedup", ratio_value(c.decode_speedup)},
-                   {"decode_speedup_ci95", ratio_interval(c.decode_speedup)}});
-  }
-  return out;
-}
-
-json pass_to_json(const PassSummary& pass) {
-  return {{"passes", pass.passes},
-          {"share", json_number(pass.share)},
-          {"pass_ms", json_number(pass.pass_ms)},
-          {"sequences", json_number(pass.sequences)},
-          {"phase_ms", pass.pass_ms ? fields_to_json(pass.phase_ms) : json(nullptr)}};
-}
-
-json passes_to_json(const std::optional<PassSummaries>& passes) {
-  if (!passes) return nullptr;
-  return {{"prefill", pass_to_json(passes->prefill)},
-          {"decode", pass_to_json(passes->decode)},
-          {"mixed", pass_to_json(passes->mixed)}};
-}
-
-json interval_value(const std::optional<Interval>& interval) {
-  return interval ? json::array({json_number(interval->low), json_number(interval->high)}) : json(nullptr);
-}
-
-json open_loop_to_json(const std::optional<OpenLoopSummary>& o) {
-  if (!o) return nullptr;
-  return {{"offered_rate_per_s", json_number(o->offered_rate_per_s)},
-          {"achieved_rate_per_s", json_number(o->achieved_rate_per_s)},
-          {"mean_in_flight", json_number(o->mean_in_flight)},
-          {"queue_growth_per_s", json_number(o->queue_growth_per_s)},
-          {"queue_growth_per_s_ci95", interval_value(o->queue_growth_interval)},
-          {"saturated", o->saturated ? json(*o->saturated) : json(nullptr)},
-          {"late_requests", o->late_requests},
-          {"send_delay_ms", to_json(o->send_delay_ms)}};
-}
-
 json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
   json out = cell_to_json(cell);
   for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks", "timeline"})
     out.erase(key);
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();  // null
-  out.update({{"label", axes_label(cell.axes)},
-              {"log", cell.folder.empty() ? json(nullptr) : json("cells/" + cell.folder + "/log.txt")},
-              {"repetitions", s.repetitions},
-              {"num_requests", s.num_requests},
-              {"output_tokens", s.output_tokens},
-              {"output_tok_s", json_number(s.output_tok_s)},
-              {"output_tok_s_per_repetition", list(s.output_tok_s_per_repetition)},
-              {"output_tok_s_ci95", interval_value(s.output_tok_s_interval)},
-              {"tok_s_per_device", json_number(s.tok_s_per_device)},
-              {"tok_s_per_user", json_number(s.tok_s_per_user)},
-              {"requests_per_device_minute", json_number(s.requests_per_device_minute)},
-              {"speedup", ratio_value(s.speedup)},
-              {"speedup_ci95", ratio_interval(s.speedup)},
-              {"decode_speedup", ratio_value(s.decode_speedup)},
-              {"decode_speedup_ci95", ratio_interval(s.decode_speedup)},
-              {"speedup_bound", json_number(s.speedup_bound)},
-              {"decode_speedup_bound", json_number(s.decode_speedup_bound)},
-              {"paired_with_baseline", s.decode_speedup ? json(s.pairing == Pairing::by_repetition) : json(nullptr)},
-              {"baseline_apart_s", json_number(s.baseline_apart_s)},
-              {"break_even_acceptance_length", json_number(s.break_even_acceptance_length)},
-              {"outcome", to_string(s.outcome)},
-              {"rankable", s.rankable},
-              {"not_rankable_reason", s.rankable ? json(nullptr) : json(s.not_rankable)},
-              {"noisy", !s.noise.empty()},
-              {"noise", s.noise.empty() ? json(nullptr) : json(s.noise)},
-              {"mean_acceptance_length", json_number(s.mean_acceptance_length)},
-              {"draft_acceptance_rate", json_number(s.draft_acceptance_rate)},
-              {"acceptance_per_position", list(s.acceptance_per_position)},
-              {"acceptance_per_position_conditional", list(s.acceptance_per_position_conditional)},
-              {"acceptance_histogram", s.acceptance_histogram},
-              {"draft_coverage", json_number(s.draft_coverage)},
-              {"rows_per_step", json_number(s.rows_per_step)},
-              {"mean_draft_depth", json_number(s.mean_draft_depth)},
-              {"drafted_per_kept", json_number(s.drafted_per_kept)},
-              {"tokens_per_target_forward", json_number(s.tokens_per_target_forward)},
-              {"sequences_per_forward", json_number(s.sequences_per_forward)},
-              {"ttft_ms", to_json(s.ttft_ms)},
-              {"tpot_ms", to_json(s.tpot_ms)},
-              {"itl_ms", to_json(s.itl_ms)},
-              {"e2e_ms", to_json(s.e2e_ms)},
-              {"degenerate_share", json_number(s.degenerate_share)},
-              {"open_loop", open_loop_to_json(s.open_loop)},
-              {"goodput", goodput_to_json(s.goodput)},
-              {"by_category", categories_to_json(s.categories)},
-              {"step_ms", json_number(s.step_ms)},
-              {"phase_ms_per_step", fields_to_json(s.phase_ms_per_step * (s.step_ms ? 1.0 : kUnknown))},
-              {"passes", passes_to_json(s.passes)},
-              {"busy", json_number(s.busy)},
-              {"device_busy", list(s.devices.busy)},
-              {"roofline", fields_to_json(s.devices)},
-              {"counters", counters_to_json(s.counters)},
-              {"output_hashes", s.output_hashes}});
+  out.update(fields_to_json(s));
+  out["label"] = axes_label(cell.axes);
+  out["log"] = cell.folder.empty() ? json(nullptr) : json("cells/" + cell.folder + "/log.txt");
   return out;
 }
 

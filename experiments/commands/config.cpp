@@ -11,6 +11,7 @@
 #include "experiments/config/key_reference.h"
 #include "experiments/config/schema.h"
 #include "experiments/config/view.h"
+#include "experiments/report/record_docs.h"
 #include "experiments/run/check_splits.h"
 #include "experiments/run/sweep.h"
 #include "speculative/proposer_entry.h"
@@ -215,6 +216,10 @@ void add_config_commands(CLI::App& app, CommandLine& line) {
   });
   config->add_subcommand("docs", "print the reference of all keys as Markdown")->callback([&line] {
     fmt::print("{}", key_reference_markdown());
+    line.code = ExitCode::ok;
+  });
+  config->add_subcommand("records", "print the fields of a run's files as Markdown")->callback([&line] {
+    fmt::print("{}", record_docs());
     line.code = ExitCode::ok;
   });
 }

@@ -6,10 +6,10 @@
 //   }
 //
 // A name, how to reach the value (a member, or a function of the object that returns a reference to one; one that
-// returns a value is written and not read), what it means (results/README.md has a table of these), and a rule. From
-// the list come the JSON and its reading. Numbers that are not finite are null; what is missing or null keeps its
-// default, so that records of older programs can be read. All reading throws nlohmann::json::exception for JSON of
-// another form.
+// returns a value is written and not read), what it means (`runexp config records` prints these for results/README.md),
+// and a rule. From the list come the JSON and its reading. Numbers that are not finite are null; what is missing or
+// null keeps its default, so that records of older programs can be read. All reading throws nlohmann::json::exception
+// for JSON of another form.
 
 #include <cmath>
 #include <functional>
@@ -104,6 +104,9 @@ nlohmann::json field_to_json(const T& value) {
     return value ? field_to_json(*value) : nlohmann::json(nullptr);
   } else if constexpr (HasFields<T>) {
     return fields_to_json(value);
+  } else if constexpr (requires { value.low, value.high; }) {  // an interval
+    const nlohmann::json low = field_to_json(value.low), high = field_to_json(value.high);
+    return low.is_null() || high.is_null() ? nlohmann::json(nullptr) : nlohmann::json::array({low, high});
   } else if constexpr (kIsList<T>) {
     nlohmann::json list = nlohmann::json::array();
     for (const auto& one : value) list.push_back(field_to_json(one));
@@ -183,16 +186,6 @@ std::vector<T> columns_from_json(const nlohmann::json& object) {
       if (const nlohmann::json& value = column.at(i); !value.is_null()) read_field(value, std::invoke(access, rows[i]));
   });
   return rows;
-}
-
-/// One line for each field of T: "| `name` | what it means |".
-template <HasFields T>
-std::string field_table() {
-  std::string out;
-  FieldsOf<T>::visit([&](const char* name, auto, const char* meaning, FieldRule = FieldRule::plain) {
-    out += fmt::format("| `{}` | {} |\n", name, meaning);
-  });
-  return out;
 }
 
 }  // namespace paceline
