@@ -18,32 +18,8 @@ using nlohmann::json;
 constexpr size_t kMostCellsNamed = 3;
 constexpr double kWorthNaming = 0.05;  // share of the time
 
-std::string without_placement(const CellResult& cell) {
-  json asked = cell.requested;
-  if (asked.is_object() && asked.contains("engine") && asked["engine"].is_object()) {
-    json& engine = asked["engine"];
-    engine.erase("devices");
-    if (engine.contains("parallel") && engine["parallel"].is_object()) {
-      engine["parallel"].erase("tp");
-      engine["parallel"].erase("pp");
-    }
-  }
-  const CellAxes& axes = cell.axes;
-  return json::array(
-             {asked, cell.model, cell.load, axes.proposer, axes.num_speculative_tokens.value_or(0), axes.concurrency})
-      .dump();
-}
-
-/// Of old records that do not hold what was asked for, the variant stands for it.
-std::string without_speculation(const CellResult& cell) {
-  json asked = cell.requested;
-  if (asked.is_object())
-    asked.erase("speculation");
-  else
-    asked = cell.axes.variant;
-  const CellAxes& axes = cell.axes;
-  return json::array({asked, cell.model, cell.load, axes.tp, axes.pp, axes.concurrency}).dump();
-}
+constexpr std::string_view kPlacement[] = {"engine.parallel.tp", "engine.parallel.pp", "engine.devices"};
+constexpr std::string_view kSpeculation[] = {"speculation"};
 
 using Settings = std::map<std::string, json>;
 
@@ -76,13 +52,6 @@ std::vector<std::string> names_of_work(const std::vector<CellResult>& cells) {
   return names;
 }
 
-/// measure.repetitions of the cell; 0: it is not recorded.
-int asked_repetitions(const CellResult& cell) {
-  const json measure = cell.requested.is_object() ? cell.requested.value("measure", json()) : json();
-  const json asked = measure.is_object() ? measure.value("repetitions", json()) : json();
-  return asked.is_number_integer() ? asked.get<int>() : 0;
-}
-
 std::string disturbed_text(const CellSummary& s) { return s.noise.empty() ? "" : "disturbed"; }
 
 /// "prefill takes 34 % of its time"; empty where that is not recorded.
@@ -103,8 +72,8 @@ std::string LoadGroup::where() const {
 
 VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_(run), summary_(summary) {
   for (const CellResult& cell : run.cells) {
-    twin_of_.push_back(without_placement(cell));
-    plain_twin_of_.push_back(without_speculation(cell));
+    twin_of_.push_back(asked_without(cell, kPlacement));
+    plain_twin_of_.push_back(asked_without(cell, kSpeculation));
   }
   const std::vector<std::string> work = names_of_work(run.cells);
   for (const CellSummary& s : summary.cells) {
@@ -214,7 +183,7 @@ std::string in_brackets(const std::vector<std::string>& notes) {
 
 std::string VerdictView::no_interval_text(const CellSummary& s, const RatioInterval& interval) const {
   if (interval.low && interval.high) return "";
-  if (const int asked = asked_repetitions(cell(s)); s.repetitions < asked)
+  if (const int asked = repetitions_asked(cell(s)); s.repetitions < asked)
     return fmt::format("{} of {} repetitions ran, too few for an interval: resume the run", s.repetitions, asked);
   return "one repetition has no interval; run with measure.repetitions >= 3";
 }

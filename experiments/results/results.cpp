@@ -125,6 +125,32 @@ json cell_to_json(const CellResult& cell) {
   return out;
 }
 
+std::string asked_without(const CellResult& cell, std::span<const std::string_view> left_out) {
+  const CellAxes& axes = cell.axes;
+  json asked = cell.requested.is_object() ? cell.requested : json(axes.variant);
+  const auto is_left_out = [&](std::string_view path) {
+    return std::any_of(left_out.begin(), left_out.end(), [&](std::string_view other) {
+      return path == other || (path.starts_with(other) && path[other.size()] == '.');
+    });
+  };
+  for (const std::string_view path : left_out) {
+    std::string pointer = "/" + std::string(path);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    const json::json_pointer place(pointer);
+    if (asked.is_object() && asked.contains(place)) asked[place.parent_pointer()].erase(place.back());
+  }
+  json key = json::array({asked, cell.model, cell.load});
+  const auto add = [&](std::string_view path, const json& value) {
+    if (!is_left_out(path)) key.push_back(value);
+  };
+  add("engine.parallel.tp", axes.tp);
+  add("engine.parallel.pp", axes.pp);
+  add("speculation.proposer", axes.proposer);
+  add("speculation.num_speculative_tokens", axes.num_speculative_tokens.value_or(0));
+  add("load.concurrency", axes.concurrency);
+  return key.dump();
+}
+
 int repetitions_asked(const CellResult& cell) {
   if (!cell.requested.is_object()) return 0;
   const json measure = cell.requested.value("measure", json::object());

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -529,6 +530,11 @@ CellCounts count_cells(const std::vector<CellResult>& cells);
 
 /// measure.repetitions of the cell's configuration; 0 where it does not say.
 int repetitions_asked(const CellResult& cell);
+
+/// What the cell asked for, and of which model and under which load, without the settings below the paths `left_out`
+/// ("speculation", "engine.parallel.tp"): equal texts for cells that are the same but for these. Of old records, which
+/// do not hold what was asked for, the variant stands for it.
+std::string asked_without(const CellResult& cell, std::span<const std::string_view> left_out);
 
 /// What the engine says it ran; false where it says nothing.
 bool has_fast_numerics(const CellResult& cell);

@@ -40,15 +40,7 @@ std::string name_without_length(const CellResult& cell) {
   return axes_label(axes);
 }
 
-/// Equal for cells that differ in the stated length only.
-std::string asked_otherwise(const CellResult& cell) {
-  nlohmann::json asked = cell.requested;
-  const nlohmann::json::json_pointer stated("/speculation/synthetic");
-  if (asked.is_object() && asked.contains(stated) && asked[stated].is_object())
-    asked[stated].erase("acceptance_length");
-  return fmt::format("{} tp{} pp{} {} {}", asked.dump(), cell.axes.tp, cell.axes.pp, cell.axes.proposer,
-                     cell.axes.num_speculative_tokens.value_or(0));
-}
+constexpr std::string_view kStatedLength[] = {"speculation.synthetic.acceptance_length"};
 
 /// Another k at the same place of the axis.
 void add_to(CrossoverClaim::Point& point, const Claim& gain) {
@@ -94,7 +86,7 @@ void add_concurrency(const VerdictView& view, const Claim& gain, Sets& sets) {
 void add_stated(const VerdictView& view, const LoadGroup& group, const Claim& gain, Sets& sets) {
   const CellResult& cell = view.cell(*gain.cell);
   if (!cell.forced || cell.oversubscribed || !gain.cell->mean_acceptance_length) return;
-  CrossoverClaim& claim = set_of(sets, asked_otherwise(cell),
+  CrossoverClaim& claim = set_of(sets, asked_without(cell, kStatedLength),
                                  {.axis = CrossoverClaim::Axis::acceptance_length,
                                   .group = &group,
                                   .name = name_without_length(cell),
