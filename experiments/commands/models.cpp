@@ -12,7 +12,7 @@
 #include "engine/util/printable.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/builtin_root.h"
-#include "experiments/report/text_table.h"
+#include "experiments/report/table.h"
 #include "experiments/ui/output_columns.h"
 #include "kernels/cuda/probe.h"
 #include "speculative/eagle3_spec.h"
@@ -66,12 +66,15 @@ ExitCode list_models() {
 /// device and the ranks can do they can do for each.
 ExitCode print_support() {
   constexpr const char* kYes = "yes";
-  std::vector<TextRow> rows = {{"architecture", "safetensors", "GGUF", "CPU", "CUDA", "TP", "PP", "target", "draft"}};
+  Table table;
+  for (const char* const head : {"architecture", "safetensors", "GGUF", "CPU", "CUDA", "TP", "PP", "target", "draft"})
+    table.columns.push_back({.name = head, .is_text = true});
   for (const Family& family : families())
-    rows.push_back({std::string(family.architecture), kYes,
-                    family.gguf ? std::string(family.gguf->architecture) : std::string("-"), kYes, kYes, kYes, kYes,
-                    kYes, kYes});
-  for (const std::string& line : fitted_lines(rows, rows.front().size(), output_columns())) fmt::print("{}\n", line);
+    table.rows.push_back({.cells = {std::string(family.architecture), kYes,
+                                    family.gguf ? std::string(family.gguf->architecture) : std::string("-"), kYes, kYes,
+                                    kYes, kYes, kYes, kYes}});
+  for (const auto& lines : stacked_table(table, output_columns()).lines)
+    for (const std::string& line : lines) fmt::print("{}\n", line);
   fmt::print(stderr,
              "GGUF: general.architecture of such files. CUDA: this build {} it. TP: where it divides the heads, which "
              "`runexp plan` says of a model\n",

@@ -19,7 +19,7 @@
 #include "experiments/commands/command_line.h"
 #include "experiments/report/html.h"
 #include "experiments/report/text.h"
-#include "experiments/report/text_table.h"
+#include "experiments/report/text_lines.h"
 #include "experiments/results/cell_log.h"
 #include "experiments/results/files.h"
 #include "experiments/results/json_values.h"

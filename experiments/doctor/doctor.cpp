@@ -10,7 +10,7 @@
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
 #include "experiments/report/text.h"
-#include "experiments/report/text_table.h"
+#include "experiments/report/text_lines.h"
 #include "experiments/results/build_info.h"
 
 namespace paceline {

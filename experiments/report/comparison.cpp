@@ -9,7 +9,7 @@
 #include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/report/text.h"
-#include "experiments/report/text_table.h"
+#include "experiments/report/text_lines.h"
 
 namespace paceline {
 
@@ -18,35 +18,34 @@ using comparison_parts::Sheet;
 namespace {
 
 constexpr size_t kMostDifferences = 12;  // lines of counters a run
-constexpr size_t kMostText = 48;         // of a setting's value
+constexpr int kMostText = 48;            // columns of a setting's value
 
-std::string cut(const std::string& text) {
-  if (display_width(text) <= int(kMostText)) return text;
-  size_t end = 0;
-  for (size_t columns = 0; end < text.size() && columns < kMostText; ++end)
-    columns += (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
-  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
-  return text.substr(0, end) + "…";
+Table table_of(std::string title, std::vector<std::string> heads, size_t text_columns) {
+  Table table{.title = std::move(title), .columns = {}, .rows = {}};
+  for (size_t c = 0; c < heads.size(); ++c)
+    table.columns.push_back({.name = std::move(heads[c]), .is_text = c < text_columns || c + 1 == heads.size()});
+  return table;
 }
 
-Sheet::Table runs_table(const RunComparison& comparison) {
-  Sheet::Table table{.title = "Runs", .rows = {{"", "run", "numerics", "started"}}, .text_columns = 4};
+Table runs_table(const RunComparison& comparison) {
+  Table table = table_of("Runs", {"", "run", "numerics", "started"}, 4);
   for (size_t run = 0; run < comparison.runs.size(); ++run) {
     const ComparedRun& r = comparison.runs[run];
-    table.rows.push_back({run_letter(run), r.id, r.numerics, r.started_at});
+    table.rows.push_back({.cells = {run_letter(run), r.id, r.numerics, r.started_at}});
   }
   return table;
 }
 
 void add_differences(const std::string& title, const std::vector<KeyDifference>& differences, size_t num_runs,
-                     std::vector<Sheet::Table>& out) {
+                     std::vector<Table>& out) {
   if (differences.empty()) return;
-  Sheet::Table table{.title = title, .rows = {{"key"}}, .text_columns = num_runs + 1};
-  for (size_t run = 0; run < num_runs; ++run) table.rows[0].push_back(run_letter(run));
+  std::vector<std::string> heads = {"key"};
+  for (size_t run = 0; run < num_runs; ++run) heads.push_back(run_letter(run));
+  Table table = table_of(title, heads, num_runs + 1);
   for (const KeyDifference& difference : differences) {
-    std::vector<std::string> row = {difference.key};
-    for (const std::string& value : difference.values) row.push_back(cut(value));
-    table.rows.push_back(std::move(row));
+    table.rows.push_back({.cells = {difference.key}});
+    for (const std::string& value : difference.values)
+      table.rows.back().cells.push_back(shortened_text(value, kMostText + 1));
   }
   out.push_back(std::move(table));
 }
@@ -102,30 +101,35 @@ std::string short_text(Metric metric, const MetricChange& change) {
                      change.change == Change::inconclusive ? "?" : change_word(metric, change.change));
 }
 
-Sheet::Table changes_table(const RunComparison& comparison, size_t run) {
+Table::Cell word_cell(const std::string& text) {
+  const bool is_good = text.starts_with("faster") || text.ends_with(" faster");
+  const bool is_bad = text.starts_with("slower") || text.ends_with(" slower") || text == "DIFFER";
+  return {text, "", is_good ? "good" : is_bad ? "bad" : ""};
+}
+
+Table changes_table(const RunComparison& comparison, size_t run) {
   const std::string letter = run_letter(run);
   const std::string rate = metric_title(Metric::output_tok_s);
-  Sheet::Table table{.title = fmt::format("{} against A", letter),
-                     .rows = {{"cell", rate + " A", rate + " " + letter, letter + "/A (95 % interval)"}},
-                     .text_columns = 1};
+  std::vector<std::string> heads = {"cell", rate + " A", rate + " " + letter, letter + "/A (95 % interval)"};
   for (const Metric metric : kMetrics)
-    if (metric != Metric::output_tok_s) table.rows[0].push_back(metric_title(metric));
-  table.rows[0].insert(table.rows[0].end(), {"tokens", rate});
+    if (metric != Metric::output_tok_s) heads.push_back(metric_title(metric));
+  heads.insert(heads.end(), {"tokens", rate});
+  Table table = table_of(fmt::format("{} against A", letter), heads, 1);
   for (const CellRow& row : comparison.cells) {
     const CellSide &first = row.runs[0], &other = row.runs[run];
     if (!other.compared) continue;
     constexpr auto kRate = size_t(Metric::output_tok_s);
     const MetricChange& change = other.changes[kRate];
-    std::vector<std::string> cells = {
+    std::vector<Table::Cell> cells = {
         axes_label(row.axes), number_text(first.values[kRate], 1), number_text(other.values[kRate], 1),
         change.test ? interval_text(change.test->ratio, change.test->low, change.test->high, kDigits) : "–"};
     for (const Metric metric : kMetrics)
-      if (metric != Metric::output_tok_s) cells.push_back(short_text(metric, other.changes[size_t(metric)]));
-    cells.push_back(other.same_tokens() ? "same" : "DIFFER");
-    cells.push_back(change_text(Metric::output_tok_s, change) +
-                    (first.rankable && other.rankable ? "" : ", not ranked") +
-                    (first.noisy || other.noisy ? ", noisy" : ""));
-    table.rows.push_back(std::move(cells));
+      if (metric != Metric::output_tok_s) cells.push_back(word_cell(short_text(metric, other.changes[size_t(metric)])));
+    cells.push_back(word_cell(other.same_tokens() ? "same" : "DIFFER"));
+    cells.push_back(word_cell(change_text(Metric::output_tok_s, change) +
+                              (first.rankable && other.rankable ? "" : ", not ranked") +
+                              (first.noisy || other.noisy ? ", noisy" : "")));
+    table.rows.push_back({.cells = std::move(cells)});
   }
   return table;
 }
@@ -191,15 +195,16 @@ std::string comparison_text(const RunComparison& comparison, int columns) {
   const auto add_line = [&](const std::string& line) {
     out += wrapped_text(line, columns, line.starts_with("  ") ? 4 : 2);
   };
-  const auto add_table = [&](const Sheet::Table& table) {
+  const auto add_table = [&](const Table& table) {
     add_line(table.title);
-    for (const std::string& line : fitted_lines(table.rows, table.text_columns, columns)) out += line + "\n";
+    for (const auto& lines : stacked_table(table, columns).lines)
+      for (const std::string& line : lines) out += line + "\n";
     out += "\n";
   };
-  for (const Sheet::Table& table : sheet.settings) add_table(table);
+  for (const Table& table : sheet.settings) add_table(table);
   for (const std::string& line : sheet.semantics) add_line(line);
   out += "\n";
-  for (const Sheet::Table& table : sheet.changes) add_table(table);
+  for (const Table& table : sheet.changes) add_table(table);
   for (const std::string& line : sheet.counts) add_line(line);
   for (const std::string& line : sheet.notes) add_line(line);
   return out;
@@ -209,15 +214,15 @@ std::string comparison_markdown(const RunComparison& comparison) {
   const Sheet sheet = comparison_parts::sheet_of(comparison);
   std::string out = "# Comparison\n\n";
   for (const std::string& line : sheet.counts) out += "**" + line + "**\n\n";
-  const auto add_table = [&](const Sheet::Table& table) {
-    out += "## " + table.title + "\n\n" + markdown_table(table.rows, table.text_columns) + "\n";
+  const auto add_table = [&](const Table& table) {
+    out += "## " + table.title + "\n\n" + markdown_table(table) + "\n";
   };
-  for (const Sheet::Table& table : sheet.settings) add_table(table);
+  for (const Table& table : sheet.settings) add_table(table);
   out += "## Tokens and counters\n\n";
   for (const std::string& line : sheet.semantics)
     out += (line.starts_with("  ") ? "  - " + line.substr(2) : "- " + line) + "\n";
   out += "\n";
-  for (const Sheet::Table& table : sheet.changes) add_table(table);
+  for (const Table& table : sheet.changes) add_table(table);
   for (const std::string& line : sheet.notes) out += line + "\n";
   return out;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/analysis/compare.h"
+#include "experiments/report/table.h"
 
 namespace paceline {
 
@@ -17,7 +18,7 @@ std::string run_letter(size_t run);
 std::string change_text(Metric metric, const MetricChange& change);
 
 /// What differs in settings, machine and tokens, then a table for each run against A. columns: of the terminal; tables
-/// that are wider are stacked (fitted_lines), sentences broken between words. 0: all stays as it is.
+/// that are wider are stacked (stacked_table), sentences broken between words. 0: all stays as it is.
 std::string comparison_text(const RunComparison& comparison, int columns = 0);
 std::string comparison_markdown(const RunComparison& comparison);
 
@@ -34,11 +35,6 @@ namespace comparison_parts {
 
 /// What the text, Markdown and HTML forms share: sentences and tables in reading order.
 struct Sheet {
-  struct Table {
-    std::string title;
-    std::vector<std::vector<std::string>> rows;  // the head first
-    size_t text_columns = 1;                     // set left, as is the last one
-  };
   std::vector<Table> settings;         // runs, then what differs; each with a column for every run
   std::vector<std::string> semantics;  // tokens and counters
   std::vector<Table> changes;          // one for each run but A

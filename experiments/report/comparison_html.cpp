@@ -16,26 +16,8 @@ using comparison_parts::Sheet;
 
 namespace {
 
-std::string class_of(const std::string& text, bool left) {
-  std::string name = left ? "s" : "";
-  if (text.starts_with("faster") || text.ends_with(" faster")) name += " good";
-  if (text.starts_with("slower") || text.ends_with(" slower") || text == "DIFFER") name += " bad";
-  return name;
-}
-
-std::string html_table(const Sheet::Table& table) {
-  std::vector<html::TableColumn> columns;
-  const auto is_text = [&](size_t c) { return c < table.text_columns || c + 1 == table.rows.front().size(); };
-  for (size_t c = 0; c < table.rows.front().size(); ++c)
-    columns.push_back({.name = table.rows.front()[c].c_str(), .is_text = is_text(c)});
-  std::string rows;
-  for (size_t r = 1; r < table.rows.size(); ++r) {
-    rows += "<tr>";
-    for (size_t c = 0; c < table.rows[r].size(); ++c)
-      rows += html::text_cell(table.rows[r][c], class_of(table.rows[r][c], is_text(c)).c_str());
-    rows += "</tr>\n";
-  }
-  return fmt::format("<h2>{}</h2>", html_escaped(table.title)) + html::table(table.title, columns, rows, "titled fits");
+std::string titled(const Table& table) {
+  return fmt::format("<h2>{}</h2>", html_escaped(table.title)) + html_table(table, "titled fits");
 }
 
 /// Ratios of one run's rates to A's; grey where nothing can be said.
@@ -75,11 +57,11 @@ std::string comparison_html(const RunComparison& comparison) {
       "<style>{}</style></head><body><main><h1>Comparison of {} runs</h1>\n",
       html::page_style(), comparison.runs.size());
   for (const std::string& line : sheet.counts) out += fmt::format("<p><b>{}</b></p>\n", html_escaped(line));
-  for (const Sheet::Table& table : sheet.settings) out += html_table(table);
+  for (const Table& table : sheet.settings) out += titled(table);
   out += "<h2>Tokens and counters</h2>\n";
   for (const std::string& line : sheet.semantics) out += fmt::format("<p class=\"note\">{}</p>\n", html_escaped(line));
   for (size_t run = 1; run < comparison.runs.size(); ++run)
-    out += html_table(sheet.changes[run - 1]) + ratio_chart(comparison, run);
+    out += titled(sheet.changes[run - 1]) + ratio_chart(comparison, run);
   for (const std::string& line : sheet.notes) out += fmt::format("<p class=\"note\">{}</p>\n", html_escaped(line));
   return out + "</main></body></html>\n";
 }

@@ -8,7 +8,7 @@
 #include "engine/util/counted.h"
 #include "experiments/analysis/noise.h"
 #include "experiments/analysis/summary.h"
-#include "experiments/report/text_table.h"
+#include "experiments/report/table.h"
 
 namespace paceline {
 
@@ -51,13 +51,16 @@ std::string word_of(const TimingVerdict& verdict) {
   return word;
 }
 
-std::vector<TextRow> timing_rows(const GateReport& report) {
-  std::vector<TextRow> rows = {{"cell", "pairs", "median ratio", "p", "resolves", "verdict"}};
+Table timing_table(const GateReport& report) {
+  Table table{.title = {},
+              .columns = {{"cell", true}, {"pairs"}, {"median ratio"}, {"p"}, {"resolves"}, {"verdict", true}},
+              .rows = {}};
   for (const TimingVerdict& verdict : report.timing)
-    rows.push_back({verdict.id, std::to_string(verdict.pairs), fmt::format("{:.3f}", verdict.median_ratio),
-                    fmt::format("{:.2g}", verdict.adjusted_p), fmt::format("{:.0f} %", verdict.resolves * 100),
-                    word_of(verdict)});
-  return rows;
+    table.rows.push_back(
+        {.cells = {verdict.id, std::to_string(verdict.pairs), fmt::format("{:.3f}", verdict.median_ratio),
+                   fmt::format("{:.2g}", verdict.adjusted_p), fmt::format("{:.0f} %", verdict.resolves * 100),
+                   word_of(verdict)}});
+  return table;
 }
 
 std::string json_text(const std::optional<json>& value) { return value ? value->dump() : "absent"; }
@@ -212,7 +215,7 @@ std::string gate_text(const GateReport& report) {
   if (!report.made_on.empty() && num_differences(report) > 0)
     out += fmt::format("{}: made on {}\n", report.baseline, report.made_on);
   if (!report.timing.empty())
-    for (const std::string& line : table_lines(timing_rows(report), 1)) out += line + "\n";
+    for (const auto& lines : fitted_table(timing_table(report), 0).lines) out += lines.front() + "\n";
   if (!report.baseline.empty()) out += exact_summary(report) + "\n";
   if (!report.baseline_bin.empty()) out += timing_summary(report) + "\n";
   return out;
@@ -226,20 +229,20 @@ std::string gate_markdown(const GateReport& report) {
   std::string out = fmt::format("### {}: regression gates {}\n\n", report.name, word);
   if (!report.baseline.empty()) {
     out += "**Exact**: " + exact_summary(report) + "\n\n";
-    std::vector<TextRow> rows = {{"cell", "fact", "baseline", "now"}};
+    Table table{.title = {}, .columns = {{"cell", true}, {"fact", true}, {"baseline"}, {"now", true}}, .rows = {}};
     for (const ExactVerdict& verdict : report.exact) {
       if (!verdict.not_lossless.empty()) out += fmt::format("{}: {}\n\n", verdict.id, verdict.not_lossless);
       for (const BaselineDifference& d : verdict.differences)
-        rows.push_back({d.cell, d.field.empty() ? "the cell" : d.field,
-                        d.field.empty() && d.baseline ? "present" : json_text(d.baseline),
-                        d.field.empty() && d.now ? "present" : json_text(d.now)});
+        table.rows.push_back({.cells = {d.cell, d.field.empty() ? "the cell" : d.field,
+                                        d.field.empty() && d.baseline ? "present" : json_text(d.baseline),
+                                        d.field.empty() && d.now ? "present" : json_text(d.now)}});
     }
-    if (rows.size() > 1) out += markdown_table(rows, 2) + "\n";
-    if (!report.made_on.empty() && rows.size() > 1) out += "The baseline was made on " + report.made_on + "\n\n";
+    if (!table.rows.empty()) out += markdown_table(table) + "\n";
+    if (!report.made_on.empty() && !table.rows.empty()) out += "The baseline was made on " + report.made_on + "\n\n";
   }
   if (!report.baseline_bin.empty()) {
     out += "**Timing**: " + timing_summary(report) + "\n\n";
-    if (!report.timing.empty()) out += markdown_table(timing_rows(report), 1) + "\n";
+    if (!report.timing.empty()) out += markdown_table(timing_table(report)) + "\n";
   }
   return out;
 }

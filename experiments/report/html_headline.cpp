@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/published_rows.h"
+#include "experiments/report/cell_table.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"
@@ -165,20 +165,8 @@ Section headline_section(const Report& report) {
 }
 
 Section published_section(const Report& report) {
-  Section section{"published", "Beside what others measured", ""};
-  std::string body;
-  const std::vector<PublishedRow> rows = published_rows(report.run, report.summary);
-  for (const PublishedRow& row : rows) {
-    body += fmt::format("<tr data-label=\"{0}\"><td class=\"s\">{0}</td>", html_escaped(row.label)) +
-            text_cell(row.over) + number_cell(row.output_tok_s, 1) + number_cell(row.tpot_ms, 2) +
-            fmt::format("<td>{}</td><td>{}</td>", ratio_text(row.measured), ratio_text(row.published)) +
-            text_cell(row.why, "why") + "</tr>\n";
-  }
-  if (body.empty()) return section;
-  section.body = table(
-      fmt::format("Output tokens per second over those of the row named; {}.", published_sources(rows)),
-      {{"row", true}, {"over", true}, {"tok/s"}, {"TPOT p50, ms"}, {"measured"}, {"published"}, {"why", true}}, body);
-  return section;
+  const Table published = published_table(report.run, report.summary);
+  return {"published", "Beside what others measured", published.rows.empty() ? "" : html_table(published)};
 }
 
 }  // namespace paceline::html

@@ -12,76 +12,17 @@
 #include "engine/util/printable.h"
 #include "experiments/analysis/closed_loop.h"
 #include "experiments/analysis/missing_cells.h"
-#include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary_verdict.h"
 #include "experiments/analysis/verdict_view.h"
-#include "experiments/report/text_table.h"
+#include "experiments/report/cell_table.h"
+#include "experiments/report/text_lines.h"
 
 namespace paceline {
 
 namespace {
 
 constexpr int kMaxVerdictColumn = 60;
-constexpr size_t kProposerColumn = 2;
-constexpr int kLeastProposer = 8;
 constexpr size_t kFoldedCells = 4;  // so many without a result for one reason are a line below the table
-
-using Row = std::vector<std::string>;
-
-/// Columns that a run has only where it measured what they show; they stand before the verdict.
-struct ExtraColumns {
-  bool open_loop = false;  // rates and, in place of the speedup in tok/s, that of decoding
-  bool goodput = false;
-};
-
-ExtraColumns extra_columns(const RunSummary& summary) {
-  ExtraColumns extra;
-  for (const CellSummary& s : summary.cells) {
-    extra.open_loop |= s.open_loop.has_value();
-    extra.goodput |= s.goodput.has_value();
-  }
-  return extra;
-}
-
-Row header_of(const ExtraColumns& extra) {
-  Row row = {"tp", "pp", "proposer", "k", "c", "tok/s", "req/dev/min", "speedup [95 %]"};
-  if (!extra.open_loop) row.push_back("decoding");
-  row.insert(row.end(), {"AL", "accept", "coverage", "ttft p50", "tpot p50", kDeviceBusy, "degen."});
-  if (extra.open_loop) row.insert(row.end(), {"req/s of offered", "decode", "ttft p90"});
-  if (extra.goodput) row.push_back("goodput");
-  row.push_back("verdict");
-  return row;
-}
-
-Row row_of(const CellResult& cell, const CellSummary& s, const ExtraColumns& extra) {
-  const CellAxes& axes = cell.axes;
-  Row row = {std::to_string(axes.tp),
-             std::to_string(axes.pp),
-             proposer_label(axes),
-             axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
-             cell.load == "closed" ? std::to_string(axes.concurrency) : "–",
-             number_text(s.output_tok_s, 1),
-             number_text(s.requests_per_device_minute, 0),
-             cell.baseline_id == cell.id && s.speedup ? "1.00×" : speedup_text(s.speedup)};
-  if (!extra.open_loop) row.push_back(s.decode_speedup ? ratio_text(s.decode_speedup->ratio) : "–");
-  row.insert(row.end(), {number_text(s.mean_acceptance_length, 2), number_text(s.draft_acceptance_rate, 2),
-                         number_text(s.draft_coverage, 2), s.ttft_ms.p50 ? number_text(s.ttft_ms.p50, 1) + " ms" : "–",
-                         s.tpot_ms.p50 ? number_text(s.tpot_ms.p50, 2) + " ms" : "–", busy_text(s.devices.busy),
-                         number_text(s.degenerate_share, 2)});
-  if (extra.open_loop) {
-    const OpenLoopSummary open_loop = s.open_loop.value_or(OpenLoopSummary{});
-    row.push_back(s.open_loop ? fmt::format("{} of {}", number_text(open_loop.achieved_rate_per_s, 2),
-                                            number_text(open_loop.offered_rate_per_s, 2))
-                              : "–");
-    row.push_back(cell.baseline_id == cell.id && s.decode_speedup ? "1.00×" : speedup_text(s.decode_speedup));
-    row.push_back(s.ttft_ms.p90 ? number_text(s.ttft_ms.p90, 1) + " ms" : "–");
-  }
-  if (extra.goodput)
-    row.push_back(
-        s.goodput ? fmt::format("{}/s, {:.0f} %", number_text(s.goodput->rate_per_s, 2), 100 * s.goodput->share) : "–");
-  row.push_back(cell_verdict(cell, s));
-  return row;
-}
 
 /// How much waiting is in the latencies of a closed loop; `others`: the loops in which no request waits.
 std::string closed_loop_text(const ClosedLoop& loop, const std::string& others) {
@@ -141,97 +82,6 @@ std::vector<std::string> loads_text(const RunResult& run) {
   }
   return lines;
 }
-
-const Row kPublishedHeader = {"row", "over", "tok/s", "tpot p50", "measured", "published", "why"};
-bool is_published_text(size_t column) { return column < 2 || column + 1 == kPublishedHeader.size(); }
-
-constexpr const char* kPublishedTitle = "Beside what others measured, each row over the one that it names; ";
-
-/// With the header.
-std::vector<Row> published_table(const std::vector<PublishedRow>& published) {
-  std::vector<Row> rows = {kPublishedHeader};
-  for (const PublishedRow& row : published) {
-    rows.push_back({row.label, row.over, number_text(row.output_tok_s, 1),
-                    row.tpot_ms ? number_text(row.tpot_ms, 2) + " ms" : "–", ratio_text(row.measured),
-                    ratio_text(row.published), row.why});
-  }
-  return rows;
-}
-
-/// The table in the terminal: where it is too wide, the reason of each row stands below it.
-void add_published(const std::vector<PublishedRow>& published, int columns, std::string& out) {
-  std::vector<Row> rows = published_table(published);
-  std::vector<std::string> lines = table_lines(rows, is_published_text);
-  if (columns == 0 || width_of(lines) <= columns) {
-    for (const std::string& line : lines) out += line + "\n";
-    return;
-  }
-  std::vector<std::string> why;
-  for (Row& row : rows) {
-    why.push_back(user_text(row.back()));
-    row.pop_back();
-  }
-  lines = table_lines(rows, [](size_t column) { return column < 2; });
-  for (size_t r = 0; r < lines.size(); ++r) {
-    out += wrapped_text(lines[r], columns, 4);
-    if (r > 0 && !why[r].empty()) out += wrapped_text("      " + why[r], columns, 6);
-  }
-}
-
-/// First `columns` characters of UTF-8 text, with an ellipsis where something was cut.
-std::string shortened(const std::string& text, int columns) {
-  if (display_width(text) <= columns) return text;
-  std::string out;
-  int width = 0;
-  for (char c : text) {
-    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    if (starts && ++width >= columns) break;
-    out += c;
-  }
-  return out + "…";
-}
-
-/// The table of the cells as it fits a terminal.
-struct FittedTable {
-  std::vector<Row> rows;
-  std::vector<std::string> below;     // [rows] the verdict, where it has no column; else empty
-  std::vector<std::string> left_out;  // names of columns
-
-  bool is_too_wide(int columns) const { return width_of(table_lines(rows, 0)) > columns; }
-
-  /// Takes whole columns away, the first of `names` first, until the lines are no wider than `columns`.
-  void drop_columns(std::initializer_list<const char*> names, int columns) {
-    for (const char* const name : names) {
-      if (!is_too_wide(columns)) return;
-      const auto at = std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin();
-      if (at == std::ssize(rows[0])) continue;
-      for (Row& row : rows) row.erase(row.begin() + at);
-      left_out.push_back(name);
-    }
-  }
-
-  /// The least important columns go; then the verdict stands below its row, and further ones go; then proposers with
-  /// their variants are cut.
-  void fit(const ExtraColumns& extra, int columns) {
-    drop_columns({"req/dev/min", "degen.", "coverage", kDeviceBusy, "tpot p50", "ttft p50", "decoding"}, columns);
-    if (!is_too_wide(columns)) return;
-    for (Row& row : rows) {
-      below.push_back(std::move(row.back()));
-      row.pop_back();
-    }
-    below[0].clear();
-    if (extra.open_loop)
-      drop_columns({"speedup [95 %]", "tok/s", "accept", "AL", "req/s of offered", "ttft p90", "goodput"}, columns);
-    else
-      drop_columns({"accept", "AL", "tok/s"}, columns);
-    const int too_wide = width_of(table_lines(rows, 0)) - columns;
-    if (too_wide <= 0) return;
-    int widest = 0;
-    for (const Row& row : rows) widest = std::max(widest, display_width(row[kProposerColumn]));
-    for (Row& row : rows)
-      row[kProposerColumn] = shortened(row[kProposerColumn], std::max(kLeastProposer, widest - too_wide));
-  }
-};
 
 /// The cells that take no row of the terminal's table, and the lines that stand for them:
 /// "14 cells (tp2_pp1_none_c1 … tp2_pp1_ngram_k5_c8) skipped: needs 2 devices".
@@ -361,42 +211,33 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
 
 std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color,
                             const std::string& show_command, int columns) {
-  const ExtraColumns extra = extra_columns(summary);
   const FoldedCells folded = fold_cells(run);
-  std::vector<Row> rows = {header_of(extra)};
+  const Table all = cell_table(run, summary);
+  Table cells{.title = {}, .columns = all.columns, .rows = {}};
   std::vector<const char*> paints = {"\x1b[1m"};
   for (const CellSummary& s : summary.cells) {
-    const CellResult& cell = run.cells[s.cell];
-    if (folded.cells.contains(&cell)) continue;
-    rows.push_back(row_of(cell, s, extra));
-    rows.back().back() = shortened(rows.back().back(), kMaxVerdictColumn);
-    paints.push_back(color_of(cell, s));
+    if (folded.cells.contains(&run.cells[s.cell])) continue;
+    cells.rows.push_back(all.rows[s.cell]);
+    cells.rows.back().cells.back().text = shortened_text(cells.rows.back().cells.back().text, kMaxVerdictColumn);
+    paints.push_back(color_of(run.cells[s.cell], s));
   }
-  FittedTable table{.rows = std::move(rows), .below = {}, .left_out = {}};
-  if (columns > 0) table.fit(extra, columns);
-  const size_t last = table.below.empty() ? table.rows[0].size() - 1 : table.rows[0].size();
   std::string out;
   const auto add = [&out, columns](const std::string& line, int hang) { out += wrapped_text(line, columns, hang); };
-  std::vector<std::string> lines =
-      table_lines(table.rows, [last](size_t c) { return c == kProposerColumn || c == last; });
-  for (size_t r = 0; lines.size() > 1 && r < lines.size(); ++r) {
-    const bool is_plain = color == TextColor::off || *paints[r] == '\0';
-    std::vector<std::string> of_row = {lines[r]};
-    if (!table.below.empty() && !table.below[r].empty())
-      for (std::string& line : wrapped_lines("      " + user_text(table.below[r]), columns, 6))
-        of_row.push_back(std::move(line));
-    for (const std::string& line : of_row)
-      out += is_plain ? line + "\n" : fmt::format("{}{}\x1b[0m\n", paints[r], line);
-  }
+  const TerminalTable table = fitted_table(cells, columns);
+  for (size_t r = 0; table.lines.size() > 1 && r < table.lines.size(); ++r)
+    for (const std::string& line : table.lines[r])
+      out +=
+          color == TextColor::off || *paints[r] == '\0' ? line + "\n" : fmt::format("{}{}\x1b[0m\n", paints[r], line);
   if (!table.left_out.empty())
     add(fmt::format("  (no room for {}{})", fmt::join(table.left_out, ", "),
                     run.folder.empty() ? "" : ": summary.md has them"),
         3);
   for (const std::string& line : folded.lines) add(line, 4);
-  if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
+  if (const Table published = published_table(run, summary); !published.rows.empty()) {
     out += "\n";
-    add(fmt::format("  {}{}:", kPublishedTitle, printable(published_sources(published))), 2);
-    add_published(published, columns, out);
+    add("  " + printable(published.title) + ":", 2);
+    for (const auto& lines : fitted_table(published, columns).lines)
+      for (const std::string& line : lines) out += wrapped_text(line, columns, 4);
   }
   out += "\n";
   const RunVerdict verdict = make_verdict(run, summary);
@@ -430,31 +271,15 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   if (const std::string flips = flips_of_run(run); !flips.empty())
     out += fmt::format("\nNumerics: {}\n", markdown_text(flips));
   out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
-  const auto add_row = [&out](const Row& row) {
-    for (const std::string& text : row) out += "| " + markdown_text(text) + " ";
-    out += "|\n";
-  };
-  const auto add_header = [&](const Row& row, auto&& is_text) {
-    add_row(row);
-    for (size_t c = 0; c < row.size(); ++c) out += is_text(c) ? "|---" : "|---:";
-    out += "|\n";
-  };
-  const ExtraColumns extra = extra_columns(summary);
-  const Row header = header_of(extra);
-  add_header(header, [last = header.size() - 1](size_t column) { return column == kProposerColumn || column == last; });
-  for (const CellSummary& s : summary.cells) add_row(row_of(run.cells[s.cell], s, extra));
+  out += markdown_table(cell_table(run, summary));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
       "share of steps with drafts. dev busy: share of the time in which each rank's device was at work. speedup: tok/s "
       "of whole requests, prefill included, over the baseline cell, with its 95 % interval over repetitions. decoding: "
       "mean time per output token after the first, the baseline's over the cell's.\n";
   for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_text(load));
-  if (const std::vector<PublishedRow> published = published_rows(run, summary); !published.empty()) {
-    out += fmt::format("\n{}{}:\n\n", kPublishedTitle, markdown_text(published_sources(published)));
-    const std::vector<Row> rows = published_table(published);
-    add_header(rows[0], is_published_text);
-    for (size_t r = 1; r < rows.size(); ++r) add_row(rows[r]);
-  }
+  if (const Table published = published_table(run, summary); !published.rows.empty())
+    out += fmt::format("\n{}:\n\n{}", markdown_text(published.title), markdown_table(published));
   return out;
 }
 

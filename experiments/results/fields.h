@@ -78,7 +78,7 @@ bool is_default(const T& value, const T& made) {
 /// Fields that `list(visit)` names, of `from`, into `out`.
 template <class T, class List>
 void write_fields(const T& from, const List& list, nlohmann::json& out) {
-  static const T kMade{};
+  [[maybe_unused]] static const T kMade{};
   list([&](const char* name, auto access, const char*, FieldRule rule = FieldRule::plain) {
     const auto& value = std::invoke(access, from);
     const auto& made = std::invoke(access, kMade);

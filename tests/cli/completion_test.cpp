@@ -85,7 +85,7 @@ TEST_F(CompletionTest, ZshScriptCompletes) {
        "zsh -f -c 'compadd() { print -r -- \"$@\" }; compset() { : }; _files() { print files }; source \"$0\"; "
        "words=(\"$@\"); CURRENT=$#; _runexp' \"$@\"",
        "sh", file, "runexp", "config", ""});
-  EXPECT_EQ(offer.out, "-- show expand profiles validate diff schema docs\n") << described(offer);
+  EXPECT_EQ(offer.out, "-- show expand profiles validate diff schema docs records\n") << described(offer);
 }
 
 TEST_F(CompletionTest, FishScriptCompletes) {

@@ -145,8 +145,8 @@ TEST(ReportSections, TheTableAndTheMapAgreeOnWhatAnIntervalHolds) {
   s.speedup = s.decode_speedup = RatioInterval{.ratio = 1.18, .low = 1.0049, .high = 1.38, .pairs = 3};
   const std::string html = report_html(run, summary);
   EXPECT_TRUE(holds(section_of(html, "heat"), "1.18× [1.005, 1.38] over tp1 pp1 none, faster")) << html;
-  EXPECT_TRUE(holds(section_of(html, "cells"), "<td>1.18× <span class=\"ci\">1.005–1.38</span></td>"));
-  EXPECT_TRUE(holds(section_of(html, "cells"), "<td title=\"1.005–1.38\">1.18×</td>"));
+  EXPECT_TRUE(holds(section_of(html, "cells"), "<td>1.18× <span class=\"ci\">[1.005, 1.38]</span></td>"));
+  EXPECT_TRUE(holds(section_of(html, "cells"), "<td title=\"1.18× [1.005, 1.38]\">1.18×</td>"));
 }
 
 TEST(ReportSections, TheHeatMapIsOverPlainDecodingOfTheSamePlacement) {

@@ -360,7 +360,8 @@ TEST(Reports, RowsBesideWhatOthersMeasured) {
   const nlohmann::json json = summary_to_json(run, summary);
   const std::string sources = "; published: a <paper> (faster); source not named (failed)";
   EXPECT_NE(text.find("each row over the one that it names" + sources + ":"), std::string::npos) << text;
-  EXPECT_NE(html.find("row named; published: a &lt;paper&gt; (faster); source not named (failed)."), std::string::npos);
+  EXPECT_NE(html.find("that it names; published: a &lt;paper&gt; (faster); source not named (failed)"),
+            std::string::npos);
   EXPECT_EQ(json["published"][0]["source"], "a <paper>");
   CellResult read;
   read_cell_plan(cell_plan_to_json(run.cells[size_t(faster)]), read);

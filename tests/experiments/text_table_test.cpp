@@ -1,6 +1,6 @@
 // Tables and sentences that are no wider than the terminal.
 
-#include "experiments/report/text_table.h"
+#include "experiments/report/text_lines.h"
 
 #include <sstream>
 
