@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "experiments/analysis/claims/claims_json.h"
+#include "experiments/analysis/csv.h"
 #include "experiments/analysis/forecast_ratio.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary.h"
@@ -36,20 +37,21 @@ json forecast_to_json(const RunResult& run, const RunSummary& summary) {
           {"farthest", {{"id", run.cells[farthest.cell].id}, {"ratio", json_number(farthest.ratio())}}}};
 }
 
-std::string csv_quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + "\"";
-}
-
-std::string csv_number(const std::optional<double>& value) {
-  const json number = json_number(value);
-  return number.is_null() ? "" : number.dump();
-}
+constexpr std::string_view kCsvColumns =
+    "id status tp=axes/tp pp=axes/pp proposer num_speculative_tokens=axes/num_speculative_tokens "
+    "concurrency=axes/concurrency output_tok_s requests_per_device_minute speedup "
+    "speedup_ci95_low=speedup_ci95/0 speedup_ci95_high=speedup_ci95/1 decode_speedup mean_acceptance_length "
+    "draft_acceptance_rate draft_coverage tokens_per_target_forward ttft_ms_p50=ttft_ms/p50 "
+    "ttft_ms_p99=ttft_ms/p99 tpot_ms_p50=tpot_ms/p50 tpot_ms_p99=tpot_ms/p99 itl_ms_p50=itl_ms/p50 "
+    "itl_ms_p99=itl_ms/p99 degenerate_share step_ms busy device_busy "
+    "verify_read_share=roofline/verify/read_share verify_matrix_share=roofline/verify/matrix_share "
+    "verify_floor_share=roofline/verify/floor_share draft_floor_share=roofline/draft/floor_share "
+    "certificate=certificate/status tokens_checked=certificate/tokens_checked numerics "
+    "flips=certificate/flips/found flips_explained=certificate/flips/explained "
+    "logit_noise=certificate/flips/noise oversubscribed outcome reason load "
+    "offered_rate_per_s=open_loop/offered_rate_per_s achieved_rate_per_s=open_loop/achieved_rate_per_s "
+    "saturated=open_loop/saturated goodput_share=goodput/share goodput_rate_per_s=goodput/rate_per_s "
+    "ttft_ms_p90=ttft_ms/p90 tpot_ms_p90=tpot_ms/p90 noisy";
 
 }  // namespace
 
@@ -104,57 +106,14 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
 }
 
 std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
-  std::string out =
-      "id,status,tp,pp,proposer,num_speculative_tokens,concurrency,output_tok_s,requests_per_device_minute,speedup,"
-      "speedup_ci95_low,"
-      "speedup_ci95_high,decode_speedup,mean_acceptance_length,draft_acceptance_rate,draft_coverage,"
-      "tokens_per_target_forward,ttft_ms_p50,ttft_ms_p99,tpot_ms_p50,tpot_ms_p99,itl_ms_p50,itl_ms_p99,"
-      "degenerate_share,step_ms,busy,device_busy,verify_read_share,verify_matrix_share,verify_floor_share,"
-      "draft_floor_share,certificate,tokens_checked,numerics,flips,flips_explained,logit_noise,oversubscribed,outcome,"
-      "reason,load,offered_rate_per_s,achieved_rate_per_s,saturated,goodput_share,goodput_rate_per_s,ttft_ms_p90,"
-      "tpot_ms_p90,noisy\n";
+  std::vector<json> rows;
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = run.cells[s.cell];
-    const CellAxes& axes = cell.axes;
-    const auto ratio_of = [](const std::optional<RatioInterval>& r) {
-      return r ? csv_number(r->ratio) : std::string();
-    };
-    out +=
-        fmt::format("{},{},{},{},{},{},{},", csv_quoted(cell.id), to_string(cell.status), axes.tp, axes.pp,
-                    csv_quoted(proposer_label(axes)),
-                    axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "", axes.concurrency);
-    out += fmt::format("{},{},{},{},{},{},", csv_number(s.output_tok_s), csv_number(s.requests_per_device_minute),
-                       ratio_of(s.speedup), s.speedup ? csv_number(s.speedup->low) : "",
-                       s.speedup ? csv_number(s.speedup->high) : "", ratio_of(s.decode_speedup));
-    for (const auto& value : {s.mean_acceptance_length, s.draft_acceptance_rate, s.draft_coverage,
-                              s.tokens_per_target_forward, s.ttft_ms.p50, s.ttft_ms.p99, s.tpot_ms.p50, s.tpot_ms.p99,
-                              s.itl_ms.p50, s.itl_ms.p99, s.degenerate_share, s.step_ms, s.busy}) {
-      out += csv_number(value) + ",";
-    }
-    std::string busy;
-    for (const double share : s.devices.busy) {
-      if (!busy.empty()) busy += ' ';
-      busy += csv_number(share);
-    }
-    out += busy + ",";
-    for (const auto& value : {s.devices.verify.read_share, s.devices.verify.matrix_share, s.devices.verify.floor_share,
-                              s.devices.draft.floor_share}) {
-      out += csv_number(value) + ",";
-    }
-    const std::optional<FlipCount>& flips = cell.certificate.flips;
-    out += fmt::format("{},{},{},", to_string(cell.certificate.status), cell.certificate.tokens_checked,
-                       has_fast_numerics(cell) ? "fast" : "strict");
-    out += flips ? fmt::format("{},{},{},", flips->found, flips->explained, csv_number(flips->noise)) : ",,,";
-    out += fmt::format("{},{},{},", cell.oversubscribed, to_string(s.outcome), csv_quoted(cell.reason));
-    out += csv_quoted(cell.load) + ",";
-    const OpenLoopSummary open_loop = s.open_loop.value_or(OpenLoopSummary{});
-    out += fmt::format("{},{},{},", csv_number(open_loop.offered_rate_per_s), csv_number(open_loop.achieved_rate_per_s),
-                       open_loop.saturated ? fmt::format("{}", *open_loop.saturated) : "");
-    out += fmt::format("{},{},", s.goodput ? csv_number(s.goodput->share) : "",
-                       s.goodput ? csv_number(s.goodput->rate_per_s) : "");
-    out += fmt::format("{},{},{}\n", csv_number(s.ttft_ms.p90), csv_number(s.tpot_ms.p90), !s.noise.empty());
+    rows.push_back(cell_summary_to_json(cell, s));
+    rows.back()["proposer"] = proposer_label(cell.axes);
+    rows.back()["numerics"] = has_fast_numerics(cell) ? "fast" : "strict";
   }
-  return out;
+  return to_csv(kCsvColumns, rows);
 }
 
 }  // namespace paceline

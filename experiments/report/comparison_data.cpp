@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/csv.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/report/comparison.h"
 
@@ -55,17 +56,10 @@ json side_to_json(const CellSide& side) {
   return out;
 }
 
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
-}
-
-std::string number(const std::optional<double>& value) {
-  const json shown = json_number(value);
-  return shown.is_null() ? "" : shown.dump();
-}
+constexpr std::string_view kCsvColumns =
+    "cell first_run other_run metric first other ratio=change/ratio ci95_low=change/ci95/0 "
+    "ci95_high=change/ci95/1 p_value=change/p_value adjusted_p=change/adjusted_p change=change/change "
+    "repetitions_needed=change/repetitions_needed outputs_different counters_different";
 
 }  // namespace
 
@@ -76,16 +70,7 @@ json comparison_to_json(const RunComparison& comparison) {
   for (const CellRow& row : comparison.cells) {
     json sides = json::array();
     for (const CellSide& side : row.runs) sides.push_back(side_to_json(side));
-    cells.push_back({{"label", axes_label(row.axes)},
-                     {"axes",
-                      {{"tp", row.axes.tp},
-                       {"pp", row.axes.pp},
-                       {"proposer", row.axes.proposer},
-                       {"num_speculative_tokens",
-                        row.axes.num_speculative_tokens ? json(*row.axes.num_speculative_tokens) : json(nullptr)},
-                       {"concurrency", row.axes.concurrency},
-                       {"variant", row.axes.variant}}},
-                     {"runs", std::move(sides)}});
+    cells.push_back({{"label", axes_label(row.axes)}, {"axes", fields_to_json(row.axes)}, {"runs", std::move(sides)}});
   }
   return {{"schema", "paceline.comparison"},
           {"schema_version", 1},
@@ -98,27 +83,23 @@ json comparison_to_json(const RunComparison& comparison) {
 }
 
 std::string comparison_csv(const RunComparison& comparison) {
-  std::string out =
-      "cell,first_run,other_run,metric,first,other,ratio,ci95_low,ci95_high,p_value,adjusted_p,change,"
-      "repetitions_needed,outputs_different,counters_different\n";
+  std::vector<json> rows;
   for (const CellRow& row : comparison.cells)
     for (size_t run = 1; run < row.runs.size(); ++run) {
       const CellSide& side = row.runs[run];
       if (!side.compared) continue;
-      for (const Metric metric : kMetrics) {
-        const MetricChange& change = side.changes[size_t(metric)];
-        const RatioTest test = change.test.value_or(RatioTest{});
-        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(axes_label(row.axes)),
-                           quoted(comparison.runs[0].id), quoted(comparison.runs[run].id), to_string(metric),
-                           number(row.runs[0].values[size_t(metric)]), number(side.values[size_t(metric)]),
-                           change.test ? number(test.ratio) : "", number(test.low), number(test.high),
-                           number(test.p_value), number(change.adjusted_p),
-                           change.change == Change::none ? "" : change_word(metric, change.change),
-                           change.repetitions_needed ? std::to_string(*change.repetitions_needed) : "",
-                           side.requests_different, side.counters.size());
-      }
+      for (const Metric metric : kMetrics)
+        rows.push_back({{"cell", axes_label(row.axes)},
+                        {"first_run", comparison.runs[0].id},
+                        {"other_run", comparison.runs[run].id},
+                        {"metric", to_string(metric)},
+                        {"first", json_number(row.runs[0].values[size_t(metric)])},
+                        {"other", json_number(side.values[size_t(metric)])},
+                        {"change", change_to_json(metric, side.changes[size_t(metric)])},
+                        {"outputs_different", side.requests_different},
+                        {"counters_different", side.counters.size()}});
     }
-  return out;
+  return to_csv(kCsvColumns, rows);
 }
 
 }  // namespace paceline
