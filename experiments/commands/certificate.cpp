@@ -50,22 +50,19 @@ ExitCode self_test_command(const std::string& device, int clean_runs) {
 
 }  // namespace
 
-void add_certificate_command(CLI::App& app, CommandLine& line) {
+void add_certificate_command(const Command& program) {
   struct Certificate {
     bool self_test = false;
     std::string device = "cpu";
     int clean_runs = 200;
   };
   const auto certificate = std::make_shared<Certificate>();
-  CLI::App* command =
-      app.add_subcommand("certificate", "plant known faults in the engine and look whether certificates find them");
-  command->add_flag("--self-test", certificate->self_test, "do it; takes one to five minutes")->required();
-  command->add_option("--device", certificate->device)->capture_default_str()->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--clean-runs", certificate->clean_runs, "runs without a fault, in which nothing may be found")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 100000));
-  command->callback(
-      [certificate, &line] { line.code = self_test_command(certificate->device, certificate->clean_runs); });
+  program.below("certificate", "plant known faults in the engine and look whether certificates find them")
+      .flag("--self-test", certificate->self_test, "do it; takes one to five minutes", {.required = true})
+      .option("--device", certificate->device, "", {.shown = true, .words = {"cpu", "cuda"}})
+      .option("--clean-runs", certificate->clean_runs, "runs without a fault, in which nothing may be found",
+              {.shown = true, .least = 0, .most = 100000})
+      .calls([certificate] { return self_test_command(certificate->device, certificate->clean_runs); });
 }
 
 }  // namespace paceline

@@ -9,11 +9,9 @@
 #include "experiments/config/load.h"
 #include "kernels/error.h"
 
-namespace CLI {
-class App;
-}
-
 namespace paceline {
+
+class Command;
 
 /// A command that runs an experiment.
 struct RunCommand {
@@ -25,9 +23,9 @@ struct RunCommand {
   bool in_process = false;  // no process of its own: for debuggers
 };
 /// --results and --ui.
-void add_output_options(CLI::App& command, RunCommand& run);
+void add_output_options(const Command& command, RunCommand& run);
 /// --in-process.
-void add_process_option(CLI::App& command, RunCommand& run);
+void add_process_option(const Command& command, RunCommand& run);
 
 /// How often the user has asked to stop (SIGINT, SIGTERM, SIGHUP) since install_interrupt_handler().
 int num_interrupts();

@@ -89,19 +89,17 @@ ExitCode compare_command(const CompareCommand& command) {
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, CommandLine& line) {
+void add_compare_command(const Command& program) {
   const auto compare = std::make_shared<CompareCommand>();
-  CLI::App* command = app.add_subcommand("compare", "set runs side by side: settings, tokens, counters, times");
-  command->add_option("runs", compare->runs, "two runs or more: last, last~1, @tag, id, hash, folder")
-      ->required()
-      ->expected(2, 100);
-  command->add_option("--format", compare->format, "text, md, html, json or csv")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"text", "md", "html", "json", "csv"}));
-  command->add_option("--min-effect", compare->min_effect, "a smaller change is none")->capture_default_str();
-  command->add_option("--results", compare->results_root, "folder with the runs")->capture_default_str();
-  command->add_flag("--force", compare->force, "compare runs of another model, data set or seed");
-  command->callback([compare, &line] { line.code = compare_command(*compare); });
+  program.below("compare", "set runs side by side: settings, tokens, counters, times")
+      .option("runs", compare->runs, "two runs or more: last, last~1, @tag, id, hash, folder",
+              {.required = true, .fewest = 2, .greatest = 100})
+      .option("--format", compare->format, "text, md, html, json or csv",
+              {.shown = true, .words = {"text", "md", "html", "json", "csv"}})
+      .option("--min-effect", compare->min_effect, "a smaller change is none", {.shown = true})
+      .option("--results", compare->results_root, "folder with the runs", {.shown = true})
+      .flag("--force", compare->force, "compare runs of another model, data set or seed")
+      .calls([compare] { return compare_command(*compare); });
 }
 
 }  // namespace paceline

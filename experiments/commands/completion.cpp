@@ -1,30 +1,186 @@
-// runexp completion
+// runexp completion, and what its scripts ask: runexp __complete SHELL WORD…, the last word being the one at the
+// cursor.
+
+#include <algorithm>
+#include <system_error>
+
+#include <fmt/format.h>
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/commands/completion_script.h"
+#include "experiments/config/key_help.h"
+#include "experiments/config/schema.h"
 
 namespace paceline {
 namespace {
 
-/// Throws Error(usage) for another shell.
-Shell parse_shell(const std::string& name) {
-  if (name == "bash") return Shell::bash;
-  if (name == "zsh") return Shell::zsh;
-  if (name == "fish") return Shell::fish;
-  fail(ExitCode::usage, "completion: unknown shell \"{}\"{}; expected bash, zsh or fish", name,
-       did_you_mean(name, {"bash", "zsh", "fish"}));
+constexpr const char* kFiles = ":files";  // a line that asks the shell for file names, too
+
+constexpr std::pair<const char*, const char*> kScripts[] = {
+    {"bash", R"sh(# bash completion of runexp: source <(runexp completion bash)
+_runexp() {
+  local IFS=$'\n' found current="${COMP_WORDS[COMP_CWORD]}"
+  found=($("${COMP_WORDS[0]}" __complete bash "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  COMPREPLY=(${found[@]#:files})
+  if [[ ${found[*]} == *:files ]]; then compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -f -- "$current")); fi
+  if [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
+}
+complete -F _runexp runexp
+)sh"},
+    {"zsh", R"sh(#compdef runexp
+# zsh completion of runexp: runexp completion zsh > ~/.zfunc/_runexp
+_runexp() {
+  local -a found=("${(@f)$("$words[1]" __complete zsh "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ $words[CURRENT-1] == --(set|axis) ]]; then compset -P '*='; fi
+  local -a open=(${(M)found:#*=}) whole=(${${found:#*=}:#:files})
+  if (( $#open )); then compadd -S '' -- $open; fi
+  if (( $#whole )); then compadd -- $whole; fi
+  if (( $found[(Ie):files] )); then _files; fi
+}
+if [[ $funcstack[1] == _runexp ]]; then _runexp "$@"; elif (( $+functions[compdef] )); then compdef _runexp runexp; fi
+)sh"},
+    {"fish", R"sh(# fish completion of runexp: runexp completion fish > ~/.config/fish/completions/runexp.fish
+function __runexp_complete
+    set -l typed (commandline -opc)
+    for line in ($typed[1] __complete fish $typed[2..-1] (commandline -ct) 2>/dev/null)
+        if test $line = :files; __fish_complete_path (commandline -ct); else; echo $line; end
+    end
+end
+complete -c runexp -f -a '(__runexp_complete)'
+)sh"},
+};
+
+struct Candidate {
+  std::string text, help;
+};
+using Candidates = std::vector<Candidate>;
+
+Candidates plain(const std::vector<std::string>& words, const std::string& before = {},
+                 const std::string& behind = {}) {
+  Candidates out;
+  for (const std::string& word : words) out.push_back({before + word + behind, ""});
+  return out;
+}
+
+/// The words that a key takes beside numbers: choices, true and false, "auto".
+std::vector<std::string> value_words(const std::string& name) {
+  const KeySpec* const key = find_key_or_alias(name);
+  if (!key) return {};
+  std::vector<std::string> words = key->canonical_choices();
+  if (key->type == KeyType::boolean) words = {"true", "false"};
+  if (!key->absent.empty() && std::find(words.begin(), words.end(), key->absent) == words.end())
+    words.push_back(key->absent);
+  return words;
+}
+
+Candidates profiles_of(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(word, ignored)) return plain(load_config(word, {}).profiles);
+  }
+  return {};
+}
+
+/// bash makes '=' a word of its own: `--set k = 3` is `--set k=3` with the cursor behind '='.
+struct Line {
+  std::vector<std::string> words;  // before the cursor's
+  std::string current, key;        // key: of a --set whose value is wanted
+  std::string before;              // what a value begins with, as the shell takes whole words
+
+  Line(const std::string& shell, std::vector<std::string> typed) : words(std::move(typed)) {
+    if (words.empty()) words.emplace_back();
+    current = words.back();
+    words.pop_back();
+    if (shell == "bash" && current == "=") {
+      words.push_back("=");
+      current.clear();
+    }
+    if (words.size() > 2 && words.back() == "=") {
+      words.pop_back();
+      if (takes_keys(words[words.size() - 2])) {
+        key = words.back();
+        words.pop_back();
+      }
+    } else if (const size_t equals = current.find('='); equals != std::string::npos && takes_keys(previous())) {
+      key = current.substr(0, equals);
+      if (shell == "fish") before = key + "=";
+      current = shell == "zsh" ? current.substr(equals + 1) : current;
+    }
+  }
+  std::string previous() const { return words.empty() ? "" : words.back(); }
+  static bool takes_keys(const std::string& option) { return option == "--set" || option == "--axis"; }
+};
+
+/// The command that the words name; a file alone means run.
+Command command_of(const Command& program, const std::vector<std::string>& words) {
+  Command at = program;
+  for (const std::string& word : words) {
+    const std::vector<Command> below = at.commands();
+    const bool is_file = at.name() == program.name() && word.find_first_of("./") != std::string::npos;
+    const auto named = std::find_if(below.begin(), below.end(),
+                                    [&](const Command& one) { return one.name() == (is_file ? "run" : word); });
+    if (named != below.end()) at = *named;
+  }
+  return at;
+}
+
+Candidates candidates(const Command& program, const Line& line) {
+  if (!line.key.empty()) return plain(value_words(line.key), line.before);
+  if (line.previous() == "--profile") return profiles_of(line.words);
+  if (Line::takes_keys(line.previous())) return plain(key_names(line.previous() == "--axis"), "", "=");
+  const Command command = command_of(program, line.words);
+  Candidates out;
+  for (const OptionFacts& option : command.options()) {
+    if (line.current.starts_with("-"))
+      for (const std::string& name : option.names) out.push_back({name, option.help});
+    const bool is_before = std::find(option.names.begin(), option.names.end(), line.previous()) != option.names.end();
+    if (is_before && option.takes_value) return option.words.empty() ? Candidates{{kFiles, ""}} : plain(option.words);
+    if (option.names.empty() && !line.current.starts_with("-"))
+      for (const std::string& word : option.words) out.push_back({word, ""});
+  }
+  if (line.current.starts_with("-")) return out;
+  const bool has_words = !out.empty();
+  const std::vector<Command> below = command.commands();
+  for (const Command& one : below) out.push_back({one.name(), one.help()});
+  if ((below.empty() && !has_words) || command.name() == program.name()) out.push_back({kFiles, ""});
+  return out;
+}
+
+ExitCode complete_command(const Command& program, const std::vector<std::string>& words) {
+  if (words.empty()) return ExitCode::usage;
+  const std::string& shell = words.front();
+  const Line line(shell, {words.begin() + 1, words.end()});
+  for (const Candidate& each : candidates(program, line))
+    if (each.text == kFiles || each.text.starts_with(line.current))
+      fmt::print("{}{}\n", each.text, shell == "fish" && !each.help.empty() ? "\t" + each.help : "");
+  return ExitCode::ok;
+}
+
+ExitCode print_script(const std::string& shell) {
+  for (const auto& [name, script] : kScripts) {
+    if (shell != name) continue;
+    fmt::print("{}", script);
+    return ExitCode::ok;
+  }
+  fail(ExitCode::usage, "completion: unknown shell \"{}\"{}; expected bash, zsh or fish", shell,
+       did_you_mean(shell, {"bash", "zsh", "fish"}));
 }
 
 }  // namespace
 
-void add_completion_command(CLI::App& app, CommandLine& line) {
+void add_completion_command(const Command& program) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("completion", "print a completion script for a shell: bash, zsh or fish");
-  command->add_option("shell", *shell, "bash, zsh or fish")->required();
-  command->callback([shell, &app, &line] {
-    fmt::print("{}", completion_script(app, parse_shell(*shell)));
-    line.code = ExitCode::ok;
+  program.below("completion", "print a completion script for a shell: bash, zsh or fish")
+      .option("shell", *shell, "bash, zsh or fish",
+              {.required = true,
+               .offers =
+                   [] {
+                     return std::vector<std::string>{"bash", "zsh", "fish"};
+                   }})
+      .calls([shell] { return print_script(*shell); });
+  const auto words = std::make_shared<std::vector<std::string>>();
+  program.below("__complete", "").hidden().rest(*words).calls([program, words] {
+    return complete_command(program, *words);
   });
 }
 

@@ -137,91 +137,91 @@ ExitCode diff_command(const Source& left, const std::filesystem::path& right, bo
   return ExitCode::ok;
 }
 
-void add_show(CLI::App& config, CommandLine& line) {
+void add_show(const Command& config) {
   struct Options {
     Source source;
     bool origin = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = config.add_subcommand("show", "print the resolved configuration as JSON");
-  add_config_options(*command, options->source.file, options->source.overrides);
-  command->add_flag("--origin", options->origin, "say where each value was written: file:line, --set or default");
-  command->callback([options, &line] { line.code = show_command(options->source, options->origin); });
+  const Command command = config.below("show", "print the resolved configuration as JSON");
+  add_config_options(command, options->source.file, options->source.overrides);
+  command.flag("--origin", options->origin, "say where each value was written: file:line, --set or default")
+      .calls([options] { return show_command(options->source, options->origin); });
 }
 
-void add_expand(CLI::App& config, CommandLine& line) {
+void add_expand(const Command& config) {
   struct Options {
     Source source;
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = config.add_subcommand("expand", "list the cells: id, identity, axes");
-  add_config_options(*command, options->source.file, options->source.overrides);
-  command->add_flag("--json", options->json, "as JSON, with baselines and reasons of skips");
-  command->callback([options, &line] { line.code = expand_command(options->source, options->json); });
-}
-
-/// One a line, for scripts and completion.
-void add_profiles(CLI::App& config, CommandLine& line) {
-  const auto file = std::make_shared<std::filesystem::path>();
-  CLI::App* command = config.add_subcommand("profiles", "name the profiles that --profile takes, one a line");
-  command->add_option("config", *file, "experiment file")->required();
-  command->callback([file, &line] {
-    for (const std::string& name : load_config(*file, {}).profiles) fmt::print("{}\n", name);
-    line.code = ExitCode::ok;
+  const Command command = config.below("expand", "list the cells: id, identity, axes");
+  add_config_options(command, options->source.file, options->source.overrides);
+  command.flag("--json", options->json, "as JSON, with baselines and reasons of skips").calls([options] {
+    return expand_command(options->source, options->json);
   });
 }
 
-void add_validate(CLI::App& config, CommandLine& line) {
+/// For completion of --profile.
+void add_profiles(const Command& config) {
+  const auto file = std::make_shared<std::filesystem::path>();
+  config.below("profiles", "name the profiles that --profile takes, one a line")
+      .option("config", *file, "experiment file", {.required = true})
+      .calls([file] {
+        for (const std::string& name : load_config(*file, {}).profiles) fmt::print("{}\n", name);
+        return ExitCode::ok;
+      });
+}
+
+void add_validate(const Command& config) {
   struct Options {
     std::vector<std::filesystem::path> files;
     ConfigOverrides overrides;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = config.add_subcommand("validate", "check files and print every complaint, or ok");
-  command->add_option("configs", options->files, "experiment files")->required();
-  add_override_options(*command, options->overrides);
-  command->callback([options, &line] { line.code = validate_command(options->files, options->overrides); });
+  const Command command = config.below("validate", "check files and print every complaint, or ok");
+  command.option("configs", options->files, "experiment files", {.required = true});
+  add_override_options(command, options->overrides);
+  command.calls([options] { return validate_command(options->files, options->overrides); });
 }
 
-void add_diff(CLI::App& config, CommandLine& line) {
+void add_diff(const Command& config) {
   struct Options {
     Source left;
     std::filesystem::path right;
     bool origin = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = config.add_subcommand(
+  const Command command = config.below(
       "diff", "name the keys that differ between two files, or that --set, --profile and --axis change in one");
-  command->add_option("left", options->left.file, "experiment file")->required();
-  command->add_option("right", options->right, "another; without it, the first one with the options below");
-  add_override_options(*command, options->left.overrides);
-  command->add_flag("--origin", options->origin, "say where each value was written");
-  command->callback([options, &line] { line.code = diff_command(options->left, options->right, options->origin); });
+  command.option("left", options->left.file, "experiment file", {.required = true})
+      .option("right", options->right, "another; without it, the first one with the options below");
+  add_override_options(command, options->left.overrides);
+  command.flag("--origin", options->origin, "say where each value was written").calls([options] {
+    return diff_command(options->left, options->right, options->origin);
+  });
+}
+
+void add_printer(const Command& config, const char* name, const char* help, std::string (*text)()) {
+  config.below(name, help).calls([text] {
+    fmt::print("{}", text());
+    return ExitCode::ok;
+  });
 }
 
 }  // namespace
 
-void add_config_commands(CLI::App& app, CommandLine& line) {
-  CLI::App* config = app.add_subcommand("config", "look at experiment files without running them");
-  config->require_subcommand(1);
-  add_show(*config, line);
-  add_expand(*config, line);
-  add_profiles(*config, line);
-  add_validate(*config, line);
-  add_diff(*config, line);
-  config->add_subcommand("schema", "print the JSON Schema of experiment files, for editors")->callback([&line] {
-    fmt::print("{}\n", compact_json(experiment_json_schema()));
-    line.code = ExitCode::ok;
-  });
-  config->add_subcommand("docs", "print the reference of all keys as Markdown")->callback([&line] {
-    fmt::print("{}", key_reference_markdown());
-    line.code = ExitCode::ok;
-  });
-  config->add_subcommand("records", "print the fields of a run's files as Markdown")->callback([&line] {
-    fmt::print("{}", record_docs());
-    line.code = ExitCode::ok;
-  });
+void add_config_commands(const Command& program) {
+  const Command config = program.below("config", "look at experiment files without running them").needs_one_below();
+  add_show(config);
+  add_expand(config);
+  add_profiles(config);
+  add_validate(config);
+  add_diff(config);
+  add_printer(config, "schema", "print the JSON Schema of experiment files, for editors",
+              [] { return compact_json(experiment_json_schema()) + "\n"; });
+  add_printer(config, "docs", "print the reference of all keys as Markdown", [] { return key_reference_markdown(); });
+  add_printer(config, "records", "print the fields of a run's files as Markdown", [] { return record_docs(); });
 }
 
 }  // namespace paceline

@@ -81,15 +81,14 @@ ExitCode convert_command(const ConvertCommand& command) {
 
 }  // namespace
 
-void add_convert_command(CLI::App& app, CommandLine& line) {
+void add_convert_command(const Command& program) {
   const auto convert = std::make_shared<ConvertCommand>();
-  CLI::App* command = app.add_subcommand("convert", "write a .gguf file as a Hugging Face folder");
-  command->add_option("file", convert->file, "the .gguf file, or one part of a split one")->required();
-  command->add_option("out", convert->out, "folder to make; it must not exist")->required();
-  command->add_option("--dtype", convert->dtype, "what packed weights become; auto is bfloat16, float32 is exact")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16"}));
-  command->callback([convert, &line] { line.code = convert_command(*convert); });
+  program.below("convert", "write a .gguf file as a Hugging Face folder")
+      .option("file", convert->file, "the .gguf file, or one part of a split one", {.required = true})
+      .option("out", convert->out, "folder to make; it must not exist", {.required = true})
+      .option("--dtype", convert->dtype, "what packed weights become; auto is bfloat16, float32 is exact",
+              {.shown = true, .words = {"auto", "float32", "bfloat16"}})
+      .calls([convert] { return convert_command(*convert); });
 }
 
 }  // namespace paceline

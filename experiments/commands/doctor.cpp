@@ -25,19 +25,17 @@ ExitCode doctor_command(const std::filesystem::path& results_root, DoctorOutput 
 
 }  // namespace
 
-void add_doctor_command(CLI::App& app, CommandLine& line) {
+void add_doctor_command(const Command& program) {
   struct Doctor {
     std::filesystem::path results = "results";
     bool json = false;
   };
   const auto doctor = std::make_shared<Doctor>();
-  CLI::App* command = app.add_subcommand(
-      "doctor", "look at build, machine, models, results folder and GPUs, measure them, and say what to mend");
-  command->add_flag("--json", doctor->json, "print JSON (results/README.md)");
-  command->add_option("--results", doctor->results, "folder for results")->capture_default_str();
-  command->callback([doctor, &line] {
-    line.code = doctor_command(doctor->results, doctor->json ? DoctorOutput::json : DoctorOutput::text);
-  });
+  program.below("doctor", "look at build, machine, models, results folder and GPUs, measure them, and say what to mend")
+      .flag("--json", doctor->json, "print JSON (results/README.md)")
+      .option("--results", doctor->results, "folder for results", {.shown = true})
+      .calls(
+          [doctor] { return doctor_command(doctor->results, doctor->json ? DoctorOutput::json : DoctorOutput::text); });
 }
 
 }  // namespace paceline

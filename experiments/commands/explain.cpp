@@ -72,12 +72,11 @@ ExitCode explain_command(const std::string& name) {
 
 }  // namespace
 
-void add_explain_command(CLI::App& app, CommandLine& line) {
+void add_explain_command(const Command& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("explain", "explain a configuration key, a section, or a topic: exit-codes, jsonl");
-  command->add_option("key", *name, "key, alias or section; without one, all keys are listed");
-  command->callback([name, &line] { line.code = explain_command(*name); });
+  program.below("explain", "explain a configuration key, a section, or a topic: exit-codes, jsonl")
+      .option("key", *name, "key, alias or section; without one, all keys are listed", {.offers = explained_names})
+      .calls([name] { return explain_command(*name); });
 }
 
 }  // namespace paceline

@@ -1,5 +1,6 @@
 #include "experiments/commands/help_pages.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -99,11 +100,14 @@ const std::vector<HelpPage>& help_pages() {
 
 }  // namespace
 
-void add_help_pages(CLI::App& app) {
+void add_help_pages(const Command& program) {
   for (const HelpPage& page : help_pages()) {
-    CLI::App* command = &app;
-    for (const char* const name : page.command) command = command->get_subcommand(name);
-    command->footer(page.text);
+    Command command = program;
+    for (const char* const name : page.command) {
+      const std::vector<Command> below = command.commands();
+      command = *std::find_if(below.begin(), below.end(), [&](const Command& one) { return one.name() == name; });
+    }
+    command.footer(page.text);
   }
 }
 

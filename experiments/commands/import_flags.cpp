@@ -19,10 +19,11 @@ ExitCode import_command(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-void add_import_command(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand("import-flags", "print an experiment for a command line of vLLM");
-  command->prefix_command();  // whatever follows is not ours
-  command->callback([command, &line] { line.code = import_command(command->remaining()); });
+void add_import_command(const Command& program) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  program.below("import-flags", "print an experiment for a command line of vLLM").rest(*words).calls([words] {
+    return import_command(*words);
+  });
 }
 
 }  // namespace paceline

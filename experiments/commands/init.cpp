@@ -28,18 +28,24 @@ ExitCode init_command(const std::string& name) {
   fail(ExitCode::usage, "init: unknown template \"{}\"{}; {}", name, did_you_mean(name, names), known);
 }
 
+std::vector<std::string> template_names() {
+  std::vector<std::string> names;
+  for (const ExperimentTemplate& each : experiment_templates()) names.emplace_back(each.name);
+  return names;
+}
+
 }  // namespace
 
-void add_init_command(CLI::App& app, CommandLine& line) {
+void add_init_command(const Command& program) {
   struct Options {
     std::string name;
     bool list = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("init", "print a commented experiment to start from: > configs/mine.json");
-  command->add_option("template", options->name, "one of --list");
-  command->add_flag("--list", options->list, "list the templates, each with its question");
-  command->callback([options, &line] { line.code = options->list ? list_templates() : init_command(options->name); });
+  program.below("init", "print a commented experiment to start from: > configs/mine.json")
+      .option("template", options->name, "one of --list", {.offers = template_names})
+      .flag("--list", options->list, "list the templates, each with its question")
+      .calls([options] { return options->list ? list_templates() : init_command(options->name); });
 }
 
 }  // namespace paceline

@@ -1,11 +1,8 @@
 // runexp inflate, generate, tokenize, verify-model
 
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <iostream>
-#include <limits>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -277,97 +274,72 @@ ExitCode verify_model_command(VerifyModelOptions options) {
   return report.passed ? ExitCode::ok : ExitCode::correctness;
 }
 
-void add_inflate_command(CLI::App& app, CommandLine& line) {
+void add_inflate_command(const Command& program) {
   const auto inflate = std::make_shared<InflateCommand>();
-  CLI::App* command = app.add_subcommand(
-      "inflate", "write a small checkpoint in a big shape: the same text at the big model's cost, for timing");
-  command->add_option("small", inflate->parent, "checkpoint to start from: builtin:NAME or a folder")->required();
-  command->add_option("shape", inflate->shape, "NAME of configs/shapes, or a .json file like those")->required();
-  command->add_option("out", inflate->out, "folder to make; it must not exist")->required();
-  command->callback([inflate, &line] { line.code = inflate_command(*inflate); });
+  program.below("inflate", "write a small checkpoint in a big shape: the same text at the big model's cost, for timing")
+      .option("small", inflate->parent, "checkpoint to start from: builtin:NAME or a folder", {.required = true})
+      .option("shape", inflate->shape, "NAME of configs/shapes, or a .json file like those", {.required = true})
+      .option("out", inflate->out, "folder to make; it must not exist", {.required = true})
+      .calls([inflate] { return inflate_command(*inflate); });
 }
 
-/// CLI11's range holds for NaN, which is neither below nor above anything.
-std::string refuse_nan(std::string& text) {
-  return std::isnan(std::strtod(text.c_str(), nullptr)) ? fmt::format("found {}, expected a number", text) : "";
-}
-
-/// CLI11 takes what lies beyond 64 bits for the largest number there is.
-std::string check_seed(std::string& text) {
-  int64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && end == text.data() + text.size() && seed >= 0) return "";
-  return fmt::format("Value {} not in range [0 - {}]", text, std::numeric_limits<int64_t>::max());
-}
-
-void add_generate_command(CLI::App& app, CommandLine& line) {
+void add_generate_command(const Command& program) {
   const auto generate = std::make_shared<GenerateCommand>();
-  CLI::App* command = app.add_subcommand("generate", "continue one prompt and print the text");
-  command->add_option("prompt", generate->prompt, "the user's message")->required();
-  command->add_option("--model", generate->model, "builtin:NAME, a folder or a .gguf file")->capture_default_str();
-  command->add_option("--proposer", generate->proposer, proposer_names_text(ProposerNames::all))->capture_default_str();
-  command->add_option("--draft", generate->draft, "draft model, for a proposer that takes one");
-  command->add_option("-k,--num-speculative-tokens", generate->num_speculative_tokens, "drafts per step")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 64));
-  command->add_option("--max-tokens", generate->max_tokens)->capture_default_str()->check(CLI::Range(1, 1'000'000));
-  command->add_option("--temperature", generate->temperature)
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 10.0) & CLI::Validator(refuse_nan, ""));
-  command->add_option("--seed", generate->seed)
-      ->capture_default_str()
-      ->check(CLI::Validator(check_seed, fmt::format("INT in [0 - {}]", std::numeric_limits<int64_t>::max())));
-  command->add_option("--tp", generate->tp)->capture_default_str()->check(CLI::Range(1, 64));
-  command->add_option("--pp", generate->pp)->capture_default_str()->check(CLI::Range(1, 64));
-  command->add_option("--dtype", generate->dtype, "weights in memory; auto is the checkpoint's")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
-  command->add_flag("--raw", generate->raw, "no chat template");
-  command->add_option("--pre", generate->pre, kPreHelp);
-  command->add_flag("--ids", generate->ids, "print token ids in place of text");
-  command->callback([generate, &line] { line.code = generate_command(*generate); });
+  program.below("generate", "continue one prompt and print the text")
+      .option("prompt", generate->prompt, "the user's message", {.required = true})
+      .option("--model", generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
+      .option("--proposer", generate->proposer, proposer_names_text(ProposerNames::all),
+              {.shown = true, .offers = [] { return proposer_names(ProposerNames::all); }})
+      .option("--draft", generate->draft, "draft model, for a proposer that takes one")
+      .option("-k,--num-speculative-tokens", generate->num_speculative_tokens, "drafts per step",
+              {.shown = true, .least = 0, .most = 64})
+      .option("--max-tokens", generate->max_tokens, "", {.shown = true, .least = 1, .most = 1'000'000})
+      .option("--temperature", generate->temperature, "", {.shown = true, .least = 0, .most = 10})
+      .option("--seed", generate->seed, "", {.shown = true, .least = 0})
+      .option("--tp", generate->tp, "", {.shown = true, .least = 1, .most = 64})
+      .option("--pp", generate->pp, "", {.shown = true, .least = 1, .most = 64})
+      .option("--dtype", generate->dtype, "weights in memory; auto is the checkpoint's",
+              {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
+      .flag("--raw", generate->raw, "no chat template")
+      .option("--pre", generate->pre, kPreHelp)
+      .flag("--ids", generate->ids, "print token ids in place of text")
+      .calls([generate] { return generate_command(*generate); });
 }
 
-void add_tokenize_command(CLI::App& app, CommandLine& line) {
+void add_tokenize_command(const Command& program) {
   const auto tokenize = std::make_shared<TokenizeCommand>();
-  CLI::App* command = app.add_subcommand("tokenize", "print token ids, one line a record");
-  command
-      ->add_option("--tokenizer", tokenize->tokenizer,
-                   "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file")
-      ->required();
-  command
-      ->add_option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set")
-      ->required();
-  command->add_option("--pre", tokenize->pre, kPreHelp);
-  command->add_flag("--corpus", tokenize->corpus,
-                    "name the vocabulary in a first line, as speculation.ngram.corpus wants it");
-  command->callback([tokenize, &line] { line.code = tokenize_command(*tokenize); });
+  program.below("tokenize", "print token ids, one line a record")
+      .option("--tokenizer", tokenize->tokenizer,
+              "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file", {.required = true})
+      .option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set",
+              {.required = true})
+      .option("--pre", tokenize->pre, kPreHelp)
+      .flag("--corpus", tokenize->corpus, "name the vocabulary in a first line, as speculation.ngram.corpus wants it")
+      .calls([tokenize] { return tokenize_command(*tokenize); });
 }
 
-void add_verify_model_command(CLI::App& app, CommandLine& line) {
+void add_verify_model_command(const Command& program) {
   const auto verify = std::make_shared<VerifyModelOptions>();
-  CLI::App* command = app.add_subcommand("verify-model", "compare a checkpoint with the golden.json beside it");
-  command->add_option("dir", verify->model_dir, "checkpoint folder or .gguf file")->required();
-  command->add_option("--golden", verify->golden, "reference file, if not beside the checkpoint");
-  command->add_option("--tp", verify->tp)->capture_default_str()->check(CLI::Range(1, 64));
-  command->add_option("--pp", verify->pp)->capture_default_str()->check(CLI::Range(1, 64));
-  command->add_option("--dtype", verify->dtype, "weights in memory; goldens are computed in float32")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
-  command
-      ->add_option("--max-logit-error", verify->max_logit_error,
-                   "largest difference that passes; by default 1e-4, in 16-bit types 1/64 of the largest logit")
-      ->check(CLI::NonNegativeNumber);
-  command->callback([verify, &line] { line.code = verify_model_command(*verify); });
+  program.below("verify-model", "compare a checkpoint with the golden.json beside it")
+      .option("dir", verify->model_dir, "checkpoint folder or .gguf file", {.required = true})
+      .option("--golden", verify->golden, "reference file, if not beside the checkpoint")
+      .option("--tp", verify->tp, "", {.shown = true, .least = 1, .most = 64})
+      .option("--pp", verify->pp, "", {.shown = true, .least = 1, .most = 64})
+      .option("--dtype", verify->dtype, "weights in memory; goldens are computed in float32",
+              {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
+      .option("--max-logit-error", verify->max_logit_error,
+              "largest difference that passes; by default 1e-4, in 16-bit types 1/64 of the largest logit",
+              {.least = 0})
+      .calls([verify] { return verify_model_command(*verify); });
 }
 
 }  // namespace
 
-void add_model_commands(CLI::App& app, CommandLine& line) {
-  add_inflate_command(app, line);
-  add_generate_command(app, line);
-  add_tokenize_command(app, line);
-  add_verify_model_command(app, line);
+void add_model_commands(const Command& program) {
+  add_inflate_command(program);
+  add_generate_command(program);
+  add_tokenize_command(program);
+  add_verify_model_command(program);
 }
 
 }  // namespace paceline

@@ -84,11 +84,11 @@ ExitCode print_support() {
 
 }  // namespace
 
-void add_models_command(CLI::App& app, CommandLine& line) {
+void add_models_command(const Command& program) {
   const auto support = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("models", "list the checkpoints that are at hand, or what can be loaded");
-  command->add_flag("--support", *support, "the architectures that load, from which files, and what they run on");
-  command->callback([support, &line] { line.code = *support ? print_support() : list_models(); });
+  program.below("models", "list the checkpoints that are at hand, or what can be loaded")
+      .flag("--support", *support, "the architectures that load, from which files, and what they run on")
+      .calls([support] { return *support ? print_support() : list_models(); });
 }
 
 }  // namespace paceline

@@ -414,18 +414,17 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, CommandLine& line) {
+void add_plan_command(const Command& program) {
   struct Plan {
     std::filesystem::path config;
     ConfigOverrides overrides;
     std::filesystem::path results_root = "results";
   };
   const auto plan = std::make_shared<Plan>();
-  CLI::App* plan_app = app.add_subcommand("plan", "show cells, skips with reasons and memory per rank; run nothing");
-  add_config_options(*plan_app, plan->config, plan->overrides);
-  plan_app->add_option("--results", plan->results_root, "folder whose runs calibrate the forecast")
-      ->capture_default_str();
-  plan_app->callback([plan, &line] { line.code = plan_command(plan->config, plan->overrides, plan->results_root); });
+  const Command command = program.below("plan", "show cells, skips with reasons and memory per rank; run nothing");
+  add_config_options(command, plan->config, plan->overrides);
+  command.option("--results", plan->results_root, "folder whose runs calibrate the forecast", {.shown = true})
+      .calls([plan] { return plan_command(plan->config, plan->overrides, plan->results_root); });
 }
 
 }  // namespace paceline

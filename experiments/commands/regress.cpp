@@ -244,36 +244,32 @@ ExitCode regress_command(const RegressCommand& command) {
 
 }  // namespace
 
-void add_regress_command(CLI::App& app, CommandLine& line) {
+void add_regress_command(const Command& program) {
   const auto regress = std::make_shared<RegressCommand>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = program.below(
       "regress", "run an experiment and compare tokens and counters with a baseline, and times with another program");
-  add_config_options(*command, regress->run.config, regress->run.overrides);
-  command->add_option("--baseline", regress->baseline, "baseline file, or a run: last~1, @tag, id, folder")
-      ->capture_default_str();
-  command->add_flag("--update-baseline", regress->update, "write the baseline instead of comparing");
-  command->add_option("--junit", regress->junit, "write the verdicts as JUnit XML");
-  command->add_option("--markdown", regress->markdown, "write the verdicts as Markdown, for a comment");
-  command->add_flag("--github", regress->github, "print GitHub annotations (::error …)");
-  command->add_option("--benchmark-json", regress->benchmark_json,
-                      "write TPOT, TTFT and steps for github-action-benchmark (customSmallerIsBetter)");
-  command->add_option("--baseline-bin", regress->baseline_bin,
-                      "timing gate: another runexp, run by turns with this one; exit code 8 when this one is slower");
-  command->add_option("--pairs", regress->pairs, "runs of each program under the timing gate")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
-  command
-      ->add_option("--timing-cells", regress->timing_cells,
-                   "single: cells of one rank; all: the others too, by wall time and as advice")
-      ->capture_default_str();
-  command->add_flag("--timing-only", regress->timing_only, "no exact gate");
-  command->add_flag("--strict", regress->strict,
-                    "exit code 9 when a cell passes the timing gate on a machine that other processes kept busy");
-  add_output_options(*command, regress->run);
-  add_process_option(*command, regress->run);
-  command->callback([regress, &line] {
-    regress->run.argv = line.argv;
-    line.code = regress_command(*regress);
+  add_config_options(command, regress->run.config, regress->run.overrides);
+  command.option("--baseline", regress->baseline, "baseline file, or a run: last~1, @tag, id, folder", {.shown = true})
+      .flag("--update-baseline", regress->update, "write the baseline instead of comparing")
+      .option("--junit", regress->junit, "write the verdicts as JUnit XML")
+      .option("--markdown", regress->markdown, "write the verdicts as Markdown, for a comment")
+      .flag("--github", regress->github, "print GitHub annotations (::error …)")
+      .option("--benchmark-json", regress->benchmark_json,
+              "write TPOT, TTFT and steps for github-action-benchmark (customSmallerIsBetter)")
+      .option("--baseline-bin", regress->baseline_bin,
+              "timing gate: another runexp, run by turns with this one; exit code 8 when this one is slower")
+      .option("--pairs", regress->pairs, "runs of each program under the timing gate",
+              {.shown = true, .least = 1, .most = 10000})
+      .option("--timing-cells", regress->timing_cells,
+              "single: cells of one rank; all: the others too, by wall time and as advice", {.shown = true})
+      .flag("--timing-only", regress->timing_only, "no exact gate")
+      .flag("--strict", regress->strict,
+            "exit code 9 when a cell passes the timing gate on a machine that other processes kept busy");
+  add_output_options(command, regress->run);
+  add_process_option(command, regress->run);
+  command.calls([regress, command] {
+    regress->run.argv = command.argv();
+    return regress_command(*regress);
   });
 }
 

@@ -51,24 +51,22 @@ ExitCode resume_command(const ResumeCommand& command) {
 
 }  // namespace
 
-void add_resume_command(CLI::App& app, CommandLine& line) {
+void add_resume_command(const Command& program) {
   const auto resume = std::make_shared<ResumeCommand>();
-  CLI::App* command = app.add_subcommand(
-      "resume", "go on with a run that was interrupted or killed: what is recorded is not run again");
-  command->add_option("run", resume->name, "last, last~N, @TAG, the beginning of an id, or a folder")
-      ->capture_default_str();
-  add_repeatable(*command, "--axis", resume->axis,
-                 "more values of an axis, or a new axis; the cells that there are stay")
-      ->type_name("KEY=VALUES");
-  command->add_flag("--keep-failed", resume->keep_failed,
-                    "do not try failed cells again, and go on although a sweep stopped at them");
-  command->add_flag("--allow-mixed-build", resume->allow_mixed_build,
-                    "go on although the program is another build; the report says so");
-  add_output_options(*command, resume->run);
-  add_process_option(*command, resume->run);
-  command->callback([resume, &line] {
-    resume->run.argv = line.argv;
-    line.code = resume_command(*resume);
+  const Command command =
+      program.below("resume", "go on with a run that was interrupted or killed: what is recorded is not run again");
+  command.option("run", resume->name, "last, last~N, @TAG, the beginning of an id, or a folder", {.shown = true})
+      .repeated("--axis", resume->axis, "more values of an axis, or a new axis; the cells that there are stay",
+                "KEY=VALUES")
+      .flag("--keep-failed", resume->keep_failed,
+            "do not try failed cells again, and go on although a sweep stopped at them")
+      .flag("--allow-mixed-build", resume->allow_mixed_build,
+            "go on although the program is another build; the report says so");
+  add_output_options(command, resume->run);
+  add_process_option(command, resume->run);
+  command.calls([resume, command] {
+    resume->run.argv = command.argv();
+    return resume_command(*resume);
   });
 }
 

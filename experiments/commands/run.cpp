@@ -19,15 +19,15 @@ ExitCode run_command(const RunCommand& command) {
 
 }  // namespace
 
-void add_run_command(CLI::App& app, CommandLine& line) {
+void add_run_command(const Command& program) {
   const auto run = std::make_shared<RunCommand>();
-  CLI::App* run_app = app.add_subcommand("run", "run an experiment and write results/<time>_<name>_<hash>/");
-  add_config_options(*run_app, run->config, run->overrides);
-  add_output_options(*run_app, *run);
-  add_process_option(*run_app, *run);
-  run_app->callback([run, &line] {
-    run->argv = line.argv;
-    line.code = run_command(*run);
+  const Command command = program.below("run", "run an experiment and write results/<time>_<name>_<hash>/");
+  add_config_options(command, run->config, run->overrides);
+  add_output_options(command, *run);
+  add_process_option(command, *run);
+  command.calls([run, command] {
+    run->argv = command.argv();
+    return run_command(*run);
   });
 }
 

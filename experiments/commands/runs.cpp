@@ -418,61 +418,59 @@ struct RunsOptions {
   std::string name = "last";
 };
 
-std::shared_ptr<RunsOptions> add_root(CLI::App& command) {
+std::shared_ptr<RunsOptions> add_root(const Command& command) {
   auto options = std::make_shared<RunsOptions>();
-  command.add_option("--results", options->root, "folder for results")->capture_default_str();
+  command.option("--results", options->root, "folder for results", {.shown = true});
   return options;
 }
 
 }  // namespace
 
-void add_runs_commands(CLI::App& app, CommandLine& line) {
-  CLI::App* list = app.add_subcommand("list", "list the runs of a results folder, newest first");
-  const auto list_options = add_root(*list);
+void add_runs_commands(const Command& program) {
+  const Command list = program.below("list", "list the runs of a results folder, newest first");
+  const auto list_options = add_root(list);
   const auto as_json = std::make_shared<bool>(false);
-  list->add_flag("--json", *as_json, "print JSON");
-  list->callback([=, &line] { line.code = list_command(list_options->root, *as_json); });
+  list.flag("--json", *as_json, "print JSON").calls([=] { return list_command(list_options->root, *as_json); });
 
-  CLI::App* show =
-      app.add_subcommand("show", "print the table and the verdict of a run, or all about one of its cells");
-  const auto show_options = add_root(*show);
+  const Command show = program.below("show", "print the table and the verdict of a run, or all about one of its cells");
+  const auto show_options = add_root(show);
   const auto shown = std::make_shared<ShowCommand>();
-  show->add_option("run", show_options->name, kRunHelp)->capture_default_str();
-  show->add_option("cell", shown->cell, "id of a cell, or the beginning of its identity");
-  show->add_flag("--json", shown->as_json, "print JSON: what summary.json holds, or the cell's part of it");
-  show->callback([=, &line] { line.code = show_command(show_options->root, show_options->name, *shown); });
+  show.option("run", show_options->name, kRunHelp, {.shown = true})
+      .option("cell", shown->cell, "id of a cell, or the beginning of its identity")
+      .flag("--json", shown->as_json, "print JSON: what summary.json holds, or the cell's part of it")
+      .calls([=] { return show_command(show_options->root, show_options->name, *shown); });
 
-  CLI::App* report = app.add_subcommand("report", "write report.html of a run anew");
-  const auto report_options = add_root(*report);
+  const Command report = program.below("report", "write report.html of a run anew");
+  const auto report_options = add_root(report);
   const auto output = std::make_shared<std::filesystem::path>();
-  report->add_option("run", report_options->name, kRunHelp)->capture_default_str();
-  report->add_option("-o,--output", *output, "file to write; by default report.html in the run's folder");
-  report->callback([=, &line] { line.code = report_command(report_options->root, report_options->name, *output); });
+  report.option("run", report_options->name, kRunHelp, {.shown = true})
+      .option("-o,--output", *output, "file to write; by default report.html in the run's folder")
+      .calls([=] { return report_command(report_options->root, report_options->name, *output); });
 
-  CLI::App* tag = app.add_subcommand("tag", "give a run a tag, by which @TAG finds it");
-  const auto tag_options = add_root(*tag);
+  const Command tag = program.below("tag", "give a run a tag, by which @TAG finds it");
+  const auto tag_options = add_root(tag);
   const auto tags = std::make_shared<std::vector<std::string>>();
   const auto take_away = std::make_shared<bool>(false);
-  tag->add_option("run", tag_options->name, kRunHelp)->required();
-  tag->add_option("tags", *tags, "letters, digits, '-', '_' and '.'")->required();
-  tag->add_flag("--remove", *take_away, "take the tags away");
-  tag->callback([=, &line] { line.code = tag_command(tag_options->root, tag_options->name, *tags, *take_away); });
+  tag.option("run", tag_options->name, kRunHelp, {.required = true})
+      .option("tags", *tags, "letters, digits, '-', '_' and '.'", {.required = true})
+      .flag("--remove", *take_away, "take the tags away")
+      .calls([=] { return tag_command(tag_options->root, tag_options->name, *tags, *take_away); });
 
-  CLI::App* note = app.add_subcommand("note", "keep a line of text with a run; an empty one removes it");
-  const auto note_options = add_root(*note);
+  const Command note = program.below("note", "keep a line of text with a run; an empty one removes it");
+  const auto note_options = add_root(note);
   const auto text = std::make_shared<std::string>();
-  note->add_option("run", note_options->name, kRunHelp)->required();
-  note->add_option("text", *text, "one line")->required();
-  note->callback([=, &line] { line.code = note_command(note_options->root, note_options->name, *text); });
+  note.option("run", note_options->name, kRunHelp, {.required = true})
+      .option("text", *text, "one line", {.required = true})
+      .calls([=] { return note_command(note_options->root, note_options->name, *text); });
 
-  CLI::App* remove = app.add_subcommand("rm", "remove runs, or all but the newest");
-  const auto remove_options = add_root(*remove);
+  const Command remove = program.below("rm", "remove runs, or all but the newest");
+  const auto remove_options = add_root(remove);
   const auto removed = std::make_shared<RemoveCommand>();
-  remove->add_option("runs", removed->runs, kRunHelp);
-  remove->add_option("--keep", removed->keep, "remove all but the newest N; runs with tags stay, too")
-      ->check(CLI::Range(0, 1'000'000));
-  remove->add_flag("--dry-run", removed->dry_run, "say what would be removed");
-  remove->callback([=, &line] { line.code = remove_command(remove_options->root, *removed); });
+  remove.option("runs", removed->runs, kRunHelp)
+      .option("--keep", removed->keep, "remove all but the newest N; runs with tags stay, too",
+              {.least = 0, .most = 1'000'000})
+      .flag("--dry-run", removed->dry_run, "say what would be removed")
+      .calls([=] { return remove_command(remove_options->root, *removed); });
 }
 
 }  // namespace paceline

@@ -34,19 +34,20 @@ ExitCode trace_command(const std::filesystem::path& root, const std::string& nam
 
 }  // namespace
 
-void add_trace_command(CLI::App& app, CommandLine& line) {
+void add_trace_command(const Command& program) {
   struct Trace {
     std::filesystem::path root = "results";
     std::string run = "last", cell;
   };
   const auto trace = std::make_shared<Trace>();
-  CLI::App* command = app.add_subcommand(
-      "trace", "print when each rank worked and waited, as a trace that ui.perfetto.dev and chrome://tracing open");
-  command->add_option("--results", trace->root, "folder for results")->capture_default_str();
-  command->add_option("run", trace->run, "last, last~N, @TAG, the beginning of an id or of its hash, or a folder")
-      ->capture_default_str();
-  command->add_option("cell", trace->cell, "id of a cell; by default all cells, a process each");
-  command->callback([trace, &line] { line.code = trace_command(trace->root, trace->run, trace->cell); });
+  program
+      .below("trace",
+             "print when each rank worked and waited, as a trace that ui.perfetto.dev and chrome://tracing open")
+      .option("--results", trace->root, "folder for results", {.shown = true})
+      .option("run", trace->run, "last, last~N, @TAG, the beginning of an id or of its hash, or a folder",
+              {.shown = true})
+      .option("cell", trace->cell, "id of a cell; by default all cells, a process each")
+      .calls([trace] { return trace_command(trace->root, trace->run, trace->cell); });
 }
 
 }  // namespace paceline

@@ -160,4 +160,23 @@ std::optional<std::string> explain_name(std::string_view name) {
   return text.empty() ? std::nullopt : std::optional<std::string>(text);
 }
 
+std::vector<std::string> key_names(bool axes_only) {
+  std::vector<std::string> names, paths;
+  for (const KeySpec& key : config_keys()) {
+    if (axes_only ? !can_differ_between_cells(key) : key.type == KeyType::outside && key.path != "name") continue;
+    for (std::string& alias : aliases_of(key)) names.push_back(std::move(alias));
+    paths.push_back(key.path);
+  }
+  names.insert(names.end(), paths.begin(), paths.end());
+  return names;
+}
+
+std::vector<std::string> explained_names() {
+  std::vector<std::string> names = key_names(false);
+  for (const KeySection& section : key_sections())
+    if (!section.name.empty()) names.push_back(section.name);
+  names.push_back("exit-codes");
+  return names;
+}
+
 }  // namespace paceline

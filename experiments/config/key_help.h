@@ -38,4 +38,9 @@ std::string describe_section(std::string_view section);
 /// in `name`; '-' is read as '_'. Nothing for an unknown name.
 std::optional<std::string> explain_name(std::string_view name);
 
+/// Keys that --set (or --axis) takes, aliases first.
+std::vector<std::string> key_names(bool axes_only);
+/// What `runexp explain` explains: these, sections and topics.
+std::vector<std::string> explained_names();
+
 }  // namespace paceline

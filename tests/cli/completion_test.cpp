@@ -84,7 +84,7 @@ TEST_F(CompletionTest, ZshScriptCompletes) {
       {"/bin/sh", "-c",
        "zsh -f -c 'compadd() { print -r -- \"$@\" }; compset() { : }; _files() { print files }; source \"$0\"; "
        "words=(\"$@\"); CURRENT=$#; _runexp' \"$@\"",
-       "sh", file, "runexp", "config", ""});
+       "sh", file, kRunexp, "config", ""});
   EXPECT_EQ(offer.out, "-- show expand profiles validate diff schema docs records\n") << described(offer);
 }
 
@@ -94,7 +94,8 @@ TEST_F(CompletionTest, FishScriptCompletes) {
   const auto offer = [&](const std::string& line) {
     const ProcessResult result = run_process(
         {"/bin/sh", "-c", "HOME=\"$2\" fish --no-config -c 'source $argv[1]; complete -C $argv[2]' \"$0\" \"$1\"", file,
-         line, dir_.path().string()});
+         line, dir_.path().string()},
+        {.folder = kSource, .environment = {"PATH=" + fs::path(kRunexp).parent_path().string() + ":/usr/bin:/bin"}});
     EXPECT_EQ(result.exit_code, 0) << described(result);
     return result.out;
   };

@@ -12,7 +12,7 @@ void expect_runs_from(const fs::path& prefix) {
   for (const char* file : {"share/paceline/configs/experiment.schema.json", "share/paceline/configs/ngram_tp2.json",
                            "share/bash-completion/completions/runexp", "share/zsh/site-functions/_runexp",
                            "share/fish/vendor_completions.d/runexp.fish"})
-    EXPECT_GT(fs::file_size(prefix / file), 500u) << file;
+    EXPECT_GT(fs::file_size(prefix / file), 300u) << file;
   const TempDir elsewhere;
   const ProcessOptions options{
       .folder = elsewhere.path(), .environment = {}, .timeout_s = 120, .streams = Streams::pipes};
