@@ -1,18 +1,75 @@
 #include "experiments/config/vllm_flags.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
-#include "engine/util/suggest.h"
 #include "experiments/config/compact_json.h"
 #include "experiments/config/jsonc.h"
 #include "experiments/config/schema.h"
-#include "experiments/config/vllm_speculation.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
 namespace {
+
+struct Pair {
+  std::string_view name, ours;
+};
+
+/// Flags, without "--", and our keys. A flag for a boolean key is a switch.
+constexpr Pair kFlags[] = {{"model", "engine.target.path"},
+                           {"model-path", "engine.target.path"},
+                           {"dtype", "engine.target.dtype"},
+                           {"load-format", "engine.target.load_format"},
+                           {"tensor-parallel-size", "engine.parallel.tp"},
+                           {"pipeline-parallel-size", "engine.parallel.pp"},
+                           {"device", "engine.backend"},
+                           {"gpu-memory-utilization", "engine.kv_cache.memory_fraction"},
+                           {"block-size", "engine.kv_cache.block_size"},
+                           {"swap-space", "engine.kv_cache.swap_space_gib"},
+                           {"kv-cache-dtype", "engine.kv_cache.dtype"},
+                           {"enable-prefix-caching", "engine.kv_cache.prefix_caching"},
+                           {"max-model-len", "engine.scheduler.max_model_len"},
+                           {"max-num-seqs", "engine.scheduler.max_num_seqs"},
+                           {"max-num-batched-tokens", "engine.scheduler.max_num_batched_tokens"},
+                           {"async-scheduling", "engine.scheduler.run_ahead"},
+                           {"enforce-eager", "engine.cuda_graphs"},  // the other way round
+                           {"seed", "sampling.seed"}};
+
+/// Fields of --speculative-config and our keys; what has none by itself decides with others.
+constexpr Pair kFields[] = {{"method", "speculation.proposer"},
+                            {"model", "speculation.draft.path"},
+                            {"num_speculative_tokens", "speculation.num_speculative_tokens"},
+                            {"draft_tensor_parallel_size", "speculation.draft.tp"},
+                            {"prompt_lookup_max", "speculation.ngram.max"},
+                            {"prompt_lookup_min", "speculation.ngram.min"},
+                            {"rejection_sample_method", "speculation.verifier.rule"},
+                            {"draft_sample_method", "speculation.draft.sampling"},
+                            {"suffix_decoding_max_tree_depth", "speculation.suffix.depth"},
+                            {"suffix_decoding_max_cached_requests", "speculation.suffix.requests"},
+                            {"suffix_decoding_max_spec_factor", "speculation.suffix.factor"},
+                            {"suffix_decoding_min_token_prob", "speculation.suffix.min_prob"}};
+
+/// Flags of older versions, and the fields that took their place.
+constexpr Pair kOldFlags[] = {{"speculative-model", "model"},
+                              {"num-speculative-tokens", "num_speculative_tokens"},
+                              {"speculative-draft-tensor-parallel-size", "draft_tensor_parallel_size"},
+                              {"spec-draft-tp", "draft_tensor_parallel_size"},
+                              {"ngram-prompt-lookup-max", "prompt_lookup_max"},
+                              {"ngram-prompt-lookup-min", "prompt_lookup_min"}};
+
+constexpr Pair kShort[] = {{"tp", "tensor-parallel-size"},
+                           {"pp", "pipeline-parallel-size"},
+                           {"sc", "speculative-config"},
+                           {"q", "quantization"},
+                           {"O", "compilation-config"}};
+
+std::string_view ours(std::span<const Pair> pairs, std::string_view name) {
+  const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) { return pair.name == name; });
+  return found == pairs.end() ? std::string_view() : found->ours;
+}
 
 std::shared_ptr<const SourceText> flag_source(const std::string& flag, const std::string& text) {
   auto source = std::make_shared<SourceText>();
@@ -65,15 +122,25 @@ std::string our_word(std::string_view key, const std::string& word) {
   return word;
 }
 
-/// Why a value that vLLM has is missing here; empty: it is not known to be vLLM's.
-std::string_view reason_of_value(std::string_view key, std::string_view word) {
-  if (key == "engine.kv_cache.dtype" && word.starts_with("fp8")) return "no quantised KV cache here";
-  constexpr std::string_view kFormats[] = {"pt", "npcache", "bitsandbytes", "gguf", "tensorizer", "sharded_state"};
-  if (key == "engine.target.load_format" &&
-      std::find(std::begin(kFormats), std::end(kFormats), word) != std::end(kFormats))
-    return "weights are read from safetensors";
-  return "";
+ConfigNode boolean_node(bool value, const Origin& origin) {
+  ConfigNode node;
+  node.kind = NodeKind::boolean;
+  node.boolean = value;
+  node.origin = origin;
+  return node;
 }
+
+bool is_false(const std::string& value) { return value == "False" || value == "false"; }
+
+bool names_eagle3(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return text.find("eagle3") != std::string::npos;
+}
+
+struct Assignment {
+  std::string key;  // ours, or a field
+  ConfigNode value;
+};
 
 class Importer {
  public:
@@ -83,62 +150,56 @@ class Importer {
     skip_program();
     while (next_ < words_.size()) read_flag();
     diagnostics_.throw_if_any();
-    const auto tp = std::find_if(values_.begin(), values_.end(), [](auto& v) { return v.key == "engine.parallel.tp"; });
-    const int64_t num_shards = tp == values_.end() ? 1 : tp->value.integer;
-    for (VllmSpeculation::Assignment& each : speculation_.resolve(num_shards, result_.notes)) {
-      values_.push_back(std::move(each));
-    }
-    leave_out_quantised_path();
+    if (!fields_.empty()) resolve_speculation();
+    for (const Assignment& field : fields_)
+      note(fmt::format("speculative-config {} {}", field.key, field.value.describe()), "no key here");
     fill();
     return std::move(result_);
   }
 
-  /// A checkpoint that was named to be read quantised cannot be read here: an experiment on it would only fail.
-  void leave_out_quantised_path() {
-    const auto is_path = [](const VllmSpeculation::Assignment& each) { return each.key == "engine.target.path"; };
-    const auto path = std::find_if(values_.begin(), values_.end(), is_path);
-    if (!saw_quantization_ || path == values_.end()) return;
-    result_.notes.push_back(
-        fmt::format("engine.target.path: left out: {} is quantised; write the path of its original "
-                    "with 16- or 32-bit weights",
-                    path->value.text));
-    values_.erase(path);
-  }
-
  private:
+  void note(const std::string& what, const std::string& why) { result_.notes.push_back(what + ": " + why); }
+
   /// `vllm serve MODEL`, `python3 -m vllm.entrypoints.openai.api_server`.
   void skip_program() {
     const auto is = [&](size_t i, std::string_view word) { return i < words_.size() && words_[i] == word; };
-    if (is(0, "vllm")) {
-      constexpr std::string_view kOtherCommands[] = {"bench", "chat", "complete", "run-batch", "collect-env"};
-      if (words_.size() > 1 &&
-          std::find(std::begin(kOtherCommands), std::end(kOtherCommands), words_[1]) != std::end(kOtherCommands))
-        fail_at(origin_of("vllm", words_[1]),
-                fmt::format("`vllm {}` is not read: give the server's command, `vllm serve MODEL …`; the load of a "
-                            "benchmark is load.mode, load.rate_per_s and workload.requests here",
-                            words_[1]));
-      next_ = is(1, "serve") ? 2 : 1;
-      if (next_ < words_.size() && !words_[next_].starts_with("-")) add_model("vllm serve", words_[next_++]);
-    } else if (words_.size() > 2 && words_[0].starts_with("python") && words_[1] == "-m") {
-      next_ = 3;
-    }
+    if (words_.size() > 2 && words_[0].starts_with("python") && words_[1] == "-m") next_ = 3;
+    if (!is(0, "vllm")) return;
+    if (words_.size() > 1 && !is(1, "serve") && !words_[1].starts_with("-"))
+      fail_at(origin_of("vllm", words_[1]),
+              fmt::format("`vllm {}` is not read: give the server's command, `vllm serve MODEL …`", words_[1]));
+    next_ = is(1, "serve") ? 2 : 1;
+    if (next_ < words_.size() && !words_[next_].starts_with("-"))
+      add(values_, {"engine.target.path", model_node("vllm serve", words_[next_++])});
   }
 
-  void add_model(const std::string& flag, const std::string& name) {
-    add_value("engine.target.path",
-              ConfigNode::make_string(local_model_path(name, result_.notes), origin_of(flag, name)));
+  /// A path stays; a hub's name becomes a folder below PACELINE_MODELS, and a note says so.
+  ConfigNode model_node(const std::string& flag, const std::string& name) {
+    const Origin at = origin_of(flag, name);
+    if (name.empty() || std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:"))
+      return ConfigNode::make_string(name, at);
+    const std::string folder = name.substr(name.rfind('/') + 1);
+    note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
+    return ConfigNode::make_string(fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder), at);
   }
 
-  /// A key that is set twice is a contradiction, unless both say the same.
-  void add_value(std::string_view key, ConfigNode value) {
-    for (const VllmSpeculation::Assignment& each : values_) {
-      if (each.key != key || each.value.describe() == value.describe()) continue;
-      diagnostics_.add(value.origin,
-                       fmt::format("this says {}, but {} said {} before: give one of the two", value.describe(),
-                                   each.value.origin.source->name, each.value.describe()));
+  /// What is said twice is a contradiction, unless both say the same.
+  void add(std::vector<Assignment>& to, Assignment each) {
+    for (const Assignment& other : to) {
+      if (other.key != each.key) continue;
+      if (other.value.describe() != each.value.describe())
+        diagnostics_.add(each.value.origin,
+                         fmt::format("this says {}, but {} said {} before: give one of the two", each.value.describe(),
+                                     other.value.origin.source->name, other.value.describe()));
       return;
     }
-    values_.push_back({std::string(key), std::move(value)});
+    to.push_back(std::move(each));
+  }
+
+  bool is_value(size_t at) const {
+    if (at >= words_.size()) return false;
+    const std::string& word = words_[at];
+    return !word.starts_with("-") || (word.size() > 1 && std::isdigit(static_cast<unsigned char>(word[1])));
   }
 
   void read_flag() {
@@ -154,176 +215,169 @@ class Importer {
     }
     std::string name = word.substr(word.starts_with("--") ? 2 : 1);
     const size_t dot = name.find('.');
-    const std::string field = dot == std::string::npos ? "" : name.substr(dot + 1);
+    std::string field = dot == std::string::npos ? "" : name.substr(dot + 1);
     name.resize(std::min(dot, name.size()));
     std::replace(name.begin(), name.end(), '_', '-');
-    if (name == "sc") name = "speculative-config";
-    if (word == "-tp") name = "tensor-parallel-size";
-    if (word == "-pp") name = "pipeline-parallel-size";
-    if (word == "-q") name = "quantization";
-    if (word == "-O") name = "compilation-config";
-    if (word == "-spec-draft-tp" || name == "spec-draft-tp") name = "speculative-draft-tensor-parallel-size";
-    const bool off = name.starts_with("no-");
-    const VllmFlag* flag = find(off ? std::string_view(name).substr(3) : std::string_view(name));
-    const bool takes_fields = flag && (flag->kind == VllmFlagKind::config || flag->kind == VllmFlagKind::dropped);
-    if (!flag || (!field.empty() && !takes_fields)) {
-      unknown(word, name, value);
-    } else if (!field.empty() && flag->kind == VllmFlagKind::config) {
-      add_speculative_field(word, field, value);
-    } else {
-      known(*flag, word, off, value);
-    }
-  }
-
-  /// The value of a flag that takes one: behind its "=", else the next word. Nothing, with a complaint, without.
-  std::optional<std::string> value_of(const std::string& word, const std::optional<std::string>& value) {
-    if (value) return value;
-    if (next_ < words_.size() && !(words_[next_].starts_with("--") && words_[next_].size() > 2)) return words_[next_++];
-    diagnostics_.add(origin_of(word, word), "expected a value behind this flag");
-    return std::nullopt;
-  }
-
-  /// --speculative-config.num_speculative_tokens 4
-  void add_speculative_field(const std::string& word, std::string field, const std::optional<std::string>& value) {
-    const std::optional<std::string> text = value_of(word, value);
-    if (!text) return;
     std::replace(field.begin(), field.end(), '-', '_');
-    speculation_.add_field({field, origin_of(word, word), value_node(word, *text)}, diagnostics_);
-  }
-
-  static const VllmFlag* find(std::string_view name) {
-    for (const VllmFlag& flag : vllm_flags()) {
-      if (flag.name == name) return &flag;
+    if (const std::string_view whole = ours(kShort, name); !whole.empty()) name = whole;
+    const bool off = name.starts_with("no-");
+    const std::string_view key = ours(kFlags, off ? std::string_view(name).substr(3) : std::string_view(name));
+    const KeySpec* const spec = field.empty() && !key.empty() ? find_key(key) : nullptr;
+    if (spec && spec->type == KeyType::boolean) {
+      const bool says = !off && !(value && is_false(*value));
+      add(values_, {std::string(key), boolean_node(says != (name.ends_with("enforce-eager")), origin_of(word, word))});
+      return;
     }
-    return nullptr;
-  }
-
-  /// A flag of SGLang: read where it is the model, else left out as any that is not known; nothing for other names.
-  bool of_sglang(const std::string& word, const std::string& name, const std::optional<std::string>& value) {
-    constexpr std::string_view kModel = "model-path";
-    constexpr std::string_view kOthers[] = {"speculative-algorithm",
-                                            "speculative-draft-model-path",
-                                            "speculative-num-draft-tokens",
-                                            "speculative-num-steps",
-                                            "speculative-eagle-topk",
-                                            "mem-fraction-static",
-                                            "context-length",
-                                            "tp-size",
-                                            "pp-size",
-                                            "max-running-requests",
-                                            "chunked-prefill-size",
-                                            "attention-backend",
-                                            "disable-radix-cache"};
-    const bool is_model = name == kModel;
-    if (!is_model && std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers)) return false;
-    if (!saw_sglang_) result_.notes.push_back("these look like SGLang's flags: vLLM's are read here, and --model-path");
-    saw_sglang_ = true;
-    std::optional<std::string> text = value;
-    if (!text && next_ < words_.size() && !words_[next_].starts_with("-")) text = words_[next_++];
-    if (!is_model) {
-      result_.notes.push_back(fmt::format("{}: left out: a flag of SGLang", word));
-    } else if (!text) {
+    const bool is_config = name == "speculative-config";
+    const std::string_view old = ours(kOldFlags, name);
+    const bool is_known = (spec && !off) || is_config || (!old.empty() && field.empty());
+    if (!value && is_value(next_)) value = words_[next_++];
+    if (!is_known) {
+      if (name == "quantization" && value && *value != "None" && *value != "fp8" && *value != "bitsandbytes")
+        is_quantised_ = true;
+      note(word + (value ? " " + *value : ""), "no key here");
+    } else if (!value) {
       diagnostics_.add(origin_of(word, word), "expected a value behind this flag");
+    } else if (spec) {
+      add_key(*spec, word, *value);
+    } else if (!old.empty()) {
+      is_old_ = true;
+      add(fields_, {std::string(old), value_node(word, *value)});
+    } else if (!field.empty()) {
+      add(fields_, {field, value_node(word, *value)});
     } else {
-      add_model(word, *text);
+      add_config(word, *value);
     }
-    return true;
   }
 
-  void unknown(const std::string& word, const std::string& name, std::optional<std::string> value) {
-    if (of_sglang(word, name, value)) return;
-    constexpr std::string_view kModelNames[] = {"model-name", "model-id", "model-dir", "model-name-or-path",
-                                                "hf-model"};
-    if (std::find(std::begin(kModelNames), std::end(kModelNames), name) != std::end(kModelNames)) {
-      diagnostics_.add(origin_of(word, name), "unknown flag (did you mean \"--model\"?)");
-      if (!value && next_ < words_.size() && !words_[next_].starts_with("-")) ++next_;
+  void add_key(const KeySpec& key, const std::string& word, const std::string& text) {
+    if (key.path == "engine.target.path") return add(values_, {key.path, model_node(word, text)});
+    const std::string our = our_word(key.path, text);
+    const bool is_quantised_kv = key.path == "engine.kv_cache.dtype" && our.starts_with("fp8");
+    if (is_quantised_kv) return note(word + " " + text, "no quantised KV cache here");
+    ConfigNode node = value_node(word, our);
+    if (convert_value(key, node, diagnostics_)) add(values_, {key.path, std::move(node)});
+    if (key.path == "engine.kv_cache.memory_fraction")
+      note(word, "there it is a share of the whole GPU with weights, here of what weights and workspace leave free");
+  }
+
+  /// --speculative-config '{...}'
+  void add_config(const std::string& word, const std::string& text) {
+    const auto source = flag_source(word, text);
+    const ConfigNode config = parse_jsonc(source, diagnostics_);
+    if (config.kind != NodeKind::object) {
+      diagnostics_.add({source, 1, 1},
+                       fmt::format("expected an object like {{\"method\": \"ngram\", \"num_speculative_tokens\": 5}}, "
+                                   "found {}",
+                                   config.describe()));
       return;
     }
-    for (const VllmFlag& flag : vllm_flags()) {
-      if (edit_distance(name, flag.name) > 2 || name.size() < 5) continue;
-      diagnostics_.add(origin_of(word, name), fmt::format("unknown flag (did you mean \"--{}\"?)", flag.name));
-      if (!value && next_ < words_.size() && !words_[next_].starts_with("-")) ++next_;
-      return;
-    }
-    if (!value && next_ < words_.size() && !words_[next_].starts_with("-")) ++next_;
-    result_.notes.push_back(fmt::format("{}: left out: not known here", word));
+    for (const ConfigMember& member : config.members) add(fields_, {member.key, member.value});
   }
 
-  void known(const VllmFlag& flag, const std::string& word, bool off, std::optional<std::string> value) {
-    const bool is_switch = flag.kind == VllmFlagKind::enabled || flag.kind == VllmFlagKind::dropped_switch;
-    if (off && !is_switch) {
-      diagnostics_.add(origin_of(word, word), fmt::format("--{} takes a value and has no \"--no-\"", flag.name));
-      return;
-    }
-    if (!is_switch && !(value = value_of(word, value))) return;
-    switch (flag.kind) {
-      case VllmFlagKind::value: add_key(flag, word, *value); break;
-      case VllmFlagKind::model: add_model(word, *value); break;
-      case VllmFlagKind::enabled: {
-        ConfigNode node;
-        node.kind = NodeKind::boolean;
-        node.boolean = !off && !is_false(value);
-        node.origin = origin_of(word, word);
-        add_value(flag.target, std::move(node));
-        break;
-      }
-      case VllmFlagKind::speculation: speculation_.add_flag(flag.target, value_node(word, *value)); break;
-      case VllmFlagKind::config: {
-        const auto source = flag_source(word, *value);
-        speculation_.add_config(parse_jsonc(source, diagnostics_), {source, 1, 1}, diagnostics_);
-        break;
-      }
-      case VllmFlagKind::dropped:
-      case VllmFlagKind::dropped_switch: drop(flag, word, off || is_false(value)); break;
-    }
-    // fp8 and bitsandbytes also quantise a plain checkpoint while it is read.
-    if (flag.name == "quantization" && value && *value != "None" && *value != "fp8" && *value != "bitsandbytes")
-      saw_quantization_ = true;
-    if (flag.is_old) add_old_note(flag);
+  /// Takes the field, so that what stays in fields_ has no key.
+  std::optional<ConfigNode> take(std::string_view name) {
+    const auto found = std::find_if(fields_.begin(), fields_.end(), [&](const Assignment& f) { return f.key == name; });
+    if (found == fields_.end()) return std::nullopt;
+    const ConfigNode value = found->value;
+    fields_.erase(found);
+    return value.kind == NodeKind::null ? std::nullopt : std::optional(value);
+  }
+  void set(const std::string& key, const std::string& text, const Origin& at) {
+    values_.push_back({key, ConfigNode::make_string(text, at)});
+  }
+  bool take_as(std::string_view field) {
+    const std::optional<ConfigNode> value = take(field);
+    if (value) values_.push_back({std::string(ours(kFields, field)), *value});
+    return value.has_value();
   }
 
-  static bool is_false(const std::optional<std::string>& value) {
-    return value && (*value == "False" || *value == "false");
-  }
-
-  void add_key(const VllmFlag& flag, const std::string& word, const std::string& text) {
-    const std::string ours = our_word(flag.target, text);
-    if (const std::string_view reason = reason_of_value(flag.target, ours); !reason.empty()) {
-      result_.notes.push_back(fmt::format("{} {}: left out: {}", word, text, reason));
-      return;
+  void resolve_speculation() {
+    const Origin at = fields_.front().value.origin;
+    const std::optional<ConfigNode> method = take("method"), model = take("model");
+    if (!method && !model) fail_at(at, "neither a method nor a model is named: who drafts?");
+    const bool is_lookup =
+        (method && method->text == "ngram") || (model && (model->text == "ngram" || model->text == "[ngram]"));
+    const std::string name = is_lookup                   ? "ngram"
+                             : method                    ? method->text == "draft_model" ? "draft" : method->text
+                             : names_eagle3(model->text) ? "eagle3"
+                                                         : "draft";
+    const bool has_model = name == "draft" || name == "eagle3";
+    if (!has_model && name != "ngram" && name != "suffix")
+      return note("method " + name, fmt::format("no key here; the proposers are {}",
+                                                fmt::join(proposer_names(ProposerNames::drafting), ", ")));
+    set("speculation.proposer", name, at);
+    if (has_model && !model) fail_at(at, fmt::format("the method {} needs a model", method->text));
+    if (has_model)
+      values_.push_back({"speculation." + name + ".path", model_node(model->origin.source->name, model->text)});
+    else if (model && !is_lookup)
+      note("model " + model->text, name + " drafts without one");
+    if (!take_as("num_speculative_tokens")) {
+      if (name != "suffix")
+        fail_at(at, name + " needs num_speculative_tokens: how many tokens are drafted in one step");
+      values_.push_back({"speculation.num_speculative_tokens", value_node("num_speculative_tokens", "24")});
+      note("suffix", "vLLM drafts as many tokens as the tree is deep, 24, unless told");
     }
-    ConfigNode node = value_node(word, ours);
-    const KeySpec& key = *find_key(flag.target);
-    if (convert_value(key, node, diagnostics_)) add_value(flag.target, std::move(node));
-    if (!flag.note.empty()) result_.notes.push_back(fmt::format("{}: {}", word, flag.note));
-  }
-
-  void drop(const VllmFlag& flag, const std::string& word, bool off) {
-    if (flag.name == "enforce-eager") {
-      ConfigNode node;
-      node.kind = NodeKind::boolean;
-      node.boolean = off;
-      node.origin = origin_of(word, word);
-      add_value(flag.target, std::move(node));
-      return;
+    if (name == "ngram") resolve_ngram(at);
+    if (name == "draft") resolve_draft(at);
+    if (name == "suffix") resolve_suffix();
+    if (const std::optional<ConfigNode> rule = take("rejection_sample_method"); rule && rule->text != "standard") {
+      if (rule->text == "block")
+        values_.push_back({"speculation.verifier.rule", *rule});
+      else
+        note("rejection_sample_method " + rule->text, "no key here; speculation.synthetic states acceptance");
     }
-    result_.notes.push_back(fmt::format("{}: left out: {}", word, flag.note));
   }
 
-  void add_old_note(const VllmFlag& flag) {
-    const bool speculative = flag.kind == VllmFlagKind::speculation;
-    result_.notes.push_back(speculative ? fmt::format("--{}: an old spelling; vLLM now has --speculative-config "
-                                                      "'{{\"{}\": ...}}'",
-                                                      flag.name, flag.target)
-                                        : fmt::format("--{}: an old flag, which newer vLLM does not take", flag.name));
+  /// The old flags asked for a maximum and took 1 as the minimum; the new fields take one for the other, else 5.
+  void resolve_ngram(const Origin& at) {
+    const std::optional<ConfigNode> longest = take("prompt_lookup_max"), shortest = take("prompt_lookup_min");
+    const ConfigNode fallback = value_node("prompt_lookup_max", "5"), one = value_node("prompt_lookup_min", "1");
+    if (!longest && !shortest) note("ngram", "vLLM takes 5 where neither prompt_lookup_min nor _max is given");
+    const ConfigNode most = longest.value_or(shortest.value_or(fallback));
+    values_.push_back({"speculation.ngram.min", shortest.value_or(is_old_ ? one : most)});
+    values_.push_back({"speculation.ngram.max", most});
+    set("speculation.ngram.match", "first", at);
+    note("speculation.ngram.match", "vLLM continues the first match; \"last\" is the default here");
+  }
+
+  void resolve_draft(const Origin& at) {
+    const std::optional<ConfigNode> ranks = take("draft_tensor_parallel_size"), how = take("draft_sample_method");
+    const auto tp = std::find_if(values_.begin(), values_.end(), [](auto& v) { return v.key == "engine.parallel.tp"; });
+    const int64_t num_ranks = tp == values_.end() ? 1 : tp->value.integer;
+    if (ranks && (ranks->kind != NodeKind::integer || (ranks->integer != 1 && ranks->integer != num_ranks)))
+      fail_at(ranks->origin,
+              fmt::format("draft_tensor_parallel_size {}: expected 1 or the target's tensor-parallel size, {}",
+                          ranks->describe(), num_ranks));
+    if (ranks && ranks->integer == 1)
+      values_.push_back({"speculation.draft.tp", *ranks});
+    else
+      set("speculation.draft.tp", "target", at);
+    set("speculation.draft.sampling", how && how->text == "probabilistic" ? "own" : "argmax", at);
+    if (!how)
+      note("speculation.draft.sampling", "vLLM drafts the most likely tokens unless told; \"own\" is the default here");
+  }
+
+  void resolve_suffix() {
+    for (const char* const field :
+         {"suffix_decoding_max_tree_depth", "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob"})
+      take_as(field);
+    const std::optional<ConfigNode> requests = take("suffix_decoding_max_cached_requests");
+    if (requests && requests->integer == 0)
+      set("speculation.suffix.store", "request", requests->origin);
+    else if (requests)
+      values_.push_back({"speculation.suffix.requests", *requests});
   }
 
   /// Checks every value against its key and all of them together, then nests them.
   void fill() {
+    // A checkpoint that is read quantised cannot be read here: an experiment on it would only fail.
+    if (is_quantised_ && std::erase_if(values_, [](const Assignment& v) { return v.key == "engine.target.path"; }))
+      note("engine.target.path", "left out, as it is quantised; name its original with 16- or 32-bit weights");
     ExperimentConfig config;
     std::vector<const KeySpec*> order;
     for (const KeySpec& key : config_keys()) {
-      for (const VllmSpeculation::Assignment& each : values_) {
+      for (const Assignment& each : values_) {
         if (each.key != key.path || std::find(order.begin(), order.end(), &key) != order.end()) continue;
         std::optional<ConfigJson> value = convert_value(key, each.value, diagnostics_);
         if (!value) continue;
@@ -336,7 +390,7 @@ class Importer {
     diagnostics_.throw_if_any();
     const std::optional<ConfigConflict> conflict = find_conflict(config);
     if (!conflict) return;
-    for (const VllmSpeculation::Assignment& each : values_) {
+    for (const Assignment& each : values_) {
       if (each.key == conflict->key) fail_at(each.value.origin, conflict->message);
     }
     fail(ExitCode::usage, "import-flags: {}", conflict->message);
@@ -352,14 +406,25 @@ class Importer {
 
   const std::vector<std::string>& words_;
   size_t next_ = 0;
-  std::vector<VllmSpeculation::Assignment> values_;
-  VllmSpeculation speculation_;
+  std::vector<Assignment> values_, fields_;
   Diagnostics diagnostics_;
-  bool saw_sglang_ = false, saw_quantization_ = false;
+  bool is_quantised_ = false, is_old_ = false;
   ImportedFlags result_;
 };
 
 }  // namespace
+
+std::string hint_for_vllm_name(std::string_view name, std::string_view section) {
+  std::string folded(name);
+  std::replace(folded.begin(), folded.end(), '-', '_');
+  const bool in_speculation = section == "speculation" || section.starts_with("speculation.");
+  std::string_view key = in_speculation ? ours(kFields, folded) : "";
+  std::replace(folded.begin(), folded.end(), '_', '-');
+  if (key.empty()) key = ours(kFlags, folded);
+  if (key.empty()) key = ours(kFields, ours(kOldFlags, folded));
+  if (key.empty() && folded == "speculative-config") key = "speculation";
+  return key.empty() ? "" : fmt::format(" (vLLM's name; here: \"{}\")", key);
+}
 
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words) { return Importer(words).run(); }
 

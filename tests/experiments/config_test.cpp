@@ -304,9 +304,6 @@ TEST(Config, NamesOfVllmAreToldFromTyposWithTheKeyHere) {
       {R"({"engine": {"num_speculative_tokens": 3}})",
        "1:13: unknown key \"num_speculative_tokens\" in \"engine\" (\"num_speculative_tokens\" belongs in "
        "\"speculation\")"},
-      {R"({"engine": {"trust_remote_code": true}})",
-       "1:13: unknown key \"trust_remote_code\" in \"engine\" (vLLM's name; not here: code of a checkpoint is never "
-       "run)"},
       {R"({"speculation": {"proposer": "medusa"}})",
        "1:30: \"speculation.proposer\" is \"medusa\": expected " + kProposers + find_key("speculation.proposer")->hint},
   };
