@@ -17,7 +17,7 @@ ExitCode init_command(const std::string& name) {
   std::vector<std::string> names;
   for (const ExperimentTemplate& each : experiment_templates()) {
     if (each.name == name) {
-      fmt::print("{}", each.text);
+      fmt::print("{}", text_for_configs(each));
       return ExitCode::ok;
     }
     names.emplace_back(each.name);

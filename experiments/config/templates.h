@@ -1,20 +1,23 @@
 #pragma once
-// Experiment files to start from, in the program itself: `runexp init` works without a source tree at hand.
+// Experiment files to start from: configs/templates/.
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace paceline {
 
-/// A commented experiment that belongs into configs/ and runs there as it is, on the built-in models.
+/// A commented experiment that runs as it is, on the built-in models.
 struct ExperimentTemplate {
-  std::string_view name;              // "tp-vs-pp"
+  std::string_view name;              // "tp-vs-pp": of the file, without suffix
   std::string_view purpose;           // the question that it answers, one line
-  std::string_view text;              // has a profile "quick"
-  std::string_view suffix = ".json";  // of the file: JSON with comments, or ".yaml"
+  std::string_view suffix = ".json";  // JSON with comments, or ".yaml"
 };
 
 /// All templates, the simplest first.
 std::span<const ExperimentTemplate> experiment_templates();
+
+/// Its text for a file in configs/, one folder up from where it lies. Throws Error(usage) where no configs/ is found.
+std::string text_for_configs(const ExperimentTemplate& of);
 
 }  // namespace paceline

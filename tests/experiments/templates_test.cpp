@@ -26,7 +26,7 @@ TEST_F(Templates, EveryTemplateLoadsAndPlansWithAndWithoutItsQuickProfile) {
   const ConfigOverrides plain{.builtin_root = source_dir() / "configs"};
   for (const ExperimentTemplate& each : experiment_templates()) {
     SCOPED_TRACE(std::string(each.name));
-    const std::string text(each.text);
+    const std::string text = text_for_configs(each);
     const std::string file = "x" + std::string(each.suffix);
     ASSERT_EQ(files.complaints(text, plain, file), "");
     const auto load = [&](const ConfigOverrides& overrides) { return load_config(files.write(file, text), overrides); };
@@ -54,10 +54,20 @@ TEST_F(Templates, EveryTemplateLoadsAndPlansWithAndWithoutItsQuickProfile) {
   }
 }
 
+/// They lie one folder below configs/, and run there, too.
+TEST_F(Templates, TheFilesThemselvesLoad) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "configs" / "templates")) {
+    EXPECT_GE(expand(load_config(entry.path(), {}), {.devices = 2}).size(), 2u) << entry.path();
+    ++count;
+  }
+  EXPECT_EQ(count, experiment_templates().size()) << "each is listed";
+}
+
 TEST_F(Templates, TheTemplatesAskTheirQuestions) {
   const auto cells = [&](std::string_view name) {
     for (const ExperimentTemplate& each : experiment_templates()) {
-      if (each.name == name) return expand(files.load(std::string(each.text)), {.devices = 2}).size();
+      if (each.name == name) return expand(files.load(text_for_configs(each)), {.devices = 2}).size();
     }
     return size_t{0};
   };
@@ -76,7 +86,7 @@ TEST_F(Templates, TheQuickCrossoverHasFiveRequestsAPlace) {
   const auto crossover = std::find_if(templates.begin(), templates.end(),
                                       [](const ExperimentTemplate& each) { return each.name == "batch-crossover"; });
   ASSERT_NE(crossover, templates.end());
-  const LoadedConfig quick = files.load(std::string(crossover->text), {.set = {}, .profile = "quick"});
+  const LoadedConfig quick = files.load(text_for_configs(*crossover), {.set = {}, .profile = "quick"});
   int most = 0;
   for (const Cell& cell : expand(quick, {.devices = 2})) {
     EXPECT_GE(cell.config.workload.requests, kWavesOfSteadyLoad * cell.config.load.concurrency) << cell.id;
