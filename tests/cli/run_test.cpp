@@ -134,7 +134,7 @@ TEST(Run, WritesACompleteResultsFolder) {
 
   // Data on stdout, progress on stderr, no control characters without a terminal.
   EXPECT_TRUE(holds(result.out, "report  "));
-  EXPECT_TRUE(holds(result.out, "VALID: 1 cell lossless"));
+  EXPECT_TRUE(holds(result.out, "1 cell lossless"));
   EXPECT_EQ(lines_of(result.err).size(), 2u);
   EXPECT_TRUE(holds(result.err, "[1/2] done"));
   EXPECT_TRUE(holds(result.err, "[2/2] done"));
@@ -367,7 +367,7 @@ TEST(Run, ATerminalGetsALiveRegionUnlessNoColorOrPlainIsAsked) {
         runexp(run_args(workspace, std::move(more)),
                {.folder = {}, .environment = environment, .timeout_s = 20, .streams = Streams::terminal});
     EXPECT_EQ(result.exit_code, 0) << described(result);
-    EXPECT_TRUE(holds(result.out, "VALID: 1 cell lossless")) << result.out;
+    EXPECT_TRUE(holds(result.out, "1 cell lossless")) << result.out;
     return result.out;
   };
   EXPECT_TRUE(holds(run({"NO_COLOR"}), "\x1b["));

@@ -283,8 +283,8 @@ TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
                     "] over the same placement without speculation (disturbed; whole requests; decoding alone "));
   const std::string shown = end_of_run_text(run, summarize(run), TextColor::off, "runexp show last");
   EXPECT_TRUE(holds(shown,
-                    "\n  INVALID: 1 of 3 cells was disturbed (other processes used 50 % of the cores), run again on a "
-                    "quiet machine; 2 cells lossless, 200 tokens compared, 0 mismatches.\n  Fastest: "))
+                    "\n  INVALID: 1 of 3 cells was disturbed (other processes used 50 % of the cores); 2 cells "
+                    "lossless, 200 tokens compared, 0 mismatches; run again on a quiet machine.\n  Fastest: "))
       << shown;
   RunResult cut = run;
   cut.cells.push_back(not_run(ngram(7, kSlow)));

@@ -138,7 +138,8 @@ std::string validity_sentence(const VerdictView& view) {
   const std::string part = view.summary().finished() ? "" : " so far";
   if (validity.is_valid()) return Sentence("VALID" + part).add(certified.empty() ? "" : ": " + certified).text();
   Sentence sentence(fmt::format("INVALID{}: {}", part, fmt::join(validity.reasons, "; ")));
-  return sentence.add(certified.empty() ? "" : "; " + certified).text();
+  sentence.add(certified.empty() ? "" : "; " + certified);
+  return sentence.add(disturbed_cells(view).worst ? "; run again on a quiet machine" : "").text();
 }
 
 std::string unreached_sentence(const VerdictView& view) {
