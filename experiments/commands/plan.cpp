@@ -40,38 +40,22 @@ std::string time_text(double seconds) {
 /// The time of the cells of a sweep that can run; nothing where one of them has no forecast.
 class SweepForecast {
  public:
-  SweepForecast(const std::vector<Cell>& cells, const std::vector<Prompt>& requests)
-      : cells_(cells),
-        forecaster_(cells),
-        prompt_tokens_(least_prompt_tokens(requests, false)),
-        shared_prompt_tokens_(least_prompt_tokens(requests, true)) {}
-
-  /// What a cell that can run comes to; none on GPUs.
-  struct Floor {
-    StepForecast step;
-    RowWork row;
-  };
+  explicit SweepForecast(const std::vector<Cell>& cells) : cells_(cells), forecaster_(cells) {}
 
   /// mean_output: tokens of a request's output at most. of_arrivals_s: until the last requests of an open loop are
-  /// sent, all repetitions; else 0.
-  std::optional<Floor> add(const Cell& cell, double mean_output, double of_arrivals_s) {
-    const std::optional<Floor> floor = floor_of(cell);
-    if (!floor) {
+  /// sent, all repetitions; else 0. The step of a cell that can run; none on GPUs.
+  std::optional<StepForecast> add(const Cell& cell, double mean_output, double of_arrivals_s) {
+    const std::optional<StepForecast> step = step_of(cell);
+    if (!step) {
       is_whole_ = false;
       return std::nullopt;
     }
     const ExperimentConfig& config = cell.config;
-    const auto& [step, row] = *floor;
-    const RequestTokens tokens{
-        .output = mean_output,
-        .prompts = config.engine.kv_cache.prefix_caching ? shared_prompt_tokens_ : prompt_tokens_};
-    const SecondsRange reading = forecast(config, step, tokens);
-    const SecondsRange arithmetic = arithmetic_forecast(config, row, tokens);
-    floor_.low += std::max({reading.low, arithmetic.low, of_arrivals_s});
-    floor_.high += std::max({reading.high, arithmetic.high, of_arrivals_s});
-    longest_step_ms_ = std::max(longest_step_ms_, step.target_bytes / step.read_bytes_s * 1e3);
-    read_bytes_s_ = step.read_bytes_s;
-    operations_s_ = row.per_second;
+    const SecondsRange reading = forecast(config, *step, mean_output);
+    floor_.low += std::max(reading.low, of_arrivals_s);
+    floor_.high += std::max(reading.high, of_arrivals_s);
+    longest_step_ms_ = std::max(longest_step_ms_, step->target_bytes / step->read_bytes_s * 1e3);
+    read_bytes_s_ = step->read_bytes_s;
     drafts_ = drafts_ || config.speculation.drafts();
     may_end_early_ = may_end_early_ || !config.sampling.ignore_eos;
     const CellResult planned = planned_result(cell, 0, cells_);
@@ -85,19 +69,18 @@ class SweepForecast {
                          .max_tokens = config.sampling.max_tokens},
                         of_arrivals_s});
     requests_ = config.workload.requests;
-    return floor;
+    return step;
   }
 
   void print(const std::filesystem::path& results_root) const {
     if (!is_whole_ || planned_.empty()) return;
     print_line(
-        "the sweep takes at least {}{}: {:.0f} GB/s{} on {}, a step of the target at least {:.2f} ms; "
-        "loading and what lies between steps on top",
+        "the sweep takes at least {}{}: {:.0f} GB/s on {}, a step of the target at least {:.2f} ms; prompts, loading "
+        "and what lies between steps on top",
         drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(floor_.low), time_text(floor_.high))
                 : time_text(floor_.high),
-        may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9,
-        operations_s_ > 0 ? fmt::format(" and {:.0f} GFLOP/s", operations_s_ / 1e9) : "",
-        counted(usable_cores(), "core"), longest_step_ms_);
+        may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9, counted(usable_cores(), "core"),
+        longest_step_ms_);
     std::set<CellKind> kinds;
     for (const auto& [cell, of_arrivals_s] : planned_) kinds.insert(cell.kind);
     const auto known = find_calibration(results_root, this_machine_id(), kinds, requests_);
@@ -127,21 +110,20 @@ class SweepForecast {
   }
 
  private:
-  std::optional<Floor> floor_of(const Cell& cell) {
+  std::optional<StepForecast> step_of(const Cell& cell) {
     try {
-      if (const auto step = forecaster_.step(cell)) return Floor{.step = *step, .row = forecaster_.row_work(cell)};
+      return forecaster_.step(cell);
     } catch (const Error&) {  // another draft model than the one that the load was planned with
+      return std::nullopt;
     }
-    return std::nullopt;
   }
 
   const std::vector<Cell>& cells_;
   Forecaster forecaster_;
-  const double prompt_tokens_, shared_prompt_tokens_;
   std::vector<std::pair<PlannedCell, double>> planned_;  // with arrivals
   SecondsRange floor_;
   double longest_step_ms_ = 0;  // of one sequence, without drafts
-  double read_bytes_s_ = 0, operations_s_ = 0;
+  double read_bytes_s_ = 0;
   int64_t requests_ = 0;
   bool drafts_ = false, may_end_early_ = false, is_whole_ = true;
 };
@@ -182,21 +164,16 @@ class PlainTwins {
 };
 
 /// "; break-even over tp1_pp1_none_c1: 1.40 tokens a step": against the same placement, which the baseline need not be.
-/// By reading alone, and with the arithmetic of its rows where that is another number.
 std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& twins, const Cell& cell,
-                            const std::optional<SweepForecast::Floor>& floor) {
-  const std::optional<double> computing =
-      floor ? break_even_length(cell.config, floor->step, floor->row) : std::nullopt;
-  const Cell* const twin = computing ? twins.of(cell) : nullptr;
+                            const std::optional<StepForecast>& step) {
+  const std::optional<double> length = step ? break_even_length(cell.config, *step) : std::nullopt;
+  const Cell* const twin = length ? twins.of(cell) : nullptr;
   if (!twin) return "";
   const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin;
-  const double reading = break_even_length(cell.config, floor->step).value_or(1);  // rows cost nothing to read
-  const std::string from = fmt::format("{:.2f}", reading), most_from = fmt::format("{:.2f}", *computing);
   const int most = cell.config.speculation.num_speculative_tokens + 1;
   constexpr double kAsPrinted = 0.005;
-  return fmt::format("; break-even{}: {} tokens a step{}{}", is_baseline ? "" : " over " + twin->id, from,
-                     from == most_from ? "" : fmt::format(" if memory-bound, {} if compute-bound", most_from),
-                     *computing > most - kAsPrinted ? fmt::format("; at most k + 1 = {}", most) : "");
+  return fmt::format("; break-even{}: {:.2f} tokens a step{}", is_baseline ? "" : " over " + twin->id, *length,
+                     *length > most - kAsPrinted ? fmt::format("; at most k + 1 = {}", most) : "");
 }
 
 /// A load that can run, or why its cells cannot.
@@ -361,7 +338,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
   for (const Cell& cell : cells)
     if (!cell.skip_reason) arrivals.prepare(cell.config.load, loaded.config.workload.requests);
   PlannedRequests requests(loaded.config.workload);
-  SweepForecast sweep(cells, requests.prompts());
+  SweepForecast sweep(cells);
   const PlainTwins twins(cells);
   int64_t num_to_run = 0, num_skipped = 0, num_cannot_run = 0, num_loads = 0;
   int num_tried = 0;
@@ -389,13 +366,13 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
       continue;
     }
     ++num_to_run;
-    const auto floor =
+    const std::optional<StepForecast> step =
         sweep.add(cell, requests.mean_output(cell.config, load.limit), arrivals_s(arrivals, cell.config));
     print_line("  run  {:<28} baseline {}{}", cell.id,
                cell.is_baseline ? "itself"
                : cell.baseline  ? cells[*cell.baseline].id
                                 : "none",
-               break_even_text(cells, twins, cell, floor));
+               break_even_text(cells, twins, cell, step));
   }
   const MeasureConfig& measure = loaded.config.measure;
   print_line("{} to run in {}, {} skipped{}; {} of at most {}, {}", num_to_run, counted(num_loads, "load"), num_skipped,

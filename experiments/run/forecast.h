@@ -1,16 +1,15 @@
 #pragma once
-// How long a sweep takes at least, before anything is loaded: what reading weights and arithmetic alone allow.
+// How long a sweep takes at least, before anything is loaded: what reading weights alone allows.
 //
-//   step       = (bytes of the target's weights + k · bytes of the draft model's), all ranks / read rate of the machine
-//   reading    = turns · steps of a request · step; a turn is a batch of all sequences that can be in flight at once
-//   arithmetic = passes · (tokens · operations of a row + prompt tokens · operations of a row without the head) / rate
-//   cell       = the longer of the two; of an open loop, at least until its last request is sent
+//   step  = (bytes of the target's weights + k · bytes of the draft model's), all ranks / read rate of the machine
+//   cell  = turns · steps of a request · step; a turn is a batch of all sequences that can be in flight at once; of an
+//           open loop, at least until its last request is sent
 //
 // A request of T tokens, as many as max_tokens and what its prompt leaves of max_model_len allow, takes T steps without
-// speculation, and between T / (k + 1) (every draft accepted) and T (none)
-// with it. Attention, KV and everything between steps come on top, so the true time lies above the low end wherever
-// every request writes all its tokens. Weights that a step reads few rows of, an embedding which is not the head's
-// matrix on the same rank, are left out.
+// speculation, and between T / (k + 1) (every draft accepted) and T (none) with it. Prompts, attention, KV and
+// everything between steps come on top, so the true time lies above the low end wherever every request writes all its
+// tokens. Weights that a step reads few rows of, an embedding which is not the head's matrix on the same rank, are left
+// out.
 
 #include <map>
 #include <optional>
@@ -19,7 +18,6 @@
 #include "experiments/results/reachable_concurrency.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/sweep.h"
-#include "experiments/workload/dataset.h"
 
 namespace paceline {
 
@@ -27,20 +25,8 @@ namespace paceline {
 /// beyond the caches more changes nothing.
 double quick_read_rate(size_t bytes);
 
-/// Floating-point operations per second of all usable cores on weights of `dtype`; a few milliseconds. 0 where this
-/// processor lacks the instructions they are measured with.
-double quick_arithmetic_rate(DType dtype);
-
 struct SecondsRange {
   double low = 0, high = 0;
-};
-
-/// What a row of a step computes, in floating-point operations over all ranks.
-struct RowWork {
-  double target = 0;
-  double prompt = 0;      // of the target without its head, as of all tokens of a prompt but the last
-  double draft = 0;       // of the draft model; 0: none
-  double per_second = 0;  // of all usable cores; 0: not known
 };
 
 /// Forecasts for the cells of a sweep on this machine: what several have in common is planned, and the machine
@@ -55,14 +41,9 @@ class Forecaster {
   /// throws.
   std::optional<StepForecast> step(const Cell& cell);
 
-  /// Of one of the cells, not on GPUs. Throws what plan_load() throws.
-  RowWork row_work(const Cell& cell);
-
  private:
   struct Sizes {
     double target = 0, draft = 0;  // bytes of weights over all ranks
-    RowWork row;                   // without the rate
-    DType dtype = DType::bf16;
   };
   const Sizes& sizes_of(const Cell& cell);
 
@@ -70,7 +51,6 @@ class Forecaster {
   const int auto_threads_;
   std::map<std::pair<std::string, std::string>, Sizes> sizes_;  // by load and draft key
   std::map<std::string, double> read_rates_;                    // by target: one for all its placements
-  std::map<DType, double> arithmetic_rates_;
 };
 
 /// As the configuration has them.
@@ -80,27 +60,11 @@ ConcurrencyLimits concurrency_limits(const ExperimentConfig& config);
 /// requests it has.
 double num_turns(const ExperimentConfig& config);
 
-/// Tokens of a cell's requests.
-struct RequestTokens {
-  double output = 0;   // of one request at most, on average (PlannedRequests::mean_output)
-  double prompts = 0;  // of all requests: least_prompt_tokens()
-};
+/// Of one cell with all its repetitions. mean_output: tokens of a request at most (PlannedRequests::mean_output).
+SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, double mean_output);
 
-/// Of one cell with all its repetitions, by reading alone.
-SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, const RequestTokens& tokens);
-
-/// The same by arithmetic alone. 0 where the rate is not known.
-SecondsRange arithmetic_forecast(const ExperimentConfig& config, const RowWork& row, const RequestTokens& tokens);
-
-/// Tokens that the target must compute for these prompts, a token taken as five bytes: few texts have fewer. With the
-/// prefix cache, what several prompts begin with counts once.
-double least_prompt_tokens(const std::vector<Prompt>& requests, bool prefix_caching);
-
-/// Tokens that a step must give on average so that speculation pays against the same placement without it, by reading
-/// and arithmetic alone: (time of a pass over k + 1 rows a sequence + k passes of the draft model) / time of a pass
-/// over one, each the longer of the two, with as many sequences as can be in flight. Without a rate in `row`, 1 + k ·
-/// draft bytes / target bytes, and none for proposers without a model. None without speculation.
-std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step,
-                                        const RowWork& row = {});
+/// Tokens that a step must give on average so that a second model pays against the same placement without it, by
+/// reading alone: 1 + passes of the second model · its bytes / target bytes. None without a second model.
+std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step);
 
 }  // namespace paceline

@@ -76,32 +76,13 @@ TEST(Forecast, ADraftModelPaysFromWhereItsReadingIsMadeGood) {
 
 TEST(Forecast, ATreeHasAPassForEachLevel) {
   const StepForecast step{.target_bytes = 100, .draft_bytes = 10, .read_bytes_s = 100, .step_ms = 1};
-  const RowWork row{.target = 5, .draft = 8, .per_second = 100};
   Cell cell = cell_of("eagle3", 16);
-  EXPECT_DOUBLE_EQ(break_even_length(cell.config, step, row).value(), 1 + 16 * 0.1);
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, step).value(), 1 + 16 * 0.1);
   auto& draft = std::any_cast<Eagle3DraftOptions&>(cell.config.speculation.of("eagle3").options);
   draft = {.width = 2, .depth = 4};
-  EXPECT_DOUBLE_EQ(break_even_length(cell.config, step, row).value(), 1 + 4 * 2 * 0.08) << "two rows a level";
-  const RequestTokens tokens{.output = 10};
-  EXPECT_DOUBLE_EQ(forecast(cell.config, step, tokens).low * 5, forecast(cell.config, step, tokens).high)
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, step).value(), 1 + 4 * 0.1);
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, 10).low * 5, forecast(cell.config, step, 10).high)
       << "no more than a path is kept";
-}
-
-TEST(Forecast, SpeculationPaysFromWhereItsRowsAreMadeGood) {
-  const StepForecast plain{.target_bytes = 100, .read_bytes_s = 100, .step_ms = 1};  // a pass reads for a second
-  const RowWork row{.target = 50, .draft = 5, .per_second = 100};                    // a row computes for half of that
-  Cell cell = cell_of("ngram", 1);
-  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 1) << "two rows hide behind reading";
-  cell.config.speculation.num_speculative_tokens = 3;
-  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 2);
-  cell.config.load.concurrency = 4;
-  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 4) << "sixteen rows against four";
-  cell.config.workload.requests = 1;
-  EXPECT_DOUBLE_EQ(break_even_length(cell.config, plain, row).value(), 2) << "never four at once";
-  StepForecast with_draft = plain;
-  with_draft.draft_bytes = 10;
-  EXPECT_DOUBLE_EQ(break_even_length(cell_of("draft", 3).config, with_draft, row).value(), 2 + 3 * 0.1);
-  EXPECT_FALSE(break_even_length(cell_of("none", 0).config, plain, row));
 }
 
 TEST(Forecast, ASweepTakesItsSteps) {
@@ -110,8 +91,7 @@ TEST(Forecast, ASweepTakesItsSteps) {
   cell.config.measure.repetitions = 2;
   cell.config.measure.warmup_requests = 6;
   cell.config.load.concurrency = 4;
-  const SecondsRange range =
-      forecast(cell.config, {.target_bytes = 1, .read_bytes_s = 1, .step_ms = 2}, {.output = 40});
+  const SecondsRange range = forecast(cell.config, {.target_bytes = 1, .read_bytes_s = 1, .step_ms = 2}, 40);
   EXPECT_DOUBLE_EQ(range.high, 2.5 * 3 * 40 * 2e-3);
   EXPECT_DOUBLE_EQ(range.low, range.high / 4);
 }
@@ -135,45 +115,10 @@ TEST(Forecast, ABatchIsNoLargerThanTheEngineTakes) {
   cell.config.load.mode = LoadMode::offline;
   const StepForecast step{.target_bytes = 1, .read_bytes_s = 1, .step_ms = 1000};
   cell.config.engine.scheduler.max_num_seqs = 64;
-  EXPECT_DOUBLE_EQ(forecast(cell.config, step, {.output = 10}).high, 4 * 10);
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, 10).high, 4 * 10);
   cell.config.engine.scheduler.batching = BatchingMode::static_turns;
   cell.config.engine.scheduler.static_batch_size = 32;
-  EXPECT_DOUBLE_EQ(forecast(cell.config, step, {.output = 10}).high, 8 * 10);
-}
-
-TEST(Forecast, ArithmeticCountsRowsAndPrompts) {
-  Cell cell = cell_of("draft", 3);
-  cell.config.workload.requests = 10;
-  cell.config.measure.repetitions = 2;
-  cell.config.measure.warmup_requests = 5;
-  const RowWork row{.target = 100, .prompt = 60, .draft = 10, .per_second = 50};
-  const RequestTokens tokens{.output = 8, .prompts = 7};
-  const SecondsRange range = arithmetic_forecast(cell.config, row, tokens);
-  EXPECT_DOUBLE_EQ(range.high, 2.5 * (7 * 60 + 80 * (4 * 100 + 3 * 10)) / 50);
-  EXPECT_DOUBLE_EQ(range.low, 2.5 * (7 * 60 + 80 / 4 * (4 * 100 + 3 * 10)) / 50);
-  cell.config.speculation.proposer = "none";
-  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, row, {.output = 8}).low, 2.5 * 80 * 100 / 50);
-  EXPECT_DOUBLE_EQ(arithmetic_forecast(cell.config, {.target = 100}, tokens).high, 0) << "the rate is not known";
-}
-
-TEST(Forecast, ARowMultipliesEveryWeightThatIsNotLookedUp) {
-  const std::vector<Cell> cells = {cell_of("none", 0), cell_of("draft", 4)};
-  Forecaster forecaster(cells);
-  const RowWork row = forecaster.row_work(cells[1]);
-  const StepForecast step = forecaster.step(cells[1]).value();
-  EXPECT_NEAR(row.target, step.target_bytes, 0.01 * row.target) << "two operations, and two bytes, for a weight";
-  EXPECT_NEAR(row.draft, step.draft_bytes, 0.01 * row.draft);
-  EXPECT_LT(row.prompt, row.target);
-  EXPECT_GT(row.prompt, 0);
-}
-
-TEST(Forecast, WhatPromptsBeginWithIsComputedOnceWithThePrefixCache) {
-  const auto prompt = [](const std::string& text) {
-    return Prompt{.id = "a", .category = {}, .messages = {}, .text = text, .max_tokens = {}};
-  };
-  const std::vector<Prompt> prompts = {prompt("abcdefgh12"), prompt("x"), prompt("abcdefgh34"), prompt("x")};
-  EXPECT_DOUBLE_EQ(least_prompt_tokens(prompts, false), 22 / 5.0);
-  EXPECT_DOUBLE_EQ(least_prompt_tokens(prompts, true), 13 / 5.0);
+  EXPECT_DOUBLE_EQ(forecast(cell.config, step, 10).high, 8 * 10);
 }
 
 /// Every cell predicted at `share` of its median step.
