@@ -344,9 +344,8 @@ TEST(Plan, ShowsMemoryOfEachRankInOneUnitAgainstWhatThereIs) {
       runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--axis", "proposer=none,ngram"});
   expect_success(result);
   EXPECT_FALSE(holds(result.out, "MiB")) << result.out;
-  for (const char* const piece :
-       {"rank 1: weights 0.", " + workspace 0.", " + KV 0.", " + draft KV 0.", " free now; ", "ranks send ",
-        "ngram_k3_c1          baseline tp1_pp1_none_c1\n"})
+  for (const char* const piece : {"rank 1: weights 0.", " + workspace 0.", " + KV 0.", " + draft KV 0.", " free now; ",
+                                  "ranks send ", "ngram_k3_c1          baseline tp1_pp1_none_c1\n"})
     EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
   const size_t first = result.out.find("load 2"), sends = result.out.find("ranks send");
   EXPECT_LT(first, sends) << "one rank alone sends nothing";

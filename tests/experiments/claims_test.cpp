@@ -73,7 +73,8 @@ TEST(Claims, ACellOfOtherWorkIsNoTwin) {
   const RunSummary summary = summarize(run);
   const VerdictView view(run, summary);
   EXPECT_FALSE(view.claim(ClaimKind::over_one_rank, summary.cells[1]));
-  for (const json& claim : summary_to_json(run, summary).at("claims")) EXPECT_EQ(claim.at("kind"), "over_baseline");
+  const json data = summary_to_json(run, summary);
+  for (const json& claim : data.at("claims")) EXPECT_EQ(claim.at("kind"), "over_baseline");
 }
 
 /// Log-normal, 2 % from repetition to repetition.

@@ -27,7 +27,8 @@ TEST(RecordDocs, EveryKeyOfACellIsExplained) {
   const RunResult run = test::synthetic_run({});
   const RunSummary summary = summarize(run);
   const std::string docs = record_docs();
-  for (const nlohmann::json& cell : summary_to_json(run, summary).at("cells"))
+  const nlohmann::json data = summary_to_json(run, summary);
+  for (const nlohmann::json& cell : data.at("cells"))
     for (const auto& [key, value] : cell.items())
       EXPECT_TRUE(key == "label" || key == "log" || test::holds(docs, "| `" + key + "` |")) << key;
 }

@@ -1,12 +1,11 @@
 // Tables and sentences that are no wider than the terminal.
 
-#include "experiments/report/text_lines.h"
-
 #include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "experiments/report/text.h"
+#include "experiments/report/text_lines.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 
