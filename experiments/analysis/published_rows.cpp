@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 
 namespace paceline {
 namespace {

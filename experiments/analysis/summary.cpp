@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/bound_verdict.h"
 #include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/noise.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
@@ -152,6 +152,11 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
 }
 
 }  // namespace
+
+bool is_bound(const CellResult& cell) {
+  const ProposerEntry* const entry = find_proposer(cell.axes.proposer);
+  return entry && (entry->bound == DraftBound::most_gain || entry->bound == DraftBound::most_cost);
+}
 
 std::optional<double> tpot_ms(const RequestRecord& request) {
   if (request.output.size() < 2) return std::nullopt;

@@ -172,6 +172,9 @@ std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResu
 /// turns nor in halves, or there is a single repetition and they are kFarApart_s or more apart.
 bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions);
 
+/// Whether the cell measures a bound: it drafts from what an earlier pass has shown, which no server knows.
+bool is_bound(const CellResult& cell);
+
 /// Metrics of one cell, without those that need a baseline or report.slo.
 CellSummary summarize_cell(const CellResult& cell);
 

@@ -7,8 +7,8 @@
 #include "experiments/analysis/forecast_ratio.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary.h"
-#include "experiments/analysis/summary_verdict.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/verdict/verdict.h"
+#include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 

@@ -15,7 +15,7 @@
 #include "experiments/analysis/noise.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/analysis/summary.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/report/html.h"
 #include "experiments/report/text.h"

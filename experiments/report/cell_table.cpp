@@ -6,7 +6,7 @@
 
 #include "experiments/analysis/interval_text.h"
 #include "experiments/analysis/published_rows.h"
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 #include "experiments/report/text.h"
 
 namespace paceline {

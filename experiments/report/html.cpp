@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "experiments/analysis/categories.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/report/html_parts.h"
 #include "experiments/report/text.h"
 

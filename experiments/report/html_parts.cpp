@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/report/svg_chart.h"
 #include "experiments/report/text.h"
 #include "speculative/proposer_entry.h"

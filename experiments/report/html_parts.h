@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/report/svg_chart.h"
 
 namespace paceline::html {

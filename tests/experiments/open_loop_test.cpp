@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/summary.h"
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 #include "experiments/report/html.h"
 #include "experiments/report/text.h"
 #include "experiments/workload/arrivals.h"

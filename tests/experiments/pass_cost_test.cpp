@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/summary.h"
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 #include "experiments/results/parse.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/report/documents.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"

@@ -13,7 +13,7 @@
 #include "engine/util/clock.h"
 #include "experiments/analysis/certificate.h"
 #include "experiments/analysis/summary.h"
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 #include "experiments/report/text.h"
 #include "experiments/results/baseline.h"
 #include "experiments/results/environment.h"

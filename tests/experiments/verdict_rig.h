@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 
 namespace paceline::test {
 

@@ -1,7 +1,7 @@
 #include "experiments/analysis/claims/claims_json.h"
 
 #include "engine/util/json_io.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/claims/validity.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/significance.h"
-#include "experiments/analysis/verdict_cautions.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "experiments/analysis/claims/policy.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 namespace {

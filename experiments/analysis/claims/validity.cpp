@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/noise.h"
-#include "experiments/analysis/verdict_view.h"
 
 namespace paceline {
 

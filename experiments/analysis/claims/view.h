@@ -42,7 +42,7 @@ class VerdictView {
     return among == Among::all || speculates(s) == (among == Among::speculative);
   }
 
-  /// Open loops are compared by latency (open_loop_verdict.h).
+  /// Open loops are compared by latency (verdict/latency.cpp).
   static bool ranks_by_rate(const CellSummary& s) { return s.rankable && s.output_tok_s && !s.open_loop; }
 
   /// "tp1 pp2 ngram k=5", without the load.

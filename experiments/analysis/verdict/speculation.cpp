@@ -1,8 +1,8 @@
-#include "experiments/analysis/speculation_verdict.h"
-
 #include <map>
 
 #include <fmt/format.h>
+
+#include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/analysis/summary_verdict.h"
+#include "experiments/analysis/verdict/verdict.h"
 
 #include <algorithm>
 #include <array>
@@ -9,14 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "engine/util/counted.h"
-#include "experiments/analysis/bound_verdict.h"
-#include "experiments/analysis/category_verdict.h"
 #include "experiments/analysis/claims/headline.h"
-#include "experiments/analysis/forced_verdict.h"
-#include "experiments/analysis/open_loop_verdict.h"
-#include "experiments/analysis/speculation_verdict.h"
-#include "experiments/analysis/verdict_cautions.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
+#include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 

@@ -1,11 +1,10 @@
-#include "experiments/analysis/bound_verdict.h"
-
 #include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/analysis/verdict/parts.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
@@ -33,11 +32,6 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
 }
 
 }  // namespace
-
-bool is_bound(const CellResult& cell) {
-  const ProposerEntry* const entry = find_proposer(cell.axes.proposer);
-  return entry && (entry->bound == DraftBound::most_gain || entry->bound == DraftBound::most_cost);
-}
 
 void add_bounds(const VerdictView& view, std::vector<VerdictSentence>& out) {
   for (const LoadGroup& group : view.groups()) {

@@ -1,4 +1,4 @@
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,3 @@
-#include "experiments/analysis/category_verdict.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "experiments/analysis/claims/pick.h"
+#include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 namespace {

@@ -1,5 +1,3 @@
-#include "experiments/analysis/open_loop_verdict.h"
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -7,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 namespace {

@@ -1,5 +1,3 @@
-#include "experiments/analysis/verdict_cautions.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +8,7 @@
 #include "engine/util/counted.h"
 #include "experiments/analysis/claims/validity.h"
 #include "experiments/analysis/closed_loop.h"
+#include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 namespace {

@@ -1,8 +1,7 @@
-#include "experiments/analysis/forced_verdict.h"
-
 #include <fmt/format.h>
 
 #include "experiments/analysis/claims/crossover.h"
+#include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiments/analysis/claims/validity.h"
-#include "experiments/analysis/verdict_view.h"
+#include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 
