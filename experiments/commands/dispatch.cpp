@@ -7,7 +7,6 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/commands/help_pages.h"
 #include "experiments/results/build_info.h"
 
 namespace paceline {

@@ -1,9 +1,9 @@
-#include "experiments/commands/help_pages.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "experiments/commands/command_line.h"
+#include "experiments/commands/dispatch.h"
 #include "kernels/error.h"
 
 namespace paceline {

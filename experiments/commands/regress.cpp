@@ -12,7 +12,6 @@
 
 #include "engine/util/clock.h"
 #include "engine/util/counted.h"
-#include "experiments/analysis/find_baseline.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
@@ -21,6 +20,7 @@
 #include "experiments/results/baseline.h"
 #include "experiments/results/environment.h"
 #include "experiments/results/files.h"
+#include "experiments/results/read.h"
 #include "experiments/results/store.h"
 #include "experiments/run/timing_pairs.h"
 #include "experiments/ui/output_columns.h"
@@ -105,6 +105,21 @@ void check_options(const RegressCommand& command) {
   std::error_code ignored;
   if (!command.baseline_bin.empty() && !fs::is_regular_file(command.baseline_bin, ignored))
     fail(ExitCode::usage, "--baseline-bin {}: no such file; expected a runexp program", command.baseline_bin.string());
+}
+
+/// What --baseline names.
+struct FoundBaseline {
+  std::string name;      // the file, or the run's id
+  nlohmann::json facts;  // as make_baseline() makes them
+};
+
+/// A baseline file (a regular file, or a name that ends in .json), else a recorded run as find_run() takes it.
+FoundBaseline find_baseline(const std::filesystem::path& results_root, const std::string& name) {
+  std::error_code ignored;
+  if (name.ends_with(".json") || std::filesystem::is_regular_file(name, ignored))
+    return {.name = name, .facts = read_baseline(name)};
+  const RunResult run = read_run(find_run(results_root, name));
+  return {.name = run.info.id, .facts = make_baseline(run)};
 }
 
 /// Cell by cell, another experiment differs everywhere, which says nothing about the program.

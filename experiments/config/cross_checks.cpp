@@ -1,10 +1,9 @@
-#include "experiments/config/cross_checks.h"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "engine/util/suggest.h"
+#include "experiments/config/load_steps.h"
 #include "experiments/config/schema.h"
 
 namespace paceline {

@@ -1,5 +1,3 @@
-#include "experiments/config/json_schema.h"
-
 #include <cmath>
 #include <string>
 #include <string_view>

@@ -43,4 +43,12 @@ std::vector<std::string> key_names(bool axes_only);
 /// What `runexp explain` explains: these, sections and topics.
 std::vector<std::string> explained_names();
 
+/// The reference of keys in docs/experiments.md. Markdown: a heading and a table for each section, a row for each key.
+std::string key_reference_markdown();
+
+/// A JSON Schema (draft 2020-12) of experiment files: editors complete and check with it.
+/// Accepts what the loader accepts of one file as written, so "+key", "-key", aliases in sweep, "=expression" and
+/// "${...}" too. It knows nothing of several keys at once (find_conflict()) nor of inherited values.
+ConfigJson experiment_json_schema();
+
 }  // namespace paceline

@@ -1,5 +1,3 @@
-#include "experiments/config/key_reference.h"
-
 #include <fmt/format.h>
 
 #include "experiments/config/key_help.h"

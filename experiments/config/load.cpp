@@ -8,12 +8,9 @@
 #include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
 #include "experiments/config/builtin_root.h"
-#include "experiments/config/cross_checks.h"
 #include "experiments/config/jsonc.h"
-#include "experiments/config/overrides.h"
+#include "experiments/config/load_steps.h"
 #include "experiments/config/schema.h"
-#include "experiments/config/substitute.h"
-#include "experiments/config/void_keys.h"
 #include "experiments/config/yaml.h"
 
 namespace paceline {

@@ -1,9 +1,8 @@
-#include "experiments/config/overrides.h"
-
 #include <sstream>
 
 #include "engine/util/suggest.h"
 #include "experiments/config/jsonc.h"
+#include "experiments/config/load_steps.h"
 #include "experiments/config/schema.h"
 
 namespace paceline {

@@ -1,11 +1,10 @@
-#include "experiments/config/substitute.h"
-
 #include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "engine/util/suggest.h"
+#include "experiments/config/load_steps.h"
 
 namespace paceline {
 

@@ -1,10 +1,9 @@
-#include "experiments/config/void_keys.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "experiments/config/key_help.h"
+#include "experiments/config/load_steps.h"
 #include "experiments/config/schema.h"
 #include "speculative/proposer_entry.h"
 

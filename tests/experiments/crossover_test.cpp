@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/verdict/verdict.h"
 #include "experiments/analysis/claims/view.h"
+#include "experiments/analysis/verdict/verdict.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 

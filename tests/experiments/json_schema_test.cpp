@@ -1,7 +1,5 @@
 // The JSON Schema agrees with the loader, and the file that editors read is the one that the program prints.
 
-#include "experiments/config/json_schema.h"
-
 #include <regex>
 
 #include <gtest/gtest.h>
