@@ -20,9 +20,8 @@ struct SeqRows {
   int32_t num_rows = 0;          // upper bound when deferred
   int32_t num_drafts = 0;        // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
   int32_t tree_begin = kNoTree;  // of nodes of a growing tree: position of its first level, and place of its first node
-  int32_t adapter = -1;
-  bool deferred = false;     // token, position, slot, kv_len are filled on the device from SeqState
-  bool wants_logits = true;  // false for a prefill chunk that does not reach the last known token
+  bool deferred = false;         // token, position, slot, kv_len are filled on the device from SeqState
+  bool wants_logits = true;      // false for a prefill chunk that does not reach the last known token
 };
 
 /// A sequence's verified state as a rank must hold it.

@@ -9,7 +9,7 @@
 namespace paceline {
 
 struct SamplingParams {
-  SamplerParams sampler;  // temperature, top_k, top_p, min_p, seed
+  DrawParams sampler;  // temperature, top_k, top_p, min_p, seed
   int max_tokens = 128;
   bool ignore_eos = false;
   std::vector<int32_t> stop_token_ids;  // besides the model's eos ids; ignore_eos does not switch these off

@@ -113,7 +113,7 @@ struct VerifyRow {
   int known_rows = 1;    // rows of this sequence that held verified tokens
   int64_t request = 0;   // for messages
   bool deferred = false;
-  SamplerParams sampler;
+  DrawParams sampler;
   Proposal proposal;
 };
 

@@ -94,8 +94,8 @@ struct NormArgs {
   MatView out;  // [m, d] f32; data == null: only the residual is added
 };
 
-/// Stands for the token that a draw leaves in a cell of the backend's memory (SampleArgs::cells), which the host may
-/// not know yet. Below -1.
+/// Stands for the token that a draw leaves in a cell of the backend's memory (SampleArgs::token_cells), which the host
+/// may not know yet. Below -1.
 constexpr int32_t token_in_cell(int32_t cell) { return -2 - cell; }
 /// The cell of such a token, -1 of any other.
 constexpr int32_t cell_of_token(int32_t token) { return token < -1 ? -2 - token : -1; }
@@ -105,10 +105,10 @@ constexpr int32_t cell_of_token(int32_t token) { return token < -1 ? -2 - token 
 struct EmbedArgs {
   const PackedWeight* table = nullptr;  // [rows of this shard, d]
   int32_t row_begin = 0;
-  std::span<const int32_t> token;  // [m]; token_in_cell(): what stands there when the op runs
-  const int32_t* cells = nullptr;  // as in SampleArgs; null: tokens below -1 are padding, too
-  float scale = 1.0f;              // multiplies the rows
-  MatView out;                     // [m, d] f32
+  std::span<const int32_t> token;        // [m]; token_in_cell(): what stands there when the op runs
+  const int32_t* token_cells = nullptr;  // as in SampleArgs; null: tokens below -1 are padding, too
+  float scale = 1.0f;                    // multiplies the rows
+  MatView out;                           // [m, d] f32
 };
 
 /// Each head of a row by itself, in place: norm(head) * weight, without bias. Heads lie side by side.
@@ -159,8 +159,6 @@ struct ActivationArgs {
 struct KvView {
   void* k = nullptr;
   void* v = nullptr;
-  void* k_scale = nullptr;
-  void* v_scale = nullptr;
   DType dtype = DType::f32;
   int block_size = 16;
   int num_kv_heads = 0;

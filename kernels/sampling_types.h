@@ -9,7 +9,7 @@
 namespace paceline {
 
 /// What a request asks of its distribution. temperature <= 1e-5 means greedy (argmax, lowest id on ties).
-struct SamplerParams {
+struct DrawParams {
   float temperature = 0.0f;
   int32_t top_k = 0;   // 0: off
   float top_p = 1.0f;  // (0, 1]
@@ -25,20 +25,20 @@ enum class NoisePurpose : uint32_t { target = 0, draft = 1, accept = 2, recover 
 /// (origin, offset, purpose, t / 4), lane t % 4.
 struct SampleRow {
   int32_t logits_row = 0;
-  SamplerParams params;
+  DrawParams params;
   NoisePurpose purpose = NoisePurpose::target;
   int32_t origin = 0;
   int32_t offset = 0;
-  int32_t probs_row = -1;  // of SampleArgs::probs; -1: as many as this row has before it
-  int32_t cell = -1;       // of SampleArgs::cells, where the token goes too
+  int32_t probs_row = -1;   // of SampleArgs::probs; -1: as many as this row has before it
+  int32_t token_cell = -1;  // of SampleArgs::token_cells, where the token goes too
 };
 
 struct SampleArgs {
   MatView logits;          // [rows, vocab] f32, not changed
   int32_t vocab_size = 0;  // columns at and beyond it are padding and never drawn
   std::span<const SampleRow> rows;
-  std::span<int32_t> token;      // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
-  int32_t* cells = nullptr;      // from alloc(); set: tokens go there, too
+  std::span<int32_t> token;        // [rows.size()] out; -1: the row holds a NaN, a +Inf or nothing above -Inf
+  int32_t* token_cells = nullptr;  // from alloc(); set: tokens go there, too
   const int32_t* ids = nullptr;  // [vocab_size] in the backend's memory: the token that a column stands for (a reduced
                                  // vocabulary); null: its number. Noise and `probs` go by columns
   bool later = false;            // `token` is complete after Backend::await_draws() and the caller's until then
@@ -83,9 +83,9 @@ struct AcceptRow {
                                // a draft). Drafts with one row were drawn one after another, each from what those
                                // before had left. Ids at and beyond cols (a smaller vocabulary) have probability 0
   int32_t first_position = 0;  // absolute position of the first draft of this step
-  SamplerParams params;
+  DrawParams params;
   VerifyRule rule = VerifyRule::greedy;  // rejection and block with greedy params behave as greedy
-  int32_t cell = -1;                     // of AcceptArgs::cells, where `next` goes too; only with draft_len 0
+  int32_t token_cell = -1;               // of AcceptArgs::token_cells, where `next` goes too; only with draft_len 0
 };
 
 struct AcceptResult {
@@ -101,7 +101,7 @@ struct AcceptArgs {
   int32_t vocab_size = 0;
   std::span<const AcceptRow> rows;
   std::span<AcceptResult> result;  // [rows.size()] out
-  int32_t* cells = nullptr;        // from alloc(); set: for rows that name one
+  int32_t* token_cells = nullptr;  // from alloc(); set: for rows that name one
   bool later = false;              // `result` is complete after Backend::await_draws(); all spans stay until then
 };
 

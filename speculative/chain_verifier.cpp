@@ -53,7 +53,7 @@ void ChainVerifier::run(Step& step, Rank& rank) {
                        .first_position = slot.length,
                        .params = wanted.sampler,
                        .rule = options_.rule,
-                       .cell = step.slot(i)};
+                       .token_cell = step.slot(i)};
   }
   if (count == 0) return;
   const Logits logits = step.target->logits();
@@ -63,7 +63,7 @@ void ChainVerifier::run(Step& step, Rank& rank) {
                         .vocab_size = logits.vocab_size,
                         .rows = step.windows,
                         .result = step.results,
-                        .cells = step.is_later ? state.cells() : nullptr,
+                        .token_cells = step.is_later ? state.cells() : nullptr,
                         .later = true});
   step.draw = rank.backend->num_draws();
   seconds_ += seconds_since(start);

@@ -317,7 +317,7 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
       row.origin = seq.length() + index;
       row.offset = 0;
     }
-    row.cell = seq.slot;
+    row.token_cell = seq.slot;
     wanted.push_back({seq.slot, known_rows.empty() ? 1 : known_rows[i], row});
   }
   const uint64_t step = next_step_ - 1;
@@ -339,7 +339,7 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
                           .vocab_size = options_.vocab_size,
                           .rows = rows,
                           .token = token,
-                          .cells = cells,
+                          .token_cells = cells,
                           .later = cells != nullptr,
                           .probs = probs});
     for (size_t i = 0; i < wanted.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/comm/work_scope.h"
+#include "engine/model/rope.h"
 
 namespace paceline {
 namespace {
@@ -162,7 +163,7 @@ MatView Eagle3Head::run_layer(const Eagle3Rows& rows) {
   const MatView embedded = embedded_.row_range(0, count), input = input_.row_range(0, count);
   const MatView feature = feature_.row_range(0, count), qkv = qkv_.row_range(0, count);
   const MatView attended = attended_.row_range(0, count), mlp = mlp_.row_range(0, count);
-  backend_.embed({.table = weights_.embed.get(), .token = rows.token, .cells = cells_, .out = embedded});
+  backend_.embed({.table = weights_.embed.get(), .token = rows.token, .token_cells = cells_, .out = embedded});
   norm(embedded, vectors_.token_norm, input.col_range(0, h));
   norm(feature, vectors_.feature_norm, input.col_range(h, h));
   backend_.gemm({.x = input,
@@ -234,12 +235,12 @@ void Eagle3Head::draft(std::span<const int32_t> seq_slot, std::span<const int> n
     if (spec_.norm_output && j + 1 < num_drafts[0])
       backend_.gather_rows({.from = normed, .row = std::span(every_row_).first(count), .to = feature});
     std::vector<SampleRow> draws(count);
-    for (size_t i = 0; i < count; ++i) draws[i] = {.logits_row = int32_t(i), .cell = seq_slot[i]};
+    for (size_t i = 0; i < count; ++i) draws[i] = {.logits_row = int32_t(i), .token_cell = seq_slot[i]};
     backend_.sample({.logits = logits_,
                      .vocab_size = spec_.draft_vocab_size,
                      .rows = draws,
                      .token = token.subspan(size_t(j) * num_seqs, count),
-                     .cells = cells_,
+                     .token_cells = cells_,
                      .ids = ids_,
                      .later = true});
   }

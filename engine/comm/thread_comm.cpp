@@ -21,7 +21,7 @@ namespace paceline {
 namespace {
 
 /// Shared by all groups that come from one make_thread_group call.
-struct Family {
+struct AbortGroup {
   std::atomic<bool> aborted{false};
   std::mutex mutex;
   std::string reason;
@@ -44,15 +44,15 @@ struct RankSlot {
 };
 
 struct Group {
-  Group(std::vector<int> ranks, std::shared_ptr<Family> shared)
+  Group(std::vector<int> ranks, std::shared_ptr<AbortGroup> shared)
       : size(int(ranks.size())),
         names(std::move(ranks)),
-        family(std::move(shared)),
+        abort_group(std::move(shared)),
         slots(names.size()),
         channels(names.size() * names.size()) {}
   const int size;
-  const std::vector<int> names;  // [size] ranks in the family's first group: what messages say
-  const std::shared_ptr<Family> family;
+  const std::vector<int> names;  // [size] ranks in the first group of all: what messages say
+  const std::shared_ptr<AbortGroup> abort_group;
   std::vector<RankSlot> slots;
   std::vector<Channel> channels;  // [from * size + to]
   std::mutex split_mutex;
@@ -183,7 +183,7 @@ class ThreadComm final : public Communicator {
       if (!child) {
         std::vector<int> names;
         for (const auto& member : members) names.push_back(name_of(member.second));
-        child = std::make_shared<Group>(std::move(names), group_->family);
+        child = std::make_shared<Group>(std::move(names), group_->abort_group);
         entry = child;
       }
     }
@@ -193,13 +193,13 @@ class ThreadComm final : public Communicator {
   }
 
   void abort(const std::string& reason) noexcept override {
-    Family& family = *group_->family;
+    AbortGroup& abort_group = *group_->abort_group;
     try {
-      std::lock_guard lock(family.mutex);
-      if (family.reason.empty()) family.reason = reason;
+      std::lock_guard lock(abort_group.mutex);
+      if (abort_group.reason.empty()) abort_group.reason = reason;
     } catch (...) {  // out of memory for the text: the flag alone must still travel
     }
-    family.aborted.store(true, std::memory_order_release);
+    abort_group.aborted.store(true, std::memory_order_release);
   }
 
   CommStats stats() const override { return stats_; }
@@ -229,12 +229,12 @@ class ThreadComm final : public Communicator {
   /// recorded.
   template <class CounterOf>
   double wait_for(ActivityKind kind, const char* call, uint32_t target, int begin, int end, CounterOf&& counter_of) {
-    Family& family = *group_->family;
+    AbortGroup& abort_group = *group_->abort_group;
     const auto start = Clock::now();
     const auto is_missing = [&](int peer) { return peer != rank_ && !counter_of(peer).reached(target); };
     const auto give_up_at = [&](int peer) {
-      const auto alive = std::max(start, family.marks->newest(name_of(peer)));
-      return alive + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(family.timeout_s));
+      const auto alive = std::max(start, abort_group.marks->newest(name_of(peer)));
+      return alive + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(abort_group.timeout_s));
     };
     bool has_waited = false;
     for (int peer = begin; peer < end;) {
@@ -242,31 +242,31 @@ class ThreadComm final : public Communicator {
         ++peer;
         continue;
       }
-      family.marks->begin_wait(name_of(rank_), name_of(peer), start);
+      abort_group.marks->begin_wait(name_of(rank_), name_of(peer), start);
       has_waited = true;
       auto deadline = give_up_at(peer);  // of whoever of those to come is silent longest
       for (int other = peer + 1; other < end; ++other)
         if (is_missing(other)) deadline = std::min(deadline, give_up_at(other));
-      const WaitResult result =
-          counter_of(peer).wait_for(target, {.deadline = deadline, .may_spin = family.may_spin}, family.aborted);
+      const WaitResult result = counter_of(peer).wait_for(
+          target, {.deadline = deadline, .may_spin = abort_group.may_spin}, abort_group.aborted);
       if (result == WaitResult::cancelled) {
-        std::lock_guard lock(family.mutex);
-        fail(ExitCode::comm, "rank {}: {} {} given up: {}", name_of(rank_), call, target, family.reason);
+        std::lock_guard lock(abort_group.mutex);
+        fail(ExitCode::comm, "rank {}: {} {} given up: {}", name_of(rank_), call, target, abort_group.reason);
       }
       if (result == WaitResult::reached) continue;
       for (int other = peer; other < end; ++other)  // marks may have been made meanwhile
         if (is_missing(other) && Clock::now() >= give_up_at(other)) give_up(call, target, other);
     }
     const auto now = Clock::now();
-    if (has_waited) family.marks->end_wait(name_of(rank_), now);
+    if (has_waited) abort_group.marks->end_wait(name_of(rank_), now);
     if (log_) log_->add_wait(kind, start, now);
     return seconds_between(start, now);
   }
 
   [[noreturn]] void give_up(const char* call, uint32_t target, int peer) {
-    const Family& family = *group_->family;
+    const AbortGroup& abort_group = *group_->abort_group;
     const std::string reason = fmt::format("rank {}: {} {} waits for {}", name_of(rank_), call, target,
-                                           family.marks->story(name_of(peer), family.timeout_s));
+                                           abort_group.marks->story(name_of(peer), abort_group.timeout_s));
     abort(reason);
     fail(ExitCode::comm, "{}", reason);
   }
@@ -287,14 +287,14 @@ std::vector<std::unique_ptr<Communicator>> make_thread_group(const ThreadGroupOp
                  options.logs.size(), options.size);
   PACELINE_CHECK(!options.marks || options.marks->size() >= options.size, "marks of {} ranks for {}",
                  options.marks->size(), options.size);
-  auto family = std::make_shared<Family>();
-  family->timeout_s = options.timeout_s;
-  family->may_spin = options.may_spin;
-  if (!options.marks) family->own_marks = std::make_unique<RankMarks>(options.size);
-  family->marks = options.marks ? options.marks : family->own_marks.get();
+  auto abort_group = std::make_shared<AbortGroup>();
+  abort_group->timeout_s = options.timeout_s;
+  abort_group->may_spin = options.may_spin;
+  if (!options.marks) abort_group->own_marks = std::make_unique<RankMarks>(options.size);
+  abort_group->marks = options.marks ? options.marks : abort_group->own_marks.get();
   std::vector<int> names(static_cast<size_t>(options.size));
   std::iota(names.begin(), names.end(), 0);
-  auto group = std::make_shared<Group>(std::move(names), family);
+  auto group = std::make_shared<Group>(std::move(names), abort_group);
   std::vector<std::unique_ptr<Communicator>> ends;
   for (int rank = 0; rank < options.size; ++rank) {
     ActivityLog* const log = options.logs.empty() ? nullptr : options.logs[size_t(rank)];

@@ -1,8 +1,8 @@
+#include "engine/model/rope.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-
-#include "engine/model/model_spec.h"
 
 namespace paceline {
 namespace {

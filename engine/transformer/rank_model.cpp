@@ -6,6 +6,7 @@
 
 #include "engine/cache/kv_slot.h"
 #include "engine/comm/work_scope.h"
+#include "engine/model/rope.h"
 
 namespace paceline {
 
@@ -298,7 +299,7 @@ void RankModel::embed(const Rows& rows, MatView out) {
   backend_.embed({.table = weights_.embed.get(),
                   .row_begin = weights_.vocab_begin,
                   .token = rows.token,
-                  .cells = state_.cells(),
+                  .token_cells = state_.cells(),
                   .scale = spec_.embed_scale,
                   .out = out});
 }

@@ -38,7 +38,7 @@ class Checker {
     if (!parting) return out;
     out.token = parting->token();
     out.reference_token = parting->reference_token();
-    const SamplerParams params = sampling_of_request(work_.sampling, index->second).sampler;
+    const DrawParams params = sampling_of_request(work_.sampling, index->second).sampler;
     const auto a = draw_bonus(params, int(prefix.size()), out.token);
     const auto b = draw_bonus(params, int(prefix.size()), out.reference_token);
     if (a && b) out.gap = gap_between(logits, {out.token, *a}, {out.reference_token, *b});
@@ -87,7 +87,7 @@ const LogitCheck* find_check(const LogitEvidence& evidence, const Parting& parti
   return found == evidence.checks.end() ? nullptr : &*found;
 }
 
-std::optional<double> draw_bonus(const SamplerParams& params, int position, int32_t token) {
+std::optional<double> draw_bonus(const DrawParams& params, int position, int32_t token) {
   if (params.greedy()) return 0.0;
   if (params.top_k > 0 || params.top_p < 1 || params.min_p > 0) return std::nullopt;
   const math::NoiseKey key{.seed = params.seed, .purpose = NoisePurpose::target, .origin = position};

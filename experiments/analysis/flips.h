@@ -55,7 +55,7 @@ const LogitCheck* find_check(const LogitEvidence& evidence, const Parting& parti
 
 /// Temperature * Gumbel, by which the drawing of `token` at absolute position `position` shifts its logit; 0 when
 /// greedy. None under top-k, top-p or min-p: noise may move the edge of what they keep, which no gap tells.
-std::optional<double> draw_bonus(const SamplerParams& params, int position, int32_t token);
+std::optional<double> draw_bonus(const DrawParams& params, int position, int32_t token);
 
 /// Computes logits at every position where a request of `cell` parts from `reference`, and at up to
 /// kAgreeingPositions spread over requests that agree, so that noise is known where few part.

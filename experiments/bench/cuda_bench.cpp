@@ -167,7 +167,7 @@ void norm(benchmark::State& state, int m) {
   time_calls(state, [&] { backend().norm({.residual = x, .weight = weight.f32_row(0), .out = out}); });
 }
 
-void draw(benchmark::State& state, int m, const SamplerParams& params) {
+void draw(benchmark::State& state, int m, const DrawParams& params) {
   constexpr int kVocab = 128256;
   const MatView logits = rows(m, kVocab, "logits");
   std::vector<SampleRow> wanted;
@@ -201,10 +201,9 @@ void register_all() {
         attention, seqs, context, q_len);
   for (const int m : {1, 6, 64, 2048}) add("Norm/" + std::to_string(m), norm, m);
   for (const int m : {1, 8, 64}) {
-    add("Draw/greedy/" + std::to_string(m), draw, m, SamplerParams{});
-    add("Draw/temperature/" + std::to_string(m), draw, m, SamplerParams{.temperature = 0.8f});
-    add("Draw/top_k_top_p/" + std::to_string(m), draw, m,
-        SamplerParams{.temperature = 0.8f, .top_k = 50, .top_p = 0.95f});
+    add("Draw/greedy/" + std::to_string(m), draw, m, DrawParams{});
+    add("Draw/temperature/" + std::to_string(m), draw, m, DrawParams{.temperature = 0.8f});
+    add("Draw/top_k_top_p/" + std::to_string(m), draw, m, DrawParams{.temperature = 0.8f, .top_k = 50, .top_p = 0.95f});
   }
 }
 

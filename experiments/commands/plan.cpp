@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/util/bytes.h"
 #include "engine/util/counted.h"
 #include "engine/util/machine.h"
 #include "engine/util/printable.h"
@@ -193,7 +194,7 @@ struct PlannedLoad {
 /// Memory of each rank and of all against what there is, and what a pass sends between ranks.
 void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
   const bool are_apart = on_cuda(config.engine);  // each rank with a memory of its own
-  const auto gib = [](size_t bytes) { return double(bytes) / double(size_t{1} << 30); };
+  const auto gib = [](size_t bytes) { return double(bytes) / kGiB; };
   const int64_t num_blocks = plan.memory.num_blocks;
   size_t total = 0, sent = 0, most_sent = 0;
   for (size_t i = 0; i < plan.ranks.size(); ++i) {

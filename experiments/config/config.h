@@ -1,6 +1,6 @@
 #pragma once
-// One experiment, resolved: plain values with defaults, filled from a file by config_load.h and consumed by the runner.
-// Every member that a file can set is one row of the table in config_schema.h, which holds its range, unit and help.
+// One experiment, resolved: plain values with defaults, filled from a file by load.h and consumed by the runner.
+// Every member that a file can set is one row of the table in schema.h, which holds its range, unit and help.
 
 #include <any>
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/bytes.h"
 #include "engine/util/json_io.h"
 #include "experiments/report/gzip.h"
 #include "experiments/report/html_parts.h"
@@ -27,7 +28,7 @@ std::string fact(const std::string& name, const nlohmann::json& value) {
       text += bare_text(v);
     }
   }
-  if (name.ends_with("_bytes") && value.is_number()) text = fmt::format("{:.2f} GiB", value.get<double>() / (1 << 30));
+  if (name.ends_with("_bytes") && value.is_number()) text = fmt::format("{:.2f} GiB", value.get<double>() / kGiB);
   if (text.empty()) return "";
   std::string label = name;
   std::replace(label.begin(), label.end(), '_', ' ');

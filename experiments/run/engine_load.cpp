@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "engine/model/rope.h"
+#include "engine/util/bytes.h"
 #include "engine/util/machine.h"
 #include "experiments/config/builtin_root.h"
 #include "experiments/config/devices.h"
@@ -19,7 +21,7 @@
 #include "speculative/eagle3_inflate.h"
 #include "speculative/proposer_entry.h"
 #include "speculative/verify_rule.h"
-#include "speculative/vocabulary.h"
+#include "speculative/vocabulary_match.h"
 
 namespace paceline {
 namespace {
@@ -364,7 +366,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
                          .block_size = block_size,
                          .max_num_seqs = plan.max_num_seqs,
                          .max_model_len = plan.max_model_len,
-                         .swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * double(size_t{1} << 30))};
+                         .swap_bytes = size_t(config.engine.kv_cache.swap_space_gib * kGiB)};
   for (const RankMemory& rank : plan.ranks)
     memory.swap_block_bytes = std::max(memory.swap_block_bytes, rank.block_bytes + rank.swapped_draft_block_bytes);
   if (config.engine.kv_cache.prefix_caching)

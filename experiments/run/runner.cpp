@@ -22,7 +22,7 @@
 #include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
 #include "speculative/proposer_entry.h"
-#include "speculative/vocabulary.h"
+#include "speculative/vocabulary_match.h"
 
 namespace paceline {
 namespace {

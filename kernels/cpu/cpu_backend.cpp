@@ -158,7 +158,7 @@ void CpuBackend::embed(const EmbedArgs& args) {
   pool_.parallel_ranges(int64_t(args.token.size()), row_grain(table.k * 8), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       const int32_t cell = cell_of_token(args.token[size_t(row)]);
-      const int64_t token = args.cells && cell >= 0 ? args.cells[cell] : args.token[size_t(row)];
+      const int64_t token = args.token_cells && cell >= 0 ? args.token_cells[cell] : args.token[size_t(row)];
       const int64_t at = token - args.row_begin;
       float* out = args.out.f32_row(row);
       if (token >= 0 && at >= 0 && at < table.n)
@@ -299,8 +299,8 @@ void CpuBackend::sample(const SampleArgs& args) {
   cpu_sample(args, pool_);
   for (int32_t& token : args.token.first(args.ids ? args.rows.size() : 0))
     if (token >= 0) token = args.ids[token];
-  for (size_t i = 0; args.cells && i < args.rows.size(); ++i)
-    if (args.rows[i].cell >= 0) args.cells[args.rows[i].cell] = args.token[i];
+  for (size_t i = 0; args.token_cells && i < args.rows.size(); ++i)
+    if (args.rows[i].token_cell >= 0) args.token_cells[args.rows[i].token_cell] = args.token[i];
   traffic_.logit_bytes += logit_bytes(args);
 }
 void CpuBackend::top_k(const TopKArgs& args) {
@@ -309,8 +309,9 @@ void CpuBackend::top_k(const TopKArgs& args) {
 }
 void CpuBackend::accept(const AcceptArgs& args) {
   cpu_accept(args, pool_);
-  for (size_t i = 0; args.cells && i < args.rows.size(); ++i)
-    if (args.rows[i].cell >= 0 && args.rows[i].draft_len == 0) args.cells[args.rows[i].cell] = args.result[i].next;
+  for (size_t i = 0; args.token_cells && i < args.rows.size(); ++i)
+    if (args.rows[i].token_cell >= 0 && args.rows[i].draft_len == 0)
+      args.token_cells[args.rows[i].token_cell] = args.result[i].next;
   traffic_.logit_bytes += logit_bytes(args);
 }
 

@@ -180,7 +180,7 @@ __device__ int32_t draw_token(int32_t vocab_size, WeightAt&& weight_at, const ma
 }
 
 /// The distribution of the row, dense, over its weights' place: math::distribution. Complete when it returns.
-__device__ void find_distribution(const float* logit, int32_t vocab_size, const SamplerParams& params, float max_logit,
+__device__ void find_distribution(const float* logit, int32_t vocab_size, const DrawParams& params, float max_logit,
                                   float* prob, Shared& shared) {
   const auto plus = [](uint64_t a, uint64_t b) { return a + b; };
   const bool has_top_k = params.top_k > 0 && params.top_k < vocab_size;
@@ -236,7 +236,7 @@ struct Call {
     DrawResult& to = result[blockIdx.x];
     const DrawRow& of = row[blockIdx.x];
     const int32_t token = of.ids && drawn.token >= 0 ? of.ids[drawn.token] : drawn.token;
-    if (of.cell) *of.cell = token;
+    if (of.token_cell) *of.token_cell = token;
     to.token = token, to.kept = drawn.kept, to.prob = drawn.prob;
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&to.call), "r"(mark) : "memory");
   }

@@ -23,10 +23,10 @@ struct StagedDraft {
 /// One row's task.
 struct DrawRow {
   int32_t logits_row = 0;
-  int32_t probs_row = -1;        // of `probs`, where the distribution is wanted
-  int32_t* cell = nullptr;       // device memory; where the token goes too
-  const int32_t* ids = nullptr;  // as SampleArgs::ids
-  SamplerParams params;
+  int32_t probs_row = -1;         // of `probs`, where the distribution is wanted
+  int32_t* token_cell = nullptr;  // device memory; where the token goes too
+  const int32_t* ids = nullptr;   // as SampleArgs::ids
+  DrawParams params;
   math::NoiseKey key;  // of the draw; with drafts: of the draw in their place
 
   int32_t first_draft = 0;  // of the call's

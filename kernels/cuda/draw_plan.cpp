@@ -29,7 +29,7 @@ DrawRow draw_of(const AcceptRow& row, int j, const math::Branches& branches, int
                 std::vector<StagedDraft>& drafts) {
   using Policy = math::ShippedPolicy;
   DrawRow draw{.logits_row = row.logits_row + j,
-               .cell = row.draft_len == 0 ? cell_at(cells, row.cell) : nullptr,
+               .token_cell = row.draft_len == 0 ? cell_at(cells, row.token_cell) : nullptr,
                .params = row.params,
                .key = {row.params.seed, NoisePurpose::target, row.first_position + depth_of(row, j), 0}};
   if (row.rule == VerifyRule::greedy && row.draft_len > 0) draw.params.temperature = 0.0f;
@@ -60,7 +60,7 @@ Draws draws_of(const SampleArgs& args) {
   for (const SampleRow& row : args.rows)
     draws.row.push_back({.logits_row = row.logits_row,
                          .probs_row = args.probs.data ? args.probs_row(draws.row.size()) : -1,
-                         .cell = cell_at(args.cells, row.cell),
+                         .token_cell = cell_at(args.token_cells, row.token_cell),
                          .ids = args.ids,
                          .params = row.params,
                          .key = {row.params.seed, row.purpose, row.origin, row.offset}});
@@ -80,7 +80,8 @@ Draws draws_of(const AcceptArgs& args) {
   Draws draws;
   for (const AcceptRow& row : args.rows) {
     const math::Branches branches(row.parent, row.draft_len);
-    for (int j = 0; j < num_rows(row); ++j) draws.row.push_back(draw_of(row, j, branches, args.cells, draws.draft));
+    for (int j = 0; j < num_rows(row); ++j)
+      draws.row.push_back(draw_of(row, j, branches, args.token_cells, draws.draft));
   }
   return draws;
 }

@@ -20,7 +20,7 @@ template <class W>
 void run(const EmbedArgs& args, const CudaWeight& table, LaunchTo queue) {
   launch(embed_kernel<W>, dim3(unsigned(args.token.size())), dim3(256), 0, queue,
          static_cast<const W*>(table.memory.as<W>()), WeightPlace{table.order(), table.tiles() * kTile}, table.n,
-         args.row_begin, args.token.data(), args.cells, args.scale, args.out.f32_row(0), args.out.stride);
+         args.row_begin, args.token.data(), args.token_cells, args.scale, args.out.f32_row(0), args.out.stride);
 }
 
 }  // namespace

@@ -172,11 +172,11 @@ template <class Real>
 class TargetWindow {
  public:
   /// logit: row j at logit + j * stride.
-  TargetWindow(const float* logit, int64_t stride, int32_t vocab_size, const SamplerParams& params,
+  TargetWindow(const float* logit, int64_t stride, int32_t vocab_size, const DrawParams& params,
                DistributionScratch<Real>& scratch)
       : logit_(logit), stride_(stride), vocab_size_(vocab_size), params_(params), scratch_(scratch) {}
 
-  const SamplerParams& params() const { return params_; }
+  const DrawParams& params() const { return params_; }
 
   /// Valid until the next call.
   Candidates<Real> distribution_of(int32_t window_index, float temperature) {
@@ -206,7 +206,7 @@ class TargetWindow {
   const float* logit_;
   int64_t stride_;
   int32_t vocab_size_;
-  SamplerParams params_;
+  DrawParams params_;
   DistributionScratch<Real>& scratch_;
 };
 

@@ -28,7 +28,7 @@ namespace paceline::math {
 struct LogitRow {
   const float* logit = nullptr;  // [vocab_size]
   int32_t vocab_size = 0;
-  SamplerParams params;
+  DrawParams params;
 };
 
 /// A distribution over the kept tokens. size == 0: the row was NaN, +Inf or all -Inf somewhere it must not be.
@@ -222,7 +222,7 @@ void weights_of(const float* logit, const int32_t* id, int32_t size, float max_l
 /// largest logit.
 template <class Real>
 Candidates<Real> distribution(const LogitRow& row, DistributionScratch<Real>& scratch) {
-  const SamplerParams& params = row.params;
+  const DrawParams& params = row.params;
   const RowMax top = row_max(row.logit, row.vocab_size);
   if (top.id < 0) return {};
   Real* const prob = scratch.prob.ensure(size_t(row.vocab_size));

@@ -138,7 +138,7 @@ void ReferenceStore::answer(CheckedRequest& request) {
   }
 }
 
-SamplerParams sampler_for(VerifyRule rule, uint64_t seed) {
+DrawParams sampler_for(VerifyRule rule, uint64_t seed) {
   if (rule == VerifyRule::greedy) return {.seed = seed};
   return {.temperature = 0.8f, .top_p = 0.95f, .seed = seed};
 }

@@ -73,7 +73,7 @@ class ReferenceStore {
 };
 
 /// Greedy, or temperature 0.8 with top-p 0.95 (rule coupled and rejection).
-SamplerParams sampler_for(VerifyRule rule, uint64_t seed);
+DrawParams sampler_for(VerifyRule rule, uint64_t seed);
 
 /// KV blocks for `concurrency` sequences of the given requests, the largest ones, times `share`; always enough for
 /// the largest alone. A share below 1 forces preemptions.

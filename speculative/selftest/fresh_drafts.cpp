@@ -66,7 +66,7 @@ EngineSetup recording(std::vector<MadeDrafts>& made, EngineSetup setup) {
 }
 
 MadeDrafts fresh_head_drafts(EngineRig& rig, const std::vector<int32_t>& prompt, int num_drafts,
-                             const Eagle3DraftOptions& options, const SamplerParams& sampler) {
+                             const Eagle3DraftOptions& options, const DrawParams& sampler) {
   std::vector<MadeDrafts> made;
   auto engine = rig.make_engine(recording(made, {.rule = sampler.greedy() ? VerifyRule::greedy : VerifyRule::coupled,
                                                  .proposer_options = options,

@@ -41,7 +41,7 @@ class ComparesWithFreshCache final : public ProposerDecorator {
 /// What was drafted behind a text.
 struct MadeDrafts {
   std::vector<int32_t> text;
-  SamplerParams sampler;  // of its request
+  DrawParams sampler;  // of its request
   DraftTree drafts;
   int max_depth = 0;  // that the request allowed
 };
@@ -62,7 +62,7 @@ EngineSetup recording(std::vector<MadeDrafts>& made, EngineSetup setup);
 /// What the head drafts behind `prompt` and the token that follows it in plain decoding. Empty: it drafts nothing
 /// there.
 MadeDrafts fresh_head_drafts(EngineRig& rig, const std::vector<int32_t>& prompt, int num_drafts,
-                             const Eagle3DraftOptions& options = {}, const SamplerParams& sampler = {});
+                             const Eagle3DraftOptions& options = {}, const DrawParams& sampler = {});
 
 struct HeadFindings {
   int num_compared = 0, num_different = 0;

@@ -104,7 +104,7 @@ TEST(Flips, TheGapIsTheLargerOfBothWaysAndCountsTheDraw) {
 
 // Drawing is an argmax of shifted logits: that of the race, over the same noise.
 TEST(Flips, ADrawIsTheArgmaxOfShiftedLogits) {
-  const SamplerParams params{.temperature = 0.7f, .seed = 42};
+  const DrawParams params{.temperature = 0.7f, .seed = 42};
   const int kVocab = 50;
   std::vector<float> logit(kVocab);
   for (int i = 0; i < kVocab; ++i) logit[size_t(i)] = float((i * 37) % 50) / 20.0f;

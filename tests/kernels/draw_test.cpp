@@ -19,7 +19,7 @@ class Draws : public BackendOps {
     }
     return values;
   }
-  static std::vector<SamplerParams> params() {
+  static std::vector<DrawParams> params() {
     return {{.temperature = 1.0f, .seed = 1},
             {.temperature = 0.0f, .seed = 2},
             {.temperature = 0.6f, .top_k = 40, .seed = 3},
@@ -35,7 +35,7 @@ class Draws : public BackendOps {
 TEST_P(Draws, SampleHasTheBitsOfTheFormulas) {
   for (const int vocab : {1, 2, 5, 37, 1000, 9001, 40003}) {
     const int cols = vocab + 3;
-    const std::vector<SamplerParams> all = params();
+    const std::vector<DrawParams> all = params();
     const int n = int(all.size());
     std::vector<float> values = logits(n, cols, uint32_t(vocab));
     for (int row = 0; row < n; ++row) values[size_t(row * cols)] = 1.5f;  // one finite at least
@@ -95,7 +95,7 @@ TEST_P(Draws, TokensInCellsReachTheNextPass) {
       rows.push_back({.logits_row = row,
                       .params = params()[size_t((step + row) % 4)],
                       .origin = step,
-                      .cell = (step + row) % kCells});
+                      .token_cell = (step + row) % kCells});
     return rows;
   };
   for (int step = 0; step < kSteps; ++step) {
@@ -104,12 +104,13 @@ TEST_P(Draws, TokensInCellsReachTheNextPass) {
                       .vocab_size = kVocab,
                       .rows = rows,
                       .token = token[size_t(step)],
-                      .cells = cells,
+                      .token_cells = cells,
                       .later = true});
     std::vector<int32_t> next;
-    for (const SampleRow& row : rows) next.push_back(token_in_cell(row.cell));
+    for (const SampleRow& row : rows) next.push_back(token_in_cell(row.token_cell));
     next.back() = 5;  // the host may know some
-    backend().embed({.table = packed.get(), .token = next, .cells = cells, .out = embedded[size_t(step)]->view()});
+    backend().embed(
+        {.table = packed.get(), .token = next, .token_cells = cells, .out = embedded[size_t(step)]->view()});
   }
   backend().await_draws(backend().num_draws());
   for (int step = 0; step < kSteps; ++step) {
@@ -142,11 +143,11 @@ TEST_P(Draws, TokensOfAReducedVocabulary) {
   GuardedRows logits(backend(), kRows, kVocab, values);
   std::vector<SampleRow> rows;
   for (int row = 0; row < kRows; ++row)
-    rows.push_back({.logits_row = row, .params = params()[size_t(row) % 4], .origin = 9, .cell = row});
+    rows.push_back({.logits_row = row, .params = params()[size_t(row) % 4], .origin = 9, .token_cell = row});
   std::vector<int32_t> column(kRows), token(kRows), left(kRows);
   backend().sample({.logits = logits.view(), .vocab_size = kVocab, .rows = rows, .token = column});
   backend().sample(
-      {.logits = logits.view(), .vocab_size = kVocab, .rows = rows, .token = token, .cells = cells, .ids = ids});
+      {.logits = logits.view(), .vocab_size = kVocab, .rows = rows, .token = token, .token_cells = cells, .ids = ids});
   backend().sync();
   backend().download(left.data(), cells, left.size() * sizeof(int32_t));
   for (size_t row = 0; row < kRows; ++row) {
@@ -239,7 +240,7 @@ TEST_P(Draws, VerdictsMayComeLater) {
                                     .first_position = 7 * step,
                                     .params = params()[size_t(row) % 4],
                                     .rule = step % 2 ? VerifyRule::coupled : VerifyRule::greedy,
-                                    .cell = row == 2 ? -1 : row});
+                                    .token_cell = row == 2 ? -1 : row});
   }
   const auto args = [&](int step, std::vector<AcceptResult>& to) {
     return AcceptArgs{
@@ -247,7 +248,7 @@ TEST_P(Draws, VerdictsMayComeLater) {
   };
   for (int step = 0; step < kSteps; ++step) {
     AcceptArgs later = args(step, results[size_t(step)]);
-    later.cells = cells;
+    later.token_cells = cells;
     later.later = true;
     backend().accept(later);
     calls.push_back(backend().num_draws());
@@ -277,7 +278,8 @@ TEST_P(Draws, ManyDrawsMayWait) {
   constexpr int kVocab = 3, kRows = 7000, kCalls = 40, kBehind = 5;
   GuardedRows logits(backend(), kRows, kVocab, Draws::logits(kRows, kVocab, 5));
   std::vector<SampleRow> rows;
-  for (int row = 0; row < kRows; ++row) rows.push_back({.logits_row = row, .params = {.temperature = 1.0f}, .cell = 0});
+  for (int row = 0; row < kRows; ++row)
+    rows.push_back({.logits_row = row, .params = {.temperature = 1.0f}, .token_cell = 0});
   std::vector<std::vector<int32_t>> token(kCalls, std::vector<int32_t>(kRows, -7)), want = token;
   const auto sample = [&](int call, std::vector<int32_t>& to, bool later) {
     for (int row = 0; row < kRows; ++row) rows[size_t(row)].origin = call * kRows + row;
@@ -309,7 +311,7 @@ TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
     for (size_t i = 0; i < other.size(); ++i) other[i] += off[i];
     GuardedRows rows(backend(), kDrafts + 1, vocab, values);
     int kept = 0, refused = 0;
-    for (const SamplerParams& sampler : params())
+    for (const DrawParams& sampler : params())
       for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::rejection, VerifyRule::coupled, VerifyRule::block})
         for (const DraftProbKind kind : {DraftProbKind::point_mass, DraftProbKind::dense})
           for (const int num_drafts : {0, 1, kDrafts})
@@ -373,7 +375,7 @@ TEST_P(Draws, AcceptHasTheVerdictsOfTheFormulas) {
 // More rows than a device keeps distributions of; some rows have none.
 TEST_P(Draws, BlocksOfACallStayWhole) {
   constexpr int kVocab = 50021, kWindows = 90, kMostDrafts = 7;
-  const SamplerParams sampler{.temperature = 0.7f, .top_p = 0.98f, .seed = 3};
+  const DrawParams sampler{.temperature = 0.7f, .top_p = 0.98f, .seed = 3};
   std::vector<float> values = logits(kWindows * (kMostDrafts + 1), kVocab, 8);
   std::vector<std::vector<int32_t>> draft;
   std::vector<AcceptRow> windows;
@@ -435,7 +437,7 @@ TEST_P(Draws, TreesHaveTheVerdictsOfTheFormulas) {
       std::vector<float> other = values;
       const std::vector<float> off = random_values(other.size(), uint32_t(round), 0.5f);
       for (size_t i = 0; i < other.size(); ++i) other[i] += off[i];
-      const SamplerParams sampler = params()[size_t(round % 6)];
+      const DrawParams sampler = params()[size_t(round % 6)];
       // drafts of a row are drawn one after another, of what those before them have left
       std::vector<int32_t> draft, parent;
       std::vector<float> prob;

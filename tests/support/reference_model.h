@@ -7,7 +7,7 @@
 
 #include <Eigen/Dense>
 
-#include "engine/model/model_spec.h"
+#include "engine/model/rope.h"
 #include "engine/model/weight_table.h"
 #include "engine/weights/tensor_source.h"
 #include "kernels/host_weight.h"

@@ -1,8 +1,8 @@
+#include "engine/model/rope.h"
+
 #include <cmath>
 
 #include <gtest/gtest.h>
-
-#include "engine/model/model_spec.h"
 
 namespace paceline {
 namespace {

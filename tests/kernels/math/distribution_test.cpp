@@ -26,7 +26,7 @@ std::vector<float> random_logits(int32_t size, float spread, uint32_t seed, floa
 }
 
 template <class Real>
-std::vector<double> dense(const std::vector<float>& logit, const SamplerParams& params) {
+std::vector<double> dense(const std::vector<float>& logit, const DrawParams& params) {
   DistributionScratch<Real> scratch;
   const Candidates<Real> from = distribution<Real>({logit.data(), int32_t(logit.size()), params}, scratch);
   std::vector<double> prob(logit.size(), 0.0);
@@ -67,24 +67,24 @@ TEST(RowMaxTest, RefusesRowsThatAreNotNumbers) {
 }
 
 TEST(DistributionTest, AgreesWithThePlainDefinition) {
-  const SamplerParams cases[] = {{.temperature = 1.0f},
-                                 {.temperature = 0.6f, .top_k = 1},
-                                 {.temperature = 1.0f, .top_k = 7},
-                                 {.temperature = 1.5f, .top_k = 400},
-                                 {.temperature = 1.0f, .top_p = 0.01f},
-                                 {.temperature = 0.8f, .top_p = 0.5f},
-                                 {.temperature = 1.0f, .top_p = 0.95f},
-                                 {.temperature = 30.0f, .top_p = 0.7f},
-                                 {.temperature = 1.0f, .min_p = 0.03f},
-                                 {.temperature = 0.7f, .top_k = 60, .top_p = 0.9f},
-                                 {.temperature = 0.9f, .top_k = 100, .top_p = 0.97f, .min_p = 0.02f},
-                                 {.temperature = 0.0f}};
+  const DrawParams cases[] = {{.temperature = 1.0f},
+                              {.temperature = 0.6f, .top_k = 1},
+                              {.temperature = 1.0f, .top_k = 7},
+                              {.temperature = 1.5f, .top_k = 400},
+                              {.temperature = 1.0f, .top_p = 0.01f},
+                              {.temperature = 0.8f, .top_p = 0.5f},
+                              {.temperature = 1.0f, .top_p = 0.95f},
+                              {.temperature = 30.0f, .top_p = 0.7f},
+                              {.temperature = 1.0f, .min_p = 0.03f},
+                              {.temperature = 0.7f, .top_k = 60, .top_p = 0.9f},
+                              {.temperature = 0.9f, .top_k = 100, .top_p = 0.97f, .min_p = 0.02f},
+                              {.temperature = 0.0f}};
   uint32_t seed = 0;
   for (const int32_t size : {1, 2, 9, 100, 1000}) {
     for (const float spread : {0.3f, 3.0f, 12.0f}) {
       for (const float step : {0.0f, 0.25f}) {
         const std::vector<float> logit = random_logits(size, spread, ++seed, step);
-        for (const SamplerParams& params : cases) {
+        for (const DrawParams& params : cases) {
           const std::vector<double> expected = reference_distribution(logit, params);
           const std::vector<double> found = dense<double>(logit, params);
           const std::vector<double> found_float = dense<float>(logit, params);
@@ -119,9 +119,8 @@ TEST(DistributionTest, MaskedAndHopelessTokensAreNeverKept) {
   std::vector<float> logit = random_logits(50, 1.0f, 3);
   for (size_t i = 0; i < 50; i += 2) logit[i] = -INFINITY;
   logit[7] = -1e30f;
-  for (const SamplerParams& params :
-       {SamplerParams{.temperature = 1.0f}, SamplerParams{.temperature = 2.0f, .top_k = 40},
-        SamplerParams{.temperature = 2.0f, .top_p = 0.999f}}) {
+  for (const DrawParams& params : {DrawParams{.temperature = 1.0f}, DrawParams{.temperature = 2.0f, .top_k = 40},
+                                   DrawParams{.temperature = 2.0f, .top_p = 0.999f}}) {
     const std::vector<double> prob = dense<float>(logit, params);
     for (size_t i = 0; i < 50; ++i) EXPECT_EQ(prob[i] == 0.0, i % 2 == 0 || i == 7) << i;
   }

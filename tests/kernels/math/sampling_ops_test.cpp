@@ -50,12 +50,12 @@ class SamplingOpsTest : public testing::Test {
 };
 
 TEST_F(SamplingOpsTest, SampledTokensFollowTheDistribution) {
-  const SamplerParams cases[] = {{.temperature = 1.0f},
-                                 {.temperature = 0.7f, .top_k = 9},
-                                 {.temperature = 1.0f, .top_p = 0.8f},
-                                 {.temperature = 1.5f, .min_p = 0.1f}};
+  const DrawParams cases[] = {{.temperature = 1.0f},
+                              {.temperature = 0.7f, .top_k = 9},
+                              {.temperature = 1.0f, .top_p = 0.8f},
+                              {.temperature = 1.5f, .min_p = 0.1f}};
   std::vector<float> logit = random_rows(1, 21, 4, 1.5f);
-  for (const SamplerParams& params : cases) {
+  for (const DrawParams& params : cases) {
     std::vector<uint64_t> count(logit.size());
     for (int32_t position = 0; position < 200000; ++position) {
       ++count[size_t(sample(logit, {.params = params, .origin = position}))];
@@ -158,7 +158,7 @@ TEST_F(SamplingOpsTest, SeedsChangeTokens) {
 
 TEST_F(SamplingOpsTest, RowsThatAreNotNumbersAreReported) {
   for (const float bad : {NAN, INFINITY}) {
-    for (const SamplerParams& params : {SamplerParams{}, SamplerParams{.temperature = 1.0f, .top_k = 2}}) {
+    for (const DrawParams& params : {DrawParams{}, DrawParams{.temperature = 1.0f, .top_k = 2}}) {
       std::vector<float> logit(20, 0.0f);
       logit[11] = bad;
       EXPECT_EQ(sample(logit, {.params = params}), -1);
@@ -209,7 +209,7 @@ TEST_F(SamplingOpsTest, NoDraftsIsPlainSamplingUnderEveryRule) {
   for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::rejection, VerifyRule::coupled}) {
     for (const float temperature : {0.0f, 0.8f}) {
       for (int32_t position = 0; position < 50; ++position) {
-        const SamplerParams params{.temperature = temperature, .top_p = 0.95f, .seed = 31};
+        const DrawParams params{.temperature = temperature, .top_p = 0.95f, .seed = 31};
         const AcceptResult result =
             accept(logit, {.draft_len = 0, .first_position = position, .params = params, .rule = rule});
         EXPECT_EQ(result.next, sample(logit, {.params = params, .origin = position}));
@@ -284,9 +284,8 @@ TEST_F(SamplingOpsTest, AnEmptyResidualFallsBackToTheTarget) {
 
 // T5: coupled output is plain sampling's, whatever is drafted, at every draft length.
 TEST_F(SamplingOpsTest, CoupledEqualsPlainTokenForToken) {
-  for (const SamplerParams& params :
-       {SamplerParams{.temperature = 0.8f, .top_p = 0.95f, .seed = 1}, SamplerParams{.temperature = 1.0f, .seed = 2},
-        SamplerParams{.temperature = 0.0f}}) {
+  for (const DrawParams& params : {DrawParams{.temperature = 0.8f, .top_p = 0.95f, .seed = 1},
+                                   DrawParams{.temperature = 1.0f, .seed = 2}, DrawParams{.temperature = 0.0f}}) {
     const ToyModels models(16, params, 17);
     const int32_t num_tokens = 100'000;
     std::vector<int32_t> plain{0};
@@ -341,7 +340,7 @@ TEST_F(SamplingOpsTest, VerdictsDoNotDependOnTheBatch) {
   std::vector<SampleRow> draft_rows;
   std::vector<AcceptRow> rows;
   for (int32_t w = 0; w < kWindows; ++w) {
-    const SamplerParams params{.temperature = 1.0f, .top_k = w % 3 ? 0 : 40, .seed = uint64_t(w)};
+    const DrawParams params{.temperature = 1.0f, .top_k = w % 3 ? 0 : 40, .seed = uint64_t(w)};
     for (int32_t j = 0; j < kDraftLen; ++j) {  // drafts from the target itself, a little hotter
       SampleRow row{w * (kDraftLen + 1) + j, params, NoisePurpose::draft, w, j};
       row.params.temperature = 1.2f;

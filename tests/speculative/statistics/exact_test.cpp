@@ -33,8 +33,8 @@ TEST(ExactLawTest, SeveralDraftsBehindARowEmitTheTargetsLaw) {
         EXPECT_LE(exact_tree_distance(models, shape, kind), kTolerance)
             << "vocab " << vocab << ", " << shape.size() << " drafts, kind " << int(kind);
       }
-  const SamplerParams filtered[] = {{.temperature = 0.7f, .top_k = 4}, {.temperature = 1.3f, .min_p = 0.02f}};
-  for (const SamplerParams& params : filtered)
+  const DrawParams filtered[] = {{.temperature = 0.7f, .top_k = 4}, {.temperature = 1.3f, .min_p = 0.02f}};
+  for (const DrawParams& params : filtered)
     EXPECT_LE(exact_tree_distance(ToyModels(6, params, 8), kSmallTree, DraftProbKind::dense), kTolerance);
 }
 
@@ -46,9 +46,9 @@ TEST(ExactLawTest, BlocksEmitTheTargetsLaw) {
         EXPECT_LE(exact_distance(models, draft_len, kind, VerifyRule::block), kTolerance)
             << "vocab " << vocab << " draft_len " << draft_len << " kind " << int(kind);
       }
-  const SamplerParams filtered[] = {
+  const DrawParams filtered[] = {
       {.temperature = 0.7f, .top_k = 4}, {.temperature = 1.0f, .top_p = 0.8f}, {.temperature = 1.3f, .min_p = 0.02f}};
-  for (const SamplerParams& params : filtered)
+  for (const DrawParams& params : filtered)
     for (const DraftProbKind kind : {DraftProbKind::dense, DraftProbKind::point_mass})
       EXPECT_LE(exact_distance(ToyModels(5, params, 8), 3, kind, VerifyRule::block), kTolerance);
 }
@@ -84,7 +84,7 @@ TEST(ExactLawTest, BlocksKeepAsManyDraftsOrMore) {
 // What the first of two drafts leaves of a confident drafter's distribution is less than what 1 minus a float can tell.
 TEST(ExactLawTest, ConfidentDraftersKeepTheLawInFloats) {
   constexpr int kTrials = 40000, kVocab = 3;
-  const SamplerParams params{.temperature = 1.0f};
+  const DrawParams params{.temperature = 1.0f};
   const std::vector<float> row = {0.0f, 0.7f, 0.2f};
   std::vector<float> logits;  // behind the text and behind both drafts
   for (int i = 0; i < 3; ++i) logits.insert(logits.end(), row.begin(), row.end());
@@ -105,7 +105,7 @@ TEST(ExactLawTest, ConfidentDraftersKeepTheLawInFloats) {
                                            .prob = prob,
                                            .stride = kVocab,
                                            .cols = kVocab};
-      SamplerParams seeded = params;
+      DrawParams seeded = params;
       seeded.seed = uint64_t(trial);
       math::PhiloxChance chance;
       math::TargetWindow<float> target(logits.data(), kVocab, kVocab, seeded, of_target);
@@ -130,12 +130,12 @@ TEST(ExactLawTest, AChainIsATreeWithoutBranches) {
 }
 
 TEST(ExactLawTest, FiltersOfTheRequestHold) {
-  const SamplerParams cases[] = {{.temperature = 0.7f},
-                                 {.temperature = 1.0f, .top_k = 3},
-                                 {.temperature = 1.3f, .top_p = 0.8f},
-                                 {.temperature = 1.0f, .min_p = 0.2f},
-                                 {.temperature = 0.9f, .top_k = 4, .top_p = 0.9f, .min_p = 0.05f}};
-  for (const SamplerParams& params : cases) {
+  const DrawParams cases[] = {{.temperature = 0.7f},
+                              {.temperature = 1.0f, .top_k = 3},
+                              {.temperature = 1.3f, .top_p = 0.8f},
+                              {.temperature = 1.0f, .min_p = 0.2f},
+                              {.temperature = 0.9f, .top_k = 4, .top_p = 0.9f, .min_p = 0.05f}};
+  for (const DrawParams& params : cases) {
     const ToyModels models(6, params, 8);
     EXPECT_LE(exact_distance(models, 2), kTolerance)
         << params.temperature << ' ' << params.top_k << ' ' << params.top_p << ' ' << params.min_p;

@@ -112,7 +112,7 @@ void write_dense(const math::Candidates<Real>& from, Real* prob, int32_t vocab_s
 
 /// Verifies drafts whose rows lie in `scratch`. parent: as in AcceptRow.
 template <class Real, class Chance>
-void verify_drafts(const ToyModels& models, const SamplerParams& params, int32_t position, const int32_t* token,
+void verify_drafts(const ToyModels& models, const DrawParams& params, int32_t position, const int32_t* token,
                    const int32_t* parent, int32_t len, DraftProbKind kind, VerifyRule rule, StepScratch<Real>& scratch,
                    Chance& chance, StepResult& result) {
   const int32_t vocab = models.vocab_size();
@@ -139,7 +139,7 @@ StepResult run_step(const ToyModels& models, int32_t position, int32_t previous,
                     uint64_t seed, StepScratch<Real>& scratch, Chance& chance,
                     VerifyRule rule = VerifyRule::rejection) {
   const size_t vocab = size_t(models.vocab_size());
-  SamplerParams params = models.params();
+  DrawParams params = models.params();
   params.seed = seed;
   scratch.draft_prob.resize(kMaxDraftLen * vocab);
   scratch.drawn_prob.resize(vocab);
@@ -184,7 +184,7 @@ StepResult run_tree_step(const ToyModels& models, int32_t position, int32_t prev
                          DraftProbKind kind, uint64_t seed, StepScratch<Real>& scratch, Chance& chance) {
   const int32_t len = int32_t(parent.size());
   const size_t vocab = size_t(models.vocab_size());
-  SamplerParams params = models.params();
+  DrawParams params = models.params();
   params.seed = seed;
   std::vector<int32_t> token(parent.size()), depth(parent.size());
   scratch.draft_prob.assign((parent.size() + 1) * vocab, Real(0));

@@ -12,16 +12,16 @@
 
 namespace paceline {
 
-/// The filters of SamplerParams, written plainly in double: the reference that the shipped code is held to. Full
+/// The filters of DrawParams, written plainly in double: the reference that the shipped code is held to. Full
 /// sort, running sums. -Inf logits have probability 0.
-std::vector<double> reference_distribution(const std::vector<float>& logit, const SamplerParams& params);
+std::vector<double> reference_distribution(const std::vector<float>& logit, const DrawParams& params);
 
 class ToyModels {
  public:
   static constexpr int32_t kNumPositions = 8;
 
   /// spread: standard deviation of the target's logits; distance: of draft minus target.
-  ToyModels(int32_t vocab_size, const SamplerParams& params, uint64_t seed, double spread = 1.2, double distance = 0.9)
+  ToyModels(int32_t vocab_size, const DrawParams& params, uint64_t seed, double spread = 1.2, double distance = 0.9)
       : vocab_size_(vocab_size), params_(params) {
     const math::NoiseKey key{.seed = seed, .origin = -1};
     uint32_t block = 0;
@@ -45,7 +45,7 @@ class ToyModels {
   }
 
   int32_t vocab_size() const { return vocab_size_; }
-  const SamplerParams& params() const { return params_; }
+  const DrawParams& params() const { return params_; }
 
   // Rows of the token at `position` (taken modulo kNumPositions) after token `previous`; [vocab_size].
   const std::vector<float>& target_logit(int32_t position, int32_t previous) const {
@@ -97,12 +97,12 @@ class ToyModels {
   }
 
   int32_t vocab_size_;
-  SamplerParams params_;
+  DrawParams params_;
   std::vector<std::vector<float>> target_logit_, draft_logit_;
   std::vector<std::vector<double>> target_prob_, draft_prob_;
 };
 
-inline std::vector<double> reference_distribution(const std::vector<float>& logit, const SamplerParams& params) {
+inline std::vector<double> reference_distribution(const std::vector<float>& logit, const DrawParams& params) {
   const int32_t size = int32_t(logit.size());
   std::vector<int32_t> order;
   for (int32_t i = 0; i < size; ++i) order.push_back(i);

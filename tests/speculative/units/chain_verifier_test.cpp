@@ -26,7 +26,7 @@ struct Window {
 
   /// Prompt and drafts in one step: the drafts continue the prompt.
   Ticket launch(const std::vector<int32_t>& drafts, int committed = int(kPrompt.size()),
-                const SamplerParams& sampler = {}) {
+                const DrawParams& sampler = {}) {
     auto batch = std::make_shared<Batch>();
     batch->step = ++step;
     const std::vector<int32_t> pages{0, 1, 2, 3, 4, 5};
@@ -122,7 +122,7 @@ struct Outcome {
 };
 
 Outcome run_engine(const VerifierOptions& options, int draft_len, const FakeProposer::Options& drafts,
-                   const SamplerParams& sampler, int num_requests, int max_tokens) {
+                   const DrawParams& sampler, int num_requests, int max_tokens) {
   FakeModel model({.max_model_len = 2000, .num_blocks = 600});
   Engine engine({.scheduler = {.max_num_seqs = 3, .max_num_batched_tokens = 64, .max_model_len = 2000},
                  .pool = {.num_blocks = 600, .block_size = 4},
@@ -154,7 +154,7 @@ TEST(ChainVerifier, BlocksRefuseDraftsThatBranch) {
 
 // The shared noise: sampled text does not depend on the drafts, nor on their number.
 TEST(ChainVerifier, CoupledSamplingSaysTheSameWithoutDrafts) {
-  const SamplerParams sampler{.temperature = 0.7f, .top_k = 8, .top_p = 0.9f, .seed = 77};
+  const DrawParams sampler{.temperature = 0.7f, .top_k = 8, .top_p = 0.9f, .seed = 77};
   const VerifierOptions rule{.rule = VerifyRule::coupled};
   const Outcome plain = run_engine(rule, 0, {}, sampler, 6, 120);
   for (const int draft_len : {1, 3, 6}) {

@@ -1,4 +1,4 @@
-#include "speculative/vocabulary.h"
+#include "speculative/vocabulary_match.h"
 
 #include <algorithm>
 
