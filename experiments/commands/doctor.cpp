@@ -31,7 +31,7 @@ void add_doctor_command(const Command& program) {
     bool json = false;
   };
   const auto doctor = std::make_shared<Doctor>();
-  program.below("doctor", "look at build, machine, models, results folder and GPUs, measure them, and say what to mend")
+  program.below("doctor", "look at build, machine, models, results folder and GPUs, measure them, and say what to fix")
       .flag("--json", doctor->json, "print JSON (results/README.md)")
       .option("--results", doctor->results, "folder for results", {.shown = true})
       .calls(

@@ -87,7 +87,8 @@ class SweepForecast {
     const auto known = find_calibration(results_root, this_machine_id(), kinds, requests_);
     if (!known) {
       print_line(
-          "no run below {} to calibrate with (same machine, models, loads and proposers): the real time may be several "
+          "no finished run below {} to calibrate by (same machine, models, loads and proposers): the real time may be "
+          "several "
           "times this minimum",
           results_root.string());
       return;
@@ -219,8 +220,8 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
              counted(plan.max_num_seqs, "sequence"));
   if (sent > 0)
     print_line(
-        "     ranks send {:.1f} KiB a row of a step, the one that sends most {:.1f} KiB; a sequence has 1 row, with k "
-        "drafts k + 1",
+        "     ranks send {:.1f} KiB per row of a step (at most {:.1f} each); a sequence has 1 row, or k + 1 with k "
+        "drafts",
         double(sent) / 1024, double(most_sent) / 1024);
 }
 

@@ -229,7 +229,7 @@ std::string doctor_text(const std::vector<Check>& checks, int columns) {
     out += wrapped_text(fmt::format("{}fix: {}", std::string(size_t(hang), ' '), message_text(check.fix)), columns,
                         hang + 5);
   }
-  return out + (crosses == 0 ? "\nnothing to mend\n" : fmt::format("\n{} to mend\n", counted(crosses, "thing")));
+  return out + (crosses == 0 ? "\nnothing to fix\n" : fmt::format("\n{} to fix\n", counted(crosses, "problem")));
 }
 
 nlohmann::json doctor_json(const DoctorFacts& facts, const std::vector<Check>& checks) {

@@ -67,13 +67,13 @@ DoctorFacts collect_doctor_facts(const std::filesystem::path& results_root);
 
 enum class Finding : uint8_t {
   good,
-  note,    // nothing to mend: what is absent by choice
+  note,    // nothing to fix: what is absent by choice
   weak,    // runs, but slower or less comparable than it could
   broken,  // a run that needs it ends with `code`
 };
 const char* to_string(Finding finding);
 
-/// One line of the doctor. fix: what mends it, a line; empty exactly for good and note.
+/// One line of the doctor. fix: what fixes it, a line; empty exactly for good and note.
 struct Check {
   std::string section, name;
   Finding finding = Finding::good;

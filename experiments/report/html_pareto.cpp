@@ -19,7 +19,7 @@ struct LoopKind {
 };
 
 LoopKind closed_kind() {
-  return {.heading = "Pace of a user against yield of a device",
+  return {.heading = "Speed per user, throughput per device",
           .x_label = "tokens per second of a user (1000 / median TPOT in ms)",
           .y_label = "tokens per second and device",
           .user = "tok/s per user",

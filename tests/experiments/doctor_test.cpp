@@ -90,7 +90,7 @@ TEST(Doctor, AHealthyMachineHasNothingToMend) {
   EXPECT_EQ(find(checks, "cuda:0 matrices, fast")->text, "750 TFLOP/s in cuBLASLt's bfloat16 GEMM of 8192³");
   EXPECT_EQ(find(checks, "cuda:0 to cuda:1")->text, "370 GB/s, 1.6 µs a small copy");
   EXPECT_EQ(find(checks, "peer access")->text, "all 2 reach each other's memory");
-  EXPECT_TRUE(doctor_text(checks, 0).ends_with("\nnothing to mend\n"));
+  EXPECT_TRUE(doctor_text(checks, 0).ends_with("\nnothing to fix\n"));
 }
 
 TEST(Doctor, WithoutGpusThatIsOneCalmLine) {
@@ -187,7 +187,7 @@ TEST(Doctor, TheFirstBrokenThingGivesTheCode) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::ptrdiff_t(doctor_checks(facts).size()) + 2 + 3 + 4 + 2)
       << "a line a check, two fixes, three blank lines, four sections, the last two lines\n"
       << text;
-  EXPECT_TRUE(text.ends_with("\n2 things to mend\n")) << text;
+  EXPECT_TRUE(text.ends_with("\n2 problems to fix\n")) << text;
 }
 
 TEST(Doctor, ItsLinesFitANarrowTerminal) {

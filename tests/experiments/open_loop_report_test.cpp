@@ -100,7 +100,7 @@ TEST(OpenLoopReport, BothKindsOfLoopsStandApart) {
   EXPECT_TRUE(holds(headline, "<h3>poisson 1/s</h3><h4>TTFT</h4>")) << headline.substr(0, 500);
   EXPECT_TRUE(holds(headline, "<h3>Concurrency 1</h3><div class=\"wide\""));
   EXPECT_EQ(count(headline, ">output tokens per second (prefill included)<"), 1u);
-  EXPECT_TRUE(holds(pareto, "<h3>Pace of a user against yield of a device</h3>"));
+  EXPECT_TRUE(holds(pareto, "<h3>Speed per user, throughput per device</h3>"));
   EXPECT_TRUE(holds(pareto, "<h3>Latency against requests of a device</h3>"));
   EXPECT_EQ(count(pareto, "<svg class=\"chart"), 2u);
 }
