@@ -66,6 +66,18 @@ TEST(Headline, CountsTheCellsAmongWhichNothingIsShown) {
       << text;
 }
 
+TEST(Headline, DoesNotNameTheCellThatLeadsByChanceAgain) {
+  const std::vector<double> base = {100, 110, 95};
+  CellResult draft = ngram_cell(3, {98, 97, 99});
+  draft.axes.proposer = "draft";
+  draft.id = "draft3";
+  const std::vector<std::string> said =
+      headline(run_of({plain(base), ngram_cell(3, std::vector<double>{103, 99, 104}), draft}));
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_TRUE(holds(said[0], "highest estimate: tp1 pp1 ngram k=3, ")) << said[0];
+  EXPECT_TRUE(said[2].starts_with("draft is not shown to be faster; ")) << said[2];
+}
+
 TEST(Headline, SaysFirstWhyARunIsNotValid) {
   CellResult lossy = ngram_cell(5, kFast);
   lossy.certificate.status = CertificateStatus::fail;

@@ -207,7 +207,8 @@ std::string scaling_sentence(const VerdictView& view) {
   return one ? sentence.text() : "";
 }
 
-/// The first of the plan whose cells are all not shown to be faster, though another proposer may be.
+/// The first of the plan whose cells are all not shown to be faster, though another proposer may be; not one whose best
+/// cell is said to lead by chance.
 std::string loser_sentence(const VerdictView& view) {
   std::vector<std::string> proposers;
   for (const Claim& claim : view.claims())
@@ -226,7 +227,10 @@ std::string loser_sentence(const VerdictView& view) {
       gains |= claim.shown == Outcome::faster;
       if (!best || begins_higher(claim.ratio, best->ratio)) best = &claim;
     }
-    if (gains) continue;
+    const auto is_said = [&](const Pick& pick) {
+      return pick.kind == PickKind::throughput && &pick.best() == best->cell && leads_by_chance(view, pick);
+    };
+    if (gains || std::any_of(view.picks().begin(), view.picks().end(), is_said)) continue;
     return Sentence(fmt::format("{} is not shown to be faster", proposer))
         .add(fmt::format("; its best cell, {}, is at {}", view.marked_label(*best->cell), interval_text(best->ratio)))
         .text();
