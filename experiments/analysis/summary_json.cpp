@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "experiments/analysis/claims/claims_json.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/csv.h"
 #include "experiments/analysis/forecast_ratio.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/summary.h"
 #include "experiments/analysis/verdict/verdict.h"
-#include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 

@@ -126,7 +126,8 @@ Section heat_section(const Report& report) {
       "</tbody></table></div>" + crossovers(view) +
       note(
           "Blue: faster, orange: slower, deeper in four steps up to a factor of two, by the end of the 95 % interval "
-          "that is nearer to 1. Hatched, ?: the interval includes 1 or is missing. *: not ranked. c: concurrent requests; "
+          "that is nearer to 1. Hatched, ?: the interval includes 1 or is missing. *: not ranked. c: concurrent "
+          "requests; "
           "a larger batch has less idle compute for drafts to use. Intervals over repetitions, " +
           pairings_of_map(view));
   return section;

@@ -10,10 +10,10 @@
 
 #include "engine/util/counted.h"
 #include "engine/util/printable.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/closed_loop.h"
 #include "experiments/analysis/missing_cells.h"
 #include "experiments/analysis/verdict/verdict.h"
-#include "experiments/analysis/claims/view.h"
 #include "experiments/report/cell_table.h"
 #include "experiments/report/text_lines.h"
 

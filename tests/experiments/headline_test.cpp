@@ -87,16 +87,7 @@ TEST(Headline, SaysFirstWhyARunIsNotValid) {
   broken.status = CellStatus::failed;
   broken.repetitions.clear();
   EXPECT_TRUE(headline(run_of({broken, ngram_cell(3, kFast)}))[0].starts_with("INVALID: 1 cell lacks its baseline; "));
-  CellResult noisy = ngram_cell(3, kFast);
-  noisy.repetitions[0].disturbance = Disturbance{.wall_s = 1,
-                                                 .cores = 2,
-                                                 .foreign_cpu_s = 1,
-                                                 .stolen_s = {},
-                                                 .throttled_s = {},
-                                                 .throttled_periods = {},
-                                                 .thermal_events = {},
-                                                 .clock_ghz = {}};
-  EXPECT_TRUE(headline(run_of({plain(kSlow), noisy}))[0].starts_with(
+  EXPECT_TRUE(headline(run_of({plain(kSlow), test::disturbed(ngram_cell(3, kFast))}))[0].starts_with(
       "INVALID: 1 of 2 cells was disturbed (other processes used 50 % of the cores); 1 cell lossless, 100 tokens "
       "compared, 0 mismatches"));
 }

@@ -53,6 +53,19 @@ inline CellResult placed(CellResult cell, int tp, int pp) {
   return cell;
 }
 
+/// Other processes used half of the two cores in its first repetition.
+inline CellResult disturbed(CellResult cell) {
+  cell.repetitions[0].disturbance = Disturbance{.wall_s = 1,
+                                                .cores = 2,
+                                                .foreign_cpu_s = 1,
+                                                .stolen_s = {},
+                                                .throttled_s = {},
+                                                .throttled_periods = {},
+                                                .thermal_events = {},
+                                                .clock_ghz = {}};
+  return cell;
+}
+
 inline CellResult not_run(CellResult cell) {
   cell.status = CellStatus::skipped;
   cell.not_run = true;

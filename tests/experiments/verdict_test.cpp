@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using test::cell_of;
+using test::disturbed;
 using test::holds;
 using test::kFast;
 using test::kNearFast;
@@ -257,18 +258,6 @@ TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
   EXPECT_TRUE(holds(text, "; 1.50× [")) << text;
   EXPECT_TRUE(holds(text, "] over the same placement without speculation;")) << text;
   EXPECT_TRUE(holds(text, "; against the fastest plain cell (tp1 pp2 none, 250.0 tok/s): 1.20× [")) << text;
-}
-
-CellResult disturbed(CellResult cell) {
-  cell.repetitions[0].disturbance = Disturbance{.wall_s = 1,
-                                                .cores = 2,
-                                                .foreign_cpu_s = 1,
-                                                .stolen_s = {},
-                                                .throttled_s = {},
-                                                .throttled_periods = {},
-                                                .thermal_events = {},
-                                                .clock_ghz = {}};
-  return cell;
 }
 
 TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {

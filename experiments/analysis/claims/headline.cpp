@@ -131,9 +131,8 @@ std::string certified_text(const VerdictView& view) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-std::string validity_sentence(const VerdictView& view) {
+std::string validity_sentence(const VerdictView& view, const Validity& validity) {
   if (view.summary().done == 0) return "";
-  const Validity validity = validity_of(view);
   const std::string certified = certified_text(view);
   const std::string part = view.summary().finished() ? "" : " so far";
   if (validity.is_valid()) return Sentence("VALID" + part).add(certified.empty() ? "" : ": " + certified).text();
@@ -266,11 +265,11 @@ std::vector<std::string> make_headline(const VerdictView& view) {
   const auto add = [&](std::string text) {
     if (!text.empty()) out.push_back(std::move(text));
   };
-  const bool is_valid = validity_of(view).is_valid();
+  const Validity validity = validity_of(view);
   if (!view.summary().finished()) add(Sentence(unfinished_text(view)).text());
-  if (!is_valid) add(validity_sentence(view));
+  if (!validity.is_valid()) add(validity_sentence(view, validity));
   add(speed_sentence(view));
-  if (is_valid) add(validity_sentence(view));
+  if (validity.is_valid()) add(validity_sentence(view, validity));
   for (const auto& make : {unreached_sentence, goodput_sentence, saturation_sentence, crossover_sentence,
                            scaling_sentence, loser_sentence, choice_sentence}) {
     if (out.size() == kMostHeadlines) break;
