@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/storage.h"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/storage.h"
 #include "kernels/host_weight.h"
 
 namespace paceline {
