@@ -14,6 +14,7 @@ struct Traffic {
   uint64_t logit_bytes = 0;      // logits that drawing and acceptance need, each row's once
   uint64_t flops = 0;            // multiply and add count as two
   uint64_t attention_flops = 0;  // of these, of attention
+  uint64_t host_waits = 0;       // times the host waited for what the device was to give; 0 where it works itself
 
   Traffic& operator+=(const Traffic& more) {
     weight_bytes += more.weight_bytes;
@@ -21,6 +22,7 @@ struct Traffic {
     logit_bytes += more.logit_bytes;
     flops += more.flops;
     attention_flops += more.attention_flops;
+    host_waits += more.host_waits;
     return *this;
   }
   Traffic operator-(const Traffic& before) const {
@@ -28,8 +30,10 @@ struct Traffic {
             .kv_bytes = kv_bytes - before.kv_bytes,
             .logit_bytes = logit_bytes - before.logit_bytes,
             .flops = flops - before.flops,
-            .attention_flops = attention_flops - before.attention_flops};
+            .attention_flops = attention_flops - before.attention_flops,
+            .host_waits = host_waits - before.host_waits};
   }
+  bool operator==(const Traffic&) const = default;
   uint64_t bytes() const { return weight_bytes + kv_bytes + logit_bytes; }
 };
 

@@ -74,7 +74,10 @@ class CudaBackend final : public Backend {
   }
   void upload(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
-  void sync() override { cuda::wait_for_work(paused_stream(), device_, peers_); }
+  void sync() override {
+    ++traffic_.host_waits;
+    cuda::wait_for_work(paused_stream(), device_, peers_);
+  }
   void run(uint64_t key, const std::function<void()>& body) override {
     use();
     queue_.run_pass(key, [&] {
@@ -531,8 +534,11 @@ void CudaBackend::draw(const MatView& logits, int32_t vocab_size, const cuda::Dr
 }
 
 void CudaBackend::await_draws(uint64_t calls) {
-  draws_.read(calls,
-              [&, stream = paused_stream()](auto&& done) { cuda::wait_for_work(stream, device_, peers_, done); });
+  bool has_waited = false;
+  draws_.read(calls, [&, stream = paused_stream()](auto&& done) {
+    if (!std::exchange(has_waited, true)) ++traffic_.host_waits;
+    cuda::wait_for_work(stream, device_, peers_, done);
+  });
 }
 
 void CudaBackend::sample(const SampleArgs& args) {

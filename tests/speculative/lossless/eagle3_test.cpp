@@ -188,6 +188,28 @@ TEST(Eagle3, ABlockIsSharedWithTheTokenBehindIt) {
   EXPECT_GE(engine->pool().prefix_hit_tokens(), 12 * 16);
 }
 
+/// Times that the host waited for the device in decoding one text with chains of `num_drafts`, a step.
+double waits_per_step(EngineRig& rig, int num_drafts) {
+  auto engine = rig.make_engine({.proposer = RigProposer::eagle3, .num_speculative_tokens = num_drafts});
+  SamplingParams params;
+  params.max_tokens = 96;
+  params.ignore_eos = true;
+  engine->submit(workload_prompts("reading_qa", 1).front(), params);
+  while (engine->counters().drafts < 4) engine->step();
+  const Backend& backend = *rig.team().rank(0).backend;
+  const uint64_t waits = backend.traffic().host_waits, steps = engine->counters().drafts;
+  while (engine->counters().drafts < steps + 12) engine->step();
+  return double(backend.traffic().host_waits - waits) / 12;
+}
+
+// The passes of a chain are launched one behind the other: the host waits for all drafts at once, and for the verdict.
+TEST(Eagle3, TheHostDoesNotWaitBetweenPasses) {
+  Workload workload = Workload::trained(1, 1, 60);
+  EngineRig rig(workload.rig_options(1, 1));
+  const double most = rig_device() == "cuda" ? 2 : 0;
+  for (const int num_drafts : {1, 3, 5}) EXPECT_EQ(waits_per_step(rig, num_drafts), most) << num_drafts;
+}
+
 /// Tokens that a verdict on drafts gives, over reading_qa's first prompts, greedy.
 double tokens_per_step(EngineRig& rig, int num_drafts, const Eagle3DraftOptions& options) {
   std::vector<MadeDrafts> made;
