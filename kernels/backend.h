@@ -55,6 +55,8 @@ class Backend {
   /// Of this backend, for work on host memory between its calls, by the thread that makes those; null: it has none.
   virtual ThreadPool* host_threads() { return nullptr; }
 
+  /// pack() takes rows that are made when they are asked for (HostWeight::made).
+  virtual bool packs_made_rows() const { return false; }
   /// Stacks the parts' rows (same cols) into one packed matrix, and looks at each value on the way.
   virtual Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) = 0;
 

@@ -15,20 +15,25 @@
 namespace paceline {
 namespace {
 
+/// Of this machine.
+const CpuKernels& best_kernels() {
+  static const CpuKernels& kernels = *kernels_for(best_isa());
+  return kernels;
+}
+
 template <class Bits>
 const Bits* row_of(const HostWeight& weight, int64_t row) {
   return static_cast<const Bits*>(weight.data) + row * weight.row_stride;
 }
 
-/// Without its sign a float's bits order like its magnitude, NaN above infinity: one comparison finds them all.
-/// No early exit inside a row: the loop stays vectorisable.
-template <class Bits>
-bool any_at_least(const Bits* data, int64_t count, Bits magnitude_mask, Bits limit) {
-  Bits found = 0;
-  for (int64_t i = 0; i < count; ++i) found |= Bits((data[i] & magnitude_mask) >= limit);
-  return found != 0;
+bool any_at_least(const uint16_t* data, int64_t count, uint16_t mask, uint16_t limit) {
+  return best_kernels().any_at_least16(data, count, mask, limit);
+}
+bool any_at_least(const uint32_t* data, int64_t count, uint32_t mask, uint32_t limit) {
+  return best_kernels().any_at_least32(data, count, mask, limit);
 }
 
+/// Without its sign a float's bits order like its magnitude, NaN above infinity: one comparison finds them all.
 template <class Bits>
 std::optional<BadValue> find_at_least(const HostWeight& weight, Bits magnitude_mask, Bits limit) {
   for (int64_t row = 0; row < weight.rows; ++row) {
@@ -59,9 +64,14 @@ std::vector<float> to_floats(const HostWeight& weight) {
   return values;
 }
 
-void round_values(std::span<const float> values, DType storage, void* out) {
-  static const CpuKernels& kernels = *kernels_for(best_isa());
-  kernels.round_row[storage_index(storage)](values.data(), int64_t(values.size()), out);
+BlockShape block_shape(BlockFormat format) {
+  const BlockDecoder& decoder = best_kernels().blocks[size_t(format)];
+  return {.elements = decoder.elements, .bytes = decoder.bytes};
+}
+
+void decode_row(BlockFormat format, const std::byte* row, int64_t begin, int64_t end, DType storage, void* out) {
+  best_kernels().blocks[size_t(format)].decode[storage_index(storage)](reinterpret_cast<const uint8_t*>(row), begin,
+                                                                       end, out);
 }
 
 std::optional<BadValue> find_unstorable(const HostWeight& weight, DType storage) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/block_format.h"
 #include "kernels/op_args.h"
 
 namespace paceline {
@@ -17,8 +18,11 @@ float value_at(const HostWeight& weight, int64_t row, int64_t col);
 /// Row 0 of `weight` as float32, [cols].
 std::vector<float> to_floats(const HostWeight& weight);
 
-/// `values` as `storage` (f32, f16 or bf16) at `out`: to nearest even, with this machine's vectors. Any thread.
-void round_values(std::span<const float> values, DType storage, void* out);
+BlockShape block_shape(BlockFormat format);
+
+/// Columns [begin, end) of the row of blocks at `row` as `storage` (f32: exact; bf16, f16: rounded to nearest even) at
+/// `out`. Cuts may lie inside blocks. Any thread.
+void decode_row(BlockFormat format, const std::byte* row, int64_t begin, int64_t end, DType storage, void* out);
 
 struct BadValue {
   int64_t row = 0;

@@ -18,14 +18,23 @@ inline constexpr int kAttentionChunk = 256;
 /// Weights are packed in panels of this many output rows.
 inline constexpr int kPanel = 16;
 
+/// Rows of a matrix that are made when they are asked for.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  /// Rows [begin, begin + count) to `out`, one behind the other, as the matrix's dtype. Any thread.
+  virtual void make(int64_t begin, int64_t count, void* out) const = 0;
+};
+
 /// A weight matrix as a checkpoint holds it: rows of `cols` elements, `row_stride` elements apart. A tensor
 /// parallel shard is a row range (column-parallel layers) or a column range (row-parallel) of the file's rows.
 struct HostWeight {
-  const void* data = nullptr;
+  const void* data = nullptr;  // null: `made` has the rows
   DType dtype = DType::f32;
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t row_stride = 0;
+  const RowSource* made = nullptr;
 };
 
 struct PackSpec {

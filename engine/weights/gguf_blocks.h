@@ -1,7 +1,5 @@
 #pragma once
-// From the packed values of GGUF tensors to floats. A row is a run of blocks, each with its own scales; formats are
-// those of ggml (ggml-common.h has the structs, ggml-quants.c the formulas), evaluated in float32 in the same order, so
-// that float32 has ggml's own bits. Little-endian throughout.
+// From the packed values of GGUF tensors to floats (kernels/cpu/blocks.inl has the formats).
 
 #include <cstddef>
 #include <cstdint>

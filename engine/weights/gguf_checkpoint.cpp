@@ -25,6 +25,26 @@ TensorInfo info_of(const GgufTensor& tensor, DType widened) {
   return info;
 }
 
+/// `range` of the packed tensor at `data`, rows of `cols` values.
+class PackedRows final : public RowSource {
+ public:
+  PackedRows(const GgufTypeInfo& type, const std::byte* data, int64_t cols, const TensorRange& range, DType dtype)
+      : type_(type), data_(data), cols_(cols), range_(range), dtype_(dtype) {}
+  void make(int64_t begin, int64_t count, void* out) const override {
+    TensorRange rows = range_;
+    rows.row_begin += begin;
+    rows.num_rows = count;
+    decode_gguf(type_, data_, cols_, rows, dtype_, out);
+  }
+
+ private:
+  const GgufTypeInfo& type_;
+  const std::byte* const data_;
+  const int64_t cols_;
+  const TensorRange range_;
+  const DType dtype_;
+};
+
 }  // namespace
 
 GgufCheckpoint::GgufCheckpoint(GgufFile file, DType widened) : file_(std::move(file)) {
@@ -48,7 +68,7 @@ std::vector<std::string> GgufCheckpoint::names() const {
   return result;
 }
 
-TensorPart GgufCheckpoint::part_on(ThreadPool* pool, std::string_view name, const TensorRange& range) const {
+HostWeight GgufCheckpoint::view_of(std::string_view name, const TensorRange& range) const {
   const GgufTensor& packed = tensor(name);
   const TensorInfo& info = *find(name);
   const MappedFile& file = file_.files()[packed.file];
@@ -64,24 +84,32 @@ TensorPart GgufCheckpoint::part_on(ThreadPool* pool, std::string_view name, cons
       "{}: rows [{}, +{}), columns [{}, +{}) of [{}, {}]", name, range.row_begin, range.num_rows, range.col_begin,
       range.num_cols, whole.num_rows, whole.num_cols);
   file.check_size();
-  const std::byte* const data = file_.data(packed);
+  HostWeight view{.dtype = *info.dtype, .rows = range.num_rows, .cols = range.num_cols, .row_stride = range.num_cols};
   if (plain_dtype(*packed.type)) {
     const int64_t first = range.row_begin * whole.num_cols + range.col_begin;
-    return {.view = {.data = data + first * int64_t(dtype_bytes(*info.dtype)),
-                     .dtype = *info.dtype,
-                     .rows = range.num_rows,
-                     .cols = range.num_cols,
-                     .row_stride = whole.num_cols},
-            .owned = {}};
+    view.data = file_.data(packed) + first * int64_t(dtype_bytes(*info.dtype));
+    view.row_stride = whole.num_cols;
   }
-  TensorPart part = room_for(range, *info.dtype);
-  const int64_t row_bytes = range.num_cols * int64_t(dtype_bytes(*info.dtype));
+  return view;
+}
+
+TensorPart GgufCheckpoint::rows_of(std::string_view name, const TensorRange& range) const {
+  TensorPart part{.view = view_of(name, range), .owned = {}};
+  if (part.view.data) return part;
+  const GgufTensor& packed = tensor(name);
+  part.made = std::make_shared<PackedRows>(*packed.type, file_.data(packed), whole_range(*find(name)).num_cols, range,
+                                           part.view.dtype);
+  part.view.made = part.made.get();
+  return part;
+}
+
+TensorPart GgufCheckpoint::part_on(ThreadPool* pool, std::string_view name, const TensorRange& range) const {
+  TensorPart rows = rows_of(name, range);
+  if (!rows.made) return rows;
+  TensorPart part = room_for(range, rows.view.dtype);
+  const int64_t row_bytes = range.num_cols * int64_t(dtype_bytes(rows.view.dtype));
   for_row_blocks(pool, range.num_rows, range.num_cols, [&](int64_t begin, int64_t end) {
-    TensorRange rows = range;
-    rows.row_begin += begin;
-    rows.num_rows = end - begin;
-    decode_gguf(*packed.type, data, whole.num_cols, rows, *info.dtype,
-                static_cast<std::byte*>(part.owned.data()) + begin * row_bytes);
+    rows.made->make(begin, end - begin, static_cast<std::byte*>(part.owned.data()) + begin * row_bytes);
   });
   return part;
 }

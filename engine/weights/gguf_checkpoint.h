@@ -32,10 +32,13 @@ class GgufCheckpoint final : public TensorSource {
     return part_on(nullptr, name, range);
   }
   TensorPart part_on(ThreadPool* pool, std::string_view name, const TensorRange& range) const override;
+  TensorPart rows_of(std::string_view name, const TensorRange& range) const override;
   void release(std::string_view name) const override;
 
  private:
   const GgufTensor& tensor(std::string_view name) const;
+  /// A view of the mapping, or one without rows: the tensor is packed. Throws what part() throws.
+  HostWeight view_of(std::string_view name, const TensorRange& range) const;
 
   GgufFile file_;
   std::map<std::string, TensorInfo, std::less<>> infos_;

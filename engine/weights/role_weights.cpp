@@ -25,6 +25,33 @@ HostWeight one_row(HostWeight view, bool is_vector, int64_t row) {
   return view;
 }
 
+/// Rows of `from` in another order.
+class OrderedRows final : public RowSource {
+ public:
+  /// rows[i]: which of `from` row i is.
+  OrderedRows(TensorPart from, std::vector<int64_t> rows) : from_(std::move(from)), rows_(std::move(rows)) {}
+  void make(int64_t begin, int64_t count, void* out) const override {
+    const size_t row_bytes = size_t(from_.view.cols) * dtype_bytes(from_.view.dtype);
+    for (int64_t i = 0; i < count; ++i)
+      from_.made->make(rows_[size_t(begin + i)], 1, static_cast<std::byte*>(out) + size_t(i) * row_bytes);
+  }
+
+ private:
+  const TensorPart from_;
+  const std::vector<int64_t> rows_;
+};
+
+/// Rows `range` of a role whose tensor's are `all`.
+TensorPart in_order(TensorPart all, const RowMap& rows, const TensorRange& range) {
+  std::vector<int64_t> tensor_rows;
+  for (int64_t row = 0; row < range.num_rows; ++row) tensor_rows.push_back(rows.tensor_row(range.row_begin + row));
+  TensorPart part{.view = all.view, .owned = {}};
+  part.view.rows = range.num_rows;
+  part.made = std::make_shared<OrderedRows>(std::move(all), std::move(tensor_rows));
+  part.view.made = part.made.get();
+  return part;
+}
+
 }  // namespace
 
 RoleWeights::RoleWeights(const TensorSource& source, const ModelSpec& spec, ThreadPool* pool)
@@ -61,7 +88,8 @@ TensorPart RoleWeights::part_of_heads(TensorRole role, TensorPiece piece, int la
   return whole;
 }
 
-TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
+TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, const TensorRange& range,
+                             MadeRows made) const {
   const WeightSite& where = site(role);
   if (is_per_head(where) || has_head_rows(spec_, where, layer)) return part_of_heads(role, piece, layer, range);
   const std::string tensor = name(role, piece, layer);
@@ -79,8 +107,13 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
     return {.row_begin = first, .num_rows = run, .col_begin = range.col_begin, .num_cols = range.num_cols};
   };
   if (count == 0) return read(tensor, in_file(0, 0));
+  const bool when_asked = made == MadeRows::when_asked && !is_vector && !transposed;
   if (const RowRun all = rows.run(begin, count); !transposed && all.in_order && all.num_rows == count)
-    return read(tensor, in_file(all.first, count));
+    return when_asked ? source_.rows_of(tensor, in_file(all.first, count)) : read(tensor, in_file(all.first, count));
+  if (when_asked) {
+    TensorPart all = source_.rows_of(tensor, in_file(0, whole_range(*source_.find(tensor)).num_rows));
+    if (all.made) return in_order(std::move(all), rows, range);
+  }
 
   TensorPart whole;
   for (int64_t done = 0; done < count;) {

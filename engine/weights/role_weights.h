@@ -21,7 +21,8 @@ class RoleWeights {
 
   /// Rows and columns `range` of the role's weight [outputs, inputs] (a vector: [1, n]): a view where the file holds
   /// them as asked, else a copy put in order. Throws what TensorSource::part throws.
-  TensorPart part(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const;
+  TensorPart part(TensorRole role, TensorPiece piece, int layer, const TensorRange& range,
+                  MadeRows made = MadeRows::at_once) const;
 
   /// Elements [begin, begin + count) of a vector role or of a bias, in float32, as the forward pass uses them.
   std::vector<float> floats(const TensorPart& part, TensorRole role, TensorPiece piece) const;

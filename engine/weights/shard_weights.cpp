@@ -96,12 +96,16 @@ class ShardLoader {
     std::vector<Slice> slices;
     std::vector<HostWeight> stacked;
     for (const PackedMatrix::Rows& rows : matrix.rows) {
-      slices.push_back(slice(rows.role, TensorPiece::weight, layer, rows.range));
+      const MadeRows made = backend_.packs_made_rows() ? MadeRows::when_asked : MadeRows::at_once;
+      slices.push_back(slice(rows.role, TensorPiece::weight, layer, rows.range, made));
       stacked.push_back(slices.back().part.view);
     }
     Weight packed = backend_.pack(stacked, pack);
     if (packed->has_unstorable)
-      for (const Slice& each : slices) check_values(each, plan_.dtype);
+      for (Slice& each : slices) {
+        if (each.part.made) each = slice(each.role, each.piece, layer, each.range);
+        check_values(each, plan_.dtype);
+      }
     for (Slice& each : slices) {
       weights_.recycle(std::move(each.part));
       weights_.release(each.role, each.piece, layer);
@@ -144,9 +148,13 @@ class ShardLoader {
     return values;
   }
 
-  Slice slice(TensorRole role, TensorPiece piece, int layer, const TensorRange& range) const {
-    return {
-        .role = role, .piece = piece, .layer = layer, .range = range, .part = weights_.part(role, piece, layer, range)};
+  Slice slice(TensorRole role, TensorPiece piece, int layer, const TensorRange& range,
+              MadeRows made = MadeRows::at_once) const {
+    return {.role = role,
+            .piece = piece,
+            .layer = layer,
+            .range = range,
+            .part = weights_.part(role, piece, layer, range, made)};
   }
 
   void check_values(const Slice& slice, DType storage) const {

@@ -26,12 +26,16 @@ struct TensorRange {
 /// The whole of `tensor`. REQUIRES one or two dimensions.
 TensorRange whole_range(const TensorInfo& tensor);
 
-/// `view` lies in a mapping that the source owns, or in `owned`.
+/// `view` lies in a mapping that the source owns, or in `owned`, or `made` makes its rows.
 struct TensorPart {
   HostWeight view;
   MappedMemory owned;
-  bool lent = false;  // `owned` is from TensorSource::room_for
+  bool lent = false;                      // `owned` is from TensorSource::room_for
+  std::shared_ptr<const RowSource> made;  // view.made; ends before the source
 };
+
+/// Whether what a file keeps packed is made at once, or row by row when somebody asks.
+enum class MadeRows : uint8_t { at_once, when_asked };
 
 /// Room for `range` of a tensor of `dtype`, all zero. What stays zero costs nothing: its pages are not touched.
 TensorPart new_part(const TensorRange& range, DType dtype);
@@ -58,6 +62,8 @@ class TensorSource {
   virtual TensorPart part_on(ThreadPool* /*pool*/, std::string_view name, const TensorRange& range) const {
     return part(name, range);
   }
+  /// The same; where there is something to compute, its rows are made when they are asked for.
+  virtual TensorPart rows_of(std::string_view name, const TensorRange& range) const { return part(name, range); }
 
   /// Room for `range` of a tensor of `dtype`, with any values: new_part, or that of a part that was recycled. Clearing
   /// fresh pages takes longer than decoding into them. For parts that go back to recycle().

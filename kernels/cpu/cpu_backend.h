@@ -29,6 +29,7 @@ class CpuBackend final : public Backend {
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override;
   void sync() override {}
+  bool packs_made_rows() const override { return true; }
   Weight pack(std::span<const HostWeight> stacked_rows, const PackSpec& spec) override;
 
   void gemm(const GemmArgs& args) override;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/block_format.h"
 #include "kernels/math/activation.h"
 
 namespace paceline {
@@ -155,6 +156,12 @@ struct RopeWork {
   const float* sin = nullptr;
 };
 
+struct BlockDecoder {
+  int elements, bytes;  // of a block
+  /// Columns [begin, end) of the row of blocks at `row`, to `out` as a storage type. Cuts may lie inside blocks.
+  void (*decode[kNumStorage])(const uint8_t* row, int64_t begin, int64_t end, void* out);
+};
+
 struct CpuKernels {
   int max_tile_rows;
   int max_attention_lines;
@@ -169,8 +176,10 @@ struct CpuKernels {
   void (*norm)(const NormWork& work, int64_t row_begin, int64_t row_end);
   /// Row `row` of a packed matrix, widened.
   void (*unpack_row[kNumStorage])(const void* w, int64_t row, const PanelOrder& order, float* out);
-  /// `count` values as a storage type holds them.
-  void (*round_row[kNumStorage])(const float* from, int64_t count, void* to);
+  /// Whether one of `count` words, without the bits outside of `mask`, is at least `limit`.
+  bool (*any_at_least16)(const uint16_t* words, int64_t count, uint16_t mask, uint16_t limit);
+  bool (*any_at_least32)(const uint32_t* words, int64_t count, uint32_t mask, uint32_t limit);
+  BlockDecoder blocks[kNumBlockFormats];  // by BlockFormat
   void (*rope)(const RopeWork& work);
   void (*activation)(float* x, int64_t count, Activation activation);
   void (*softcap)(float* x, int64_t count, float cap);

@@ -14,8 +14,17 @@ const char* element(const HostWeight& part, int64_t row) {
   return static_cast<const char*>(part.data) + row * part.row_stride * int64_t(dtype_bytes(part.dtype));
 }
 
-void widen_row(const HostWeight& part, int64_t row, float* out) {
-  const char* from = element(part, row);
+/// Rows [begin, begin + count) of `part`, made in `room` where nobody holds them.
+HostWeight rows_at(const HostWeight& part, int64_t begin, int64_t count, void* room) {
+  HostWeight rows = part;
+  rows.rows = count;
+  rows.data = part.made ? room : element(part, begin);
+  if (part.made) part.made->make(begin, count, room);
+  return rows;
+}
+
+void widen_row(const HostWeight& part, int64_t row, void* room, float* out) {
+  const char* from = static_cast<const char*>(rows_at(part, row, 1, room).data);
   for (int64_t i = 0; i < part.cols; ++i) {
     if (part.dtype == DType::f32) out[i] = reinterpret_cast<const float*>(from)[i];
     if (part.dtype == DType::f16) out[i] = to_f32(reinterpret_cast<const Half*>(from)[i]);
@@ -23,10 +32,10 @@ void widen_row(const HostWeight& part, int64_t row, float* out) {
   }
 }
 
-/// Stacked rows [begin, begin + 16) to one panel of `dtype`; rows beyond the last part are zero. False: a value of them
-/// cannot be stored.
+/// Stacked rows [begin, begin + 16) to one panel of `dtype`; rows beyond the last part are zero. room: for as many rows
+/// of a part. False: a value of them cannot be stored.
 bool pack_rows_of(std::span<const HostWeight> parts, int64_t begin, DType dtype, const PanelOrder& order,
-                  const CpuKernels& kernels, void* panel) {
+                  const CpuKernels& kernels, void* room, void* panel) {
   const StorageIndex target = storage_index(dtype);
   int64_t part_begin = 0;
   for (const HostWeight& part : parts) {
@@ -34,10 +43,8 @@ bool pack_rows_of(std::span<const HostWeight> parts, int64_t begin, DType dtype,
     if (begin >= part_begin && begin < part_begin + part.rows && ends_here) {
       const int64_t row = begin - part_begin;
       const int num_rows = int(std::min<int64_t>(kPanel, part.rows - row));
-      HostWeight rows = part;  // looked at while they are on their way through the cache
-      rows.data = element(part, row);
-      rows.rows = num_rows;
-      const bool is_storable = !find_unstorable(rows, dtype);
+      const HostWeight rows = rows_at(part, row, num_rows, room);
+      const bool is_storable = !find_unstorable(rows, dtype);  // while they are on their way through the cache
       kernels.pack_panel[storage_index(part.dtype)][target](rows.data, part.row_stride, num_rows, order, panel);
       return is_storable;
     }
@@ -50,7 +57,7 @@ bool pack_rows_of(std::span<const HostWeight> parts, int64_t begin, DType dtype,
   for (const HostWeight& part : parts) {
     for (int64_t r = 0; r < kPanel; ++r)
       if (begin + r >= part_begin && begin + r < part_begin + part.rows)
-        widen_row(part, begin + r - part_begin, rows.data() + r * k);
+        widen_row(part, begin + r - part_begin, room, rows.data() + r * k);
     part_begin += part.rows;
   }
   kernels.pack_panel[kStoreF32][target](rows.data(), k, kPanel, order, panel);
@@ -79,6 +86,8 @@ void describe_packed(std::span<const HostWeight> parts, const PackSpec& spec, Pa
   for (const HostWeight& part : parts) {
     PACELINE_CHECK(part.cols == parts.front().cols, "cols {} and {}", part.cols, parts.front().cols);
     storage_index(part.dtype);
+    PACELINE_CHECK(part.data || part.rows == 0 || (part.made && part.row_stride == part.cols), "rows {} apart of {}",
+                   part.row_stride, part.cols);
     num_rows += part.rows;
   }
   if (spec.pair_panels)
@@ -104,11 +113,18 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const HostWeight> parts, const 
   weight->memory = arena.take(weight->bytes, pool);
   storage_index(spec.dtype);  // throws for types that nobody can compute with; tasks must not
   std::atomic<bool> all_storable = true;
-  pool.parallel_for(num_panels, [&](int64_t panel, int) {
+  size_t room_bytes = 0;  // a thread
+  for (const HostWeight& part : parts)
+    if (part.made) room_bytes = std::max(room_bytes, size_t(kPanel * part.cols) * dtype_bytes(part.dtype));
+  std::vector<char> room(room_bytes * size_t(pool.num_threads()));
+  pool.parallel_for(num_panels, [&](int64_t panel, int thread) {
     void* to = weight->memory.data + panel * panel_bytes;
+    if (room_bytes > 0)  // on its way while the rows are made
+      for (int64_t at = 0; at < panel_bytes; at += 64) __builtin_prefetch(static_cast<const char*>(to) + at, 1, 2);
     const auto rows_of = spec.pair_panels ? parts.subspan(size_t(panel % 2), 1) : parts;
     const int64_t begin = (spec.pair_panels ? panel / 2 : panel) * kPanel;
-    if (!pack_rows_of(rows_of, begin, spec.dtype, order, kernels, to)) all_storable = false;
+    if (!pack_rows_of(rows_of, begin, spec.dtype, order, kernels, room.data() + size_t(thread) * room_bytes, to))
+      all_storable = false;
   });
   weight->has_unstorable = !all_storable;
   return weight;

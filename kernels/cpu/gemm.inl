@@ -309,9 +309,12 @@ PACELINE_MATH void pack_pairs(const BFloat* from, int64_t stride, int first, int
   Words16 square[16];
   for (int r = 0; r < 16; ++r) memcpy(&square[r], from + r * stride, sizeof square[r]);
   transpose_square(square);
-  for (int i = first; i < 16; ++i, to += step_stride) {
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {  // unrolled, the square stays in registers
+    if (i < first) continue;
     const Words16 words = square[i] << 16 | square[i] >> 16;
     memcpy(to, &words, sizeof words);
+    to += step_stride;
   }
 }
 

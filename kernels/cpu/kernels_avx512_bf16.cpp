@@ -5,6 +5,7 @@
 #include "kernels/cpu/pairs_dot.h"
 // after both:
 #include "kernels/cpu/attention.inl"
+#include "kernels/cpu/blocks.inl"
 #include "kernels/cpu/gemm.inl"
 #include "kernels/cpu/rows.inl"
 #include "kernels/cpu/table.inl"

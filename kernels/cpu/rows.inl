@@ -71,12 +71,12 @@ void rope(const RopeWork& work) {
   }
 }
 
-template <class T>
-void round_row(const float* from, int64_t count, void* to) {
-  for (int64_t i = 0; i < count; i += 16) {
-    const int left = count - i < 16 ? int(count - i) : 16;
-    store_n(static_cast<T*>(to) + i, load_n(from + i, left), left);
-  }
+/// No early exit: the loop stays vectorisable.
+template <class Word>
+bool any_at_least(const Word* words, int64_t count, Word mask, Word limit) {
+  Word found = 0;
+  for (int64_t i = 0; i < count; ++i) found |= Word(Word(words[i] & mask) >= limit);
+  return found != 0;
 }
 
 template <class T>

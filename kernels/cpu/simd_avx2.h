@@ -89,6 +89,14 @@ PACELINE_MATH void store_n(float* to, F32x16 x, int count) {
 }
 PACELINE_MATH void store(BFloat* to, F32x16 x) { store_n(to, x, 16); }
 
+PACELINE_MATH __m256 load_bytes8(const int8_t* from) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+}
+/// 16 signed bytes as floats.
+PACELINE_MATH F32x16 load_bytes(const int8_t* from) { return {load_bytes8(from), load_bytes8(from + 8)}; }
+/// In all lanes.
+PACELINE_MATH F32x16 in_all_lanes(Half x) { return F32x16(to_f32(x)); }
+
 PACELINE_MATH F32x16 keep_lanes(F32x16 x, int begin, int end, float other) {
   const __m256 lane = _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256 first = _mm256_set1_ps(float(begin)), last = _mm256_set1_ps(float(end));

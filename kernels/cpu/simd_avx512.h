@@ -85,6 +85,27 @@ PACELINE_MATH void store_n(T* to, F32x16 x, int count) {
   _mm256_mask_storeu_epi16(to, first_lanes(count), narrow(x, to));
 }
 
+/// 16 signed bytes as floats.
+PACELINE_MATH F32x16 load_bytes(const int8_t* from) {
+  return F32x16(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))));
+}
+/// In all lanes.
+PACELINE_MATH F32x16 in_all_lanes(Half x) { return F32x16(_mm512_cvtph_ps(_mm256_set1_epi16(short(x.bits)))); }
+
+/// out[i], out[16 + i]: that lane of `levels` which the low, the high nibble of byte i names.
+PACELINE_MATH void put_levels(F32x16 levels, const uint8_t* nibbles, float* out) {
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(nibbles)));
+  _mm512_storeu_ps(out, _mm512_permutexvar_ps(bytes, levels.v));  // takes the low four bits
+  _mm512_storeu_ps(out + 16, _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), levels.v));
+}
+template <class T>
+PACELINE_MATH void put_levels(F32x16 levels, const uint8_t* nibbles, T* out) {
+  const __m256i low = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(nibbles)));
+  const __m512i each = _mm512_inserti64x4(_mm512_castsi256_si512(low), _mm256_srli_epi16(low, 4), 1);
+  const __m512i words = _mm512_broadcast_i64x4(narrow(levels, out));
+  _mm512_storeu_si512(out, _mm512_permutexvar_epi16(each, words));  // takes the low five bits: both halves are alike
+}
+
 PACELINE_MATH F32x16 keep_lanes(F32x16 x, int begin, int end, float other) {
   const __mmask16 keep = __mmask16(first_lanes(end) & ~first_lanes(begin));
   return F32x16(_mm512_mask_blend_ps(keep, _mm512_set1_ps(other), x.v));

@@ -77,6 +77,13 @@ PACELINE_MATH void store_n(T* to, F32x16 x, int count) {
   for (int i = 0; i < 16 && i < count; ++i) from_f32(x.lane[i], to + i);
 }
 /// Lanes [begin, end) of x, `other` elsewhere.
+/// 16 signed bytes as floats.
+PACELINE_MATH F32x16 load_bytes(const int8_t* from) {
+  return each_lane([&](int i) { return float(from[i]); });
+}
+/// In all lanes.
+PACELINE_MATH F32x16 in_all_lanes(Half x) { return F32x16(to_f32(x)); }
+
 PACELINE_MATH F32x16 keep_lanes(F32x16 x, int begin, int end, float other) {
   return each_lane([&](int i) { return i >= begin && i < end ? x.lane[i] : other; });
 }

@@ -9,7 +9,9 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/storage.h"
 #include "kernels/host_weight.h"
+#include "kernels/math/philox.h"
 #include "tests/kernels/backend_ops.h"
+#include "tests/support/made_rows.h"
 
 namespace paceline::test {
 namespace {
@@ -60,9 +62,13 @@ TEST_P(BackendOps, RowsComeBackAsTheyWerePacked) {
       for (const int k_chunks : {1, 2, 8})
         for (const int64_t k : {24, 33, 256, 258, 264, 272, 520, 576, 577}) {
           const StoredMatrix table(kRows, k, source, uint32_t(k));
-          const HostWeight part = table.host();
-          const Weight packed =
-              backend().pack({&part, 1}, {.dtype = storage, .k_chunks = k_chunks, .pad_rows_to = kPadded});
+          HostWeight parts[] = {table.host(), table.host()};
+          parts[0].rows = 20;  // the second panel crosses
+          parts[1].rows = kRows - 20;
+          parts[1].data = table.bytes.data() + size_t(20 * parts[0].row_stride) * dtype_bytes(source);
+          const CopiedRows rest(parts[1]);
+          if (k % 2 == 0 && backend().packs_made_rows()) parts[1] = rest.view();
+          const Weight packed = backend().pack(parts, {.dtype = storage, .k_chunks = k_chunks, .pad_rows_to = kPadded});
           GuardedRows out(backend(), int(kPadded), int(k));
           backend().embed({.table = packed.get(), .token = every, .out = out.view()});
           std::vector<float> want = table.value;
@@ -78,41 +84,30 @@ TEST_P(BackendOps, RowsComeBackAsTheyWerePacked) {
         }
 }
 
-template <class T>
-void expect_rounded_alike(const CpuKernels& kernels, StorageIndex storage, const std::vector<float>& values) {
-  std::vector<T> got(values.size() + 1), want(values.size() + 1);
-  for (size_t i = 0; i < values.size(); ++i) from_f32(values[i], &want[i]);
-  kernels.round_row[storage](values.data(), int64_t(values.size()), got.data());
-  EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(T)), 0) << values.size() << " values";
+/// Columns [begin, end) of a row of random blocks, as a storage type.
+std::vector<uint8_t> decoded(const CpuKernels& kernels, int format, int storage, const std::vector<uint8_t>& row,
+                             int64_t begin, int64_t end) {
+  std::vector<uint8_t> out(size_t(end - begin + 1) * sizeof(float));  // what lies behind stays
+  kernels.blocks[format].decode[storage](row.data(), begin, end, out.data());
+  return out;
 }
 
-TEST(RoundRow, EveryInstructionSetRoundsAlike) {
-  std::vector<float> all = {0.0f,
-                            -0.0f,
-                            65504.0f,
-                            65519.0f,
-                            65520.0f,
-                            -1e30f,
-                            5.9604645e-8f,
-                            2.98e-8f,
-                            -6.1e-5f,
-                            std::numeric_limits<float>::infinity(),
-                            std::numeric_limits<float>::quiet_NaN(),
-                            std::numeric_limits<float>::max(),
-                            1.00390625f,
-                            1.01171875f};
-  const std::vector<float> random = random_values(40, 3);
-  all.insert(all.end(), random.begin(), random.end());
+// Scales are random bits, too: with infinities and numbers that are none.
+TEST(DecodeBlocks, EveryInstructionSetGivesTheSameBits) {
+  constexpr int64_t kCols = 1024;
+  std::vector<uint8_t> row(kCols * sizeof(float));
+  for (size_t i = 0; i < row.size(); ++i) row[i] = uint8_t(math::noise_words({.seed = 9}, uint32_t(i / 4)).word[i % 4]);
+  const CpuKernels& want = *kernels_for(Isa::scalar);
   for (const Isa isa : kIsas) {
     const CpuKernels* const kernels = kernels_for(isa);
     if (!kernels) continue;
-    SCOPED_TRACE(isa_name(isa));
-    for (size_t count = 0; count <= all.size(); ++count) {
-      const std::vector<float> values(all.begin(), all.begin() + long(count));
-      expect_rounded_alike<float>(*kernels, kStoreF32, values);
-      expect_rounded_alike<Half>(*kernels, kStoreF16, values);
-      expect_rounded_alike<BFloat>(*kernels, kStoreBf16, values);
-    }
+    for (int format = 0; format < kNumBlockFormats; ++format)
+      for (int storage = 0; storage < kNumStorage; ++storage)
+        for (const auto& [begin, end] :
+             std::vector<std::pair<int64_t, int64_t>>{{0, kCols}, {0, 1}, {13, 77}, {300, 900}})
+          ASSERT_EQ(decoded(*kernels, format, storage, row, begin, end),
+                    decoded(want, format, storage, row, begin, end))
+              << isa_name(isa) << ", format " << format << " as " << storage << ", [" << begin << ", " << end << ")";
   }
 }
 

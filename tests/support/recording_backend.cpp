@@ -31,7 +31,13 @@ Weight RecordingBackend::pack(std::span<const HostWeight> stacked_rows, const Pa
   weight->k_chunks = spec.k_chunks;
   weight->pair_panels = spec.pair_panels;
   weight->spec = spec;
-  for (const HostWeight& part : stacked_rows) {
+  for (HostWeight part : stacked_rows) {
+    std::vector<float> made;  // large enough for any type
+    if (part.made) {
+      made.resize(size_t(part.rows * part.cols));
+      part.made->make(0, part.rows, made.data());
+      part.data = made.data();
+    }
     PACELINE_CHECK(part.cols == weight->k, "stacked parts of {} and {} columns", weight->k, part.cols);
     for (int64_t row = 0; row < part.rows; ++row)
       for (int64_t col = 0; col < part.cols; ++col) weight->values.push_back(element(part, row, col));

@@ -17,6 +17,7 @@
 #include "kernels/host_weight.h"
 #include "tests/engine/weights/both_forms.h"
 #include "tests/support/family_cases.h"
+#include "tests/support/made_rows.h"
 
 namespace paceline {
 namespace {
@@ -63,7 +64,9 @@ TEST_P(FamilyGguf, EveryRankLoadsWhatTheFolderHolds) {
       SCOPED_TRACE(fmt::format("rank {} of {}", rank, tp));
       const ShardPlan plan{.tp_rank = rank, .tp_size = tp, .layer_end = of_folder.num_layers, .dtype = DType::f32};
       RecordingBackend backend;
-      expect_same(load_shard(gguf, of_file, plan, backend), load_shard(checkpoint, of_folder, plan, backend));
+      const ShardWeights wanted = load_shard(checkpoint, of_folder, plan, backend);
+      expect_same(load_shard(gguf, of_file, plan, backend), wanted);
+      expect_same(load_shard(test::MakesRows(gguf), of_file, plan, backend), wanted);
     }
   }
 }

@@ -111,6 +111,12 @@ TEST_F(PackedTensors, ALargeTensorIsMadeByThreadsOfTheSameBits) {
   test::write_file(dir / "m.gguf", writer.bytes());
   const GgufCheckpoint checkpoint(GgufFile(dir / "m.gguf"), DType::f32);
   const TensorRange all{.row_begin = 0, .num_rows = 1024, .col_begin = 0, .num_cols = 1024};
+  const TensorPart rows = checkpoint.rows_of("t", all);
+  EXPECT_FALSE(rows.view.data);
+  std::vector<float> row(1024);
+  rows.made->make(700, 1, row.data());
+  for (size_t i = 0; i < row.size(); ++i)
+    ASSERT_EQ(row[i], float(int8_t(blocks[(700 * 32 + i / 32) * 34 + 2 + i % 32])));
   ThreadPool pool(3);
   for (const bool on_pool : {false, true}) {
     const TensorPart part = on_pool ? checkpoint.part_on(&pool, "t", all) : checkpoint.part("t", all);

@@ -13,6 +13,7 @@
 #include "kernels/host_weight.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/made_rows.h"
 #include "tests/support/paths.h"
 #include "tests/support/recording_backend.h"
 
@@ -301,6 +302,10 @@ TEST(ShardWeights, F10_NonFiniteWeightsAreNamedWithTheirPlaceInTheWholeTensor) {
   expect_error(ExitCode::model_file, {"\"model.layers.1.mlp.down_proj.weight\" at [3, 20]: found NaN"},
                [&] { model.load(model.whole(1, 2)); });
   EXPECT_NO_THROW(model.load(model.whole(0, 2)));  // the other rank's columns
+  expect_error(ExitCode::model_file, {"\"model.layers.1.mlp.down_proj.weight\" at [3, 20]: found NaN"}, [&] {
+    const Checkpoint checkpoint = model.open();
+    load_shard(test::MakesRows(checkpoint), model.spec(), model.whole(1, 2), model.backend);
+  });
   poison("model.layers.0.self_attn.q_proj.weight", 9 * 16 + 2, -std::numeric_limits<float>::infinity());
   expect_error(ExitCode::model_file, {"\"model.layers.0.self_attn.q_proj.weight\" at [9, 2]: found Inf"},
                [&] { model.load(model.whole(1, 2)); });
