@@ -19,7 +19,7 @@
 #include "engine/util/printable.h"
 #include "experiments/commands/commands.h"
 #include "experiments/commands/dispatch.h"
-#include "experiments/config/tree.h"
+#include "experiments/config/file/tree.h"
 #include "experiments/run/cell_failure.h"
 
 namespace {

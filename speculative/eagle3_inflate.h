@@ -1,6 +1,6 @@
 #pragma once
-// The head of an inflated target (engine/weights/inflate.h): the parent's head inside a big one that drafts the same,
-// so that a draft costs what the head of a big model costs.
+// The head of an inflated target (engine/weights/made/inflate.h): the parent's head inside a big one that drafts the
+// same, so that a draft costs what the head of a big model costs.
 //
 // - As wide as the target; its heads keep their dimensions and are as many as fill the target's q, k and v; the MLP is
 //   the target's. New rows and columns are as those of a decoder layer of the target.
@@ -15,8 +15,8 @@
 #include <string>
 
 #include "engine/weights/checkpoint.h"
-#include "engine/weights/inflate.h"
-#include "engine/weights/recipe_part.h"
+#include "engine/weights/made/inflate.h"
+#include "engine/weights/made/recipe_part.h"
 #include "speculative/eagle3_spec.h"
 
 namespace paceline {

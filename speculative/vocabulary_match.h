@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "speculative/token_corpus.h"
 
 namespace paceline {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "engine/util/json_io.h"
-#include "engine/weights/generated_tensors.h"
 #include "engine/weights/gguf_blocks.h"
+#include "engine/weights/made/generated_tensors.h"
 #include "kernels/row_blocks.h"
 
 namespace paceline {

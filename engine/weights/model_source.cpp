@@ -3,9 +3,9 @@
 #include <system_error>
 
 #include "engine/weights/checkpoint.h"
-#include "engine/weights/dummy_checkpoint.h"
 #include "engine/weights/gguf_checkpoint.h"
-#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/made/dummy_checkpoint.h"
+#include "engine/weights/made/inflated_checkpoint.h"
 
 namespace paceline {
 namespace {

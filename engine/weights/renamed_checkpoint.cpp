@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/util/json_io.h"
-#include "engine/weights/generated_tensors.h"
+#include "engine/weights/made/generated_tensors.h"
 
 namespace paceline {
 namespace {

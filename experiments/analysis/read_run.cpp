@@ -1,6 +1,6 @@
 #include "experiments/analysis/read_run.h"
 
-#include "experiments/analysis/certificate.h"
+#include "experiments/analysis/outputs/certificate.h"
 
 namespace paceline {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "experiments/results/read.h"
+#include "experiments/results/files/read.h"
 
 namespace paceline {
 

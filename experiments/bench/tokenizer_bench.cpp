@@ -14,10 +14,10 @@
 #include <fmt/format.h>
 
 #include "engine/text/pre_tokenizer_table.h"
-#include "engine/text/tokenizer.h"
 #include "engine/text/utf8.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "engine/util/user_file.h"
-#include "experiments/config/builtin_root.h"
+#include "experiments/config/file/builtin_root.h"
 
 namespace paceline {
 namespace {

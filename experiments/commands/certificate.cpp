@@ -4,7 +4,7 @@
 
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
-#include "experiments/config/builtin_root.h"
+#include "experiments/config/file/builtin_root.h"
 #include "experiments/workload/requests.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/selftest/self_test.h"

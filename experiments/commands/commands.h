@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/config/load.h"
+#include "experiments/config/file/load.h"
 #include "kernels/error.h"
 
 namespace paceline {

@@ -1,6 +1,6 @@
 // runexp compare: several runs, cell by cell
 
-#include "experiments/analysis/compare.h"
+#include "experiments/analysis/comparison/compare.h"
 
 #include <charconv>
 #include <cstdio>
@@ -11,9 +11,9 @@
 
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/report/comparison.h"
-#include "experiments/results/read.h"
-#include "experiments/results/store.h"
+#include "experiments/report/comparison/comparison.h"
+#include "experiments/results/files/read.h"
+#include "experiments/results/files/store.h"
 #include "experiments/ui/output_columns.h"
 
 namespace paceline {

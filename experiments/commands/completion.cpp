@@ -8,8 +8,8 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/key_help.h"
-#include "experiments/config/schema.h"
+#include "experiments/config/keys/key_help.h"
+#include "experiments/config/keys/schema.h"
 
 namespace paceline {
 namespace {

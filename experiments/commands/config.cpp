@@ -6,13 +6,13 @@
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/compact_json.h"
-#include "experiments/config/key_help.h"
-#include "experiments/config/schema.h"
+#include "experiments/config/file/compact_json.h"
+#include "experiments/config/keys/key_help.h"
+#include "experiments/config/keys/schema.h"
 #include "experiments/config/view.h"
 #include "experiments/report/record_docs.h"
-#include "experiments/run/check_splits.h"
-#include "experiments/run/sweep.h"
+#include "experiments/run/plan/check_splits.h"
+#include "experiments/run/plan/sweep.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {

@@ -6,9 +6,9 @@
 #include <spdlog/spdlog.h>
 
 #include "engine/model/gguf_model.h"
-#include "engine/text/gguf_tokenizer.h"
-#include "engine/text/token_table_json.h"
 #include "engine/text/utf8.h"
+#include "engine/tokenizer/gguf_tokenizer.h"
+#include "engine/tokenizer/token_table_json.h"
 #include "engine/weights/gguf_checkpoint.h"
 #include "engine/weights/renamed_checkpoint.h"
 #include "engine/weights/save_checkpoint.h"

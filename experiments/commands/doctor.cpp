@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "experiments/commands/command_line.h"
-#include "experiments/results/store.h"
+#include "experiments/results/files/store.h"
 #include "experiments/ui/output_columns.h"
 
 namespace paceline {

@@ -5,11 +5,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include "experiments/config/schema.h"
-#include "experiments/report/text.h"
-#include "experiments/results/files.h"
-#include "experiments/results/read.h"
-#include "experiments/results/run_lock.h"
+#include "experiments/config/keys/schema.h"
+#include "experiments/report/text/text.h"
+#include "experiments/results/files/files.h"
+#include "experiments/results/files/read.h"
+#include "experiments/results/files/run_lock.h"
 #include "experiments/ui/output_columns.h"
 #include "experiments/ui/progress_log.h"
 

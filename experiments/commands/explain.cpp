@@ -2,7 +2,7 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/key_help.h"
+#include "experiments/config/keys/key_help.h"
 #include "experiments/config/vllm_flags.h"
 #include "experiments/ui/output_columns.h"
 #include "experiments/ui/progress_events.h"

@@ -2,7 +2,7 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/templates.h"
+#include "experiments/config/file/templates.h"
 
 namespace paceline {
 namespace {

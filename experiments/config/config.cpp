@@ -6,7 +6,7 @@
 
 #include "engine/util/fnv1a.h"
 #include "experiments/config/devices.h"
-#include "experiments/config/schema.h"
+#include "experiments/config/keys/schema.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "experiments/config/compact_json.h"
-#include "experiments/config/schema.h"
+#include "experiments/config/file/compact_json.h"
+#include "experiments/config/keys/schema.h"
 
 namespace paceline {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/config/load.h"
+#include "experiments/config/file/load.h"
 
 namespace paceline {
 

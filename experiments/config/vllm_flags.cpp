@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "experiments/config/compact_json.h"
-#include "experiments/config/jsonc.h"
-#include "experiments/config/schema.h"
+#include "experiments/config/file/compact_json.h"
+#include "experiments/config/file/jsonc.h"
+#include "experiments/config/keys/schema.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {

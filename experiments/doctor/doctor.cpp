@@ -9,8 +9,8 @@
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
-#include "experiments/report/text.h"
-#include "experiments/report/text_lines.h"
+#include "experiments/report/text/text.h"
+#include "experiments/report/text/text_lines.h"
 #include "experiments/results/build_info.h"
 
 namespace paceline {

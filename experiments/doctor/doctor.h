@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/run/ceilings.h"
+#include "experiments/run/plan/ceilings.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/error.h"

@@ -11,10 +11,10 @@
 #include "engine/comm/nccl_comm.h"
 #include "engine/model/model_spec.h"
 #include "engine/util/machine.h"
-#include "experiments/config/builtin_root.h"
-#include "experiments/config/load.h"
+#include "experiments/config/file/builtin_root.h"
+#include "experiments/config/file/load.h"
 #include "experiments/doctor/doctor.h"
-#include "experiments/results/environment.h"
+#include "experiments/results/files/environment.h"
 #include "kernels/cpu/mapped_memory.h"
 
 namespace paceline {

@@ -1,8 +1,8 @@
 #include "experiments/report/documents.h"
 
-#include "experiments/analysis/summary.h"
-#include "experiments/report/html.h"
-#include "experiments/report/text.h"
+#include "experiments/analysis/metrics/summary.h"
+#include "experiments/report/html/html.h"
+#include "experiments/report/text/text.h"
 
 namespace paceline {
 

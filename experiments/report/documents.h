@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "experiments/results/store.h"
+#include "experiments/results/files/store.h"
 
 namespace paceline {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 
 namespace paceline {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/lane_pieces.h"
+#include "experiments/analysis/metrics/lane_pieces.h"
 
 namespace paceline {
 

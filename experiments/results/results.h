@@ -295,7 +295,7 @@ const char* to_string(CellStatus status);
 const char* to_string(CertificateStatus status);
 
 /// Fast numerics: requests whose tokens part from the reference's, and what recomputed logits say about them
-/// (experiments/analysis/flips.h).
+/// (experiments/analysis/outputs/flips.h).
 struct FlipCount {
   int64_t found = 0, explained = 0, positions = 0;
   std::optional<double> noise;
@@ -372,7 +372,7 @@ struct CellMemory {
   }
 };
 
-/// What reading weights alone predicts for a step, as it was when the run began (experiments/run/forecast.h).
+/// What reading weights alone predicts for a step, as it was when the run began (experiments/run/plan/forecast.h).
 struct StepForecast {
   double target_bytes = 0, draft_bytes = 0, read_bytes_s = 0, step_ms = 0;
 
@@ -505,7 +505,7 @@ struct RunResult {
   RunInfo info;
   ServiceLevel slo;
   WorkloadFacts workload;
-  nlohmann::json environment;             // experiments/results/environment.h
+  nlohmann::json environment;             // experiments/results/files/environment.h
   nlohmann::json config_resolved;         // the merged config
   nlohmann::json config_origins;          // key path -> where it was written, without defaults; null: not recorded
   std::vector<CellResult> cells;          // in plan order, failed and skipped ones too

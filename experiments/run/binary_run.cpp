@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/noise.h"
+#include "experiments/analysis/statistics/noise.h"
 #include "kernels/error.h"
 
 extern char** environ;

@@ -11,7 +11,7 @@
 #include "engine/cache/memory_plan.h"
 #include "engine/comm/rank_team.h"
 #include "engine/engine.h"
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "engine/transformer/transformer.h"
 #include "engine/weights/model_source.h"
 #include "experiments/config/config.h"

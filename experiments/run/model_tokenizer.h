@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "experiments/config/config.h"
 
 namespace paceline {

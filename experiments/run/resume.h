@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/results/read.h"
-#include "experiments/results/run_lock.h"
-#include "experiments/results/store.h"
-#include "experiments/run/sweep.h"
+#include "experiments/results/files/read.h"
+#include "experiments/results/files/run_lock.h"
+#include "experiments/results/files/store.h"
+#include "experiments/run/plan/sweep.h"
 
 namespace paceline {
 

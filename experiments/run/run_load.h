@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/results/cell_log.h"
-#include "experiments/results/store.h"
+#include "experiments/results/files/cell_log.h"
+#include "experiments/results/files/store.h"
+#include "experiments/run/measure/visits.h"
 #include "experiments/run/runner.h"
-#include "experiments/run/visits.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/requests.h"
 

@@ -8,9 +8,9 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
-#include "experiments/run/planned_result.h"
+#include "experiments/run/plan/planned_result.h"
+#include "experiments/run/plan/sweep.h"
 #include "experiments/run/resume.h"
-#include "experiments/run/sweep.h"
 #include "experiments/ui/progress.h"
 
 namespace paceline {

@@ -19,10 +19,10 @@
 #include <fmt/format.h>
 
 #include "engine/util/clock.h"
-#include "experiments/results/cell_log.h"
-#include "experiments/results/environment.h"
-#include "experiments/results/run_lock.h"
-#include "experiments/results/store.h"
+#include "experiments/results/files/cell_log.h"
+#include "experiments/results/files/environment.h"
+#include "experiments/results/files/run_lock.h"
+#include "experiments/results/files/store.h"
 #include "experiments/run/cell_failure.h"
 #include "experiments/run/crash_report.h"
 #include "experiments/ui/progress.h"

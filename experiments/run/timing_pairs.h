@@ -1,13 +1,13 @@
 #pragma once
 // The measuring half of the timing gate: two binaries by turns, ABBA. What is measured is judged by
-// experiments/analysis/timing_gate.h.
+// experiments/analysis/comparison/timing_gate.h.
 
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "experiments/analysis/timing_gate.h"
+#include "experiments/analysis/comparison/timing_gate.h"
 
 namespace paceline {
 

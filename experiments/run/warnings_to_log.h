@@ -5,7 +5,7 @@
 
 #include <spdlog/sinks/sink.h>
 
-#include "experiments/results/cell_log.h"
+#include "experiments/results/files/cell_log.h"
 
 namespace paceline {
 

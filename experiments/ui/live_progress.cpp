@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "experiments/report/text_lines.h"
+#include "experiments/report/text/text_lines.h"
 #include "experiments/ui/base_progress.h"
 
 namespace paceline {

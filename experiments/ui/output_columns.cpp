@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "experiments/report/text_lines.h"
+#include "experiments/report/text/text_lines.h"
 
 namespace paceline {
 

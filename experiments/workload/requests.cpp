@@ -5,7 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "engine/text/chat_template.h"
+#include "engine/tokenizer/chat_template.h"
 #include "engine/util/counted.h"
 #include "kernels/error.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "experiments/config/config.h"
 #include "experiments/workload/dataset.h"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <unistd.h>
 
-#include "experiments/report/text.h"
+#include "experiments/report/text/text.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {

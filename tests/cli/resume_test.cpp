@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "experiments/results/journal.h"
+#include "experiments/results/files/journal.h"
 #include "tests/cli/runexp.h"
 #include "tests/support/long_samples.h"
 #include "tests/support/random_seed.h"

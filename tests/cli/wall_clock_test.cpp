@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "experiments/results/read.h"
+#include "experiments/results/files/read.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {

@@ -1,4 +1,4 @@
-#include "experiments/analysis/acceptance.h"
+#include "experiments/analysis/metrics/acceptance.h"
 
 #include <gtest/gtest.h>
 

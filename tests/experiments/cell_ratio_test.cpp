@@ -1,10 +1,10 @@
 // Which cells were measured in halves, A B … B A, by the order of their repetitions.
 
-#include "experiments/analysis/cell_ratio.h"
+#include "experiments/analysis/metrics/cell_ratio.h"
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 
 namespace paceline {
 namespace {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/claims/headline.h"
-#include "experiments/report/svg_chart.h"
-#include "experiments/report/text.h"
+#include "experiments/report/svg/chart.h"
+#include "experiments/report/text/text.h"
 #include "tests/experiments/report_page.h"
 #include "tests/experiments/verdict_rig.h"
 #include "tests/support/holds.h"

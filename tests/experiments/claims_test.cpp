@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/claims/view.h"
-#include "experiments/report/html.h"
-#include "experiments/report/text.h"
+#include "experiments/report/html/html.h"
+#include "experiments/report/text/text.h"
 #include "tests/experiments/verdict_rig.h"
 #include "tests/support/holds.h"
 

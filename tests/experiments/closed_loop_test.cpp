@@ -1,11 +1,11 @@
 // Whether cells had the concurrency that they are named by, and what of it texts and the verdict say.
 
-#include "experiments/analysis/closed_loop.h"
+#include "experiments/analysis/metrics/closed_loop.h"
 
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/verdict/verdict.h"
-#include "experiments/report/text.h"
+#include "experiments/report/text/text.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 

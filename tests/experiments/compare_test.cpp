@@ -1,6 +1,6 @@
 // Comparisons of runs that were made up, so that the right words are known.
 
-#include "experiments/analysis/compare.h"
+#include "experiments/analysis/comparison/compare.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/report/comparison.h"
-#include "experiments/report/text.h"
-#include "experiments/results/baseline.h"
+#include "experiments/report/comparison/comparison.h"
+#include "experiments/report/text/text.h"
+#include "experiments/results/files/baseline.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "experiments/config/load.h"
+#include "experiments/config/file/load.h"
 #include "tests/support/checkpoint_writer.h"
 
 namespace paceline {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/config/schema.h"
+#include "experiments/config/keys/schema.h"
 #include "speculative/proposer_entry.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/expect_error.h"

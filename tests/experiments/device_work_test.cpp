@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline {

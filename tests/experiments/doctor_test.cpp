@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/util/printable.h"
-#include "experiments/report/text.h"
+#include "experiments/report/text/text.h"
 #include "kernels/cpu/mapped_memory.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/config/key_help.h"
+#include "experiments/config/keys/key_help.h"
 #include "experiments/ui/progress_events.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/certificate.h"
-#include "experiments/run/target_logits.h"
+#include "experiments/analysis/outputs/certificate.h"
+#include "experiments/run/measure/target_logits.h"
 #include "experiments/workload/request_sampling.h"
 #include "speculative/selftest/engine_rig.h"
 #include "tests/support/paths.h"

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/verdict/verdict.h"
-#include "experiments/report/html.h"
-#include "experiments/report/text.h"
+#include "experiments/report/html/html.h"
+#include "experiments/report/text/text.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline {

@@ -1,11 +1,11 @@
-#include "experiments/analysis/flips.h"
+#include "experiments/analysis/outputs/flips.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/certificate.h"
+#include "experiments/analysis/outputs/certificate.h"
 #include "kernels/math/race.h"
 
 namespace paceline {

@@ -1,6 +1,6 @@
 // What is predicted of a step, how it held, and what the next plan makes of that.
 
-#include "experiments/run/forecast.h"
+#include "experiments/run/plan/forecast.h"
 
 #include <fstream>
 #include <functional>
@@ -9,11 +9,11 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/forecast_ratio.h"
+#include "experiments/analysis/metrics/forecast_ratio.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/report/documents.h"
-#include "experiments/results/environment.h"
-#include "experiments/run/calibration.h"
+#include "experiments/results/files/environment.h"
+#include "experiments/run/plan/calibration.h"
 #include "experiments/run/runner.h"
 #include "speculative/eagle3_proposer.h"
 #include "tests/experiments/recorded_run.h"

@@ -1,6 +1,6 @@
 // What regress prints and writes: each form against its published format.
 
-#include "experiments/report/gate_report.h"
+#include "experiments/report/text/gate_report.h"
 
 #include <algorithm>
 #include <regex>

@@ -1,10 +1,10 @@
-#include "experiments/report/gzip.h"
+#include "experiments/report/html/gzip.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "experiments/results/files.h"
+#include "experiments/results/files/files.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/run_process.h"
 

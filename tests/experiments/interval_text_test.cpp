@@ -1,10 +1,10 @@
 // Ratios with their intervals as text, wherever they are printed.
 
-#include "experiments/analysis/interval_text.h"
+#include "experiments/analysis/statistics/interval_text.h"
 
 #include <gtest/gtest.h>
 
-#include "experiments/report/text.h"
+#include "experiments/report/text/text.h"
 
 namespace paceline {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/results/journal.h"
+#include "experiments/results/files/journal.h"
 
 #include <chrono>
 #include <fstream>
@@ -9,10 +9,10 @@
 
 #include "experiments/analysis/read_run.h"
 #include "experiments/report/documents.h"
-#include "experiments/results/files.h"
+#include "experiments/results/files/files.h"
+#include "experiments/results/files/read.h"
+#include "experiments/results/files/store.h"
 #include "experiments/results/parse.h"
-#include "experiments/results/read.h"
-#include "experiments/results/store.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"

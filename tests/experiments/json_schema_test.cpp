@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/config/compact_json.h"
-#include "experiments/config/jsonc.h"
-#include "experiments/config/key_help.h"
+#include "experiments/config/file/compact_json.h"
+#include "experiments/config/file/jsonc.h"
+#include "experiments/config/keys/key_help.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 

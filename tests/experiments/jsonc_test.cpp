@@ -1,12 +1,12 @@
-#include "experiments/config/jsonc.h"
+#include "experiments/config/file/jsonc.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "engine/util/suggest.h"
-#include "experiments/config/expression.h"
-#include "experiments/config/yaml.h"
+#include "experiments/config/file/yaml.h"
+#include "experiments/config/keys/expression.h"
 
 namespace paceline {
 namespace {

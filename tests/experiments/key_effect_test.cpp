@@ -1,4 +1,4 @@
-#include "experiments/config/key_effect.h"
+#include "experiments/config/keys/key_effect.h"
 
 #include <gtest/gtest.h>
 

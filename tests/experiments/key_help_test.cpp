@@ -1,4 +1,4 @@
-#include "experiments/config/key_help.h"
+#include "experiments/config/keys/key_help.h"
 
 #include <gtest/gtest.h>
 

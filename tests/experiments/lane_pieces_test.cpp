@@ -1,4 +1,4 @@
-#include "experiments/analysis/lane_pieces.h"
+#include "experiments/analysis/metrics/lane_pieces.h"
 
 #include <gtest/gtest.h>
 

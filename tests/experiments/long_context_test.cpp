@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/run/engine_load.h"
-#include "experiments/run/repetition.h"
+#include "experiments/run/measure/repetition.h"
 #include "experiments/workload/request_sampling.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"

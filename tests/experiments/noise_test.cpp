@@ -1,6 +1,6 @@
 // Disturbed repetitions: from the kernel's counters to the mark on the cell and what gates make of it.
 
-#include "experiments/analysis/noise.h"
+#include "experiments/analysis/statistics/noise.h"
 
 #include <csignal>
 #include <sched.h>
@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/summary.h"
-#include "experiments/report/gate_report.h"
-#include "experiments/report/text.h"
+#include "experiments/analysis/metrics/summary.h"
+#include "experiments/report/text/gate_report.h"
+#include "experiments/report/text/text.h"
 #include "experiments/results/parse.h"
-#include "experiments/run/machine_counters.h"
+#include "experiments/run/measure/machine_counters.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
 

@@ -1,15 +1,15 @@
 // Whether an engine kept up, goodput and categories, on simulated queues and made-up records.
 
-#include "experiments/analysis/open_loop.h"
+#include "experiments/analysis/metrics/open_loop.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/verdict/verdict.h"
-#include "experiments/report/html.h"
-#include "experiments/report/text.h"
+#include "experiments/report/html/html.h"
+#include "experiments/report/text/text.h"
 #include "experiments/workload/arrivals.h"
 
 namespace paceline {

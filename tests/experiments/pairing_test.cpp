@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/cell_ratio.h"
-#include "experiments/report/text.h"
+#include "experiments/analysis/metrics/cell_ratio.h"
+#include "experiments/report/text/text.h"
 #include "tests/experiments/report_page.h"
 #include "tests/experiments/verdict_rig.h"
 #include "tests/support/holds.h"

@@ -1,12 +1,12 @@
 // What a decode pass costs, break-even and bounds, whatever share of the time prefill takes.
 
-#include "experiments/analysis/pass_cost.h"
+#include "experiments/analysis/metrics/pass_cost.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/verdict/verdict.h"
 #include "experiments/results/parse.h"
 #include "tests/experiments/synthetic_run.h"

@@ -1,4 +1,4 @@
-#include "experiments/results/program_hash.h"
+#include "experiments/results/files/program_hash.h"
 
 #include <cstdint>
 #include <elf.h>

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 #include "tests/experiments/config_files.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"

@@ -1,12 +1,12 @@
 // The recorder on real engines: what it finds, and that nobody's tokens notice.
 
-#include "experiments/run/record_ranks.h"
+#include "experiments/run/measure/record_ranks.h"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/lane_pieces.h"
+#include "experiments/analysis/metrics/lane_pieces.h"
 #include "speculative/selftest/engine_rig.h"
 #include "tests/support/paths.h"
 

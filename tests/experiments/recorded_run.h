@@ -1,7 +1,7 @@
 #pragma once
 // A finished run as the runner would have recorded it, piece by piece.
 
-#include "experiments/results/store.h"
+#include "experiments/results/files/store.h"
 
 namespace paceline::test {
 

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/report/comparison.h"
-#include "experiments/results/files.h"
-#include "experiments/results/store.h"
+#include "experiments/report/comparison/comparison.h"
+#include "experiments/results/files/files.h"
+#include "experiments/results/files/store.h"
 #include "tests/experiments/report_page.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/report/comparison.h"
-#include "experiments/report/svg_chart.h"
+#include "experiments/report/comparison/comparison.h"
+#include "experiments/report/svg/chart.h"
 #include "tests/experiments/report_page.h"
 #include "tests/support/holds.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/report/html.h"
+#include "experiments/report/html/html.h"
 #include "tests/experiments/synthetic_run.h"
 
 namespace paceline::test {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/published_rows.h"
-#include "experiments/report/html.h"
-#include "experiments/report/svg_chart.h"
-#include "experiments/report/text.h"
+#include "experiments/report/html/html.h"
+#include "experiments/report/svg/chart.h"
+#include "experiments/report/text/text.h"
 #include "experiments/results/parse.h"
 #include "tests/experiments/report_page.h"
 #include "tests/support/holds.h"

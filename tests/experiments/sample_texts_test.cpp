@@ -1,10 +1,10 @@
-#include "experiments/run/sample_texts.h"
+#include "experiments/run/measure/sample_texts.h"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/sample_outputs.h"
+#include "experiments/analysis/outputs/sample_outputs.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/paths.h"
 

@@ -1,6 +1,6 @@
 // Tests and intervals: known tables, enumeration, and coverage by simulation with fixed seeds.
 
-#include "experiments/analysis/significance.h"
+#include "experiments/analysis/statistics/significance.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/statistics.h"
+#include "experiments/analysis/statistics/statistics.h"
 
 namespace paceline {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/analysis/statistics.h"
+#include "experiments/analysis/statistics/statistics.h"
 
 #include <cmath>
 #include <limits>

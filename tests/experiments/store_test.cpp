@@ -1,6 +1,6 @@
 // A run's folder on disk: whole, and never half a file.
 
-#include "experiments/results/store.h"
+#include "experiments/results/files/store.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/report/documents.h"
-#include "experiments/results/files.h"
+#include "experiments/results/files/files.h"
 #include "kernels/error.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/synthetic_run.h"

@@ -1,11 +1,11 @@
-#include "experiments/run/sweep.h"
+#include "experiments/run/plan/sweep.h"
 
 #include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "experiments/run/planned_result.h"
+#include "experiments/run/plan/planned_result.h"
 #include "speculative/ngram_proposer.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"

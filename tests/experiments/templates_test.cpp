@@ -1,11 +1,11 @@
-#include "experiments/config/templates.h"
+#include "experiments/config/file/templates.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/closed_loop.h"
-#include "experiments/run/sweep.h"
+#include "experiments/analysis/metrics/closed_loop.h"
+#include "experiments/run/plan/sweep.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/report/text.h"
-#include "experiments/report/text_lines.h"
+#include "experiments/report/text/text.h"
+#include "experiments/report/text/text_lines.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 

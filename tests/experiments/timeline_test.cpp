@@ -1,4 +1,4 @@
-#include "experiments/run/timeline.h"
+#include "experiments/run/measure/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The timing gate on times that were made up, and on work that is really done.
 
-#include "experiments/analysis/timing_gate.h"
+#include "experiments/analysis/comparison/timing_gate.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // The order in which loads are visited: what of a steady drift remains between them.
 
-#include "experiments/run/visits.h"
+#include "experiments/run/measure/visits.h"
 
 #include <cstdlib>
 #include <string>

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/config/schema.h"
+#include "experiments/config/keys/schema.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "experiments/results/journal.h"
+#include "experiments/results/files/journal.h"
+#include "experiments/results/files/read.h"
 #include "experiments/results/parse.h"
-#include "experiments/results/read.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

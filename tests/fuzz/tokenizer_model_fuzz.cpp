@@ -1,6 +1,6 @@
 // SentencePiece's and tiktoken's .model, and what they make of a text.
 
-#include "engine/text/tokenizer_parts.h"
+#include "engine/tokenizer/tokenizer_parts.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

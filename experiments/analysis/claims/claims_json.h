@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/statistics.h"
+#include "experiments/analysis/statistics/statistics.h"
 
 namespace paceline {
 

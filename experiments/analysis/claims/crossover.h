@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 
 namespace paceline {
 

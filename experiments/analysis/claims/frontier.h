@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 
 namespace paceline {
 

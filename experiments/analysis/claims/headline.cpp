@@ -9,7 +9,7 @@
 #include "engine/util/counted.h"
 #include "experiments/analysis/claims/validity.h"
 #include "experiments/analysis/claims/view.h"
-#include "experiments/analysis/significance.h"
+#include "experiments/analysis/statistics/significance.h"
 #include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
 
 namespace paceline {
 

@@ -1,6 +1,6 @@
 #include "experiments/analysis/claims/policy.h"
 
-#include "experiments/analysis/significance.h"
+#include "experiments/analysis/statistics/significance.h"
 
 namespace paceline {
 

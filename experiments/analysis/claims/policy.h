@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "experiments/analysis/statistics.h"
+#include "experiments/analysis/statistics/statistics.h"
 
 namespace paceline {
 

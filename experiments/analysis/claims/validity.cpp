@@ -4,7 +4,7 @@
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/claims/view.h"
-#include "experiments/analysis/noise.h"
+#include "experiments/analysis/statistics/noise.h"
 
 namespace paceline {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/json_io.h"
-#include "experiments/config/key_effect.h"
+#include "experiments/config/keys/key_effect.h"
 
 namespace paceline {
 namespace {

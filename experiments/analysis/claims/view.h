@@ -11,8 +11,8 @@
 #include "experiments/analysis/claims/crossover.h"
 #include "experiments/analysis/claims/frontier.h"
 #include "experiments/analysis/claims/pick.h"
-#include "experiments/analysis/interval_text.h"
-#include "experiments/analysis/summary.h"
+#include "experiments/analysis/metrics/summary.h"
+#include "experiments/analysis/statistics/interval_text.h"
 
 namespace paceline {
 

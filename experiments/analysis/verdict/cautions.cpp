@@ -7,7 +7,7 @@
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/claims/validity.h"
-#include "experiments/analysis/closed_loop.h"
+#include "experiments/analysis/metrics/closed_loop.h"
 #include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {

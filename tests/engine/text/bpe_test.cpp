@@ -1,4 +1,4 @@
-#include "engine/text/bpe.h"
+#include "engine/tokenizer/bpe.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/text/chat_template.h"
+#include "engine/tokenizer/chat_template.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "engine/text/detokenizer.h"
+#include "engine/tokenizer/detokenizer.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
-#include "engine/text/gguf_tokenizer.h"
+#include "engine/tokenizer/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/text/chat_template.h"
+#include "engine/tokenizer/chat_template.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/gguf_writer.h"
 

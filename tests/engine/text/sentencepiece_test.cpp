@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/text/detokenizer.h"
-#include "engine/text/tokenizer.h"
-#include "engine/text/tokenizer_parts.h"
+#include "engine/tokenizer/detokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/tokenizer_parts.h"
 #include "kernels/error.h"
 #include "tests/engine/text/sentencepiece_writer.h"
 #include "tests/engine/text/text_test_support.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/text/token_table.h"
+#include "engine/tokenizer/token_table.h"
 
 namespace paceline::test {
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 

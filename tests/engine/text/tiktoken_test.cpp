@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/text/byte_level.h"
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
 #include "tests/support/expect_error.h"

@@ -1,4 +1,4 @@
-#include "engine/text/token_table.h"
+#include "engine/tokenizer/token_table.h"
 
 #include <gtest/gtest.h>
 

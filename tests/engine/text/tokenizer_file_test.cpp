@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
 #include "tests/support/expect_error.h"

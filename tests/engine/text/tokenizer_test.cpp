@@ -1,4 +1,4 @@
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 
 #include <algorithm>
 #include <cctype>

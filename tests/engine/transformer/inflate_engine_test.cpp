@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/made/inflated_checkpoint.h"
 #include "engine/weights/save_checkpoint.h"
 #include "greedy_text.h"
 #include "kernels/cuda/cuda_backend.h"

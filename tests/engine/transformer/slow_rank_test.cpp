@@ -8,7 +8,7 @@
 
 #include "engine/batch_rows.h"
 #include "engine/transformer/transformer.h"
-#include "engine/weights/dummy_checkpoint.h"
+#include "engine/weights/made/dummy_checkpoint.h"
 #include "tests/support/recording_backend.h"
 #include "tests/support/shape_file.h"
 

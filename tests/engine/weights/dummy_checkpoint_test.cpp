@@ -1,6 +1,6 @@
 // Random weights: parts that equal slices of the whole, and activations that stay finite at any depth.
 
-#include "engine/weights/dummy_checkpoint.h"
+#include "engine/weights/made/dummy_checkpoint.h"
 
 #include <cmath>
 #include <cstring>

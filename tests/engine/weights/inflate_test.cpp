@@ -1,7 +1,7 @@
 // Inflated models: the parent's function in float64, parts that equal slices of the whole, folders that equal the
 // source.
 
-#include "engine/weights/inflate.h"
+#include "engine/weights/made/inflate.h"
 
 #include <cmath>
 #include <cstring>
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/made/inflated_checkpoint.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/weights/checkpoint.h"
-#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/made/inflated_checkpoint.h"
 #include "engine/weights/shard_weights.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"

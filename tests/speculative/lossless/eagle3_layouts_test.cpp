@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/weights/inflated_checkpoint.h"
+#include "engine/weights/made/inflated_checkpoint.h"
 #include "engine/weights/save_checkpoint.h"
 #include "speculative/eagle3_inflate.h"
 #include "speculative/selftest/fresh_drafts.h"

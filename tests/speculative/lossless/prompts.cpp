@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/chat_template.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "speculative/selftest/engine_rig.h"
 #include "tests/support/paths.h"
 

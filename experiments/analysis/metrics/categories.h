@@ -1,0 +1,38 @@
+#pragma once
+// A cell's results by the category of its prompts: where speculation pays depends on the text.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/analysis/statistics/statistics.h"
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+struct CategorySummary {
+  std::string category;
+  int64_t num_requests = 0, output_tokens = 0;
+  std::optional<double> mean_acceptance_length, tokens_per_target_forward, mean_tpot_ms;
+  std::optional<RatioInterval> decode_speedup;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using C = CategorySummary;
+    visit("category", &C::category, "of the prompts");
+    visit("num_requests", &C::num_requests, "over all repetitions");
+    visit("output_tokens", &C::output_tokens, "over all repetitions");
+    visit("mean_acceptance_length", &C::mean_acceptance_length, "as of the cell, of these requests");
+    visit("tokens_per_target_forward", &C::tokens_per_target_forward, "likewise");
+    visit("mean_tpot_ms", &C::mean_tpot_ms, "");
+    visit("decode_speedup", ratio_of_member(&C::decode_speedup),
+          "mean TPOT of the baseline's requests of the category over the cell's");
+    visit("decode_speedup_ci95", &C::decode_speedup, "");
+  }
+};
+
+/// In the order of their names; empty where requests have fewer than two categories. `baseline` may be null: then there
+/// is no decode_speedup.
+std::vector<CategorySummary> summarize_categories(const CellResult& cell, const CellResult* baseline);
+
+}  // namespace paceline

@@ -1,0 +1,29 @@
+#pragma once
+// What a run proves about its cells' tokens: greedy and coupled runs are compared with the cell that does not
+// speculate, token by token in strict numerics, up to flips within noise in fast ones.
+
+#include "experiments/analysis/outputs/output_comparison.h"
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+/// Output tokens of every repetition of `cell` against the first repetition of `reference`, request by request
+/// (dataset index and id). pass: all equal; fail: the first difference in `detail`.
+CertificateResult token_exact_certificate(const CellResult& cell, const CellResult& reference);
+
+/// The same in fast numerics, up to the first token of each request that differs: what follows has another prefix.
+/// pass: noise explains all of these (flips.h) by cell.logits; fail: not one of them; unverified: none is refuted, and
+/// one was not or cannot be examined. The first of that kind in `detail`.
+CertificateResult flip_certificate(const CellResult& cell, const CellResult& reference);
+
+/// The reference of a cell whose tokens certify() compares; null where it compares none. The cell itself: its
+/// repetitions.
+const CellResult* compared_with(const References& references, const CellResult& cell);
+
+/// Fills the certificates of all finished cells: of each kind (References), the first finished cell that does
+/// not speculate is the baseline, the others are compared with the baseline of their own placement where there is one,
+/// else with that first one. Cells whose rule gives the same law but other tokens (rejection) stay
+/// unverified, with the reason.
+void certify(RunResult& run);
+
+}  // namespace paceline

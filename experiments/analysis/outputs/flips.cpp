@@ -1,0 +1,119 @@
+#include "experiments/analysis/outputs/flips.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "kernels/math/race.h"
+
+namespace paceline {
+namespace {
+
+/// Of which one is NaN, that one.
+double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+/// Computes checks one after another.
+class Checker {
+ public:
+  Checker(const FlipWork& work, TargetLogits& logits) : work_(work), logits_(logits) {
+    for (size_t i = 0; i < work.prompts.size(); ++i) index_of_[{work.prompts[i].dataset_index, work.prompts[i].id}] = i;
+  }
+
+  /// At output position `position` of a request; parting: where that is a flip's, else null. None where the prefix is
+  /// unknown or too long.
+  std::optional<LogitCheck> check(const RequestRecord& request, size_t position, const Parting* parting) {
+    const auto index = index_of_.find({request.dataset_index, request.id});
+    if (index == index_of_.end()) return std::nullopt;
+    std::vector<int32_t> prefix = work_.prompts[index->second].tokens;
+    prefix.insert(prefix.end(), request.output.begin(), request.output.begin() + std::ptrdiff_t(position));
+    if (prefix.empty() || prefix.size() > size_t(std::max(0, logits_.longest_prefix()))) return std::nullopt;
+    const TwoLogits logits = logits_.compute(prefix);
+    LogitCheck out{.dataset_index = request.dataset_index,
+                   .request = request.id,
+                   .position = int64_t(position),
+                   .gap = std::nullopt,
+                   .noise = noise_of(logits)};
+    for (const float logit : logits.few) out.largest = larger(std::abs(double(logit)), out.largest);
+    if (!parting) return out;
+    out.token = parting->token();
+    out.reference_token = parting->reference_token();
+    const DrawParams params = sampling_of_request(work_.sampling, index->second).sampler;
+    const auto a = draw_bonus(params, int(prefix.size()), out.token);
+    const auto b = draw_bonus(params, int(prefix.size()), out.reference_token);
+    if (a && b) out.gap = gap_between(logits, {out.token, *a}, {out.reference_token, *b});
+    return out;
+  }
+
+ private:
+  const FlipWork& work_;
+  TargetLogits& logits_;
+  std::map<std::pair<int64_t, std::string>, size_t> index_of_;
+};
+
+}  // namespace
+
+double gap_between(const TwoLogits& logits, const Contender& a, const Contender& b) {
+  const auto gap = [&](const std::vector<float>& row) {
+    return std::abs(double(row.at(size_t(a.token))) + a.bonus - double(row.at(size_t(b.token))) - b.bonus);
+  };
+  return larger(gap(logits.many), gap(logits.few));
+}
+
+double noise_of(const TwoLogits& logits) {
+  PACELINE_CHECK(logits.many.size() == logits.few.size(), "{} and {} logits", logits.many.size(), logits.few.size());
+  double noise = 0;
+  for (size_t i = 0; i < logits.few.size(); ++i)
+    noise = larger(std::abs(double(logits.many[i]) - double(logits.few[i])), noise);
+  return noise;
+}
+
+double noise_of(std::span<const LogitCheck> checks) {
+  double noise = 0;
+  for (const LogitCheck& check : checks) noise = larger(check.noise, noise);
+  return noise;
+}
+
+bool explains(double noise, const LogitCheck& flip) {
+  return flip.gap && noise > 0 && noise <= kMostNoise * flip.largest && *flip.gap <= 2 * noise;
+}
+
+const LogitCheck* find_check(const LogitEvidence& evidence, const Parting& parting) {
+  const auto found = std::find_if(evidence.checks.begin(), evidence.checks.end(), [&](const LogitCheck& check) {
+    return check.dataset_index == parting.request->dataset_index && check.request == parting.request->id &&
+           check.position == int64_t(parting.position) && check.token == parting.token() &&
+           check.reference_token == parting.reference_token();
+  });
+  return found == evidence.checks.end() ? nullptr : &*found;
+}
+
+std::optional<double> draw_bonus(const DrawParams& params, int position, int32_t token) {
+  if (params.greedy()) return 0.0;
+  if (params.top_k > 0 || params.top_p < 1 || params.min_p > 0) return std::nullopt;
+  const math::NoiseKey key{.seed = params.seed, .purpose = NoisePurpose::target, .origin = position};
+  return double(params.temperature) * math::gumbel(key, token);
+}
+
+LogitEvidence check_flips(const CellResult& cell, const CellResult& reference, const FlipWork& work,
+                          TargetLogits& logits) {
+  const Comparison comparison = compare_outputs(cell, reference);
+  LogitEvidence evidence{.reference = reference.id, .checks = {}};
+  Checker checker(work, logits);
+  const auto add = [&](const RequestRecord& request, size_t position, const Parting* parting) {
+    if (work.stop_now && work.stop_now()) return;
+    if (auto check = checker.check(request, position, parting)) evidence.checks.push_back(std::move(*check));
+  };
+  for (const Parting& parting : comparison.partings) {
+    const bool both_go_on = parting.token() != Parting::kEnded && parting.reference_token() != Parting::kEnded;
+    if (both_go_on && !find_check(evidence, parting)) add(*parting.request, parting.position, &parting);
+  }
+  const std::vector<const RequestRecord*>& agreeing = comparison.agreeing;
+  const size_t count = std::min(kAgreeingPositions, agreeing.size());
+  for (size_t i = 0; i < count; ++i) {
+    const RequestRecord& request = *agreeing[i * agreeing.size() / count];
+    if (!request.output.empty()) add(request, request.output.size() * (i + 1) / (count + 1), nullptr);
+  }
+  return evidence;
+}
+
+}  // namespace paceline

@@ -1,0 +1,85 @@
+#include "experiments/analysis/outputs/output_comparison.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "experiments/config/keys/key_effect.h"
+
+namespace paceline {
+namespace {
+
+using RequestKey = std::pair<int64_t, std::string>;
+
+RequestKey key_of(const RequestRecord& request) { return {request.dataset_index, request.id}; }
+
+/// Sums follow one tree at tp 1, 2, 4 and 8; at others a placement has bits of its own.
+bool has_own_bits(int tp) { return tp != 1 && tp != 2 && tp != 4 && tp != 8; }
+
+}  // namespace
+
+std::string described(const Parting& parting) {
+  const int32_t token = parting.token(), expected = parting.reference_token();
+  return fmt::format("repetition {}, request {}: output token {} is {}, expected {}", parting.repetition,
+                     parting.request->id, parting.position, token == Parting::kEnded ? "absent" : std::to_string(token),
+                     expected == Parting::kEnded ? "none" : std::to_string(expected));
+}
+
+Comparison compare_outputs(const CellResult& cell, const CellResult& reference) {
+  Comparison out;
+  std::map<RequestKey, const RequestRecord*> expected;
+  for (const RequestRecord& request : reference.repetitions.front().requests) expected[key_of(request)] = &request;
+  for (size_t rep = 0; rep < cell.repetitions.size(); ++rep) {
+    const auto& requests = cell.repetitions[rep].requests;
+    if (requests.size() != expected.size())
+      out.complaint =
+          fmt::format("repetition {}: {} requests, the reference has {}", rep, requests.size(), expected.size());
+    for (const RequestRecord& request : requests) {
+      const auto found = expected.find(key_of(request));
+      if (found == expected.end()) {
+        out.complaint = fmt::format("repetition {}: request {} is not in the reference", rep, request.id);
+        continue;
+      }
+      const std::vector<int32_t>& want = found->second->output;
+      const size_t length = std::max(want.size(), request.output.size());
+      out.tokens += int64_t(length);
+      const auto differs = std::mismatch(request.output.begin(), request.output.end(), want.begin(), want.end());
+      const auto position = size_t(differs.first - request.output.begin());
+      out.tokens_until_parting += int64_t(std::min(position + 1, length));
+      if (position < length)
+        out.partings.push_back(
+            {.repetition = rep, .request = &request, .reference = found->second, .position = position});
+      else if (rep == 0)
+        out.agreeing.push_back(&request);
+    }
+  }
+  return out;
+}
+
+References::References(const RunResult& run) {
+  for (const CellResult& cell : run.cells) {
+    if (!usable(cell) || cell.axes.drafts()) continue;
+    firsts_.try_emplace(kind_of(cell), &cell);
+    by_placement_.try_emplace({kind_of(cell), cell.axes.tp, cell.axes.pp}, &cell);
+  }
+}
+
+const CellResult* References::of(const CellResult& cell) const {
+  const auto first = firsts_.find(kind_of(cell));
+  if (first == firsts_.end()) return nullptr;
+  if (first->second == &cell) return &cell;
+  const auto placement = by_placement_.find({kind_of(cell), cell.axes.tp, cell.axes.pp});
+  if (placement == by_placement_.end()) return first->second;
+  if (placement->second != &cell || has_own_bits(cell.axes.tp)) return placement->second;
+  return first->second;
+}
+
+bool References::usable(const CellResult& cell) { return cell.status == CellStatus::done && !cell.repetitions.empty(); }
+
+References::Kind References::kind_of(const CellResult& cell) {
+  const std::string backend = cell.effective.is_object() ? cell.effective.value("backend", "") : "";
+  return {cell.model, backend, nlohmann::json(settings_that_change(KeyEffect::text, cell.requested)).dump(),
+          has_fast_numerics(cell)};
+}
+
+}  // namespace paceline

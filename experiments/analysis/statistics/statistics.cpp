@@ -1,0 +1,132 @@
+#include "experiments/analysis/statistics/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <boost/math/distributions/students_t.hpp>
+
+#include "kernels/error.h"
+
+namespace paceline {
+
+namespace {
+
+// In double precision throughout: in long double the library would be compiled twice.
+using StudentsT =
+    boost::math::students_t_distribution<double,
+                                         boost::math::policies::policy<boost::math::policies::promote_double<false>>>;
+
+std::vector<double> sorted_finite(std::span<const double> sample) {
+  std::vector<double> sorted;
+  sorted.reserve(sample.size());
+  for (double x : sample) {
+    if (std::isfinite(x)) sorted.push_back(x);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+std::optional<double> quantile_of_sorted(const std::vector<double>& sorted, double q) {
+  if (sorted.empty()) return std::nullopt;
+  const double h = static_cast<double>(sorted.size() - 1) * q;
+  const auto below = static_cast<size_t>(h);
+  if (below + 1 >= sorted.size()) return sorted.back();
+  return sorted[below] + (h - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
+}
+
+/// exp of the Student-t interval of the mean; no value for fewer than two.
+std::optional<Interval> exp_of_mean_interval(const std::vector<double>& logs) {
+  const auto sd = standard_deviation(logs);
+  if (!sd) return std::nullopt;
+  const double center = *mean(logs), n = static_cast<double>(logs.size());
+  const double half = student_t_quantile(0.975, static_cast<int>(logs.size()) - 1) * *sd / std::sqrt(n);
+  return Interval{.low = std::exp(center - half), .high = std::exp(center + half)};
+}
+
+}  // namespace
+
+std::optional<double> quantile(std::span<const double> sample, double q) {
+  PACELINE_CHECK(q >= 0 && q <= 1, "quantile {} lies outside [0, 1]", q);
+  return quantile_of_sorted(sorted_finite(sample), q);
+}
+
+std::optional<double> mean(std::span<const double> sample) {
+  if (sample.empty()) return std::nullopt;
+  return std::accumulate(sample.begin(), sample.end(), 0.0) / static_cast<double>(sample.size());
+}
+
+std::optional<double> standard_deviation(std::span<const double> sample) {
+  if (sample.size() < 2) return std::nullopt;
+  const double center = *mean(sample);
+  double sum = 0;
+  for (double x : sample) sum += (x - center) * (x - center);
+  return std::sqrt(sum / static_cast<double>(sample.size() - 1));
+}
+
+std::optional<double> geometric_mean(std::span<const double> sample) {
+  if (sample.empty()) return std::nullopt;
+  double sum = 0;
+  for (double x : sample) {
+    if (!(x > 0) || !std::isfinite(x)) return std::nullopt;
+    sum += std::log(x);
+  }
+  return std::exp(sum / static_cast<double>(sample.size()));
+}
+
+std::optional<Interval> geometric_mean_interval(std::span<const double> sample) {
+  if (!geometric_mean(sample)) return std::nullopt;
+  std::vector<double> logs;
+  for (double x : sample) logs.push_back(std::log(x));
+  return exp_of_mean_interval(logs);
+}
+
+Percentiles percentiles(std::span<const double> sample) {
+  const std::vector<double> sorted = sorted_finite(sample);
+  return {.p50 = quantile_of_sorted(sorted, 0.50),
+          .p90 = quantile_of_sorted(sorted, 0.90),
+          .p99 = quantile_of_sorted(sorted, 0.99),
+          .mean = mean(sorted),
+          .count = static_cast<int64_t>(sorted.size())};
+}
+
+double student_t_quantile(double probability, double degrees) {
+  PACELINE_CHECK(degrees > 0 && probability > 0 && probability < 1, "degrees {} probability {}", degrees, probability);
+  return boost::math::quantile(StudentsT(degrees), probability);
+}
+
+double student_t_two_sided_p(double t, double degrees) {
+  PACELINE_CHECK(degrees > 0, "degrees {}", degrees);
+  return 2 * boost::math::cdf(boost::math::complement(StudentsT(degrees), std::fabs(t)));
+}
+
+std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std::span<const double> denominator) {
+  const size_t pairs = std::min(numerator.size(), denominator.size());
+  if (pairs == 0) return std::nullopt;
+  std::vector<double> logs;
+  for (size_t i = 0; i < pairs; ++i) {
+    const double a = numerator[i], b = denominator[i];
+    if (!(a > 0) || !(b > 0) || !std::isfinite(a) || !std::isfinite(b)) return std::nullopt;
+    logs.push_back(std::log(a) - std::log(b));
+  }
+  const double center = *mean(logs);
+  RatioInterval out{.ratio = std::exp(center), .low = {}, .high = {}, .pairs = static_cast<int>(pairs)};
+  if (const auto interval = exp_of_mean_interval(logs)) {
+    out.low = interval->low;
+    out.high = interval->high;
+    const double error = *standard_deviation(logs) / std::sqrt(double(pairs));
+    out.p_value = error > 0 ? student_t_two_sided_p(center / error, double(pairs) - 1) : center == 0 ? 1 : 0;
+  }
+  return out;
+}
+
+bool is_degenerate(std::span<const int32_t> output) {
+  if (output.size() < kDegenerateMinTokens) return false;
+  const std::span<const int32_t> tail = output.last(kDegenerateMinTokens);
+  for (size_t period = 1; period <= kDegenerateMaxPeriod; ++period) {
+    if (std::equal(tail.begin() + static_cast<std::ptrdiff_t>(period), tail.end(), tail.begin())) return true;
+  }
+  return false;
+}
+
+}  // namespace paceline

@@ -1,0 +1,54 @@
+#pragma once
+// What the table of keys says about one key or one section, in words: `runexp explain`, docs/experiments.md and the
+// JSON Schema read the same sentences. Pure functions.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/config/keys/schema.h"
+
+namespace paceline {
+
+/// A group of keys with a common first part, in the order of the table. "" holds the keys without a section.
+struct KeySection {
+  std::string name;  // "engine"
+  std::string help;
+  std::vector<const KeySpec*> keys;
+};
+std::vector<KeySection> key_sections();
+
+/// "integer", "number", "boolean", "one of several words", "list of strings", ...
+std::string type_text(const KeySpec& key);
+
+/// "proposer ngram or draft": where alone the key has an effect; empty: everywhere.
+std::string scope_text(const KeySpec& key);
+
+/// The value where no file sets the key; none for keys that the loader handles ("extends").
+std::optional<ConfigJson> default_of(const KeySpec& key);
+
+/// One key as `runexp explain` prints it, several lines.
+std::string describe_key(const KeySpec& key);
+
+/// All keys below a section ("engine", "engine.parallel") with type and help, one a line; "" lists every key.
+std::string describe_section(std::string_view section);
+
+/// The text about a key (full path or alias), a section ("engine.kv_cache" or "kv_cache"), or every key whose path ends
+/// in `name`; '-' is read as '_'. Nothing for an unknown name.
+std::optional<std::string> explain_name(std::string_view name);
+
+/// Keys that --set (or --axis) takes, aliases first.
+std::vector<std::string> key_names(bool axes_only);
+/// What `runexp explain` explains: these, sections and topics.
+std::vector<std::string> explained_names();
+
+/// The reference of keys in docs/experiments.md. Markdown: a heading and a table for each section, a row for each key.
+std::string key_reference_markdown();
+
+/// A JSON Schema (draft 2020-12) of experiment files: editors complete and check with it.
+/// Accepts what the loader accepts of one file as written, so "+key", "-key", aliases in sweep, "=expression" and
+/// "${...}" too. It knows nothing of several keys at once (find_conflict()) nor of inherited values.
+ConfigJson experiment_json_schema();
+
+}  // namespace paceline

@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "experiments/report/html/parts.h"
+#include "experiments/report/svg/chart.h"
+#include "experiments/report/text/cell_table.h"
+#include "experiments/report/text/text.h"
+
+namespace paceline::html {
+
+namespace {
+
+BarRow bar_row(const Report& report, const CellSummary& s) {
+  const CellResult& cell = report.cell(s);
+  BarRow row{.group = placement(cell.axes),
+             .label = report.method(cell.axes),
+             .value = *s.output_tok_s,
+             .low = {},
+             .high = {},
+             .color = report.color(s),
+             .faded = !s.rankable,
+             .text = fmt::format("{:.1f}", *s.output_tok_s)};
+  if (s.output_tok_s_interval) {
+    row.low = s.output_tok_s_interval->low;
+    row.high = s.output_tok_s_interval->high;
+    row.text += fmt::format(" [{:.0f}, {:.0f}]", *row.low, *row.high);
+    cut_whisker(row);
+  }
+  if (s.speedup && cell.baseline_id != cell.id) row.text += fmt::format(" · {:.2f}×", s.speedup->ratio);
+  if (!s.rankable) row.text += " (" + s.not_rankable + ")";
+  return row;
+}
+
+/// The cells of Report::fastest() under one load, by placement.
+struct Load {
+  std::string title;  // "Concurrency 4", "poisson 2/s"
+  bool is_open = false;
+  std::vector<const CellSummary*> cells;
+};
+
+std::vector<Load> loads_of(const Report& report) {
+  std::vector<const CellSummary*> cells = report.fastest();
+  const auto key = [&](const CellSummary* s) {
+    const CellAxes& axes = report.cell(*s).axes;
+    return std::array{axes.concurrency, axes.tp, axes.pp};
+  };
+  std::stable_sort(cells.begin(), cells.end(),
+                   [&](const CellSummary* a, const CellSummary* b) { return key(a) < key(b); });
+  std::vector<Load> loads;
+  for (const CellSummary* s : cells) {
+    const CellResult& cell = report.cell(*s);
+    const std::string title =
+        cell.load == "closed" ? fmt::format("Concurrency {}", cell.axes.concurrency) : html_escaped(cell.load);
+    auto known = std::find_if(loads.begin(), loads.end(), [&](const Load& load) { return load.title == title; });
+    if (known == loads.end())
+      known = loads.insert(loads.end(), {.title = title, .is_open = s->open_loop.has_value(), .cells = {}});
+    known->cells.push_back(s);
+  }
+  return loads;
+}
+
+std::string rate_chart(const Report& report, const Load& load) {
+  BarChart chart{.title = "Output tokens per second",
+                 .x_label = "output tokens per second (prefill included)",
+                 .rows = {},
+                 .scale_to = {}};
+  for (const CellSummary* s : load.cells) chart.rows.push_back(bar_row(report, *s));
+  return wide(chart.title, svg_bar_chart(chart));
+}
+
+/// A bar of an open loop; `text` without what makes the cell one that is not ranked, or whose latencies grow.
+BarRow open_loop_row(const Report& report, const CellSummary& s, double value, std::string text) {
+  const CellAxes& axes = report.cell(s).axes;
+  const bool saturated = s.is_saturated();
+  if (saturated) text += " (saturated)";
+  if (!s.rankable) text += " (" + s.not_rankable + ")";
+  return {.group = placement(axes),
+          .label = report.method(axes),
+          .value = value,
+          .low = {},
+          .high = {},
+          .color = report.color(s),
+          .faded = saturated || !s.rankable,
+          .text = std::move(text)};
+}
+
+std::string goodput_chart(const Report& report, const Load& load) {
+  BarChart chart{.title = "Goodput",
+                 .x_label = fmt::format("requests per second with {}", slo_text(report.run.slo)),
+                 .rows = {},
+                 .scale_to = {}};
+  for (const CellSummary* s : load.cells) {
+    if (!s->goodput || !s->goodput->rate_per_s) continue;
+    chart.rows.push_back(
+        open_loop_row(report, *s, *s->goodput->rate_per_s,
+                      fmt::format("{:.2f}, {:.0f} % of all", *s->goodput->rate_per_s, 100 * s->goodput->share)));
+  }
+  return chart.rows.empty() ? "" : "<h4>Goodput</h4>" + wide(chart.title, svg_bar_chart(chart));
+}
+
+struct Latency {
+  const char* title;
+  const char* x_label;
+  Percentiles CellSummary::*of;
+  int digits;
+};
+const std::array<Latency, 3> kLatencies = {{
+    {"TTFT", "time to first token, ms", &CellSummary::ttft_ms, 1},
+    {"TPOT", "time per output token, ms", &CellSummary::tpot_ms, 2},
+    {"E2E", "end-to-end latency of a request, ms", &CellSummary::e2e_ms, 1},
+}};
+
+std::string latency_chart(const Report& report, const Load& load, const Latency& latency) {
+  BarChart chart{.title = latency.title, .x_label = latency.x_label, .rows = {}, .scale_to = {}};
+  for (const CellSummary* s : load.cells) {
+    const Percentiles& ms = s->*latency.of;
+    if (!ms.p50) continue;
+    std::string text =
+        fmt::format("{}, p90 {}", number_text(ms.p50, latency.digits), number_text(ms.p90, latency.digits));
+    const CellResult& cell = report.cell(*s);
+    if (latency.of == &CellSummary::tpot_ms && s->decode_speedup && cell.baseline_id != cell.id)
+      text += fmt::format(" · decoding {:.2f}×", s->decode_speedup->ratio);
+    BarRow row = open_loop_row(report, *s, *ms.p50, std::move(text));
+    row.low = ms.p50;
+    row.high = ms.p90;
+    chart.rows.push_back(std::move(row));
+  }
+  return chart.rows.empty() ? "" : fmt::format("<h4>{}</h4>", chart.title) + wide(chart.title, svg_bar_chart(chart));
+}
+
+/// What was asked of an open loop; its tok/s is what was sent.
+std::string open_loop_charts(const Report& report, const Load& load) {
+  std::string charts = goodput_chart(report, load);
+  for (const Latency& latency : kLatencies) charts += latency_chart(report, load, latency);
+  return charts;
+}
+
+}  // namespace
+
+Section headline_section(const Report& report) {
+  Section section{"headline", "Speed at a glance", ""};
+  const std::vector<Load> loads = loads_of(report);
+  if (loads.empty()) return section;
+  const auto num_open = std::count_if(loads.begin(), loads.end(), [](const Load& load) { return load.is_open; });
+  if (num_open == std::ssize(loads)) section.title = "Latency at a glance";
+  for (const Load& load : loads) {
+    if (loads.size() > 1) section.body += fmt::format("<h3>{}</h3>", load.title);
+    section.body += load.is_open ? open_loop_charts(report, load) : rate_chart(report, load);
+  }
+  if (num_open < std::ssize(loads))
+    section.body += note(
+        "Each proposer at the k that was fastest for its placement; all k are in the table. "
+        "Whiskers and brackets: 95 % interval over repetitions (Student t of logs). × is against "
+        "the baseline of its row. An arrow head: the interval goes on, its whisker is cut at 1.5 "
+        "times the bar. Faded bars are not ranked.");
+  if (num_open > 0)
+    section.body += note(
+        "Open loops: each proposer at the k with the lowest median E2E latency; all k are in the table. Bars of "
+        "latencies end at the median, whiskers at the 90th percentile. decoding: mean time per output token, the "
+        "baseline's over the cell's. tok/s is what was sent, so it says nothing about the engine. Faded bars are not "
+        "ranked, or saturated: the queue grew, and latencies depend on how long the run was.");
+  return section;
+}
+
+Section published_section(const Report& report) {
+  const Table published = published_table(report.run, report.summary);
+  return {"published", "Beside what others measured", published.rows.empty() ? "" : html_table(published)};
+}
+
+}  // namespace paceline::html

@@ -1,0 +1,17 @@
+#pragma once
+// The run's report as one HTML file: no network, readable without script, light, dark and print.
+
+#include <filesystem>
+#include <string>
+
+#include "experiments/analysis/metrics/summary.h"
+
+namespace paceline {
+
+/// The whole document. Cells that are not rankable appear in every table and, faded, in the charts, and in no verdict
+/// but the one that counts them. Under 1 MB for 60 cells.
+/// `data` is the run's folder as seen from that of the page, "." where it is the same: files there are linked, none is
+/// loaded. Empty: the page stands alone.
+std::string report_html(const RunResult& run, const RunSummary& summary, const std::filesystem::path& data = {});
+
+}  // namespace paceline

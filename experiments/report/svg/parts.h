@@ -1,0 +1,74 @@
+#pragma once
+// What the charts share: frame, scales, markers, axes. Only svg_*.cpp include this.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/report/svg/chart.h"
+
+namespace paceline::svg {
+
+/// The class of a colour's number, for any number.
+int color_of(int color);
+int part_color_of(int color);
+const char* style_class(LineStyle style);
+
+/// A number without trailing zeros or exponent, short enough for a tick: "0.25", "10,000", "1.2M".
+std::string tick_text(double value);
+
+/// The opening tag; `title` and `finding` are what a screen reader says.
+std::string open_svg(const std::string& title, const std::string& finding, double width, double height);
+
+/// Whether a point is part of its line.
+bool is_drawn(const LinePoint& point);
+
+/// A number of pixels, with one digit behind the point where it is not 0.
+std::string coordinate(double value);
+
+/// Text at a place; `anchor` is start, middle or end. Escapes.
+std::string text_at(const char* css, double x, double y, const char* anchor, const std::string& text);
+
+/// The first characters of a text that has more than `max_chars`, with an ellipsis. UTF-8.
+std::string shortened(const std::string& text, size_t max_chars);
+
+/// " <title>…</title>" of an element, "" without text. Escapes.
+std::string tooltip(const std::string& text);
+
+/// The ticks of an axis: one path and one group of texts, for a page has hundreds of axes.
+class TickMarks {
+ public:
+  explicit TickMarks(const char* anchor) : anchor_(anchor) {}
+
+  std::string lines;  // a path: grid lines, or short ones at the axis
+  void add_text(double x, double y, const std::string& text);
+  std::string svg() const;
+
+ private:
+  const char* anchor_;
+  std::string texts_;
+};
+
+/// Maps data to the plot's rectangle.
+struct Plot {
+  double left, top, right, bottom;
+  double x_min, x_max, y_min, y_max;
+
+  double x(double value) const;
+  double y(double value) const;  // values outside [y_min, y_max] stand on the edge
+};
+
+/// Marker `shape` of 0 circle, 1 square, 2 diamond, 3 triangle, around (x, y).
+std::string marker(int shape, double x, double y, const std::string& css, const std::string& tip);
+
+/// Horizontal grid lines with tick texts at the left.
+std::string y_axis(const Plot& plot, const std::vector<double>& ticks);
+
+/// Vertical grid with tick texts and a label below.
+std::string value_axis(const std::vector<double>& ticks, double left, double right, double top, double bottom,
+                       const std::string& label);
+
+/// Room in pixels for a text of the value class; a little generous, since fonts differ.
+double text_room(std::string_view text);
+
+}  // namespace paceline::svg

@@ -1,0 +1,342 @@
+#include "experiments/report/text/gate_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "engine/util/counted.h"
+#include "experiments/analysis/metrics/summary.h"
+#include "experiments/analysis/statistics/noise.h"
+#include "experiments/report/text/table.h"
+
+namespace paceline {
+
+using nlohmann::json;
+
+namespace {
+
+bool exact_fails(const ExactVerdict& verdict) { return !verdict.differences.empty() || !verdict.not_lossless.empty(); }
+
+size_t num_not_lossless(const GateReport& report) {
+  return size_t(std::count_if(report.exact.begin(), report.exact.end(),
+                              [](const ExactVerdict& verdict) { return !verdict.not_lossless.empty(); }));
+}
+
+size_t num_differences(const GateReport& report) {
+  size_t count = 0;
+  for (const ExactVerdict& verdict : report.exact) count += verdict.differences.size();
+  return count;
+}
+
+size_t num_slower(const GateReport& report) {
+  return size_t(std::count_if(report.timing.begin(), report.timing.end(),
+                              [](const TimingVerdict& verdict) { return verdict.fails(); }));
+}
+
+size_t num_not_quiet(const GateReport& report) {
+  return size_t(std::count_if(report.timing.begin(), report.timing.end(),
+                              [](const TimingVerdict& verdict) { return verdict.judged && !verdict.quiet; }));
+}
+
+std::string word_of(const TimingVerdict& verdict) {
+  std::string word = verdict.slower ? (verdict.judged ? "SLOWER" : "slower") : "ok";
+  if (!verdict.judged) word += " (wall time, advice only)";
+  if (!verdict.same_work) word += ", other work: tokens or counters differ";
+  if (!verdict.same_threads) word += ", other numbers of threads a rank";
+  if (!verdict.quiet)
+    word += fmt::format(", BUSY MACHINE: {} of {} pairs disturbed", verdict.disturbed, verdict.pairs);
+  else if (verdict.disturbed > 0)
+    word += fmt::format(", {} disturbed {} left out", verdict.disturbed, verdict.disturbed == 1 ? "pair" : "pairs");
+  return word;
+}
+
+Table timing_table(const GateReport& report) {
+  Table table{.title = {},
+              .columns = {{"cell", true}, {"pairs"}, {"median ratio"}, {"p"}, {"resolves"}, {"verdict", true}},
+              .rows = {}};
+  for (const TimingVerdict& verdict : report.timing)
+    table.rows.push_back(
+        {.cells = {verdict.id, std::to_string(verdict.pairs), fmt::format("{:.3f}", verdict.median_ratio),
+                   fmt::format("{:.2g}", verdict.adjusted_p), fmt::format("{:.0f} %", verdict.resolves * 100),
+                   word_of(verdict)}});
+  return table;
+}
+
+std::string json_text(const std::optional<json>& value) { return value ? value->dump() : "absent"; }
+
+std::string exact_summary(const GateReport& report) {
+  const size_t differences = num_differences(report);
+  const size_t wrong = num_not_lossless(report);
+  return fmt::format("{}: {}, {}{}", report.baseline, counted(int64_t(report.exact.size()), "cell"),
+                     differences == 0 ? "no difference" : counted(int64_t(differences), "difference"),
+                     wrong == 0 ? "" : fmt::format(", {} NOT LOSSLESS", wrong));
+}
+
+std::string timing_summary(const GateReport& report) {
+  if (report.timing.empty()) return report.timing_note;
+  const size_t slower = num_slower(report), busy = num_not_quiet(report);
+  return fmt::format(
+      "{}: {}{}, {}", report.baseline_bin, report.timing_note,
+      busy == 0 ? std::string() : fmt::format("; {} judged on a machine that was busy with other things", busy),
+      slower == 0 ? "no cell slower"
+                  : fmt::format("{} of {} slower", slower, counted(int64_t(report.timing.size()), "cell")));
+}
+
+std::string all_described(const ExactVerdict& verdict) {
+  std::string text;
+  if (!verdict.not_lossless.empty()) text += fmt::format("{}: {}\n", verdict.id, verdict.not_lossless);
+  for (const BaselineDifference& difference : verdict.differences) text += described(difference) + "\n";
+  return text;
+}
+
+std::string timing_sentence(const TimingVerdict& verdict) {
+  return fmt::format("{} {:.3f}× the baseline's (median of {}, p = {:.2g})",
+                     verdict.judged ? "CPU time is" : "wall time is", verdict.median_ratio,
+                     counted(verdict.pairs, "pair"), verdict.adjusted_p);
+}
+
+/// Of a workflow command's message, and of its properties.
+std::string command_data(std::string_view text, std::string_view more = "") {
+  std::string out;
+  for (const char c : text) {
+    const bool escaped = c == '%' || c == '\r' || c == '\n' || more.find(c) != std::string_view::npos;
+    out += escaped ? fmt::format("%{:02X}", static_cast<unsigned char>(c)) : std::string(1, c);
+  }
+  return out;
+}
+
+std::string annotation(const char* level, const std::string& title, const std::string& message) {
+  const std::string_view lines(message.data(), message.find_last_not_of('\n') + 1);
+  return fmt::format("::{} title={}::{}\n", level, command_data(title, ":,"), command_data(lines));
+}
+
+/// The children of a <testsuite>, and their counts.
+struct Suite {
+  std::string cases;
+  int tests = 0, failures = 0, errors = 0, skipped = 0;
+  double time_s = 0;
+
+  void add(const std::string& gate, const std::string& cell, double seconds, const std::string& inside) {
+    ++tests;
+    time_s += seconds;
+    cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", xml_escaped("regress." + gate),
+                         xml_escaped(cell), seconds);
+    cases += inside.empty() ? "/>\n" : ">\n" + inside + "    </testcase>\n";
+  }
+  std::string text(const std::string& gate, const GateReport& report) const {
+    return fmt::format(
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\" "
+        "timestamp=\"{}\">\n{}  </testsuite>\n",
+        xml_escaped(report.name + "." + gate), tests, failures, errors, skipped, time_s,
+        xml_escaped(report.started_at.substr(0, report.started_at.find('Z'))), cases);
+  }
+};
+
+std::string element(const char* tag, const std::string& type, const std::string& message, const std::string& text) {
+  return fmt::format("      <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n", tag, type, xml_escaped(message),
+                     xml_escaped(text));
+}
+
+Suite exact_suite(const GateReport& report) {
+  Suite suite;
+  for (const ExactVerdict& verdict : report.exact) {
+    std::string inside;
+    if (exact_fails(verdict)) {
+      ++suite.failures;
+      inside = verdict.not_lossless.empty()
+                   ? element("failure", "difference", described(verdict.differences.front()), all_described(verdict))
+                   : element("failure", "not lossless", verdict.not_lossless, all_described(verdict));
+    } else if (verdict.status == CellStatus::failed) {
+      ++suite.errors;
+      inside = element("error", "failed", verdict.reason, "");
+    } else if (verdict.status == CellStatus::skipped) {
+      ++suite.skipped;
+      inside = fmt::format("      <skipped message=\"{}\"/>\n", xml_escaped(verdict.reason));
+    }
+    suite.add("exact", verdict.id, verdict.wall_s, inside);
+  }
+  return suite;
+}
+
+Suite timing_suite(const GateReport& report) {
+  Suite suite;
+  for (const TimingVerdict& verdict : report.timing) {
+    std::string inside;
+    if (verdict.fails()) {
+      ++suite.failures;
+      inside = element("failure", "slower", timing_sentence(verdict), word_of(verdict));
+    } else {
+      inside = fmt::format("      <system-out>{}</system-out>\n",
+                           xml_escaped(timing_sentence(verdict) + ": " + word_of(verdict)));
+    }
+    suite.add("timing", verdict.id, 0, inside);
+  }
+  return suite;
+}
+
+}  // namespace
+
+std::vector<ExactVerdict> exact_verdicts(const RunResult& run, const json& baseline) {
+  std::map<std::string, std::vector<BaselineDifference>> by_cell;
+  for (BaselineDifference& difference : baseline_differences(baseline, make_baseline(run)))
+    by_cell[difference.cell].push_back(std::move(difference));
+  std::vector<ExactVerdict> out;
+  for (const CellResult& cell : run.cells) {
+    ExactVerdict verdict{.id = cell.id, .status = cell.status, .reason = cell.reason, .differences = {}};
+    for (const RepetitionResult& r : cell.repetitions) verdict.wall_s += r.wall_s;
+    if (cell.certificate.status == CertificateStatus::fail)
+      verdict.not_lossless = fmt::format("NOT LOSSLESS: {} of this run differ from the reference's{}{}",
+                                         counted(cell.certificate.mismatches, "request"),
+                                         cell.certificate.detail.empty() ? "" : ": ", cell.certificate.detail);
+    if (const auto found = by_cell.find(cell.id); found != by_cell.end()) {
+      verdict.differences = std::move(found->second);
+      by_cell.erase(found);
+    }
+    out.push_back(std::move(verdict));
+  }
+  for (auto& [cell, differences] : by_cell)
+    out.push_back({.id = cell,
+                   .status = CellStatus::skipped,
+                   .reason = "this run has no such cell",
+                   .differences = std::move(differences)});
+  return out;
+}
+
+ExitCode gate_exit_code(const GateReport& report) {
+  if (num_differences(report) > 0 || num_not_lossless(report) > 0) return ExitCode::correctness;
+  if (num_slower(report) > 0) return ExitCode::timing;
+  return report.strict && num_not_quiet(report) > 0 ? ExitCode::inconclusive : ExitCode::ok;
+}
+
+std::string gate_text(const GateReport& report) {
+  std::string out;
+  for (const ExactVerdict& verdict : report.exact) out += all_described(verdict);
+  if (!report.made_on.empty() && num_differences(report) > 0)
+    out += fmt::format("{}: made on {}\n", report.baseline, report.made_on);
+  if (!report.timing.empty())
+    for (const auto& lines : fitted_table(timing_table(report), 0).lines) out += lines.front() + "\n";
+  if (!report.baseline.empty()) out += exact_summary(report) + "\n";
+  if (!report.baseline_bin.empty()) out += timing_summary(report) + "\n";
+  return out;
+}
+
+std::string gate_markdown(const GateReport& report) {
+  if (!report.error.empty())
+    return fmt::format("### {}: regression gates could not judge\n\n{}\n", report.name, report.error);
+  const ExitCode code = gate_exit_code(report);
+  const char* const word = code == ExitCode::ok ? "passed" : code == ExitCode::inconclusive ? "INCONCLUSIVE" : "FAILED";
+  std::string out = fmt::format("### {}: regression gates {}\n\n", report.name, word);
+  if (!report.baseline.empty()) {
+    out += "**Exact**: " + exact_summary(report) + "\n\n";
+    Table table{.title = {}, .columns = {{"cell", true}, {"fact", true}, {"baseline"}, {"now", true}}, .rows = {}};
+    for (const ExactVerdict& verdict : report.exact) {
+      if (!verdict.not_lossless.empty()) out += fmt::format("{}: {}\n\n", verdict.id, verdict.not_lossless);
+      for (const BaselineDifference& d : verdict.differences)
+        table.rows.push_back({.cells = {d.cell, d.field.empty() ? "the cell" : d.field,
+                                        d.field.empty() && d.baseline ? "present" : json_text(d.baseline),
+                                        d.field.empty() && d.now ? "present" : json_text(d.now)}});
+    }
+    if (!table.rows.empty()) out += markdown_table(table) + "\n";
+    if (!report.made_on.empty() && !table.rows.empty()) out += "The baseline was made on " + report.made_on + "\n\n";
+  }
+  if (!report.baseline_bin.empty()) {
+    out += "**Timing**: " + timing_summary(report) + "\n\n";
+    if (!report.timing.empty()) out += markdown_table(timing_table(report)) + "\n";
+  }
+  return out;
+}
+
+std::string gate_junit(const GateReport& report) {
+  if (!report.error.empty()) {
+    Suite suite;
+    suite.add("gates", "every cell", 0, element("error", "not judged", report.error, ""));
+    suite.errors = 1;
+    return fmt::format(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" tests=\"1\" failures=\"0\" errors=\"1\" "
+        "time=\"0.000\">\n{}</testsuites>\n",
+        xml_escaped("runexp regress " + report.name), suite.text("gates", report));
+  }
+  const Suite exact = exact_suite(report), timing = timing_suite(report);
+  std::string out = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
+      "time=\"{:.3f}\">\n",
+      xml_escaped("runexp regress " + report.name), exact.tests + timing.tests, exact.failures + timing.failures,
+      exact.errors + timing.errors, exact.time_s + timing.time_s);
+  if (!report.baseline.empty()) out += exact.text("exact", report);
+  if (!report.timing.empty()) out += timing.text("timing", report);
+  return out + "</testsuites>\n";
+}
+
+std::string github_annotations(const GateReport& report) {
+  std::string out;
+  if (!report.error.empty()) out += annotation("error", "regress: " + report.name, report.error);
+  for (const ExactVerdict& verdict : report.exact) {
+    if (exact_fails(verdict))
+      out += annotation("error", "exact gate: " + verdict.id, all_described(verdict));
+    else if (verdict.status == CellStatus::failed)
+      out += annotation("error", "cell failed: " + verdict.id, verdict.reason);
+  }
+  for (const TimingVerdict& verdict : report.timing)
+    if (verdict.slower)
+      out += annotation(verdict.judged ? "error" : "warning", "timing gate: " + verdict.id, timing_sentence(verdict));
+    else if (verdict.judged && !verdict.quiet)
+      out += annotation("warning", "timing gate: " + verdict.id, word_of(verdict));
+  return out;
+}
+
+json benchmark_entries(const RunResult& run) {
+  json out = json::array();
+  const std::string extra = fmt::format("run {}\nconfig {}", run.info.id, run.info.config_hash);
+  for (const CellResult& cell : run.cells) {
+    if (cell.status != CellStatus::done || cell.repetitions.empty()) continue;
+    const auto add = [&](const char* what, const std::vector<double>& values) {
+      const auto center = mean(values);
+      if (!center || json_number(*center).is_null()) return;
+      json entry = {{"name", fmt::format("{} {}", cell.id, what)}, {"unit", "ms"}, {"value", *center}};
+      if (const auto spread = standard_deviation(values)) entry["range"] = fmt::format("± {:.4g}", *spread);
+      entry["extra"] = extra;
+      out.push_back(std::move(entry));
+    };
+    std::vector<double> tpot, ttft;
+    for (const RepetitionResult& r : cell.repetitions) {
+      std::vector<double> first;
+      for (const RequestRecord& q : r.requests) first.push_back(q.ttft_ms);
+      if (const auto median = quantile(tpot_of(r), 0.5)) tpot.push_back(*median);
+      if (const auto median = quantile(first, 0.5)) ttft.push_back(*median);
+    }
+    if (noise_of(cell).empty()) {  // a trend of disturbed times would blame the wrong commit
+      add("TPOT", tpot);
+      add("TTFT", ttft);
+    }
+    out.push_back({{"name", cell.id + " steps"},
+                   {"unit", "steps"},
+                   {"value", cell.repetitions.front().counters.steps},
+                   {"extra", extra}});
+  }
+  return out;
+}
+
+std::string xml_escaped(std::string_view text) {
+  // Bytes that are no UTF-8 would spoil the whole file.
+  const std::string valid = json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
+  std::string out;
+  for (const char c : valid) {
+    const auto code = static_cast<unsigned char>(c);
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&apos;"; break;
+      default:
+        if (code < 0x20 && c != '\t' && c != '\n' && c != '\r')
+          out += "\xEF\xBF\xBD";
+        else
+          out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace paceline

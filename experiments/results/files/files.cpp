@@ -1,0 +1,172 @@
+#include "experiments/results/files/files.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "experiments/results/files/disk_faults.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+namespace {
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+[[noreturn]] void fail_call(const std::filesystem::path& file, const char* call, int error) {
+  constexpr const char* kElsewhere = "choose another place (of runs: --results)";
+  std::error_code ignored;
+  if (error == ENOENT && !std::filesystem::exists(folder_of(file), ignored))
+    fail(ExitCode::store, "{}: {} failed: there is no folder {}: make it, or {}", file.string(), call,
+         folder_of(file).string(), kElsewhere);
+  const char* const fix = error == ENOSPC || error == EDQUOT                    ? "free space there, or "
+                          : error == EACCES || error == EPERM || error == EROFS ? "make the folder writable, or "
+                                                                                : "";
+  fail(ExitCode::store, "{}: {} failed: {}: {}{}", file.string(), call, std::generic_category().message(error), fix,
+       kElsewhere);
+}
+
+/// Before a call of the system: fails in its place where a test asks for it.
+void about_to(DiskCall call, const std::filesystem::path& file, const char* name) {
+  if (const DiskFault fault = count_disk_call(call); fault.error != 0) fail_call(file, name, fault.error);
+}
+
+void write_all(int fd, std::string_view content, const std::filesystem::path& file) {
+  const DiskFault fault = count_disk_call(DiskCall::write);
+  if (fault.after_half) content = content.substr(0, content.size() / 2);
+  if (fault.error != 0 && !fault.after_half) fail_call(file, "write", fault.error);
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_call(file, "write", errno);
+    }
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  if (fault.after_half) fail_call(file, "write", fault.error);
+}
+
+/// Owns a file descriptor and, until keep(), the file behind it. What goes wrong is told of `target`, the file that it
+/// is to become.
+class TemporaryFile {
+ public:
+  TemporaryFile(std::filesystem::path path, const std::filesystem::path& target)
+      : path_(std::move(path)), target_(target) {
+    about_to(DiskCall::open, target_, "open");
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd_ < 0) fail_call(target_, "open", errno);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!kept_) ::unlink(path_.c_str());
+  }
+
+  void write(std::string_view content) { write_all(fd_, content, target_); }
+
+  void sync_and_close() {
+    about_to(DiskCall::fsync, target_, "fsync");
+    if (::fsync(fd_) != 0) fail_call(target_, "fsync", errno);
+    const int fd = fd_;
+    fd_ = -1;
+    if (::close(fd) != 0) fail_call(target_, "close", errno);
+  }
+
+  void keep() { kept_ = true; }
+
+ private:
+  const std::filesystem::path path_;
+  const std::filesystem::path target_;
+  int fd_ = -1;
+  bool kept_ = false;
+};
+
+void sync_folder(const std::filesystem::path& folder) {
+  about_to(DiskCall::fsync, folder, "fsync");
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_call(folder, "open", errno);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  if (result != 0 && error != EINVAL) fail_call(folder, "fsync", error);  // EINVAL: a file system without folder fsync
+}
+
+}  // namespace
+
+void write_file_atomic(const std::filesystem::path& file, std::string_view content) {
+  const std::filesystem::path temporary = file.string() + fmt::format(".tmp{}", ::getpid());
+  TemporaryFile out(temporary, file);
+  out.write(content);
+  out.sync_and_close();
+  about_to(DiskCall::rename, file, "rename");
+  if (::rename(temporary.c_str(), file.c_str()) != 0) fail_call(file, "rename", errno);
+  out.keep();
+  sync_folder(folder_of(file));
+}
+
+bool make_new_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path parent = folder_of(folder);
+  if (!std::filesystem::exists(parent, error) && parent != folder) make_new_folder(parent);  // and synced in its own
+  about_to(DiskCall::mkdir, folder, "mkdir");
+  if (::mkdir(folder.c_str(), 0755) != 0) {
+    if (errno == EEXIST) return false;
+    fail_call(folder, "mkdir", errno);
+  }
+  sync_folder(folder_of(folder));
+  return true;
+}
+
+void replace_symlink(const std::filesystem::path& link, const std::filesystem::path& target) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(link, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_symlink(status)) {
+    fail(ExitCode::store, "{}: exists and is no symbolic link: move it away", link.string());
+  }
+  const std::filesystem::path temporary = link.string() + fmt::format(".tmp{}", ::getpid());
+  ::unlink(temporary.c_str());
+  about_to(DiskCall::symlink, link, "symlink");
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) fail_call(temporary, "symlink", errno);
+  if (::rename(temporary.c_str(), link.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary.c_str());
+    fail_call(link, "rename", reason);
+  }
+}
+
+AppendOnlyFile::AppendOnlyFile(std::filesystem::path file, int64_t length) : file_(std::move(file)), size_(length) {
+  about_to(DiskCall::open, file_, "open");
+  fd_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_call(file_, "open", errno);
+  struct stat facts {};
+  if (::fstat(fd_, &facts) != 0) fail_call(file_, "fstat", errno);
+  if (facts.st_size < length)
+    fail(ExitCode::store, "{}: has {} bytes, {} were recorded: the file was changed from outside", file_.string(),
+         facts.st_size, length);
+  if (facts.st_size > length && ::ftruncate(fd_, length) != 0) fail_call(file_, "ftruncate", errno);
+  if (length == 0) sync_folder(folder_of(file_));
+}
+
+AppendOnlyFile::~AppendOnlyFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void AppendOnlyFile::append(std::string_view bytes, Durability durability) {
+  if (is_broken_) fail(ExitCode::store, "{}: an earlier write failed; nothing is written any more", file_.string());
+  is_broken_ = true;
+  write_all(fd_, bytes, file_);
+  if (durability == Durability::machine) {
+    about_to(DiskCall::fsync, file_, "fdatasync");
+    if (::fdatasync(fd_) != 0) fail_call(file_, "fdatasync", errno);
+  }
+  is_broken_ = false;
+  size_ += static_cast<int64_t>(bytes.size());
+}
+
+}  // namespace paceline

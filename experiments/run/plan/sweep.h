@@ -1,0 +1,62 @@
+#pragma once
+// From one experiment to its cells: the grid of sweep.axes, what joins and leaves it, who is compared with whom.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/config/devices.h"
+#include "experiments/config/file/load.h"
+#include "experiments/results/results.h"
+
+namespace paceline {
+
+struct ExpandContext {
+  int devices = 1;      // value of `devices` in constraints; on the CPU devices are threads and any number "exists"
+  bool is_cpu = true;   // one load holds the draft models of all its cells
+  Gpus gpus{0, false};  // that ranks may take
+};
+
+/// What this machine has for the cells of `engine`.
+ExpandContext machine_context(const EngineConfig& engine);
+
+/// One point of the sweep. A skipped cell is listed, never run.
+struct Cell {
+  std::string id;                             // "tp2_pp1_ngram_k5_c8", unique within the sweep
+  std::string label;                          // from sweep.include, else empty
+  std::optional<PublishedSpeedup> published;  // likewise
+  ConfigJson axes;          // {tp, pp, proposer, num_speculative_tokens (0 for none), concurrency} and every other key
+                            // that varies, by full path (null where it is void)
+  ExperimentConfig config;  // with config.sweep emptied of axes, include and exclude
+  std::optional<size_t> baseline;  // index of the cell this one is compared with; none for baseline cells themselves
+  bool is_baseline = false;
+  std::optional<std::string> skip_reason;
+  std::string load_key;     // cells with equal keys share one engine load; they stand next to each other
+  std::string draft_key;    // "" without a draft model, else equal for cells that draft with the same model
+  std::string config_hash;  // of config_identity(config)
+};
+
+constexpr size_t kMaxCells = 100'000;
+
+/// All cells in the order in which to run them: axes that force an engine load outermost. On the CPU a draft model is
+/// attached to a loaded target, so proposers share a load; elsewhere the KV pool is planned with the draft, so cells
+/// with a draft model load on their own. Cells that only differ in void keys (k for none) collapse into the first.
+/// `--only` keeps the baselines of what it selects. Throws ConfigError: more than kMaxCells, duplicate include, a
+/// baseline that no cell can be, nothing selected.
+std::vector<Cell> expand(const LoadedConfig& loaded, const ExpandContext& context);
+
+/// The cells, and how many points of the sweep are not among them.
+struct ExpandedSweep {
+  std::vector<Cell> cells;
+  int64_t num_excluded = 0;    // sweep.exclude took them out
+  int64_t num_collapsed = 0;   // differ from a cell in void keys only
+  int64_t num_unselected = 0;  // --only left them out
+};
+
+/// expand() with counts.
+ExpandedSweep expand_counted(const LoadedConfig& loaded, const ExpandContext& context);
+
+/// Threads of one CPU rank where the file says auto: cores / the largest tp*pp among the cells that fits the cores.
+int auto_threads_per_rank(const std::vector<Cell>& cells, int num_cores);
+
+}  // namespace paceline
