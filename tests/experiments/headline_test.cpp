@@ -58,6 +58,14 @@ TEST(Headline, BeginsWithTheFastestCellAndItsGain) {
   EXPECT_FALSE(holds(headline(run_of({plain(base), ngram_cell(3, many)}))[0], "repetition")) << "enough of them";
 }
 
+TEST(Headline, NamesTheCellThatIsShownBeforeOneThatMayBeFaster) {
+  const std::vector<double> base = {100, 101, 99, 100, 100}, steady = {140, 141, 139, 140, 140},
+                            wild = {100, 210, 190, 90, 200};
+  const std::string text = headline(run_of({plain(base), ngram_cell(3, steady), ngram_cell(5, wild)}))[0];
+  EXPECT_TRUE(text.starts_with("Fastest shown gain: tp1 pp1 ngram k=3, 140.0 tok/s, 1.40× [")) << text;
+  EXPECT_TRUE(holds(text, "; tp1 pp1 ngram k=5 may be faster")) << text;
+}
+
 TEST(Headline, CountsTheCellsAmongWhichNothingIsShown) {
   const std::vector<double> base = {100, 110, 95}, other = {103, 99, 104};
   const std::string text = headline(run_of({plain(base), ngram_cell(3, other), ngram_cell(5, other)}))[0];

@@ -47,18 +47,43 @@ int64_t num_ranked_drafting(const VerdictView& view, const LoadGroup& group) {
                        [&](const CellSummary* s) { return VerdictView::ranks_by_rate(*s) && view.speculates(*s); });
 }
 
+std::string over_text(const VerdictView& view, const CellSummary& cell) {
+  const Claim* const row = view.claim(ClaimKind::over_baseline, cell);
+  return row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(cell, *row->over)) : "";
+}
+
+/// The fastest of those that are shown to be faster than what they are judged against; null: none is.
+const CellSummary* fastest_shown(const VerdictView& view, const LoadGroup& group) {
+  const CellSummary* fastest = nullptr;
+  for (const CellSummary* const cell : group.cells) {
+    const Claim* const row = view.claim(ClaimKind::over_baseline, *cell);
+    if (row && row->shown == Outcome::faster && VerdictView::ranks_by_rate(*cell) &&
+        (!fastest || *cell->output_tok_s > *fastest->output_tok_s))
+      fastest = cell;
+  }
+  return fastest;
+}
+
 std::string of_best(const VerdictView& view, const Pick& pick) {
   const CellSummary& best = pick.best();
   const std::string where = view.has_several_loads() ? pick.group->where() : "";
   const Claim* const row = view.claim(ClaimKind::over_baseline, best);
-  const std::string over =
-      row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(best, *row->over)) : "";
+  const std::string over = over_text(view, best);
   const int64_t drafting = num_ranked_drafting(view, *pick.group);
   if (leads_by_chance(view, pick)) {
     Sentence sentence(fmt::format("No speculative cell{} is shown to be faster", where));
     if (drafting > 1) sentence.add(fmt::format(" among {}", drafting));
     return sentence.add("; highest estimate: " + view.marked_label(best)).add(over).add(repetitions_text(best)).text();
   }
+  const CellSummary* const shown =
+      row && row->shown == Outcome::inconclusive ? fastest_shown(view, *pick.group) : nullptr;
+  if (shown)
+    return Sentence(fmt::format("Fastest shown gain{}: {}, {:.1f} tok/s", where, view.marked_label(*shown),
+                                *shown->output_tok_s))
+        .add(over_text(view, *shown))
+        .add(repetitions_text(*shown))
+        .add(fmt::format("; {} may be faster", view.marked_label(best)))
+        .text();
   Sentence sentence(fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.marked_label(best), *best.output_tok_s));
   sentence.add(over).add(repetitions_text(best));
   if (row && row->shown == Outcome::inconclusive) sentence.add(", which is not shown to be a gain");
