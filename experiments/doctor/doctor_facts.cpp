@@ -16,6 +16,7 @@
 #include "experiments/doctor/doctor.h"
 #include "experiments/results/files/environment.h"
 #include "kernels/cpu/mapped_memory.h"
+#include "speculative/eagle3_spec.h"
 
 namespace paceline {
 namespace {
@@ -40,7 +41,7 @@ void add_models_below(const fs::path& folder, const std::string& prefix, std::ve
     if (!fs::exists(dir / "config.json", ignored)) continue;
     FoundFile model{.name = prefix + dir.filename().string(), .error = {}};
     try {
-      load_model_spec(dir);
+      if (!is_eagle3_folder(dir)) load_model_spec(dir);  // what a head must fit is its target
     } catch (const Error& error) {
       model.error = error.what();
     }

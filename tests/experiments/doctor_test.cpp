@@ -238,6 +238,8 @@ TEST(DoctorFacts, AreThoseOfThisMachine) {
   EXPECT_EQ(facts.results.error, "");
   EXPECT_GT(facts.results.free_bytes, 0u);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "it leaves nothing behind";
+  EXPECT_GE(facts.models.size(), 3u);  // a head among them
+  for (const FoundFile& model : facts.models) EXPECT_EQ(model.error, "") << model.name;
   EXPECT_EQ(facts.usable_cores, usable_cores());
   EXPECT_EQ(facts.cpu.threads, usable_cores());
   EXPECT_EQ(facts.built.front(), Isa::scalar);

@@ -64,6 +64,11 @@ TEST(Headline, NamesTheCellThatIsShownBeforeOneThatMayBeFaster) {
   const std::string text = headline(run_of({plain(base), ngram_cell(3, steady), ngram_cell(5, wild)}))[0];
   EXPECT_TRUE(text.starts_with("Fastest shown gain: tp1 pp1 ngram k=3, 140.0 tok/s, 1.40× [")) << text;
   EXPECT_TRUE(holds(text, "; tp1 pp1 ngram k=5 may be faster")) << text;
+  const auto tp2 = [](CellResult cell) { return placed(std::move(cell), 2, 1); };
+  CellResult twice = tp2(plain(std::vector<double>{180, 181, 179, 180, 180})), drafting = tp2(ngram_cell(5, wild));
+  drafting.baseline_id = twice.id;
+  const std::string elsewhere = headline(run_of({plain(base), ngram_cell(3, steady), twice, drafting}))[0];
+  EXPECT_FALSE(elsewhere.starts_with("Fastest shown gain")) << elsewhere;
 }
 
 TEST(Headline, CountsTheCellsAmongWhichNothingIsShown) {

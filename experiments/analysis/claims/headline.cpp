@@ -52,16 +52,17 @@ std::string over_text(const VerdictView& view, const CellSummary& cell) {
   return row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(cell, *row->over)) : "";
 }
 
-/// The fastest of those that are shown to be faster than what they are judged against; null: none is.
+/// The fastest of those that are shown to be faster than what they are judged against; null: none is, or what does not
+/// speculate is faster, as in another placement.
 const CellSummary* fastest_shown(const VerdictView& view, const LoadGroup& group) {
-  const CellSummary* fastest = nullptr;
+  const CellSummary *fastest = nullptr, *const plain = best_of(view, group, PickKind::throughput, Among::plain);
   for (const CellSummary* const cell : group.cells) {
     const Claim* const row = view.claim(ClaimKind::over_baseline, *cell);
     if (row && row->shown == Outcome::faster && VerdictView::ranks_by_rate(*cell) &&
         (!fastest || *cell->output_tok_s > *fastest->output_tok_s))
       fastest = cell;
   }
-  return fastest;
+  return fastest && plain && *plain->output_tok_s > *fastest->output_tok_s ? nullptr : fastest;
 }
 
 std::string of_best(const VerdictView& view, const Pick& pick) {
