@@ -134,7 +134,8 @@ TEST(Claims, OneRowOfSixThatIsFasterByItselfIsNotShownAmongThem) {
   EXPECT_EQ(gain.shown, Outcome::inconclusive);
   EXPECT_TRUE(test::holds(cell_verdict(run.cells[1], summary.cells[1]), "faster"));
   const std::string text = test::verdict(run);
-  EXPECT_TRUE(test::holds(text, "No speculative cell is shown to be faster. Highest estimate: tp1 pp1 ngram k=1"))
+  EXPECT_TRUE(
+      test::holds(text, "No speculative cell is shown to be faster among 6; highest estimate: tp1 pp1 ngram k=1"))
       << text;
   EXPECT_TRUE(test::holds(text, "not shown among 6 cells")) << text;
   EXPECT_FALSE(says_faster(text)) << text;

@@ -101,7 +101,8 @@ TEST(Headline, SaysFirstWhyARunIsNotValid) {
   broken.repetitions.clear();
   EXPECT_TRUE(headline(run_of({broken, ngram_cell(3, kFast)}))[0].starts_with("INVALID: 1 cell lacks its baseline; "));
   EXPECT_TRUE(headline(run_of({plain(kSlow), test::disturbed(ngram_cell(3, kFast))}))[0].starts_with(
-      "INVALID: 1 of 2 cells was disturbed (other processes used 50 % of the cores); 1 cell lossless, 100 tokens "
+      "INVALID: 1 of 2 cells was disturbed (ngram3: other processes used 50 % of the cores); 1 cell lossless, 100 "
+      "tokens "
       "compared, 0 mismatches"));
 }
 

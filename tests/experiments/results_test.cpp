@@ -22,6 +22,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/error.h"
 #include "tests/experiments/synthetic_run.h"
+#include "tests/experiments/verdict_rig.h"
 #include "tests/support/checkpoint_writer.h"
 
 namespace paceline {
@@ -390,16 +391,15 @@ TEST(Verdict, NamesTheFastestRankableCellOnly) {
   loud.oversubscribed = true;
   for (RepetitionResult& r : loud.repetitions) r.wall_s /= 10;
   run.cells.push_back(loud);
-  std::string all;
-  for (const VerdictSentence& v : make_verdict(run, summarize(run)).details) all += v.text + "\n";
+  const std::string all = test::verdict(run);
   EXPECT_NE(all.find("Fastest: tp1 pp1 ngram k=3"), std::string::npos) << all;
   EXPECT_EQ(all.find("tp4"), std::string::npos) << all;
-  EXPECT_NE(all.find("Lossless: 2 cells"), std::string::npos) << all;
+  EXPECT_NE(all.find("VALID: 2 cells lossless"), std::string::npos) << all;
 }
 
 TEST(Verdict, NamesABaselineThatIsPlacedElsewhere) {
   RunResult run = pair_run();
-  const auto first = [&] { return make_verdict(run, summarize(run)).details[0].text; };
+  const auto first = [&] { return test::sentences(run)[0]; };
   EXPECT_NE(first().find("over the same placement without speculation"), std::string::npos) << first();
   run.cells[1].axes.tp = 2;
   EXPECT_NE(first().find("over tp1 pp1 none"), std::string::npos) << first();

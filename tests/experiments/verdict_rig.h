@@ -80,9 +80,15 @@ inline RunResult run_of(std::vector<CellResult> cells) {
   return run;
 }
 
-inline std::vector<std::string> sentences(const RunResult& run) {
+inline std::vector<std::string> details(const RunResult& run) {
   std::vector<std::string> out;
   for (const VerdictSentence& v : make_verdict(run, summarize(run)).details) out.push_back(v.text);
+  return out;
+}
+/// The headline's, then the details.
+inline std::vector<std::string> sentences(const RunResult& run) {
+  std::vector<std::string> out = make_verdict(run, summarize(run)).headline;
+  for (std::string& text : details(run)) out.push_back(std::move(text));
   return out;
 }
 inline std::string verdict(const RunResult& run) { return fmt::format("{}", fmt::join(sentences(run), "\n")); }

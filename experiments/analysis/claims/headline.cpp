@@ -89,28 +89,12 @@ std::string of_best(const VerdictView& view, const Pick& pick) {
   sentence.add(over).add(repetitions_text(best));
   if (row && row->shown == Outcome::inconclusive) sentence.add(", which is not shown to be a gain");
   if (!view.speculates(best) && drafting > 0)
-    sentence.add(may_be_beaten_by_drafts(view, pick) ? "; no speculative cell is shown to be faster"
-                                                     : "; no speculative cell is faster");
+    sentence.add(fmt::format("; no speculative cell{} {} faster", view.summary().finished() ? "" : " that ran",
+                             may_be_beaten_by_drafts(view, pick) ? "is shown to be" : "is"));
   if (pick.cells.size() > 1)
     sentence.add(fmt::format("; {} {} not told apart from it", counted(int64_t(pick.cells.size()) - 1, "cell"),
                              pick.cells.size() == 2 ? "is" : "are"));
   return sentence.text();
-}
-
-/// Under which load speculation gains most, by the lower end; else the first.
-const Pick* telling_pick(const VerdictView& view) {
-  const Pick* best = nullptr;
-  const Claim* gain_of_best = nullptr;
-  for (const Pick& pick : view.picks()) {
-    if (pick.kind != PickKind::throughput) continue;
-    const Claim* const gain = view.claim(ClaimKind::over_plain, pick.best());
-    const bool is_shown = gain && gain->shown == Outcome::faster;
-    if (!best || (is_shown && (!gain_of_best || begins_higher(gain->ratio, gain_of_best->ratio)))) {
-      best = &pick;
-      gain_of_best = is_shown ? gain : nullptr;
-    }
-  }
-  return best;
 }
 
 std::string of_open_loops(const VerdictView& view) {
@@ -278,6 +262,21 @@ std::string choice_sentence(const VerdictView& view) {
 }
 
 }  // namespace
+
+const Pick* telling_pick(const VerdictView& view) {
+  const Pick* best = nullptr;
+  const Claim* gain_of_best = nullptr;
+  for (const Pick& pick : view.picks()) {
+    if (pick.kind != PickKind::throughput) continue;
+    const Claim* const gain = view.claim(ClaimKind::over_plain, pick.best());
+    const bool is_shown = gain && gain->shown == Outcome::faster;
+    if (!best || (is_shown && (!gain_of_best || begins_higher(gain->ratio, gain_of_best->ratio)))) {
+      best = &pick;
+      gain_of_best = is_shown ? gain : nullptr;
+    }
+  }
+  return best;
+}
 
 size_t num_words(const std::string& text) {
   std::istringstream words(text);

@@ -7,6 +7,7 @@
 namespace paceline {
 
 class VerdictView;
+struct Pick;
 
 inline constexpr size_t kMostHeadlines = 3;
 inline constexpr size_t kMostHeadlineWords = 30;
@@ -16,6 +17,10 @@ inline constexpr size_t kMostHeadlineWords = 30;
 /// not reached, goodput, saturation, over which loads speculation pays, what more ranks give, a proposer that does not
 /// pay, the best cell per user and per device. None is longer than kMostHeadlineWords.
 std::vector<std::string> make_headline(const VerdictView& view);
+
+/// Of whose best cell it speaks: that under which load speculation gains most, by the lower end, else the first; null
+/// without closed loops that are ranked.
+const Pick* telling_pick(const VerdictView& view);
 
 size_t num_words(const std::string& text);
 

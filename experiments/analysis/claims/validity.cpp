@@ -41,9 +41,9 @@ Validity validity_of(const VerdictView& view) {
   if (without_baseline > 0)
     out.reasons.push_back(counted(without_baseline, "cell lacks its baseline", "cells lack their baseline"));
   if (const DisturbedCells cells = disturbed_cells(view); cells.worst)
-    out.reasons.push_back(fmt::format("{} of {} {} disturbed ({}{})", cells.disturbed, counted(cells.done, "cell"),
+    out.reasons.push_back(fmt::format("{} of {} {} disturbed ({}{}: {})", cells.disturbed, counted(cells.done, "cell"),
                                       cells.disturbed == 1 ? "was" : "were", cells.disturbed == 1 ? "" : "at worst ",
-                                      cells.by));
+                                      view.cell(*cells.worst).id, cells.by));
   return out;
 }
 

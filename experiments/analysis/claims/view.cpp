@@ -143,13 +143,18 @@ std::string VerdictView::reference_text(const CellSummary& s, const CellSummary&
   return reference_name(s, reference) + in_brackets({disturbed_text(reference)});
 }
 
+std::vector<std::string> VerdictView::whole_notes(const CellSummary& s, const std::optional<RatioInterval>& decode,
+                                                  std::optional<double> far_apart_s) {
+  return {decode ? "decoding alone " + interval_text(*decode) : "", prefill_text(s),
+          far_apart_s ? baseline_time_text(*far_apart_s) : ""};
+}
+
 std::string VerdictView::whole_over_text(const CellSummary& s, const CellSummary& reference,
                                          const std::optional<RatioInterval>& decode,
                                          std::optional<double> far_apart_s) const {
-  return reference_name(s, reference) +
-         in_brackets({disturbed_text(reference), "whole requests",
-                      decode ? "decoding alone " + interval_text(*decode) : "", prefill_text(s),
-                      far_apart_s ? baseline_time_text(*far_apart_s) : ""});
+  std::vector<std::string> notes = whole_notes(s, decode, far_apart_s);
+  notes.insert(notes.begin(), {disturbed_text(reference), "whole requests"});
+  return reference_name(s, reference) + in_brackets(notes);
 }
 
 bool VerdictView::is_over_plain_at_its_place(const Claim& claim) const {

@@ -78,6 +78,9 @@ class VerdictView {
   /// `decode`: the ratio of decoding; `far_apart_s`: measured_earlier_s of `reference`, where that is to be told.
   std::string whole_over_text(const CellSummary& s, const CellSummary& reference,
                               const std::optional<RatioInterval>& decode, std::optional<double> far_apart_s) const;
+  /// Of that what is said of decoding, prefill and time; some are empty.
+  static std::vector<std::string> whole_notes(const CellSummary& s, const std::optional<RatioInterval>& decode,
+                                              std::optional<double> far_apart_s);
 
   /// tok/s of one cell over another's.
   std::optional<RatioInterval> rate_over(const CellSummary& s, const CellSummary& other) const;

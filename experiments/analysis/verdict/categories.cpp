@@ -32,8 +32,8 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const Cell
   return text + ".";
 }
 
-/// Of each category the cell whose decoding gains most over its plain twin.
-std::string winners_text(const VerdictView& view, const LoadGroup& group) {
+/// Of each category the cell whose decoding gains most over its plain twin; empty where that is `named` everywhere.
+std::string winners_text(const VerdictView& view, const LoadGroup& group, const CellSummary& named) {
   std::map<std::string, const Claim*> winners;
   std::set<std::string> proposers;
   for (const Claim& claim : view.claims()) {
@@ -43,6 +43,8 @@ std::string winners_text(const VerdictView& view, const LoadGroup& group) {
     if (!winner || claim.ratio.ratio > winner->ratio.ratio) winner = &claim;
   }
   if (proposers.size() < 2 || winners.size() < 2 || winners.size() > kMostCategories) return "";
+  if (std::all_of(winners.begin(), winners.end(), [&](const auto& each) { return each.second->cell == &named; }))
+    return "";
   std::string text;
   for (const auto& [category, winner] : winners)
     text += fmt::format("{} {} {} {}", text.empty() ? "" : ",", name_of(category), view.marked_label(*winner->cell),
@@ -60,7 +62,7 @@ void add_categories(const VerdictView& view, std::vector<VerdictSentence>& out) 
     if (!best) continue;
     if (std::string text = sentence(view, group, *best); !text.empty())
       out.push_back({VerdictKind::best, std::move(text)});
-    if (std::string text = winners_text(view, group); !text.empty())
+    if (std::string text = winners_text(view, group, *best); !text.empty())
       out.push_back({VerdictKind::best, std::move(text)});
   }
 }

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
-#include "experiments/analysis/claims/validity.h"
 #include "experiments/analysis/metrics/closed_loop.h"
 #include "experiments/analysis/verdict/parts.h"
 
@@ -236,24 +235,10 @@ std::string unfinished_text(const VerdictView& view) {
   return text;
 }
 
-std::string unfinished_sentence(const VerdictView& view) {
-  const std::string text = unfinished_text(view);
-  if (text.empty()) return "";
-  return text + (view.summary().done > 0 ? ". What follows speaks of the cells that ran." : ".");
-}
-
 std::vector<std::string> concurrency_sentences(const VerdictView& view) {
   std::vector<std::string> texts;
   for (const Unreached& each : unreached_of(view)) texts.push_back(each.text(view));
   return texts;
-}
-
-std::string noise_sentence(const VerdictView& view) {
-  const DisturbedCells cells = disturbed_cells(view);
-  if (!cells.worst) return {};
-  return fmt::format("{} of {} {} disturbed (noisy), {}{}: {}. Run again on a quiet machine.", cells.disturbed,
-                     counted(cells.done, "cell"), cells.disturbed == 1 ? "was" : "were",
-                     cells.disturbed == 1 ? "" : "at worst ", view.cell(*cells.worst).id, cells.by);
 }
 
 void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {

@@ -31,20 +31,18 @@ void add_goodput(const VerdictView& view, std::vector<VerdictSentence>& out);
 /// For each load and proposer without a cell that is shown to be faster than its VerdictView::reference_of: the cell
 /// whose interval begins highest, for the largest estimate may be the noisiest.
 void add_pays_not(const VerdictView& view, std::vector<VerdictSentence>& out);
+/// Whether one of these sentences is about the cell.
+bool is_told_of_as_not_paying(const VerdictView& view, const LoadGroup& group, const CellSummary& s);
 
 /// What to distrust of the run itself.
 void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out);
 
-// These stand before every sentence on speed, and are empty where they have nothing to say.
+// Empty where they have nothing to say.
 
-/// What a run that ended early leaves open, without a full stop; and as a sentence.
+/// What a run that ended early leaves open, without a full stop.
 std::string unfinished_text(const VerdictView& view);
-std::string unfinished_sentence(const VerdictView& view);
 
 /// Which concurrencies name cells that never had as many requests at once, and what they had.
 std::vector<std::string> concurrency_sentences(const VerdictView& view);
-
-/// How many cells were disturbed (noise.h), and by what.
-std::string noise_sentence(const VerdictView& view);
 
 }  // namespace paceline

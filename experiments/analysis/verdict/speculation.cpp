@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -83,21 +84,29 @@ std::string sentence(const VerdictView& view, const LoadGroup& group, const std:
   return text + ".";
 }
 
+/// Those without a cell that is shown to be faster.
+std::map<std::string, OfProposer> losers_of(const VerdictView& view, const LoadGroup& group) {
+  std::map<std::string, OfProposer> proposers;
+  for (const CellSummary* s : group.cells) {
+    if (!s->rankable || !view.speculates(*s)) continue;
+    if (const Claim* const gain = view.claim(ClaimKind::over_plain, *s))
+      proposers[view.cell(*s).axes.proposer].add({s, *gain});
+  }
+  std::erase_if(proposers, [](const auto& each) { return each.second.best.gain.shown == Outcome::faster; });
+  return proposers;
+}
+
 }  // namespace
 
+bool is_told_of_as_not_paying(const VerdictView& view, const LoadGroup& group, const CellSummary& s) {
+  const std::map<std::string, OfProposer> losers = losers_of(view, group);
+  return std::any_of(losers.begin(), losers.end(), [&](const auto& each) { return each.second.best.cell == &s; });
+}
+
 void add_pays_not(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  for (const LoadGroup& group : view.groups()) {
-    std::map<std::string, OfProposer> proposers;
-    for (const CellSummary* s : group.cells) {
-      if (!s->rankable || !view.speculates(*s)) continue;
-      if (const Claim* const gain = view.claim(ClaimKind::over_plain, *s))
-        proposers[view.cell(*s).axes.proposer].add({s, *gain});
-    }
-    for (const auto& [proposer, of] : proposers) {
-      if (of.best.gain.shown != Outcome::faster)
-        out.push_back({VerdictKind::pays_not, sentence(view, group, proposer, of)});
-    }
-  }
+  for (const LoadGroup& group : view.groups())
+    for (const auto& [proposer, of] : losers_of(view, group))
+      out.push_back({VerdictKind::pays_not, sentence(view, group, proposer, of)});
 }
 
 }  // namespace paceline

@@ -22,7 +22,7 @@ constexpr size_t kMostTiedNamed = 4;  // beyond, their number says more
 /// Why a speculative cell is fast: its tokens per pass and where they come from.
 std::string source_of_gain(const CellSummary& s) {
   if (!s.tokens_per_target_forward || !s.draft_acceptance_rate) return "";
-  std::string text = fmt::format("; {:.2f} tokens per sequence and pass", *s.tokens_per_target_forward);
+  std::string text = fmt::format("{:.2f} tokens per sequence and pass", *s.tokens_per_target_forward);
   text += fmt::format(" ({} of drafted tokens accepted", percent_text(*s.draft_acceptance_rate));
   if (s.draft_coverage && *s.draft_coverage < 0.995) {
     text += fmt::format(", drafts in {} of steps", percent_text(*s.draft_coverage));
@@ -30,8 +30,8 @@ std::string source_of_gain(const CellSummary& s) {
   return text + ")";
 }
 
-/// What the fastest cell, which does not speculate, leaves to say of those that do.
-std::string of_speculation(const VerdictView& view, const LoadGroup& group, const Pick& pick) {
+/// What the fastest cell, which does not speculate, leaves to say of those that do; is_said: not of ranked ones.
+std::string of_speculation(const VerdictView& view, const LoadGroup& group, const Pick& pick, bool is_said) {
   int planned = 0, measured = 0, ranked = 0;
   for (const CellSummary* s : group.cells) {
     const CellResult& cell = view.cell(*s);
@@ -40,61 +40,73 @@ std::string of_speculation(const VerdictView& view, const LoadGroup& group, cons
     measured += cell.status == CellStatus::done ? 1 : 0;
     ranked += VerdictView::ranks_by_rate(*s) ? 1 : 0;
   }
-  if (planned == 0) return "; there is no speculative cell to compare with";
-  if (measured == 0) return "; no speculative cell ran";
-  if (ranked == 0) return "; no speculative cell is ranked";
+  if (planned == 0) return "there is no speculative cell to compare with";
+  if (measured == 0) return "no speculative cell ran";
+  if (ranked == 0) return "no speculative cell is ranked";
+  if (is_said)
+    return ranked < planned ? fmt::format("{} of {} are ranked", ranked, counted(planned, "speculative cell")) : "";
   const char* const which = measured < planned ? " that ran" : "";
-  return fmt::format("; no {}speculative cell{} {} faster", ranked < measured ? "ranked " : "", which,
+  return fmt::format("no {}speculative cell{} {} faster", ranked < measured ? "ranked " : "", which,
                      may_be_beaten_by_drafts(view, pick) ? "is shown to be" : "is");
 }
 
-/// Of the best cell, whose gain is not shown; `is_said`: that the sentence begins with it.
-std::string chance_text(const VerdictView& view, const Claim& row, bool is_said) {
-  const std::string why = view.not_shown_text(row);
-  if (is_said) return why.empty() ? "" : "; " + why;
-  return "; not shown to be faster than that" + (why.empty() ? "" : ": " + why);
-}
-
+/// The best cell of a load. Of the one that the headline names only what that leaves out; nothing of one that leads by
+/// chance and is told of with its proposer.
 std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
   const Pick* const pick = view.pick(PickKind::throughput, group);
   if (!pick) return "";
   const CellSummary *const best = &pick->best(), *const base = view.baseline_of(*best);
   const CellSummary* const best_plain = best_of(view, group, PickKind::throughput, Among::plain);
   const std::vector<const CellSummary*> tied(pick->cells.begin() + 1, pick->cells.end());
-  const std::string where = view.has_several_loads() ? group.where() : "";
-  const bool by_chance = leads_by_chance(view, *pick);
-  std::string text = fmt::format(
-      "{}: {}, {:.1f} tok/s",
-      by_chance ? "No speculative cell is shown to be faster" + where + ". Highest estimate" : "Fastest" + where,
-      view.marked_label(*best), *best->output_tok_s);
-  if (const Claim* const row = view.claim(ClaimKind::over_baseline, *best)) {
-    text += fmt::format(", {} over {}", interval_text(*best->speedup),
-                        view.whole_over_text(*best, *base, best->decode_speedup,
-                                             best->baseline_far ? best->baseline_apart_s : std::nullopt));
-    if (row->shown == Outcome::inconclusive) text += chance_text(view, *row, by_chance);
-  } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
-    text += "; its baseline was not measured, so its gain is not known";
+  const bool is_said = pick == telling_pick(view), by_chance = leads_by_chance(view, *pick);
+  if (by_chance && is_told_of_as_not_paying(view, group, *best)) return "";
+  std::vector<std::string> facts;
+  const auto add = [&](std::string fact) {
+    if (!fact.empty()) facts.push_back(std::move(fact));
+  };
+  std::string text = view.marked_label(*best);
+  if (!is_said) {
+    const std::string where = view.has_several_loads() ? group.where() : "";
+    text = fmt::format(
+        "{}: {}, {:.1f} tok/s",
+        by_chance ? "No speculative cell is shown to be faster" + where + ". Highest estimate" : "Fastest" + where,
+        text, *best->output_tok_s);
   }
-  text += source_of_gain(*best);
-  if (view.cell(*best).certificate.status == CertificateStatus::unverified) text += "; UNVERIFIED";
+  if (const Claim* const row = view.claim(ClaimKind::over_baseline, *best)) {
+    const std::optional<double> far_s = best->baseline_far ? best->baseline_apart_s : std::nullopt;
+    if (is_said)
+      for (std::string& note : VerdictView::whole_notes(*best, best->decode_speedup, far_s)) add(std::move(note));
+    else
+      text += fmt::format(", {} over {}", interval_text(*best->speedup),
+                          view.whole_over_text(*best, *base, best->decode_speedup, far_s));
+    if (row->shown == Outcome::inconclusive) {
+      if (!is_said && !by_chance) add("not shown to be faster than that");
+      add(view.not_shown_text(*row));
+    }
+  } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
+    add("its baseline was not measured, so its gain is not known");
+  }
+  add(source_of_gain(*best));
+  if (view.cell(*best).certificate.status == CertificateStatus::unverified) add("UNVERIFIED");
   const CellSummary* const twin = view.reference_of(*best);
   if (twin && twin != base && twin != best_plain && view.speculates(*best)) {
     if (const std::optional<RatioInterval> gain = view.rate_over(*best, *twin))
-      text += fmt::format("; {} over {}", interval_text(*gain), view.reference_text(*best, *twin));
+      add(fmt::format("{} over {}", interval_text(*gain), view.reference_text(*best, *twin)));
   }
   if (best_plain && best_plain != best && base != best_plain) {
     const std::optional<RatioInterval> gain = view.rate_over(*best, *best_plain);
-    text += fmt::format("; against the fastest plain cell ({}{}, {:.1f} tok/s): {}", view.label(*best_plain),
-                        best_plain->noise.empty() ? "" : ", disturbed", *best_plain->output_tok_s,
-                        gain ? interval_text(*gain) : "–") +
-            in_brackets({view.apart_text(*best, *best_plain)});
+    add(fmt::format("against the fastest plain cell ({}{}, {:.1f} tok/s): {}", view.label(*best_plain),
+                    best_plain->noise.empty() ? "" : ", disturbed", *best_plain->output_tok_s,
+                    gain ? interval_text(*gain) : "–") +
+        in_brackets({view.apart_text(*best, *best_plain)}));
   }
   if (tied.size() > kMostTiedNamed)
-    text += fmt::format("; {} other cells cannot be told apart from it", tied.size());
+    add(fmt::format("{} other cells cannot be told apart from it", tied.size()));
   else if (!tied.empty())
-    text += fmt::format("; not shown to be slower: {}", view.labels(tied));
-  if (!view.speculates(*best)) text += of_speculation(view, group, *pick);
-  return text + ".";
+    add("not shown to be slower: " + view.labels(tied));
+  if (!view.speculates(*best)) add(of_speculation(view, group, *pick, is_said));
+  if (is_said && facts.empty()) return "";
+  return fmt::format("{}{}{}.", text, facts.empty() ? "" : is_said ? ": " : "; ", fmt::join(facts, "; "));
 }
 
 /// A plain cell of one rank beside its twins of several.
@@ -155,16 +167,6 @@ std::string failure_sentence(const VerdictView& view, const CellSummary& s) {
                      certificate.detail);
 }
 
-/// Of the cells that passed in one kind of numerics.
-struct Passed {
-  int cells = 0;
-  int64_t tokens = 0;
-
-  std::string text() const {
-    return fmt::format("{} certified, {} compared", counted(cells, "cell"), counted(tokens, "token"));
-  }
-};
-
 /// Cells without a certificate, by the reason.
 struct UnverifiedCells {
   int cells = 0;
@@ -193,7 +195,8 @@ struct UnverifiedCells {
 };
 
 void add_correctness(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  Passed strict, fast;
+  int fast = 0;
+  int64_t fast_tokens = 0;
   std::set<int> ks;  // of speculative cells that passed
   UnverifiedCells unverified;
   for (const CellSummary& s : view.summary().cells) {
@@ -203,27 +206,25 @@ void add_correctness(const VerdictView& view, std::vector<VerdictSentence>& out)
       out.push_back({VerdictKind::correctness, failure_sentence(view, s), true});
     if (cell.certificate.status == CertificateStatus::unverified) unverified.add(cell);
     if (cell.certificate.status != CertificateStatus::pass) continue;
-    Passed& passed = cell.certificate.flips ? fast : strict;
-    if (!cell.certificate.flips && cell.axes.num_speculative_tokens) ks.insert(*cell.axes.num_speculative_tokens);
-    ++passed.cells;
-    passed.tokens += cell.certificate.tokens_checked;
+    if (cell.certificate.flips) {
+      ++fast;
+      fast_tokens += cell.certificate.tokens_checked;
+    } else if (cell.axes.num_speculative_tokens) {
+      ks.insert(*cell.axes.num_speculative_tokens);
+    }
   }
-  if (strict.cells > 0) {
+  if (ks.size() > 1)
+    out.push_back({VerdictKind::correctness, "The output is the same at every k: choose k by speed alone."});
+  if (fast > 0)
     out.push_back(
         {VerdictKind::correctness,
-         fmt::format("Lossless: {}, 0 mismatches{}.", strict.text(),
-                     ks.size() > 1 ? "; the output is the same at every k, so choose k by speed alone" : "")});
-  }
-  if (fast.cells > 0) {
-    out.push_back({VerdictKind::correctness,
-                   fmt::format("Fast numerics, not token-exact: {} up to each request's first flip; {}.", fast.text(),
-                               flips_text(*pooled_flips(view.run())))});
-  }
+         fmt::format("Fast numerics, not token-exact: {} certified, {} compared up to each request's first "
+                     "flip; {}.",
+                     counted(fast, "cell"), counted(fast_tokens, "token"), flips_text(*pooled_flips(view.run())))});
   if (unverified.cells > 0) out.push_back({VerdictKind::correctness, unverified.text()});
 }
 
 std::vector<VerdictSentence> make_details(const VerdictView& view) {
-  const RunSummary& summary = view.summary();
   std::vector<VerdictSentence> out;
   for (const LoadGroup& group : view.groups()) {
     if (std::string text = best_sentence(view, group); !text.empty())
@@ -231,27 +232,19 @@ std::vector<VerdictSentence> make_details(const VerdictView& view) {
   }
   add_open_loops(view, out);
   add_goodput(view, out);
-  if (out.empty())
-    out.push_back({VerdictKind::best,
-                   summary.done == 0 ? "Nothing was measured." : "No cell can be ranked; see the reasons in the table.",
-                   true});
   for (const CrossoverClaim& claim : view.crossovers())
     if (claim.axis == CrossoverClaim::Axis::concurrency)
       out.push_back({VerdictKind::best, fmt::format("Over concurrency: {}.", concurrency_text(claim))});
   add_forced(view, out);
   add_bounds(view, out);
   add_pays_not(view, out);
-  const bool speculative =
-      std::any_of(summary.cells.begin(), summary.cells.end(), [&](const CellSummary& s) { return view.speculates(s); });
-  if (!speculative) add_parallel(view, out);  // then it is what was asked
+  add_parallel(view, out);
   add_correctness(view, out);
-  if (speculative) add_parallel(view, out);
   add_categories(view, out);
   add_cautions(view, out);
   std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
-  for (std::string text : {fmt::format("{}", fmt::join(concurrency_sentences(view), " ")), noise_sentence(view),
-                           unfinished_sentence(view)})
-    if (!text.empty()) out.insert(out.begin(), {VerdictKind::caution, std::move(text)});
+  if (const std::vector<std::string> unreached = concurrency_sentences(view); !unreached.empty())
+    out.insert(out.begin(), {VerdictKind::caution, fmt::format("{}", fmt::join(unreached, " "))});
   return out;
 }
 

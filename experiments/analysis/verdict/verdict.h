@@ -1,8 +1,7 @@
 #pragma once
-// The run's answer: three short sentences, then details, most important first: what a run that ended early leaves open,
-// which cells were disturbed and which never had the concurrency that they are named by, for these limit all that
-// follows; what pays, what does not and why, what was proved, what to distrust. Cells that are not rankable
-// (CellSummary::rankable) are never named as better or worse than others.
+// The run's answer: three short sentences, then details that these leave out, most important first: which cells never
+// had the concurrency that they are named by; what pays, what does not and why, what was proved, what to distrust.
+// Cells that are not rankable (CellSummary::rankable) are never named as better or worse than others.
 
 #include <string>
 #include <vector>
