@@ -95,7 +95,7 @@ HostWeight GgufCheckpoint::view_of(std::string_view name, const TensorRange& ran
 
 TensorPart GgufCheckpoint::rows_of(std::string_view name, const TensorRange& range) const {
   TensorPart part{.view = view_of(name, range), .owned = {}};
-  if (part.view.data) return part;
+  if (part.view.data) return {};  // plain
   const GgufTensor& packed = tensor(name);
   part.made = std::make_shared<PackedRows>(*packed.type, file_.data(packed), whole_range(*find(name)).num_cols, range,
                                            part.view.dtype);
@@ -104,8 +104,8 @@ TensorPart GgufCheckpoint::rows_of(std::string_view name, const TensorRange& ran
 }
 
 TensorPart GgufCheckpoint::part_on(ThreadPool* pool, std::string_view name, const TensorRange& range) const {
-  TensorPart rows = rows_of(name, range);
-  if (!rows.made) return rows;
+  const TensorPart rows = rows_of(name, range);
+  if (!rows.made) return {.view = view_of(name, range), .owned = {}};
   TensorPart part = room_for(range, rows.view.dtype);
   const int64_t row_bytes = range.num_cols * int64_t(dtype_bytes(rows.view.dtype));
   for_row_blocks(pool, range.num_rows, range.num_cols, [&](int64_t begin, int64_t end) {

@@ -108,8 +108,11 @@ TensorPart RoleWeights::part(TensorRole role, TensorPiece piece, int layer, cons
   };
   if (count == 0) return read(tensor, in_file(0, 0));
   const bool when_asked = made == MadeRows::when_asked && !is_vector && !transposed;
-  if (const RowRun all = rows.run(begin, count); !transposed && all.in_order && all.num_rows == count)
-    return when_asked ? source_.rows_of(tensor, in_file(all.first, count)) : read(tensor, in_file(all.first, count));
+  if (const RowRun all = rows.run(begin, count); !transposed && all.in_order && all.num_rows == count) {
+    if (when_asked)
+      if (TensorPart part = source_.rows_of(tensor, in_file(all.first, count)); part.made) return part;
+    return read(tensor, in_file(all.first, count));
+  }
   if (when_asked) {
     TensorPart all = source_.rows_of(tensor, in_file(0, whole_range(*source_.find(tensor)).num_rows));
     if (all.made) return in_order(std::move(all), rows, range);

@@ -62,8 +62,9 @@ class TensorSource {
   virtual TensorPart part_on(ThreadPool* /*pool*/, std::string_view name, const TensorRange& range) const {
     return part(name, range);
   }
-  /// The same; where there is something to compute, its rows are made when they are asked for.
-  virtual TensorPart rows_of(std::string_view name, const TensorRange& range) const { return part(name, range); }
+  /// The same with rows that are made when they are asked for; without `made`, and nothing computed, where the source
+  /// makes no single rows of the tensor: then part() has it.
+  virtual TensorPart rows_of(std::string_view /*name*/, const TensorRange& /*range*/) const { return {}; }
 
   /// Room for `range` of a tensor of `dtype`, with any values: new_part, or that of a part that was recycled. Clearing
   /// fresh pages takes longer than decoding into them. For parts that go back to recycle().

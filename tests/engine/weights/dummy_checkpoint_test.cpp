@@ -24,6 +24,7 @@ TEST(DummyCheckpoint, PartsAreSlicesOfTheWhole) {
   const DummyCheckpoint source(deep_spec(), "dummy");
   for (const char* const name : {"model.embed_tokens.weight", "model.layers.7.self_attn.o_proj.weight"}) {
     const TensorRange all = whole_range(*source.find(name));
+    EXPECT_FALSE(source.rows_of(name, all).view.data) << "a whole tensor, computed to be asked for its rows";
     const TensorPart whole = source.part(name, all);
     const TensorRange range{.row_begin = 3, .num_rows = 50, .col_begin = 13, .num_cols = 101};
     const TensorPart part = source.part(name, range);
