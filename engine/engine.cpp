@@ -56,21 +56,15 @@ Engine::~Engine() {
   }
 }
 
+RequestLimits Engine::limits() const {
+  return {.vocab_size = target_.spec().vocab_size,
+          .max_model_len = scheduler_.options().max_model_len,
+          .block_size = pool_.block_size(),
+          .num_blocks = pool_.num_blocks()};
+}
+
 SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key) {
-  const int max_model_len = scheduler_.options().max_model_len;
-  const int vocab_size = target_.spec().vocab_size;
-  if (prompt.empty()) fail(ExitCode::usage, "prompt: found 0 tokens, expected at least 1");
-  if (int64_t(prompt.size()) >= max_model_len)
-    fail(ExitCode::usage,
-         "prompt: {} tokens do not fit max_model_len {} with room for one more; shorten the prompt or raise "
-         "engine.scheduler.max_model_len",
-         prompt.size(), max_model_len);
-  if (params.max_tokens < 1) fail(ExitCode::usage, "max_tokens: found {}, expected at least 1", params.max_tokens);
-  for (size_t i = 0; i < prompt.size(); ++i) {
-    if (prompt[i] < 0 || prompt[i] >= vocab_size)
-      fail(ExitCode::usage, "prompt: token {} at position {} is outside the vocabulary of {}", prompt[i], i,
-           vocab_size);
-  }
+  const int output_room = limits().output_room(prompt, params);
   auto request = std::make_unique<Request>();
   Sequence& seq = request->seq;
   seq.id = next_id_++;
@@ -78,14 +72,7 @@ SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params, 
   seq.num_prompt = int(prompt.size());
   seq.tokens = std::move(prompt);
   seq.params = params;
-  seq.params.max_tokens = std::min(params.max_tokens, max_model_len - seq.num_prompt);
-  const int blocks = pool_.blocks_for(seq.num_prompt + seq.params.max_tokens);
-  if (blocks > pool_.num_blocks()) {
-    fail(ExitCode::usage,
-         "request of {} prompt + {} output tokens needs {} KV blocks, the pool has {} ({} tokens); raise "
-         "engine.kv_cache.memory_fraction or lower max_tokens",
-         seq.num_prompt, seq.params.max_tokens, blocks, pool_.num_blocks(), pool_.num_blocks() * pool_.block_size());
-  }
+  seq.params.max_tokens = output_room;
   const SeqId id = seq.id;
   scheduler_.add(std::move(request));
   return id;

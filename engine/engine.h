@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/metrics.h"
+#include "engine/request_limits.h"
 #include "engine/scheduler.h"
 #include "engine/speculation.h"
 
@@ -40,8 +41,9 @@ class Engine {
   /// Collects every step in flight: their jobs use what goes with the engine.
   ~Engine();
 
-  /// Throws Error(usage) when the prompt is empty, holds an id outside the vocabulary, does not fit max_model_len
-  /// or can never fit the KV pool. max_tokens is cut to what max_model_len leaves. key: Sequence::key.
+  RequestLimits limits() const;
+
+  /// Throws Error(usage) as RequestLimits::output_room, to which max_tokens is cut. key: Sequence::key.
   SeqId submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key = 0);
 
   /// Launches what can be launched, collects the oldest step in flight and returns what it made final.
