@@ -15,7 +15,8 @@ struct SamplingParams {
   std::vector<int32_t> stop_token_ids;  // besides the model's eos ids; ignore_eos does not switch these off
 };
 
-enum class FinishReason : uint8_t { none, stop, length, cancelled, numerical_error };
+/// failed: the engine, and with it all its requests.
+enum class FinishReason : uint8_t { none, stop, length, cancelled, numerical_error, failed };
 
 constexpr const char* finish_reason_name(FinishReason reason) {
   switch (reason) {
@@ -24,6 +25,7 @@ constexpr const char* finish_reason_name(FinishReason reason) {
     case FinishReason::length: return "length";
     case FinishReason::cancelled: return "cancelled";
     case FinishReason::numerical_error: return "numerical_error";
+    case FinishReason::failed: return "failed";
   }
   return "?";
 }

@@ -58,6 +58,7 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"engine/batch_rows.", kRequests},
                                                                  {"engine/draft_tree.", kRequests},
                                                                  {"engine/sampling.", kRequests},
+                                                                 {"engine/request_limits.", kRequests},
                                                                  {"engine/model/", kModel},
                                                                  {"engine/weights/", kWeights},
                                                                  {"engine/transformer/", kTransformer},
@@ -68,6 +69,7 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"speculative/selftest/", kSelfTest},
                                                                  {"speculative/", kSpeculative},
                                                                  {"engine/engine.", kEngine},
+                                                                 {"engine/engine_loop.", kEngine},
                                                                  {"engine/serve/", kExperiments},
                                                                  {"experiments/", kExperiments}};
   for (const auto& [prefix, row] : kRows) {

@@ -197,7 +197,8 @@ double waits_per_step(EngineRig& rig, int num_drafts) {
   engine->submit(workload_prompts("reading_qa", 1).front(), params);
   while (engine->counters().drafts < 4) engine->step();
   const Backend& backend = *rig.team().rank(0).backend;
-  const uint64_t waits = backend.traffic().host_waits, steps = engine->counters().drafts;
+  const uint64_t waits = backend.traffic().host_waits;
+  const int64_t steps = engine->counters().drafts;
   while (engine->counters().drafts < steps + 12) engine->step();
   return double(backend.traffic().host_waits - waits) / 12;
 }
