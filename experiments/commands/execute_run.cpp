@@ -11,7 +11,7 @@
 #include "experiments/results/files/read.h"
 #include "experiments/results/files/run_lock.h"
 #include "experiments/ui/output_columns.h"
-#include "experiments/ui/progress_log.h"
+#include "experiments/ui/progress.h"
 
 namespace paceline {
 

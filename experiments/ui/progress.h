@@ -9,6 +9,10 @@
 #include <string>
 #include <string_view>
 
+namespace spdlog::sinks {
+class sink;
+}
+
 namespace paceline {
 
 enum class ProgressMode {
@@ -30,8 +34,9 @@ struct ProgressTerminal {
   bool is_tty = false;
   bool wants_plain = false;  // CI, NO_COLOR, TERM=dumb
 };
-/// The process's standard error.
+/// The process's standard error; the same in front of its standard output, where lines for programs go.
 ProgressTerminal standard_error_terminal();
+ProgressTerminal standard_output_terminal();
 
 /// A repetition in progress. Repetitions of several cells are interleaved; each is one unit of work.
 struct ProgressUpdate {
@@ -72,14 +77,15 @@ class Progress {
   virtual void end() = 0;
 };
 
-/// The same in front of the process's standard output: where lines for programs go.
-ProgressTerminal standard_output_terminal();
-
 /// Removes the region of a live view from a terminal whose cursor it left in front of it. Not from the first column on:
 /// there, on the top row, terminals take it for clearing the screen and keep what stood on it in their history.
 inline constexpr const char* kClearBelow = "\r \x1b[J\r";
 
 std::unique_ptr<Progress> make_progress(ProgressMode mode, ProgressTerminal terminal);
+
+/// A sink for spdlog that hands each formatted line to progress.message(), so that log lines scroll above the live
+/// region whole. `progress` must outlive the sink's use.
+std::shared_ptr<spdlog::sinks::sink> make_progress_log_sink(Progress& progress);
 
 /// "0:31", "12:05", "1:02:03"
 std::string duration_text(double seconds);

@@ -1,8 +1,11 @@
 #pragma once
 // The lines of --ui jsonl: one table for who writes them and who documents them.
 
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "experiments/ui/progress.h"
 
 namespace paceline {
 
@@ -20,6 +23,9 @@ struct ProgressEvent {
 /// Fields of every line beside its own.
 const std::vector<ProgressField>& common_progress_fields();
 const std::vector<ProgressEvent>& progress_events();
+
+/// Progress for programs: such lines.
+std::unique_ptr<Progress> make_json_progress(ProgressTerminal terminal);
 
 /// The section's table in docs/experiments.md, and `runexp explain jsonl`.
 std::string progress_events_markdown();

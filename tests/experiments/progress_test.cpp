@@ -12,7 +12,6 @@
 #include <spdlog/logger.h>
 
 #include "experiments/ui/progress_events.h"
-#include "experiments/ui/progress_log.h"
 #include "kernels/error.h"
 
 namespace paceline {
