@@ -1,6 +1,7 @@
 #pragma once
-// What a finished run leaves for people and other programs.
+// What a finished run leaves for people and other programs, and what its records hold.
 
+#include <string>
 #include <vector>
 
 #include "experiments/results/files/store.h"
@@ -9,5 +10,9 @@ namespace paceline {
 
 /// summary.json, summary.csv, summary.md and report.html (results/README.md).
 std::vector<RunDocument> run_documents(const RunResult& run);
+
+/// The tables of results/README.md, in Markdown: one for each struct that a record holds, from the fields that it
+/// lists.
+std::string record_docs();
 
 }  // namespace paceline

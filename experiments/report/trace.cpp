@@ -25,35 +25,24 @@ json event(int cell, size_t rank, const std::string& name, const char* category,
           {"cat", category}};
 }
 
-void add_activity(json& events, int cell, size_t rank, const LaneActivity& a) {
-  std::string name;
-  const char* category = "work";
-  switch (a.kind) {
-    case ActivityKind::pass: name = fmt::format("pass {}", a.pass); break;
-    case ActivityKind::draft: name = "draft"; break;
-    case ActivityKind::sample: name = fmt::format("sample {}", a.pass); break;
-    case ActivityKind::wait_stage:
-      name = "wait: stage before";
-      category = "wait";
-      break;
-    case ActivityKind::wait_peers:
-      name = "wait: collective";
-      category = "wait";
-      break;
-  }
-  json out = event(cell, rank, name, category, a.start_ns, a.duration_ns);
+json activity_event(int cell, size_t rank, const LaneActivity& a) {
+  const bool is_wait = a.kind == ActivityKind::wait_stage || a.kind == ActivityKind::wait_peers;
+  const std::string name = a.kind == ActivityKind::pass         ? fmt::format("pass {}", a.pass)
+                           : a.kind == ActivityKind::draft      ? "draft"
+                           : a.kind == ActivityKind::sample     ? fmt::format("sample {}", a.pass)
+                           : a.kind == ActivityKind::wait_stage ? "wait: stage before"
+                                                                : "wait: collective";
+  json out = event(cell, rank, name, is_wait ? "wait" : "work", a.start_ns, a.duration_ns);
   if (a.pass > 0) out["args"] = {{"pass", a.pass}};
-  events.push_back(std::move(out));
+  return out;
 }
 
 /// Of waits that no activity records; null for the other kinds.
 const char* idle_name(PieceKind kind) {
-  switch (kind) {
-    case PieceKind::wait_outcome: return "wait: outcome";
-    case PieceKind::wait_handover: return "wait: hand-over";
-    case PieceKind::wait_scheduler: return "wait: scheduler";
-    default: return nullptr;
-  }
+  return kind == PieceKind::wait_outcome     ? "wait: outcome"
+         : kind == PieceKind::wait_handover  ? "wait: hand-over"
+         : kind == PieceKind::wait_scheduler ? "wait: scheduler"
+                                             : nullptr;
 }
 
 }  // namespace
@@ -72,7 +61,7 @@ json chrome_trace(const RunResult& run, std::span<const size_t> cells) {
       events.push_back(named("thread_name", cell.index, rank,
                              fmt::format("rank {} (stage {}, shard {}, {}{})", rank, lane.stage, lane.shard,
                                          lane.device, lane.device == "cpu" ? "" : ", its host")));
-      for (const LaneActivity& activity : lane.activities) add_activity(events, cell.index, rank, activity);
+      for (const LaneActivity& activity : lane.activities) events.push_back(activity_event(cell.index, rank, activity));
       for (const LanePiece& piece : pieces[rank]) {
         if (const char* const name = idle_name(piece.kind))
           events.push_back(event(cell.index, rank, name, "wait", piece.start_ns, piece.end_ns - piece.start_ns));

@@ -1,10 +1,9 @@
 // results/README.md says what the fields of records mean, in the words of their lists.
 
-#include "experiments/report/record_docs.h"
-
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/metrics/summary.h"
+#include "experiments/report/documents.h"
 #include "tests/experiments/config_files.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
