@@ -170,7 +170,8 @@ TEST(ForecastSection, SetsEveryCellsPredictionAgainstItsMedianStep) {
       << section;
   EXPECT_NE(section.find("Farthest from that median: tp1 pp1 ngram k=5, 5.00× its floor."), std::string::npos)
       << section;
-  EXPECT_EQ(count(section, "ms predicted"), run.cells.size()) << "a dot a cell";
+  EXPECT_EQ(count(section, "<tr"), run.cells.size() + 1) << "a row a cell, and the head";
+  EXPECT_EQ(count(section, "<td>5.00×</td>"), 1u);
   EXPECT_EQ(section_of(report_of(synthetic_run()), "forecast"), "") << "nothing was predicted";
 }
 

@@ -1,9 +1,8 @@
-#include "experiments/report/html/gzip.h"
-
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "experiments/report/html/html.h"
 #include "experiments/results/files/files.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/run_process.h"

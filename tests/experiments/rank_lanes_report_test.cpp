@@ -69,8 +69,9 @@ TEST(BubblesSection, ShowsTheBestTpAndPpCellOfOneProposer) {
   EXPECT_NE(stages.find(" pp2 "), std::string::npos) << stages;
   EXPECT_EQ(tensor.substr(8, 5), stages.substr(8, 5)) << "one proposer";
   EXPECT_NE(section.find("48 passes in 48.0 ms"), std::string::npos);
-  EXPECT_NE(section.find("% for stage 0"), std::string::npos);
-  EXPECT_NE(section.find("for other ranks in collectives"), std::string::npos);
+  EXPECT_EQ(count(section, "<td class=\"s\">rank "), 6u) << "a row a rank";
+  for (const char* const head : {">waits</th>", ">stage before</th>", "title=\"for other ranks in collectives\""})
+    EXPECT_EQ(count(section, head), 1u) << head;
   EXPECT_NE(section.find("On average a rank waits"), std::string::npos);
   EXPECT_EQ(section.find("On GPUs"), std::string::npos);
 }
@@ -96,7 +97,12 @@ TEST(BubblesSection, OneRankDrawsOneLane) {
   EXPECT_EQ(count(section, ": when each rank worked and waited\"><desc>"), 1u);
   EXPECT_NE(section.find(">rank 0</text>"), std::string::npos);
   EXPECT_EQ(section.find(">rank 1</text>"), std::string::npos);
-  EXPECT_NE(section.find("rank 0 waits 5 % of the window: 5 % for the scheduler."), std::string::npos) << section;
+  EXPECT_NE(section.find("<desc>rank 0 waits 5 %. </desc>"), std::string::npos) << section;
+  const std::string none = "<td>0 %</td>";
+  EXPECT_NE(section.find("rank 0</td><td>95 %</td>" + none + none + "<td>5 %</td>" + none + none + none + none +
+                         "<td>5 %</td></tr>"),
+            std::string::npos)
+      << section;
 }
 
 TEST(BubblesSection, OnGpusSaysThatLanesAreTheHosts) {

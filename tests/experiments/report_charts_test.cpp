@@ -177,13 +177,13 @@ TEST(ReportCharts, RequestsAndPositionsHaveTheirAcceptance) {
   run.cells.resize(4);  // none and three ngram cells
   const std::string section = section_of(report_of(run), "acceptance");
   EXPECT_TRUE(holds(section, "Acceptance length of each request"));
-  EXPECT_EQ(count(section, "class=\"median\""), 3u);
+  EXPECT_EQ(count(section, "<g class=\"w\""), 3u);  // quartiles
   EXPECT_TRUE(std::regex_search(section, std::regex(R"(>1\.[0-9]+ \[1\.[0-9]+, [12]\.[0-9]+\], 12 requests<)")));
   EXPECT_TRUE(holds(section, "tokens of the output before the step"));
   for (CellResult& cell : run.cells)
     for (RepetitionResult& r : cell.repetitions)
       for (RequestRecord& q : r.requests) q.drafted.assign(q.drafted.size(), 0);
-  EXPECT_FALSE(holds(section_of(report_of(run), "acceptance"), "class=\"median\""));
+  EXPECT_FALSE(holds(section_of(report_of(run), "acceptance"), "<g class=\"w\""));
 }
 
 TEST(ReportPage, WhatIsMissingComesFirst) {
@@ -265,11 +265,11 @@ TEST(ReportPage, TellsWhereEachValueWasWritten) {
   setup = section_of(report_of(run), "setup");
   EXPECT_FALSE(holds(setup, "<summary>Resolved configuration</summary><pre>"));
   EXPECT_TRUE(holds(setup,
-                    "<td class=\"s\">name</td><td class=\"s why\">&quot;x&quot;</td><td class=\"s\">configs/"
+                    "<td class=\"s\">name</td><td class=\"why\">&quot;x&quot;</td><td class=\"s\">configs/"
                     "&lt;x&gt;.json:3</td>"));
   EXPECT_TRUE(
-      holds(setup, "sweep.axes.engine.parallel.tp</td><td class=\"s why\">[1,2]</td><td class=\"s\">--axis</td>"));
-  EXPECT_TRUE(holds(setup, "load.concurrency</td><td class=\"s why\">1</td><td class=\"s\">default</td>"));
+      holds(setup, "sweep.axes.engine.parallel.tp</td><td class=\"why\">[1,2]</td><td class=\"s\">--axis</td>"));
+  EXPECT_TRUE(holds(setup, "load.concurrency</td><td class=\"why\">1</td><td class=\"s\">default</td>"));
 }
 
 /// Charts that tell nothing, tables that a screen reader cannot announce.

@@ -1,42 +1,68 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "experiments/analysis/comparison/missing_cells.h"
 #include "experiments/report/html/parts.h"
-#include "experiments/report/svg/chart.h"
 #include "experiments/report/text/cell_table.h"
 
 namespace paceline::html {
 
 namespace {
 
+constexpr size_t kMaxNamed = 12;  // cells of one reason
+
+/// The cells of each reason, in plan order.
+std::string missing_list(const Report& report, const char* heading, MissingKind kind) {
+  std::string out;
+  for (const auto& [reason, cells] : missing_cells(report.run, kind)) {
+    std::string names;
+    for (size_t i = 0; i < std::min(cells.size(), kMaxNamed); ++i)
+      names += (i == 0 ? "" : "; ") + report.label(cells[i]->axes);
+    if (cells.size() > kMaxNamed) names += fmt::format("; and {} more", cells.size() - kMaxNamed);
+    out += fmt::format("<li{}>{} <span class=\"sub\">({}: {})</span></li>",
+                       kind == MissingKind::failed ? " class=\"bad\"" : "", html_escaped(reason), cells.size(),
+                       html_escaped(names));
+  }
+  return out.empty() ? "" : fmt::format("<h3>{}</h3><ul>{}</ul>", heading, out);
+}
+
 /// The end of a failed cell's log, to be opened; older runs have none.
 std::string log_block(const Report& report, const CellResult& cell) {
   if (cell.log_tail.empty()) return {};
-  std::string lines;
-  for (const std::string& line : cell.log_tail) lines += html_escaped(line) + "\n";
   const std::string file = fmt::format("cells/{}/log.txt", cell.folder);
-  return fmt::format("<details><summary>Log of {} ({}, the last {} lines)</summary><pre>{}</pre></details>\n",
-                     html_escaped(cell.id), report.linked(file, html_escaped(file)), cell.log_tail.size(), lines);
+  return fmt::format("<details><summary>Log of {} ({}, the last {} lines)</summary><pre>{}\n</pre></details>\n",
+                     html_escaped(cell.id), report.linked(file, html_escaped(file)), cell.log_tail.size(),
+                     html_escaped(fmt::format("{}", fmt::join(cell.log_tail, "\n"))));
 }
 
 }  // namespace
 
+Section trouble_section(const Report& report) {
+  Section section{"trouble", "Cells without a result",
+                  missing_list(report, "Failed", MissingKind::failed) +
+                      missing_list(report, "Not run", MissingKind::left_out) +
+                      missing_list(report, "Skipped", MissingKind::skipped)};
+  if (!section.body.empty() && report.run.info.status == "interrupted")
+    section.body += note("The run was interrupted: <code>runexp resume " + html_escaped(report.run.info.id) +
+                         "</code> measures what is missing.");
+  return section;
+}
+
 Section cells_section(const Report& report) {
-  Section section{"cells", "All cells", ""};
+  Section section{"cells", "All cells"};
   const Table cells = cell_table(report.run, report.summary);
   if (cells.rows.empty()) return section;
   section.body = html_table(cells, "sortable filterable");
   for (const CellSummary& s : report.summary.cells) section.body += log_block(report, report.cell(s));
   section.body += note(
-      "c: concurrent requests. speedup: output tokens per second, prefill included, over the baseline cell. decode "
-      "speedup: ratio of mean time per output token. AL: mean acceptance length, 1 + accepted / drafts, bonus token "
-      "included. accept: accepted / drafted tokens. coverage: share of verify steps that had drafts. tok/pass: output "
-      "tokens per sequence and pass. degen.: share of requests whose output ends in a repetition (period ≤ 16 "
-      "for ≥ 32 tokens). certificate: tokens compared with the reference" +
-      std::string(pooled_flips(report.run)
-                      ? ", in fast numerics up to each request's first flip: another token than the reference's, "
-                        "explained where the logits of the two are nearer than twice the noise, the most by which "
-                        "computing them in passes of many rows and of few moved a logit."
-                      : ". A lower k does not make the output more accurate: it is the same text."));
+      std::string("speedup: output tokens per second, prefill included, over the baseline cell. AL: 1 + accepted / "
+                  "drafts, bonus token included. degen.: a period ≤ 16 for ≥ 32 tokens. certificate: tokens compared "
+                  "with the reference") +
+      (pooled_flips(report.run)
+           ? ", in fast numerics up to each request's first flip, which is explained where the logits of both tokens "
+             "are nearer than twice the noise: the most by which passes of many rows and of few moved a logit."
+           : "."));
   return section;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "experiments/analysis/metrics/summary.h"
 
@@ -13,5 +14,9 @@ namespace paceline {
 /// `data` is the run's folder as seen from that of the page, "." where it is the same: files there are linked, none is
 /// loaded. Empty: the page stands alone.
 std::string report_html(const RunResult& run, const RunSummary& summary, const std::filesystem::path& data = {});
+
+/// `bytes` as a gzip file (RFC 1952), for what a page carries within itself; the same for the same bytes, as it holds
+/// no time.
+std::string gzip(std::string_view bytes);
 
 }  // namespace paceline

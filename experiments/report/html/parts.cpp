@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/claims/view.h"
-#include "experiments/report/svg/chart.h"
+#include "engine/util/json_io.h"
 #include "experiments/report/text/text.h"
 #include "speculative/proposer_entry.h"
 
@@ -38,27 +36,14 @@ std::vector<int> colors_of(const std::vector<std::string>& names) {
 /// What a proposer with a second model drafts with: "self", or the model's folder and the shape that it was grown into;
 /// "" for one without.
 std::string draft_model(const CellResult& cell) {
-  const nlohmann::json none = nlohmann::json::object();
-  const nlohmann::json speculation = cell.requested.is_object() ? cell.requested.value("speculation", none) : none;
-  const auto text = [](const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : ""; };
-  const nlohmann::json keys = speculation.is_object() ? speculation.value(cell.axes.proposer, none) : none;
-  if (!keys.is_object()) return "";
-  if (keys.value("self", nlohmann::json(false)) == true) return "self";
-  const std::string path = text(keys.value("path", nlohmann::json())),
-                    shape = text(keys.value("inflate", nlohmann::json()));
+  const auto text = [&](const char* key) {
+    const nlohmann::json* const value =
+        find_value(cell.requested, fmt::format("speculation.{}.{}", cell.axes.proposer, key));
+    return value && !value->is_null() ? bare_text(*value) : "";
+  };
+  if (text("self") == "true") return "self";
+  const std::string path = text("path"), shape = text("inflate");
   return path.substr(path.find_last_of("/:") + 1) + (shape.empty() ? "" : " as " + shape);
-}
-
-/// A path as a relative URL.
-std::string url_of(const std::filesystem::path& path) {
-  constexpr std::string_view kPlain = "-._~/";
-  std::string out;
-  for (const char c : path.lexically_normal().generic_string()) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = byte < 0x80 && (std::isalnum(byte) != 0 || kPlain.find(c) != std::string_view::npos);
-    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
-  }
-  return out;
 }
 
 /// Whether the run's folder has it, or will, as it is written together with the page at the end of the run.
@@ -88,24 +73,32 @@ Report::Report(const RunResult& run_, const RunSummary& summary_, std::filesyste
   }
   colors_ = colors_of(names);
   concurrencies_.assign(concurrencies.begin(), concurrencies.end());
+  std::vector<std::pair<std::tuple<int, int, int, std::string, std::string>, const CellSummary*>> fastest;
   for (const CellSummary& s : summary.cells) {
     if (!s.output_tok_s || cell(s).forced) continue;
     const CellAxes& axes = cell(s).axes;
-    const auto rival = std::find_if(fastest_.begin(), fastest_.end(), [&](const CellSummary* other) {
-      const CellAxes& o = cell(*other).axes;
-      return std::tie(o.tp, o.pp, o.concurrency, o.proposer, o.variant) ==
-             std::tie(axes.tp, axes.pp, axes.concurrency, axes.proposer, axes.variant);
-    });
-    if (rival == fastest_.end())
-      fastest_.push_back(&s);
-    else if (ranks_before(s, **rival))
-      *rival = &s;
+    const CellSummary*& best =
+        group_of(fastest, std::tuple(axes.tp, axes.pp, axes.concurrency, axes.proposer, axes.variant));
+    if (!best || ranks_before(s, *best)) best = &s;
   }
+  for (const auto& [key, s] : fastest) fastest_.push_back(s);
 }
 
 std::string Report::linked(const std::string& file, const std::string& text) const {
   if (!has_data() || !is_in_folder(run, file)) return text;
-  return fmt::format("<a href=\"{}\">{}</a>", url_of(data_ / file), text);
+  const auto is_plain = [](char c) {
+    return static_cast<unsigned char>(c) < 0x80 &&
+           (std::isalnum(c) != 0 || std::string_view("-._~/").find(c) != std::string_view::npos);
+  };
+  const std::string path = (data_ / file).lexically_normal().generic_string();
+  return fmt::format("<a href=\"{}\">{}</a>", percent_encoded(path, is_plain), text);
+}
+
+void Report::sort_by_place(std::vector<const CellSummary*>& cells) const {
+  std::stable_sort(cells.begin(), cells.end(), [this](const CellSummary* a, const CellSummary* b) {
+    const CellAxes &x = cell(*a).axes, &y = cell(*b).axes;
+    return std::tie(x.tp, x.pp, x.concurrency) < std::tie(y.tp, y.pp, y.concurrency);
+  });
 }
 
 std::string Report::proposer(const CellResult& c) const {
@@ -175,52 +168,58 @@ double width_of_each(size_t count, double least) {
   return std::clamp(std::floor((kPage - kGap * (n - 1)) / n), least, kMost);
 }
 
-std::string table(const std::string& caption, const std::vector<TableColumn>& columns, const std::string& rows,
-                  const char* css) {
-  std::string out = fmt::format("<table class=\"{}\"><caption>{}</caption><thead><tr>", css, html_escaped(caption));
-  for (const TableColumn& column : columns) {
-    out += fmt::format("<th scope=\"col\"{}{}>{}</th>", column.is_text ? " class=\"s\"" : "",
-                       *column.help ? fmt::format(" title=\"{}\"", html_escaped(column.help)) : "",
-                       html_escaped(column.name));
+std::string percent_encoded(std::string_view bytes, bool (*is_plain)(char c)) {
+  std::string out;
+  for (const char c : bytes) out += is_plain(c) ? std::string(1, c) : fmt::format("%{:02X}", (unsigned char)c);
+  return out;
+}
+
+std::string number(const std::optional<double>& value, int digits) {
+  return value && std::isfinite(*value) ? number_text(value, digits) : "–";
+}
+
+std::string percent(const std::optional<double>& share) {
+  return share && std::isfinite(*share) ? fmt::format("{:.0f} %", *share * 100) : "–";
+}
+
+std::optional<double> ratio(double part, double whole) {
+  return whole > 0 ? std::optional(part / whole) : std::nullopt;
+}
+
+Table table_of(const Report& report, const std::string& title, const std::vector<const CellSummary*>& cells,
+               const CellColumns& columns) {
+  Table table{.title = title,
+              .columns = {{"TP", false, "tensor-parallel ranks"},
+                          {"PP", false, "pipeline stages"},
+                          {"proposer", true},
+                          {"k", false, "num_speculative_tokens"},
+                          {"c", false, "concurrent requests; –: no closed loop"}},
+              .rows = {}};
+  for (const CellColumn& column : columns) table.columns.push_back({column.name, column.is_text, column.help});
+  for (const CellSummary* s : cells) {
+    const CellResult& cell = report.cell(*s);
+    Table::Row row{.cells = axes_cells(cell.axes),
+                   .css = cell.status == CellStatus::failed ? "failed"
+                          : s->rankable                     ? ""
+                                                            : "muted"};
+    for (const CellColumn& column : columns) row.cells.emplace_back(column.text(*s));
+    table.rows.push_back(std::move(row));
   }
-  return wide(caption, out + "</tr></thead><tbody>\n" + rows + "</tbody></table>") + "\n";
+  return table;
 }
 
-std::string row_open(const CellResult& cell, const CellSummary& s, const std::string& filter_text) {
-  return fmt::format("<tr{}{}>",
-                     filter_text.empty() ? "" : fmt::format(" data-label=\"{}\"", html_escaped(filter_text)),
-                     cell.status == CellStatus::failed ? " class=\"failed\""
-                     : s.rankable                      ? ""
-                                                       : " class=\"muted\"");
+std::vector<Table::Cell> axes_cells(const CellAxes& axes) {
+  return {std::to_string(axes.tp), std::to_string(axes.pp), proposer_label(axes),
+          axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
+          axes.concurrency > 0 ? std::to_string(axes.concurrency) : "–"};
 }
 
-std::string text_cell(const std::string& text, const char* css) {
-  return fmt::format("<td class=\"{}\">{}</td>", css, html_escaped(text));
+std::string rank_name(size_t rank, int stage, bool has_stages) {
+  return has_stages ? fmt::format("rank {}, stage {}", rank, stage) : fmt::format("rank {}", rank);
 }
 
-std::string number_cell(const std::optional<double>& value, int digits, const std::string& more) {
-  if (json_number(value).is_null()) return "<td>–</td>";
-  return fmt::format("<td>{}{}</td>", number_text(value, digits), more);
-}
-
-std::string percent_cell(const std::optional<double>& share) {
-  if (json_number(share).is_null()) return "<td>–</td>";
-  return fmt::format("<td>{:.0f} %</td>", *share * 100);
-}
-
-std::vector<TableColumn> axes_columns() {
-  return {{"TP", false, "tensor-parallel ranks"},
-          {"PP", false, "pipeline stages"},
-          {"proposer", true},
-          {"k", false, "num_speculative_tokens"},
-          {"c", false, "concurrent requests; –: no closed loop"}};
-}
-
-std::string axes_cells(const CellAxes& axes) {
-  return fmt::format("<td>{}</td><td>{}</td><td class=\"s\">{}</td><td>{}</td><td>{}</td>", axes.tp, axes.pp,
-                     html_escaped(proposer_label(axes)),
-                     axes.num_speculative_tokens ? std::to_string(*axes.num_speculative_tokens) : "–",
-                     axes.concurrency > 0 ? std::to_string(axes.concurrency) : "–");
+std::string folded(const Table& table) {
+  return "<details><summary>As numbers</summary>" + html_table(table, "sortable") + "</details>";
 }
 
 }  // namespace paceline::html

@@ -2,15 +2,18 @@
 // The sections of report.html and what they share; only html*.cpp include this.
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "experiments/analysis/claims/view.h"
 #include "experiments/report/svg/chart.h"
+#include "experiments/report/text/table.h"
 
 namespace paceline::html {
 
@@ -32,6 +35,19 @@ class Report {
 
   const CellResult& cell(const CellSummary& s) const { return run.cells[s.cell]; }
   bool is_done(const CellSummary& s) const { return cell(s).status == CellStatus::done; }
+  /// Those of which `is_in` holds, in plan order.
+  template <class IsIn>
+  std::vector<const CellSummary*> cells(IsIn&& is_in) const {
+    std::vector<const CellSummary*> found;
+    for (const CellSummary& s : summary.cells)
+      if (is_in(s)) found.push_back(&s);
+    return found;
+  }
+  std::vector<const CellSummary*> done_cells() const {
+    return cells([this](const CellSummary& s) { return is_done(s); });
+  }
+  /// By placement and concurrency, else as they stood.
+  void sort_by_place(std::vector<const CellSummary*>& cells) const;
 
   /// Proposers in order of first appearance, "none" left out. Drafts of different models are different proposers.
   const std::vector<std::string>& proposers() const { return proposers_; }
@@ -71,9 +87,9 @@ class Report {
 std::string placement(const CellAxes& axes);
 
 struct Section {
-  const char* id;     // of the link
-  std::string title;  // also in the list of contents; escaped by the page
-  std::string body;   // empty: the run holds nothing for it
+  const char* id;         // of the link
+  std::string title;      // also in the list of contents; escaped by the page
+  std::string body = {};  // empty: the run holds nothing for it
 };
 
 /// Style and script of the page.
@@ -125,26 +141,44 @@ class PairingsTold {
 /// Width for each of `count` charts, such that they fill a row of the page together; no less than `least`.
 double width_of_each(size_t count, double least);
 
-/// Class of a tint: f1 … f4 faster, s1 … s4 slower, in equal steps of the logarithm up to a factor of two, by the end
-/// of the interval that is nearer to 1; "open" where nothing is shown.
-std::string tint_class(const RatioInterval& ratio, Outcome outcome);
+/// As a part of a URL: %XX for each byte that is not plain.
+std::string percent_encoded(std::string_view bytes, bool (*is_plain)(char c));
 
-/// A table in a box that scrolls; `rows` and `css` are HTML. `caption` also names the box.
-struct TableColumn {
-  const char* name;
+/// "3.14", "40 %"; "–" for what is missing or not finite.
+std::string number(const std::optional<double>& value, int digits);
+std::string percent(const std::optional<double>& share);
+/// None where the whole is not above 0.
+std::optional<double> ratio(double part, double whole);
+
+/// What a table says of each cell.
+struct CellColumn {
+  std::string name;
+  std::string help;  // tooltip
+  std::function<std::string(const CellSummary& s)> text;
   bool is_text = false;
-  const char* help = "";  // tooltip
 };
-std::string table(const std::string& caption, const std::vector<TableColumn>& columns, const std::string& rows,
-                  const char* css = "");
-/// <tr>, muted or marked by the cell's state; `filter_text` is what the filter reads beside the row's own text.
-std::string row_open(const CellResult& cell, const CellSummary& s, const std::string& filter_text = "");
-std::string text_cell(const std::string& text, const char* css = "s");
-/// `more` is HTML behind the number.
-std::string number_cell(const std::optional<double>& value, int digits, const std::string& more = "");
-std::string percent_cell(const std::optional<double>& share);
-/// TP, PP, proposer, k, c.
-std::vector<TableColumn> axes_columns();
-std::string axes_cells(const CellAxes& axes);
+using CellColumns = std::vector<CellColumn>;
+/// A number of the summary.
+template <class Number>
+auto field(Number CellSummary::*member, int digits) {
+  return [member, digits](const CellSummary& s) { return number(s.*member, digits); };
+}
+/// A row a cell, muted where it is not ranked: TP, PP, proposer, k, c, then `columns`.
+Table table_of(const Report& report, const std::string& title, const std::vector<const CellSummary*>& cells,
+               const CellColumns& columns);
+/// The first five cells of such a row.
+std::vector<Table::Cell> axes_cells(const CellAxes& axes);
+/// A table that the reader opens.
+std::string folded(const Table& table);
+/// "rank 3", with stages "rank 3, stage 1".
+std::string rank_name(size_t rank, int stage, bool has_stages);
+
+/// Of groups in the order of their first appearance, the one of this key; a new one where there is none.
+template <class Key, class Group>
+Group& group_of(std::vector<std::pair<Key, Group>>& groups, const Key& key) {
+  for (auto& [known, group] : groups)
+    if (known == key) return group;
+  return groups.emplace_back(key, Group()).second;
+}
 
 }  // namespace paceline::html

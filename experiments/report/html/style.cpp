@@ -65,15 +65,13 @@ svg.chart{max-width:100%;height:auto;display:block}.wide svg.chart{min-width:620
 .wide svg.rows{min-width:170px;max-width:none;overflow:visible}.beside{display:flex;flex-wrap:wrap;gap:4px 24px;align-items:center}.beside>*{min-width:0;max-width:100%}
 svg text{fill:var(--fg);font:12px system-ui,"Liberation Sans",Arial,sans-serif}svg .t,svg .t text{fill:var(--mute);font-size:11.5px}svg .h{font-weight:600;font-size:13px}
 svg .h,svg .v{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}
-svg .median{stroke:var(--fg);stroke-width:2}svg .g{stroke:var(--line);fill:none}svg .ref{stroke:var(--mute);stroke-width:1.2;stroke-dasharray:4 3;fill:none}
+svg .g{stroke:var(--line);fill:none}svg .ref{stroke:var(--mute);stroke-width:1.2;stroke-dasharray:4 3;fill:none}
 svg .l{fill:none;stroke-width:2}svg .dash{stroke-dasharray:7 4}svg .dashdot{stroke-dasharray:9 3 2 3}svg .dot{stroke-dasharray:1.5 4;stroke-linecap:round}
 svg .e{fill:none;stroke-width:1.3}svg .w{stroke:var(--fg);stroke-width:1.2;fill:none}svg .m,svg .b{stroke:var(--bg);stroke-width:1}
 svg .faded{opacity:.45}svg text.faded{opacity:1;fill:var(--mute)}
-svg .l.k0,svg .e.k0{stroke:var(--c0)}svg .l.k1,svg .e.k1{stroke:var(--c1)}svg .l.k2,svg .e.k2{stroke:var(--c2)}svg .l.k3,svg .e.k3{stroke:var(--c3)}
-svg .l.k4,svg .e.k4{stroke:var(--c4)}svg .l.k5,svg .e.k5{stroke:var(--c5)}svg .l.k6,svg .e.k6{stroke:var(--c6)}svg .l.k7,svg .e.k7{stroke:var(--c7)}
-svg .m.k0,svg .b.k0{fill:var(--c0)}svg .m.k1,svg .b.k1{fill:var(--c1)}svg .m.k2,svg .b.k2{fill:var(--c2)}svg .m.k3,svg .b.k3{fill:var(--c3)}
-svg .m.k4,svg .b.k4{fill:var(--c4)}svg .m.k5,svg .b.k5{fill:var(--c5)}svg .m.k6,svg .b.k6{fill:var(--c6)}svg .m.k7,svg .b.k7{fill:var(--c7)}
-svg .b.p0{fill:var(--p0)}svg .b.p1{fill:var(--p1)}svg .b.p2{fill:var(--p2)}svg .b.p3{fill:var(--p3)}svg .b.p4{fill:var(--p4)}svg .b.p5{fill:var(--p5)}svg .b.p6{fill:var(--p6)}svg .b.p7{fill:var(--p7)}svg .b.p8{fill:var(--p8)}
+.k0{--k:var(--c0)}.k1{--k:var(--c1)}.k2{--k:var(--c2)}.k3{--k:var(--c3)}.k4{--k:var(--c4)}.k5{--k:var(--c5)}.k6{--k:var(--c6)}.k7{--k:var(--c7)}
+.p0{--k:var(--p0)}.p1{--k:var(--p1)}.p2{--k:var(--p2)}.p3{--k:var(--p3)}.p4{--k:var(--p4)}.p5{--k:var(--p5)}.p6{--k:var(--p6)}.p7{--k:var(--p7)}.p8{--k:var(--p8)}
+svg .l,svg .e{stroke:var(--k)}svg .m,svg .b{fill:var(--k)}
 details{margin:8px 0}summary{cursor:pointer;font-weight:600}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:8px 0;font-size:14px}dt{color:var(--mute)}dd{margin:0;overflow-wrap:anywhere}
 @media screen and (max-width:760px){svg .odd{display:none}main{padding:18px 14px 40px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
@@ -88,6 +86,69 @@ svg.chart,.verdict,tr{break-inside:avoid}.filter,nav,.skip,.downloads,.files{dis
 th button{display:none}th[data-name]::before{content:attr(data-name)}
 table{font-size:8px}th,td{padding:1px 3px;white-space:normal}td.why{min-width:90px}.ci{font-size:7px}.wide{overflow:visible}.wide svg.chart{min-width:0;max-height:190mm}}
 )css";
+}
+
+// Sorting, filtering and printing; without script every table stands complete in plan order.
+const char* page_script() {
+  return R"js(
+"use strict";
+for (const table of document.querySelectorAll("table.sortable")) {
+  const body = table.tBodies[0], rows = [...body.rows];
+  table.tHead.querySelectorAll("th").forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = head.textContent;
+    button.title = (head.title ? head.title + "; " : "") + "sort";
+    head.removeAttribute("title");
+    head.dataset.name = button.textContent;
+    head.replaceChildren(button);
+    head.setAttribute("aria-sort", "none");
+    button.addEventListener("click", () => {
+      const before = head.getAttribute("aria-sort");
+      table.tHead.querySelectorAll("th").forEach(h => h.setAttribute("aria-sort", "none"));
+      if (before === "descending") { body.append(...rows); return; }
+      const down = before === "ascending";
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      // The number at the start of a cell decides, else its text; empty cells stand last either way.
+      const keyed = rows.map(row => {
+        const text = row.cells[column].textContent.trim(), number = parseFloat(text);
+        return [text === "–" ? "" : text, number, row];
+      });
+      keyed.sort(([x, a], [y, b]) => {
+        if (x === "" || y === "") return (x === "") - (y === "");
+        const d = isNaN(a) || isNaN(b) ? x.localeCompare(y) : a - b;
+        return down ? -d : d;
+      });
+      body.append(...keyed.map(entry => entry[2]));
+    });
+  });
+  if (!table.classList.contains("filterable")) continue;
+  const label = document.createElement("label"), input = document.createElement("input"), count = document.createElement("span");
+  label.className = "filter";
+  input.type = "search";
+  input.placeholder = "e.g. ngram tp2";
+  count.className = "sub";
+  count.setAttribute("aria-live", "polite");
+  label.append("Filter rows", input, count);
+  const texts = rows.map(row => (row.dataset.label + " " + row.textContent).toLowerCase());
+  const show = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    rows.forEach((row, i) => { row.hidden = !words.every(word => texts[i].includes(word)); shown += !row.hidden; });
+    count.textContent = shown + " of " + rows.length + " rows";
+  };
+  input.addEventListener("input", show);
+  show();
+  table.parentNode.before(label);
+}
+// Paper cannot be unfolded: what is closed opens for printing and closes after it.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open])")];
+  opened.forEach(d => { d.open = true; });
+});
+addEventListener("afterprint", () => opened.forEach(d => { d.open = false; }));
+)js";
 }
 
 }  // namespace paceline::html

@@ -1,4 +1,4 @@
-// Charts of bars and boxes.
+// Charts of bars.
 
 #include <algorithm>
 #include <cmath>
@@ -190,57 +190,6 @@ std::string svg_stacked_bars(const StackedBars& chart) {
     }
     out += frame.behind(row.text, row.faded, frame.y[i], from);
   }
-  return out + "</svg>";
-}
-
-std::string svg_box_chart(const BoxChart& chart) {
-  double high = 0;
-  for (const BoxRow& row : chart.rows) high = std::max(high, row.quantiles.back());
-  const RowFrame frame(chart, high);
-  std::string out = frame.open(chart.title, finding_of(chart.rows, [](const BoxRow& row) { return row.quantiles[2]; }),
-                               chart.x_label);
-  for (size_t i = 0; i < chart.rows.size(); ++i) {
-    const BoxRow& row = chart.rows[i];
-    const auto& [low, lower, median, upper, most] = row.quantiles;
-    const double y = frame.y[i];
-    out += frame.label(row.label, y, row.faded) + frame.whisker(y, low, most, false) +
-           frame.bar(series_class(row.color), row.faded, y, lower, upper, told(row)) +
-           frame.upright("median", frame.percent(median), y, y + kBarHeight) +
-           frame.behind(row.text, row.faded, y, most);
-  }
-  return out + "</svg>";
-}
-
-std::string svg_column_chart(const ColumnChart& chart) {
-  constexpr double kLeft = 8, kRight = 8, kHead = 40, kBottom = 36;
-  const double bottom = chart.height - kBottom;
-  double high = 0;
-  for (const Column& column : chart.columns) high = std::max(high, std::isfinite(column.share) ? column.share : 0);
-  const Column* most = nullptr;
-  for (const Column& column : chart.columns)
-    if (std::isfinite(column.share) && (most == nullptr || column.share > most->share)) most = &column;
-  std::string out = open_svg(chart.title + ": share over " + chart.x_label,
-                             most ? fmt::format("Most: {:.0f} % at {}", 100 * most->share, most->label) : "",
-                             chart.width, chart.height);
-  out += text_at("h", kLeft, 16, "start", chart.title);
-  const double step = (chart.width - kLeft - kRight) / std::max<double>(1, static_cast<double>(chart.columns.size()));
-  for (size_t i = 0; i < chart.columns.size(); ++i) {
-    const Column& column = chart.columns[i];
-    if (!std::isfinite(column.share)) continue;
-    const double height = high > 0 ? std::max(0.0, column.share) / high * (bottom - kHead) : 0;
-    const double middle = kLeft + (static_cast<double>(i) + 0.5) * step, width = std::min(step * 0.72, 40.0);
-    out +=
-        fmt::format("<rect class=\"b k{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\">{}</rect>",
-                    color_of(chart.color), middle - width / 2, bottom - height, width, height, tooltip(column.tooltip));
-    // Under 22 pixels a column has no room for "12 %".
-    const double percent = 100 * column.share;
-    if (step >= 22)
-      out += text_at("t", middle, bottom - height - 4, "middle",
-                     percent > 0 && percent < 0.5 ? "<1" : fmt::format("{:.0f}", percent));
-    out += text_at("t", middle, bottom + 15, "middle", column.label);
-  }
-  out += fmt::format("<path class=\"g\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", kLeft, bottom, chart.width - kRight);
-  out += text_at("t", chart.width / 2, bottom + 31, "middle", chart.x_label);
   return out + "</svg>";
 }
 

@@ -2,7 +2,7 @@
 // Charts as inline SVG text: no script, no network, colours by CSS class so that dark mode and print can change them.
 // Coordinates are SVG user units; y grows downwards inside, upwards in data.
 
-#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,33 +94,6 @@ struct StackedBars {
   double label_width = 120;  // as BarChart::label_width
 };
 
-struct BoxRow {
-  std::string group;  // as BarRow::group
-  std::string label;
-  std::array<double, 5> quantiles{};  // smallest, quartile, median, quartile, largest; finite, >= 0
-  int color = 0;
-  bool faded = false;
-  std::string text;
-};
-struct BoxChart {
-  std::string title, x_label;
-  std::vector<BoxRow> rows;
-  double label_width = 120;  // as BarChart::label_width
-};
-
-/// Upright bars of shares 0 … 1, each with its number above it.
-struct Column {
-  std::string label;  // below the bar; short
-  double share = 0;
-  std::string tooltip;
-};
-struct ColumnChart {
-  std::string title, x_label;
-  int color = 0;
-  std::vector<Column> columns;
-  double width = 276, height = 190;
-};
-
 struct ScatterPoint {
   double x = 0, y = 0;
   int color = 0;
@@ -135,13 +108,38 @@ struct ScatterChart {
   double width = 860, height = 400;
 };
 
+/// Low bars lie at the foot of the lane: work and waiting differ without colour.
+enum class BarHeight : uint8_t { full, low };
+
+struct LaneBar {
+  double start = 0, end = 0;  // on the axis
+  int color = 0;              // of the parts of bars: class .pN
+  BarHeight height = BarHeight::full;
+};
+
+struct LaneRow {
+  std::string label;
+  std::vector<LaneBar> bars;  // by start, disjoint
+};
+
+/// Lanes of bars over one time axis, one lane a rank.
+struct LaneChart {
+  std::string title, x_label;
+  std::string finding;  // for a screen reader
+  double x_min = 0, x_max = 1;
+  std::vector<LaneRow> rows;
+  double width = 860;
+};
+
 /// Every chart names itself and tells its main finding to a screen reader.
 std::string svg_line_chart(const LineChart& chart);
 std::string svg_bar_chart(const BarChart& chart);
 std::string svg_stacked_bars(const StackedBars& chart);
-std::string svg_box_chart(const BoxChart& chart);
-std::string svg_column_chart(const ColumnChart& chart);
 std::string svg_scatter_chart(const ScatterChart& chart);
+/// Drawn to the pixel: of the bars that share one, that which has most of it is seen.
+std::string svg_lane_chart(const LaneChart& chart);
+/// How many pieces that takes: about 16 bytes each.
+size_t num_lane_pieces(const LaneChart& chart);
 
 struct LegendEntry {
   std::string name;

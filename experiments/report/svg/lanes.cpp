@@ -1,5 +1,3 @@
-#include "experiments/report/svg/lanes.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -66,21 +64,10 @@ std::string svg_lane_chart(const LaneChart& chart) {
   const int left = left_of(chart), right = int(chart.width) - 10;
   const int bottom = kLanesTop + kLane * int(chart.rows.size());
   std::string out = open_svg(chart.title, chart.finding, chart.width, bottom + kAxis);
-  const Plot plot{.left = double(left),
-                  .top = kLanesTop,
-                  .right = double(right),
-                  .bottom = double(bottom),
-                  .x_min = chart.x_min,
-                  .x_max = chart.x_max,
-                  .y_min = 0,
-                  .y_max = 1};
-  for (const double tick : nice_ticks(0, chart.x_max - chart.x_min, 8)) {
-    if (tick > chart.x_max - chart.x_min) continue;
-    const double x = plot.x(chart.x_min + tick);
-    out += fmt::format("<path class=\"g\" d=\"M{:.1f} {}V{}\"/>", x, kLanesTop, bottom) +
-           text_at("t", x, bottom + 14, "middle", tick_text(tick));
-  }
-  out += text_at("t", (left + right) / 2.0, bottom + 30, "middle", chart.x_label);
+  const double span = chart.x_max - chart.x_min;
+  const Plot plot{
+      .left = double(left), .top = kLanesTop, .right = double(right), .bottom = double(bottom), .x_max = span};
+  out += x_axis(plot, nice_ticks(0, span, 8), chart.x_label);
   for (size_t i = 0; i < chart.rows.size(); ++i) {
     const int foot = kLanesTop + kLane * int(i) + kFull + 5;
     out += text_at("t", left - 6, foot - kFull / 2.0 + 4, "end", chart.rows[i].label);

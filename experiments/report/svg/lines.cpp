@@ -122,17 +122,7 @@ std::string svg_line_chart(const LineChart& chart) {
                              chart.width, chart.height);
   out += text_at("h", kLeft, 12, "start", chart.title) + text_at("t", kLeft, 25, "start", chart.y_label);
   out += y_axis(plot, nice_ticks(chart.y_min, chart.y_max, 5));
-  TickMarks marks("middle");
-  double free_from = 0;  // a tick's text that would touch the one before is left out
-  for (size_t i = 0; i < chart.x_ticks.size(); ++i) {
-    const std::string text = chart.x_tick_texts.empty() ? tick_text(chart.x_ticks[i]) : chart.x_tick_texts[i];
-    const double x = plot.x(chart.x_ticks[i]), half = text_room(text) / 2;
-    marks.lines += fmt::format("M{} {}v4", coordinate(x), coordinate(plot.bottom));
-    if (x - half < free_from) continue;
-    free_from = x + half + 3;
-    marks.add_text(x, plot.bottom + 16, text);
-  }
-  out += marks.svg() + text_at("t", (plot.left + plot.right) / 2, plot.bottom + 32, "middle", chart.x_label);
+  out += x_axis(plot, chart.x_ticks, chart.x_label, chart.x_tick_texts);
   if (chart.reference && *chart.reference >= chart.y_min && *chart.reference <= chart.y_max) {
     out += fmt::format("<path class=\"ref\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", plot.left, plot.y(*chart.reference),
                        plot.right);
@@ -162,16 +152,14 @@ std::string svg_scatter_chart(const ScatterChart& chart) {
                   .top = kTop,
                   .right = chart.width - kRight,
                   .bottom = chart.height - kBottom,
-                  .x_min = 0,
                   .x_max = x_ticks.back(),
-                  .y_min = 0,
                   .y_max = y_ticks.back()};
   const std::string finding =
       fmt::format("{} points, {} of them on the frontier", chart.points.size(), chart.frontier.size());
   std::string out =
       open_svg(chart.title + ": " + chart.y_label + " over " + chart.x_label, finding, chart.width, chart.height);
   out += text_at("h", kLeft, 16, "start", chart.y_label) + y_axis(plot, y_ticks);
-  out += value_axis(x_ticks, plot.left, plot.right, plot.top, plot.bottom, chart.x_label);
+  out += x_axis(plot, x_ticks, chart.x_label);
   std::string line;
   for (const auto& [x, y] : chart.frontier)
     line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", plot.x(x), plot.y(y));

@@ -11,6 +11,15 @@ namespace {
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }
 
+/// One path and one group of texts for the ticks of an axis: a page has hundreds of axes.
+std::string tick_marks(const std::string& lines, const std::string& texts, const char* anchor) {
+  return fmt::format("<path class=\"g\" d=\"{}\"/><g class=\"t\" text-anchor=\"{}\">{}</g>", lines, anchor, texts);
+}
+
+std::string tick_label(double x, double y, const std::string& text) {
+  return fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", coordinate(x), coordinate(y), html_escaped(text));
+}
+
 }  // namespace
 
 int color_of(int color) { return ((color % kNumChartColors) + kNumChartColors) % kNumChartColors; }
@@ -86,33 +95,30 @@ std::string marker(int shape, double x, double y, const std::string& css, const 
 }
 
 std::string y_axis(const Plot& plot, const std::vector<double>& ticks) {
-  TickMarks marks("end");
+  std::string lines, texts;
   for (double tick : ticks) {
     if (tick > plot.y_max * (1 + 1e-9)) continue;
-    marks.lines += fmt::format("M{} {}H{}", coordinate(plot.left), coordinate(plot.y(tick)), coordinate(plot.right));
-    marks.add_text(plot.left - 6, plot.y(tick) + 4, tick_text(tick));
+    lines += fmt::format("M{} {}H{}", coordinate(plot.left), coordinate(plot.y(tick)), coordinate(plot.right));
+    texts += tick_label(plot.left - 6, plot.y(tick) + 4, tick_text(tick));
   }
-  return marks.svg();
+  return tick_marks(lines, texts, "end");
 }
 
-void TickMarks::add_text(double x, double y, const std::string& text) {
-  texts_ += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", coordinate(x), coordinate(y), html_escaped(text));
-}
-
-std::string TickMarks::svg() const {
-  return fmt::format("<path class=\"g\" d=\"{}\"/><g class=\"t\" text-anchor=\"{}\">{}</g>", lines, anchor_, texts_);
-}
-
-std::string value_axis(const std::vector<double>& ticks, double left, double right, double top, double bottom,
-                       const std::string& label) {
-  TickMarks marks("middle");
-  const double span = ticks.back() - ticks.front();
-  for (double tick : ticks) {
-    const double x = left + (tick - ticks.front()) / (span > 0 ? span : 1) * (right - left);
-    marks.lines += fmt::format("M{} {}V{}", coordinate(x), coordinate(top), coordinate(bottom));
-    marks.add_text(x, bottom + 14, tick_text(tick));
+std::string x_axis(const Plot& plot, const std::vector<double>& ticks, const std::string& label,
+                   const std::vector<std::string>& tick_texts) {
+  std::string lines, texts;
+  double free_from = 0;
+  for (size_t i = 0; i < ticks.size(); ++i) {
+    if (ticks[i] > plot.x_max) continue;
+    const std::string text = tick_texts.empty() ? tick_text(ticks[i]) : tick_texts[i];
+    const double x = plot.x(ticks[i]), half = text_room(text) / 2;
+    lines += fmt::format("M{} {}V{}", coordinate(x), coordinate(plot.top), coordinate(plot.bottom));
+    if (x - half < free_from) continue;
+    free_from = x + half + 3;
+    texts += tick_label(x, plot.bottom + 15, text);
   }
-  return marks.svg() + text_at("t", (left + right) / 2, bottom + 30, "middle", label);
+  return tick_marks(lines, texts, "middle") +
+         text_at("t", (plot.left + plot.right) / 2, plot.bottom + 31, "middle", label);
 }
 
 double text_room(std::string_view text) {

@@ -35,24 +35,10 @@ std::string shortened(const std::string& text, size_t max_chars);
 /// " <title>…</title>" of an element, "" without text. Escapes.
 std::string tooltip(const std::string& text);
 
-/// The ticks of an axis: one path and one group of texts, for a page has hundreds of axes.
-class TickMarks {
- public:
-  explicit TickMarks(const char* anchor) : anchor_(anchor) {}
-
-  std::string lines;  // a path: grid lines, or short ones at the axis
-  void add_text(double x, double y, const std::string& text);
-  std::string svg() const;
-
- private:
-  const char* anchor_;
-  std::string texts_;
-};
-
 /// Maps data to the plot's rectangle.
 struct Plot {
   double left, top, right, bottom;
-  double x_min, x_max, y_min, y_max;
+  double x_min = 0, x_max = 1, y_min = 0, y_max = 1;
 
   double x(double value) const;
   double y(double value) const;  // values outside [y_min, y_max] stand on the edge
@@ -64,9 +50,10 @@ std::string marker(int shape, double x, double y, const std::string& css, const 
 /// Horizontal grid lines with tick texts at the left.
 std::string y_axis(const Plot& plot, const std::vector<double>& ticks);
 
-/// Vertical grid with tick texts and a label below.
-std::string value_axis(const std::vector<double>& ticks, double left, double right, double top, double bottom,
-                       const std::string& label);
+/// Vertical grid lines with texts below, but for one that would touch the text before, and a label. `tick_texts`:
+/// [ticks]; empty: the numbers. What lies beyond the plot is left out.
+std::string x_axis(const Plot& plot, const std::vector<double>& ticks, const std::string& label,
+                   const std::vector<std::string>& tick_texts = {});
 
 /// Room in pixels for a text of the value class; a little generous, since fonts differ.
 double text_room(std::string_view text);

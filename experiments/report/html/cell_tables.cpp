@@ -1,0 +1,250 @@
+// Sections that are a table of the cells: drafts, ranks, devices, memory, forecasts.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/util/counted.h"
+#include "experiments/analysis/metrics/forecast_ratio.h"
+#include "experiments/report/html/parts.h"
+#include "experiments/report/text/text.h"
+
+namespace paceline::html {
+
+namespace {
+
+using Fields = CellSummary;
+using Cell = const CellSummary&;
+
+constexpr double kMebi = 1 << 20, kKibi = 1 << 10, kMega = 1e6, kGiga = 1e9;
+
+std::optional<double> in_units(const std::optional<double>& value, double unit) {
+  return value && *value > 0 ? std::optional(*value / unit) : std::nullopt;
+}
+
+/// Of the steps whose drafts were the stage's own.
+Table::Row stage_row(const CellResult& cell, const CellSummary& s, const StageCounters& stage) {
+  CellAxes axes = cell.axes;
+  axes.proposer = "↳ " + stage.name;
+  const double drafts = double(stage.drafts), accepted = double(stage.accepted);
+  Table::Row row{.cells = axes_cells(axes)};
+  row.cells.emplace_back(number(ratio(drafts, double(s.counters.verify_steps)), 2));
+  row.cells.emplace_back(number(ratio(drafts + accepted, drafts), 2));
+  row.cells.insert(row.cells.end(), 2, "–");
+  row.cells.emplace_back(number(ratio(double(stage.drafted), accepted), 2));
+  row.cells.insert(row.cells.end(), 2, "–");
+  return row;
+}
+
+int num_ranks(const CellAxes& axes) { return axes.tp * axes.pp; }
+
+/// tok/s over those of the same cell on one rank.
+std::optional<RatioInterval> over_one_rank(const Report& report, const CellSummary& s) {
+  if (const Claim* const gain = report.view.claim(ClaimKind::over_one_rank, s)) return gain->ratio;
+  if (num_ranks(report.cell(s).axes) != 1 || s.open_loop) return std::nullopt;
+  return RatioInterval{.ratio = 1.0, .low = {}, .high = {}, .pairs = 0};
+}
+
+std::string busy_chart(const Report& report) {
+  constexpr size_t kMaxRankBars = 96;
+  BarChart chart{.title = "Busy share of each rank's device", .x_label = "share of the wall time", .scale_to = 1.0};
+  for (const CellSummary* s : report.fastest()) {
+    const CellAxes& axes = report.cell(*s).axes;
+    const std::vector<double>& busy = s->devices.busy;
+    if (num_ranks(axes) == 1 || chart.rows.size() + busy.size() > kMaxRankBars) continue;
+    for (size_t rank = 0; rank < busy.size(); ++rank)
+      chart.rows.push_back({.group = report.label(axes),
+                            .label = rank_name(rank, int(rank) / axes.tp, axes.pp > 1),
+                            .value = busy[rank],
+                            .color = report.color(*s),
+                            .faded = !s->rankable,
+                            .text = fmt::format("{:.2f}", busy[rank])});
+  }
+  return chart.rows.empty() ? "" : "<h3>Busy share of each rank</h3>" + wide(chart.title, svg_bar_chart(chart));
+}
+
+}  // namespace
+
+Section drafts_section(const Report& report) {
+  const auto cells = report.cells([&](Cell s) { return report.is_done(s) && s.rows_per_step; });
+  const auto draft_ms = [](Cell s) {
+    return s.passes && s.passes->decode.pass_ms ? std::optional(s.passes->decode.phase_ms.draft_ms) : std::nullopt;
+  };
+  const auto draft_share = [&](Cell s) {
+    return draft_ms(s) ? ratio(*draft_ms(s), *s.passes->decode.pass_ms) : std::nullopt;
+  };
+  const CellColumns columns = {
+      {"coverage", "share of verify steps that had drafts", field(&Fields::draft_coverage, 2)},
+      {"AL", "tokens of a verify step that had drafts", field(&Fields::mean_acceptance_length, 2)},
+      {"rows", "of the target, per sequence and verify step: 1 + drafted", field(&Fields::rows_per_step, 2)},
+      {"depth", "positions that drafts of a step reach: fewer than drafts in a tree",
+       field(&Fields::mean_draft_depth, 2)},
+      {"drafted per kept", "drafted / accepted", field(&Fields::drafted_per_kept, 2)},
+      {"drafting ms", "of a decode pass", [&](Cell s) { return number(draft_ms(s), 3); }},
+      {"of pass", "drafting, as a share of a decode pass", [&](Cell s) { return number(draft_share(s), 2); }}};
+  Table table = table_of(report, "All repetitions together.", cells, columns);
+  std::vector<Table::Row> rows;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    rows.push_back(std::move(table.rows[i]));
+    for (const StageCounters& stage : cells[i]->counters.stages)
+      rows.push_back(stage_row(report.cell(*cells[i]), *cells[i], stage));
+  }
+  table.rows = std::move(rows);
+  const bool has_stages = table.rows.size() > cells.size();
+  return {"drafts", "What drafts cost and bring",
+          cells.empty() ? ""
+                        : html_table(table, has_stages ? "" : "sortable") +
+                              (has_stages ? note("↳: a stage of the row above; of the steps it drafted for.") : "")};
+}
+
+Section parallel_section(const Report& report) {
+  Section section{"ranks", "What more ranks give"};
+  const std::vector<const CellSummary*>& cells = report.fastest();
+  const auto ranks = [&](Cell s) { return num_ranks(report.cell(s).axes); };
+  if (std::none_of(cells.begin(), cells.end(), [&](const CellSummary* s) { return ranks(*s) > 1; })) return section;
+  const auto efficiency = [&](Cell s) {
+    const auto over_one = over_one_rank(report, s);
+    return percent(over_one ? std::optional(over_one->ratio / ranks(s)) : std::nullopt);
+  };
+  const auto of_step = [](double PhaseTimes::*phase) {
+    return [phase](Cell s) { return percent(ratio(s.phase_ms_per_step.*phase, s.step_ms.value_or(0))); };
+  };
+  const auto communicate_ms = [](Cell s) { return s.step_ms ? number(s.phase_ms_per_step.communicate_ms, 3) : "–"; };
+  const CellColumns columns = {
+      {"tok/s", "", field(&Fields::output_tok_s, 1)},
+      {"over one rank", "tok/s over those of the same cell on one rank, with its 95 % interval",
+       [&](Cell s) { return speedup_text(over_one_rank(report, s)); }},
+      {"efficiency", "that ratio over the number of ranks; 100 % is perfect scaling", efficiency},
+      {"communicate", "share of the deciding rank's step", of_step(&PhaseTimes::communicate_ms)},
+      {"bubble", "share of the deciding rank's step", of_step(&PhaseTimes::bubble_ms)},
+      {"communicate ms", "of the deciding rank, per target pass", communicate_ms},
+      {"sent KiB", "per target pass, of the rank that sends most",
+       [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
+      {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }, true}};
+  section.body =
+      html_table(table_of(report, "Each proposer at its fastest k, against the same cell on one rank.", cells, columns),
+                 "sortable") +
+      busy_chart(report) +
+      note(
+          "With fewer requests than pipeline stages, stages wait for each other. –: not recorded, nothing was sent, or "
+          "an open loop, whose tok/s is what was sent.");
+  return section;
+}
+
+Section device_section(const Report& report) {
+  using Phase = Roofline DeviceSummary::*;
+  using Value = std::optional<double> Roofline::*;
+  using D = DeviceSummary;
+  using R = Roofline;
+  const auto cells = report.cells([&](Cell s) { return report.is_done(s) && !s.devices.busy.empty(); });
+  const auto ms = [](Phase phase, Value value) {
+    return [phase, value](Cell s) { return number(s.devices.*phase.*value, 3); };
+  };
+  const auto share = [](Phase phase, Value value) {
+    return [phase, value](Cell s) { return percent(s.devices.*phase.*value); };
+  };
+  const auto ceiling = [&](std::optional<double> DeviceCeilings::*rate) {
+    return [&report, rate](Cell s) { return number(in_units(report.cell(s).ceilings.*rate, kGiga), 0); };
+  };
+  const CellColumns columns = {
+      {"device busy", "share of the wall time, by rank; the rest is the deciding rank's",
+       [](Cell s) { return busy_text(s.devices.busy); }},
+      {"verify ms", "", ms(&D::verify, &R::ms)},
+      {"verify of read", "", share(&D::verify, &R::read_share)},
+      {"verify of matrix", "", share(&D::verify, &R::matrix_share)},
+      {"verify of floor", "", share(&D::verify, &R::floor_share)},
+      {"draft ms", "", ms(&D::draft, &R::ms)},
+      {"draft of read", "", share(&D::draft, &R::read_share)},
+      {"draft of matrix", "", share(&D::draft, &R::matrix_share)},
+      {"draft of floor", "", share(&D::draft, &R::floor_share)},
+      {"sample ms", "", ms(&D::sample, &R::ms)},
+      {"sample of read", "", share(&D::sample, &R::read_share)},
+      {"attention floor ms", "a part of verify, not timed by itself", ms(&D::attention, &R::floor_ms)},
+      {"sent KiB", "", [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
+      {"waits ms", "", ms(&D::communicate, &R::ms)},
+      {"link floor ms", "", ms(&D::communicate, &R::floor_ms)},
+      {"read GB/s", "", ceiling(&DeviceCeilings::read_bytes_s)},
+      {"matrix GFLOP/s", "", ceiling(&DeviceCeilings::matrix_flops_s)},
+      {"link GB/s", "", ceiling(&DeviceCeilings::link_bytes_s)}};
+  std::set<std::string> matrix;
+  for (const CellSummary* s : cells)
+    if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
+  const std::string explained = fmt::format(
+      "of read: weights, KV and logits read, over the time, over plain reads. of matrix: operations over "
+      "the time, over {}. of floor: the longer of both at the ceilings, over the time. Ranks on CPUs share "
+      "the memory that one of them was measured on alone.",
+      matrix.empty() ? "the matrix rate" : fmt::format("{}", fmt::join(matrix, " or ")));
+  return {"devices", "Devices against their ceilings",
+          cells.empty()
+              ? ""
+              : html_table(table_of(report, "Per target pass.", cells, columns), "sortable") + note(explained)};
+}
+
+Section memory_section(const Report& report) {
+  const auto cells = report.done_cells();
+  const auto count = [](int64_t RunCounters::*counter, int digits) {
+    return
+        [counter, digits](Cell s) { return number(double(s.counters.*counter) / std::max(1, s.repetitions), digits); };
+  };
+  const auto mib = [&](int64_t CellMemory::*bytes, int digits) {
+    return [&, bytes, digits](Cell s) { return number(in_units(double(report.cell(s).memory.*bytes), kMebi), digits); };
+  };
+  const char* const planned = "planned, all ranks and the draft model";
+  const CellColumns columns = {
+      {"batch", "sequences of a target pass, mean", field(&Fields::sequences_per_forward, 2)},
+      {"KV peak", "blocks of the target in use at most",
+       [](Cell s) { return number(double(s.counters.kv_blocks_peak), 0); }},
+      {"preemptions", "", count(&RunCounters::preemptions, 1)},
+      {"swapped", "blocks copied to host memory", count(&RunCounters::swapped_blocks, 1)},
+      {"prefix hits", "prompt tokens found in the cache", count(&RunCounters::prefix_hit_tokens, 0)},
+      {"weights MiB", planned, mib(&CellMemory::weights_bytes, 1)},
+      {"KV MiB", planned, mib(&CellMemory::kv_bytes, 1)},
+      {"RSS MiB", "the process's peak so far: it never falls from cell to cell", mib(&CellMemory::rss_peak_bytes, 0)}};
+  int64_t preemptions = 0;
+  for (const CellSummary* s : cells) preemptions += s->counters.preemptions;
+  const std::string sentence =
+      preemptions == 0 ? "No request was preempted."
+                       : fmt::format(
+                             "{} preemptions: the KV cache was too small for the load, and what a preempted "
+                             "request had computed was computed again or swapped.",
+                             preemptions);
+  return {"memory", "Preemptions and memory",
+          cells.empty() ? ""
+                        : "<p>" + sentence + "</p>" +
+                              folded(table_of(report, "Counts of a repetition, mean over them.", cells, columns))};
+}
+
+Section forecast_section(const Report& report) {
+  Section section{"forecast", "Predicted against measured step times"};
+  const std::vector<ForecastRatio> ratios = forecast_ratios(report.run, report.summary);
+  if (ratios.empty()) return section;
+  std::map<size_t, ForecastRatio> ratio_of;
+  for (const ForecastRatio& each : ratios) ratio_of[each.cell] = each;
+  const auto cells = report.cells([&](Cell s) { return ratio_of.contains(s.cell); });
+  const auto forecast = [&](Cell s) -> const StepForecast& { return *report.cell(s).forecast; };
+  const CellColumns columns = {
+      {"target MB", "weights over all ranks", [&](Cell s) { return number(forecast(s).target_bytes / kMega, 1); }},
+      {"draft MB", "of the draft model, read k times a step",
+       [&](Cell s) { return number(in_units(forecast(s).draft_bytes, kMega), 1); }},
+      {"GB/s", "at which all usable cores read so much when the run began",
+       [&](Cell s) { return number(forecast(s).read_bytes_s / kGiga, 1); }},
+      {"predicted ms", "to read the weights", [&](Cell s) { return number(ratio_of[s.cell].predicted_ms, 3); }},
+      {"measured ms", "median gap between a request's emissions, so without prefill",
+       [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
+      {"ratio", "measured over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
+  const ForecastRatio& farthest = *farthest_off(ratios);
+  const std::string sentence = fmt::format(
+      "In the median of {} a step took {:.2f}× its predicted floor. Farthest from that median: {}, {:.2f}× its floor.",
+      counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
+      report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
+  section.body = "<p>" + html_escaped(sentence) + "</p>" +
+                 html_table(table_of(report, "Predicted and measured steps.", cells, columns), "sortable") +
+                 note(
+                     "Arithmetic, KV, waiting and the engine's own work come on top of the floor; a step below it read "
+                     "from a cache. Oversubscribed cells are left out.");
+  return section;
+}
+
+}  // namespace paceline::html
