@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/verdict/verdict.h"
-
 namespace paceline {
 namespace {
 

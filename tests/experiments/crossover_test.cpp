@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/claims/view.h"
-#include "experiments/analysis/verdict/verdict.h"
 #include "tests/experiments/synthetic_run.h"
+#include "tests/experiments/verdict_rig.h"
 #include "tests/support/holds.h"
 
 namespace paceline {
@@ -14,7 +14,7 @@ namespace {
 constexpr Outcome F = Outcome::faster, I = Outcome::inconclusive, S = Outcome::slower;
 const std::vector<std::string> kNames = {"c=1", "c=4", "c=16"};
 
-std::string text_of(const std::vector<Outcome>& outcomes) { return crossover_text(crossover_of(outcomes), kNames); }
+std::string text_of(const std::vector<Outcome>& outcomes) { return crossover_text(outcomes, kNames); }
 
 /// What the sentence claims of each load, read back: every load stands in exactly one list.
 std::vector<Outcome> claimed_by(const std::string& text) {
@@ -49,34 +49,6 @@ TEST(Crossover, EverySentenceOfThreeLoadsSaysWhatIsKnownOfEach) {
   }
 }
 
-TEST(Crossover, BracketsExactlyThePatternsThatTurnOnce) {
-  int bracketed = 0;
-  for (const Outcome a : {F, I, S}) {
-    for (const Outcome b : {F, I, S}) {
-      for (const Outcome c : {F, I, S}) {
-        const std::vector<Outcome> outcomes = {a, b, c};
-        std::vector<size_t> turns;  // first point of each turn among the decided ones
-        std::optional<size_t> last;
-        std::pair<size_t, size_t> around;
-        for (size_t i = 0; i < 3; ++i) {
-          if (outcomes[i] == I) continue;
-          if (last && outcomes[*last] != outcomes[i]) {
-            turns.push_back(i);
-            around = {*last, i};
-          }
-          last = i;
-        }
-        const auto bracket = crossover_of(outcomes).bracket();
-        ASSERT_EQ(bracket.has_value(), turns.size() == 1) << text_of(outcomes);
-        if (!bracket) continue;
-        EXPECT_EQ(*bracket, around) << text_of(outcomes);
-        ++bracketed;
-      }
-    }
-  }
-  EXPECT_EQ(bracketed, 10);  // FS and SF with an undecided load before, between or behind; FFS, FSS, SSF, SFF
-}
-
 TEST(Crossover, SaysTheUsualPatternsPlainly) {
   EXPECT_EQ(text_of({F, I, S}), "pays at c=1, loses at c=16; not decided at c=4");
   EXPECT_EQ(text_of({F, F, S}), "pays at c=1 and c=4, loses at c=16");
@@ -92,10 +64,9 @@ TEST(Crossover, ALongRunOfPointsIsNamedByItsEnds) {
   outcomes.push_back(S);
   std::vector<std::string> names;
   for (int i = 0; i < 7; ++i) names.push_back(fmt::format("c={}", 1 << i));
-  EXPECT_EQ(crossover_text(crossover_of(outcomes), names), "pays at all 6 loads from c=1 to c=32, loses at c=64");
+  EXPECT_EQ(crossover_text(outcomes, names), "pays at all 6 from c=1 to c=32, loses at c=64");
   outcomes[2] = I;
-  EXPECT_EQ(crossover_text(crossover_of(outcomes), names),
-            "pays at c=1, c=2, c=8, c=16 and c=32, loses at c=64; not decided at c=4");
+  EXPECT_EQ(crossover_text(outcomes, names), "pays at c=1, c=2, c=8, c=16 and c=32, loses at c=64; not decided at c=4");
 }
 
 /// One placement of the synthetic run: plain and ngram with k 1, 3, 5 at c = 1, 4, 16. `speeds`: [load] what a cell of
@@ -124,7 +95,7 @@ std::vector<std::string> crossovers_of(const RunResult& run) {
   const RunSummary summary = summarize(run);
   std::vector<std::string> texts;
   const VerdictView view(run, summary);
-  for (const CrossoverClaim& claim : view.crossovers()) texts.push_back(concurrency_text(claim));
+  for (const CrossoverClaim& claim : view.crossovers()) texts.push_back(crossover_text(claim));
   return texts;
 }
 
@@ -136,10 +107,8 @@ TEST(ConcurrencyCrossovers, FollowTheCellsOfAPlacement) {
                            "at c=4 ("))
       << texts[0];
   const RunResult run = run_with({1.8, 1, 0.5});
-  const std::vector<VerdictSentence> verdict = make_verdict(run, summarize(run)).details;
-  EXPECT_TRUE(std::any_of(verdict.begin(), verdict.end(), [&](const VerdictSentence& sentence) {
-    return sentence.text == "Over concurrency: " + texts[0] + ".";
-  })) << "the terminal and summary.json have it, too";
+  EXPECT_EQ(std::ranges::count(test::sentences(run), texts[0] + "."), 1)
+      << "the terminal and summary.json have it, too";
   EXPECT_TRUE(crossovers_of(test::synthetic_run({.concurrencies = {4}})).empty()) << "one load crosses nothing";
 }
 

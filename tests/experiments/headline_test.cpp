@@ -1,7 +1,5 @@
 // The first three sentences: short whatever the names, and what they lead with.
 
-#include "experiments/analysis/claims/headline.h"
-
 #include <gtest/gtest.h>
 
 #include "tests/experiments/synthetic_run.h"

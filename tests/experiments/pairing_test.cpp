@@ -84,10 +84,7 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
   EXPECT_LT(*apart.speedup->low, *paired.speedup->low);
   EXPECT_EQ(apart.pairing, Pairing::none);
   EXPECT_TRUE(holds(cell_verdict(run.cells[1], apart), "measured 2 h apart, not paired"));
-  EXPECT_TRUE(holds(verdict(run), " (whole requests; decoding alone 1.")) << verdict(run);
-  EXPECT_TRUE(holds(verdict(run), "; measured 2 h apart, not paired)")) << verdict(run);
-  EXPECT_TRUE(holds(verdict(run), "1 cell was measured at another time than the baseline (up to 2 h apart)"))
-      << verdict(run);
+  EXPECT_TRUE(holds(end_of_run_text(run, summary, TextColor::off), "measured 2 h apart, not paired"));
   const json row = summary_to_json(run, summary)["cells"][1];
   EXPECT_EQ(row["paired_with_baseline"], false);
   EXPECT_EQ(row["baseline_apart_s"], 7500.0);
@@ -104,9 +101,7 @@ TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
     const std::string text = verdict(run), told = fmt::format("measured {}, not paired", said);
     EXPECT_TRUE(holds(cell_verdict(run.cells[1], summary.cells[1]), told));
     EXPECT_TRUE(holds(text, "over tp1 pp1 none")) << text;
-    EXPECT_TRUE(holds(text, "; " + told)) << text;
-    EXPECT_TRUE(holds(text, " (" + told + ")")) << text;
-    EXPECT_TRUE(holds(text, "against one rank (100.0 tok/s): tp2 pp1 1.50× [")) << text;
+    EXPECT_TRUE(holds(text, "against one rank: tp2 pp1 1.50× [")) << text;
   }
 }
 

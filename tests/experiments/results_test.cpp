@@ -414,10 +414,11 @@ TEST(Verdict, SaysWhyAProposerDoesNotPay) {
     r.passes->decode.phases.draft_ms = 74;
   }
   run.cells[1].repetitions[0].wall_s = 1.26;
-  std::string all;
-  for (const VerdictSentence& v : make_verdict(run, summarize(run)).details) all += v.text + "\n";
-  EXPECT_NE(all.find("ngram does not pay"), std::string::npos) << all;
-  EXPECT_NE(all.find("drafting takes 69 % of a decode pass"), std::string::npos) << all;
+  const std::string all = test::verdict(run);
+  EXPECT_NE(all.find("ngram does not pay: best tp1 pp1 ngram k=3 at "), std::string::npos) << all;
+  EXPECT_NE(all.find("; break-even needs "), std::string::npos) << all;
+  const std::string row = cell_verdict(run.cells[1], summarize(run).cells[1]);
+  EXPECT_NE(row.find("drafting takes 69 % of a decode pass"), std::string::npos) << row;
 }
 
 TEST(Verdict, AFailedCertificateComesFirst) {

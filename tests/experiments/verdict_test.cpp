@@ -38,8 +38,8 @@ TEST(VerdictParallel, ComparesOnlyCellsThatAreEqualOtherwise) {
   for (RepetitionResult& r : flows2.repetitions) r.wall_s /= 1.25;
   for (RepetitionResult& r : still2.repetitions) r.wall_s /= 1.5;
   const std::string text = verdict(run_of({still, still2, flows, flows2}));
-  EXPECT_TRUE(holds(text, "against one rank (batching=static, 100.0 tok/s): tp2 pp1 1.50× [")) << text;
-  EXPECT_TRUE(holds(text, "against one rank (batching=continuous, 200.3 tok/s): tp2 pp1 1.25× [")) << text;
+  EXPECT_TRUE(holds(text, "batching=static, against one rank: tp2 pp1 1.50× [")) << text;
+  EXPECT_TRUE(holds(text, "batching=continuous, against one rank: tp2 pp1 1.25× [")) << text;
   for (const char* const mixed : {"2.50×", "0.62×"}) EXPECT_FALSE(holds(text, "tp2 pp1 " + std::string(mixed))) << text;
 }
 
@@ -47,7 +47,7 @@ TEST(VerdictParallel, ARowsLabelHidesNoTwin) {
   CellResult one = plain(kSlow), two = placed(one, 2, 1);
   one.axes.variant = "one rank";
   two.axes.variant = "TP2";
-  EXPECT_TRUE(holds(verdict(run_of({one, two})), "against one rank (100.0 tok/s): tp2 pp1 1.00×"));
+  EXPECT_TRUE(holds(verdict(run_of({one, two})), "Without speculation, against one rank: tp2 pp1 1.00×"));
   two.requested["engine"]["kv_cache"] = {{"block_size", 32}};
   EXPECT_FALSE(holds(verdict(run_of({one, two})), "against one rank"));
 }
@@ -67,24 +67,18 @@ TEST(VerdictCorrectness, TellsWhyCellsHaveNoCertificate) {
   EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), unverified(1, "")})), "UNVERIFIED: 1 cell without a certificate."));
 }
 
-TEST(VerdictCorrectness, SpeaksOfEveryKOnlyWhereSeveralWereRun) {
-  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "every k"));
-  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kFast)})), "the same at every k"));
-}
-
 TEST(VerdictBest, CellsThatTieAreNamed) {
   const std::string text = sentences(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kNearFast)}))[0];
   EXPECT_TRUE(text.starts_with("Fastest: tp1 pp1 ngram k=3, 150.3 tok/s, 1.50× [")) << text;
   const std::string more = details(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kNearFast)}))[0];
-  EXPECT_TRUE(more.starts_with("tp1 pp1 ngram k=3: decoding alone 1.50× [")) << more;
-  EXPECT_TRUE(holds(more, "; not shown to be slower: tp1 pp1 ngram k=5.")) << more;
-  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "not shown to be slower"));
+  EXPECT_EQ(more, "Not told apart from tp1 pp1 ngram k=3 by tok/s: tp1 pp1 ngram k=5.");
+  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "Not told apart"));
 }
 
 TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
   const std::string tie = verdict(run_of({plain(kFast), ngram(3, kNearFast)}));
-  EXPECT_TRUE(holds(tie, "; no speculative cell is shown to be faster; ")) << tie;
-  EXPECT_TRUE(holds(tie, "tp1 pp1 none: not shown to be slower: tp1 pp1 ngram k=3.")) << tie;
+  EXPECT_TRUE(holds(tie, "; no speculative cell is shown to be faster; 1 cell is not told apart from it.")) << tie;
+  EXPECT_TRUE(holds(tie, "Not told apart from tp1 pp1 none by tok/s: tp1 pp1 ngram k=3.")) << tie;
   const std::string clear = sentences(run_of({plain(kFast), ngram(3, kSlow)}))[0];
   EXPECT_TRUE(holds(clear, "; no speculative cell is faster.")) << clear;
   const std::string once = sentences(run_of({plain({150}), ngram(3, {100})}))[0];
@@ -92,7 +86,7 @@ TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
   CellResult lossy = ngram(7, {200, 201, 199});
   lossy.certificate.status = CertificateStatus::fail;
   const std::string partly = verdict(run_of({plain(kFast), ngram(3, kSlow), lossy}));
-  EXPECT_TRUE(holds(partly, "tp1 pp1 none: 1 of 2 speculative cells are ranked.")) << partly;
+  EXPECT_TRUE(holds(partly, "Ranked: 1 of 2 speculative cells.")) << partly;
 }
 
 TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
@@ -103,7 +97,7 @@ TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
   for (const char* const again : {"not shown to be faster than that", "95 % interval", "holds 1"})
     EXPECT_FALSE(holds(wide, again)) << wide;
   const std::string judged = verdict(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}));
-  EXPECT_TRUE(holds(judged, "ngram is not shown to be faster: its best cell, tp1 pp1 ngram k=3, is at 1.0")) << judged;
+  EXPECT_TRUE(holds(judged, "ngram is not shown to be faster: best tp1 pp1 ngram k=3 at 1.0")) << judged;
   EXPECT_FALSE(holds(judged, "holds 1")) << judged;
   const std::string once = verdict(run_of({plain({100}), ngram(3, {150})}));
   EXPECT_TRUE(holds(once, "one repetition has no interval; run with measure.repetitions >= 3")) << once;
@@ -122,7 +116,7 @@ TEST(VerdictBest, ARunThatWasCutIsToBeResumed) {
 TEST(VerdictBest, ManyTiesAreCounted) {
   std::vector<CellResult> cells = {plain(kSlow), ngram(1, kFast)};
   for (const int k : {2, 3, 4, 5, 6}) cells.push_back(ngram(k, kNearFast));
-  EXPECT_TRUE(holds(verdict(run_of(cells)), "; 5 other cells cannot be told apart from it.")) << verdict(run_of(cells));
+  EXPECT_TRUE(holds(verdict(run_of(cells)), "; 5 cells are not told apart from it.")) << verdict(run_of(cells));
 }
 
 TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
@@ -134,8 +128,8 @@ TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
     r.counters.accepted = 0;
   }
   const std::string said = verdict(run_of({plain(kSlow), cheap}));
-  EXPECT_TRUE(holds(said, ", so for decoding to break even any acceptance would do; measured 1.00")) << said;
-  EXPECT_FALSE(holds(said, "takes an acceptance length of 0.")) << said;
+  EXPECT_TRUE(holds(said, "; any acceptance breaks even in decoding.")) << said;
+  EXPECT_FALSE(holds(said, "break-even needs")) << said;
 }
 
 // Half the steps accept all of one draft: 2 tokens a pass, and at a speed of 0.8 it would take 2.5 of them.
@@ -146,20 +140,17 @@ TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
   EXPECT_DOUBLE_EQ(*s.mean_acceptance_length, 2);
   EXPECT_NEAR(*s.break_even_acceptance_length, 2.5, 1e-9);
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text, "ngram does not pay: its best cell, tp1 pp1 ngram k=3, is at 0.80× [")) << text;
-  EXPECT_TRUE(holds(text,
-                    "a decode pass takes 2.50× a plain one's time, so decoding breaks even at 2.50 tokens per drafted "
-                    "step, bonus included; measured 2.00"))
-      << text;
+  EXPECT_TRUE(holds(text, "ngram does not pay: best tp1 pp1 ngram k=3 at 0.80× [")) << text;
+  EXPECT_TRUE(holds(text, "]; break-even needs 2.50 tokens per drafted step, measured 2.00.")) << text;
   const std::string never = verdict(run_of({plain(kSlow), ngram(1, {80, 80.8, 79.2})}));
-  EXPECT_TRUE(holds(never, " at 2.50 tokens per drafted step, bonus included (at most k + 1 = 2); measured ")) << never;
+  EXPECT_TRUE(holds(never, "; break-even needs 2.50 tokens per drafted step (at most k + 1 = 2), measured ")) << never;
 }
 
 TEST(VerdictPaysNot, IsSaidOfCellsThatAreAllShownToBeSlower) {
   const CellResult wide = ngram(5, {70, 99, 60});
   const std::string text = verdict(run_of({plain(kSlow), ngram(3, {80, 80.8, 79.2}), wide}));
   EXPECT_FALSE(holds(text, "does not pay")) << text;
-  EXPECT_TRUE(holds(text, "ngram is not shown to be faster: its best cell, tp1 pp1 ngram k=3")) << text;
+  EXPECT_TRUE(holds(text, "ngram is not shown to be faster: best tp1 pp1 ngram k=3 at ")) << text;
 }
 
 // The largest estimate belongs to the noisiest cell: a wide interval around 1.8 says less than a narrow one above 1.
@@ -172,26 +163,8 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   ASSERT_EQ(summary.cells[1].outcome, Outcome::faster);
   EXPECT_FALSE(holds(verdict(run), "ngram is not shown to be faster")) << verdict(run);
   const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
-  EXPECT_TRUE(holds(none,
-                    "ngram is not shown to be faster: its best cell by the lower end of its interval, tp1 pp1 ngram "
-                    "k=5, is at 1.00× ["))
-      << none;
-  EXPECT_TRUE(holds(none, "; the largest estimate, tp1 pp1 ngram k=7 at 1.79× [")) << none;
-  EXPECT_FALSE(holds(none, "its best cell, ")) << none;
-}
-
-// The charts and the table show the largest estimate as the fastest cell, whatever is shown of it.
-TEST(VerdictPaysNot, NamesTheLargestEstimateWhereverItIsAnotherCell) {
-  const CellResult tight = ngram(3, {90, 90.1, 89.9}), wide = ngram(5, {92, 94.3, 89.7});
-  const RunResult run = run_of({plain({100, 100.1, 99.9}), tight, wide});
-  const RunSummary summary = summarize(run);
-  ASSERT_EQ(summary.cells[2].outcome, Outcome::slower);
-  ASSERT_GT(summary.cells[2].speedup->ratio, summary.cells[1].speedup->ratio);
-  ASSERT_LT(*summary.cells[2].speedup->low, *summary.cells[1].speedup->low);
-  const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text, "its best cell by the lower end of its interval, tp1 pp1 ngram k=3, is at 0.90×")) << text;
-  EXPECT_TRUE(holds(text, "; the largest estimate, tp1 pp1 ngram k=5 at 0.92× [")) << text;
-  EXPECT_TRUE(holds(text, "], is slower; a decode pass takes ")) << text;
+  EXPECT_TRUE(holds(none, "ngram is not shown to be faster: best tp1 pp1 ngram k=5 at 1.00× [")) << none;
+  EXPECT_TRUE(holds(none, "highest estimate: tp1 pp1 ngram k=7, 1.79× [")) << none;
 }
 
 // Requests of another length are other work: their rates stand in sentences of their own.
@@ -224,20 +197,12 @@ TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
   const RunResult run = run_of({rows.one, rows.two, slow});
   EXPECT_EQ(summarize(run).cells[2].outcome, Outcome::faster) << "over one rank";
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text,
-                    "ngram is slower than the same placement without it: its best cell, tp2 pp1 ngram k=3, is at "
-                    "0.80× ["))
+  EXPECT_TRUE(holds(text, "ngram is slower than the same placement without it: best tp2 pp1 ngram k=3 at 0.80× ["))
       << text;
-  EXPECT_TRUE(holds(text, "] over the same placement without speculation (whole requests; decoding alone 0.80× ["))
-      << text;
-  EXPECT_TRUE(holds(text,
-                    "a decode pass takes 2.50× a plain one's time, so decoding breaks even at 2.50 tokens per drafted "
-                    "step, bonus included; measured 2.00"))
-      << text;
+  EXPECT_TRUE(holds(text, "]; break-even needs 2.50 tokens per drafted step, measured 2.00.")) << text;
   const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
-  EXPECT_TRUE(holds(alone, "ngram does not pay: its best cell, tp2 pp1 ngram k=3, is at 0.80× [")) << alone;
-  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none (whole requests; ")) << alone;
-  EXPECT_TRUE(holds(alone, "; a decode pass takes 2.50× the time of one of tp1 pp1 none")) << alone;
+  EXPECT_TRUE(holds(alone, "ngram does not pay: best tp2 pp1 ngram k=3 at 0.80× [")) << alone;
+  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none; break-even needs 2.50 tokens")) << alone;
 }
 
 TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
@@ -247,18 +212,16 @@ TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
   EXPECT_TRUE(holds(text, "Fastest: tp2 pp1 ngram k=3, 300.0 tok/s, 3.00× [")) << text;
   EXPECT_TRUE(holds(text, "] over tp1 pp1 none")) << text;
   const std::string more = details(run_of({rows.one, rows.two, third, OverOneRank::drafts({300, 303, 297})}))[0];
-  EXPECT_TRUE(more.starts_with("tp2 pp1 ngram k=3: decoding alone 3.0")) << more;
-  EXPECT_TRUE(holds(more, "; 1.50× [")) << more;
-  EXPECT_TRUE(holds(more, "] over the same placement without speculation;")) << more;
-  EXPECT_TRUE(holds(more, "; against the fastest plain cell (tp1 pp2 none, 250.0 tok/s): 1.20× [")) << more;
+  EXPECT_TRUE(more.starts_with("tp2 pp1 ngram k=3 is at 1.50× [")) << more;
+  EXPECT_TRUE(holds(more, "] over the same placement without speculation, 1.20× [")) << more;
+  EXPECT_TRUE(more.ends_with("] over the fastest plain cell, tp1 pp2 none.")) << more;
 }
 
 TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
   const RunResult run = run_of({plain(kSlow), disturbed(ngram(3, {80, 80.8, 79.2})), ngram(5, {70, 71, 69})});
-  EXPECT_TRUE(holds(verdict(run), "ngram does not pay: its best cell, tp1 pp1 ngram k=3 (disturbed), is at 0.80× ["))
-      << verdict(run);
-  EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, {80, 80.8, 79.2})})),
-                    "] over the same placement without speculation (disturbed; whole requests; decoding alone "));
+  EXPECT_TRUE(holds(verdict(run), "ngram does not pay: best tp1 pp1 ngram k=3 (disturbed) at 0.80× [")) << verdict(run);
+  EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, kFast)})),
+                    "] over the same placement without speculation (disturbed), 3 repetitions."));
   const std::string shown = end_of_run_text(run, summarize(run), TextColor::off, "runexp show last");
   EXPECT_TRUE(holds(shown,
                     "\n  INVALID: 1 of 3 cells was disturbed (ngram3: other processes used 50 % of the cores); 2 cells "
@@ -299,7 +262,8 @@ TEST(VerdictNoise, OneBracketHoldsAllNotes) {
     for (const std::string& sentence : sentences(run)) EXPECT_FALSE(has_double_brackets(sentence)) << sentence;
   }
   const std::string text = verdict(run_of({rows.one, third, OverOneRank::drafts({300, 303, 297})}));
-  EXPECT_TRUE(holds(text, "; against the fastest plain cell (tp1 pp2 none, disturbed, 250.0 tok/s): 1.20× [")) << text;
+  EXPECT_TRUE(holds(text, "1.20× [")) << text;
+  EXPECT_TRUE(holds(text, "] over the fastest plain cell, tp1 pp2 none (disturbed).")) << text;
 }
 
 TEST(VerdictCautions, ACellThatNeverDraftedIsNotRankedAndSaysSo) {
@@ -310,15 +274,14 @@ TEST(VerdictCautions, ACellThatNeverDraftedIsNotRankedAndSaysSo) {
   EXPECT_FALSE(summary.cells[1].rankable);
   EXPECT_EQ(summary.cells[1].not_rankable, "never drafted");
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text, "1 cell never drafted: tp1 pp1 ngram k=3. It decoded as without speculation: not ranked."))
-      << text;
+  EXPECT_TRUE(holds(text, "Ranked: 1 of 2 speculative cells.")) << text;
+  EXPECT_EQ(cell_verdict(run.cells[1], summary.cells[1]), "never drafted (not ranked)");
   EXPECT_FALSE(holds(text, "Fastest: tp1 pp1 ngram k=3")) << text;
 }
 
 TEST(VerdictCautions, CountsTheRepetitionsThatThereAre) {
   const std::string cut = verdict(run_of({plain({100, 101}), ngram(3, {150, 152}), ngram(5, {140})}));
-  EXPECT_TRUE(holds(cut, "Between 1 and 2 repetitions: 1 cell has no interval, and the others' are wide; use 7"))
-      << cut;
+  EXPECT_TRUE(holds(cut, "Between 1 and 2 repetitions: intervals are wide or missing; use 7")) << cut;
   EXPECT_FALSE(holds(cut, "there are no intervals")) << cut;
   EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, {150, 152})})),
                     "Between 2 and 3 repetitions: intervals are wide; use 7"));
@@ -343,8 +306,8 @@ TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
   for (RepetitionResult& r : decodes.repetitions)
     for (RequestRecord& q : r.requests) q.e2e_ms /= 10;
   const std::string text = verdict(run_of({base, fast, decodes}));
-  EXPECT_TRUE(holds(text, "By category, decoding with tp1 pp1 ngram k=3: b 3.0")) << text;
-  EXPECT_TRUE(holds(text, ", a 1.5")) << text;
+  EXPECT_TRUE(holds(text, "By category, decoding with tp1 pp1 ngram k=3 gains most in b, 3.0")) << text;
+  EXPECT_TRUE(holds(text, "; least in a, 1.5")) << text;
   EXPECT_TRUE(holds(text, "× [")) << text;
   std::vector<CellResult> cells = {base, fast};
   for (CellResult cell : {base, decodes}) {
@@ -354,8 +317,8 @@ TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
     cells.push_back(cell);
   }
   const std::string loads = verdict(run_of(cells));
-  EXPECT_TRUE(holds(loads, "By category at concurrency 4, decoding with tp1 pp1 ngram k=5:")) << loads;
-  EXPECT_TRUE(holds(loads, "By category at concurrency 1, decoding with tp1 pp1 ngram k=3:")) << loads;
+  EXPECT_TRUE(holds(loads, "By category at concurrency 4, decoding with tp1 pp1 ngram k=5 gains most in ")) << loads;
+  EXPECT_TRUE(holds(loads, "By category at concurrency 1, decoding with tp1 pp1 ngram k=3 gains most in ")) << loads;
 }
 
 TEST(VerdictCategories, AreOverTheSamePlacement) {
@@ -364,12 +327,12 @@ TEST(VerdictCategories, AreOverTheSamePlacement) {
   rows.two = with_categories(rows.two, 1);
   const CellResult drafts = with_categories(OverOneRank::drafts({300, 303, 297}), 2);
   const std::string text = verdict(run_of({rows.one, rows.two, drafts}));
-  EXPECT_TRUE(holds(text, "decoding with tp2 pp1 ngram k=3: b 3.0")) << text;
+  EXPECT_TRUE(holds(text, "decoding with tp2 pp1 ngram k=3 gains most in b, 3.0")) << text;
   const std::string alone = verdict(run_of({rows.one, drafts}));
-  EXPECT_TRUE(holds(alone, "decoding with tp2 pp1 ngram k=3 over tp1 pp1 none: b 6.0")) << alone;
+  EXPECT_TRUE(holds(alone, "decoding with tp2 pp1 ngram k=3 over tp1 pp1 none gains most in b, 6.0")) << alone;
 }
 
-TEST(VerdictForced, NamesTheAcceptanceLengthsBetweenWhichItPays) {
+TEST(VerdictForced, NamesTheAcceptanceLengthsAtWhichItPays) {
   const auto forced = [](int64_t accepted, std::vector<double> rates) {
     CellResult cell =
         cell_of(fmt::format("forced{}", accepted), {.proposer = "draft", .num_speculative_tokens = 5}, rates);
@@ -381,31 +344,26 @@ TEST(VerdictForced, NamesTheAcceptanceLengthsBetweenWhichItPays) {
   const CellResult good = forced(5, {140, 141, 139}), fair = forced(2, {90, 91, 89}), bad = forced(0, {60, 61, 59});
   const std::string text = verdict(run_of({plain(kSlow), good, bad, fair}));
   EXPECT_TRUE(
-      holds(text, "With stated acceptance, tp1 pp1 draft k=5 breaks even between the acceptance lengths 3.00 (0.90× ["))
+      holds(text,
+            "With stated acceptance, tp1 pp1 draft k=5 loses at AL 1.00 (0.60×) and AL 3.00 (0.90×), pays at AL "
+            "6.00 (1.40×)."))
       << text;
-  EXPECT_TRUE(holds(text, " and 6.00 (1.40× [")) << text;
-  EXPECT_TRUE(holds(text, "no speculative cell is ranked.")) << text;
-  EXPECT_TRUE(
-      holds(verdict(run_of({plain(kSlow), bad, fair})), "is not faster at any acceptance length measured, up to 3.00"));
+  EXPECT_TRUE(holds(text, "Ranked: 0 of 3 speculative cells.")) << text;
+  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), bad, fair})), "loses at AL 1.00 (0.60×) and AL 3.00 (0.90×)."));
 
-  // A bracket is claimed only where both of its ends are shown.
+  // Of an end that is not shown nothing is claimed.
   const CellResult wide_low = forced(0, {60, 90, 40}), wide_high = forced(5, {80, 150, 110});
-  const auto bracket = [](const RunResult& run) {
-    const std::string all = verdict(run);
-    EXPECT_EQ(holds(all, "breaks even between"), !holds(all, "does not show at which acceptance length it breaks even"))
-        << all;
-    return holds(all, "breaks even between");
-  };
-  EXPECT_FALSE(bracket(run_of({plain(kSlow), wide_low, wide_high})));
-  EXPECT_FALSE(bracket(run_of({plain(kSlow), wide_low, good})));
-  EXPECT_FALSE(bracket(run_of({plain(kSlow), bad, wide_high})));
-  EXPECT_TRUE(bracket(run_of({plain(kSlow), bad, good})));
+  const std::string both = verdict(run_of({plain(kSlow), wide_low, wide_high}));
+  EXPECT_TRUE(holds(both, "k=5 is not decided at AL 1.00 (")) << both;
+  const std::string high = verdict(run_of({plain(kSlow), wide_low, good}));
+  EXPECT_TRUE(holds(high, "k=5 pays at AL 6.00 (1.40×); not decided at AL 1.00 (")) << high;
+  const std::string low = verdict(run_of({plain(kSlow), bad, wide_high}));
+  EXPECT_TRUE(holds(low, "k=5 loses at AL 1.00 (0.60×); not decided at AL 6.00 (")) << low;
   CellResult late = good, early = bad;
   late.repetitions = forced(0, {140, 141, 139}).repetitions;
   early.repetitions = forced(5, {60, 61, 59}).repetitions;
-  EXPECT_FALSE(bracket(run_of({plain(kSlow), late, early}))) << "slower above what is faster";
-  const std::string one = verdict(run_of({plain(kSlow), forced(2, {80, 150, 110})}));
-  EXPECT_TRUE(holds(one, "it breaks even: it is not shown to be faster or slower at 3.00 (1.")) << one;
+  const std::string turned = verdict(run_of({plain(kSlow), late, early}));
+  EXPECT_TRUE(holds(turned, "k=5 pays at AL 1.00 (1.40×), loses at AL 6.00 (0.60×).")) << turned;
 }
 
 TEST(VerdictUnfinished, ComesFirstAndClaimsNothingOfWhatDidNotRun) {
@@ -418,7 +376,6 @@ TEST(VerdictUnfinished, ComesFirstAndClaimsNothingOfWhatDidNotRun) {
       "Not finished: 1 of 3 cells ran, none with all its repetitions; 2 did not run; tp1 pp1 none, the baseline of 1 "
       "cell that ran, did not run.");
   EXPECT_TRUE(holds(said[2], "Fastest: tp1 pp1 ngram k=3")) << said[2];
-  EXPECT_TRUE(holds(verdict(run), "its baseline was not measured, so its gain is not known")) << verdict(run);
   EXPECT_FALSE(holds(verdict(run), "no speculative cell is faster"));
   const std::string table = end_of_run_text(run, summarize(run), TextColor::off);
   EXPECT_TRUE(
@@ -437,7 +394,7 @@ TEST(VerdictUnfinished, ComesFirstAndClaimsNothingOfWhatDidNotRun) {
   EXPECT_EQ(nothing[1], "Nothing was measured.");
 
   const std::string no_drafts = verdict(run_of({plain(kSlow), not_run(ngram(3, kFast))}));
-  EXPECT_TRUE(holds(no_drafts, "no speculative cell ran.")) << no_drafts;
+  EXPECT_TRUE(holds(no_drafts, "Ranked: 0 of 1 speculative cell.")) << no_drafts;
   CellResult other = ngram(7, kSlow);
   other.repetitions.resize(2);
   const std::string half = verdict(run_of({plain(kFast), ngram(3, kSlow), other, not_run(ngram(5, kFast))}));
@@ -455,12 +412,12 @@ TEST(VerdictUnfinished, AFailedBaselineIsNamedInAFinishedRun) {
   broken.repetitions.clear();
   const std::string text = verdict(run_of({broken, ngram(3, kFast)}));
   EXPECT_FALSE(holds(text, "Not finished")) << text;
-  EXPECT_TRUE(holds(text, "1 of 2 cells failed; the table says why.")) << text;
+  EXPECT_TRUE(holds(text, "; 1 of 2 cells failed.")) << text;
   EXPECT_TRUE(holds(text, "tp1 pp1 none, the baseline of 1 cell that ran, failed: their gain is not known.")) << text;
 }
 
 TEST(EndOfRunText, TellsHowToSeeTheSentencesThatItLeavesOut) {
-  const RunResult run = run_of({plain({100}), ngram(3, {50}), ngram(5, {60})});
+  const RunResult run = run_of({plain(kSlow), ngram(3, {50, 51, 49}), ngram(5, {60, 61, 59})});
   const RunSummary summary = summarize(run);
   const std::string all = end_of_run_text(run, summary, TextColor::off);
   const std::string some = end_of_run_text(run, summary, TextColor::off, "runexp show last");
@@ -484,8 +441,8 @@ TEST(EndOfRunText, PrintsIntervalsAsTheyAre) {
 
 TEST(VerdictCautions, IntervalsAreSaidToBeOfTimingOnly) {
   EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})),
-                    "Intervals cover the scatter of timing only: all repetitions send the same 1 prompt, and other "
-                    "prompts may give other ratios."));
+                    "Intervals cover timing only: all repetitions send the same 1 prompt, and others may give other "
+                    "ratios."));
   EXPECT_FALSE(holds(verdict(run_of({plain({100}), ngram(3, {150})})), "Intervals cover")) << "there are none";
 }
 

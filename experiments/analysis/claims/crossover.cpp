@@ -4,22 +4,23 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "experiments/analysis/claims/view.h"
 
 namespace paceline {
 namespace {
 
-/// "c=1", "c=1 and c=4", "c=1, c=4 and c=16", "all 6 loads from c=1 to c=32"
-std::string points_text(const std::vector<size_t>& points, std::span<const std::string> names, const char* noun) {
+/// "c=1", "c=1 and c=4", "c=1, c=4 and c=16", "all 6 from c=1 to c=32"
+std::string points_text(const std::vector<size_t>& points, std::span<const std::string> names) {
   constexpr size_t kMostNamed = 4;
   const bool follow_each_other = points.back() - points.front() + 1 == points.size();
   if (points.size() > kMostNamed && follow_each_other)
-    return fmt::format("all {} {} from {} to {}", points.size(), noun, names[points.front()], names[points.back()]);
-  std::string text;
-  for (size_t i = 0; i < points.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == points.size() ? " and " : ", ", names[points[i]]);
-  return text;
+    return fmt::format("all {} from {} to {}", points.size(), names[points.front()], names[points.back()]);
+  std::vector<std::string> named;
+  for (const size_t point : points) named.push_back(names[point]);
+  return listed_text(named);
 }
 
 std::string name_without_k(const CellResult& cell) {
@@ -63,20 +64,15 @@ void add_to(CrossoverClaim& claim, double at, const Claim& gain) {
     claim.points.insert(after, {.at = at, .cell = gain.cell, .ratio = gain.ratio, .shown = gain.shown});
 }
 
-/// By what the cells of each have in common.
-using Sets = std::vector<std::pair<std::string, CrossoverClaim>>;
-
-CrossoverClaim& set_of(Sets& sets, const std::string& key, const CrossoverClaim& made) {
-  const auto known = std::find_if(sets.begin(), sets.end(), [&](const auto& set) { return set.first == key; });
-  return known != sets.end() ? known->second : sets.emplace_back(key, made).second;
-}
+/// By what the cells of each have in common, in the order of the plan.
+using Sets = nlohmann::ordered_map<std::string, CrossoverClaim>;
 
 /// Over plain decoding of the same placement and concurrency; of closed loops.
 void add_concurrency(const VerdictView& view, const Claim& gain, Sets& sets) {
   const CellResult& cell = view.cell(*gain.cell);
   if (!gain.cell->rankable || cell.load != "closed" || !view.is_over_plain_at_its_place(gain)) return;
   const std::string name = name_without_k(cell);
-  CrossoverClaim& claim = set_of(sets, name, {.name = name, .over = gain.over, .points = {}});
+  CrossoverClaim& claim = sets.emplace(name, {.name = name, .over = gain.over, .points = {}}).first->second;
   if (!claim.points.empty())
     claim.has_several_k |=
         view.cell(*claim.points.front().cell).axes.num_speculative_tokens != cell.axes.num_speculative_tokens;
@@ -86,81 +82,66 @@ void add_concurrency(const VerdictView& view, const Claim& gain, Sets& sets) {
 void add_stated(const VerdictView& view, const LoadGroup& group, const Claim& gain, Sets& sets) {
   const CellResult& cell = view.cell(*gain.cell);
   if (!cell.forced || cell.oversubscribed || !gain.cell->mean_acceptance_length) return;
-  CrossoverClaim& claim = set_of(sets, asked_without(cell, kStatedLength),
-                                 {.axis = CrossoverClaim::Axis::acceptance_length,
-                                  .group = &group,
-                                  .name = name_without_length(cell),
-                                  .over = gain.over,
-                                  .points = {}});
+  CrossoverClaim made{.axis = CrossoverClaim::Axis::acceptance_length,
+                      .group = &group,
+                      .name = name_without_length(cell),
+                      .over = gain.over,
+                      .points = {}};
+  CrossoverClaim& claim = sets.emplace(asked_without(cell, kStatedLength), std::move(made)).first->second;
   add_to(claim, *gain.cell->mean_acceptance_length, gain);
 }
 
 }  // namespace
 
-std::optional<std::pair<size_t, size_t>> Crossover::bracket() const {
-  if (faster.empty() || slower.empty()) return std::nullopt;
-  if (faster.back() < slower.front()) return std::pair(faster.back(), slower.front());
-  if (slower.back() < faster.front()) return std::pair(slower.back(), faster.front());
-  return std::nullopt;
-}
-
-Crossover crossover_of(std::span<const Outcome> outcomes) {
-  Crossover out;
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    std::vector<size_t>& points = outcomes[i] == Outcome::faster   ? out.faster
-                                  : outcomes[i] == Outcome::slower ? out.slower
-                                                                   : out.undecided;
-    points.push_back(i);
-  }
-  return out;
-}
-
-std::string crossover_text(const Crossover& crossover, std::span<const std::string> names,
-                           const CrossoverWords& words) {
+std::string crossover_text(std::span<const Outcome> outcomes, std::span<const std::string> names) {
+  std::vector<size_t> faster, slower, undecided;
+  for (size_t i = 0; i < outcomes.size(); ++i)
+    (outcomes[i] == Outcome::faster ? faster : outcomes[i] == Outcome::slower ? slower : undecided).push_back(i);
   std::vector<std::string> claims;
   const auto add = [&](const char* claim, const std::vector<size_t>& points) {
-    if (!points.empty()) claims.push_back(fmt::format("{} {}", claim, points_text(points, names, words.points)));
+    if (!points.empty()) claims.push_back(fmt::format("{} {}", claim, points_text(points, names)));
   };
-  const bool begins_slower =
-      !crossover.slower.empty() && (crossover.faster.empty() || crossover.slower.front() < crossover.faster.front());
-  if (begins_slower) add(words.slower, crossover.slower);
-  add(words.faster, crossover.faster);
-  if (!begins_slower) add(words.slower, crossover.slower);
+  const bool begins_slower = !slower.empty() && (faster.empty() || slower.front() < faster.front());
+  if (begins_slower) add("loses at", slower);
+  add("pays at", faster);
+  if (!begins_slower) add("loses at", slower);
   std::string text = fmt::format("{}", fmt::join(claims, ", "));
-  if (!crossover.undecided.empty())
-    text += fmt::format("{}{} {}", text.empty() ? "is " : "; ", words.undecided,
-                        points_text(crossover.undecided, names, words.points));
+  if (!undecided.empty())
+    text += fmt::format("{}not decided at {}", text.empty() ? "is " : "; ", points_text(undecided, names));
   return text;
 }
 
-Crossover CrossoverClaim::crossover() const {
-  std::vector<Outcome> outcomes;
-  for (const Point& point : points) outcomes.push_back(point.shown);
-  return crossover_of(outcomes);
+bool CrossoverClaim::is_decided() const {
+  return std::any_of(points.begin(), points.end(), [](const Point& p) { return p.shown != Outcome::inconclusive; });
 }
 
 std::vector<CrossoverClaim> make_crossovers(const VerdictView& view) {
   Sets over_concurrency;
   for (const CellSummary& s : view.summary().cells)
     if (const Claim* const gain = view.claim(ClaimKind::over_plain, s)) add_concurrency(view, *gain, over_concurrency);
-  std::erase_if(over_concurrency, [](const auto& set) { return set.second.points.size() < 2; });
   std::vector<CrossoverClaim> out;
-  for (auto& set : over_concurrency) out.push_back(std::move(set.second));
+  for (auto& [name, claim] : over_concurrency)
+    if (claim.points.size() > 1) out.push_back(std::move(claim));
   for (const LoadGroup& group : view.groups()) {
     Sets stated;
     for (const CellSummary* const s : group.cells)
       if (const Claim* const gain = view.claim(ClaimKind::over_plain, *s)) add_stated(view, group, *gain, stated);
-    for (auto& set : stated) out.push_back(std::move(set.second));
+    for (auto& [asked, claim] : stated) out.push_back(std::move(claim));
   }
   return out;
 }
 
-std::string concurrency_text(const CrossoverClaim& claim) {
+std::string crossover_text(const CrossoverClaim& claim) {
+  const bool is_load = claim.axis == CrossoverClaim::Axis::concurrency;
   std::vector<std::string> names;
-  for (const CrossoverClaim::Point& point : claim.points)
-    names.push_back(fmt::format("c={} ({:.2f}×)", int(point.at), point.ratio.ratio));
+  std::vector<Outcome> outcomes;
+  for (const CrossoverClaim::Point& point : claim.points) {
+    const std::string at = is_load ? fmt::format("c={}", int(point.at)) : fmt::format("AL {:.2f}", point.at);
+    names.push_back(fmt::format("{} ({:.2f}×)", at, point.ratio.ratio));
+    outcomes.push_back(point.shown);
+  }
   return fmt::format("{}{} {}", claim.name, claim.has_several_k ? ", at its best k," : "",
-                     crossover_text(claim.crossover(), names));
+                     crossover_text(outcomes, names));
 }
 
 }  // namespace paceline

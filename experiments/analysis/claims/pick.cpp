@@ -113,6 +113,31 @@ Pick pick_of(const VerdictView& view, const LoadGroup& group, const Measure& mea
   return pick;
 }
 
+std::vector<const CellSummary*> frontier_of(const VerdictView& view, bool is_open) {
+  struct Candidate {
+    const CellSummary* s;
+    double user, device;  // the more, the better
+  };
+  std::vector<Candidate> cells;
+  for (const CellSummary& s : view.summary().cells) {
+    const std::optional<ParetoPoint> point = pareto_point(view.cell(s), s);
+    if (point && s.open_loop.has_value() == is_open && s.rankable && !s.is_saturated())
+      cells.push_back({&s, is_open ? -point->user : point->user, point->device});
+  }
+  std::stable_sort(cells.begin(), cells.end(), [](const Candidate& a, const Candidate& b) {
+    return std::pair(a.user, a.device) > std::pair(b.user, b.device);
+  });
+  std::vector<const CellSummary*> frontier;
+  double best = 0;
+  for (const Candidate& each : cells) {
+    if (each.device <= best) continue;
+    best = each.device;
+    frontier.push_back(each.s);
+  }
+  if (!is_open) std::reverse(frontier.begin(), frontier.end());
+  return frontier;
+}
+
 }  // namespace
 
 const char* to_string(PickKind kind) {
@@ -128,8 +153,10 @@ const char* to_string(PickKind kind) {
 const CellSummary* best_of(const VerdictView& view, const LoadGroup& group, PickKind kind, Among among) {
   const Measure& measure = measure_of(kind);
   const CellSummary* best = nullptr;
-  for (const CellSummary* s : group.cells)
-    if (measure.holds(view, *s) && view.is_among(*s, among) && (!best || is_better(view, measure, *s, *best))) best = s;
+  for (const CellSummary* const s : group.cells) {
+    if (among != Among::all && view.speculates(*s) != (among == Among::speculative)) continue;
+    if (measure.holds(view, *s) && (!best || is_better(view, measure, *s, *best))) best = s;
+  }
   return best;
 }
 
@@ -164,6 +191,27 @@ bool ranks_before(const CellSummary& a, const CellSummary& b) {
     return std::tuple(s.rankable, !s.is_saturated(), -s.e2e_ms.p50.value_or(std::numeric_limits<double>::infinity()));
   };
   return rank(a) > rank(b);
+}
+
+std::optional<ParetoPoint> pareto_point(const CellResult& cell, const CellSummary& s) {
+  std::optional<double> user = s.tok_s_per_user, device = s.tok_s_per_device;
+  if (s.open_loop) {
+    user = s.e2e_ms.p50;
+    device = s.goodput          ? s.goodput->rate_per_s
+             : s.is_saturated() ? s.open_loop->achieved_rate_per_s
+                                : s.open_loop->offered_rate_per_s;
+    if (device) *device /= cell.axes.tp * cell.axes.pp;
+  }
+  if (!user || !device) return std::nullopt;
+  return ParetoPoint{*user, *device};
+}
+
+std::vector<Frontier> make_frontiers(const VerdictView& view) {
+  std::vector<Frontier> out;
+  for (const bool is_open : {false, true})
+    if (auto cells = frontier_of(view, is_open); !cells.empty())
+      out.push_back({.is_open = is_open, .cells = std::move(cells)});
+  return out;
 }
 
 }  // namespace paceline

@@ -1,7 +1,9 @@
 #pragma once
-// The best ranked cell under one load by one measure, with those that are not shown to be worse.
+// The best ranked cell under one load by one measure, with those that are not shown to be worse; and the cells that no
+// other one beats in both of two measures.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "experiments/analysis/metrics/summary.h"
@@ -47,5 +49,22 @@ std::vector<Pick> make_picks(const VerdictView& view);
 /// Which of two cells a chart shows first, as of one proposer with several k: ranked ones, then of open loops those
 /// that keep up and the lower median E2E, else the more tokens per second.
 bool ranks_before(const CellSummary& a, const CellSummary& b);
+
+/// Of closed and offline loops: tokens per second of a user (1000 / median TPOT in ms) and per device. Of open ones:
+/// median E2E in ms, the less the better, and per second and device the requests that meet report.slo, else those that
+/// were sent where the engine keeps up, and that were finished where not.
+struct ParetoPoint {
+  double user = 0, device = 0;
+};
+std::optional<ParetoPoint> pareto_point(const CellResult& cell, const CellSummary& s);
+
+/// Cells that no other one beats in both: what one user sees, and what a device gives.
+struct Frontier {
+  bool is_open = false;                   // of open loops
+  std::vector<const CellSummary*> cells;  // ranked and not saturated, by rising `user`
+};
+
+/// Of closed and of open loops, as far as the run has them.
+std::vector<Frontier> make_frontiers(const VerdictView& view);
 
 }  // namespace paceline

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/util/json_io.h"
 #include "experiments/config/keys/key_effect.h"
@@ -14,9 +16,6 @@ namespace paceline {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kMostCellsNamed = 3;
-constexpr double kWorthNaming = 0.05;  // share of the time
 
 constexpr std::string_view kPlacement[] = {"engine.parallel.tp", "engine.parallel.pp", "engine.devices"};
 constexpr std::string_view kSpeculation[] = {"speculation"};
@@ -52,23 +51,7 @@ std::vector<std::string> names_of_work(const std::vector<CellResult>& cells) {
   return names;
 }
 
-std::string disturbed_text(const CellSummary& s) { return s.noise.empty() ? "" : "disturbed"; }
-
-/// "prefill takes 34 % of its time"; empty where that is not recorded.
-std::string prefill_text(const CellSummary& s) {
-  if (!s.passes) return "";
-  std::string text = fmt::format("prefill takes {}", percent_text(s.passes->prefill.share));
-  if (s.passes->mixed.share >= kWorthNaming)
-    text += fmt::format(" and passes of prefill with decoding {}", percent_text(s.passes->mixed.share));
-  return text + " of its time";
-}
-
 }  // namespace
-
-std::string LoadGroup::where() const {
-  const std::string at = load == "closed" ? fmt::format(" at concurrency {}", concurrency) : fmt::format(", {}", load);
-  return work.empty() ? at : at + ", " + work;
-}
 
 VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_(run), summary_(summary) {
   for (const CellResult& cell : run.cells) {
@@ -102,17 +85,23 @@ std::string VerdictView::label(const CellSummary& s) const {
 }
 
 std::string VerdictView::marked_label(const CellSummary& s) const {
-  return label(s) + in_brackets({disturbed_text(s)});
+  return label(s) + (s.noise.empty() ? "" : " (disturbed)");
+}
+
+std::string VerdictView::where(const LoadGroup& group) const {
+  if (groups_.size() < 2) return "";
+  const std::string at =
+      group.load == "closed" ? fmt::format(" at concurrency {}", group.concurrency) : ", " + group.load;
+  return group.work.empty() ? at : at + ", " + group.work;
 }
 
 std::string VerdictView::labels(const std::vector<const CellSummary*>& cells) const {
-  std::string text;
-  const size_t listed =
-      cells.size() <= kMostCellsNamed + 1 ? cells.size() : kMostCellsNamed;  // "and 1 more" saves nothing
-  for (size_t i = 0; i < listed; ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == cells.size() ? " and " : ", ", marked_label(*cells[i]));
-  if (cells.size() > listed) text += fmt::format(" and {} more", cells.size() - listed);
-  return text;
+  constexpr size_t kMostNamed = 3;
+  const size_t num_named = cells.size() <= kMostNamed + 1 ? cells.size() : kMostNamed;  // "and 1 more" saves nothing
+  std::vector<std::string> names;
+  for (const CellSummary* const s : std::span(cells).first(num_named)) names.push_back(marked_label(*s));
+  if (cells.size() == num_named) return listed_text(names);
+  return fmt::format("{} and {} more", fmt::join(names, ", "), cells.size() - num_named);
 }
 
 const CellSummary* VerdictView::baseline_of(const CellSummary& s) const {
@@ -126,7 +115,6 @@ bool VerdictView::is_plain_twin(const CellSummary& plain, const CellSummary& s) 
 }
 
 const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
-  const auto ran = [&](const CellSummary& other) { return cell(other).status == CellStatus::done; };
   const CellSummary* base = baseline_of(s);
   if (base && !ran(*base)) base = nullptr;
   if (base && is_plain_twin(*base, s)) return base;
@@ -135,26 +123,9 @@ const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
   return twin == summary_.cells.end() ? base : &*twin;
 }
 
-std::string VerdictView::reference_name(const CellSummary& s, const CellSummary& reference) const {
-  return speculates(s) && is_plain_twin(reference, s) ? "the same placement without speculation" : label(reference);
-}
-
 std::string VerdictView::reference_text(const CellSummary& s, const CellSummary& reference) const {
-  return reference_name(s, reference) + in_brackets({disturbed_text(reference)});
-}
-
-std::vector<std::string> VerdictView::whole_notes(const CellSummary& s, const std::optional<RatioInterval>& decode,
-                                                  std::optional<double> far_apart_s) {
-  return {decode ? "decoding alone " + interval_text(*decode) : "", prefill_text(s),
-          far_apart_s ? baseline_time_text(*far_apart_s) : ""};
-}
-
-std::string VerdictView::whole_over_text(const CellSummary& s, const CellSummary& reference,
-                                         const std::optional<RatioInterval>& decode,
-                                         std::optional<double> far_apart_s) const {
-  std::vector<std::string> notes = whole_notes(s, decode, far_apart_s);
-  notes.insert(notes.begin(), {disturbed_text(reference), "whole requests"});
-  return reference_name(s, reference) + in_brackets(notes);
+  if (!speculates(s) || !is_plain_twin(reference, s)) return marked_label(reference);
+  return std::string("the same placement without speculation") + (reference.noise.empty() ? "" : " (disturbed)");
 }
 
 bool VerdictView::is_over_plain_at_its_place(const Claim& claim) const {
@@ -179,26 +150,22 @@ std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const 
                               pairing_of(cell(s), cell(other)));
 }
 
-std::string in_brackets(const std::vector<std::string>& notes) {
-  std::string text;
-  for (const std::string& note : notes)
-    if (!note.empty()) text += (text.empty() ? "" : "; ") + note;
-  return text.empty() ? "" : " (" + text + ")";
-}
-
-std::string VerdictView::no_interval_text(const CellSummary& s, const RatioInterval& interval) const {
-  if (interval.low && interval.high) return "";
-  if (const int asked = repetitions_asked(cell(s)); s.repetitions < asked)
-    return fmt::format("{} of {} repetitions ran, too few for an interval: resume the run", s.repetitions, asked);
+std::string VerdictView::not_shown_text(const Claim& claim) const {
+  if (claim.shown != Outcome::inconclusive) return "";
+  if (claim.outcome != Outcome::inconclusive) {
+    const bool is_small = claim.adjusted_p && *claim.adjusted_p < kFalseClaims;
+    return is_small ? fmt::format("a change below {} counts as none", percent_text(kLeastEffect))
+                    : fmt::format("not shown among {} cells", claim.among);
+  }
+  if (claim.ratio.low && claim.ratio.high) return "";
+  const int ran = claim.cell->repetitions, asked = repetitions_asked(cell(*claim.cell));
+  if (ran < asked) return fmt::format("{} of {} repetitions ran, too few for an interval: resume the run", ran, asked);
   return "one repetition has no interval; run with measure.repetitions >= 3";
 }
 
-std::string VerdictView::not_shown_text(const Claim& claim) const {
-  if (claim.shown != Outcome::inconclusive) return "";
-  if (claim.outcome == Outcome::inconclusive) return no_interval_text(*claim.cell, claim.ratio);
-  if (claim.adjusted_p && *claim.adjusted_p < kFalseClaims)
-    return fmt::format("a change below {} counts as none", percent_text(kLeastEffect));
-  return fmt::format("not shown among {} cells", claim.among);
+std::string listed_text(const std::vector<std::string>& names) {
+  if (names.size() < 2) return names.empty() ? "" : names.front();
+  return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
 std::string rough_time_text(double seconds) {
@@ -217,15 +184,6 @@ std::optional<double> VerdictView::far_apart_s(const CellSummary& s, const CellS
   const std::optional<double> apart_s = measured_earlier_s(cell(other), cell(s));
   const bool told = is_far_apart(apart_s, pairing_of(cell(s), cell(other)), std::min(s.repetitions, other.repetitions));
   return told ? apart_s : std::nullopt;
-}
-
-std::string VerdictView::apart_text(const CellSummary& s, const CellSummary& other) const {
-  const std::optional<double> apart_s = far_apart_s(s, other);
-  return apart_s ? baseline_time_text(*apart_s) : "";
-}
-
-std::string baseline_time_text(const CellSummary& s) {
-  return s.baseline_far ? baseline_time_text(*s.baseline_apart_s) : "";
 }
 
 std::string percent_text(double share) { return fmt::format("{:.0f} %", 100 * share); }

@@ -2,14 +2,12 @@
 // What every sentence of the verdict looks up: cells by load, their names, twins, and what is claimed of them.
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/claims/crossover.h"
-#include "experiments/analysis/claims/frontier.h"
 #include "experiments/analysis/claims/pick.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/statistics/interval_text.h"
@@ -23,8 +21,6 @@ struct LoadGroup {
   std::string work;     // "temperature=0.8": what its requests ask and those of others do not; mostly empty
   std::vector<const CellSummary*> cells;
 
-  /// " at concurrency 4", ", offline", " at concurrency 4, temperature=0.8"; for sentences of runs with several loads.
-  std::string where() const;
   bool holds(const CellSummary& s) const { return std::find(cells.begin(), cells.end(), &s) != cells.end(); }
 };
 
@@ -38,11 +34,9 @@ class VerdictView {
   const CellResult& cell(const CellSummary& s) const { return run_.cells[s.cell]; }
 
   bool speculates(const CellSummary& s) const { return cell(s).axes.drafts(); }
-  bool is_among(const CellSummary& s, Among among) const {
-    return among == Among::all || speculates(s) == (among == Among::speculative);
-  }
+  bool ran(const CellSummary& s) const { return cell(s).status == CellStatus::done; }
 
-  /// Open loops are compared by latency (verdict/latency.cpp).
+  /// Open loops are compared by latency.
   static bool ranks_by_rate(const CellSummary& s) { return s.rankable && s.output_tok_s && !s.open_loop; }
 
   /// "tp1 pp2 ngram k=5", without the load.
@@ -54,8 +48,8 @@ class VerdictView {
 
   /// Of all cells, in the order of the plan.
   const std::vector<LoadGroup>& groups() const { return groups_; }
-  /// Whether sentences name the load.
-  bool has_several_loads() const { return groups_.size() > 1; }
+  /// " at concurrency 4", ", offline", " at concurrency 4, temperature=0.8"; empty in a run of one load.
+  std::string where(const LoadGroup& group) const;
 
   /// Null where the cell has none; perhaps one that did not run.
   const CellSummary* baseline_of(const CellSummary& s) const;
@@ -73,26 +67,14 @@ class VerdictView {
   /// "the same placement without speculation", "tp1 pp1 none (disturbed)": `reference`, in a sentence on `s`.
   std::string reference_text(const CellSummary& s, const CellSummary& reference) const;
 
-  /// What a ratio of tok/s of `s` is over and about: "the same placement without speculation (disturbed; whole
-  /// requests; decoding alone 1.62× [1.60, 1.64]; prefill takes 34 % of its time; measured 3 min apart, not paired)".
-  /// `decode`: the ratio of decoding; `far_apart_s`: measured_earlier_s of `reference`, where that is to be told.
-  std::string whole_over_text(const CellSummary& s, const CellSummary& reference,
-                              const std::optional<RatioInterval>& decode, std::optional<double> far_apart_s) const;
-  /// Of that what is said of decoding, prefill and time; some are empty.
-  static std::vector<std::string> whole_notes(const CellSummary& s, const std::optional<RatioInterval>& decode,
-                                              std::optional<double> far_apart_s);
-
   /// tok/s of one cell over another's.
   std::optional<RatioInterval> rate_over(const CellSummary& s, const CellSummary& other) const;
 
-  /// Why a ratio of the cell has no interval, and how to get one; empty where it has: then the interval says it all.
-  std::string no_interval_text(const CellSummary& s, const RatioInterval& interval) const;
-  /// Why nothing is shown of it: no_interval_text, or what its row alone would show; empty where the interval says it.
+  /// Why nothing is shown of it, though its row might: "not shown among 6 cells", or how to get an interval. Empty
+  /// where the interval says it.
   std::string not_shown_text(const Claim& claim) const;
   /// measured_earlier_s of `other`, where that is to be told.
   std::optional<double> far_apart_s(const CellSummary& s, const CellSummary& other) const;
-  /// "measured 3 min apart, not paired"; empty where the two were measured by turns or in halves.
-  std::string apart_text(const CellSummary& s, const CellSummary& other) const;
 
   const std::vector<Claim>& claims() const { return claims_; }
   /// Null where there is none of the kind about the cell.
@@ -106,8 +88,6 @@ class VerdictView {
   bool is_over_plain_at_its_place(const Claim& claim) const;
 
  private:
-  std::string reference_name(const CellSummary& s, const CellSummary& reference) const;
-
   const RunResult& run_;
   const RunSummary& summary_;
   std::vector<LoadGroup> groups_;
@@ -119,16 +99,14 @@ class VerdictView {
   std::vector<Frontier> frontiers_;
 };
 
-/// " (a; b)" of the notes that are not empty; empty without any.
-std::string in_brackets(const std::vector<std::string>& notes);
+/// "a", "a and b", "a, b and c"
+std::string listed_text(const std::vector<std::string>& names);
 
 /// "25 min", "2 h", "3 days"; of what is longer than a minute or so.
 std::string rough_time_text(double seconds);
 
 /// "measured 2 h apart, not paired"; `apart_s`: measured_earlier_s.
 std::string baseline_time_text(double apart_s);
-/// Empty unless CellSummary::baseline_far.
-std::string baseline_time_text(const CellSummary& s);
 
 /// "71 %"
 std::string percent_text(double share);

@@ -1,5 +1,11 @@
 #include "experiments/analysis/metrics/pass_cost.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "experiments/analysis/metrics/summary.h"
 
 namespace paceline {
@@ -68,6 +74,20 @@ std::optional<SpeculationBounds> speculation_bounds(const CellSummary& cell, con
   const double decode_ms = its.total_ms * its.decode.share / bounds.decode;
   bounds.whole = rest_ms + decode_ms > 0 ? its.total_ms / (rest_ms + decode_ms) : bounds.decode;
   return bounds;
+}
+
+std::string costliest_phase(const CellSummary& summary) {
+  if (!summary.passes || summary.passes->decode.pass_ms.value_or(0) <= 0) return "";
+  const PhaseTimes& p = summary.passes->decode.phase_ms;
+  const std::array<std::pair<double, const char*>, 5> phases = {{{p.draft_ms, "drafting takes"},
+                                                                 {p.sample_ms, "sampling takes"},
+                                                                 {p.schedule_ms, "scheduling takes"},
+                                                                 {p.communicate_ms, "communication takes"},
+                                                                 {p.bubble_ms, "pipeline bubbles take"}}};
+  const auto largest = std::max_element(phases.begin(), phases.end());
+  const double share = largest->first / *summary.passes->decode.pass_ms;
+  if (share < 0.1) return "";
+  return fmt::format("{} {:.0f} % of a decode pass", largest->second, 100 * share);
 }
 
 }  // namespace paceline

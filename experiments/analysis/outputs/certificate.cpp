@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "experiments/analysis/outputs/flips.h"
 
 namespace paceline {
@@ -110,6 +111,12 @@ void certify(RunResult& run) {
     }
     if (cell.random_weights) cell.certificate.method += ", random weights";
   }
+}
+
+std::string flips_text(const FlipCount& flips) {
+  return fmt::format("{}, {} explained by noise of {} at {}", counted(flips.found, "flip"), flips.explained,
+                     flips.noise ? fmt::format("up to {:.3g}", *flips.noise) : "unknown size",
+                     counted(flips.positions, "position"));
 }
 
 }  // namespace paceline

@@ -26,4 +26,7 @@ const CellResult* compared_with(const References& references, const CellResult& 
 /// unverified, with the reason.
 void certify(RunResult& run);
 
+/// "3 flips, 3 explained by noise of up to 0.0312 at 11 positions"
+std::string flips_text(const FlipCount& flips);
+
 }  // namespace paceline

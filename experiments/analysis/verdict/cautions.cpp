@@ -1,27 +1,40 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/metrics/closed_loop.h"
+#include "experiments/analysis/outputs/certificate.h"
+#include "experiments/analysis/statistics/noise.h"
 #include "experiments/analysis/verdict/parts.h"
 
 namespace paceline {
 namespace {
 
-/// What is to be said of cells without their baseline: "tp1 pp1 none, the baseline of 3 cells that ran, failed".
-std::vector<std::string> missing_baselines(const VerdictView& view) {
-  std::map<size_t, int> missing;  // cells that ran, by their baseline
-  for (const CellSummary& s : view.summary().cells) {
-    const CellSummary* const base = view.baseline_of(s);
-    if (view.cell(s).status == CellStatus::done && base && view.cell(*base).status != CellStatus::done)
-      ++missing[base->cell];
-  }
+std::vector<const CellSummary*> cells_that_ran(const VerdictView& view) {
+  std::vector<const CellSummary*> cells;
+  for (const CellSummary& s : view.summary().cells)
+    if (view.ran(s)) cells.push_back(&s);
+  return cells;
+}
+
+/// Cells that ran, by their baseline, which did not.
+std::map<size_t, int> missing_baselines(const VerdictView& view) {
+  std::map<size_t, int> missing;
+  for (const CellSummary* const s : cells_that_ran(view))
+    if (const CellSummary* const base = view.baseline_of(*s); base && !view.ran(*base)) ++missing[base->cell];
+  return missing;
+}
+
+/// "tp1 pp1 none, the baseline of 3 cells that ran, failed"
+std::vector<std::string> missing_baseline_texts(const VerdictView& view) {
   std::vector<std::string> texts;
-  for (const auto& [base, cells] : missing) {
+  for (const auto& [base, cells] : missing_baselines(view)) {
     const bool failed = view.run().cells[base].status == CellStatus::failed;
     texts.push_back(fmt::format("{}, the baseline of {}, {}", view.label(view.summary().cells[base]),
                                 counted(cells, "cell that ran", "cells that ran"), failed ? "failed" : "did not run"));
@@ -29,197 +42,86 @@ std::vector<std::string> missing_baselines(const VerdictView& view) {
   return texts;
 }
 
-void add_state(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  const RunSummary& summary = view.summary();
-  if (summary.failed > 0)
-    out.push_back({VerdictKind::caution,
-                   fmt::format("{} of {} failed; the table says why.", summary.failed,
-                               counted(int64_t(summary.cells.size()), "cell")),
-                   true});
-  if (!summary.finished()) return;  // said in its own sentence
-  for (const std::string& text : missing_baselines(view))
-    out.push_back({VerdictKind::caution, text + ": their gain is not known.", true});
-}
-
-void add_workload(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  const WorkloadFacts& workload = view.run().workload;
-  if (workload.bad_records == 0) return;
-  out.push_back({VerdictKind::caution,
-                 fmt::format("{} left out of the data set (workload.skip_bad); the first: {}.",
-                             counted(workload.bad_records, "bad record was", "bad records were"), workload.first_bad)});
-}
-
-void add_never_drafted(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  std::vector<const CellSummary*> idle;
-  for (const CellSummary& s : view.summary().cells) {
-    if (view.cell(s).status == CellStatus::done && view.speculates(s) && s.counters.verify_steps > 0 &&
-        s.counters.drafts == 0)
-      idle.push_back(&s);
+/// "2 of 3 cells were disturbed (at worst ngram5: other processes used 80 % of the cores)"
+std::string disturbed_text(const VerdictView& view) {
+  const std::vector<const CellSummary*> ran = cells_that_ran(view);
+  int64_t disturbed = 0;
+  const CellResult* worst = nullptr;
+  WorstNoise by;
+  for (const CellSummary* const s : ran) {
+    if (s->noise.empty()) continue;
+    ++disturbed;
+    WorstNoise noise = worst_noise_of(view.cell(*s));
+    if (worst && noise.times_limit <= by.times_limit) continue;
+    by = std::move(noise);
+    worst = &view.cell(*s);
   }
-  if (idle.empty()) return;
-  out.push_back(
-      {VerdictKind::caution,
-       fmt::format("{} never drafted: {}. {} decoded as without speculation: not ranked.",
-                   counted(int64_t(idle.size()), "cell"), view.labels(idle), idle.size() == 1 ? "It" : "They")});
+  if (!worst) return "";
+  return fmt::format("{} of {} {} disturbed ({}{}: {})", disturbed, counted(std::ssize(ran), "cell"),
+                     disturbed == 1 ? "was" : "were", disturbed == 1 ? "" : "at worst ", worst->id, by.text);
 }
 
-/// Cells that are marked.
-void add_marks(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  int oversubscribed = 0, forced = 0, random = 0;
-  for (const CellResult& cell : view.run().cells) {
-    if (cell.status != CellStatus::done) continue;
-    oversubscribed += cell.oversubscribed ? 1 : 0;
-    forced += cell.forced ? 1 : 0;
-    random += cell.random_weights ? 1 : 0;
+std::string not_lossless_text(const VerdictView& view, const CellSummary& s) {
+  const CertificateResult& certificate = view.cell(s).certificate;
+  const std::string requests = counted(certificate.mismatches, "request");
+  const std::string where = certificate.flips ? fmt::format("{} that noise does not explain (fast numerics: {})",
+                                                            requests, flips_text(*certificate.flips))
+                                              : requests;
+  return fmt::format("NOT LOSSLESS: {} differs from its reference in {} ({} compared){}{}.", view.label(s), where,
+                     counted(certificate.tokens_checked, "token"), certificate.detail.empty() ? "" : ": ",
+                     certificate.detail);
+}
+
+/// "UNVERIFIED: 3 cells without a certificate: 1: forced; 2: a rule."; `reasons`: with how many cells have each.
+std::string unverified_text(int cells, const nlohmann::ordered_map<std::string, int>& reasons) {
+  constexpr size_t kMostListed = 3;
+  std::vector<std::string> texts;
+  for (const auto& [why, count] : reasons)
+    if (!why.empty() && texts.size() < kMostListed)
+      texts.push_back(count == cells ? why : fmt::format("{}: {}", count, why));
+  if (reasons.size() > kMostListed) texts.push_back(fmt::format("and {} other reasons", reasons.size() - kMostListed));
+  return fmt::format("UNVERIFIED: {} without a certificate{}{}.", counted(cells, "cell"), texts.empty() ? "" : ": ",
+                     fmt::join(texts, "; "));
+}
+
+void add_certificates(const VerdictView& view, std::vector<VerdictSentence>& out) {
+  int unverified = 0;
+  bool any_fast = false;
+  nlohmann::ordered_map<std::string, int> reasons;
+  for (const CellSummary* const s : cells_that_ran(view)) {
+    const CertificateResult& certificate = view.cell(*s).certificate;
+    any_fast |= certificate.status == CertificateStatus::pass && certificate.flips;
+    if (certificate.status == CertificateStatus::fail)
+      out.push_back({VerdictKind::correctness, not_lossless_text(view, *s), true});
+    if (certificate.status != CertificateStatus::unverified) continue;
+    ++unverified;
+    ++reasons[certificate.detail];
   }
-  if (oversubscribed > 0)
-    out.push_back(
-        {VerdictKind::caution, counted(oversubscribed, "cell ran", "cells ran") +
-                                   " more threads than cores (oversubscribed): measured and checked, not ranked."});
-  if (forced > 0)
-    out.push_back(
-        {VerdictKind::caution, counted(forced, "cell uses", "cells use") + " stated acceptance: not ranked."});
-  if (random > 0)
-    out.push_back({VerdictKind::caution,
-                   counted(random, "cell has", "cells have") +
-                       " random weights (load_format dummy): times are real; tokens, acceptance and certificate are "
-                       "not those of a trained model.",
-                   true});
-}
-
-/// Cells that had no more than `in_batch` requests at once, for one reason, whatever concurrency they were asked for.
-struct Unreached {
-  int64_t in_batch = 0;
-  bool lacks_requests = false;  // else places
-  std::vector<int> concurrencies;
-  std::vector<const CellSummary*> cells;
-  bool are_all = true;  // of these concurrencies
-
-  std::string text(const VerdictView& view) const {
-    std::string names;
-    for (size_t i = 0; i < concurrencies.size(); ++i)
-      names += fmt::format("{}{}", i == 0 ? "" : i + 1 == concurrencies.size() ? " and " : ", ", concurrencies[i]);
-    const std::string why = lacks_requests
-                                ? fmt::format("at most {} in flight, as there are no more (workload.requests)",
-                                              counted(in_batch, "request was", "requests were"))
-                                : fmt::format(
-                                      "at most {} at once (engine.scheduler.max_num_seqs, or static_batch_size), "
-                                      "and the others waited for a place",
-                                      counted(in_batch, "request ran", "requests ran"));
-    return fmt::format("Concurrency {} {} not reached in {}: {}.", names, concurrencies.size() == 1 ? "was" : "were",
-                       are_all ? counted(int64_t(cells.size()), "cell") : view.labels(cells), why);
-  }
-};
-
-std::vector<Unreached> unreached_of(const VerdictView& view) {
-  std::vector<Unreached> out;
-  for (const LoadGroup& group : view.groups()) {
-    std::vector<Unreached> of_group;
-    int64_t closed = 0;
-    for (const CellSummary* s : group.cells) {
-      const std::optional<ClosedLoop> loop = closed_loop_of(view.cell(*s));
-      if (!loop || view.cell(*s).status != CellStatus::done) continue;
-      ++closed;
-      if (loop->is_reached()) continue;
-      const Unreached kind{.in_batch = loop->in_batch,
-                           .lacks_requests = loop->in_batch == loop->in_flight,
-                           .concurrencies = {group.concurrency},
-                           .cells = {}};
-      auto known = std::find_if(of_group.begin(), of_group.end(), [&](const Unreached& other) {
-        return other.in_batch == kind.in_batch && other.lacks_requests == kind.lacks_requests;
-      });
-      if (known == of_group.end()) known = of_group.insert(of_group.end(), kind);
-      known->cells.push_back(s);
-    }
-    for (Unreached& each : of_group) {
-      each.are_all = int64_t(each.cells.size()) == closed;
-      const auto known = std::find_if(out.begin(), out.end(), [&](const Unreached& other) {
-        return other.in_batch == each.in_batch && other.lacks_requests == each.lacks_requests &&
-               other.are_all == each.are_all;
-      });
-      if (known == out.end()) {
-        out.push_back(std::move(each));
-        continue;
-      }
-      if (known->concurrencies.back() != group.concurrency) known->concurrencies.push_back(group.concurrency);
-      known->cells.insert(known->cells.end(), each.cells.begin(), each.cells.end());
-    }
-  }
-  return out;
-}
-
-/// Of its speed, and where it was compared of its gain.
-bool has_interval(const CellSummary& s) {
-  const std::optional<RatioInterval>& gain = s.open_loop ? s.decode_speedup : s.speedup;
-  return s.repetitions > 1 && (!gain || gain->low);
-}
-
-/// Records of older programs, which lack what some sentences rest on.
-void add_age(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  int64_t lacking = 0;
-  for (const CellSummary& s : view.summary().cells)
-    lacking += view.cell(s).status == CellStatus::done && s.repetitions > 0 && !s.passes ? 1 : 0;
-  if (lacking > 0)
-    out.push_back(
-        {VerdictKind::caution,
-         fmt::format("{} recorded before prefill and decode passes were told apart: what a decode pass costs, "
-                     "bounds and break-even are not known there.",
-                     counted(lacking, "cell was", "cells were"))});
-}
-
-/// What the intervals are of: every repetition sends the same prompts.
-void add_scope(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  int64_t prompts = 0;
-  for (const CellSummary& s : view.summary().cells) {
-    if (s.repetitions > 1) prompts = std::max(prompts, int64_t(view.cell(s).repetitions.front().requests.size()));
-  }
-  if (prompts == 0) return;
-  out.push_back({VerdictKind::caution,
-                 fmt::format("Intervals cover the scatter of timing only: all repetitions send the same {}, and other "
-                             "prompts may give other ratios.",
-                             counted(prompts, "prompt"))});
-}
-
-/// How much the numbers carry.
-void add_evidence(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  int fewest = std::numeric_limits<int>::max(), most = 0, without_interval = 0, far = 0;
-  double most_degenerate = 0, farthest_s = 0;
-  for (const CellSummary& s : view.summary().cells) {
-    if (view.cell(s).status != CellStatus::done) continue;
-    fewest = std::min(fewest, s.repetitions);
-    most = std::max(most, s.repetitions);
-    without_interval += has_interval(s) ? 0 : 1;
-    most_degenerate = std::max(most_degenerate, s.degenerate_share.value_or(0));
-    if (!s.baseline_far) continue;
-    ++far;
-    farthest_s = std::max(farthest_s, std::fabs(*s.baseline_apart_s));
-  }
-  if (far > 0)
-    out.push_back({VerdictKind::caution,
-                   fmt::format("{} at another time than the baseline (up to {} apart), so repetitions are not paired, "
-                               "and what drifted in between is in no interval.",
-                               counted(far, "cell was measured", "cells were measured"), rough_time_text(farthest_s))});
-  constexpr int kEnough = 7;
-  if (view.summary().done > 0 && most == 1)
-    out.push_back({VerdictKind::caution,
-                   fmt::format("1 repetition only: there are no intervals, so no order of speeds is shown; use 3 or "
-                               "more, and {} or more before a close call is believed.",
-                               kEnough)});
-  else if (view.summary().done > 0 && fewest < kEnough)
-    out.push_back({VerdictKind::caution,
-                   fmt::format("{} repetitions: {}; use {} or more before a close call is believed.",
-                               fewest == most ? std::to_string(fewest) : fmt::format("Between {} and {}", fewest, most),
-                               without_interval == 0 ? "intervals are wide"
-                                                     : counted(without_interval, "cell has", "cells have") +
-                                                           " no interval, and the others' are wide",
-                               kEnough)});
-  if (most_degenerate > 0.1)
-    out.push_back({VerdictKind::caution,
-                   fmt::format("Up to {} of the outputs end in a repetition, which flatters every proposer.",
-                               percent_text(most_degenerate))});
+  if (any_fast)
+    out.push_back({VerdictKind::correctness,
+                   fmt::format("Fast numerics, not token-exact: {}.", flips_text(*pooled_flips(view.run())))});
+  if (unverified > 0) out.push_back({VerdictKind::correctness, unverified_text(unverified, reasons)});
 }
 
 }  // namespace
+
+Validity validity_of(const VerdictView& view) {
+  std::vector<const CellSummary*> lossy;
+  for (const CellSummary* const s : cells_that_ran(view))
+    if (view.cell(*s).certificate.status == CertificateStatus::fail) lossy.push_back(s);
+  Validity out;
+  if (lossy.size() == 1) out.reasons.push_back(view.label(*lossy.front()) + " is not lossless");
+  if (lossy.size() > 1) out.reasons.push_back(fmt::format("{} cells are not lossless", lossy.size()));
+  int without_baseline = 0;
+  for (const auto& [base, cells] : missing_baselines(view)) without_baseline += cells;
+  if (without_baseline > 0)
+    out.reasons.push_back(counted(without_baseline, "cell lacks its baseline", "cells lack their baseline"));
+  if (std::string disturbed = disturbed_text(view); !disturbed.empty()) {
+    out.reasons.push_back(std::move(disturbed));
+    out.disturbed = true;
+  }
+  return out;
+}
 
 std::string unfinished_text(const VerdictView& view) {
   const RunSummary& counts = view.summary();
@@ -231,24 +133,111 @@ std::string unfinished_text(const VerdictView& view) {
     text += fmt::format(", {} of them with fewer repetitions than asked for", counts.partial);
   if (counts.failed > 0) text += fmt::format("; {} failed", counts.failed);
   if (counts.not_run > 0) text += fmt::format("; {} did not run", counts.not_run);
-  for (const std::string& missing : missing_baselines(view)) text += "; " + missing;
+  for (const std::string& missing : missing_baseline_texts(view)) text += "; " + missing;
   return text;
 }
 
-std::vector<std::string> concurrency_sentences(const VerdictView& view) {
+std::string certified_text(const VerdictView& view) {
+  int64_t strict = 0, fast = 0, tokens = 0, unverified = 0, random = 0;
+  for (const CellSummary* const s : cells_that_ran(view)) {
+    const CertificateResult& certificate = view.cell(*s).certificate;
+    random += view.cell(*s).random_weights ? 1 : 0;
+    unverified += certificate.status == CertificateStatus::unverified ? 1 : 0;
+    if (certificate.status != CertificateStatus::pass) continue;
+    ++(certificate.flips ? fast : strict);
+    tokens += certificate.tokens_checked;
+  }
+  std::vector<std::string> parts;
+  if (strict > 0)
+    parts.push_back(fmt::format("{} lossless, {} compared{}", counted(strict, "cell"), counted(tokens, "token"),
+                                fast == 0 ? ", 0 mismatches" : ""));
+  if (fast > 0) parts.push_back(counted(fast, "cell agrees", "cells agree") + " within noise (fast numerics)");
+  if (unverified > 0) parts.push_back(counted(unverified, "cell is", "cells are") + " UNVERIFIED");
+  if (random > 0) parts.push_back(counted(random, "cell has", "cells have") + " random weights");
+  if (const RunSummary& counts = view.summary(); counts.failed > 0)
+    parts.push_back(fmt::format("{} of {} failed", counts.failed, counted(int64_t(counts.cells.size()), "cell")));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::vector<std::string> unreached_texts(const VerdictView& view) {
+  struct Unreached {
+    std::vector<std::string> concurrencies;
+    std::vector<const CellSummary*> cells;
+  };
+  nlohmann::ordered_map<std::string, Unreached> by_reason;
+  for (const CellSummary* const s : cells_that_ran(view)) {
+    const std::optional<ClosedLoop> loop = closed_loop_of(view.cell(*s));
+    if (!loop || loop->is_reached()) continue;
+    Unreached& unreached =
+        by_reason[loop->in_batch == loop->in_flight
+                      ? fmt::format("at most {} in flight, as there are no more (workload.requests)",
+                                    counted(loop->in_batch, "request was", "requests were"))
+                      : fmt::format("at most {} at once (engine.scheduler.max_num_seqs or static_batch_size)",
+                                    counted(loop->in_batch, "request ran", "requests ran"))];
+    unreached.cells.push_back(s);
+    const std::string asked = std::to_string(loop->asked);
+    if (std::ranges::find(unreached.concurrencies, asked) == unreached.concurrencies.end())
+      unreached.concurrencies.push_back(asked);
+  }
   std::vector<std::string> texts;
-  for (const Unreached& each : unreached_of(view)) texts.push_back(each.text(view));
+  for (const auto& [reason, of] : by_reason) {
+    const bool is_one = of.concurrencies.size() == 1;
+    constexpr size_t kMostNamed = 3;
+    texts.push_back(fmt::format(
+        "Concurrency {} {} not reached in {}: {}.", listed_text(of.concurrencies), is_one ? "was" : "were",
+        is_one && of.cells.size() <= kMostNamed ? view.labels(of.cells) : counted(std::ssize(of.cells), "cell"),
+        reason));
+  }
   return texts;
 }
 
 void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  add_state(view, out);
-  add_workload(view, out);
-  add_marks(view, out);
-  add_never_drafted(view, out);
-  add_age(view, out);
-  add_evidence(view, out);
-  add_scope(view, out);
+  add_certificates(view, out);
+  const auto add = [&out](std::string text, bool bad = false) {
+    out.push_back({VerdictKind::caution, std::move(text), bad});
+  };
+  if (view.summary().finished())  // else said with how far it came
+    for (const std::string& text : missing_baseline_texts(view)) add(text + ": their gain is not known.", true);
+  int64_t oversubscribed = 0, random = 0, older = 0, prompts = 0;
+  int fewest = std::numeric_limits<int>::max(), most = 0;
+  double most_degenerate = 0;
+  const std::vector<const CellSummary*> ran = cells_that_ran(view);
+  for (const CellSummary* const s : ran) {
+    const CellResult& cell = view.cell(*s);
+    oversubscribed += cell.oversubscribed ? 1 : 0;
+    random += cell.random_weights ? 1 : 0;
+    older += s->repetitions > 0 && !s->passes ? 1 : 0;
+    if (s->repetitions > 1) prompts = std::max(prompts, std::ssize(cell.repetitions.front().requests));
+    fewest = std::min(fewest, s->repetitions);
+    most = std::max(most, s->repetitions);
+    most_degenerate = std::max(most_degenerate, s->degenerate_share.value_or(0));
+  }
+  if (random > 0)
+    add(counted(random, "cell has", "cells have") +
+            " random weights (load_format dummy): times are real; tokens, acceptance and certificate are not those of "
+            "a trained model.",
+        true);
+  if (const WorkloadFacts& workload = view.run().workload; workload.bad_records > 0)
+    add(fmt::format("{} left out of the data set (workload.skip_bad); the first: {}.",
+                    counted(workload.bad_records, "bad record was", "bad records were"), workload.first_bad));
+  if (oversubscribed > 0)
+    add(counted(oversubscribed, "cell ran", "cells ran") + " more threads than cores (oversubscribed): not ranked.");
+  if (older > 0)
+    add(counted(older, "cell was", "cells were") +
+        " recorded before prefill and decode passes were told apart: bounds and break-even are not known.");
+  constexpr int kEnough = 7;
+  if (most == 1)
+    add("1 repetition only: there are no intervals, so no order of speeds is shown; use 3 or more.");
+  else if (!ran.empty() && fewest < kEnough)
+    add(fmt::format("{} repetitions: intervals are wide{}; use {} or more before a close call is believed.",
+                    fewest == most ? std::to_string(fewest) : fmt::format("Between {} and {}", fewest, most),
+                    fewest == 1 ? " or missing" : "", kEnough));
+  if (most_degenerate > 0.1)
+    add(fmt::format("Up to {} of the outputs end in a repetition, which flatters every proposer.",
+                    percent_text(most_degenerate)));
+  if (prompts > 0)
+    add(fmt::format("Intervals cover timing only: all repetitions send the same {}, and others may give other ratios.",
+                    counted(prompts, "prompt")));
 }
 
 }  // namespace paceline

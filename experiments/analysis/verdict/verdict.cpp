@@ -1,251 +1,427 @@
 #include "experiments/analysis/verdict/verdict.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
+#include <functional>
+#include <iterator>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "engine/util/counted.h"
-#include "experiments/analysis/claims/headline.h"
-#include "experiments/analysis/claims/view.h"
+#include "experiments/analysis/statistics/significance.h"
 #include "experiments/analysis/verdict/parts.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
-
 namespace {
 
-constexpr size_t kMostTiedNamed = 4;  // beyond, their number says more
+/// A sentence that takes more only while it stays short.
+class Sentence {
+ public:
+  explicit Sentence(std::string text) : text_(std::move(text)) {}
 
-/// Why a speculative cell is fast: its tokens per pass and where they come from.
-std::string source_of_gain(const CellSummary& s) {
-  if (!s.tokens_per_target_forward || !s.draft_acceptance_rate) return "";
-  std::string text = fmt::format("{:.2f} tokens per sequence and pass", *s.tokens_per_target_forward);
-  text += fmt::format(" ({} of drafted tokens accepted", percent_text(*s.draft_acceptance_rate));
-  if (s.draft_coverage && *s.draft_coverage < 0.995) {
-    text += fmt::format(", drafts in {} of steps", percent_text(*s.draft_coverage));
-  }
-  return text + ")";
-}
-
-/// What the fastest cell, which does not speculate, leaves to say of those that do; is_said: not of ranked ones.
-std::string of_speculation(const VerdictView& view, const LoadGroup& group, const Pick& pick, bool is_said) {
-  int planned = 0, measured = 0, ranked = 0;
-  for (const CellSummary* s : group.cells) {
-    const CellResult& cell = view.cell(*s);
-    if (!view.speculates(*s)) continue;
-    planned += cell.status != CellStatus::skipped || cell.not_run ? 1 : 0;
-    measured += cell.status == CellStatus::done ? 1 : 0;
-    ranked += VerdictView::ranks_by_rate(*s) ? 1 : 0;
-  }
-  if (planned == 0) return "there is no speculative cell to compare with";
-  if (measured == 0) return "no speculative cell ran";
-  if (ranked == 0) return "no speculative cell is ranked";
-  if (is_said)
-    return ranked < planned ? fmt::format("{} of {} are ranked", ranked, counted(planned, "speculative cell")) : "";
-  const char* const which = measured < planned ? " that ran" : "";
-  return fmt::format("no {}speculative cell{} {} faster", ranked < measured ? "ranked " : "", which,
-                     may_be_beaten_by_drafts(view, pick) ? "is shown to be" : "is");
-}
-
-/// The best cell of a load. Of the one that the headline names only what that leaves out; nothing of one that leads by
-/// chance and is told of with its proposer.
-std::string best_sentence(const VerdictView& view, const LoadGroup& group) {
-  const Pick* const pick = view.pick(PickKind::throughput, group);
-  if (!pick) return "";
-  const CellSummary *const best = &pick->best(), *const base = view.baseline_of(*best);
-  const CellSummary* const best_plain = best_of(view, group, PickKind::throughput, Among::plain);
-  const std::vector<const CellSummary*> tied(pick->cells.begin() + 1, pick->cells.end());
-  const bool is_said = pick == telling_pick(view), by_chance = leads_by_chance(view, *pick);
-  if (by_chance && is_told_of_as_not_paying(view, group, *best)) return "";
-  std::vector<std::string> facts;
-  const auto add = [&](std::string fact) {
-    if (!fact.empty()) facts.push_back(std::move(fact));
-  };
-  std::string text = view.marked_label(*best);
-  if (!is_said) {
-    const std::string where = view.has_several_loads() ? group.where() : "";
-    text = fmt::format(
-        "{}: {}, {:.1f} tok/s",
-        by_chance ? "No speculative cell is shown to be faster" + where + ". Highest estimate" : "Fastest" + where,
-        text, *best->output_tok_s);
-  }
-  if (const Claim* const row = view.claim(ClaimKind::over_baseline, *best)) {
-    const std::optional<double> far_s = best->baseline_far ? best->baseline_apart_s : std::nullopt;
-    if (is_said)
-      for (std::string& note : VerdictView::whole_notes(*best, best->decode_speedup, far_s)) add(std::move(note));
-    else
-      text += fmt::format(", {} over {}", interval_text(*best->speedup),
-                          view.whole_over_text(*best, *base, best->decode_speedup, far_s));
-    if (row->shown == Outcome::inconclusive) {
-      if (!is_said && !by_chance) add("not shown to be faster than that");
-      add(view.not_shown_text(*row));
-    }
-  } else if (best->outcome == Outcome::none && !view.cell(*best).baseline_id.empty()) {
-    add("its baseline was not measured, so its gain is not known");
-  }
-  add(source_of_gain(*best));
-  if (view.cell(*best).certificate.status == CertificateStatus::unverified) add("UNVERIFIED");
-  const CellSummary* const twin = view.reference_of(*best);
-  if (twin && twin != base && twin != best_plain && view.speculates(*best)) {
-    if (const std::optional<RatioInterval> gain = view.rate_over(*best, *twin))
-      add(fmt::format("{} over {}", interval_text(*gain), view.reference_text(*best, *twin)));
-  }
-  if (best_plain && best_plain != best && base != best_plain) {
-    const std::optional<RatioInterval> gain = view.rate_over(*best, *best_plain);
-    add(fmt::format("against the fastest plain cell ({}{}, {:.1f} tok/s): {}", view.label(*best_plain),
-                    best_plain->noise.empty() ? "" : ", disturbed", *best_plain->output_tok_s,
-                    gain ? interval_text(*gain) : "–") +
-        in_brackets({view.apart_text(*best, *best_plain)}));
-  }
-  if (tied.size() > kMostTiedNamed)
-    add(fmt::format("{} other cells cannot be told apart from it", tied.size()));
-  else if (!tied.empty())
-    add("not shown to be slower: " + view.labels(tied));
-  if (!view.speculates(*best)) add(of_speculation(view, group, *pick, is_said));
-  if (is_said && facts.empty()) return "";
-  return fmt::format("{}{}{}.", text, facts.empty() ? "" : is_said ? ": " : "; ", fmt::join(facts, "; "));
-}
-
-/// A plain cell of one rank beside its twins of several.
-struct AgainstOneRank {
-  const CellSummary* one = nullptr;
-  std::string gains;          // " tp2 pp1 1.71× [1.68, 1.74], tp1 pp2 …"; empty: no twin
-  bool share_variant = true;  // with all twins: it tells what they have in common, and is not the label of a row
-};
-
-AgainstOneRank against_one_rank(const VerdictView& view, const CellSummary& one) {
-  AgainstOneRank out{.one = &one, .gains = {}};
-  for (const Claim& claim : view.claims()) {
-    const CellSummary& s = *claim.cell;
-    if (claim.kind != ClaimKind::over_one_rank || claim.over != &one || !VerdictView::ranks_by_rate(s)) continue;
-    const CellAxes& axes = view.cell(s).axes;
-    out.share_variant &= axes.variant == view.cell(one).axes.variant;
-    const PhaseTimes& p = s.phase_ms_per_step;
-    std::string cost;
-    if (s.step_ms && *s.step_ms > 0 && std::max(p.bubble_ms, p.communicate_ms) / *s.step_ms >= 0.05) {
-      const bool bubbles = p.bubble_ms > p.communicate_ms;
-      cost = fmt::format("{} {} of the time", bubbles ? "bubbles take" : "communication takes",
-                         percent_text(std::max(p.bubble_ms, p.communicate_ms) / *s.step_ms));
-    }
-    out.gains +=
-        fmt::format("{} tp{} pp{} {}", out.gains.empty() ? "" : ",", axes.tp, axes.pp, interval_text(claim.ratio)) +
-        in_brackets({claim.far_apart_s ? baseline_time_text(*claim.far_apart_s) : "", cost});
-  }
-  return out;
-}
-
-void add_parallel(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  for (const LoadGroup& group : view.groups()) {
-    std::vector<AgainstOneRank> all;
-    for (const CellSummary* s : group.cells) {
-      const CellAxes& axes = view.cell(*s).axes;
-      if (view.speculates(*s) || axes.tp * axes.pp > 1 || !VerdictView::ranks_by_rate(*s)) continue;
-      if (AgainstOneRank each = against_one_rank(view, *s); !each.gains.empty()) all.push_back(std::move(each));
-    }
-    for (const AgainstOneRank& each : all) {
-      const std::string& variant = view.cell(*each.one).axes.variant;
-      const bool named = !variant.empty() && (each.share_variant || all.size() > 1);
-      out.push_back(
-          {VerdictKind::parallel, fmt::format("Without speculation, against one rank{} ({}{:.1f} tok/s):{}.",
-                                              view.has_several_loads() ? group.where() : "",
-                                              named ? variant + ", " : "", *each.one->output_tok_s, each.gains)});
-    }
-  }
-}
-
-std::string failure_sentence(const VerdictView& view, const CellSummary& s) {
-  const CertificateResult& certificate = view.cell(s).certificate;
-  const std::string requests = counted(certificate.mismatches, "request");
-  const std::string where = certificate.flips ? fmt::format("{} that noise does not explain (fast numerics: {})",
-                                                            requests, flips_text(*certificate.flips))
-                                              : requests;
-  return fmt::format("NOT LOSSLESS: {} differs from its reference in {} ({} compared){}{}.", view.label(s), where,
-                     counted(certificate.tokens_checked, "token"), certificate.detail.empty() ? "" : ": ",
-                     certificate.detail);
-}
-
-/// Cells without a certificate, by the reason.
-struct UnverifiedCells {
-  int cells = 0;
-  std::vector<std::pair<std::string, int>> reasons;  // with how many cells have it, in the order of the plan
-
-  void add(const CellResult& cell) {
-    ++cells;
-    const std::string& why = cell.certificate.detail;
-    const auto known = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == why; });
-    if (known != reasons.end())
-      ++known->second;
-    else if (!why.empty())
-      reasons.emplace_back(why, 1);
+  Sentence& add(const std::string& more) {
+    if (num_words(text_ + more) <= kMostHeadlineWords) text_ += more;
+    return *this;
   }
 
+  /// Cut where even the first words, which hold names of the user's, are too many.
   std::string text() const {
-    constexpr size_t kMostListed = 3;
-    std::string text = fmt::format("UNVERIFIED: {} without a certificate", counted(cells, "cell"));
-    for (size_t i = 0; i < std::min(kMostListed, reasons.size()); ++i) {
-      const auto& [why, count] = reasons[i];
-      text += fmt::format("{} {}{}", i == 0 ? ":" : ";", count == cells ? "" : fmt::format("{}: ", count), why);
-    }
-    if (reasons.size() > kMostListed) text += fmt::format("; and {} other reasons", reasons.size() - kMostListed);
-    return text + ".";
+    if (num_words(text_) <= kMostHeadlineWords) return text_ + ".";
+    std::istringstream words(text_);
+    std::string cut, word;
+    for (size_t i = 0; i + 1 < kMostHeadlineWords && words >> word; ++i) cut += word + " ";
+    return cut + "…";
   }
+
+ private:
+  std::string text_;
 };
 
-void add_correctness(const VerdictView& view, std::vector<VerdictSentence>& out) {
-  int fast = 0;
-  int64_t fast_tokens = 0;
-  std::set<int> ks;  // of speculative cells that passed
-  UnverifiedCells unverified;
-  for (const CellSummary& s : view.summary().cells) {
-    const CellResult& cell = view.cell(s);
-    if (cell.status != CellStatus::done) continue;
-    if (cell.certificate.status == CertificateStatus::fail)
-      out.push_back({VerdictKind::correctness, failure_sentence(view, s), true});
-    if (cell.certificate.status == CertificateStatus::unverified) unverified.add(cell);
-    if (cell.certificate.status != CertificateStatus::pass) continue;
-    if (cell.certificate.flips) {
-      ++fast;
-      fast_tokens += cell.certificate.tokens_checked;
-    } else if (cell.axes.num_speculative_tokens) {
-      ks.insert(*cell.axes.num_speculative_tokens);
-    }
-  }
-  if (ks.size() > 1)
-    out.push_back({VerdictKind::correctness, "The output is the same at every k: choose k by speed alone."});
-  if (fast > 0)
-    out.push_back(
-        {VerdictKind::correctness,
-         fmt::format("Fast numerics, not token-exact: {} certified, {} compared up to each request's first "
-                     "flip; {}.",
-                     counted(fast, "cell"), counted(fast_tokens, "token"), flips_text(*pooled_flips(view.run())))});
-  if (unverified.cells > 0) out.push_back({VerdictKind::correctness, unverified.text()});
+std::string repetitions_text(const CellSummary& s) {
+  return s.repetitions < kFewestRepetitions ? ", " + counted(s.repetitions, "repetition") : "";
 }
 
-std::vector<VerdictSentence> make_details(const VerdictView& view) {
-  std::vector<VerdictSentence> out;
-  for (const LoadGroup& group : view.groups()) {
-    if (std::string text = best_sentence(view, group); !text.empty())
-      out.push_back({VerdictKind::best, std::move(text)});
+int64_t num_ranked_drafting(const VerdictView& view, const LoadGroup& group) {
+  return std::ranges::count_if(
+      group.cells, [&](const CellSummary* s) { return VerdictView::ranks_by_rate(*s) && view.speculates(*s); });
+}
+
+std::string over_text(const VerdictView& view, const CellSummary& cell) {
+  const Claim* const row = view.claim(ClaimKind::over_baseline, cell);
+  return row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(cell, *row->over)) : "";
+}
+
+/// The fastest of those that are shown to be faster than what they are judged against; null: none is, or what does not
+/// speculate is faster, as in another placement.
+const CellSummary* fastest_shown(const VerdictView& view, const LoadGroup& group) {
+  const CellSummary *fastest = nullptr, *const plain = best_of(view, group, PickKind::throughput, Among::plain);
+  for (const CellSummary* const cell : group.cells) {
+    const Claim* const row = view.claim(ClaimKind::over_baseline, *cell);
+    if (row && row->shown == Outcome::faster && VerdictView::ranks_by_rate(*cell) &&
+        (!fastest || *cell->output_tok_s > *fastest->output_tok_s))
+      fastest = cell;
   }
-  add_open_loops(view, out);
-  add_goodput(view, out);
+  return fastest && plain && *plain->output_tok_s > *fastest->output_tok_s ? nullptr : fastest;
+}
+
+std::string fastest_text(const VerdictView& view, const Pick& pick) {
+  const CellSummary& best = pick.best();
+  const std::string where = view.where(*pick.group);
+  const Claim* const row = view.claim(ClaimKind::over_baseline, best);
+  const std::string over = over_text(view, best);
+  const int64_t drafting = num_ranked_drafting(view, *pick.group);
+  if (leads_by_chance(view, pick)) {
+    Sentence sentence(fmt::format("No speculative cell{} is shown to be faster", where));
+    if (drafting > 1) sentence.add(fmt::format(" among {}", drafting));
+    return sentence.add("; highest estimate: " + view.marked_label(best)).add(over).add(repetitions_text(best)).text();
+  }
+  const CellSummary* const shown =
+      row && row->shown == Outcome::inconclusive ? fastest_shown(view, *pick.group) : nullptr;
+  if (shown)
+    return Sentence(fmt::format("Fastest shown gain{}: {}, {:.1f} tok/s", where, view.marked_label(*shown),
+                                *shown->output_tok_s))
+        .add(over_text(view, *shown))
+        .add(repetitions_text(*shown))
+        .add(fmt::format("; {} may be faster", view.marked_label(best)))
+        .text();
+  Sentence sentence(fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.marked_label(best), *best.output_tok_s));
+  sentence.add(over).add(repetitions_text(best));
+  if (row && row->shown == Outcome::inconclusive) sentence.add(", which is not shown to be a gain");
+  if (!view.speculates(best) && drafting > 0)
+    sentence.add(fmt::format("; no speculative cell{} {} faster", view.summary().finished() ? "" : " that ran",
+                             may_be_beaten_by_drafts(view, pick) ? "is shown to be" : "is"));
+  if (pick.cells.size() > 1)
+    sentence.add(fmt::format("; {} {} not told apart from it", counted(std::ssize(pick.cells) - 1, "cell"),
+                             pick.cells.size() == 2 ? "is" : "are"));
+  return sentence.text();
+}
+
+/// The pick of whose best cell the headline speaks: that under which load speculation gains most, by the lower end,
+/// else the first; null without closed loops that are ranked.
+const Pick* telling_pick(const VerdictView& view) {
+  const Pick* best = nullptr;
+  const Claim* gain_of_best = nullptr;
+  for (const Pick& pick : view.picks()) {
+    if (pick.kind != PickKind::throughput) continue;
+    const Claim* const gain = view.claim(ClaimKind::over_plain, pick.best());
+    const bool is_shown = gain && gain->shown == Outcome::faster;
+    if (!best || (is_shown && (!gain_of_best || begins_higher(gain->ratio, gain_of_best->ratio)))) {
+      best = &pick;
+      gain_of_best = is_shown ? gain : nullptr;
+    }
+  }
+  return best;
+}
+
+using Texts = std::vector<std::string>;
+
+/// For each load that is ranked by rate the best cell, that of the telling pick first. Nothing of one that leads by
+/// chance but that: what its proposers do not show is said of each.
+Texts fastest_texts(const VerdictView& view) {
+  Texts texts;
+  const Pick* const telling = telling_pick(view);
+  if (telling) texts.push_back(fastest_text(view, *telling));
+  for (const Pick& pick : view.picks())
+    if (pick.kind == PickKind::throughput && &pick != telling && !leads_by_chance(view, pick))
+      texts.push_back(fastest_text(view, pick));
+  return texts;
+}
+
+/// For each open loop.
+Texts latency_texts(const VerdictView& view) {
+  Texts texts, without;
+  for (const LoadGroup& group : view.groups()) {
+    const auto is_ranked = [](const CellSummary* s) { return s->rankable && s->open_loop; };
+    if (std::ranges::none_of(group.cells, is_ranked)) continue;
+    const Pick* const pick = view.pick(PickKind::latency, group);
+    if (!pick) {
+      without.push_back(fmt::format("No cell keeps up with what is sent{}.", view.where(group)));
+      continue;
+    }
+    Sentence sentence(fmt::format("Lowest latency, {}: {}, {:.1f} ms end to end (median)", group.load,
+                                  view.marked_label(pick->best()), pick->value));
+    if (pick->cells.size() > 1)
+      sentence.add(fmt::format("; {} not told apart from it", counted(std::ssize(pick->cells) - 1, "cell")));
+    texts.push_back(sentence.text());
+  }
+  texts.insert(texts.end(), without.begin(), without.end());
+  return texts;
+}
+
+std::string validity_text(const VerdictView& view, const Validity& validity) {
+  if (view.summary().done == 0) return "";
+  const std::string certified = certified_text(view);
+  const std::string part = view.summary().finished() ? "" : " so far";
+  if (validity.is_valid()) return Sentence("VALID" + part).add(certified.empty() ? "" : ": " + certified).text();
+  Sentence sentence(fmt::format("INVALID{}: {}", part, fmt::join(validity.reasons, "; ")));
+  sentence.add(certified.empty() ? "" : "; " + certified);
+  return sentence.add(validity.disturbed ? "; run again on a quiet machine" : "").text();
+}
+
+Texts goodput_texts(const VerdictView& view) {
+  Texts texts;
+  for (const Pick& pick : view.picks()) {
+    if (pick.kind != PickKind::goodput) continue;
+    const std::string limits = slo_text(view.run().slo), where = view.where(*pick.group);
+    if (pick.best().goodput->share == 0) {
+      texts.push_back(fmt::format("No request meets {}{}.", limits, where));
+      continue;
+    }
+    Sentence sentence(fmt::format("Most good requests ({}){}: {}", limits, where, view.marked_label(pick.best())));
+    sentence.add(fmt::format(", {:.3g} per second, {} of all", pick.value, percent_text(pick.best().goodput->share)));
+    if (pick.cells.size() > 1)
+      sentence.add(fmt::format("; {} not told apart", counted(std::ssize(pick.cells) - 1, "cell")));
+    texts.push_back(sentence.text());
+  }
+  return texts;
+}
+
+Texts saturation_texts(const VerdictView& view) {
+  std::vector<const CellSummary*> cells;
+  for (const CellSummary& s : view.summary().cells)
+    if (s.is_saturated()) cells.push_back(&s);
+  if (cells.empty()) return {};
+  const std::string load = view.cell(*cells.front()).load;
+  const bool is_one = std::ranges::all_of(cells, [&](const CellSummary* s) { return view.cell(*s).load == load; });
+  return {Sentence(fmt::format("Saturated{}: {}", is_one ? ", " + load : "", view.labels(cells)))
+              .add("; latencies depend on the length of the run; lower the rate")
+              .text()};
+}
+
+/// Over concurrency.
+Texts crossover_texts(const VerdictView& view, bool decided) {
+  Texts texts;
   for (const CrossoverClaim& claim : view.crossovers())
-    if (claim.axis == CrossoverClaim::Axis::concurrency)
-      out.push_back({VerdictKind::best, fmt::format("Over concurrency: {}.", concurrency_text(claim))});
-  add_forced(view, out);
-  add_bounds(view, out);
-  add_pays_not(view, out);
-  add_parallel(view, out);
-  add_correctness(view, out);
-  add_categories(view, out);
-  add_cautions(view, out);
-  std::stable_partition(out.begin(), out.end(), [](const VerdictSentence& v) { return v.bad; });
-  if (const std::vector<std::string> unreached = concurrency_sentences(view); !unreached.empty())
-    out.insert(out.begin(), {VerdictKind::caution, fmt::format("{}", fmt::join(unreached, " "))});
-  return out;
+    if (claim.axis == CrossoverClaim::Axis::concurrency && claim.is_decided() == decided)
+      texts.push_back(Sentence(crossover_text(claim)).text());
+  return texts;
+}
+
+/// For each plain cell of one rank its twins of several.
+Texts scaling_texts(const VerdictView& view) {
+  nlohmann::ordered_map<const CellSummary*, std::vector<const Claim*>> by_twin;
+  for (const Claim& claim : view.claims())
+    if (claim.kind == ClaimKind::over_one_rank && !view.speculates(*claim.cell) && claim.cell->rankable)
+      by_twin[claim.over].push_back(&claim);
+  Texts texts;
+  for (const auto& [one, claims] : by_twin) {
+    const CellAxes& axes = view.cell(*one).axes;
+    const bool is_named = by_twin.size() > 1 && !axes.variant.empty();
+    const bool has_loads = view.groups().size() > 1 && axes.concurrency > 0;
+    Sentence sentence(fmt::format("Without speculation{}{}, against one rank:", is_named ? ", " + axes.variant : "",
+                                  has_loads ? fmt::format(" at concurrency {}", axes.concurrency) : ""));
+    for (const Claim* const claim : claims) {
+      const CellAxes& ranks = view.cell(*claim->cell).axes;
+      sentence.add(fmt::format("{} tp{} pp{} {}", claim == claims.front() ? "" : ",", ranks.tp, ranks.pp,
+                               interval_text(claim->ratio)));
+    }
+    texts.push_back(sentence.text());
+  }
+  return texts;
+}
+
+/// The ranked cells of a proposer over their plain twins.
+struct OfProposer {
+  const Claim* best = nullptr;  // of the highest lower bound: the largest estimate may be the noisiest
+  bool gains = false, all_slower = true;
+};
+
+/// Of cells under one load; null: under all.
+nlohmann::ordered_map<std::string, OfProposer> proposers_of(const VerdictView& view, const LoadGroup* group) {
+  nlohmann::ordered_map<std::string, OfProposer> proposers;
+  for (const Claim& claim : view.claims()) {
+    if (claim.kind != ClaimKind::over_plain || !claim.cell->rankable || (group && !group->holds(*claim.cell))) continue;
+    OfProposer& of = proposers[view.cell(*claim.cell).axes.proposer];
+    of.gains |= claim.shown == Outcome::faster;
+    of.all_slower &= claim.shown == Outcome::slower;
+    if (!of.best || begins_higher(claim.ratio, of.best->ratio)) of.best = &claim;
+  }
+  return proposers;
+}
+
+/// The first of the plan whose cells are all not shown to be faster, though another proposer may be; not one whose best
+/// cell is said to lead by chance.
+std::string loser_text(const VerdictView& view) {
+  const auto proposers = proposers_of(view, nullptr);
+  if (proposers.size() < 2) return "";
+  for (const auto& [proposer, of] : proposers) {
+    const bool is_said = std::ranges::any_of(view.picks(), [&](const Pick& pick) {
+      return pick.kind == PickKind::throughput && &pick.best() == of.best->cell && leads_by_chance(view, pick);
+    });
+    if (of.gains || is_said) continue;
+    return Sentence(fmt::format("{} is not shown to be faster", proposer))
+        .add(fmt::format("; its best cell, {}, is at {}", view.marked_label(*of.best->cell),
+                         interval_text(of.best->ratio)))
+        .text();
+  }
+  return "";
+}
+
+/// Where the best for a user or a device is another than the fastest.
+std::string choice_text(const VerdictView& view) {
+  const Pick* const fastest = telling_pick(view);
+  if (!fastest) return "";
+  const Pick* const user = view.pick(PickKind::latency, *fastest->group);
+  const Pick* const device = view.pick(PickKind::per_device, *fastest->group);
+  Texts parts;
+  if (user && &user->best() != &fastest->best())
+    parts.push_back(fmt::format("per user: {}, {:.1f} tok/s", view.label(user->best()), 1000 / user->value));
+  if (device && &device->best() != &fastest->best())
+    parts.push_back(fmt::format("per device: {}, {:.1f} tok/s", view.label(device->best()), device->value));
+  return parts.empty() ? "" : Sentence(fmt::format("Highest estimate {}", fmt::join(parts, "; "))).text();
+}
+
+/// The acceptance at which the cell would decode as fast as its reference, and what it has.
+std::string break_even_text(const VerdictView& view, const Claim& gain) {
+  const CellSummary& s = *gain.cell;
+  const std::optional<double> needed = break_even_length(s, *gain.over);
+  const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
+  if (!needed || !s.mean_acceptance_length || !k) return "";
+  if (*needed <= 1) return "; any acceptance breaks even in decoding";
+  return fmt::format("; break-even needs {:.2f} tokens per drafted step{}, measured {:.2f}", *needed,
+                     *needed > *k + 1 ? fmt::format(" (at most k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length);
+}
+
+/// For each load the proposers without a cell that is shown to be faster. Where the table compares with another
+/// placement the sentence says so: the row may be faster.
+Texts losers_texts(const VerdictView& view) {
+  Texts texts;
+  for (const LoadGroup& group : view.groups())
+    for (const auto& [proposer, of] : proposers_of(view, &group)) {
+      if (of.gains) continue;
+      const CellSummary &best = *of.best->cell, &over = *of.best->over;
+      const bool is_twin = view.is_plain_twin(over, best), is_row = &over == view.baseline_of(best);
+      const std::string why = view.not_shown_text(*of.best);
+      texts.push_back(fmt::format("{} {}{}{}: best {} at {}{}{}{}.", proposer,
+                                  !of.all_slower ? "is not shown to be faster"
+                                  : is_row       ? "does not pay"
+                                                 : "is slower",
+                                  is_row ? "" : " than the same placement without it", view.where(group),
+                                  view.marked_label(best), interval_text(of.best->ratio),
+                                  is_twin ? "" : " over " + view.marked_label(over), why.empty() ? "" : "; " + why,
+                                  break_even_text(view, *of.best)));
+    }
+  return texts;
+}
+
+/// What of the best cell's gain is speculation's, where its row is over another placement.
+Texts source_texts(const VerdictView& view) {
+  Texts texts;
+  for (const Pick& pick : view.picks()) {
+    const CellSummary &best = pick.best(), *const base = view.baseline_of(best);
+    if (pick.kind != PickKind::throughput || !view.speculates(best) || leads_by_chance(view, pick)) continue;
+    const CellSummary* const plain = best_of(view, *pick.group, PickKind::throughput, Among::plain);
+    Texts parts;
+    if (const CellSummary* const twin = view.reference_of(best); twin && twin != base && twin != plain)
+      if (const auto gain = view.rate_over(best, *twin))
+        parts.push_back(fmt::format("{} over {}", interval_text(*gain), view.reference_text(best, *twin)));
+    if (plain && plain != base)
+      if (const auto gain = view.rate_over(best, *plain))
+        parts.push_back(
+            fmt::format("{} over the fastest plain cell, {}", interval_text(*gain), view.marked_label(*plain)));
+    if (!parts.empty()) texts.push_back(fmt::format("{} is at {}.", view.marked_label(best), fmt::join(parts, ", ")));
+  }
+  return texts;
+}
+
+/// The cells that are not shown to be worse than the best one, by name, and how many of those that draft are ranked.
+Texts ties_texts(const VerdictView& view) {
+  Texts texts;
+  for (const Pick& pick : view.picks()) {
+    const bool is_rate = pick.kind == PickKind::throughput, is_good = pick.kind == PickKind::goodput;
+    if (!is_rate && !is_good && !(pick.kind == PickKind::latency && pick.best().open_loop)) continue;
+    const std::string where = view.where(*pick.group);
+    if (pick.cells.size() > 1 && !(is_rate && leads_by_chance(view, pick)) && pick.value > 0)
+      texts.push_back(fmt::format("Not told apart from {} by {}{}: {}.", view.marked_label(pick.best()),
+                                  is_rate   ? "tok/s"
+                                  : is_good ? "good requests"
+                                            : "latency",
+                                  where, view.labels({pick.cells.begin() + 1, pick.cells.end()})));
+    if (!is_rate || view.speculates(pick.best())) continue;
+    const int64_t ranked = num_ranked_drafting(view, *pick.group);
+    const int64_t planned = std::ranges::count_if(pick.group->cells, [&](const CellSummary* s) {
+      return view.speculates(*s) && (view.cell(*s).status != CellStatus::skipped || view.cell(*s).not_run);
+    });
+    if (ranked < planned)
+      texts.push_back(fmt::format("Ranked{}: {} of {}.", where, ranked, counted(planned, "speculative cell")));
+  }
+  return texts;
+}
+
+/// How good drafts would have to be: at which stated acceptance lengths speculation pays.
+Texts stated_texts(const VerdictView& view) {
+  Texts texts;
+  for (const CrossoverClaim& claim : view.crossovers()) {
+    if (claim.axis != CrossoverClaim::Axis::acceptance_length) continue;
+    const bool is_twin = view.is_plain_twin(*claim.over, *claim.points.front().cell);
+    texts.push_back(fmt::format("With stated acceptance{}{}, {}.", view.where(*claim.group),
+                                is_twin ? "" : ", over " + view.marked_label(*claim.over), crossover_text(claim)));
+  }
+  return texts;
+}
+
+/// For each load, placement and k with a bound (is_bound()): which part of the speed of decoding when all drafts are
+/// kept the ranked proposers have.
+Texts bounds_texts(const VerdictView& view) {
+  struct Peers {
+    Texts bounds;
+    std::vector<std::pair<std::string, double>> others;  // gain of decoding over plain, else of whole requests
+    std::optional<double> most;                          // of all drafts kept
+  };
+  Texts texts;
+  for (const LoadGroup& group : view.groups()) {
+    nlohmann::ordered_map<std::string, Peers> places;
+    for (const CellSummary* const s : group.cells) {
+      const CellResult& cell = view.cell(*s);
+      const Claim* const gain = view.claim(ClaimKind::over_plain, *s);
+      if (!gain || cell.oversubscribed || !(s->rankable || is_bound(cell))) continue;
+      const RatioInterval& ratio = gain->decode ? *gain->decode : gain->ratio;
+      const CellAxes& axes = cell.axes;
+      Peers& peers = places[fmt::format("tp{} pp{} k={}", axes.tp, axes.pp, axes.num_speculative_tokens.value_or(0))];
+      const std::string name = axes.variant.empty() ? axes.proposer : fmt::format("{} {}", axes.proposer, axes.variant);
+      if (!is_bound(cell)) {
+        peers.others.emplace_back(name, ratio.ratio);
+        continue;
+      }
+      peers.bounds.push_back(fmt::format("{} decodes at {:.2f}×", name, ratio.ratio));
+      if (proposer_entry(axes.proposer).bound == DraftBound::most_gain) peers.most = ratio.ratio;
+    }
+    for (const auto& [place, peers] : places) {
+      if (peers.bounds.empty()) continue;
+      Texts shares;
+      for (const auto& [name, gain] : peers.others)
+        if (peers.most) shares.push_back(fmt::format("{} {}", name, percent_text(gain / *peers.most)));
+      texts.push_back(fmt::format("Bounds{}, {}: {}{}{}.", view.where(group), place, fmt::join(peers.bounds, ", "),
+                                  shares.empty() ? "" : "; of the oracle's speed ", fmt::join(shares, ", ")));
+    }
+  }
+  return texts;
+}
+
+/// Where speculation gains most and least, by the category of the prompts: for each load of its best cell.
+Texts category_texts(const VerdictView& view) {
+  Texts texts;
+  for (const LoadGroup& group : view.groups()) {
+    const CellSummary* best = best_of(view, group, PickKind::throughput, Among::speculative);
+    if (!best) best = best_of(view, group, PickKind::latency, Among::speculative);
+    std::vector<const Claim*> order;
+    for (const Claim& claim : view.claims())
+      if (claim.kind == ClaimKind::in_category && claim.cell == best) order.push_back(&claim);
+    if (order.size() < 2) continue;
+    std::ranges::stable_sort(order, std::greater{}, [](const Claim* claim) { return claim->ratio.ratio; });
+    const auto gain = [](const Claim& claim) {
+      return fmt::format("{}, {}", claim.category.empty() ? "(none)" : claim.category, interval_text(claim.ratio));
+    };
+    const CellSummary& over = *order.front()->over;
+    texts.push_back(fmt::format("By category{}, decoding with {}{} gains most in {}; least in {}.", view.where(group),
+                                view.marked_label(*best),
+                                view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
+                                gain(*order.front()), gain(*order.back())));
+  }
+  return texts;
 }
 
 }  // namespace
@@ -261,28 +437,55 @@ const char* to_string(VerdictKind kind) {
   return "caution";
 }
 
-std::string flips_text(const FlipCount& flips) {
-  return fmt::format("{}, {} explained by noise of {} at {}", counted(flips.found, "flip"), flips.explained,
-                     flips.noise ? fmt::format("up to {:.3g}", *flips.noise) : "unknown size",
-                     counted(flips.positions, "position"));
-}
-
-std::string costliest_phase(const CellSummary& summary) {
-  if (!summary.passes || summary.passes->decode.pass_ms.value_or(0) <= 0) return "";
-  const PhaseTimes& p = summary.passes->decode.phase_ms;
-  const std::array<std::pair<double, const char*>, 5> phases = {{{p.draft_ms, "drafting takes"},
-                                                                 {p.sample_ms, "sampling takes"},
-                                                                 {p.schedule_ms, "scheduling takes"},
-                                                                 {p.communicate_ms, "communication takes"},
-                                                                 {p.bubble_ms, "pipeline bubbles take"}}};
-  const auto largest = std::max_element(phases.begin(), phases.end());
-  const double share = largest->first / *summary.passes->decode.pass_ms;
-  if (share < 0.1) return "";
-  return fmt::format("{} {} of a decode pass", largest->second, percent_text(share));
+size_t num_words(const std::string& text) {
+  std::istringstream words(text);
+  size_t count = 0;
+  for (std::string word; words >> word;) ++count;
+  return count;
 }
 
 RunVerdict make_verdict(const VerdictView& view) {
-  return {.validity = validity_of(view), .headline = make_headline(view), .details = make_details(view)};
+  RunVerdict out{.validity = validity_of(view), .headline = {}, .details = {}};
+  const auto lead = [&out](const std::string& text) {
+    if (!text.empty() && out.headline.size() < kMostHeadlines) out.headline.push_back(text);
+  };
+  const auto tell = [&out](VerdictKind kind, const Texts& texts) {
+    for (const std::string& text : texts) out.details.push_back({kind, text});
+  };
+  // The first into the headline where that has room, the others into the details, with what the headline has to cut.
+  const auto lead_and_tell = [&](VerdictKind kind, Texts texts) {
+    if (!texts.empty() && out.headline.size() < kMostHeadlines) {
+      const bool is_short = num_words(texts.front()) <= kMostHeadlineWords;
+      lead(is_short ? texts.front() : Sentence(texts.front()).text());
+      if (is_short) texts.erase(texts.begin());
+    }
+    tell(kind, texts);
+  };
+  if (!view.summary().finished()) lead(Sentence(unfinished_text(view)).text());
+  if (!out.validity.is_valid()) lead(validity_text(view, out.validity));
+  Texts speeds = fastest_texts(view);
+  std::ranges::move(latency_texts(view), std::back_inserter(speeds));
+  if (speeds.empty())
+    lead(view.summary().done == 0 ? "Nothing was measured." : "No cell can be ranked; see the reasons in the table.");
+  lead_and_tell(VerdictKind::best, std::move(speeds));
+  if (out.validity.is_valid()) lead(validity_text(view, out.validity));
+  lead_and_tell(VerdictKind::caution, unreached_texts(view));
+  tell(VerdictKind::best, source_texts(view));
+  tell(VerdictKind::best, ties_texts(view));
+  lead_and_tell(VerdictKind::best, goodput_texts(view));
+  lead_and_tell(VerdictKind::caution, saturation_texts(view));
+  lead_and_tell(VerdictKind::best, crossover_texts(view, /*decided=*/true));
+  tell(VerdictKind::best, crossover_texts(view, /*decided=*/false));
+  tell(VerdictKind::best, stated_texts(view));
+  tell(VerdictKind::best, bounds_texts(view));
+  lead_and_tell(VerdictKind::parallel, scaling_texts(view));
+  lead(loser_text(view));
+  lead(choice_text(view));
+  tell(VerdictKind::pays_not, losers_texts(view));
+  tell(VerdictKind::best, category_texts(view));
+  add_cautions(view, out.details);
+  std::ranges::stable_partition(out.details, &VerdictSentence::bad);
+  return out;
 }
 
 RunVerdict make_verdict(const RunResult& run, const RunSummary& summary) {

@@ -1,12 +1,11 @@
 #pragma once
-// The run's answer: three short sentences, then details that these leave out, most important first: which cells never
-// had the concurrency that they are named by; what pays, what does not and why, what was proved, what to distrust.
-// Cells that are not rankable (CellSummary::rankable) are never named as better or worse than others.
+// The run's answer: three short sentences, then details, each a fact that neither these nor a row of the table show:
+// what failed first, then what pays, what does not and why, what to distrust. Cells that are not rankable
+// (CellSummary::rankable) are never named as better or worse than others.
 
 #include <string>
 #include <vector>
 
-#include "experiments/analysis/claims/validity.h"
 #include "experiments/analysis/claims/view.h"
 
 namespace paceline {
@@ -16,7 +15,7 @@ enum class VerdictKind {
   pays_not,     // a proposer that does not gain, and why
   parallel,     // what TP and PP alone do
   correctness,  // certificates
-  caution,      // failed cells, oversubscription, repetitions, degenerate text
+  caution,      // a missing baseline, oversubscription, repetitions, degenerate text
 };
 const char* to_string(VerdictKind kind);
 
@@ -26,19 +25,33 @@ struct VerdictSentence {
   bool bad = false;  // a certificate or cell failed
 };
 
+/// Whether a run's numbers can be used as they stand.
+struct Validity {
+  /// Why not, the gravest first: a certificate failed, a baseline of cells that ran is missing, something else took a
+  /// part of the machine while cells ran (noise.h).
+  std::vector<std::string> reasons;
+  bool disturbed = false;  // the last of these
+
+  bool is_valid() const { return reasons.empty(); }
+};
+
+inline constexpr size_t kMostHeadlines = 3;
+inline constexpr size_t kMostHeadlineWords = 30;
+
 struct RunVerdict {
   Validity validity;
-  std::vector<std::string> headline;  // make_headline()
+  /// What a reader needs before anything else, in kMostHeadlines sentences of kMostHeadlineWords at most: how far a run
+  /// came that ended early; the fastest cell and its gain, or that none is shown; whether the run is valid and
+  /// lossless, before the gain where it is not valid; and the first of these that there is: a concurrency that was not
+  /// reached, goodput, saturation, over which loads speculation pays, what more ranks give, a proposer that does not
+  /// pay, the best cell per user and per device.
+  std::vector<std::string> headline;
   std::vector<VerdictSentence> details;
 };
 
 RunVerdict make_verdict(const VerdictView& view);
 RunVerdict make_verdict(const RunResult& run, const RunSummary& summary);
 
-/// The one phase besides verification that costs most of a step, with its share: "drafting takes 71 % of a step".
-std::string costliest_phase(const CellSummary& summary);
-
-/// "3 flips, 3 explained by noise of up to 0.0312 at 11 positions"
-std::string flips_text(const FlipCount& flips);
+size_t num_words(const std::string& text);
 
 }  // namespace paceline

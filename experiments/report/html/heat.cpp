@@ -84,7 +84,7 @@ std::string crossovers(const VerdictView& view) {
   size_t count = 0;
   for (const CrossoverClaim& claim : view.crossovers())
     if (claim.axis == CrossoverClaim::Axis::concurrency && count++ < kMaxSentences)
-      out += "<li>" + html_escaped(concurrency_text(claim) + ".") + "</li>";
+      out += "<li>" + html_escaped(crossover_text(claim) + ".") + "</li>";
   return out.empty() ? "" : "<ul>" + out + "</ul>";
 }
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/statistics/interval_text.h"
-#include "experiments/analysis/verdict/verdict.h"
 #include "experiments/report/text/text.h"
 
 namespace paceline {

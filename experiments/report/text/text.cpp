@@ -13,6 +13,7 @@
 #include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/comparison/missing_cells.h"
 #include "experiments/analysis/metrics/closed_loop.h"
+#include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/verdict/verdict.h"
 #include "experiments/report/text/cell_table.h"
 #include "experiments/report/text/text_lines.h"
@@ -78,7 +79,7 @@ std::vector<std::string> loads_text(const RunResult& run) {
     else if (cell.load == "offline")
       add("offline: all requests at once, so ttft is mostly waiting");
     else
-      add(fmt::format("open loop, {}: times count from when a request was to be sent", cell.load));
+      add(fmt::format("open loop, {}: times count from when a request was to be sent, and tok/s is what was sent", cell.load));
   }
   return lines;
 }
@@ -200,7 +201,7 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   if (!s.noise.empty()) text += ", noisy";
   if (const auto loop = closed_loop_of(cell); loop && loop->is_one_wave()) text += ", one wave";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
-  if (s.baseline_far) text += ", " + baseline_time_text(s);
+  if (s.baseline_far) text += ", " + baseline_time_text(*s.baseline_apart_s);
   if (const int asked = repetitions_asked(cell); s.repetitions < asked)
     text += fmt::format(", {} of {} repetitions", s.repetitions, asked);
   if (s.outcome == Outcome::slower) {
