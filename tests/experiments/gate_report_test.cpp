@@ -120,7 +120,7 @@ TEST(GateReport, JUnitKeepsToItsSchema) {
             std::string::npos);
   EXPECT_EQ(count_of(junit, "<testcase "), 30u);
   EXPECT_EQ(count_of(junit, "timestamp=\"2026-11-21T09:30:12\""), 2u);
-  EXPECT_NE(junit.find("name=\"a&lt;b&gt;&amp;&quot;c&apos;\xEF\xBF\xBD\xEF\xBF\xBD\""), std::string::npos) << junit;
+  EXPECT_NE(junit.find("name=\"a&lt;b&gt;&amp;&quot;c&#39;\xEF\xBF\xBD\xEF\xBF\xBD\""), std::string::npos) << junit;
   // Every element that opens closes, in order: a small reader instead of a library.
   std::vector<std::string> open;
   const std::regex tag(R"(<(/?)([a-z-]+)((?:\s+[a-z]+="[^"<]*")*)\s*(/?)>)");

@@ -8,6 +8,7 @@
 #include "engine/util/counted.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/statistics/noise.h"
+#include "experiments/report/svg/chart.h"
 #include "experiments/report/text/table.h"
 
 namespace paceline {
@@ -16,27 +17,27 @@ using nlohmann::json;
 
 namespace {
 
-bool exact_fails(const ExactVerdict& verdict) { return !verdict.differences.empty() || !verdict.not_lossless.empty(); }
-
-size_t num_not_lossless(const GateReport& report) {
-  return size_t(std::count_if(report.exact.begin(), report.exact.end(),
-                              [](const ExactVerdict& verdict) { return !verdict.not_lossless.empty(); }));
+/// With U+FFFD for bytes that are no UTF-8, which would spoil the whole file.
+std::string xml_escaped(std::string_view text) {
+  return html_escaped(json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>());
 }
 
-size_t num_differences(const GateReport& report) {
-  size_t count = 0;
-  for (const ExactVerdict& verdict : report.exact) count += verdict.differences.size();
+bool exact_fails(const ExactVerdict& verdict) { return !verdict.differences.empty() || !verdict.not_lossless.empty(); }
+
+int64_t num_not_lossless(const GateReport& report) {
+  return std::ranges::count_if(report.exact, [](const ExactVerdict& verdict) { return !verdict.not_lossless.empty(); });
+}
+
+int64_t num_differences(const GateReport& report) {
+  int64_t count = 0;
+  for (const ExactVerdict& verdict : report.exact) count += std::ssize(verdict.differences);
   return count;
 }
 
-size_t num_slower(const GateReport& report) {
-  return size_t(std::count_if(report.timing.begin(), report.timing.end(),
-                              [](const TimingVerdict& verdict) { return verdict.fails(); }));
-}
+int64_t num_slower(const GateReport& report) { return std::ranges::count_if(report.timing, &TimingVerdict::fails); }
 
-size_t num_not_quiet(const GateReport& report) {
-  return size_t(std::count_if(report.timing.begin(), report.timing.end(),
-                              [](const TimingVerdict& verdict) { return verdict.judged && !verdict.quiet; }));
+int64_t num_not_quiet(const GateReport& report) {
+  return std::ranges::count_if(report.timing, [](const TimingVerdict& t) { return t.judged && !t.quiet; });
 }
 
 std::string word_of(const TimingVerdict& verdict) {
@@ -66,21 +67,20 @@ Table timing_table(const GateReport& report) {
 std::string json_text(const std::optional<json>& value) { return value ? value->dump() : "absent"; }
 
 std::string exact_summary(const GateReport& report) {
-  const size_t differences = num_differences(report);
-  const size_t wrong = num_not_lossless(report);
-  return fmt::format("{}: {}, {}{}", report.baseline, counted(int64_t(report.exact.size()), "cell"),
-                     differences == 0 ? "no difference" : counted(int64_t(differences), "difference"),
+  const int64_t differences = num_differences(report), wrong = num_not_lossless(report);
+  return fmt::format("{}: {}, {}{}", report.baseline, counted(std::ssize(report.exact), "cell"),
+                     differences == 0 ? "no difference" : counted(differences, "difference"),
                      wrong == 0 ? "" : fmt::format(", {} NOT LOSSLESS", wrong));
 }
 
 std::string timing_summary(const GateReport& report) {
   if (report.timing.empty()) return report.timing_note;
-  const size_t slower = num_slower(report), busy = num_not_quiet(report);
+  const int64_t slower = num_slower(report), busy = num_not_quiet(report);
   return fmt::format(
       "{}: {}{}, {}", report.baseline_bin, report.timing_note,
       busy == 0 ? std::string() : fmt::format("; {} judged on a machine that was busy with other things", busy),
       slower == 0 ? "no cell slower"
-                  : fmt::format("{} of {} slower", slower, counted(int64_t(report.timing.size()), "cell")));
+                  : fmt::format("{} of {} slower", slower, counted(std::ssize(report.timing), "cell")));
 }
 
 std::string all_described(const ExactVerdict& verdict) {
@@ -111,68 +111,79 @@ std::string annotation(const char* level, const std::string& title, const std::s
   return fmt::format("::{} title={}::{}\n", level, command_data(title, ":,"), command_data(lines));
 }
 
-/// The children of a <testsuite>, and their counts.
-struct Suite {
-  std::string cases;
-  int tests = 0, failures = 0, errors = 0, skipped = 0;
-  double time_s = 0;
+/// What a gate found of a cell, for JUnit.
+struct Finding {
+  enum class Kind : uint8_t { pass, failure, error, skipped };
+  std::string cell;
+  double wall_s = 0;
+  Kind kind = Kind::pass;
+  std::string type, message;  // of what did not pass
+  std::string text;           // more of it; what is to be said of a pass
 
-  void add(const std::string& gate, const std::string& cell, double seconds, const std::string& inside) {
-    ++tests;
-    time_s += seconds;
-    cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", xml_escaped("regress." + gate),
-                         xml_escaped(cell), seconds);
-    cases += inside.empty() ? "/>\n" : ">\n" + inside + "    </testcase>\n";
-  }
-  std::string text(const std::string& gate, const GateReport& report) const {
-    return fmt::format(
-        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\" "
-        "timestamp=\"{}\">\n{}  </testsuite>\n",
-        xml_escaped(report.name + "." + gate), tests, failures, errors, skipped, time_s,
-        xml_escaped(report.started_at.substr(0, report.started_at.find('Z'))), cases);
+  std::string xml() const {
+    if (kind == Kind::skipped) return fmt::format("      <skipped message=\"{}\"/>\n", xml_escaped(message));
+    if (kind == Kind::pass)
+      return text.empty() ? "" : fmt::format("      <system-out>{}</system-out>\n", xml_escaped(text));
+    return fmt::format("      <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n",
+                       kind == Kind::failure ? "failure" : "error", type, xml_escaped(message), xml_escaped(text));
   }
 };
+using Findings = std::vector<Finding>;
 
-std::string element(const char* tag, const std::string& type, const std::string& message, const std::string& text) {
-  return fmt::format("      <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n", tag, type, xml_escaped(message),
-                     xml_escaped(text));
-}
-
-Suite exact_suite(const GateReport& report) {
-  Suite suite;
+Findings exact_findings(const GateReport& report) {
+  Findings out;
   for (const ExactVerdict& verdict : report.exact) {
-    std::string inside;
+    const bool is_lossless = verdict.not_lossless.empty();
+    Finding& finding = out.emplace_back(Finding{.cell = verdict.id, .wall_s = verdict.wall_s});
     if (exact_fails(verdict)) {
-      ++suite.failures;
-      inside = verdict.not_lossless.empty()
-                   ? element("failure", "difference", described(verdict.differences.front()), all_described(verdict))
-                   : element("failure", "not lossless", verdict.not_lossless, all_described(verdict));
-    } else if (verdict.status == CellStatus::failed) {
-      ++suite.errors;
-      inside = element("error", "failed", verdict.reason, "");
-    } else if (verdict.status == CellStatus::skipped) {
-      ++suite.skipped;
-      inside = fmt::format("      <skipped message=\"{}\"/>\n", xml_escaped(verdict.reason));
+      finding.kind = Finding::Kind::failure;
+      finding.type = is_lossless ? "difference" : "not lossless";
+      finding.message = is_lossless ? described(verdict.differences.front()) : verdict.not_lossless;
+      finding.text = all_described(verdict);
+    } else if (verdict.status != CellStatus::done) {
+      finding.kind = verdict.status == CellStatus::failed ? Finding::Kind::error : Finding::Kind::skipped;
+      finding.type = "failed";
+      finding.message = verdict.reason;
     }
-    suite.add("exact", verdict.id, verdict.wall_s, inside);
   }
-  return suite;
+  return out;
 }
 
-Suite timing_suite(const GateReport& report) {
-  Suite suite;
+Findings timing_findings(const GateReport& report) {
+  Findings out;
   for (const TimingVerdict& verdict : report.timing) {
-    std::string inside;
-    if (verdict.fails()) {
-      ++suite.failures;
-      inside = element("failure", "slower", timing_sentence(verdict), word_of(verdict));
-    } else {
-      inside = fmt::format("      <system-out>{}</system-out>\n",
-                           xml_escaped(timing_sentence(verdict) + ": " + word_of(verdict)));
-    }
-    suite.add("timing", verdict.id, 0, inside);
+    const std::string sentence = timing_sentence(verdict), word = word_of(verdict);
+    if (verdict.fails())
+      out.push_back(
+          {.cell = verdict.id, .kind = Finding::Kind::failure, .type = "slower", .message = sentence, .text = word});
+    else
+      out.push_back({.cell = verdict.id, .text = sentence + ": " + word});
   }
-  return suite;
+  return out;
+}
+
+/// Of a suite, or of all suites, which do not count what was skipped.
+std::string counts_xml(const Findings& findings, bool is_suite) {
+  using Kind = Finding::Kind;
+  const auto count = [&](Kind kind) { return std::ranges::count(findings, kind, &Finding::kind); };
+  double time_s = 0;
+  for (const Finding& finding : findings) time_s += finding.wall_s;
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\"{} time=\"{:.3f}\"", findings.size(),
+                     count(Kind::failure), count(Kind::error),
+                     is_suite ? fmt::format(" skipped=\"{}\"", count(Kind::skipped)) : "", time_s);
+}
+
+std::string suite_xml(const GateReport& report, const std::string& gate, const Findings& findings) {
+  std::string cases;
+  for (const Finding& finding : findings) {
+    const std::string inside = finding.xml();
+    cases += fmt::format("    <testcase classname=\"regress.{}\" name=\"{}\" time=\"{:.3f}\"{}", gate,
+                         xml_escaped(finding.cell), finding.wall_s,
+                         inside.empty() ? "/>\n" : ">\n" + inside + "    </testcase>\n");
+  }
+  return fmt::format("  <testsuite name=\"{}\" {} timestamp=\"{}\">\n{}  </testsuite>\n",
+                     xml_escaped(report.name + "." + gate), counts_xml(findings, /*is_suite=*/true),
+                     xml_escaped(report.started_at.substr(0, report.started_at.find('Z'))), cases);
 }
 
 }  // namespace
@@ -248,34 +259,30 @@ std::string gate_markdown(const GateReport& report) {
 }
 
 std::string gate_junit(const GateReport& report) {
+  std::string suites;
+  Findings all;
+  const auto add = [&](const char* gate, const Findings& findings) {
+    suites += suite_xml(report, gate, findings);
+    all.insert(all.end(), findings.begin(), findings.end());
+  };
   if (!report.error.empty()) {
-    Suite suite;
-    suite.add("gates", "every cell", 0, element("error", "not judged", report.error, ""));
-    suite.errors = 1;
-    return fmt::format(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" tests=\"1\" failures=\"0\" errors=\"1\" "
-        "time=\"0.000\">\n{}</testsuites>\n",
-        xml_escaped("runexp regress " + report.name), suite.text("gates", report));
+    add("gates", {{.cell = "every cell", .kind = Finding::Kind::error, .type = "not judged", .message = report.error}});
+  } else {
+    if (!report.baseline.empty()) add("exact", exact_findings(report));
+    if (!report.timing.empty()) add("timing", timing_findings(report));
   }
-  const Suite exact = exact_suite(report), timing = timing_suite(report);
-  std::string out = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
-      "time=\"{:.3f}\">\n",
-      xml_escaped("runexp regress " + report.name), exact.tests + timing.tests, exact.failures + timing.failures,
-      exact.errors + timing.errors, exact.time_s + timing.time_s);
-  if (!report.baseline.empty()) out += exact.text("exact", report);
-  if (!report.timing.empty()) out += timing.text("timing", report);
-  return out + "</testsuites>\n";
+  return fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" {}>\n{}</testsuites>\n",
+                     xml_escaped("runexp regress " + report.name), counts_xml(all, /*is_suite=*/false), suites);
 }
 
 std::string github_annotations(const GateReport& report) {
   std::string out;
   if (!report.error.empty()) out += annotation("error", "regress: " + report.name, report.error);
-  for (const ExactVerdict& verdict : report.exact) {
-    if (exact_fails(verdict))
-      out += annotation("error", "exact gate: " + verdict.id, all_described(verdict));
-    else if (verdict.status == CellStatus::failed)
-      out += annotation("error", "cell failed: " + verdict.id, verdict.reason);
+  for (const Finding& finding : exact_findings(report)) {
+    if (finding.kind == Finding::Kind::failure)
+      out += annotation("error", "exact gate: " + finding.cell, finding.text);
+    else if (finding.kind == Finding::Kind::error)
+      out += annotation("error", "cell failed: " + finding.cell, finding.message);
   }
   for (const TimingVerdict& verdict : report.timing)
     if (verdict.slower)
@@ -313,28 +320,6 @@ json benchmark_entries(const RunResult& run) {
                    {"unit", "steps"},
                    {"value", cell.repetitions.front().counters.steps},
                    {"extra", extra}});
-  }
-  return out;
-}
-
-std::string xml_escaped(std::string_view text) {
-  // Bytes that are no UTF-8 would spoil the whole file.
-  const std::string valid = json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
-  std::string out;
-  for (const char c : valid) {
-    const auto code = static_cast<unsigned char>(c);
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&apos;"; break;
-      default:
-        if (code < 0x20 && c != '\t' && c != '\n' && c != '\r')
-          out += "\xEF\xBF\xBD";
-        else
-          out += c;
-    }
   }
   return out;
 }

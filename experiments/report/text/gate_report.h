@@ -61,8 +61,4 @@ std::string github_annotations(const GateReport& report);
 /// cells (noise.h) have no times here.
 nlohmann::json benchmark_entries(const RunResult& run);
 
-/// Text inside XML: & < > " ' as entities, characters that XML 1.0 forbids and bytes that are no
-/// UTF-8 as U+FFFD.
-std::string xml_escaped(std::string_view text);
-
 }  // namespace paceline
