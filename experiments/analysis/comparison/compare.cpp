@@ -5,7 +5,6 @@
 #include <map>
 
 #include "experiments/analysis/claims/policy.h"
-#include "experiments/analysis/comparison/compare_settings.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/outputs/output_comparison.h"
 #include "experiments/analysis/statistics/statistics.h"
@@ -19,44 +18,53 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-bool larger_is_better(Metric metric) {
-  return metric == Metric::output_tok_s || metric == Metric::decode_tok_s || metric == Metric::acceptance_length;
+double output_rate(const RepetitionResult& r) { return r.wall_s > 0 ? double(output_tokens_of(r)) / r.wall_s : kNone; }
+
+double decode_rate(const RepetitionResult& r) {
+  const double tpot = mean(tpot_of(r)).value_or(kNone);
+  return tpot > 0 ? 1000 / tpot : kNone;
 }
 
-bool is_timed(Metric metric) { return metric != Metric::acceptance_length && metric != Metric::steps; }
-
-double value_of(const RepetitionResult& r, Metric metric) {
-  switch (metric) {
-    case Metric::output_tok_s: return r.wall_s > 0 ? double(output_tokens_of(r)) / r.wall_s : kNone;
-    case Metric::decode_tok_s: {
-      const double tpot = mean(tpot_of(r)).value_or(kNone);
-      return tpot > 0 ? 1000 / tpot : kNone;
-    }
-    case Metric::ttft_ms: {
-      std::vector<double> ttft;
-      for (const RequestRecord& q : r.requests) ttft.push_back(q.ttft_ms);
-      return quantile(ttft, 0.5).value_or(kNone);
-    }
-    case Metric::tpot_ms: return quantile(tpot_of(r), 0.5).value_or(kNone);
-    case Metric::acceptance_length:
-      return r.counters.drafts > 0 ? 1 + double(r.counters.accepted) / double(r.counters.drafts) : kNone;
-    case Metric::steps: return double(r.counters.steps);
-  }
-  return kNone;
+double median_ttft(const RepetitionResult& r) {
+  std::vector<double> ttft;
+  for (const RequestRecord& q : r.requests) ttft.push_back(q.ttft_ms);
+  return quantile(ttft, 0.5).value_or(kNone);
 }
+
+double median_tpot(const RepetitionResult& r) { return quantile(tpot_of(r), 0.5).value_or(kNone); }
+
+double acceptance(const RunCounters& c) { return c.drafts > 0 ? 1 + double(c.accepted) / double(c.drafts) : kNone; }
+
+struct MetricRow {
+  const char *name, *title;
+  bool larger_is_better, is_timed;
+  const char *better, *worse;
+  double (*value)(const RepetitionResult& r);
+};
+constexpr MetricRow kRows[kNumMetrics] = {
+    // in the order of the enumerators
+    {"output_tok_s", "tok/s", true, true, "faster", "slower", output_rate},
+    {"decode_tok_s", "decode tok/s", true, true, "faster", "slower", decode_rate},
+    {"ttft_ms", "TTFT ms", false, true, "faster", "slower", median_ttft},
+    {"tpot_ms", "TPOT ms", false, true, "faster", "slower", median_tpot},
+    {"acceptance_length", "AL", true, false, "longer", "shorter",
+     [](const RepetitionResult& r) { return acceptance(r.counters); }},
+    {"steps", "steps", false, false, "fewer", "more",
+     [](const RepetitionResult& r) { return double(r.counters.steps); }},
+};
+const MetricRow& row_of(Metric metric) { return kRows[size_t(metric)]; }
 
 std::vector<double> values_of(const CellResult& cell, Metric metric) {
   std::vector<double> values;
-  for (const RepetitionResult& r : cell.repetitions) values.push_back(value_of(r, metric));
+  for (const RepetitionResult& r : cell.repetitions) values.push_back(row_of(metric).value(r));
   return values;
 }
 
 std::optional<double> shown_value(const CellResult& cell, Metric metric) {
-  if (metric == Metric::steps) return value_of(cell.repetitions.front(), metric);
+  if (metric == Metric::steps) return row_of(metric).value(cell.repetitions.front());
   if (metric == Metric::acceptance_length) {
     const RunCounters pooled = pooled_counters(cell);
-    if (pooled.drafts == 0) return std::nullopt;
-    return 1 + double(pooled.accepted) / double(pooled.drafts);
+    return pooled.drafts > 0 ? std::optional(acceptance(pooled)) : std::nullopt;
   }
   return geometric_mean(values_of(cell, metric));  // so that the ratio is that of the columns
 }
@@ -85,8 +93,7 @@ std::vector<RequestSums> draft_sums(const CellResult& first, const CellResult& o
 std::optional<RatioTest> ratio_of(const CellResult& first, const CellResult& other, Metric metric) {
   if (metric == Metric::acceptance_length) return bootstrap_ratio(draft_sums(first, other));
   if (metric == Metric::steps) {
-    const double before = value_of(first.repetitions.front(), metric),
-                 now = value_of(other.repetitions.front(), metric);
+    const double before = *shown_value(first, metric), now = *shown_value(other, metric);
     if (before <= 0) return std::nullopt;
     return RatioTest{.ratio = now / before, .low = {}, .high = {}, .p_value = {}};
   }
@@ -139,7 +146,7 @@ void compare_with_first(const CellResult& first, const CellResult& other, double
   for (const Metric metric : kMetrics) {
     MetricChange& change = side.changes[size_t(metric)];
     change.test = ratio_of(first, other, metric);
-    if (is_timed(metric))
+    if (row_of(metric).is_timed)
       change.repetitions_needed = repetitions_needed(values_of(first, metric), values_of(other, metric), min_effect);
   }
 }
@@ -147,7 +154,9 @@ void compare_with_first(const CellResult& first, const CellResult& other, double
 Change judged(Metric metric, const MetricChange& change, double min_effect) {
   if (!change.test) return Change::none;
   const RatioTest& test = *change.test;
-  const auto direction = [&] { return (test.ratio > 1) == larger_is_better(metric) ? Change::better : Change::worse; };
+  const auto direction = [&] {
+    return (test.ratio > 1) == row_of(metric).larger_is_better ? Change::better : Change::worse;
+  };
   if (metric == Metric::steps) return test.ratio == 1 ? Change::same : direction();
   const double most = 1 + min_effect, least = 1 / most;
   if (test.low && test.high && *test.low >= least && *test.high <= most) return Change::same;
@@ -190,39 +199,16 @@ const CellResult* cell_at(const RunResult& run, const CellAxes& axes) {
 
 }  // namespace
 
-const char* to_string(Metric metric) {
-  switch (metric) {
-    case Metric::output_tok_s: return "output_tok_s";
-    case Metric::decode_tok_s: return "decode_tok_s";
-    case Metric::ttft_ms: return "ttft_ms";
-    case Metric::tpot_ms: return "tpot_ms";
-    case Metric::acceptance_length: return "acceptance_length";
-    case Metric::steps: return "steps";
-  }
-  return "";
-}
-
-const char* metric_title(Metric metric) {
-  switch (metric) {
-    case Metric::output_tok_s: return "tok/s";
-    case Metric::decode_tok_s: return "decode tok/s";
-    case Metric::ttft_ms: return "TTFT ms";
-    case Metric::tpot_ms: return "TPOT ms";
-    case Metric::acceptance_length: return "AL";
-    case Metric::steps: return "steps";
-  }
-  return "";
-}
+const char* to_string(Metric metric) { return row_of(metric).name; }
+const char* metric_title(Metric metric) { return row_of(metric).title; }
 
 const char* change_word(Metric metric, Change change) {
   switch (change) {
     case Change::none: return "–";
     case Change::same: return "same";
     case Change::inconclusive: return "inconclusive";
-    case Change::better:
-      return metric == Metric::steps ? "fewer" : metric == Metric::acceptance_length ? "longer" : "faster";
-    case Change::worse:
-      return metric == Metric::steps ? "more" : metric == Metric::acceptance_length ? "shorter" : "slower";
+    case Change::better: return row_of(metric).better;
+    case Change::worse: return row_of(metric).worse;
   }
   return "–";
 }

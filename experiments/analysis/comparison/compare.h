@@ -117,4 +117,8 @@ struct RunComparison {
 /// runs may be compared is the caller's decision.
 RunComparison compare_runs(const std::vector<RunResult>& runs, const CompareOptions& options = {});
 
+/// A part of compare_runs(): fills subject, environment and config. Keys of sweep, report and name are left out, and so
+/// are axes: those tell cells apart, and a key swept in every run is compared cell by cell.
+void compare_settings(const std::vector<RunResult>& runs, RunComparison& out);
+
 }  // namespace paceline

@@ -1,10 +1,10 @@
-#include "experiments/analysis/comparison/compare_settings.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
 #include <string_view>
+
+#include "experiments/analysis/comparison/compare.h"
 
 namespace paceline {
 
