@@ -14,7 +14,7 @@
 #include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/read_run.h"
-#include "experiments/analysis/statistics/interval_text.h"
+#include "experiments/analysis/statistics/statistics.h"
 #include "experiments/analysis/statistics/noise.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/report/html/html.h"

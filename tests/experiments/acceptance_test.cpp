@@ -1,6 +1,6 @@
-#include "experiments/analysis/metrics/acceptance.h"
-
 #include <gtest/gtest.h>
+
+#include "experiments/analysis/metrics/within_cell.h"
 
 namespace paceline {
 namespace {

@@ -1,9 +1,8 @@
 // Whether cells had the concurrency that they are named by, and what of it texts and the verdict say.
 
-#include "experiments/analysis/metrics/closed_loop.h"
-
 #include <gtest/gtest.h>
 
+#include "experiments/analysis/metrics/loads.h"
 #include "experiments/report/text/text.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/experiments/verdict_rig.h"

@@ -1,9 +1,8 @@
 // Ratios with their intervals as text, wherever they are printed.
 
-#include "experiments/analysis/statistics/interval_text.h"
-
 #include <gtest/gtest.h>
 
+#include "experiments/analysis/statistics/statistics.h"
 #include "experiments/report/text/text.h"
 
 namespace paceline {

@@ -1,11 +1,10 @@
 // Whether an engine kept up, goodput and categories, on simulated queues and made-up records.
 
-#include "experiments/analysis/metrics/open_loop.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
+#include "experiments/analysis/metrics/loads.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/verdict/verdict.h"
 #include "experiments/report/html/html.h"
@@ -116,10 +115,9 @@ TEST(OpenLoop, CellsAreComparedByLatencyNotByTokensASecond) {
   EXPECT_EQ(summary.cells[1].outcome, Outcome::faster);
   EXPECT_NEAR(summary.cells[1].decode_speedup->ratio, 2.0, 1e-6);
   const std::string text = end_of_run_text(run, summary, TextColor::off);
-  for (const char* const piece :
-       {"Lowest latency, poisson: tp1 pp1 ngram k=3, 500.0 ms end to end", "2.00× [2.00, 2.00]",
-        "decodes faster, lossless", "req/s of offered", "open loop, poisson: times count from when",
-        "tok/s is what was sent"})
+  for (const char* const piece : {"Lowest latency, poisson: tp1 pp1 ngram k=3, 500.0 ms end to end",
+                                  "2.00× [2.00, 2.00]", "decodes faster, lossless", "req/s of offered",
+                                  "open loop, poisson: times count from when", "tok/s is what was sent"})
     EXPECT_NE(text.find(piece), std::string::npos) << piece << "\n" << text;
   for (const char* const piece : {"Fastest", "Saturated", "saturated", "closed loop", "goodput"})
     EXPECT_EQ(text.find(piece), std::string::npos) << piece << "\n" << text;

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/outputs/sample_outputs.h"
+#include "experiments/analysis/outputs/output_comparison.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/paths.h"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/metrics/closed_loop.h"
+#include "experiments/analysis/metrics/loads.h"
 #include "experiments/run/plan/sweep.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"

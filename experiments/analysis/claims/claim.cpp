@@ -6,11 +6,14 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/util/json_io.h"
 #include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/statistics/significance.h"
 
 namespace paceline {
 namespace {
+
+using nlohmann::json;
 
 /// What a row is judged by: tok/s of an open loop are what was sent.
 const std::optional<RatioInterval>& deciding_ratio(const CellSummary& s) {
@@ -78,6 +81,51 @@ void judge(std::vector<Claim>& claims) {
   std::map<std::pair<bool, bool>, std::vector<Claim*>> families;
   for (Claim& claim : claims) families[{claim.cell->rankable, claim.kind == ClaimKind::in_category}].push_back(&claim);
   for (const auto& family : families) judge_among(family.second);
+}
+
+json ids_of(const VerdictView& view, const std::vector<const CellSummary*>& cells) {
+  json ids = json::array();
+  for (const CellSummary* const s : cells) ids.push_back(view.cell(*s).id);
+  return ids;
+}
+
+json to_json(const VerdictView& view, const Claim& claim) {
+  return {{"kind", to_string(claim.kind)},
+          {"cell", view.cell(*claim.cell).id},
+          {"over", view.cell(*claim.over).id},
+          {"category", claim.kind == ClaimKind::in_category ? json(claim.category) : json(nullptr)},
+          {"outcome", to_string(claim.outcome)},
+          {"shown", to_string(claim.shown)},
+          {"among", claim.among},
+          {"adjusted_p", json_number(claim.adjusted_p)},
+          {"ratio", json_number(claim.ratio.ratio)},
+          {"ratio_ci95", field_to_json(claim.ratio)},
+          {"decode_ratio", claim.decode ? json_number(claim.decode->ratio) : json(nullptr)},
+          {"decode_ratio_ci95", field_to_json(claim.decode)}};
+}
+
+json to_json(const VerdictView& view, const Pick& pick) {
+  return {
+      {"kind", to_string(pick.kind)},           {"load", view.cell(pick.best()).load},
+      {"concurrency", pick.group->concurrency}, {"work", pick.group->work},
+      {"cell", view.cell(pick.best()).id},      {"not_worse", ids_of(view, {pick.cells.begin() + 1, pick.cells.end()})},
+      {"value", json_number(pick.value)}};
+}
+
+json to_json(const VerdictView& view, const CrossoverClaim& claim) {
+  json points = json::array();
+  for (const CrossoverClaim::Point& point : claim.points)
+    points.push_back({{"at", json_number(point.at)},
+                      {"cell", view.cell(*point.cell).id},
+                      {"shown", to_string(point.shown)},
+                      {"ratio", json_number(point.ratio.ratio)},
+                      {"ratio_ci95", field_to_json(point.ratio)}});
+  const bool is_load = claim.axis == CrossoverClaim::Axis::concurrency;
+  return {{"kind", "crossover"},
+          {"axis", is_load ? "concurrency" : "acceptance_length"},
+          {"of", claim.name},
+          {"over", view.cell(*claim.over).id},
+          {"points", std::move(points)}};
 }
 
 }  // namespace
@@ -150,6 +198,19 @@ void conclude_rows(RunSummary& summary) {
     if (const std::optional<RatioInterval>& ratio = deciding_ratio(s); ratio && s.outcome != Outcome::baseline)
       s.outcome = outcome_of(*ratio);
   }
+}
+
+json claims_to_json(const VerdictView& view) {
+  json out = json::array();
+  for (const Claim& claim : view.claims()) out.push_back(to_json(view, claim));
+  for (const Pick& pick : view.picks()) out.push_back(to_json(view, pick));
+  for (const CrossoverClaim& claim : view.crossovers()) out.push_back(to_json(view, claim));
+  for (const CellSummary& s : view.summary().cells)
+    if (s.is_saturated()) out.push_back({{"kind", "saturated"}, {"cell", view.cell(s).id}});
+  for (const Frontier& frontier : view.frontiers())
+    out.push_back(
+        {{"kind", "pareto"}, {"loop", frontier.is_open ? "open" : "closed"}, {"cells", ids_of(view, frontier.cells)}});
+  return out;
 }
 
 }  // namespace paceline

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "experiments/analysis/metrics/summary.h"
 
 namespace paceline {
@@ -42,5 +44,8 @@ std::vector<Claim> make_claims(const VerdictView& view);
 
 /// Sets the outcomes of cells, which their rows say.
 void conclude_rows(RunSummary& summary);
+
+/// All claims of a run, of whatever kind, as one list: `claims` of summary.json (results/README.md).
+nlohmann::json claims_to_json(const VerdictView& view);
 
 }  // namespace paceline

@@ -10,7 +10,7 @@
 #include "experiments/analysis/claims/crossover.h"
 #include "experiments/analysis/claims/pick.h"
 #include "experiments/analysis/metrics/summary.h"
-#include "experiments/analysis/statistics/interval_text.h"
+#include "experiments/analysis/statistics/statistics.h"
 
 namespace paceline {
 

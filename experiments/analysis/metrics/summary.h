@@ -10,11 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/analysis/claims/policy.h"
-#include "experiments/analysis/metrics/categories.h"
 #include "experiments/analysis/metrics/cell_ratio.h"
-#include "experiments/analysis/metrics/goodput.h"
-#include "experiments/analysis/metrics/open_loop.h"
+#include "experiments/analysis/metrics/loads.h"
 #include "experiments/analysis/metrics/pass_cost.h"
+#include "experiments/analysis/metrics/within_cell.h"
 #include "experiments/analysis/statistics/statistics.h"
 #include "experiments/results/results.h"
 

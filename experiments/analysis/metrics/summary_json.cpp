@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/claims/claims_json.h"
+#include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/metrics/csv.h"
 #include "experiments/analysis/metrics/forecast_ratio.h"

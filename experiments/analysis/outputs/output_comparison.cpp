@@ -1,6 +1,7 @@
 #include "experiments/analysis/outputs/output_comparison.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -80,6 +81,38 @@ References::Kind References::kind_of(const CellResult& cell) {
   const std::string backend = cell.effective.is_object() ? cell.effective.value("backend", "") : "";
   return {cell.model, backend, nlohmann::json(settings_that_change(KeyEffect::text, cell.requested)).dump(),
           has_fast_numerics(cell)};
+}
+
+std::vector<SampleOutput> sample_outputs(const RunResult& run, size_t count) {
+  const References references(run);
+  nlohmann::ordered_map<const CellResult*, std::vector<SampleOutput>> by_reference;
+  for (const CellResult& cell : run.cells) {
+    if (!References::usable(cell)) continue;
+    const CellResult* const reference = references.of(cell);
+    if (reference == nullptr) continue;
+    const auto [known, is_new] = by_reference.emplace(reference, std::vector<SampleOutput>{});
+    if (is_new)
+      for (const RequestRecord& request : reference->repetitions.front().requests)
+        known->second.push_back({.reference_cell = reference, .reference = &request, .differences = {}});
+    for (SampleOutput& sample : known->second) {
+      ++sample.cells;
+      sample.repetitions += static_cast<int>(cell.repetitions.size());
+    }
+    for (const Parting& parting : compare_outputs(cell, *reference).partings) {
+      const auto sample = std::ranges::find(known->second, parting.reference, &SampleOutput::reference);
+      if (sample != known->second.end()) sample->differences.push_back({&cell, parting});
+    }
+  }
+  std::vector<SampleOutput> out;
+  for (auto& [reference, samples] : by_reference) {
+    std::stable_sort(samples.begin(), samples.end(), [](const SampleOutput& a, const SampleOutput& b) {
+      return std::pair(a.differences.empty(), a.reference->dataset_index) <
+             std::pair(b.differences.empty(), b.reference->dataset_index);
+    });
+    samples.resize(std::min(samples.size(), count));
+    std::move(samples.begin(), samples.end(), std::back_inserter(out));
+  }
+  return out;
 }
 
 }  // namespace paceline

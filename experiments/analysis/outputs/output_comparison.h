@@ -1,5 +1,5 @@
 #pragma once
-// Which cell a cell's tokens are compared with, and where they part.
+// Which cell a cell's tokens are compared with, where they part, and a few requests whose outputs a reader can see.
 
 #include <cstdint>
 #include <map>
@@ -66,5 +66,24 @@ class References {
   std::map<Kind, const CellResult*> firsts_;
   std::map<std::tuple<Kind, int, int>, const CellResult*> by_placement_;  // tp, pp
 };
+
+/// A repetition that answered a request otherwise than the reference did.
+struct SampleDifference {
+  const CellResult* cell = nullptr;
+  Parting parting;
+};
+
+/// One request, of the cells that are compared with one reference. Pointers are into the run.
+struct SampleOutput {
+  const CellResult* reference_cell = nullptr;
+  const RequestRecord* reference = nullptr;  // of its first repetition
+  int cells = 0;                             // compared, the reference with its other repetitions too
+  int repetitions = 0;                       // of them all
+  std::vector<SampleDifference> differences;
+};
+
+/// For each reference (References::of): of its requests those that some cell answered otherwise first, then those of
+/// the smallest dataset index; at most `count` for each reference.
+std::vector<SampleOutput> sample_outputs(const RunResult& run, size_t count);
 
 }  // namespace paceline

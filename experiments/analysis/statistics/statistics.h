@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace paceline {
@@ -70,6 +71,20 @@ double student_t_quantile(double probability, double degrees);
 
 /// P(|T| >= |t|) for Student's t, the two-sided p-value. REQUIRES degrees > 0.
 double student_t_two_sided_p(double t, double degrees);
+
+// A ratio with its 95 % interval as text, the same in tables, tooltips, sentences and comparisons.
+
+/// An end of an interval with `digits` digits behind the point. One that is not 1 never reads as 1, since on which side
+/// of 1 it lies is what the interval is read for: it has as many digits as tell it from 1, up to three more.
+std::string bound_text(double bound, int digits = 2);
+
+/// "0.97–1.05"; empty unless there are both ends.
+std::string interval_range_text(const std::optional<double>& low, const std::optional<double>& high, int digits = 2);
+
+/// "2.14× [2.09, 2.19]", "1.10× [1.003, 1.20]"; "2.14×" where there is no interval.
+std::string interval_text(double ratio, const std::optional<double>& low, const std::optional<double>& high,
+                          int digits = 2);
+std::string interval_text(const RatioInterval& interval, int digits = 2);
 
 inline constexpr int kDegenerateMaxPeriod = 16;
 inline constexpr int kDegenerateMinTokens = 32;

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/util/counted.h"
-#include "experiments/analysis/metrics/closed_loop.h"
+#include "experiments/analysis/metrics/loads.h"
 #include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/statistics/noise.h"
 #include "experiments/analysis/verdict/parts.h"

@@ -2,20 +2,30 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/metrics/summary.h"
-#include "experiments/analysis/statistics/interval_text.h"
+#include "experiments/analysis/statistics/statistics.h"
+#include "experiments/report/html/parts.h"
+#include "experiments/report/svg/chart.h"
 #include "experiments/report/text/text.h"
 #include "experiments/report/text/text_lines.h"
 
 namespace paceline {
 
-using comparison_parts::Sheet;
-
 namespace {
+
+/// What the text, Markdown and HTML forms share: sentences and tables in reading order.
+struct Sheet {
+  std::vector<Table> settings;         // runs, then what differs; each with a column for every run
+  std::vector<std::string> semantics;  // tokens and counters
+  std::vector<Table> changes;          // one for each run but A
+  std::vector<std::string> counts;     // "B: tok/s: 2 faster, 5 same"
+  std::vector<std::string> notes;      // how to read it
+};
 
 constexpr size_t kMostDifferences = 12;  // lines of counters a run
 constexpr int kMostText = 48;            // columns of a setting's value
@@ -147,20 +157,6 @@ std::string counts_of(const RunComparison& comparison, size_t run) {
                      parts.empty() ? "no cell to compare" : fmt::format("{}", fmt::join(parts, ", ")));
 }
 
-}  // namespace
-
-std::string run_letter(size_t run) { return run < 26 ? std::string(1, char('A' + run)) : fmt::format("R{}", run + 1); }
-
-std::string change_text(Metric metric, const MetricChange& change) {
-  const std::string word = change_word(metric, change.change);
-  if (change.change != Change::inconclusive || metric == Metric::acceptance_length) return word;
-  if (change.repetitions_needed) return fmt::format("{} (needs n >= {})", word, *change.repetitions_needed);
-  const bool no_spread = change.test && !change.test->low;
-  return no_spread ? fmt::format("{} (needs n >= {})", word, kFewestRepetitions) : word + " (too noisy)";
-}
-
-namespace comparison_parts {
-
 Sheet sheet_of(const RunComparison& comparison) {
   Sheet sheet;
   const size_t num_runs = comparison.runs.size();
@@ -187,10 +183,20 @@ Sheet sheet_of(const RunComparison& comparison) {
   return sheet;
 }
 
-}  // namespace comparison_parts
+}  // namespace
+
+std::string run_letter(size_t run) { return run < 26 ? std::string(1, char('A' + run)) : fmt::format("R{}", run + 1); }
+
+std::string change_text(Metric metric, const MetricChange& change) {
+  const std::string word = change_word(metric, change.change);
+  if (change.change != Change::inconclusive || metric == Metric::acceptance_length) return word;
+  if (change.repetitions_needed) return fmt::format("{} (needs n >= {})", word, *change.repetitions_needed);
+  const bool no_spread = change.test && !change.test->low;
+  return no_spread ? fmt::format("{} (needs n >= {})", word, kFewestRepetitions) : word + " (too noisy)";
+}
 
 std::string comparison_text(const RunComparison& comparison, int columns) {
-  const Sheet sheet = comparison_parts::sheet_of(comparison);
+  const Sheet sheet = sheet_of(comparison);
   std::string out;
   const auto add_line = [&](const std::string& line) {
     out += wrapped_text(line, columns, line.starts_with("  ") ? 4 : 2);
@@ -211,7 +217,7 @@ std::string comparison_text(const RunComparison& comparison, int columns) {
 }
 
 std::string comparison_markdown(const RunComparison& comparison) {
-  const Sheet sheet = comparison_parts::sheet_of(comparison);
+  const Sheet sheet = sheet_of(comparison);
   std::string out = "# Comparison\n\n";
   for (const std::string& line : sheet.counts) out += "**" + line + "**\n\n";
   const auto add_table = [&](const Table& table) {
@@ -225,6 +231,58 @@ std::string comparison_markdown(const RunComparison& comparison) {
   for (const Table& table : sheet.changes) add_table(table);
   for (const std::string& line : sheet.notes) out += line + "\n";
   return out;
+}
+
+namespace {
+
+std::string titled(const Table& table) {
+  return fmt::format("<h2>{}</h2>", html_escaped(table.title)) + html_table(table, "titled fits");
+}
+
+/// Ratios of one run's rates to A's; grey where nothing can be said.
+std::string ratio_chart(const RunComparison& comparison, size_t run) {
+  constexpr int kBetter = 2, kWorse = 1, kSame = 0, kOpen = 7;
+  BarChart chart{.title = fmt::format("{}: {} against A's", run_letter(run), metric_title(Metric::output_tok_s)),
+                 .x_label = "ratio; 1 is as fast as A",
+                 .rows = {},
+                 .scale_to = {},
+                 .reference = 1.0};
+  for (const CellRow& row : comparison.cells) {
+    const MetricChange& change = row.runs[run].changes[size_t(Metric::output_tok_s)];
+    if (!change.test || !std::isfinite(change.test->ratio)) continue;
+    const int color = change.change == Change::better  ? kBetter
+                      : change.change == Change::worse ? kWorse
+                      : change.change == Change::same  ? kSame
+                                                       : kOpen;
+    chart.rows.push_back({.label = axes_label(row.axes),
+                          .value = change.test->ratio,
+                          .low = change.test->low,
+                          .high = change.test->high,
+                          .color = color,
+                          .faded = !row.runs[0].rankable || !row.runs[run].rankable,
+                          .text = change_text(Metric::output_tok_s, change)});
+  }
+  return chart.rows.empty() ? "" : html::wide(chart.title, svg_bar_chart(chart));
+}
+
+}  // namespace
+
+std::string comparison_html(const RunComparison& comparison) {
+  const Sheet sheet = sheet_of(comparison);
+  std::string out = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><meta name=\"color-scheme\" "
+      "content=\"light dark\"><title>Comparison</title>"
+      "<style>{}</style></head><body><main><h1>Comparison of {} runs</h1>\n",
+      html::page_style(), comparison.runs.size());
+  for (const std::string& line : sheet.counts) out += fmt::format("<p><b>{}</b></p>\n", html_escaped(line));
+  for (const Table& table : sheet.settings) out += titled(table);
+  out += "<h2>Tokens and counters</h2>\n";
+  for (const std::string& line : sheet.semantics) out += fmt::format("<p class=\"note\">{}</p>\n", html_escaped(line));
+  for (size_t run = 1; run < comparison.runs.size(); ++run)
+    out += titled(sheet.changes[run - 1]) + ratio_chart(comparison, run);
+  for (const std::string& line : sheet.notes) out += fmt::format("<p class=\"note\">{}</p>\n", html_escaped(line));
+  return out + "</main></body></html>\n";
 }
 
 }  // namespace paceline

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/analysis/comparison/compare.h"
-#include "experiments/report/text/table.h"
 
 namespace paceline {
 
@@ -30,19 +29,5 @@ nlohmann::json comparison_to_json(const RunComparison& comparison);
 
 /// One line for each cell, other run and metric.
 std::string comparison_csv(const RunComparison& comparison);
-
-namespace comparison_parts {
-
-/// What the text, Markdown and HTML forms share: sentences and tables in reading order.
-struct Sheet {
-  std::vector<Table> settings;         // runs, then what differs; each with a column for every run
-  std::vector<std::string> semantics;  // tokens and counters
-  std::vector<Table> changes;          // one for each run but A
-  std::vector<std::string> counts;     // "B: tok/s: 2 faster, 5 same"
-  std::vector<std::string> notes;      // how to read it
-};
-Sheet sheet_of(const RunComparison& comparison);
-
-}  // namespace comparison_parts
 
 }  // namespace paceline

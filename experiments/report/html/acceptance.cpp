@@ -1,4 +1,4 @@
-#include "experiments/analysis/metrics/acceptance.h"
+#include "experiments/analysis/metrics/within_cell.h"
 
 #include <algorithm>
 #include <numeric>

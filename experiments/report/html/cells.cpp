@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/comparison/missing_cells.h"
 #include "experiments/report/html/parts.h"
-#include "experiments/report/text/cell_table.h"
+#include "experiments/report/text/text.h"
 
 namespace paceline::html {
 

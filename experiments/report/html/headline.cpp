@@ -5,7 +5,6 @@
 
 #include "experiments/report/html/parts.h"
 #include "experiments/report/svg/chart.h"
-#include "experiments/report/text/cell_table.h"
 #include "experiments/report/text/text.h"
 
 namespace paceline::html {

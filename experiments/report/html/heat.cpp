@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/metrics/categories.h"
+#include "experiments/analysis/metrics/within_cell.h"
 #include "experiments/report/html/parts.h"
 #include "experiments/report/text/text.h"
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/analysis/outputs/sample_outputs.h"
+#include "experiments/analysis/outputs/output_comparison.h"
 #include "experiments/report/html/parts.h"
 #include "experiments/report/svg/chart.h"
 

@@ -1,12 +1,11 @@
-#include "experiments/report/text/cell_table.h"
-
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
 
 #include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/published_rows.h"
-#include "experiments/analysis/statistics/interval_text.h"
+#include "experiments/analysis/statistics/statistics.h"
 #include "experiments/report/text/text.h"
 
 namespace paceline {
@@ -137,6 +136,19 @@ Table cell_table(const RunResult& run, const RunSummary& summary) {
       table.rows[r].cells.push_back(column.cell(run.cells[summary.cells[r].cell], summary.cells[r]));
   }
   return table;
+}
+
+nlohmann::ordered_map<std::string, std::vector<const CellResult*>> missing_cells(const RunResult& run,
+                                                                                 MissingKind kind) {
+  nlohmann::ordered_map<std::string, std::vector<const CellResult*>> by_reason;
+  for (const CellResult& cell : run.cells) {
+    if (cell.status == CellStatus::done) continue;
+    const MissingKind of = cell.status == CellStatus::failed ? MissingKind::failed
+                           : cell.not_run                    ? MissingKind::left_out
+                                                             : MissingKind::skipped;
+    if (of == kind) by_reason[cell.reason.empty() ? "no reason was recorded" : cell.reason].push_back(&cell);
+  }
+  return by_reason;
 }
 
 Table published_table(const RunResult& run, const RunSummary& summary) {

@@ -11,11 +11,9 @@
 #include "engine/util/counted.h"
 #include "engine/util/printable.h"
 #include "experiments/analysis/claims/view.h"
-#include "experiments/analysis/comparison/missing_cells.h"
-#include "experiments/analysis/metrics/closed_loop.h"
+#include "experiments/analysis/metrics/loads.h"
 #include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/verdict/verdict.h"
-#include "experiments/report/text/cell_table.h"
 #include "experiments/report/text/text_lines.h"
 
 namespace paceline {
@@ -79,7 +77,8 @@ std::vector<std::string> loads_text(const RunResult& run) {
     else if (cell.load == "offline")
       add("offline: all requests at once, so ttft is mostly waiting");
     else
-      add(fmt::format("open loop, {}: times count from when a request was to be sent, and tok/s is what was sent", cell.load));
+      add(fmt::format("open loop, {}: times count from when a request was to be sent, and tok/s is what was sent",
+                      cell.load));
   }
   return lines;
 }

@@ -1,11 +1,28 @@
 #pragma once
-// The run's result as text: the table and verdict at the end of a run, and summary.md.
+// The run's result as text: the table of its cells, the end of a run, and summary.md.
 
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "experiments/analysis/metrics/summary.h"
+#include "experiments/report/text/table.h"
 
 namespace paceline {
+
+/// One row a cell, failed and skipped ones too; columns that tell nothing of this run are left out.
+Table cell_table(const RunResult& run, const RunSummary& summary);
+
+/// Rows beside what others measured; without rows where the run has none.
+Table published_table(const RunResult& run, const RunSummary& summary);
+
+/// Why a cell has no result. A skipped one could not run, one that was left out was to run and the run's end came
+/// first.
+enum class MissingKind { failed, left_out, skipped };
+
+/// The cells of the run without a result of this kind by their reason, in plan order.
+nlohmann::ordered_map<std::string, std::vector<const CellResult*>> missing_cells(const RunResult& run,
+                                                                                 MissingKind kind);
 
 enum class TextColor { off, on };
 

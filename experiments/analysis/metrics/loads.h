@@ -1,7 +1,11 @@
 #pragma once
-// What an open loop says about an engine: did it keep up with what was sent?
+// What a load says about an engine: whether it kept up with what an open loop sent; whether a closed loop had as many
+// requests at once as its name says, and what these waited for; and how many requests met report.slo.
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "experiments/analysis/statistics/statistics.h"
 #include "experiments/results/results.h"
@@ -49,5 +53,53 @@ bool is_open_loop(const CellResult& cell);
 
 /// None for a cell that is no open loop.
 std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell);
+
+/// What a request waits for before its first pass, besides the step under way.
+enum class WaitsFor : uint8_t {
+  nothing,
+  place,   // more are in flight than the engine takes at once (max_num_seqs)
+  batch,   // static batching: the end of the batch before
+  blocks,  // at the fullest, the KV cache had no room for the longest prompt
+  start,   // the prompts of those sent together at the start, which are half of all requests or more
+};
+
+inline constexpr int64_t kWavesOfSteadyLoad = 5;
+
+struct ClosedLoop {
+  int64_t asked = 0;      // load.concurrency
+  int64_t in_flight = 0;  // submitted and not finished, at most: no more than there are requests
+  int64_t in_batch = 0;   // of these, with a place in the engine (reachable_concurrency)
+  WaitsFor waits_for = WaitsFor::nothing;
+
+  int64_t requests = 0;  // of a repetition
+
+  /// Below kWavesOfSteadyLoad requests a place, most of the time goes to filling the batch and to its end.
+  bool is_one_wave() const { return asked > 1 && requests < kWavesOfSteadyLoad * asked; }
+  bool is_reached() const { return in_batch >= asked; }
+};
+
+/// None: another load, or nothing was measured. Facts that a record lacks bound nothing.
+std::optional<ClosedLoop> closed_loop_of(const CellResult& cell);
+
+struct Goodput {
+  double share = 0;
+  std::optional<double> rate_per_s;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("share", &Goodput::share, "requests that meet every limit that is given / all requests");
+    visit("rate_per_s", &Goodput::rate_per_s, "requests that do, over the wall time of all repetitions");
+  }
+};
+
+/// Over all repetitions. A request with a single token has no TPOT and is judged by its TTFT. None: no limit is given,
+/// or there is no request.
+std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& slo);
+
+/// [repetition] requests that meet the limits, per second of its wall time. REQUIRES a limit.
+std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo);
+
+/// "ttft ≤ 200 ms, tpot ≤ 20 ms"
+std::string slo_text(const ServiceLevel& slo);
 
 }  // namespace paceline

@@ -1,10 +1,18 @@
-#include "experiments/analysis/metrics/open_loop.h"
+#include "experiments/analysis/metrics/loads.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "engine/util/json_io.h"
+#include "experiments/analysis/metrics/summary.h"
+#include "experiments/results/reachable_concurrency.h"
+
 namespace paceline {
 namespace {
+
+using nlohmann::json;
 
 constexpr double kGrowthRequests = 1;  // of less nothing can be seen: requests are counted whole
 constexpr double kNormal975 = 1.959964;
@@ -63,6 +71,35 @@ std::optional<Growth> growth_of(const std::vector<Stay>& stays) {
                 .window_s = window_s};
 }
 
+std::optional<int64_t> fact(const json& facts, const char* name) {
+  if (!facts.is_object()) return std::nullopt;
+  const auto found = facts.find(name);
+  return found != facts.end() && found->is_number_integer() ? std::optional(found->get<int64_t>()) : std::nullopt;
+}
+
+bool is_static(const CellResult& cell) {
+  const json* const batching = find_value(cell.requested, "engine.scheduler.batching");
+  return batching && *batching == "static";
+}
+
+/// Whether at the fullest the longest prompt would still have found its blocks.
+bool had_free_blocks(const CellResult& cell) {
+  const std::optional<int64_t> blocks = fact(cell.effective, "kv_blocks"), size = fact(cell.effective, "block_size");
+  if (!blocks || !size || *size < 1) return true;
+  return std::all_of(cell.repetitions.begin(), cell.repetitions.end(), [&](const RepetitionResult& repetition) {
+    int64_t longest = 0;
+    for (const RequestRecord& request : repetition.requests)
+      longest = std::max<int64_t>(longest, request.prompt_tokens);
+    return repetition.counters.kv_blocks_peak + (longest + *size - 1) / *size <= *blocks;
+  });
+}
+
+bool meets(const RequestRecord& request, const ServiceLevel& slo) {
+  if (slo.ttft_ms && !(request.ttft_ms <= *slo.ttft_ms)) return false;
+  const std::optional<double> tpot = tpot_ms(request);
+  return !slo.tpot_ms || !tpot || *tpot <= *slo.tpot_ms;
+}
+
 }  // namespace
 
 bool is_open_loop(const CellResult& cell) {
@@ -107,6 +144,58 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
     out.saturated = growth - half > 0 && growth * window_s / count >= kGrowthRequests;
   }
   return out;
+}
+
+std::optional<ClosedLoop> closed_loop_of(const CellResult& cell) {
+  if (cell.load != "closed" || cell.repetitions.empty()) return std::nullopt;
+  const auto requests = int64_t(cell.repetitions.front().requests.size());
+  ClosedLoop loop{.asked = cell.axes.concurrency,
+                  .in_flight = std::min<int64_t>(cell.axes.concurrency, requests),
+                  .requests = requests};
+  loop.in_batch = reachable_concurrency({.requests = requests,
+                                         .concurrency = cell.axes.concurrency,
+                                         .max_num_seqs = fact(cell.effective, "max_num_seqs").value_or(requests)});
+  if (is_static(cell) && loop.in_flight > 1)
+    loop.waits_for = WaitsFor::batch;
+  else if (loop.in_batch < loop.in_flight)
+    loop.waits_for = WaitsFor::place;
+  else if (loop.in_flight > 1 && !had_free_blocks(cell))
+    loop.waits_for = WaitsFor::blocks;
+  else if (loop.in_flight > 1 && 2 * loop.in_flight >= requests)
+    loop.waits_for = WaitsFor::start;
+  return loop;
+}
+
+std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& slo) {
+  if (slo.empty()) return std::nullopt;
+  int64_t good = 0, all = 0;
+  double wall_s = 0;
+  for (const RepetitionResult& r : cell.repetitions) {
+    for (const RequestRecord& q : r.requests) good += meets(q, slo) ? 1 : 0;
+    all += int64_t(r.requests.size());
+    wall_s += r.wall_s;
+  }
+  if (all == 0) return std::nullopt;
+  Goodput out{.share = double(good) / double(all), .rate_per_s = {}};
+  if (wall_s > 0) out.rate_per_s = double(good) / wall_s;
+  return out;
+}
+
+std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo) {
+  std::vector<double> rates;
+  for (const RepetitionResult& r : cell.repetitions) {
+    const auto good = std::count_if(r.requests.begin(), r.requests.end(),
+                                    [&](const RequestRecord& request) { return meets(request, slo); });
+    rates.push_back(r.wall_s > 0 ? double(good) / r.wall_s : 0);
+  }
+  return rates;
+}
+
+std::string slo_text(const ServiceLevel& slo) {
+  std::string text;
+  if (slo.ttft_ms) text = fmt::format("ttft ≤ {:g} ms", *slo.ttft_ms);
+  if (slo.tpot_ms) text += fmt::format("{}tpot ≤ {:g} ms", text.empty() ? "" : ", ", *slo.tpot_ms);
+  return text;
 }
 
 }  // namespace paceline
