@@ -53,14 +53,10 @@ std::vector<PublishedRow> published_rows(const RunResult& run, const RunSummary&
 }
 
 std::string published_sources(const std::vector<PublishedRow>& rows) {
-  std::vector<std::pair<std::string, std::string>> by_source;  // source, its rows; in their order
+  nlohmann::ordered_map<std::string, std::string> by_source;  // its rows
   for (const PublishedRow& row : rows) {
-    const auto known =
-        std::find_if(by_source.begin(), by_source.end(), [&](const auto& each) { return each.first == row.source; });
-    if (known == by_source.end())
-      by_source.emplace_back(row.source, row.label);
-    else
-      known->second += ", " + row.label;
+    std::string& labels = by_source[row.source];
+    labels += (labels.empty() ? "" : ", ") + row.label;
   }
   std::string text;
   for (const auto& [source, labels] : by_source) {

@@ -14,6 +14,7 @@ namespace {
 /// How cells are put in order, and by what they are told apart.
 struct Measure {
   PickKind kind;
+  const char* name;
   bool less_is_better;
   bool (*holds)(const VerdictView& view, const CellSummary& s);
   double (*value)(const VerdictView& view, const CellSummary& s);
@@ -26,18 +27,14 @@ std::vector<double> medians(const CellResult& cell, std::vector<double> (*of)(co
   return out;
 }
 
-std::vector<double> e2e_of(const RepetitionResult& r) {
-  std::vector<double> e2e;
-  for (const RequestRecord& q : r.requests) e2e.push_back(q.e2e_ms);
-  return e2e;
-}
+std::vector<double> e2e_of(const RepetitionResult& r) { return of_requests(r, &RequestRecord::e2e_ms); }
 
 constexpr Measure kMeasures[] = {
-    {PickKind::throughput, false,
+    {PickKind::throughput, "best_throughput", false,
      [](const VerdictView&, const CellSummary& s) { return VerdictView::ranks_by_rate(s); },
      [](const VerdictView&, const CellSummary& s) { return *s.output_tok_s; },
      [](const VerdictView&, const CellSummary& s) { return s.output_tok_s_per_repetition; }},
-    {PickKind::latency, true,
+    {PickKind::latency, "best_latency", true,
      [](const VerdictView&, const CellSummary& s) {
        return s.rankable && (s.open_loop ? !s.is_saturated() && s.e2e_ms.p50 : s.tpot_ms.p50.has_value());
      },
@@ -45,7 +42,7 @@ constexpr Measure kMeasures[] = {
      [](const VerdictView& view, const CellSummary& s) {
        return medians(view.cell(s), s.open_loop ? e2e_of : tpot_of);
      }},
-    {PickKind::per_device, false,
+    {PickKind::per_device, "best_per_device", false,
      [](const VerdictView&, const CellSummary& s) { return VerdictView::ranks_by_rate(s); },
      [](const VerdictView&, const CellSummary& s) { return *s.tok_s_per_device; },
      [](const VerdictView& view, const CellSummary& s) {
@@ -53,7 +50,8 @@ constexpr Measure kMeasures[] = {
        for (double& rate : rates) rate /= view.cell(s).axes.tp * view.cell(s).axes.pp;
        return rates;
      }},
-    {PickKind::goodput, false, [](const VerdictView&, const CellSummary& s) { return s.rankable && s.goodput; },
+    {PickKind::goodput, "most_goodput", false,
+     [](const VerdictView&, const CellSummary& s) { return s.rankable && s.goodput; },
      [](const VerdictView&, const CellSummary& s) { return s.goodput->rate_per_s.value_or(0); },
      [](const VerdictView& view, const CellSummary& s) { return good_rates(view.cell(s), view.run().slo); }},
 };
@@ -140,15 +138,7 @@ std::vector<const CellSummary*> frontier_of(const VerdictView& view, bool is_ope
 
 }  // namespace
 
-const char* to_string(PickKind kind) {
-  switch (kind) {
-    case PickKind::throughput: return "best_throughput";
-    case PickKind::latency: return "best_latency";
-    case PickKind::per_device: return "best_per_device";
-    case PickKind::goodput: return "most_goodput";
-  }
-  return "best_throughput";
-}
+const char* to_string(PickKind kind) { return measure_of(kind).name; }
 
 const CellSummary* best_of(const VerdictView& view, const LoadGroup& group, PickKind kind, Among among) {
   const Measure& measure = measure_of(kind);

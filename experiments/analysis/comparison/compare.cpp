@@ -26,14 +26,10 @@ double decode_rate(const RepetitionResult& r) {
 }
 
 double median_ttft(const RepetitionResult& r) {
-  std::vector<double> ttft;
-  for (const RequestRecord& q : r.requests) ttft.push_back(q.ttft_ms);
-  return quantile(ttft, 0.5).value_or(kNone);
+  return quantile(of_requests(r, &RequestRecord::ttft_ms), 0.5).value_or(kNone);
 }
 
 double median_tpot(const RepetitionResult& r) { return quantile(tpot_of(r), 0.5).value_or(kNone); }
-
-double acceptance(const RunCounters& c) { return c.drafts > 0 ? 1 + double(c.accepted) / double(c.drafts) : kNone; }
 
 struct MetricRow {
   const char *name, *title;
@@ -48,7 +44,9 @@ constexpr MetricRow kRows[kNumMetrics] = {
     {"ttft_ms", "TTFT ms", false, true, "faster", "slower", median_ttft},
     {"tpot_ms", "TPOT ms", false, true, "faster", "slower", median_tpot},
     {"acceptance_length", "AL", true, false, "longer", "shorter",
-     [](const RepetitionResult& r) { return acceptance(r.counters); }},
+     [](const RepetitionResult& r) {
+       return acceptance_length(r.counters.accepted, r.counters.drafts).value_or(kNone);
+     }},
     {"steps", "steps", false, false, "fewer", "more",
      [](const RepetitionResult& r) { return double(r.counters.steps); }},
 };
@@ -64,7 +62,7 @@ std::optional<double> shown_value(const CellResult& cell, Metric metric) {
   if (metric == Metric::steps) return row_of(metric).value(cell.repetitions.front());
   if (metric == Metric::acceptance_length) {
     const RunCounters pooled = pooled_counters(cell);
-    return pooled.drafts > 0 ? std::optional(acceptance(pooled)) : std::nullopt;
+    return acceptance_length(pooled.accepted, pooled.drafts);
   }
   return geometric_mean(values_of(cell, metric));  // so that the ratio is that of the columns
 }

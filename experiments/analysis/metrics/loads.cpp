@@ -100,6 +100,10 @@ bool meets(const RequestRecord& request, const ServiceLevel& slo) {
   return !slo.tpot_ms || !tpot || *tpot <= *slo.tpot_ms;
 }
 
+int64_t num_good(const RepetitionResult& r, const ServiceLevel& slo) {
+  return std::ranges::count_if(r.requests, [&](const RequestRecord& request) { return meets(request, slo); });
+}
+
 }  // namespace
 
 bool is_open_loop(const CellResult& cell) {
@@ -171,7 +175,7 @@ std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& sl
   int64_t good = 0, all = 0;
   double wall_s = 0;
   for (const RepetitionResult& r : cell.repetitions) {
-    for (const RequestRecord& q : r.requests) good += meets(q, slo) ? 1 : 0;
+    good += num_good(r, slo);
     all += int64_t(r.requests.size());
     wall_s += r.wall_s;
   }
@@ -184,9 +188,7 @@ std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& sl
 std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo) {
   std::vector<double> rates;
   for (const RepetitionResult& r : cell.repetitions) {
-    const auto good = std::count_if(r.requests.begin(), r.requests.end(),
-                                    [&](const RequestRecord& request) { return meets(request, slo); });
-    rates.push_back(r.wall_s > 0 ? double(good) / r.wall_s : 0);
+    rates.push_back(r.wall_s > 0 ? double(num_good(r, slo)) / r.wall_s : 0);
   }
   return rates;
 }

@@ -82,7 +82,7 @@ void add_devices(const CellResult& cell, CellSummary& out) {
 
 void add_acceptance(CellSummary& out) {
   const RunCounters& c = out.counters;
-  if (const auto accepted_per_draft = ratio(c.accepted, c.drafts)) out.mean_acceptance_length = 1 + *accepted_per_draft;
+  out.mean_acceptance_length = acceptance_length(c.accepted, c.drafts);
   out.draft_acceptance_rate = ratio(c.accepted, c.drafted);
   out.draft_coverage = ratio(c.drafts, c.verify_steps);
   if (c.drafts > 0) {
@@ -108,12 +108,8 @@ void add_acceptance(CellSummary& out) {
 
 /// It speculates by name and did what plain decoding does.
 bool never_drafted(const CellResult& cell) {
-  int64_t drafts = 0, verify_steps = 0;
-  for (const RepetitionResult& r : cell.repetitions) {
-    drafts += r.counters.drafts;
-    verify_steps += r.counters.verify_steps;
-  }
-  return cell.axes.drafts() && verify_steps > 0 && drafts == 0;
+  const RunCounters pooled = pooled_counters(cell);
+  return cell.axes.drafts() && pooled.verify_steps > 0 && pooled.drafts == 0;
 }
 
 std::string why_not_rankable(const CellResult& cell) {
@@ -171,6 +167,12 @@ std::vector<double> tpot_of(const RepetitionResult& r) {
   return tpot;
 }
 
+std::vector<double> of_requests(const RepetitionResult& r, double RequestRecord::*member) {
+  std::vector<double> values;
+  for (const RequestRecord& q : r.requests) values.push_back(q.*member);
+  return values;
+}
+
 std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResult& over, Pairing pairing) {
   return ratio_of_repetitions(mean_tpot_per_repetition(over), mean_tpot_per_repetition(cell), pairing);
 }
@@ -211,27 +213,29 @@ CellSummary summarize_cell(const CellResult& cell) {
   out.repetitions = static_cast<int>(cell.repetitions.size());
   out.counters = pooled_counters(cell);
   std::vector<double> ttft, e2e, tpot, itl;
+  const auto add = [](std::vector<double>& all, const std::vector<double>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
   std::set<std::string> hashes;
   int64_t degenerate = 0;
+  double wall_s = 0;
   for (const RepetitionResult& r : cell.repetitions) {
     const int64_t tokens = output_tokens_of(r);
     out.output_tokens += tokens;
+    wall_s += r.wall_s;
     out.num_requests += static_cast<int64_t>(r.requests.size());
     out.output_tok_s_per_repetition.push_back(r.wall_s > 0 ? static_cast<double>(tokens) / r.wall_s
                                                            : std::numeric_limits<double>::quiet_NaN());
     if (const std::string hash = output_hash(r); hashes.insert(hash).second) out.output_hashes.push_back(hash);
+    add(ttft, of_requests(r, &RequestRecord::ttft_ms));
+    add(e2e, of_requests(r, &RequestRecord::e2e_ms));
+    add(tpot, tpot_of(r));
     for (const RequestRecord& q : r.requests) {
-      ttft.push_back(q.ttft_ms);
-      e2e.push_back(q.e2e_ms);
-      itl.insert(itl.end(), q.itl_ms.begin(), q.itl_ms.end());
+      add(itl, q.itl_ms);
       degenerate += q.degenerate ? 1 : 0;
       count_acceptance(q, out.acceptance_histogram);
     }
-    const std::vector<double> more = tpot_of(r);
-    tpot.insert(tpot.end(), more.begin(), more.end());
   }
-  double wall_s = 0;
-  for (const RepetitionResult& r : cell.repetitions) wall_s += r.wall_s;
   if (wall_s > 0)
     out.requests_per_device_minute =
         60.0 * static_cast<double>(out.num_requests) / wall_s / (cell.axes.tp * cell.axes.pp);

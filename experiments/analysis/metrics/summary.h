@@ -164,6 +164,9 @@ std::optional<double> tpot_ms(const RequestRecord& request);
 /// tpot_ms() of the requests that have one.
 std::vector<double> tpot_of(const RepetitionResult& repetition);
 
+/// A time of each request.
+std::vector<double> of_requests(const RepetitionResult& repetition, double RequestRecord::*member);
+
 /// Mean TPOT of `over` over that of `cell`, with an interval over repetitions.
 std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResult& over, Pairing pairing);
 

@@ -41,11 +41,6 @@ std::vector<double> mean_per_repetition(const Sums& sums) {
   return means;
 }
 
-std::optional<double> length_of(int64_t accepted, int64_t drafts) {
-  if (drafts == 0) return std::nullopt;
-  return 1 + static_cast<double>(accepted) / static_cast<double>(drafts);
-}
-
 }  // namespace
 
 std::vector<CategorySummary> summarize_categories(const CellResult& cell, const CellResult* baseline) {
@@ -56,7 +51,7 @@ std::vector<CategorySummary> summarize_categories(const CellResult& cell, const 
   std::vector<CategorySummary> out;
   for (const auto& [category, s] : sums) {
     CategorySummary summary{.category = category, .num_requests = s.requests, .output_tokens = s.tokens};
-    if (s.drafts > 0) summary.mean_acceptance_length = 1 + double(s.accepted) / double(s.drafts);
+    summary.mean_acceptance_length = acceptance_length(s.accepted, s.drafts);
     if (s.steps > 0) summary.tokens_per_target_forward = double(s.tokens) / double(s.steps);
     std::vector<double> all;
     for (const std::vector<double>& tpot : s.tpot_ms) all.insert(all.end(), tpot.begin(), tpot.end());
@@ -68,6 +63,11 @@ std::vector<CategorySummary> summarize_categories(const CellResult& cell, const 
   return out;
 }
 
+std::optional<double> acceptance_length(int64_t accepted, int64_t drafts) {
+  if (drafts == 0) return std::nullopt;
+  return 1 + static_cast<double>(accepted) / static_cast<double>(drafts);
+}
+
 std::optional<double> acceptance_length(const RequestRecord& request) {
   int64_t drafts = 0, accepted = 0;
   for (size_t step = 0; step < std::min(request.drafted.size(), request.accepted.size()); ++step) {
@@ -75,10 +75,8 @@ std::optional<double> acceptance_length(const RequestRecord& request) {
     ++drafts;
     accepted += request.accepted[step];
   }
-  return length_of(accepted, drafts);
+  return acceptance_length(accepted, drafts);
 }
-
-std::optional<double> OutputRange::acceptance_length() const { return length_of(accepted, drafts); }
 
 std::vector<OutputRange> acceptance_along_output(const RepetitionResult& repetition, int64_t max_ranges) {
   PACELINE_CHECK(max_ranges > 0, "max_ranges {}", max_ranges);

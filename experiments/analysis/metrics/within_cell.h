@@ -37,8 +37,10 @@ struct CategorySummary {
 /// is no decode_speedup.
 std::vector<CategorySummary> summarize_categories(const CellResult& cell, const CellResult* baseline);
 
-/// As CellSummary::mean_acceptance_length, of one request: 1 + accepted / verify steps with drafts. None without such a
-/// step.
+/// 1 + accepted / verify steps with drafts. None without such a step.
+std::optional<double> acceptance_length(int64_t accepted, int64_t drafts);
+
+/// As CellSummary::mean_acceptance_length, of one request.
 std::optional<double> acceptance_length(const RequestRecord& request);
 
 /// Verify steps with drafts that began with [from, to) tokens of their request's output, over all requests.
@@ -46,7 +48,7 @@ struct OutputRange {
   int64_t from = 0, to = 0;
   int64_t drafts = 0, accepted = 0;
 
-  std::optional<double> acceptance_length() const;
+  std::optional<double> acceptance_length() const { return paceline::acceptance_length(accepted, drafts); }
 };
 
 /// The outputs of a repetition in at most `max_ranges` ranges of equal size, by rising position. Empty without outputs.

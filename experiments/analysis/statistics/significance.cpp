@@ -17,16 +17,6 @@ constexpr int kDraws = 1999;  // odd, so that both quantiles are order statistic
 constexpr uint64_t kSeed = 20261121;
 constexpr size_t kFewestRequests = 5;
 
-std::optional<std::vector<double>> logs_of(std::span<const double> sample) {
-  std::vector<double> logs;
-  for (const double x : sample) {
-    if (!(x > 0) || !std::isfinite(x)) return std::nullopt;
-    logs.push_back(std::log(x));
-  }
-  if (logs.empty()) return std::nullopt;
-  return logs;
-}
-
 double square(double x) { return x * x; }
 
 /// |log ratio| of p-value and interval when nothing varies.

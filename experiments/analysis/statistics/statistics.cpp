@@ -64,21 +64,24 @@ std::optional<double> standard_deviation(std::span<const double> sample) {
   return std::sqrt(sum / static_cast<double>(sample.size() - 1));
 }
 
-std::optional<double> geometric_mean(std::span<const double> sample) {
-  if (sample.empty()) return std::nullopt;
-  double sum = 0;
-  for (double x : sample) {
+std::optional<std::vector<double>> logs_of(std::span<const double> sample) {
+  std::vector<double> logs;
+  for (const double x : sample) {
     if (!(x > 0) || !std::isfinite(x)) return std::nullopt;
-    sum += std::log(x);
+    logs.push_back(std::log(x));
   }
-  return std::exp(sum / static_cast<double>(sample.size()));
+  if (logs.empty()) return std::nullopt;
+  return logs;
+}
+
+std::optional<double> geometric_mean(std::span<const double> sample) {
+  const auto logs = logs_of(sample);
+  return logs ? std::optional(std::exp(*mean(*logs))) : std::nullopt;
 }
 
 std::optional<Interval> geometric_mean_interval(std::span<const double> sample) {
-  if (!geometric_mean(sample)) return std::nullopt;
-  std::vector<double> logs;
-  for (double x : sample) logs.push_back(std::log(x));
-  return exp_of_mean_interval(logs);
+  const auto logs = logs_of(sample);
+  return logs ? exp_of_mean_interval(*logs) : std::nullopt;
 }
 
 Percentiles percentiles(std::span<const double> sample) {
@@ -102,13 +105,10 @@ double student_t_two_sided_p(double t, double degrees) {
 
 std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std::span<const double> denominator) {
   const size_t pairs = std::min(numerator.size(), denominator.size());
-  if (pairs == 0) return std::nullopt;
+  const auto above = logs_of(numerator.first(pairs)), below = logs_of(denominator.first(pairs));
+  if (!above || !below) return std::nullopt;
   std::vector<double> logs;
-  for (size_t i = 0; i < pairs; ++i) {
-    const double a = numerator[i], b = denominator[i];
-    if (!(a > 0) || !(b > 0) || !std::isfinite(a) || !std::isfinite(b)) return std::nullopt;
-    logs.push_back(std::log(a) - std::log(b));
-  }
+  for (size_t i = 0; i < pairs; ++i) logs.push_back((*above)[i] - (*below)[i]);
   const double center = *mean(logs);
   RatioInterval out{.ratio = std::exp(center), .low = {}, .high = {}, .pairs = static_cast<int>(pairs)};
   if (const auto interval = exp_of_mean_interval(logs)) {

@@ -20,7 +20,10 @@ std::optional<double> mean(std::span<const double> sample);
 /// Standard deviation with n - 1; no value for n < 2.
 std::optional<double> standard_deviation(std::span<const double> sample);
 
-/// exp(mean(log x)); no value unless every entry is positive and finite.
+/// The logarithms; no value for an empty sample, nor unless every entry is positive and finite.
+std::optional<std::vector<double>> logs_of(std::span<const double> sample);
+
+/// exp(mean(log x)); no value where logs_of has none.
 std::optional<double> geometric_mean(std::span<const double> sample);
 
 struct Interval {

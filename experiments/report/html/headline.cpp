@@ -11,27 +11,6 @@ namespace paceline::html {
 
 namespace {
 
-BarRow bar_row(const Report& report, const CellSummary& s) {
-  const CellResult& cell = report.cell(s);
-  BarRow row{.group = placement(cell.axes),
-             .label = report.method(cell.axes),
-             .value = *s.output_tok_s,
-             .low = {},
-             .high = {},
-             .color = report.color(s),
-             .faded = !s.rankable,
-             .text = fmt::format("{:.1f}", *s.output_tok_s)};
-  if (s.output_tok_s_interval) {
-    row.low = s.output_tok_s_interval->low;
-    row.high = s.output_tok_s_interval->high;
-    row.text += fmt::format(" [{:.0f}, {:.0f}]", *row.low, *row.high);
-    cut_whisker(row);
-  }
-  if (s.speedup && cell.baseline_id != cell.id) row.text += fmt::format(" · {:.2f}×", s.speedup->ratio);
-  if (!s.rankable) row.text += " (" + s.not_rankable + ")";
-  return row;
-}
-
 /// The cells of Report::fastest() under one load, by placement.
 struct Load {
   std::string title;  // "Concurrency 4", "poisson 2/s"
@@ -41,36 +20,25 @@ struct Load {
 
 std::vector<Load> loads_of(const Report& report) {
   std::vector<const CellSummary*> cells = report.fastest();
-  const auto key = [&](const CellSummary* s) {
+  std::ranges::stable_sort(cells, {}, [&](const CellSummary* s) {
     const CellAxes& axes = report.cell(*s).axes;
     return std::array{axes.concurrency, axes.tp, axes.pp};
-  };
-  std::stable_sort(cells.begin(), cells.end(),
-                   [&](const CellSummary* a, const CellSummary* b) { return key(a) < key(b); });
+  });
   std::vector<Load> loads;
   for (const CellSummary* s : cells) {
     const CellResult& cell = report.cell(*s);
     const std::string title =
         cell.load == "closed" ? fmt::format("Concurrency {}", cell.axes.concurrency) : html_escaped(cell.load);
-    auto known = std::find_if(loads.begin(), loads.end(), [&](const Load& load) { return load.title == title; });
+    auto known = std::ranges::find(loads, title, &Load::title);
     if (known == loads.end())
-      known = loads.insert(loads.end(), {.title = title, .is_open = s->open_loop.has_value(), .cells = {}});
+      known = loads.insert(known, {.title = title, .is_open = s->open_loop.has_value(), .cells = {}});
     known->cells.push_back(s);
   }
   return loads;
 }
 
-std::string rate_chart(const Report& report, const Load& load) {
-  BarChart chart{.title = "Output tokens per second",
-                 .x_label = "output tokens per second (prefill included)",
-                 .rows = {},
-                 .scale_to = {}};
-  for (const CellSummary* s : load.cells) chart.rows.push_back(bar_row(report, *s));
-  return wide(chart.title, svg_bar_chart(chart));
-}
-
-/// A bar of an open loop; `text` without what makes the cell one that is not ranked, or whose latencies grow.
-BarRow open_loop_row(const Report& report, const CellSummary& s, double value, std::string text) {
+/// A bar; `text` without what makes the cell one that is not ranked, or whose latencies grow.
+BarRow bar_row(const Report& report, const CellSummary& s, double value, std::string text) {
   const CellAxes& axes = report.cell(s).axes;
   const bool saturated = s.is_saturated();
   if (saturated) text += " (saturated)";
@@ -85,6 +53,26 @@ BarRow open_loop_row(const Report& report, const CellSummary& s, double value, s
           .text = std::move(text)};
 }
 
+std::string rate_chart(const Report& report, const Load& load) {
+  BarChart chart{.title = "Output tokens per second",
+                 .x_label = "output tokens per second (prefill included)",
+                 .rows = {},
+                 .scale_to = {}};
+  for (const CellSummary* s : load.cells) {
+    const std::optional<Interval>& interval = s->output_tok_s_interval;
+    std::string text = fmt::format("{:.1f}", *s->output_tok_s);
+    if (interval) text += fmt::format(" [{:.0f}, {:.0f}]", interval->low, interval->high);
+    if (const CellResult& cell = report.cell(*s); s->speedup && cell.baseline_id != cell.id)
+      text += fmt::format(" · {:.2f}×", s->speedup->ratio);
+    BarRow& row = chart.rows.emplace_back(bar_row(report, *s, *s->output_tok_s, std::move(text)));
+    if (!interval) continue;
+    row.low = interval->low;
+    row.high = interval->high;
+    cut_whisker(row);
+  }
+  return wide(chart.title, svg_bar_chart(chart));
+}
+
 std::string goodput_chart(const Report& report, const Load& load) {
   BarChart chart{.title = "Goodput",
                  .x_label = fmt::format("requests per second with {}", slo_text(report.run.slo)),
@@ -93,8 +81,8 @@ std::string goodput_chart(const Report& report, const Load& load) {
   for (const CellSummary* s : load.cells) {
     if (!s->goodput || !s->goodput->rate_per_s) continue;
     chart.rows.push_back(
-        open_loop_row(report, *s, *s->goodput->rate_per_s,
-                      fmt::format("{:.2f}, {:.0f} % of all", *s->goodput->rate_per_s, 100 * s->goodput->share)));
+        bar_row(report, *s, *s->goodput->rate_per_s,
+                fmt::format("{:.2f}, {:.0f} % of all", *s->goodput->rate_per_s, 100 * s->goodput->share)));
   }
   return chart.rows.empty() ? "" : "<h4>Goodput</h4>" + wide(chart.title, svg_bar_chart(chart));
 }
@@ -121,7 +109,7 @@ std::string latency_chart(const Report& report, const Load& load, const Latency&
     const CellResult& cell = report.cell(*s);
     if (latency.of == &CellSummary::tpot_ms && s->decode_speedup && cell.baseline_id != cell.id)
       text += fmt::format(" · decoding {:.2f}×", s->decode_speedup->ratio);
-    BarRow row = open_loop_row(report, *s, *ms.p50, std::move(text));
+    BarRow row = bar_row(report, *s, *ms.p50, std::move(text));
     row.low = ms.p50;
     row.high = ms.p90;
     chart.rows.push_back(std::move(row));

@@ -307,10 +307,8 @@ json benchmark_entries(const RunResult& run) {
     };
     std::vector<double> tpot, ttft;
     for (const RepetitionResult& r : cell.repetitions) {
-      std::vector<double> first;
-      for (const RequestRecord& q : r.requests) first.push_back(q.ttft_ms);
       if (const auto median = quantile(tpot_of(r), 0.5)) tpot.push_back(*median);
-      if (const auto median = quantile(first, 0.5)) ttft.push_back(*median);
+      if (const auto median = quantile(of_requests(r, &RequestRecord::ttft_ms), 0.5)) ttft.push_back(*median);
     }
     if (noise_of(cell).empty()) {  // a trend of disturbed times would blame the wrong commit
       add("TPOT", tpot);

@@ -52,12 +52,12 @@ std::string loops_without_waits(const RunResult& run) {
     if (const std::optional<ClosedLoop> loop = closed_loop_of(cell))
       (loop->waits_for == WaitsFor::nothing ? without : with).insert(loop->asked);
   if (with.empty()) return "closed loop";
-  std::string text = "closed loop, ";
-  for (auto c = without.begin(); c != without.end(); ++c) {
-    if (with.contains(*c)) return "other closed loops";
-    text += fmt::format("{}c={}", c == without.begin() ? "" : std::next(c) == without.end() ? " and " : ", ", *c);
+  std::vector<std::string> names;
+  for (const int64_t c : without) {
+    if (with.contains(c)) return "other closed loops";
+    names.push_back(fmt::format("c={}", c));
   }
-  return text;
+  return "closed loop, " + listed_text(names);
 }
 
 /// What load the run put on the engine, for the reader of its latencies; one line a kind.
