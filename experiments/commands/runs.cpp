@@ -20,13 +20,13 @@
 #include "experiments/report/html/html.h"
 #include "experiments/report/text/text.h"
 #include "experiments/report/text/text_lines.h"
+#include "experiments/results/fields.h"
 #include "experiments/results/files/cell_log.h"
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/labels.h"
 #include "experiments/results/files/read.h"
 #include "experiments/results/files/run_lock.h"
 #include "experiments/results/files/store.h"
-#include "experiments/results/json_values.h"
 #include "experiments/ui/output_columns.h"
 
 namespace paceline {

@@ -1,6 +1,7 @@
 #pragma once
-// What the devices of a cell did and what they can do at most, as plain structs, and how near the one came to the
-// other. Of the engine only the books of its devices (kernels/work.h). Definitions: docs/metrics.md.
+// What the devices of a cell did and what they can do at most, as plain structs, how near the one came to the other,
+// and what else the machine did. Of the engine only the books of its devices (kernels/work.h). Definitions:
+// docs/metrics.md.
 
 #include <cstdint>
 #include <optional>
@@ -18,18 +19,15 @@ template <>
 struct FieldsOf<Work> {
   template <class Visit>
   static void visit(Visit&& visit) {
+    const auto traffic = [](auto member) {
+      return [member](auto& work) -> auto& { return work.traffic.*member; };
+    };
     visit("seconds", &Work::seconds, "in which the device was at work");
-    visit(
-        "weight_bytes", [](auto& w) -> auto& { return w.traffic.weight_bytes; }, "read, each product's once");
-    visit(
-        "kv_bytes", [](auto& w) -> auto& { return w.traffic.kv_bytes; }, "read");
-    visit(
-        "logit_bytes", [](auto& w) -> auto& { return w.traffic.logit_bytes; },
-        "of rows that a draw or a verdict needs");
-    visit(
-        "flops", [](auto& w) -> auto& { return w.traffic.flops; }, "multiply and add count as two");
-    visit(
-        "attention_flops", [](auto& w) -> auto& { return w.traffic.attention_flops; }, "of these, of attention");
+    visit("weight_bytes", traffic(&Traffic::weight_bytes), "read, each product's once");
+    visit("kv_bytes", traffic(&Traffic::kv_bytes), "read");
+    visit("logit_bytes", traffic(&Traffic::logit_bytes), "of rows that a draw or a verdict needs");
+    visit("flops", traffic(&Traffic::flops), "multiply and add count as two");
+    visit("attention_flops", traffic(&Traffic::attention_flops), "of these, of attention");
   }
 };
 
@@ -45,8 +43,7 @@ struct RankWork {
 
   template <class Visit>
   static void fields(Visit&& visit) {
-    visit(
-        "busy_s", [](const RankWork& rank) { return rank.busy_s(); }, "of its device");
+    visit("busy_s", &RankWork::busy_s, "of its device");
     visit("verify", &RankWork::verify, "passes of the target, prefill included");
     visit("draft", &RankWork::draft, "passes and samples of a draft model");
     visit("sample", &RankWork::sample, "acceptance and sampling for the target");
@@ -123,6 +120,32 @@ struct DeviceSummary {
 /// ranks: [tp * pp] sums over the repetitions; empty: not measured, nothing has a value. wall_s and passes likewise.
 DeviceSummary summarize_devices(const std::vector<RankWork>& ranks, int deciding_rank, double wall_s, int64_t passes,
                                 const DeviceCeilings& ceilings);
+
+/// What the machine and other processes took from a repetition, between the start and the end of a repetition, over the
+/// cores that the process may use. What the machine does not say has no value. GPUs are not watched: nothing here
+/// speaks of their clocks or of other tenants.
+struct Disturbance {
+  double wall_s = 0;
+  int cores = 0;
+  std::optional<double> foreign_cpu_s, stolen_s, throttled_s;
+  std::optional<int64_t> throttled_periods, thermal_events;
+  std::optional<double> clock_ghz;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using D = Disturbance;
+    visit("wall_s", &D::wall_s, "that was watched");
+    visit("cores", &D::cores, "in the process's mask");
+    visit("foreign_cpu_s", &D::foreign_cpu_s, "CPU time on these cores that is not the process's");
+    visit("stolen_s", &D::stolen_s, "wanted by these cores and given to another virtual machine");
+    visit("throttled_s", &D::throttled_s, "threads held back by the CPU quota of the cgroup, summed as it counts");
+    visit("throttled_periods", &D::throttled_periods, "of the quota");
+    visit("thermal_events", &D::thermal_events, "cores and packages that slowed down as they were too hot");
+    visit("clock_ghz", &D::clock_ghz, "of the fastest of these cores, at the end");
+    visit(
+        "gpus", [](const D&) { return nlohmann::json(nullptr); }, "null: not watched");
+  }
+};
 
 /// Busy shares of the ranks' devices, "0.66/0.31"; of more than four "0.18–0.54"; "–" without any.
 std::string busy_text(const std::vector<double>& busy);

@@ -12,6 +12,7 @@
 // for JSON of another form.
 
 #include <cmath>
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,11 +20,44 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/results/json_values.h"
-
 namespace paceline {
+
+/// As value.get<T>(), but an integer (or a list of them) that is written as a fraction or does not fit T throws
+/// nlohmann::json::type_error too, where get() would convert it somehow.
+template <class T>
+T value_of(const nlohmann::json& value) {
+  return value.get<T>();
+}
+
+template <std::integral T>
+requires(!std::same_as<T, bool>) T value_of(const nlohmann::json& value) {
+  const bool fits = value.is_number_unsigned()  ? std::in_range<T>(value.get<uint64_t>())
+                    : value.is_number_integer() ? std::in_range<T>(value.get<int64_t>())
+                                                : false;
+  if (!fits) {
+    throw nlohmann::json::type_error::create(
+        302, fmt::format("expected an integer of {} bytes, found {}", sizeof(T), value.dump().substr(0, 40)), &value);
+  }
+  return value.get<T>();
+}
+
+template <class List>
+requires std::same_as<List, std::vector<typename List::value_type>> && std::integral<typename List::value_type> List
+value_of(const nlohmann::json& value) {
+  List out;
+  for (const nlohmann::json& item : value.get_ref<const nlohmann::json::array_t&>())
+    out.push_back(value_of<typename List::value_type>(item));
+  return out;
+}
+
+/// The member `key` where it is a string, else "".
+inline std::string text_of(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
 
 enum class FieldRule : uint8_t {
   plain,
@@ -75,10 +109,11 @@ bool is_default(const T& value, const T& made) {
     return false;
 }
 
-/// Fields that `list(visit)` names, of `from`, into `out`.
+/// Fields of `from` that `list(visit)` names.
 template <class T, class List>
-void write_fields(const T& from, const List& list, nlohmann::json& out) {
+nlohmann::json fields_to_json(const T& from, const List& list) {
   [[maybe_unused]] static const T kMade{};
+  nlohmann::json out = nlohmann::json::object();
   list([&](const char* name, auto access, const char*, FieldRule rule = FieldRule::plain) {
     const auto& value = std::invoke(access, from);
     const auto& made = std::invoke(access, kMade);
@@ -86,14 +121,12 @@ void write_fields(const T& from, const List& list, nlohmann::json& out) {
     if (is_made && rule == FieldRule::sparse) return;
     out[name] = is_made ? nlohmann::json(nullptr) : field_to_json(value);
   });
+  return out;
 }
 
 template <HasFields T>
 nlohmann::json fields_to_json(const T& from) {
-  nlohmann::json out = nlohmann::json::object();
-  write_fields(
-      from, [](auto&& visit) { FieldsOf<T>::visit(visit); }, out);
-  return out;
+  return fields_to_json(from, [](auto&& visit) { FieldsOf<T>::visit(visit); });
 }
 
 template <class T>

@@ -27,6 +27,17 @@ json token_to_json(const SampleTexts::Token& token) {
   return out;
 }
 
+std::string bytes_of(const json& token) {
+  const auto bytes = token.find("bytes");
+  if (bytes == token.end()) return token.at("text").get<std::string>();
+  std::string out;
+  for (const int value : value_of<std::vector<int>>(*bytes)) out += static_cast<char>(value);
+  return out;
+}
+
+constexpr auto kPlanFields = [](auto&& visit) { CellResult::plan_fields(visit); };
+constexpr auto kLoadFields = [](auto&& visit) { CellResult::load_fields(visit); };
+
 void add(int64_t& sum, int64_t more) { sum += more; }
 void add(std::vector<int64_t>& sum, const std::vector<int64_t>& more) {
   if (sum.size() < more.size()) sum.resize(more.size());
@@ -91,26 +102,30 @@ const char* to_string(CertificateStatus status) {
 json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 json json_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
 
-json logit_checks_to_json(const LogitEvidence& logits) { return field_to_json(logits.checks); }
 json counters_to_json(const RunCounters& counters) { return fields_to_json(counters); }
+
+json logit_checks_to_json(const LogitEvidence& logits) { return field_to_json(logits.checks); }
+std::vector<LogitCheck> logit_checks_from_json(const json& list) {
+  std::vector<LogitCheck> out;
+  read_field(list, out);
+  return out;
+}
+
 json repetition_to_json(const RepetitionResult& repetition) { return fields_to_json(repetition); }
+RepetitionResult repetition_from_json(const json& object) { return from_fields<RepetitionResult>(object); }
+
 json timeline_to_json(const RepetitionResult& repetition) {
   return repetition.timeline.empty() ? json(nullptr) : columns_to_json(repetition.timeline);
 }
-
-json cell_plan_to_json(const CellResult& cell) {
-  json out;
-  write_fields(
-      cell, [](auto&& visit) { CellResult::plan_fields(visit); }, out);
-  return out;
+std::vector<TimelinePoint> timeline_from_json(const json& object) {
+  return object.is_object() ? columns_from_json<TimelinePoint>(object) : std::vector<TimelinePoint>();
 }
 
-json cell_load_to_json(const CellResult& cell) {
-  json out;
-  write_fields(
-      cell, [](auto&& visit) { CellResult::load_fields(visit); }, out);
-  return out;
-}
+json cell_plan_to_json(const CellResult& cell) { return fields_to_json(cell, kPlanFields); }
+void read_cell_plan(const json& object, CellResult& cell) { read_fields(object, kPlanFields, cell); }
+
+json cell_load_to_json(const CellResult& cell) { return fields_to_json(cell, kLoadFields); }
+void read_cell_load(const json& object, CellResult& cell) { read_fields(object, kLoadFields, cell); }
 
 json cell_to_json(const CellResult& cell) {
   json out = {{"schema", "paceline.cell"},
@@ -118,8 +133,7 @@ json cell_to_json(const CellResult& cell) {
               {"logit_checks", logit_checks_to_json(cell.logits)},
               {"repetitions", field_to_json(cell.repetitions)},
               {"timeline", timeline_to_json(cell.repetitions.empty() ? RepetitionResult() : cell.repetitions.front())}};
-  write_fields(
-      cell, [](auto&& visit) { CellResult::result_fields(visit); }, out);
+  out.update(fields_to_json(cell, [](auto&& visit) { CellResult::result_fields(visit); }));
   out.update(cell_plan_to_json(cell));
   out.update(cell_load_to_json(cell));
   return out;
@@ -198,6 +212,7 @@ json request_to_json(const RequestRecord& request, int repetition) {
   out["repetition"] = repetition;
   return out;
 }
+RequestRecord request_from_json(const json& object) { return from_fields<RequestRecord>(object); }
 
 json samples_to_json(const RunResult& run) {
   json models = json::array();
@@ -209,6 +224,21 @@ json samples_to_json(const RunResult& run) {
     models.push_back({{"model", texts.model}, {"prompts", prompts}, {"tokens", tokens}});
   }
   return {{"schema", "paceline.samples"}, {"schema_version", 1}, {"models", models}};
+}
+
+std::vector<SampleTexts> samples_from_json(const json& object) {
+  std::vector<SampleTexts> out;
+  for (const json& model : object.at("models")) {
+    SampleTexts texts{.model = model.at("model").get<std::string>()};
+    for (const json& prompt : model.at("prompts"))
+      texts.prompts.push_back({.dataset_index = value_of<int64_t>(prompt.at("dataset_index")),
+                               .id = prompt.at("id").get<std::string>(),
+                               .text = prompt.at("text").get<std::string>()});
+    for (const json& token : model.at("tokens"))
+      texts.tokens.push_back({.id = value_of<int32_t>(token.at("id")), .bytes = bytes_of(token)});
+    out.push_back(std::move(texts));
+  }
+  return out;
 }
 
 RunCounters pooled_counters(const CellResult& cell) {

@@ -17,7 +17,6 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/results/device_work.h"
-#include "experiments/results/disturbance.h"
 #include "experiments/results/fields.h"
 #include "experiments/results/rank_lanes.h"
 #include "experiments/workload/workload_facts.h"
@@ -182,13 +181,6 @@ struct TimelinePoint {
 };
 inline constexpr size_t kMaxTimelinePoints = 256;
 
-/// CPU time of all threads of the process.
-struct CpuTime {
-  double used_s = 0;
-  double waited_s = 0;  // of it, in the wait loops of the devices' thread pools
-  double work_s() const { return used_s - waited_s; }
-};
-
 struct RepetitionResult;
 int64_t output_tokens_of(const RepetitionResult& repetition);
 /// Hash of all output tokens, ordered by dataset index and id, so that batch order does not matter.
@@ -200,11 +192,11 @@ struct RepetitionResult {
   PhaseTimes phases;
   std::optional<PassesByKind> passes;  // none: recorded before passes were told apart
   RunCounters counters;
-  std::vector<RankWork> ranks;          // [tp * pp]; empty: not measured
-  std::vector<TimelinePoint> timeline;  // at most kMaxTimelinePoints, evenly thinned; empty: not recorded
-  std::optional<CpuTime> cpu;           // none: not measured
-  int64_t turn = -1;                    // how many repetitions the run had measured before it; -1: not known
-  int process = -1;                     // how many processes had worked on the run before its own; -1: not known
+  std::vector<RankWork> ranks;              // [tp * pp]; empty: not measured
+  std::vector<TimelinePoint> timeline;      // at most kMaxTimelinePoints, evenly thinned; empty: not recorded
+  std::optional<double> cpu_s, cpu_wait_s;  // none: not measured
+  int64_t turn = -1;                        // how many repetitions the run had measured before it; -1: not known
+  int process = -1;                         // how many processes had worked on the run before its own; -1: not known
   std::optional<double> ended_at_s;
   std::optional<Disturbance> disturbance;  // none: not watched
   RankLanes lanes;                         // of the first repetition; empty: not recorded
@@ -216,21 +208,14 @@ struct RepetitionResult {
     visit("idle_s", &R::idle_s, "of these, without a request in the engine (open loop); in no phase");
     visit(
         "requests", [](const R& r) { return r.requests.size(); }, "their number");
-    visit(
-        "output_tokens", [](const R& r) { return output_tokens_of(r); }, "of them all");
-    visit(
-        "output_hash", [](const R& r) { return output_hash(r); },
-        "FNV-1a over all output tokens in the order of the requests");
+    visit("output_tokens", output_tokens_of, "of them all");
+    visit("output_hash", output_hash, "FNV-1a over all output tokens in the order of the requests");
     visit("phase_ms", &R::phases, "");
     visit("passes", &R::passes, "null in runs of older programs");
     visit("counters", &R::counters, "");
     visit("ranks", &R::ranks, "in order; empty: not measured");
-    visit(
-        "cpu_s", [](const R& r) { return r.cpu ? std::optional(r.cpu->used_s) : std::nullopt; },
-        "CPU time of all threads of the process");
-    visit(
-        "cpu_wait_s", [](const R& r) { return r.cpu ? std::optional(r.cpu->waited_s) : std::nullopt; },
-        "of it, in the wait loops of the devices' thread pools");
+    visit("cpu_s", &R::cpu_s, "CPU time of all threads of the process");
+    visit("cpu_wait_s", &R::cpu_wait_s, "of it, in the wait loops of the devices' thread pools");
     visit("disturbance", &R::disturbance, "null: not watched");
     visit("ended_at_s", &R::ended_at_s, "of the clock on the wall, since 1970: when, never how long");
   }
@@ -473,25 +458,39 @@ struct SampleTexts {
 };
 inline constexpr size_t kMaxSamplePrompts = 4, kMaxSamplePromptBytes = 1200;
 
-/// Facts about the run that the config does not hold.
+/// Facts about the run that the config does not hold, as manifest.json has them.
 struct RunInfo {
-  std::string name;
-  std::string id;                                     // <time>_<name>_<hash>; set by RunFolder
-  std::string profile;                                // empty: none
-  std::string config_path;                            // as the user typed it
-  std::vector<std::string> argv;                      // the command that reproduces the run
-  std::map<std::string, std::string> variables = {};  // of the environment, that gave values of the configuration
-  std::string program;                                // binary_hash of the program that works on it now
-  std::string config_hash;                            // fnv1a64_hex of the resolved config
-  std::string started_at;                             // UTC, ISO 8601
-  std::string status = "running";                     // running, done, failed_cells, interrupted
+  std::string name, id, profile, config_path;
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> variables = {};
+  std::string program;  // binary_hash of the program that works on it now
+  std::string config_hash, started_at, status = "running";
   uint64_t seed = 0;
-  std::string numerics;           // strict, fast, or "fast and strict" where cells differ
-  std::string only;               // --only, empty: every cell
-  int auto_threads_per_rank = 0;  // what auto meant when the run began; resumed cells keep it
-  std::string builtin_root;       // folder behind builtin: names
-  nlohmann::json inputs =
-      nlohmann::json::object();  // fingerprints of the files that decide the numbers: path -> digest
+  std::string numerics, only;
+  int auto_threads_per_rank = 0;
+  std::string builtin_root;
+  nlohmann::json inputs = nlohmann::json::object();
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    using enum FieldRule;
+    visit("name", &RunInfo::name, "");
+    visit("id", &RunInfo::id, "<time>_<name>_<hash>; set by RunFolder");
+    visit("profile", &RunInfo::profile, "null: none", null_if_default);
+    visit("config_path", &RunInfo::config_path, "as the user typed it");
+    visit("argv", &RunInfo::argv, "the command that reproduces the run");
+    visit("variables", &RunInfo::variables, "of the environment, that gave values of the configuration");
+    visit("config_hash", &RunInfo::config_hash, "fnv1a64_hex of the resolved config");
+    visit("started_at", &RunInfo::started_at, "UTC, ISO 8601");
+    visit("status", &RunInfo::status, R"("running", "done", "failed_cells", "interrupted")");
+    visit("seed", &RunInfo::seed, "");
+    visit("numerics", &RunInfo::numerics, R"("strict", "fast", or "fast and strict" where cells differ)");
+    visit("only", &RunInfo::only, "--only; null: every cell", null_if_default);
+    visit("auto_threads_per_rank", &RunInfo::auto_threads_per_rank,
+          "what auto meant when the run began; resumed cells keep it");
+    visit("builtin_root", &RunInfo::builtin_root, "folder behind builtin: names");
+    visit("inputs", &RunInfo::inputs, "fingerprints of the files that decide the numbers: path -> digest");
+  }
 };
 
 /// Latencies that count as good (report.slo); empty: not asked for.
@@ -548,19 +547,31 @@ nlohmann::json json_number(const std::optional<double>& value);
 
 /// The whole cell without its requests, as written to cells/<n>_<id>/cell.json (schema: results/README.md).
 nlohmann::json cell_to_json(const CellResult& cell);
-/// Its parts, as the journal keeps them (parse.h reads them back): what was planned, what was found when it was loaded.
+
+// What is read again, with its inverse. Fields that an older version did not write keep their defaults. All inverses
+// throw nlohmann::json::exception for JSON of another form.
+
+/// Parts of a cell, as the journal keeps them: what was planned, what was found when it was loaded.
 nlohmann::json cell_plan_to_json(const CellResult& cell);
+void read_cell_plan(const nlohmann::json& json, CellResult& cell);
 nlohmann::json cell_load_to_json(const CellResult& cell);
+void read_cell_load(const nlohmann::json& json, CellResult& cell);
 /// Without its requests.
 nlohmann::json repetition_to_json(const RepetitionResult& repetition);
+RepetitionResult repetition_from_json(const nlohmann::json& json);
 /// Columns; null where no timeline was recorded.
 nlohmann::json timeline_to_json(const RepetitionResult& repetition);
+std::vector<TimelinePoint> timeline_from_json(const nlohmann::json& json);
 nlohmann::json logit_checks_to_json(const LogitEvidence& logits);
-/// One line of requests.jsonl.
+std::vector<LogitCheck> logit_checks_from_json(const nlohmann::json& json);
+/// One line of requests.jsonl; its repetition stands in `repetition`.
 nlohmann::json request_to_json(const RequestRecord& request, int repetition);
-nlohmann::json counters_to_json(const RunCounters& counters);
+RequestRecord request_from_json(const nlohmann::json& json);
 /// samples.json
 nlohmann::json samples_to_json(const RunResult& run);
+std::vector<SampleTexts> samples_from_json(const nlohmann::json& json);
+
+nlohmann::json counters_to_json(const RunCounters& counters);
 
 /// Sum over the repetitions; kv_blocks_peak is the largest.
 RunCounters pooled_counters(const CellResult& cell);

@@ -12,7 +12,7 @@
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/read.h"
 #include "experiments/results/files/store.h"
-#include "experiments/results/parse.h"
+#include "experiments/results/results.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"

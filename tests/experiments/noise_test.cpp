@@ -15,7 +15,7 @@
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/report/text/gate_report.h"
 #include "experiments/report/text/text.h"
-#include "experiments/results/parse.h"
+#include "experiments/results/results.h"
 #include "experiments/run/measure/machine_counters.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"

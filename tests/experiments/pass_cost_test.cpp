@@ -8,7 +8,7 @@
 
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/verdict/verdict.h"
-#include "experiments/results/parse.h"
+#include "experiments/results/results.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 

@@ -7,7 +7,7 @@
 #include "experiments/report/html/html.h"
 #include "experiments/report/svg/chart.h"
 #include "experiments/report/text/text.h"
-#include "experiments/results/parse.h"
+#include "experiments/results/results.h"
 #include "tests/experiments/report_page.h"
 #include "tests/support/holds.h"
 

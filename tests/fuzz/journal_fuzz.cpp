@@ -5,7 +5,7 @@
 
 #include "experiments/results/files/journal.h"
 #include "experiments/results/files/read.h"
-#include "experiments/results/parse.h"
+#include "experiments/results/results.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

@@ -12,8 +12,6 @@
 #include "experiments/results/files/cell_log.h"
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/journal.h"
-#include "experiments/results/json_values.h"
-#include "experiments/results/parse.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -40,26 +38,6 @@ json read_manifest(const std::filesystem::path& folder) {
     fail(ExitCode::store, "{}: written as version {}, this program reads up to {}: use the newer one", file.string(),
          version, kManifestVersion);
   return manifest;
-}
-
-RunInfo info_of(const json& manifest) {
-  RunInfo info{.name = text_of(manifest, "name"),
-               .id = text_of(manifest, "id"),
-               .profile = text_of(manifest, "profile"),
-               .config_path = text_of(manifest, "config_path"),
-               .argv = manifest.value("argv", std::vector<std::string>()),
-               .variables = manifest.value("variables", std::map<std::string, std::string>()),
-               .config_hash = text_of(manifest, "config_hash"),
-               .started_at = text_of(manifest, "started_at"),
-               .status = text_of(manifest, "status"),
-               .seed = manifest.value("seed", uint64_t{0}),
-               .numerics = text_of(manifest, "numerics"),
-               .only = text_of(manifest, "only"),
-               .auto_threads_per_rank = manifest.value("auto_threads_per_rank", 0),
-               .builtin_root = text_of(manifest, "builtin_root")};
-  if (const auto inputs = manifest.find("inputs"); inputs != manifest.end() && inputs->is_object())
-    info.inputs = *inputs;
-  return info;
 }
 
 /// report.slo of a resolved configuration.
@@ -308,7 +286,7 @@ RecordedRun read_record(const std::filesystem::path& folder) {
   RunResult& run = recorded.run;
   try {
     const json manifest = read_manifest(folder);
-    run.info = info_of(manifest);
+    run.info = from_fields<RunInfo>(manifest);
     run.config_origins = manifest.value("config_origins", json(nullptr));
     run.workload = from_fields<WorkloadFacts>(manifest.value("workload", json::object()));
   } catch (const json::exception& error) {

@@ -205,38 +205,23 @@ void RunFolder::write_manifest(const RunResult& run) const {
     cells.push_back(
         {{"index", cell.index}, {"id", cell.id}, {"identity", cell.identity}, {"status", to_string(cell.status)}});
   }
-  const auto text_or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
-  const RunInfo& info = run.info;
   const CellCounts counts = count_cells(run.cells);
-  write_file_atomic(path_ / "manifest.json", dump_json({{"schema", kManifestSchema},
-                                                        {"schema_version", kManifestVersion},
-                                                        {"id", info.id},
-                                                        {"name", info.name},
-                                                        {"status", info.status},
-                                                        {"profile", text_or_null(info.profile)},
-                                                        {"config_path", info.config_path},
-                                                        {"config_hash", info.config_hash},
-                                                        {"config_origins", run.config_origins},
-                                                        {"argv", info.argv},
-                                                        {"variables", info.variables},
-                                                        {"only", text_or_null(info.only)},
-                                                        {"builtin_root", info.builtin_root},
-                                                        {"auto_threads_per_rank", info.auto_threads_per_rank},
-                                                        {"inputs", info.inputs},
-                                                        {"workload", fields_to_json(run.workload)},
-                                                        {"seed", info.seed},
-                                                        {"numerics", info.numerics},
-                                                        {"started_at", info.started_at},
-                                                        {"wall_s", json_number(run.wall_s)},
-                                                        {"binary_hash", run.environment.value("binary_hash", "")},
-                                                        {"git_commit", run.environment.value("git_commit", "")},
-                                                        {"git_dirty", run.environment.value("git_dirty", false)},
-                                                        {"num_done", counts.done},
-                                                        {"num_partial", counts.partial},
-                                                        {"num_failed", counts.failed},
-                                                        {"num_skipped", counts.skipped},
-                                                        {"num_not_run", counts.not_run},
-                                                        {"cells", cells}}));
+  json manifest = {{"schema", kManifestSchema},
+                   {"schema_version", kManifestVersion},
+                   {"config_origins", run.config_origins},
+                   {"workload", fields_to_json(run.workload)},
+                   {"wall_s", json_number(run.wall_s)},
+                   {"binary_hash", run.environment.value("binary_hash", "")},
+                   {"git_commit", run.environment.value("git_commit", "")},
+                   {"git_dirty", run.environment.value("git_dirty", false)},
+                   {"num_done", counts.done},
+                   {"num_partial", counts.partial},
+                   {"num_failed", counts.failed},
+                   {"num_skipped", counts.skipped},
+                   {"num_not_run", counts.not_run},
+                   {"cells", cells}};
+  manifest.update(fields_to_json(run.info));
+  write_file_atomic(path_ / "manifest.json", dump_json(manifest));
 }
 
 }  // namespace paceline

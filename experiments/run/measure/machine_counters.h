@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "experiments/results/disturbance.h"
+#include "experiments/results/device_work.h"
 
 namespace paceline {
 

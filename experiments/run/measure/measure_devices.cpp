@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <numeric>
+#include <utility>
 
 #include "engine/comm/work_scope.h"
 #include "engine/util/machine.h"
@@ -84,31 +84,31 @@ DeviceCeilings cuda_ceilings(const TeamOptions& team) {
 
 }  // namespace
 
-std::vector<RankWork> work_so_far(RankTeam& team) {
-  const auto ranks = std::make_shared<std::vector<RankWork>>(size_t(team.num_ranks()));
-  team.post_on_all([ranks](Rank& rank) {
-    rank.backend->sync();
-    const CommStats stats = comm_stats(rank);
-    (*ranks)[size_t(rank.index)] = {.verify = rank.backend->work(WorkKind::target),
-                                    .draft = rank.backend->work(WorkKind::draft),
-                                    .sample = rank.backend->work(WorkKind::decide),
-                                    .comm_bytes = int64_t(stats.bytes),
-                                    .comm_wait_s = stats.collective_wait_s + stats.receive_wait_s};
-  });
-  return *ranks;
-}
-
-std::vector<RankWork> work_between(const std::vector<RankWork>& before, const std::vector<RankWork>& after) {
-  PACELINE_CHECK(before.size() == after.size(), "{} ranks before, {} after", before.size(), after.size());
-  std::vector<RankWork> out;
-  for (size_t rank = 0; rank < after.size(); ++rank) out.push_back(after[rank] - before[rank]);
+WorkSoFar WorkSoFar::operator-(const WorkSoFar& before) const {
+  PACELINE_CHECK(before.ranks.size() == ranks.size(), "{} ranks before, {} after", before.ranks.size(), ranks.size());
+  WorkSoFar out{.cpu_s = cpu_s - before.cpu_s, .cpu_wait_s = cpu_wait_s - before.cpu_wait_s};
+  for (size_t rank = 0; rank < ranks.size(); ++rank) out.ranks.push_back(ranks[rank] - before.ranks[rank]);
   return out;
 }
 
-CpuTime cpu_time_so_far(RankTeam& team) {
-  const auto waited_s = std::make_shared<std::vector<double>>(size_t(team.num_ranks()));
-  team.post_on_all([waited_s](Rank& rank) { (*waited_s)[size_t(rank.index)] = rank.backend->wait_seconds(); });
-  return {.used_s = process_cpu_seconds(), .waited_s = std::accumulate(waited_s->begin(), waited_s->end(), 0.0)};
+WorkSoFar work_so_far(RankTeam& team) {
+  const auto of_ranks = std::make_shared<std::vector<std::pair<RankWork, double>>>(size_t(team.num_ranks()));
+  team.post_on_all([of_ranks](Rank& rank) {
+    rank.backend->sync();
+    const CommStats stats = comm_stats(rank);
+    (*of_ranks)[size_t(rank.index)] = {{.verify = rank.backend->work(WorkKind::target),
+                                        .draft = rank.backend->work(WorkKind::draft),
+                                        .sample = rank.backend->work(WorkKind::decide),
+                                        .comm_bytes = int64_t(stats.bytes),
+                                        .comm_wait_s = stats.collective_wait_s + stats.receive_wait_s},
+                                       rank.backend->wait_seconds()};
+  });
+  WorkSoFar out{.cpu_s = process_cpu_seconds()};
+  for (const auto& [work, waited_s] : *of_ranks) {
+    out.ranks.push_back(work);
+    out.cpu_wait_s += waited_s;
+  }
+  return out;
 }
 
 DeviceCeilings measure_ceilings(EngineLoad& load, const ExperimentConfig& cell) {

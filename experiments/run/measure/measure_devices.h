@@ -8,16 +8,16 @@
 
 namespace paceline {
 
-/// Of all ranks since the team was made. Waits for all jobs and devices: call it where no time is taken. Throws what
-/// the team throws.
-std::vector<RankWork> work_so_far(RankTeam& team);
+/// Since the team was made.
+struct WorkSoFar {
+  std::vector<RankWork> ranks;
+  double cpu_s = 0;       // of this process since it began
+  double cpu_wait_s = 0;  // of it, in the wait loops of the ranks' thread pools
 
-/// After less before, rank by rank.
-std::vector<RankWork> work_between(const std::vector<RankWork>& before, const std::vector<RankWork>& after);
-
-/// CPU time of this process so far, and of it what the ranks' thread pools spent in wait loops. Waits for all jobs, as
-/// work_so_far() does.
-CpuTime cpu_time_so_far(RankTeam& team);
+  WorkSoFar operator-(const WorkSoFar& before) const;
+};
+/// Waits for all jobs and devices: call it where no time is taken. Throws what the team throws.
+WorkSoFar work_so_far(RankTeam& team);
 
 /// Of the deciding rank's device, in the load's numerics, while no rank has work: milliseconds on CPUs, about a second
 /// on GPUs. What cannot be measured has no value. cell: whose draft model.

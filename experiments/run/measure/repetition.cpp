@@ -156,8 +156,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   size_t next = 0;
   int64_t emitted_tokens = 0, reported_tokens = 0;
   const uint64_t collectives_before = load.target().comm_stats().collectives;
-  const std::vector<RankWork> work_before = work_so_far(load.team());
-  const CpuTime cpu_before = cpu_time_so_far(load.team());
+  const WorkSoFar work_before = work_so_far(load.team());
   const MachineCounters machine_before = read_machine_counters(options.counters);
   std::optional<RankRecorder> recorder;
   if (options.record_ranks == RankRecording::on) recorder.emplace(load.team());
@@ -228,9 +227,10 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   const auto end = Clock::now();
   result.wall_s = ms_between(start, end) / 1e3;
   result.disturbance = disturbance_between(machine_before, read_machine_counters(options.counters));
-  const CpuTime cpu = cpu_time_so_far(load.team());
-  result.cpu = {.used_s = cpu.used_s - cpu_before.used_s, .waited_s = cpu.waited_s - cpu_before.waited_s};
-  result.ranks = work_between(work_before, work_so_far(load.team()));
+  WorkSoFar work = work_so_far(load.team()) - work_before;
+  result.cpu_s = work.cpu_s;
+  result.cpu_wait_s = work.cpu_wait_s;
+  result.ranks = std::move(work.ranks);
   result.phases = phase_times(engine->phases());
   result.passes = passes_by_kind(*engine);
   result.phases.other_ms = std::max(0.0, (result.wall_s - result.idle_s) * 1e3 - result.phases.total_ms());
