@@ -12,7 +12,7 @@
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/report/comparison/comparison.h"
-#include "experiments/results/files/read.h"
+#include "experiments/results/files/run_names.h"
 #include "experiments/results/files/store.h"
 #include "experiments/ui/output_columns.h"
 

@@ -8,8 +8,7 @@
 #include "experiments/config/keys/schema.h"
 #include "experiments/report/text/text.h"
 #include "experiments/results/files/files.h"
-#include "experiments/results/files/read.h"
-#include "experiments/results/files/run_lock.h"
+#include "experiments/results/files/run_names.h"
 #include "experiments/ui/output_columns.h"
 #include "experiments/ui/progress.h"
 

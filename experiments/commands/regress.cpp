@@ -20,7 +20,7 @@
 #include "experiments/results/files/baseline.h"
 #include "experiments/results/files/environment.h"
 #include "experiments/results/files/files.h"
-#include "experiments/results/files/read.h"
+#include "experiments/results/files/run_names.h"
 #include "experiments/results/files/store.h"
 #include "experiments/run/timing_pairs.h"
 #include "experiments/ui/output_columns.h"

@@ -7,6 +7,7 @@
 #include "engine/util/counted.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/execute_run.h"
+#include "experiments/results/files/run_names.h"
 
 namespace paceline {
 namespace {

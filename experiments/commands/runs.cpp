@@ -23,9 +23,8 @@
 #include "experiments/results/fields.h"
 #include "experiments/results/files/cell_log.h"
 #include "experiments/results/files/files.h"
-#include "experiments/results/files/labels.h"
 #include "experiments/results/files/read.h"
-#include "experiments/results/files/run_lock.h"
+#include "experiments/results/files/run_names.h"
 #include "experiments/results/files/store.h"
 #include "experiments/ui/output_columns.h"
 

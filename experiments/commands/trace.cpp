@@ -7,7 +7,7 @@
 #include "engine/util/suggest.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/results/files/read.h"
+#include "experiments/results/files/run_names.h"
 
 namespace paceline {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/results/files/files.h"
 #include "experiments/results/files/read.h"
-#include "experiments/results/files/run_lock.h"
 #include "experiments/results/files/store.h"
 #include "experiments/run/plan/sweep.h"
 

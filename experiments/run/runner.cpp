@@ -18,7 +18,6 @@
 #include "experiments/run/model_tokenizer.h"
 #include "experiments/run/plan/check_splits.h"
 #include "experiments/run/run_load.h"
-#include "experiments/run/warnings_to_log.h"
 #include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"
 #include "speculative/proposer_entry.h"
@@ -192,7 +191,6 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     sweep.folder = std::make_unique<RunFolder>(options.results_root, run, experiment);
     sweep.log = std::make_unique<CellLog>(sweep.folder->path());
   }
-  const WarningsToLog warnings(*sweep.log);
   if (options.on_folder) options.on_folder(sweep.folder->path());
   int num_repetitions = 0;
   for (size_t i = 0; i < run.cells.size(); ++i) {

@@ -21,7 +21,7 @@
 #include "engine/util/clock.h"
 #include "experiments/results/files/cell_log.h"
 #include "experiments/results/files/environment.h"
-#include "experiments/results/files/run_lock.h"
+#include "experiments/results/files/files.h"
 #include "experiments/results/files/store.h"
 #include "experiments/run/cell_failure.h"
 #include "experiments/run/crash_report.h"

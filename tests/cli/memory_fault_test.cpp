@@ -3,6 +3,7 @@
 #include <random>
 
 #include "experiments/results/files/read.h"
+#include "experiments/results/files/run_names.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {

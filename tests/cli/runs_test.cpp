@@ -1,7 +1,7 @@
 // The runs of a results folder: list, show, report, tag, note, rm, and the names that find them.
 
-#include "experiments/results/files/read.h"
-#include "experiments/results/files/run_lock.h"
+#include "experiments/results/files/files.h"
+#include "experiments/results/files/run_names.h"
 #include "tests/cli/runexp.h"
 #include "tests/support/expect_error.h"
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "experiments/results/files/read.h"
+#include "experiments/results/files/run_names.h"
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {

@@ -1,9 +1,9 @@
-#include "experiments/results/files/program_hash.h"
-
 #include <cstdint>
 #include <elf.h>
 
 #include <gtest/gtest.h>
+
+#include "experiments/results/files/environment.h"
 
 namespace paceline {
 namespace {

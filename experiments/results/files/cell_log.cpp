@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
 
 #include "engine/util/clock.h"
 #include "engine/util/printable.h"
@@ -13,6 +15,24 @@
 #include "experiments/results/files/files.h"
 
 namespace paceline {
+namespace {
+
+class CellLogSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit CellLogSink(CellLog& log) : log_(log) { set_level(spdlog::level::warn); }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& record) override {
+    const spdlog::string_view_t level = spdlog::level::to_string_view(record.level);
+    log_.line({level.data(), level.size()}, {record.payload.data(), record.payload.size()});
+  }
+  void flush_() override {}
+
+ private:
+  CellLog& log_;
+};
+
+}  // namespace
 
 std::filesystem::path cell_log_file(const std::filesystem::path& run, const CellResult& cell) {
   return run / "cells" / cell.folder / "log.txt";
@@ -50,6 +70,12 @@ void append_to_log(const std::filesystem::path& file, std::string_view mark, std
   static_cast<void>(!::write(fd, out.data(), out.size()));
   ::close(fd);
 }
+
+CellLog::CellLog(std::filesystem::path run) : run_(std::move(run)), warnings_(std::make_shared<CellLogSink>(*this)) {
+  spdlog::default_logger()->sinks().push_back(warnings_);
+}
+
+CellLog::~CellLog() { std::erase(spdlog::default_logger()->sinks(), warnings_); }
 
 std::string CellLog::mark() const {
   return fmt::format("+{:.3f} s", std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());

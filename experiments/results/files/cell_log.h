@@ -4,11 +4,14 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <spdlog/sinks/sink.h>
 
 #include "experiments/results/results.h"
 
@@ -28,11 +31,14 @@ std::vector<std::string> log_tail(const std::filesystem::path& file, size_t coun
 void append_to_log(const std::filesystem::path& file, std::string_view mark, std::string_view level,
                    std::string_view text);
 
-/// The logs of a run under way. Lines begin with the seconds since this object was made, by the monotonic clock. Any
-/// thread.
+/// The logs of a run under way. Lines begin with the seconds since this object was made, by the monotonic clock. While
+/// it lives, the default logger hands warnings and errors to it, too: make and end it where no other thread logs. Any
+/// thread may write lines.
 class CellLog {
  public:
-  explicit CellLog(std::filesystem::path run) : run_(std::move(run)) {}
+  explicit CellLog(std::filesystem::path run);
+  ~CellLog();
+  CellLog(const CellLog&) = delete;
 
   /// From here on lines go to the logs of these cells, after one that names the process where it is their first.
   void enter(std::span<const CellResult* const> cells);
@@ -50,6 +56,7 @@ class CellLog {
   std::mutex mutex_;
   std::vector<std::filesystem::path> current_;  // log files
   std::vector<std::filesystem::path> begun_;    // by this process
+  const std::shared_ptr<spdlog::sinks::sink> warnings_;
 };
 
 }  // namespace paceline

@@ -5,9 +5,12 @@
 #include <cassert>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <elf.h>
 #include <filesystem>
 #include <fstream>
+#include <link.h>
 #include <optional>
 #include <sstream>
 #include <sys/utsname.h>
@@ -19,7 +22,6 @@
 #include "engine/util/clock.h"
 #include "engine/util/fnv1a.h"
 #include "experiments/results/build_info.h"
-#include "experiments/results/files/program_hash.h"
 #include "experiments/results/results.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cuda/probe.h"
@@ -125,6 +127,28 @@ json gpu_driver(const DriverStatus& driver) {
                      cuda_version_text(driver.supports));
 }
 
+/// Of the program itself, which is the first object that the loader names.
+int take_build_id(dl_phdr_info* object, size_t, void* found) {
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const auto& segment = object->dlpi_phdr[i];
+    if (segment.p_type != PT_NOTE) continue;
+    const auto* begin = reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr);
+    if (const auto id = build_id_in({begin, segment.p_memsz}, segment.p_align == 8 ? 8 : 4))
+      *static_cast<std::optional<std::string_view>*>(found) = id;
+  }
+  return 1;
+}
+
+std::string hash_of_the_file() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  if (!file) return "";
+  Fnv1a hash;
+  std::array<char, 65536> block;
+  while (file.read(block.data(), block.size()) || file.gcount() > 0)
+    hash.add(block.data(), static_cast<size_t>(file.gcount()));
+  return hash.hex();
+}
+
 // Present in a binary that a sanitizer instruments, null elsewhere.
 extern "C" __attribute__((weak)) void __asan_init();
 extern "C" __attribute__((weak)) void __tsan_init();
@@ -153,6 +177,27 @@ std::string machine_id(const std::string& cpuinfo, const CudaFacts& cuda) {
 }
 
 }  // namespace
+
+std::optional<std::string_view> build_id_in(std::string_view notes, size_t align) {
+  const auto padded = [align](size_t size) { return (size + align - 1) / align * align; };
+  while (notes.size() >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) header;
+    std::memcpy(&header, notes.data(), sizeof(header));
+    notes.remove_prefix(sizeof(header));
+    const size_t name_bytes = padded(header.n_namesz), id_bytes = header.n_descsz;
+    if (name_bytes > notes.size() || id_bytes > notes.size() - name_bytes) return std::nullopt;
+    const std::string_view name = notes.substr(0, header.n_namesz), id = notes.substr(name_bytes, id_bytes);
+    if (header.n_type == NT_GNU_BUILD_ID && name == std::string_view("GNU", 4)) return id;
+    notes.remove_prefix(std::min(notes.size(), name_bytes + padded(id_bytes)));
+  }
+  return std::nullopt;
+}
+
+std::string program_hash() {
+  std::optional<std::string_view> id;
+  ::dl_iterate_phdr(take_build_id, &id);
+  return id ? fnv1a64_hex(*id) : hash_of_the_file();
+}
 
 std::string this_machine_id() {
   return machine_id(read_text("/proc/cpuinfo").value_or(""), probe_cuda(ProbeDepth::listed));

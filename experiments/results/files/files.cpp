@@ -1,18 +1,84 @@
 #include "experiments/results/files/files.h"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
+#include <optional>
 #include <string>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
-#include "experiments/results/files/disk_faults.h"
 #include "kernels/error.h"
 
 namespace paceline {
 
 namespace {
+
+// Faults of a disk on demand, so that tests can see what each of them costs. Off unless the environment variable
+// PACELINE_FAIL names one: "CALL:ACTION:N" makes the N-th CALL of the process (from 1) fail. CALL: open, write, fsync,
+// rename, mkdir, symlink, or any. ACTION: an error (ENOSPC, EIO, EDQUOT, EROFS, EACCES), "short" (half of a write, then
+// ENOSPC), or "kill" (the process ends there and then, as by kill -9).
+
+enum class DiskCall : uint8_t { open, write, fsync, rename, mkdir, symlink };
+
+struct DiskFault {
+  int error = 0;            // errno to fail with; 0: none
+  bool after_half = false;  // write: when half is written
+};
+
+constexpr std::array<std::string_view, 6> kCalls = {"open", "write", "fsync", "rename", "mkdir", "symlink"};
+constexpr std::array<std::pair<std::string_view, int>, 5> kErrors = {
+    {{"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EDQUOT", EDQUOT}, {"EROFS", EROFS}, {"EACCES", EACCES}}};
+
+struct Plan {
+  std::optional<DiskCall> call;  // none: any
+  DiskFault fault;
+  bool kills = false;
+  int64_t number = 0;
+};
+
+std::optional<Plan> read_plan() {
+  const char* const text = std::getenv("PACELINE_FAIL");
+  if (!text || !*text) return std::nullopt;
+  const std::string_view all = text;
+  const auto bad = [&] { fail(ExitCode::usage, "PACELINE_FAIL: found \"{}\", expected CALL:ACTION:N", all); };
+  const size_t first = all.find(':'), last = all.rfind(':');
+  if (first == last) bad();
+  const std::string_view call = all.substr(0, first), action = all.substr(first + 1, last - first - 1),
+                         number = all.substr(last + 1);
+  Plan plan;
+  for (size_t i = 0; i < kCalls.size(); ++i) {
+    if (kCalls[i] == call) plan.call = static_cast<DiskCall>(i);
+  }
+  if (!plan.call && call != "any") bad();
+  plan.kills = action == "kill";
+  plan.fault.after_half = action == "short";
+  if (plan.fault.after_half) plan.fault.error = ENOSPC;
+  for (const auto& [name, error] : kErrors) {
+    if (name == action) plan.fault.error = error;
+  }
+  if (!plan.kills && plan.fault.error == 0) bad();
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), plan.number);
+  if (error != std::errc() || end != number.data() + number.size() || plan.number < 1) bad();
+  return plan;
+}
+
+/// Counts one call and says whether it is to fail.
+DiskFault count_disk_call(DiskCall call) {
+  static const std::optional<Plan> plan = read_plan();
+  static std::atomic<int64_t> calls{0};  // of the process: the N-th one of a run is to fail, whoever makes it
+  if (!plan || (plan->call && *plan->call != call)) return {};
+  if (++calls != plan->number) return {};
+  if (plan->kills) std::raise(SIGKILL);
+  return plan->fault;
+}
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
@@ -97,6 +163,15 @@ void sync_folder(const std::filesystem::path& folder) {
   if (result != 0 && error != EINVAL) fail_call(folder, "fsync", error);  // EINVAL: a file system without folder fsync
 }
 
+std::filesystem::path lock_file(const std::filesystem::path& folder) { return folder / "lock"; }
+
+std::string process_in(int fd) {
+  std::array<char, 32> text{};
+  const ssize_t size = ::pread(fd, text.data(), text.size() - 1, 0);
+  std::string_view holder(text.data(), size > 0 ? size_t(size) : 0);
+  return std::string(holder.substr(0, holder.find('\n')));
+}
+
 }  // namespace
 
 void write_file_atomic(const std::filesystem::path& file, std::string_view content) {
@@ -167,6 +242,39 @@ void AppendOnlyFile::append(std::string_view bytes, Durability durability) {
   }
   is_broken_ = false;
   size_ += static_cast<int64_t>(bytes.size());
+}
+
+RunLock::RunLock(const std::filesystem::path& folder) {
+  const std::string file = lock_file(folder).string();
+  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail(ExitCode::store, "{}: open failed: {}", file, std::generic_category().message(errno));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    const std::string holder = process_in(fd_);
+    ::close(fd_);
+    if (error == EWOULDBLOCK)
+      fail(ExitCode::store, "{}: process {} is working on this run; wait for it, or stop it", folder.string(),
+           holder.empty() ? "unknown" : holder);
+    fail(ExitCode::store, "{}: flock failed: {}", file, std::generic_category().message(error));
+  }
+  const std::string text = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+    // The id is for messages only; what the folder cannot take shows at the first record.
+  }
+}
+
+RunLock::RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+RunLock::~RunLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool RunLock::is_held(const std::filesystem::path& folder) {
+  const int fd = ::open(lock_file(folder).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held;
 }
 
 }  // namespace paceline

@@ -1,8 +1,9 @@
 #pragma once
-// Files that are whole or absent: what a crash, a full disk or a second reader may never see half-written.
+// Files that are whole or absent: what a crash, a full disk, a second reader or writer may never see half-written.
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "engine/util/user_file.h"
@@ -50,5 +51,24 @@ class AppendOnlyFile {
 /// Lets `link` point to `target` (relative to the link's folder), replacing an older link by rename. Throws
 /// Error(store), also when `link` exists and is no symbolic link: a user's folder is never removed.
 void replace_symlink(const std::filesystem::path& link, const std::filesystem::path& target);
+
+/// One process at a time writes to a run folder. Holds <folder>/lock by flock(2), which the kernel lets go when the
+/// process ends, however it ends; so no lock is stale. The file holds the process id, for messages. Movable; one
+/// thread.
+class RunLock {
+ public:
+  /// Throws Error(store) naming the process that holds it, or why the file cannot be had.
+  explicit RunLock(const std::filesystem::path& folder);
+  RunLock(RunLock&& other) noexcept;
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(RunLock&&) = delete;
+  ~RunLock();
+
+  /// Whether some process holds it now.
+  static bool is_held(const std::filesystem::path& folder);
+
+ private:
+  int fd_ = -1;
+};
 
 }  // namespace paceline

@@ -49,13 +49,4 @@ nlohmann::json read_json_object(const std::filesystem::path& file);
 /// a damaged line of the journal (its number), a newer schema (both versions), requests without the recorded checksum.
 RecordedRun read_record(const std::filesystem::path& folder);
 
-/// The folder that `name` means below `root`: "last" or "latest", "last~2" (the third newest), "@tag", the first
-/// letters of an id or of the hash at its end (four at least), or a path to a folder. Throws Error(usage) when there is
-/// none or several; names what there is.
-std::filesystem::path find_run(const std::filesystem::path& root, const std::string& name);
-
-/// Ids of all run folders below `root`, in the order in which they began (run_order.h). Folders without a manifest are
-/// no runs.
-std::vector<std::string> list_runs(const std::filesystem::path& root);
-
 }  // namespace paceline

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "experiments/results/files/journal.h"
-#include "experiments/results/files/run_order.h"
+#include "experiments/results/files/run_names.h"
 #include "kernels/error.h"
 
 namespace paceline {

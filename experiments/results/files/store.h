@@ -12,7 +12,6 @@
 
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/read.h"
-#include "experiments/results/files/run_lock.h"
 #include "experiments/results/results.h"
 
 namespace paceline {

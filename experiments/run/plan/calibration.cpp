@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/results/files/files.h"
-#include "experiments/results/files/read.h"
+#include "experiments/results/files/run_names.h"
 #include "experiments/results/reachable_concurrency.h"
 
 namespace paceline {

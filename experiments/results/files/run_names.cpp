@@ -1,19 +1,29 @@
-// Names of runs: what people type in place of a folder.
+#include "experiments/results/files/run_names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "engine/util/counted.h"
+#include "engine/util/json_io.h"
+#include "engine/util/json_io_sax.h"
 #include "engine/util/suggest.h"
-#include "experiments/results/files/labels.h"
-#include "experiments/results/files/read.h"
-#include "experiments/results/files/run_order.h"
+#include "experiments/results/files/files.h"
+#include "experiments/results/files/store.h"
 #include "kernels/error.h"
 
 namespace paceline {
+
+using nlohmann::json;
+
 namespace {
 
+constexpr const char* kOrderFile = "order";
 constexpr size_t kShortestPrefix = 4;
 constexpr size_t kMostNamed = 8;
 
@@ -66,7 +76,26 @@ std::string newest_of(const std::vector<std::string>& ids) {
   return fmt::format("{}{}", fmt::join(named, ", "), ids.size() > count ? ", …" : "");
 }
 
+std::filesystem::path labels_file(const std::filesystem::path& folder) { return folder / "labels.json"; }
+
 }  // namespace
+
+RunOrder run_order(const std::filesystem::path& folder) {
+  const std::string name = folder.filename().string();
+  RunOrder order{.stamp = name.substr(0, name.find('_'))};
+  std::istringstream in(try_read_user_file(folder / kOrderFile, {.code = ExitCode::store, .max_bytes = 4096}).value_or(""));
+  RunOrder written;
+  if (std::getline(in, written.stamp) && in >> written.number) order = written;
+  return order;
+}
+
+void place_last(const std::filesystem::path& root, const std::filesystem::path& folder) {
+  const std::vector<std::string> ids = list_runs(root);
+  if (ids.empty()) return;
+  const RunOrder newest = run_order(root / ids.back());
+  if (newest < run_order(folder)) return;
+  write_file_atomic(folder / kOrderFile, fmt::format("{}\n{}\n", newest.stamp, newest.number + 1));
+}
 
 std::vector<std::string> list_runs(const std::filesystem::path& root) {
   // Older runs of one second have no order of their own: there the file that is written first and once tells it.
@@ -112,6 +141,38 @@ std::filesystem::path find_run(const std::filesystem::path& root, const std::str
          "letters at least), or a folder; there are {}",
          name, root.string(), did_you_mean(name, ids), newest_of(ids));
   return root / found.front();
+}
+
+RunLabels read_labels(const std::filesystem::path& folder) {
+  const std::filesystem::path file = labels_file(folder);
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return {};
+  const json labels = read_json_file(file, ExitCode::store);
+  try {
+    return {.tags = labels.at("tags").get<std::vector<std::string>>(), .note = labels.at("note").get<std::string>()};
+  } catch (const json::exception& complaint) {
+    fail(ExitCode::store, "{}: expected \"tags\", a list of words, and \"note\", a text: {}", file.string(),
+         json_error_text(complaint.what()));
+  }
+}
+
+void write_labels(const std::filesystem::path& folder, const RunLabels& labels) {
+  write_file_atomic(
+      labels_file(folder),
+      dump_json({{"schema", "paceline.labels"}, {"schema_version", 1}, {"tags", labels.tags}, {"note", labels.note}}));
+}
+
+void check_tag(const std::string& tag) {
+  const bool plain = !tag.empty() && tag.size() <= 60 && std::all_of(tag.begin(), tag.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+  if (!plain) fail(ExitCode::usage, "tag \"{}\": expected at most 60 letters, digits, '-', '_' and '.'", tag);
+}
+
+void check_new_tag(const std::string& tag) {
+  if (tag == "last" || tag == "latest" || tag.starts_with("last~"))
+    fail(ExitCode::usage, "tag \"{}\": means the run that began last wherever a run is named: take another word", tag);
+  check_tag(tag);
 }
 
 }  // namespace paceline
