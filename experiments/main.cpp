@@ -20,7 +20,7 @@
 #include "experiments/commands/commands.h"
 #include "experiments/commands/dispatch.h"
 #include "experiments/config/file/tree.h"
-#include "experiments/run/cell_failure.h"
+#include "experiments/run/supervise.h"
 
 namespace {
 

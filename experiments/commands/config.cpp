@@ -11,7 +11,6 @@
 #include "experiments/config/keys/schema.h"
 #include "experiments/config/view.h"
 #include "experiments/report/documents.h"
-#include "experiments/run/plan/check_splits.h"
 #include "experiments/run/plan/sweep.h"
 #include "speculative/proposer_entry.h"
 

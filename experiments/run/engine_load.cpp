@@ -14,7 +14,6 @@
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/file/load.h"
 #include "experiments/config/gpu_code.h"
-#include "experiments/run/model_tokenizer.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/chain_verifier.h"
 #include "speculative/eagle3_head.h"
@@ -227,6 +226,14 @@ ModelSource draft_source(const ExperimentConfig& config) {
   return {.directory = draft.directory,
           .shape_file = draft.shape_file,
           .widened = widened_for(parse_dtype(draft.dtype, DType::bf16))};
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const TargetConfig& target) {
+  return Tokenizer::load(target.directory, {.pre = target.pre.value_or("")});
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const SecondModelConfig& model) {
+  return Tokenizer::load(model.directory, {.pre = model.pre.value_or("")});
 }
 
 std::string target_name(const ExperimentConfig& config) {

@@ -80,6 +80,10 @@ struct LoadPlan {
 ModelSource target_source(const ExperimentConfig& config);
 ModelSource draft_source(const ExperimentConfig& config);
 
+/// The tokenizers of an experiment's models. Throw what Tokenizer::load() throws.
+std::shared_ptr<const Tokenizer> load_tokenizer(const TargetConfig& target);
+std::shared_ptr<const Tokenizer> load_tokenizer(const SecondModelConfig& model);
+
 /// The target for a reader: its path, and "as SHAPE" or "with random weights" where that is so.
 std::string target_name(const ExperimentConfig& config);
 

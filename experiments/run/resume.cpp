@@ -1,11 +1,14 @@
 #include "experiments/run/resume.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
+#include <system_error>
+#include <unistd.h>
 
+#include "engine/util/fnv1a.h"
 #include "engine/util/gguf.h"
-#include "experiments/results/fingerprint.h"
 #include "kernels/error.h"
 #include "speculative/proposer_entry.h"
 
@@ -36,6 +39,57 @@ json origins_of(const RunResult& recorded, const json& now) {
   for (const auto& [path, place] : now.items())
     if (!place.get<std::string>().starts_with(own_copy)) origins[path] = place;
   return origins;
+}
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kWhole = 8 * kMiB;
+constexpr int64_t kPieces = 96;
+constexpr int64_t kPiece = 64 * 1024;
+
+/// Of a file: its length and 64 bits of FNV-1a over its bytes, as "<length>-<16 hex digits>"; of files beyond 8 MiB
+/// over the first and last MiB and 96 pieces of 64 KiB at equal distances between, so that big checkpoints take
+/// milliseconds. It tells versions of a file apart; it is no safeguard against forgery. Throws Error(model_file).
+std::string file_fingerprint(const std::filesystem::path& file) {
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  std::error_code error;
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(file, error));
+  if (!in || error) fail(ExitCode::model_file, "{}: cannot be read", file.string());
+  std::string bytes;
+  const auto take = [&](int64_t from, int64_t count) {
+    const size_t before = bytes.size();
+    bytes.resize(before + static_cast<size_t>(count));
+    in.seekg(from);
+    in.read(bytes.data() + before, count);
+    if (in.gcount() != count) fail(ExitCode::model_file, "{}: ended while it was read", file.string());
+  };
+  if (size <= kWhole) {
+    take(0, size);
+  } else {
+    take(0, kMiB);
+    const int64_t middle = size - 2 * kMiB - kPiece;
+    for (int64_t piece = 0; piece < kPieces; ++piece) take(kMiB + middle * piece / kPieces, kPiece);
+    take(size - kMiB, kMiB);
+  }
+  return fmt::format("{}-{}", size, fnv1a64_hex(bytes));
+}
+
+/// path -> fingerprint of `paths`; of a folder, of the files directly in it. What is not there is left out: those who
+/// read it say so better.
+json fingerprints(const std::set<std::filesystem::path>& paths) {
+  json out = json::object();
+  std::error_code error;
+  for (const std::filesystem::path& path : paths) {
+    const auto add = [&](const std::filesystem::directory_entry& entry) {
+      if (entry.is_regular_file(error) && ::access(entry.path().c_str(), R_OK) == 0)
+        out[entry.path().string()] = file_fingerprint(entry.path());
+    };
+    if (std::filesystem::is_directory(path, error))
+      for (const auto& entry : std::filesystem::directory_iterator(path, error)) add(entry);
+    else
+      add(std::filesystem::directory_entry(path, error));
+  }
+  return out;
 }
 
 /// The folder of a model, or its .gguf file, or all parts of that.
@@ -74,23 +128,21 @@ json inputs_of(const std::vector<Cell>& cells) {
       paths.merge(model_files(draft->directory));
     }
   }
-  return fingerprints({paths.begin(), paths.end()});
+  return fingerprints(paths);
 }
 
 void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
   const RunResult& recorded = resume.recorded.run;
   std::vector<std::string> differences;
-  // Files that only new cells need do not concern what is recorded.
-  json now = json::object();
-  for (const auto& [file, value] : run.info.inputs.items()) {
-    if (concerns_record(recorded.info.inputs, file)) now[file] = value;
-  }
-  json before = json::object();
-  for (const auto& [file, value] : recorded.info.inputs.items()) {
+  const json &now = run.info.inputs, &before = recorded.info.inputs;
+  for (const auto& [file, value] : before.items()) {
     std::error_code error;
-    if (now.contains(file) || !std::filesystem::exists(file, error)) before[file] = value;
+    if (now.contains(file) && now[file] != value) differences.push_back(file + ": changed");
+    if (!now.contains(file) && !std::filesystem::exists(file, error)) differences.push_back(file + ": is gone");
   }
-  differences = fingerprint_differences(before, now);
+  // Files that only new cells need do not concern what is recorded.
+  for (const auto& [file, value] : now.items())
+    if (!before.contains(file) && concerns_record(before, file)) differences.push_back(file + ": is new");
   if (resume.mixed == MixedBuilds::refuse && !recorded.environment.is_object())
     differences.push_back("environment.json, which names the program's build: is gone (--allow-mixed-build goes on)");
   else if (resume.mixed == MixedBuilds::refuse && !holds(builds_of(recorded), run.info.program))

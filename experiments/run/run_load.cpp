@@ -13,11 +13,11 @@
 #include "experiments/analysis/outputs/flips.h"
 #include "experiments/analysis/statistics/noise.h"
 #include "experiments/config/devices.h"
-#include "experiments/run/cell_failure.h"
 #include "experiments/run/measure/measure_devices.h"
 #include "experiments/run/measure/repetition.h"
 #include "experiments/run/measure/sample_texts.h"
 #include "experiments/run/measure/target_logits.h"
+#include "experiments/run/supervise.h"
 #include "experiments/workload/request_sampling.h"
 #include "speculative/proposer_entry.h"
 

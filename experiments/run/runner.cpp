@@ -15,8 +15,6 @@
 #include "experiments/report/documents.h"
 #include "experiments/results/files/environment.h"
 #include "experiments/run/measure/sample_texts.h"
-#include "experiments/run/model_tokenizer.h"
-#include "experiments/run/plan/check_splits.h"
 #include "experiments/run/run_load.h"
 #include "experiments/workload/workload.h"
 #include "kernels/cpu/cores.h"

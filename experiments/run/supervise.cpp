@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <execinfo.h>
 #include <fcntl.h>
+#include <new>
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
@@ -23,8 +27,6 @@
 #include "experiments/results/files/environment.h"
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/store.h"
-#include "experiments/run/cell_failure.h"
-#include "experiments/run/crash_report.h"
 #include "experiments/ui/progress.h"
 
 namespace paceline {
@@ -34,6 +36,84 @@ namespace {
 volatile std::sig_atomic_t g_child = 0;
 volatile std::sig_atomic_t g_num_ends_asked = 0;
 volatile std::sig_atomic_t g_last_end = SIGINT;
+
+std::atomic<int> g_fd{-1};
+std::atomic<char> g_head{0};
+std::atomic_flag g_reporting = ATOMIC_FLAG_INIT;
+std::array<char, 1024> g_exception{};  // text of the exception that ends the process
+std::terminate_handler g_terminate_before = nullptr;
+
+constexpr int kMostFrames = 48;
+constexpr size_t kStackBytes = 64 * 1024;  // of the handler: that of the thread may be what overflowed
+
+void put(int fd, std::string_view text) { static_cast<void>(!::write(fd, text.data(), text.size())); }
+
+extern "C" void report_and_die(int signal) {
+  const int fd = g_fd.load();
+  if (!g_reporting.test_and_set()) {
+    const char head = g_head.load();
+    put(fd, {&head, 1});
+    put(fd, "signal ");
+    const std::array<char, 2> digits = {char('0' + signal / 10 % 10), char('0' + signal % 10)};
+    put(fd, signal < 10 ? std::string_view(&digits[1], 1) : std::string_view(digits.data(), 2));
+    const char* const name = ::sigabbrev_np(signal);
+    if (name != nullptr) {
+      put(fd, " (SIG");
+      put(fd, name);
+      put(fd, ")");
+    }
+    if (g_exception[0] != '\0') {
+      put(fd, ", an exception that nobody caught: ");
+      put(fd, g_exception.data());
+    }
+    put(fd, "\n");
+    std::array<void*, kMostFrames> frames{};
+    const int count = ::backtrace(frames.data(), kMostFrames);
+    ::backtrace_symbols_fd(frames.data(), count, fd);
+    put(fd, {"\0", 1});
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+void keep_exception() {
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    std::strncpy(g_exception.data(), error.what(), g_exception.size() - 1);
+  } catch (...) {
+    std::strncpy(g_exception.data(), "of an unknown type", g_exception.size() - 1);
+  }
+  if (g_terminate_before != nullptr) g_terminate_before();
+  std::abort();
+}
+
+/// From here on a fatal signal of this process (SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS unless another handler took
+/// it) and an exception that nobody catches write a report to `fd`: `head`, the signal, the exception's text, the
+/// calling functions as addresses for addr2line, and a zero byte. Then the process dies of it as ever. Signals for
+/// which a sanitizer has its own handler are left alone. Call it once, before the process has threads; `fd` stays open.
+void report_crashes_to(int fd, char head) {
+  g_fd = fd;
+  g_head = head;
+  std::array<void*, 1> frame{};
+  ::backtrace(frame.data(), 1);  // loads what it needs now, not in a handler
+  static std::array<char, kStackBytes> stack;
+  stack_t place{};
+  place.ss_sp = stack.data();
+  place.ss_size = stack.size();
+  ::sigaltstack(&place, nullptr);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_DFL) continue;
+    struct sigaction action {};
+    action.sa_handler = report_and_die;
+    action.sa_flags = SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+  }
+  g_terminate_before = std::set_terminate(keep_exception);
+}
 
 extern "C" void hand_on(int signal) {
   if (signal != SIGCONT) {
@@ -83,7 +163,7 @@ struct ChildEnd {
   int status = 0;  // of waitpid
   std::optional<std::filesystem::path> folder;
   bool wants_new_process = false;
-  std::string crash;                 // its last words (crash_report.h)
+  std::string crash;                 // its last words (report_crashes_to)
   std::optional<std::string> threw;  // failure_text of the exception that ended it
 
   /// "was killed by signal 9 (Killed; out of memory?)", "ended by an error that was not foreseen: …"
@@ -169,6 +249,24 @@ size_t record_crash(const std::filesystem::path& folder, const ChildEnd& end, pi
 
 }  // namespace
 
+ExitCode failure_code(const std::exception& error) {
+  if (const auto* const known = dynamic_cast<const Error*>(&error)) return known->code();
+  return dynamic_cast<const std::bad_alloc*>(&error) ? ExitCode::device : ExitCode::internal;
+}
+
+std::string failure_text(const std::exception& error) {
+  if (dynamic_cast<const Error*>(&error)) return error.what();
+  if (dynamic_cast<const std::bad_alloc*>(&error))
+    return "out of memory; lower engine.kv_cache.memory_fraction or use a smaller model";
+  return fmt::format("an error that was not foreseen: {}", error.what());
+}
+
+bool ends_the_run(const std::exception& error) {
+  if (const auto* const known = dynamic_cast<const Error*>(&error)) return known->code() == ExitCode::store;
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
+  return system && system->code() == std::errc::broken_pipe;
+}
+
 SupervisedEnd run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
                              std::optional<std::filesystem::path> folder) {
   SupervisedTask task;
@@ -217,11 +315,11 @@ SupervisedEnd run_supervised(const std::function<ExitCode(const SupervisedTask& 
           std::fflush(nullptr);
           std::_Exit(int(code));
         }
-        return {.code = code, .folder = {}, .is_child = true};
+        return {.code = code, .is_child = true};
       } catch (const std::exception& error) {
         if (dynamic_cast<const Error*>(&error) || ends_the_run(error) || !has_folder) throw;
         tell(ends[1], kThrew, failure_text(error));
-        return {.code = failure_code(error), .folder = {}, .is_child = true};
+        return {.code = failure_code(error), .is_child = true};
       }
     }
     ::close(ends[1]);

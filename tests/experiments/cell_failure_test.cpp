@@ -1,7 +1,5 @@
 // Exceptions of every kind in a cell, thrown where a repetition begins, cost that cell and no other.
 
-#include "experiments/run/cell_failure.h"
-
 #include <functional>
 #include <map>
 #include <new>
@@ -11,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/run/runner.h"
+#include "experiments/run/supervise.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/holds.h"
 #include "tests/support/paths.h"

@@ -6,7 +6,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
-#include "experiments/run/model_tokenizer.h"
+#include "experiments/run/engine_load.h"
 #include "experiments/workload/requests.h"
 #include "kernels/error.h"
 #include "tests/support/checkpoint_writer.h"

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/run/binary_run.h"
 #include "kernels/error.h"
 #include "tests/support/checkpoint_writer.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "experiments/config/file/builtin_root.h"
-#include "experiments/run/model_tokenizer.h"
+#include "experiments/run/engine_load.h"
 #include "experiments/workload/workload.h"
 
 namespace paceline {

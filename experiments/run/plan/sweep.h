@@ -56,6 +56,13 @@ struct ExpandedSweep {
 /// expand() with counts.
 ExpandedSweep expand_counted(const LoadedConfig& loaded, const ExpandContext& context);
 
+/// Which cells must be fit to run: a sweep goes on while there is one that can.
+enum class SplitRule : uint8_t { every_cell, some_cell };
+
+/// Throws ConfigError at the places where tp or pp was written when targets cannot be split that way, as `rule` says.
+/// Reads config.json of each target once. A target that cannot be read is left to plan_load(), which says why.
+void check_splits(const LoadedConfig& loaded, const std::vector<Cell>& cells, SplitRule rule);
+
 /// Threads of one CPU rank where the file says auto: cores / the largest tp*pp among the cells that fits the cores.
 int auto_threads_per_rank(const std::vector<Cell>& cells, int num_cores);
 
