@@ -15,7 +15,6 @@
 #include "experiments/config/gpu_code.h"
 #include "experiments/config/keys/key_help.h"
 #include "experiments/results/files/environment.h"
-#include "experiments/run/plan/calibration.h"
 #include "experiments/run/plan/forecast.h"
 #include "experiments/run/plan/planned_requests.h"
 #include "experiments/run/plan/planned_result.h"

@@ -205,7 +205,6 @@ ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& pla
           .max_num_rows = plan.max_num_rows,
           .max_draft_len = max_draft_len,
           .target_vocab_size = plan.target.vocab_size,
-          .pool = {},
           .second_vocab_size = second ? second->vocab_size : 0,
           .vocabulary = reads_files ? target_vocabulary(config) : VocabularyId{}};
 }
@@ -393,7 +392,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
 }
 
 LengthLimit length_limit(const ExperimentConfig& config, const LoadPlan& plan) {
-  LengthLimit limit{.max_model_len = plan.max_model_len, .fix = {}};
+  LengthLimit limit{.max_model_len = plan.max_model_len};
   const int64_t of_model = longest_sequence(plan.target);
   if (plan.max_model_len_from == LengthSource::kv_cache)
     limit.fix = fmt::format(

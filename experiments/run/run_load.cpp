@@ -70,12 +70,7 @@ void SweepUnderWay::record_failure(size_t cell, const std::string& reason) {
   progress.cell_finished({.label = result.id,
                           .status = "failed",
                           .reason = reason,
-                          .log = cell_log_file(folder->path(), result).string(),
-                          .tok_s = {},
-                          .speedup = {},
-                          .acceptance_length = {},
-                          .acceptance_rate = {},
-                          .certificate = {}});
+                          .log = cell_log_file(folder->path(), result).string()});
   folder->record_failure(result);
   folder->write_cell(result);
 }
@@ -111,9 +106,7 @@ constexpr const char* kRankStays =
 RepetitionOptions repetition_options(SweepUnderWay& sweep, const ExperimentConfig& config) {
   RepetitionOptions options{.sampling = sampling_params(config.sampling),
                             .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
-                            .arrivals = {},
                             .timeout_s = config.sweep.cell_timeout_s,
-                            .on_progress = {},
                             .stop_now = [&sweep] { return sweep.stop_now(); }};
   const bool drafts = config.speculation.drafts();
   options.on_progress = [&sweep, drafts](const RepetitionProgress& now) {
@@ -176,10 +169,8 @@ void finish_cell(SweepUnderWay& sweep, size_t index) {
                                                             sweep.cells[index].config.measure.repetitions)
                                               : std::string(),
                                 .tok_s = summary.output_tok_s,
-                                .speedup = {},
                                 .acceptance_length = summary.mean_acceptance_length,
-                                .acceptance_rate = summary.draft_acceptance_rate,
-                                .certificate = {}});
+                                .acceptance_rate = summary.draft_acceptance_rate});
 }
 
 /// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement and kind of

@@ -109,14 +109,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   SweepUnderWay sweep{.loaded = loaded,
                       .progress = progress,
                       .options = options,
-                      .cells = expand(loaded, machine_context(loaded.config.engine)),
-                      .run = {},
-                      .folder = nullptr,
-                      .log = nullptr,
-                      .prompts = {},
-                      .arrivals = {},
-                      .encoded = {},
-                      .gpu_ceilings = {}};
+                      .cells = expand(loaded, machine_context(loaded.config.engine))};
   check_splits(loaded, sweep.cells, SplitRule::some_cell);
   RunResult& run = sweep.run;
   const WorkloadConfig& workload = loaded.config.workload;
@@ -127,7 +120,6 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   sweep.prompts = std::move(prompts.requests);
   run.workload = std::move(prompts.facts);
   run.info = {.name = loaded.config.name,
-              .id = {},
               .profile = loaded.profile,
               .config_path = loaded.file.string(),
               .argv = options.argv,
@@ -196,17 +188,8 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
       num_repetitions += sweep.cells[i].config.measure.repetitions - int(run.cells[i].repetitions.size());
   }
   progress.begin(run.info.name, int(sweep.cells.size()), num_repetitions);
-  for (const Cell& cell : sweep.cells) {
-    if (cell.skip_reason)
-      progress.cell_finished({.label = cell.id,
-                              .status = "skipped",
-                              .reason = *cell.skip_reason,
-                              .tok_s = {},
-                              .speedup = {},
-                              .acceptance_length = {},
-                              .acceptance_rate = {},
-                              .certificate = {}});
-  }
+  for (const Cell& cell : sweep.cells)
+    if (cell.skip_reason) progress.cell_finished({.label = cell.id, .status = "skipped", .reason = *cell.skip_reason});
   run_loads(sweep, groups);
   if (options.resume && !sweep.wants_new_process) keep_missing_sample_texts(sweep);
   progress.end();

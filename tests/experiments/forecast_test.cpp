@@ -13,7 +13,6 @@
 #include "experiments/analysis/read_run.h"
 #include "experiments/report/documents.h"
 #include "experiments/results/files/environment.h"
-#include "experiments/run/plan/calibration.h"
 #include "experiments/run/runner.h"
 #include "speculative/eagle3_proposer.h"
 #include "tests/experiments/recorded_run.h"

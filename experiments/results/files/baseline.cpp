@@ -166,8 +166,8 @@ std::vector<BaselineDifference> baseline_differences(const json& baseline, const
   all.update(now);
   std::vector<BaselineDifference> out;
   for (const auto& [cell, facts] : all.items())
-    compare({.cell = cell, .field = {}, .baseline = {}, .now = {}}, before.contains(cell) ? &before[cell] : nullptr,
-            now.contains(cell) ? &now[cell] : nullptr, out);
+    compare({.cell = cell}, before.contains(cell) ? &before[cell] : nullptr, now.contains(cell) ? &now[cell] : nullptr,
+            out);
   return out;
 }
 

@@ -24,7 +24,7 @@ SampleTexts with_prompts(const std::string& model, std::span<const Prompt> promp
   std::sort(order.begin(), order.end(),
             [](const Prompt* a, const Prompt* b) { return std::tie(a->index, a->id) < std::tie(b->index, b->id); });
   order.resize(std::min(order.size(), kMaxSamplePrompts));
-  SampleTexts texts{.model = model, .prompts = {}, .tokens = {}};
+  SampleTexts texts{.model = model};
   for (const Prompt* prompt : order)
     texts.prompts.push_back({.dataset_index = prompt->index, .id = prompt->id, .text = prompt_text(*prompt)});
   return texts;
