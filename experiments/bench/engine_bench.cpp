@@ -12,8 +12,8 @@
 
 #include "engine/batch_rows.h"
 #include "experiments/run/engine_load.h"
+#include "experiments/run/measure/measure_devices.h"
 #include "experiments/run/measure/repetition.h"
-#include "experiments/run/plan/ceilings.h"
 #include "experiments/workload/dataset.h"
 #include "experiments/workload/request_sampling.h"
 #include "experiments/workload/requests.h"

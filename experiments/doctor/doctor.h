@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/run/plan/ceilings.h"
+#include "experiments/run/measure/measure_devices.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/error.h"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/comm/work_scope.h"
-#include "experiments/run/plan/planned_result.h"
+#include "experiments/run/plan/planned_cell.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
 

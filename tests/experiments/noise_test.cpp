@@ -16,7 +16,7 @@
 #include "experiments/report/text/gate_report.h"
 #include "experiments/report/text/text.h"
 #include "experiments/results/results.h"
-#include "experiments/run/measure/machine_counters.h"
+#include "experiments/run/measure/measure_devices.h"
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
 

@@ -1,12 +1,11 @@
 // The recorder on real engines: what it finds, and that nobody's tokens notice.
 
-#include "experiments/run/measure/record_ranks.h"
-
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/metrics/lane_pieces.h"
+#include "experiments/run/measure/recorders.h"
 #include "speculative/selftest/engine_rig.h"
 #include "tests/support/paths.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/run/engine_load.h"
-#include "experiments/run/plan/planned_requests.h"
+#include "experiments/run/plan/planned_cell.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/run/plan/planned_result.h"
+#include "experiments/run/plan/planned_cell.h"
 #include "speculative/ngram_proposer.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"

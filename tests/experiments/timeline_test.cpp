@@ -1,6 +1,6 @@
-#include "experiments/run/measure/timeline.h"
-
 #include <gtest/gtest.h>
+
+#include "experiments/run/measure/recorders.h"
 
 namespace paceline {
 namespace {

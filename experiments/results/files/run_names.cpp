@@ -83,7 +83,8 @@ std::filesystem::path labels_file(const std::filesystem::path& folder) { return 
 RunOrder run_order(const std::filesystem::path& folder) {
   const std::string name = folder.filename().string();
   RunOrder order{.stamp = name.substr(0, name.find('_'))};
-  std::istringstream in(try_read_user_file(folder / kOrderFile, {.code = ExitCode::store, .max_bytes = 4096}).value_or(""));
+  std::istringstream in(
+      try_read_user_file(folder / kOrderFile, {.code = ExitCode::store, .max_bytes = 4096}).value_or(""));
   RunOrder written;
   if (std::getline(in, written.stamp) && in >> written.number) order = written;
   return order;

@@ -6,9 +6,7 @@
 #include <unordered_map>
 
 #include "experiments/analysis/statistics/statistics.h"
-#include "experiments/run/measure/measure_devices.h"
-#include "experiments/run/measure/record_ranks.h"
-#include "experiments/run/measure/timeline.h"
+#include "experiments/run/measure/recorders.h"
 #include "experiments/workload/request_sampling.h"
 
 namespace paceline {

@@ -6,7 +6,7 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
-#include "experiments/run/measure/machine_counters.h"
+#include "experiments/run/measure/measure_devices.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/requests.h"
 

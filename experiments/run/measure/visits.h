@@ -9,9 +9,12 @@
 // and |i - j| / R repetitions apart for an odd one. Less cannot be had of two loads: their 2R places add up to an odd
 // number. With two ways alone, 2 + 1 of three, it would be |i - j| repetitions; with each load by itself R · |i - j|.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
+#include <vector>
 
 namespace paceline {
 
@@ -29,7 +32,27 @@ struct Visit {
   int until(int repetitions) const;
 };
 
+inline int Visit::until(int repetitions) const {
+  const int share = repetitions / 2;
+  const int ways = way + (stay == Stay::turn ? 2 : 1);
+  return share == 0 || stay == Stay::end || ways >= kNumWays ? repetitions : ways * share;
+}
+
 /// Calls `run` for one visit after another. It says whether the load is to be visited again.
-void visit_loads(size_t num_loads, const std::function<bool(size_t load, const Visit& visit)>& run);
+inline void visit_loads(size_t num_loads, const std::function<bool(size_t load, const Visit& visit)>& run) {
+  std::vector<size_t> left(num_loads);
+  std::iota(left.begin(), left.end(), size_t{0});
+  for (int way = 0; way < kNumWays && !left.empty(); ++way) {
+    std::vector<size_t> again;
+    for (const size_t load : left) {
+      const bool is_turn = load == left.back();
+      const bool is_alone = is_turn && again.empty();
+      if (run(load, {.way = way, .stay = is_alone ? Visit::Stay::end : is_turn ? Visit::Stay::turn : Visit::Stay::way}))
+        again.push_back(load);
+    }
+    std::reverse(again.begin(), again.end());
+    left = std::move(again);
+  }
+}
 
 }  // namespace paceline

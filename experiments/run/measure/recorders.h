@@ -1,11 +1,30 @@
 #pragma once
-// Records what the ranks do over the last passes before the middle of a repetition, where the engine is as full as it
-// gets: the end of a repetition drains.
+// Pictures of a repetition in bounded memory: its state over time, and what the ranks do over the last passes before
+// its middle, where the engine is as full as it gets: the end of a repetition drains.
+
+#include <vector>
 
 #include "engine/comm/rank_team.h"
-#include "experiments/results/rank_lanes.h"
+#include "experiments/results/results.h"
 
 namespace paceline {
+
+/// Keeps at most kMaxTimelinePoints of any number of points, evenly spaced over the steps: every first, then every
+/// second, every fourth … one. Memory is taken once, when it is built.
+class Timeline {
+ public:
+  Timeline() { points_.reserve(kMaxTimelinePoints); }
+
+  /// The state after a step; times rise.
+  void add(const TimelinePoint& point);
+  /// The kept points and the last one. The timeline is empty then.
+  std::vector<TimelinePoint> take();
+
+ private:
+  std::vector<TimelinePoint> points_;
+  TimelinePoint last_;
+  int64_t count_ = 0, stride_ = 1;
+};
 
 /// The window holds so many passes of the target, fewer where they are made of more pieces than a lane file holds.
 inline constexpr uint32_t kMostRecordedPasses = 48;
@@ -17,7 +36,6 @@ class RankRecorder {
   explicit RankRecorder(RankTeam& team);
   /// Behind what has been launched so far. Once is enough; without it the recording lasts until take().
   void stop();
-  bool is_stopped() const { return is_stopped_; }
   /// The window: from the beginning of its first pass to where the first rank's record ends. Nothing where no pass
   /// was recorded.
   RankLanes take();

@@ -1,7 +1,9 @@
-#include "experiments/run/measure/record_ranks.h"
+#include "experiments/run/measure/recorders.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
+#include <utility>
 
 namespace paceline {
 namespace {
@@ -75,6 +77,33 @@ std::vector<LaneActivity> within(const std::vector<Activity>& records, const Win
 }
 
 }  // namespace
+
+void Timeline::add(const TimelinePoint& point) {
+  last_ = point;
+  if (count_++ % stride_ != 0) return;
+  // One place is left for the last point.
+  if (points_.size() + 1 == kMaxTimelinePoints) {
+    size_t kept = 0;
+    for (size_t i = 0; i < points_.size(); i += 2) points_[kept++] = points_[i];
+    points_.resize(kept);
+    stride_ *= 2;
+    if ((count_ - 1) % stride_ != 0) return;
+  }
+  points_.push_back(point);
+}
+
+std::vector<TimelinePoint> Timeline::take() {
+  if (!points_.empty() && points_.back().time_ms != last_.time_ms) points_.push_back(last_);
+  // Microseconds are what the files keep; a report made from them is then the same.
+  const auto microseconds = [](double ms) { return std::round(ms * 1e3) / 1e3; };
+  for (TimelinePoint& point : points_) {
+    point.time_ms = microseconds(point.time_ms);
+    point.bubble_ms = microseconds(point.bubble_ms);
+  }
+  count_ = 0;
+  stride_ = 1;
+  return std::exchange(points_, {});
+}
 
 RankRecorder::RankRecorder(RankTeam& team) : team_(team) {
   team_.post_on_all([](Rank& rank) { rank.activity.start(kCapacity); });
