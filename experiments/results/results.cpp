@@ -92,23 +92,9 @@ RunCounters& RunCounters::operator+=(const RunCounters& more) {
   return *this;
 }
 
-const char* to_string(CellStatus status) {
-  switch (status) {
-    case CellStatus::done: return "done";
-    case CellStatus::failed: return "failed";
-    case CellStatus::skipped: return "skipped";
-  }
-  return "failed";
-}
-
+const char* to_string(CellStatus status) { return std::array{"done", "failed", "skipped"}[size_t(status)]; }
 const char* to_string(CertificateStatus status) {
-  switch (status) {
-    case CertificateStatus::pass: return "pass";
-    case CertificateStatus::fail: return "fail";
-    case CertificateStatus::baseline: return "baseline";
-    case CertificateStatus::unverified: return "unverified";
-  }
-  return "unverified";
+  return std::array{"pass", "fail", "baseline", "unverified"}[size_t(status)];
 }
 
 json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }

@@ -20,11 +20,9 @@ constexpr const char* kSchema = "paceline.baseline";
 constexpr int kVersion = 1;
 
 json exact_facts(const RepetitionResult& r) {
-  int64_t tokens = 0;
-  for (const RequestRecord& q : r.requests) tokens += static_cast<int64_t>(q.output.size());
   return {{"output_hash", output_hash(r)},
           {"requests", r.requests.size()},
-          {"output_tokens", tokens},
+          {"output_tokens", output_tokens_of(r)},
           {"counters", counters_to_json(r.counters)}};
 }
 
@@ -101,12 +99,8 @@ json read_baseline(const std::filesystem::path& file) {
 
 std::string made_on(const json& baseline) {
   const json environment = baseline.value("environment", json::object());
-  const auto text = [&](const char* key) {
-    const auto found = environment.find(key);
-    return found != environment.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
   std::vector<std::string> parts;
-  if (!text("cpu_model").empty()) parts.push_back(text("cpu_model"));
+  if (const std::string cpu = text_of(environment, "cpu_model"); !cpu.empty()) parts.push_back(cpu);
   const auto gpus = environment.find("gpus");
   if (gpus != environment.end() && gpus->is_array())
     for (const json& gpu : *gpus) {  // "cuda:0 NVIDIA H200 0000:1b:00.0": without number and place
@@ -114,7 +108,8 @@ std::string made_on(const json& baseline) {
       const size_t first = all.find(' '), last = all.rfind(' ');
       if (first < last) parts.push_back(all.substr(first + 1, last - first - 1));
     }
-  if (!text("gpu_driver").empty()) parts.push_back("driver " + text("gpu_driver"));
+  if (const std::string driver = text_of(environment, "gpu_driver"); !driver.empty())
+    parts.push_back("driver " + driver);
   const auto threads = environment.find("threads_per_rank");
   if (threads != environment.end() && threads->is_array() && !threads->empty())
     parts.push_back(fmt::format("{} threads a rank", fmt::join(threads->get<std::vector<int>>(), " and ")));

@@ -64,30 +64,8 @@ std::optional<std::string> field_of(const std::string& text, std::string_view ke
 json or_null(const std::optional<std::string>& text) { return text ? json(*text) : json(nullptr); }
 
 json meminfo_bytes(const std::string& meminfo, std::string_view key) {
-  const auto value = field_of(meminfo, key, ':');
-  if (!value) return nullptr;
-  try {
-    return std::stoll(*value) * 1024;
-  } catch (const std::exception&) {
-    return nullptr;
-  }
-}
-
-/// CPUs that the cgroup's quota allows (v2, then v1); no value without a quota.
-std::optional<double> cgroup_cpus() {
-  if (const auto text = read_text("/sys/fs/cgroup/cpu.max")) {
-    std::istringstream in(*text);
-    std::string quota;
-    double period = 0;
-    if (in >> quota >> period && quota != "max" && period > 0) return std::stod(quota) / period;
-    return std::nullopt;
-  }
-  const auto quota = read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  const auto period = read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (!quota || !period) return std::nullopt;
-  const double q = std::atof(quota->c_str()), p = std::atof(period->c_str());
-  if (q <= 0 || p <= 0) return std::nullopt;
-  return q / p;
+  const int64_t kib = std::atoll(field_of(meminfo, key, ':').value_or("").c_str());
+  return kib > 0 ? json(kib * 1024) : json(nullptr);
 }
 
 json cgroup_memory_bytes() {
@@ -206,38 +184,36 @@ std::string this_machine_id() {
 json collect_environment() {
   const std::string cpuinfo = read_text("/proc/cpuinfo").value_or("");
   const std::string meminfo = read_text("/proc/meminfo").value_or("");
-  const auto cpu_model = cpu_model_of(cpuinfo);
-  const auto quota = cgroup_cpus();
+  const auto quota = core_limits().quota;
   const auto load = read_text("/proc/loadavg");
   const CudaFacts cuda = probe_cuda(ProbeDepth::listed);
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   utsname system{};
   uname(&system);
-  json env = {{"cpu_model", or_null(cpu_model)},
-              {"isa", isa_of(cpuinfo)},
-              {"architecture", system.machine},
-              {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)},
-              {"cores_available", usable_cores()},
-              {"cgroup_cpus", quota ? json(*quota) : json(nullptr)},
-              {"memory_total_bytes", meminfo_bytes(meminfo, "MemTotal")},
-              {"memory_available_bytes", meminfo_bytes(meminfo, "MemAvailable")},
-              {"cgroup_memory_bytes", cgroup_memory_bytes()},
-              {"kernel", fmt::format("{} {}", system.sysname, system.release)},
-              {"os", or_null(field_of(read_text("/etc/os-release").value_or(""), "PRETTY_NAME", '='))},
-              {"hostname_hash", fnv1a64_hex(system.nodename)},
-              {"compiler", build_info().compiler},
-              {"compiler_flags", build_info().flags},
-              {"build_type", build_type()},
-              {"git_commit", build_info().commit},
-              {"git_dirty", build_info().dirty},
-              {"binary_hash", program_hash()},
-              {"load_average", load ? json(load->substr(0, load->find(' '))) : json(nullptr)},
-              {"gpus", gpus_of(cuda)},
-              {"gpu_driver", gpu_driver(cuda.driver)},
-              {"cuda_visible_devices", visible ? json(visible) : json(nullptr)},
-              {"started_at", utc_now()}};
-  env["machine_id"] = machine_id(cpuinfo, cuda);
-  return env;
+  return {{"cpu_model", or_null(cpu_model_of(cpuinfo))},
+          {"isa", isa_of(cpuinfo)},
+          {"architecture", system.machine},
+          {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)},
+          {"cores_available", usable_cores()},
+          {"cgroup_cpus", quota ? json(*quota) : json(nullptr)},
+          {"memory_total_bytes", meminfo_bytes(meminfo, "MemTotal")},
+          {"memory_available_bytes", meminfo_bytes(meminfo, "MemAvailable")},
+          {"cgroup_memory_bytes", cgroup_memory_bytes()},
+          {"kernel", fmt::format("{} {}", system.sysname, system.release)},
+          {"os", or_null(field_of(read_text("/etc/os-release").value_or(""), "PRETTY_NAME", '='))},
+          {"hostname_hash", fnv1a64_hex(system.nodename)},
+          {"compiler", build_info().compiler},
+          {"compiler_flags", build_info().flags},
+          {"build_type", build_type()},
+          {"git_commit", build_info().commit},
+          {"git_dirty", build_info().dirty},
+          {"binary_hash", program_hash()},
+          {"load_average", load ? json(load->substr(0, load->find(' '))) : json(nullptr)},
+          {"gpus", gpus_of(cuda)},
+          {"gpu_driver", gpu_driver(cuda.driver)},
+          {"cuda_visible_devices", visible ? json(visible) : json(nullptr)},
+          {"started_at", utc_now()},
+          {"machine_id", machine_id(cpuinfo, cuda)}};
 }
 
 }  // namespace paceline

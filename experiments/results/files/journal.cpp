@@ -1,8 +1,8 @@
 #include "experiments/results/files/journal.h"
 
-#include <array>
 #include <charconv>
 
+#include <boost/crc.hpp>
 #include <fmt/format.h>
 
 #include "kernels/error.h"
@@ -13,19 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uint32_t kCastagnoli = 0x82f63b78;
 constexpr size_t kPrefix = 9;  // eight digits and a space
-
-constexpr std::array<uint32_t, 256> make_table() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) ? kCastagnoli : 0);
-    table[i] = value;
-  }
-  return table;
-}
-constexpr std::array<uint32_t, 256> kTable = make_table();
 
 /// The record of a line without its newline; none where the checksum or the JSON is wrong.
 std::optional<json> record_of(std::string_view line) {
@@ -42,10 +30,10 @@ std::optional<json> record_of(std::string_view line) {
 
 }  // namespace
 
-uint32_t crc32c(std::string_view bytes, uint32_t before) {
-  uint32_t crc = ~before;
-  for (const char c : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
-  return ~crc;
+uint32_t crc32c(std::string_view bytes) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xffffffff, 0xffffffff, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
 }
 
 std::string journal_line(const json& record) {

@@ -26,9 +26,8 @@ inline constexpr int kJournalVersion = 1;
 inline constexpr const char* kManifestSchema = "paceline.manifest";
 inline constexpr int kManifestVersion = 1;
 
-/// CRC-32C (Castagnoli, reflected 0x82f63b78, RFC 3720 appendix B.4) of `bytes`, continued from that of what came
-/// before.
-uint32_t crc32c(std::string_view bytes, uint32_t before = 0);
+/// CRC-32C (Castagnoli, reflected 0x82f63b78, RFC 3720 appendix B.4) of `bytes`.
+uint32_t crc32c(std::string_view bytes);
 
 /// `record` as a line of a journal.
 std::string journal_line(const nlohmann::json& record);

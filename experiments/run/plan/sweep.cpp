@@ -221,12 +221,7 @@ class Expander {
       const std::optional<ExpressionValue> value = names(name);
       if (!value) continue;
       values += values.empty() ? "" : ", ";
-      if (const double* number = std::get_if<double>(&*value))
-        values += fmt::format("{} = {}", name, *number);
-      else if (const bool* truth = std::get_if<bool>(&*value))
-        values += fmt::format("{} = {}", name, *truth);
-      else
-        values += fmt::format("{} = {}", name, std::get<std::string>(*value));
+      values += std::visit([&](const auto& known) { return fmt::format("{} = {}", name, known); }, *value);
     }
     return fmt::format("{} is not met: {}", constraint.text(), values);
   }
