@@ -346,7 +346,7 @@ int run(int argc, char** argv) {
   config.engine.scheduler.max_num_seqs = kMostStreams;
   if (config.engine.backend == "cuda") config.engine.scheduler.max_num_batched_tokens = kPrefillTokens;
   derive_paths(config);
-  EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63, .max_concurrency = kMostStreams});
+  EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63});
   std::printf("%s, %s%s, loaded in %.3f s\n", config.engine.target.path.c_str(),
               load.team().rank(0).backend->describe().c_str(),
               config.engine.numerics == Numerics::fast ? ", fast numerics" : "", load.load_seconds());

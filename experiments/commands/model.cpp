@@ -182,8 +182,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   derive_paths(config);
   const int ranks = command.tp * command.pp;
   EngineLoad load(config, {.threads_per_rank = std::max(1, usable_cores() / ranks),
-                           .max_draft_len = config.speculation.num_speculative_tokens,
-                           .max_concurrency = 1});
+                           .max_draft_len = config.speculation.num_speculative_tokens});
   const bool chat = !command.raw;
   Prompt prompt{.id = "prompt", .category = {}, .index = 0, .messages = {}, .text = {}};
   if (chat)

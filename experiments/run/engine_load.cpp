@@ -153,6 +153,12 @@ std::string second_model_key(const ExperimentConfig& config) {
                      int(draft_ranks(config)));
 }
 
+ModelSource draft_source(const SecondModelConfig& draft) {
+  return {.directory = draft.directory,
+          .shape_file = draft.shape_file,
+          .widened = widened_for(parse_dtype(draft.dtype, DType::bf16))};
+}
+
 struct PlannedSecondModel {
   ModelSpec spec;
   DType dtype = DType::bf16;
@@ -167,7 +173,7 @@ PlannedSecondModel plan_second_model(const ExperimentConfig& config, const LoadP
   if (draft.self) return {.spec = plan.target, .dtype = plan.dtype, .ranks = ranks, .is_target = true};
   if (draft.directory.empty()) fail_without_builtin_root(draft.path);
   check_model_folder(config.speculation.key_of_model("path"), draft.directory);
-  PlannedSecondModel out{.spec = source_spec(draft_source(config)), .ranks = ranks};
+  PlannedSecondModel out{.spec = source_spec(draft_source(draft)), .ranks = ranks};
   out.dtype = parse_dtype(draft.dtype, out.spec.checkpoint_dtype);
   validate_parallel(out.spec, draft_tp(ranks, placement_of(config)), 1);
   return out;
@@ -217,22 +223,6 @@ ModelSource target_source(const ExperimentConfig& config) {
           .shape_file = target.shape_file,
           .random_weights = target.load_format == "dummy",
           .widened = widened_for(parse_dtype(target.dtype, DType::bf16))};
-}
-
-ModelSource draft_source(const ExperimentConfig& config) {
-  const SecondModelConfig& draft = *config.speculation.draft_model();
-  if (draft.self) return target_source(config);
-  return {.directory = draft.directory,
-          .shape_file = draft.shape_file,
-          .widened = widened_for(parse_dtype(draft.dtype, DType::bf16))};
-}
-
-std::shared_ptr<const Tokenizer> load_tokenizer(const TargetConfig& target) {
-  return Tokenizer::load(target.directory, {.pre = target.pre.value_or("")});
-}
-
-std::shared_ptr<const Tokenizer> load_tokenizer(const SecondModelConfig& model) {
-  return Tokenizer::load(model.directory, {.pre = model.pre.value_or("")});
 }
 
 std::string target_name(const ExperimentConfig& config) {
@@ -443,7 +433,7 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
     compare_vocabularies(*tokenizer(), *load_tokenizer(draft),
                          fmt::format("speculation.{}", cell.speculation.modelled()->name));
     loaded.weights =
-        load_weights(*open_tensors(draft_source(cell)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
+        load_weights(*open_tensors(draft_source(draft)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
   }
   // The draft's pages follow the target's block count, so that a sequence that fits the one fits the other.
   LoadPlan sized = loaded.plan;

@@ -25,7 +25,6 @@ namespace paceline {
 struct LoadLimits {
   int threads_per_rank = 1;
   int max_draft_len = 0;                  // largest num_speculative_tokens
-  int max_concurrency = 1;                // largest number of sequences in flight that the load needs
   std::vector<size_t> memory_bytes = {};  // of each rank's GPU, or of the host alone; empty: what they have now
   /// Of the load's cells, which outlive it: each second model stays loaded once a cell has asked for it, and proposers
   /// come one at a time. One whose second model cannot be read counts for nothing: its own cell says so.
@@ -76,13 +75,13 @@ struct LoadPlan {
   MemoryPlan memory;
 };
 
-/// What the target and the second model are loaded from; that one REQUIRES a proposer that has one.
+/// What the target is loaded from.
 ModelSource target_source(const ExperimentConfig& config);
-ModelSource draft_source(const ExperimentConfig& config);
 
-/// The tokenizers of an experiment's models. Throw what Tokenizer::load() throws.
-std::shared_ptr<const Tokenizer> load_tokenizer(const TargetConfig& target);
-std::shared_ptr<const Tokenizer> load_tokenizer(const SecondModelConfig& model);
+/// The tokenizer of a target or a second model, as its config says. Throws what Tokenizer::load() throws.
+std::shared_ptr<const Tokenizer> load_tokenizer(const auto& model) {
+  return Tokenizer::load(model.directory, {.pre = model.pre.value_or("")});
+}
 
 /// The target for a reader: its path, and "as SHAPE" or "with random weights" where that is so.
 std::string target_name(const ExperimentConfig& config);

@@ -104,20 +104,11 @@ constexpr const char* kRankStays =
     "measured from here on";
 
 RepetitionOptions repetition_options(SweepUnderWay& sweep, const ExperimentConfig& config) {
-  RepetitionOptions options{.sampling = sampling_params(config.sampling),
-                            .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
-                            .timeout_s = config.sweep.cell_timeout_s,
-                            .stop_now = [&sweep] { return sweep.stop_now(); }};
-  const bool drafts = config.speculation.drafts();
-  options.on_progress = [&sweep, drafts](const RepetitionProgress& now) {
-    sweep.progress.update({.fraction = now.fraction,
-                           .tok_s = now.tok_s,
-                           .recent_tok_s = now.recent_tok_s,
-                           .acceptance_length = drafts ? std::optional(now.acceptance_length) : std::nullopt,
-                           .ttft_ms = now.ttft_ms,
-                           .kv_share = now.kv_share});
-  };
-  return options;
+  return {.sampling = sampling_params(config.sampling),
+          .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
+          .timeout_s = config.sweep.cell_timeout_s,
+          .on_progress = [&sweep](const ProgressUpdate& now) { sweep.progress.update(now); },
+          .stop_now = [&sweep] { return sweep.stop_now(); }};
 }
 
 /// Says once in a run that outputs end at the length of a sequence.
@@ -267,18 +258,18 @@ void finish_load(SweepUnderWay& sweep, const std::vector<size_t>& planned) {
   }
 }
 
-VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Visit& visit) {
+bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Visit& visit) {
   std::vector<size_t> group;
   std::copy_if(planned.begin(), planned.end(), std::back_inserter(group),
                [&](size_t index) { return lacks_repetitions(sweep, index); });
-  if (group.empty() && cells_to_check(sweep, planned).empty()) return VisitResult::finished;
+  if (group.empty() && cells_to_check(sweep, planned).empty()) return false;
   const Cell& first = sweep.cells[planned.front()];
   const int repetitions = first.config.measure.repetitions;
   int until = visit.until(repetitions);
   if (until < repetitions && !group.empty() && std::all_of(group.begin(), group.end(), [&](size_t index) {
         return int(sweep.run.cells[index].repetitions.size()) >= until;
       }))
-    return VisitResult::half_done;  // on the way before this one, or in a resumed run
+    return true;  // on the way before this one, or in a resumed run
   record_start(sweep, group, {{"way", visit.way + 1}, {"until", until}, {"repetitions", repetitions}});
   double reload_s = 0;  // loading and warming up
   const auto with_draft =
@@ -321,7 +312,7 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, c
       sweep.count_failure();
     else
       return run_load(sweep, others, visit);
-    return VisitResult::finished;
+    return false;
   }
 
   // A device or communication error leaves the ranks unusable: the next cell gets fresh ones. So does what nobody
@@ -441,11 +432,11 @@ VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, c
     for (size_t index : group)
       keep_sample_texts(sweep.run.cells[index], sweep.prompts, *load->tokenizer(), sweep.run.sample_texts);
   }
-  if (half_done) return VisitResult::half_done;
-  if (sweep.wants_new_process || sweep.interrupts() >= 2) return VisitResult::finished;
+  if (half_done) return true;
+  if (sweep.wants_new_process || sweep.interrupts() >= 2) return false;
   for (const size_t index : cells_to_check(sweep, planned))
     guarded(index, [&] { check_flips_of(sweep, index, *load, prompts); });
-  return VisitResult::finished;
+  return false;
 }
 
 }  // namespace paceline

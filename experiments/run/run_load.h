@@ -74,13 +74,11 @@ std::vector<size_t> cells_to_check(const SweepUnderWay& sweep, const std::vector
 /// repetitions stay together.
 inline constexpr double kMostReloading = 0.1;
 
-enum class VisitResult : uint8_t { finished, half_done };
-
 /// The cells of one load that lack repetitions: warm up each, then repetitions in random blocks, so that drift spreads
 /// evenly. `planned`: all cells of the load, in plan order. A cell that fails, by whatever exception, is
-/// recorded; throws for the results store only (and where nobody reads what the run prints). half_done: the load is to
-/// be visited again, as its cells lack repetitions, and nothing stopped the sweep.
-VisitResult run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Visit& visit);
+/// recorded; throws for the results store only (and where nobody reads what the run prints). Returns whether the load
+/// is to be visited again, as its cells lack repetitions, and nothing stopped the sweep.
+bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Visit& visit);
 
 /// Ends cells of a load that is not visited again, as the sweep was stopped: they keep the repetitions that they have.
 void finish_load(SweepUnderWay& sweep, const std::vector<size_t>& planned);

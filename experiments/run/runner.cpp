@@ -77,7 +77,7 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
 
 void run_loads(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& groups) {
   visit_loads(groups.size(), [&](size_t load, const Visit& visit) {
-    if (!sweep.stop) return run_load(sweep, groups[load], visit) == VisitResult::half_done;
+    if (!sweep.stop) return run_load(sweep, groups[load], visit);
     finish_load(sweep, groups[load]);
     return false;
   });
@@ -99,7 +99,6 @@ LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key
     if (cell.load_key != load_key || cell.skip_reason) continue;
     limits.threads_per_rank = cell.config.engine.parallel.threads_per_rank.value_or(automatic);
     limits.max_draft_len = std::max(limits.max_draft_len, cell.config.speculation.num_speculative_tokens);
-    limits.max_concurrency = std::max(limits.max_concurrency, cell.config.load.concurrency);
   }
   return limits;
 }

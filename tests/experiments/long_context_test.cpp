@@ -57,7 +57,7 @@ class LongContext : public testing::Test {
 
 TEST_F(LongContext, PromptIsReadInChunksAndSpeculatedOn) {
   derive_paths(config_);
-  EngineLoad load(config_, {.threads_per_rank = 2, .max_draft_len = 5, .max_concurrency = 2});
+  EngineLoad load(config_, {.threads_per_rank = 2, .max_draft_len = 5});
   ASSERT_EQ(load.plan().max_model_len, kLongest);
   const RepetitionResult plain = run(load, "none"), ngram = run(load, "ngram");
   constexpr int kChunks = (kPromptTokens + kRowsOfStep - 1) / kRowsOfStep;

@@ -117,42 +117,6 @@ void write_all(int fd, std::string_view content, const std::filesystem::path& fi
   if (fault.after_half) fail_call(file, "write", fault.error);
 }
 
-/// Owns a file descriptor and, until keep(), the file behind it. What goes wrong is told of `target`, the file that it
-/// is to become.
-class TemporaryFile {
- public:
-  TemporaryFile(std::filesystem::path path, const std::filesystem::path& target)
-      : path_(std::move(path)), target_(target) {
-    about_to(DiskCall::open, target_, "open");
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd_ < 0) fail_call(target_, "open", errno);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!kept_) ::unlink(path_.c_str());
-  }
-
-  void write(std::string_view content) { write_all(fd_, content, target_); }
-
-  void sync_and_close() {
-    about_to(DiskCall::fsync, target_, "fsync");
-    if (::fsync(fd_) != 0) fail_call(target_, "fsync", errno);
-    const int fd = fd_;
-    fd_ = -1;
-    if (::close(fd) != 0) fail_call(target_, "close", errno);
-  }
-
-  void keep() { kept_ = true; }
-
- private:
-  const std::filesystem::path path_;
-  const std::filesystem::path target_;
-  int fd_ = -1;
-  bool kept_ = false;
-};
-
 void sync_folder(const std::filesystem::path& folder) {
   about_to(DiskCall::fsync, folder, "fsync");
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -176,12 +140,21 @@ std::string process_in(int fd) {
 
 void write_file_atomic(const std::filesystem::path& file, std::string_view content) {
   const std::filesystem::path temporary = file.string() + fmt::format(".tmp{}", ::getpid());
-  TemporaryFile out(temporary, file);
-  out.write(content);
-  out.sync_and_close();
-  about_to(DiskCall::rename, file, "rename");
-  if (::rename(temporary.c_str(), file.c_str()) != 0) fail_call(file, "rename", errno);
-  out.keep();
+  about_to(DiskCall::open, file, "open");
+  int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail_call(file, "open", errno);
+  try {
+    write_all(fd, content, file);
+    about_to(DiskCall::fsync, file, "fsync");
+    if (::fsync(fd) != 0) fail_call(file, "fsync", errno);
+    if (::close(std::exchange(fd, -1)) != 0) fail_call(file, "close", errno);
+    about_to(DiskCall::rename, file, "rename");
+    if (::rename(temporary.c_str(), file.c_str()) != 0) fail_call(file, "rename", errno);
+  } catch (...) {
+    if (fd >= 0) ::close(fd);
+    ::unlink(temporary.c_str());
+    throw;
+  }
   sync_folder(folder_of(file));
 }
 

@@ -70,7 +70,6 @@ class RunFolder {
   double wall_before_s() const { return wall_before_s_; }
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path report() const { return path_ / "report.html"; }
 
  private:
   void begin(const RunResult& run, const nlohmann::ordered_json& experiment, int64_t journal_bytes, Restart restart);

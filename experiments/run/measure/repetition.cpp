@@ -95,32 +95,6 @@ PassesByKind passes_by_kind(const Engine& engine) {
   return {.prefill = of(PassKind::prefill), .decode = of(PassKind::decode), .mixed = of(PassKind::mixed)};
 }
 
-/// When the requests of a pass are sent.
-class Schedule {
- public:
-  Schedule(const RepetitionOptions& options, size_t num_prompts, Clock::time_point start)
-      : arrivals_(options.arrivals),
-        concurrency_(options.concurrency > 0 ? size_t(options.concurrency) : num_prompts),
-        start_(start) {
-    PACELINE_CHECK(arrivals_.empty() || arrivals_.size() >= num_prompts, "{} arrivals for {} prompts", arrivals_.size(),
-                   num_prompts);
-  }
-
-  bool open_loop() const { return !arrivals_.empty(); }
-  Clock::time_point intended(size_t request) const { return start_ + duration_of(arrivals_[request].t_s); }
-  std::optional<int> max_tokens(size_t request) const {
-    return open_loop() ? arrivals_[request].max_tokens : std::nullopt;
-  }
-  bool is_due(size_t request, size_t in_flight, Clock::time_point now) const {
-    return open_loop() ? intended(request) <= now : in_flight < concurrency_;
-  }
-
- private:
-  const std::vector<Arrival>& arrivals_;
-  size_t concurrency_;
-  Clock::time_point start_;
-};
-
 /// Sleeps until the engine gets its next request, in slices, so that the user can stop it. Gives the seconds slept.
 double sleep_until(Clock::time_point when, Clock::time_point deadline, const RepetitionOptions& options) {
   constexpr auto kSlice = std::chrono::milliseconds(20);
@@ -160,27 +134,33 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
   if (options.record_ranks == RankRecording::on) recorder.emplace(load.team());
   const auto start = Clock::now();
   const auto deadline = start + duration_of(options.timeout_s);
-  const Schedule schedule(options, prompts.size(), start);
+  const std::vector<Arrival>& arrivals = options.arrivals;
+  const bool open_loop = !arrivals.empty();
+  PACELINE_CHECK(!open_loop || arrivals.size() >= prompts.size(), "{} arrivals for {} prompts", arrivals.size(),
+                 prompts.size());
+  const size_t concurrency = options.concurrency > 0 ? size_t(options.concurrency) : prompts.size();
+  const auto intended = [&](size_t request) { return start + duration_of(arrivals[request].t_s); };
   auto last_report = start;
   Timeline timeline;
   while (next < prompts.size() || !live.empty()) {
-    if (schedule.open_loop() && live.empty()) result.idle_s += sleep_until(schedule.intended(next), deadline, options);
-    while (next < prompts.size() && schedule.is_due(next, live.size(), Clock::now())) {
+    if (open_loop && live.empty()) result.idle_s += sleep_until(intended(next), deadline, options);
+    while (next < prompts.size() && (open_loop ? intended(next) <= Clock::now() : live.size() < concurrency)) {
       const EncodedPrompt& prompt = prompts[next];
       Live request;
       const auto sent = Clock::now();
-      request.submitted = schedule.open_loop() ? schedule.intended(next) : sent;
+      request.submitted = open_loop ? intended(next) : sent;
       request.record = {.id = prompt.id,
                         .dataset_index = prompt.dataset_index,
                         .category = prompt.category,
                         .prompt_tokens = int(prompt.tokens.size())};
-      if (schedule.open_loop()) {
+      if (open_loop) {
         request.record.arrival_ms = ms_between(start, request.submitted);
         request.record.send_delay_ms = ms_between(request.submitted, sent);
       }
-      const SeqId id = engine->submit(
-          prompt.tokens, sampling_of_prompt(options.sampling, next, prompt.max_tokens, schedule.max_tokens(next)),
-          int64_t(next) + 1);
+      const SeqId id = engine->submit(prompt.tokens,
+                                      sampling_of_prompt(options.sampling, next, prompt.max_tokens,
+                                                         open_loop ? arrivals[next].max_tokens : std::nullopt),
+                                      int64_t(next) + 1);
       live.emplace(id, std::move(request));
       ++next;
     }
@@ -208,6 +188,9 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
            options.timeout_s, result.requests.size(), prompts.size());
     if (options.on_progress && ms_between(last_report, now) > 100) {
       const EngineCounters& counters = engine->counters();
+      std::optional<double> acceptance;
+      if (cell.speculation.drafts())
+        acceptance = counters.drafts > 0 ? 1.0 + double(counters.accepted) / double(counters.drafts) : 1.0;
       std::vector<double> ttft_ms;
       const size_t count = std::min(result.requests.size(), kLatest);  // a long run must not sort thousands each time
       for (const RequestRecord& request : std::span(result.requests).last(count)) ttft_ms.push_back(request.ttft_ms);
@@ -215,7 +198,7 @@ RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, 
           {.fraction = double(result.requests.size()) / double(prompts.size()),
            .tok_s = double(emitted_tokens) * 1e3 / ms_between(start, now),
            .recent_tok_s = double(emitted_tokens - reported_tokens) * 1e3 / ms_between(last_report, now),
-           .acceptance_length = counters.drafts > 0 ? 1.0 + double(counters.accepted) / double(counters.drafts) : 1.0,
+           .acceptance_length = acceptance,
            .ttft_ms = quantile(ttft_ms, 0.5),
            .kv_share = 1.0 - double(pool.num_free()) / double(pool.num_blocks())});
       last_report = now;

@@ -7,20 +7,11 @@
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/measure/measure_devices.h"
+#include "experiments/ui/progress.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/requests.h"
 
 namespace paceline {
-
-/// How far a repetition is.
-struct RepetitionProgress {
-  double fraction = 0;            // of its requests
-  double tok_s = 0;               // since its beginning
-  double recent_tok_s = 0;        // since the report before
-  double acceptance_length = 1;   // 1 + accepted / drafts
-  std::optional<double> ttft_ms;  // median of the latest finished requests
-  double kv_share = 0;            // of the KV blocks, in use
-};
 
 /// Whether RepetitionResult::lanes is filled.
 enum class RankRecording : uint8_t { off, on };
@@ -30,8 +21,8 @@ struct RepetitionOptions {
   int concurrency = 1;            // closed loop: so many requests in the engine at any time; 0: all at once
   std::vector<Arrival> arrivals;  // open loop: when each prompt is sent, whatever the engine does; else empty
   RankRecording record_ranks = RankRecording::off;
-  double timeout_s = 600;                                      // throws Error(device) when exceeded
-  std::function<void(const RepetitionProgress&)> on_progress;  // ten times a second at most; may be empty
+  double timeout_s = 600;                                  // throws Error(device) when exceeded
+  std::function<void(const ProgressUpdate&)> on_progress;  // ten times a second at most; may be empty
   std::function<bool()> stop_now;        // polled every step; true ends the pass with Error(interrupted)
   DraftRecord* record_drafts = nullptr;  // null: they are not recorded
   CounterRoots counters;                 // what tells how far other processes disturbed the pass
