@@ -1,6 +1,7 @@
 #pragma once
 // What the devices of a cell did and what they can do at most, as plain structs, how near the one came to the other,
-// and what else the machine did. Of the engine only the books of its devices (kernels/work.h). Definitions:
+// and what else the machine did. Of the engine only the books of its devices (kernels/work.h) and the kinds of
+// activities. Definitions:
 // docs/metrics.md.
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/comm/activity_log.h"
 #include "experiments/results/fields.h"
 #include "kernels/work.h"
 
@@ -149,5 +151,49 @@ struct Disturbance {
 
 /// Busy shares of the ranks' devices, "0.66/0.31"; of more than four "0.18–0.54"; "–" without any.
 std::string busy_text(const std::vector<double>& busy);
+
+// What each rank of a cell did when, over a window of its first repetition: cells/<NAME>/ranks.json (schema:
+// results/README.md).
+inline constexpr const char* kRankLanesFile = "ranks.json";
+
+/// A piece of work, or a wait within or before one. Times count from the window's start.
+struct LaneActivity {
+  ActivityKind kind = ActivityKind::pass;
+  int64_t start_ns = 0, duration_ns = 0, pass = 0;
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("start_ns", &LaneActivity::start_ns, "since the window's start");
+    visit("duration_ns", &LaneActivity::duration_ns, "");
+    visit("kind", &LaneActivity::kind, "place in `kinds`");
+    visit("pass", &LaneActivity::pass, "number of the target's pass; 0: of none");
+  }
+};
+
+struct RankLane {
+  int stage = 0, shard = 0;
+  std::string device;
+  std::vector<LaneActivity> activities;  // by start; what reaches over an edge of the window is cut there
+
+  template <class Visit>
+  static void fields(Visit&& visit) {
+    visit("stage", &RankLane::stage, "", FieldRule::required);
+    visit("shard", &RankLane::shard, "", FieldRule::required);
+    visit("device", &RankLane::device, R"("cpu", "cuda:0")", FieldRule::required);
+  }
+};
+
+/// All ranks on one time axis.
+struct RankLanes {
+  int64_t window_ns = 0;
+  int deciding_rank = 0;
+  std::vector<RankLane> ranks;  // [tp * pp]; empty: not recorded
+
+  bool empty() const { return ranks.empty(); }
+};
+
+nlohmann::json rank_lanes_to_json(const RankLanes& lanes);
+/// The inverse; nothing where the JSON has another form or a newer version.
+std::optional<RankLanes> rank_lanes_from_json(const nlohmann::json& json);
 
 }  // namespace paceline

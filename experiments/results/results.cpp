@@ -9,6 +9,7 @@
 
 #include "engine/text/utf8.h"
 #include "engine/util/fnv1a.h"
+#include "engine/util/json_io.h"
 
 namespace paceline {
 
@@ -164,9 +165,8 @@ std::string asked_without(const CellResult& cell, std::span<const std::string_vi
 }
 
 int repetitions_asked(const CellResult& cell) {
-  if (!cell.requested.is_object()) return 0;
-  const json measure = cell.requested.value("measure", json::object());
-  return measure.is_object() ? measure.value("repetitions", 0) : 0;
+  const json* const asked = find_value(cell.requested, "measure.repetitions");
+  return asked ? asked->get<int>() : 0;
 }
 
 CellCounts count_cells(const std::vector<CellResult>& cells) {

@@ -18,7 +18,6 @@
 
 #include "experiments/results/device_work.h"
 #include "experiments/results/fields.h"
-#include "experiments/results/rank_lanes.h"
 #include "experiments/workload/workload_facts.h"
 
 namespace paceline {

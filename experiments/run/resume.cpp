@@ -26,10 +26,6 @@ std::vector<std::string> builds_of(const RunResult& recorded) {
   return {recorded.environment.value("binary_hash", std::string())};
 }
 
-bool holds(const std::vector<std::string>& list, const std::string& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 /// Where values were written at first; of a grown sweep the options, too. The folder's experiment.json is no place
 /// where a person wrote anything. Null where the record has none.
 json origins_of(const RunResult& recorded, const json& now) {
@@ -145,7 +141,7 @@ void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
     if (!before.contains(file) && concerns_record(before, file)) differences.push_back(file + ": is new");
   if (resume.mixed == MixedBuilds::refuse && !recorded.environment.is_object())
     differences.push_back("environment.json, which names the program's build: is gone (--allow-mixed-build goes on)");
-  else if (resume.mixed == MixedBuilds::refuse && !holds(builds_of(recorded), run.info.program))
+  else if (resume.mixed == MixedBuilds::refuse && std::ranges::count(builds_of(recorded), run.info.program) == 0)
     differences.push_back("the program: another build (--allow-mixed-build goes on, and the report says so)");
   if (!differences.empty())
     fail(ExitCode::usage, "{}: cannot go on, this is not what the run began with: {}", recorded.folder,
@@ -182,7 +178,7 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
   }
   std::vector<std::string> builds = builds_of(recorded);
   run.environment = recorded.environment;
-  if (!holds(builds, run.info.program)) {
+  if (std::ranges::count(builds, run.info.program) == 0) {
     builds.push_back(run.info.program);
     run.environment["mixed_builds"] = builds;
   }

@@ -47,15 +47,8 @@ void keep_missing_sample_texts(SweepUnderWay& sweep) {
   }
 }
 
-/// What EngineLoad and encode_for() would complain about, without reading weights.
-void check_can_run(SweepUnderWay& sweep, const ExperimentConfig& config, const LoadLimits& limits) {
-  const LoadPlan plan = plan_load(config, limits);
-  const auto tokenizer = load_tokenizer(config.engine.target);
-  check_draft_vocabulary(config);
-  encode_for(sweep, config, *tokenizer, length_limit(config, plan));
-}
-
-/// A sweep of which no cell can run is a mistake in the configuration, not a result: throws the first reason.
+/// A sweep of which no cell can run is a mistake in the configuration, not a result: throws the first reason, as
+/// loading and encoding would, but reads no weights.
 void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& groups) {
   const std::vector<Cell>& cells = sweep.cells;
   std::optional<Error> first;
@@ -65,7 +58,10 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
       const ExperimentConfig& config = cells[index].config;
       if (!tried.insert(cells[index].draft_key).second) continue;
       try {
-        check_can_run(sweep, config, limits_of(cells, cells[index].load_key, sweep.run.info.auto_threads_per_rank));
+        const LoadPlan plan =
+            plan_load(config, limits_of(cells, cells[index].load_key, sweep.run.info.auto_threads_per_rank));
+        check_draft_vocabulary(config);
+        encode_for(sweep, config, *load_tokenizer(config.engine.target), length_limit(config, plan));
         return;
       } catch (const Error& error) {
         if (!first) first = error;

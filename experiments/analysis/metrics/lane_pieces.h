@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "experiments/results/rank_lanes.h"
+#include "experiments/results/device_work.h"
 
 namespace paceline {
 

@@ -236,8 +236,6 @@ RunLock::RunLock(const std::filesystem::path& folder) {
   }
 }
 
-RunLock::RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
 RunLock::~RunLock() {
   if (fd_ >= 0) ::close(fd_);
 }

@@ -59,9 +59,7 @@ class RunLock {
  public:
   /// Throws Error(store) naming the process that holds it, or why the file cannot be had.
   explicit RunLock(const std::filesystem::path& folder);
-  RunLock(RunLock&& other) noexcept;
   RunLock(const RunLock&) = delete;
-  RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
 
   /// Whether some process holds it now.

@@ -43,10 +43,8 @@ json read_manifest(const std::filesystem::path& folder) {
 /// report.slo of a resolved configuration.
 ServiceLevel service_level(const json& config) {
   ServiceLevel level;
-  const json none = json::object();
-  const json slo = config.is_object() ? config.value("report", none).value("slo", none) : none;
-  if (const auto ttft = slo.find("ttft_ms"); ttft != slo.end() && ttft->is_number()) level.ttft_ms = *ttft;
-  if (const auto tpot = slo.find("tpot_ms"); tpot != slo.end() && tpot->is_number()) level.tpot_ms = *tpot;
+  if (const json* ttft = find_value(config, "report.slo.ttft_ms"); ttft && ttft->is_number()) level.ttft_ms = *ttft;
+  if (const json* tpot = find_value(config, "report.slo.tpot_ms"); tpot && tpot->is_number()) level.tpot_ms = *tpot;
   return level;
 }
 

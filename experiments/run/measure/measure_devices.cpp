@@ -15,6 +15,7 @@
 
 #include "engine/comm/work_scope.h"
 #include "engine/util/machine.h"
+#include "experiments/config/devices.h"
 #include "experiments/run/engine_load.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/probe.h"
@@ -55,21 +56,14 @@ constexpr int kRounds = 3;
 
 std::optional<double> measured(double rate) { return rate > 0 ? std::optional(rate) : std::nullopt; }
 
-/// More than any cache holds is enough.
-std::vector<ceilings::Region> first_regions(const ShardWeights& weights) {
-  constexpr size_t kEnough = size_t{512} << 20;
-  std::vector<ceilings::Region> regions;
-  size_t total = 0;
-  for (const ceilings::Region& region : packed_regions(weights)) {
-    if (total >= kEnough) break;
-    regions.push_back({region.data, std::min(region.bytes, kEnough - total)});
-    total += regions.back().bytes;
-  }
-  return regions;
-}
-
 std::optional<double> read_rate(ThreadPool& pool, const ShardWeights& weights) {
-  const std::vector<ceilings::Region> regions = first_regions(weights);
+  size_t left = size_t{512} << 20;  // more than any cache holds
+  std::vector<ceilings::Region> regions = packed_regions(weights);
+  for (ceilings::Region& region : regions) {
+    region.bytes = std::min(region.bytes, left);
+    left -= region.bytes;
+  }
+  std::erase_if(regions, [](const ceilings::Region& region) { return region.bytes == 0; });
   double best = 0.0;
   for (int round = 0; round < kRounds && !regions.empty(); ++round)
     best = std::max(best, ceilings::best_read_rate(pool, regions));
@@ -301,10 +295,7 @@ WorkSoFar work_so_far(RankTeam& team) {
 }
 
 DeviceCeilings measure_ceilings(EngineLoad& load, const ExperimentConfig& cell) {
-  const Placement& placement = load.team().options().placement;
-  const bool on_gpus =
-      !placement.devices.empty() && cuda_index(placement.devices[size_t(placement.deciding_rank())]) >= 0;
-  return on_gpus ? cuda_ceilings(load.team().options()) : cpu_ceilings(load, cell);
+  return on_cuda(cell.engine) ? cuda_ceilings(load.team().options()) : cpu_ceilings(load, cell);
 }
 
 MachineCounters read_machine_counters(const CounterRoots& roots) {

@@ -32,12 +32,10 @@ struct Live {
 
 void record_emission(Live& live, const Emitted& emitted, Clock::time_point now) {
   RequestRecord& record = live.record;
-  const bool first = record.tokens_per_emission.empty();
-  if (first)
+  if (record.tokens_per_emission.empty()) {
     record.ttft_ms = ms_between(live.submitted, now);
-  else
+  } else {
     record.itl_ms.push_back(ms_between(live.last_emission, now));
-  if (!first) {
     record.drafted.push_back(emitted.num_drafted);
     record.accepted.push_back(emitted.num_accepted);
     record.depth.push_back(emitted.depth);

@@ -22,12 +22,10 @@ namespace {
 
 double weight_bytes(const LoadPlan& plan) { return double(plan.memory.weight_bytes); }
 
-/// Values of the embedding, or of the head.
-double vocabulary_values(const ModelSpec& spec) { return double(spec.vocab_size) * spec.hidden_size; }
-
 /// What a step looks up instead of reading: the embedding, unless its own rank has it as the head, too.
 double lookup_bytes(const ModelSpec& spec, DType dtype, int num_stages) {
-  return spec.tied_head && num_stages == 1 ? 0 : vocabulary_values(spec) * double(dtype_bytes(dtype));
+  return spec.tied_head && num_stages == 1 ? 0
+                                           : double(spec.vocab_size) * spec.hidden_size * double(dtype_bytes(dtype));
 }
 
 /// Passes of the second model, and most drafts that a step keeps.
@@ -113,15 +111,14 @@ const Forecaster::Sizes& Forecaster::sizes_of(const Cell& cell) {
   plain.speculation.proposer = kNoProposer;
   const LoadPlan target = plan_load(plain, limits);
   sizes.target = weight_bytes(target) - lookup_bytes(target.target, target.dtype, cell.config.engine.parallel.pp);
-  const SecondModelConfig* const second = cell.config.speculation.draft_model();
-  if (cell.config.speculation.head()) {
-    const LoadPlan both = plan_load(cell.config, limits);
-    sizes.draft = double(eagle3_read_bytes(*both.head, both.draft_dtype));
-  } else if (second && second->self) {
+  const SecondModelConfig* const second = cell.config.speculation.second_model();
+  if (second && second->self) {
     sizes.draft = sizes.target;
   } else if (second) {
     const LoadPlan both = plan_load(cell.config, limits);
-    sizes.draft = weight_bytes(both) - weight_bytes(target) - lookup_bytes(*both.draft, both.draft_dtype, 1);
+    sizes.draft = both.head
+                      ? double(eagle3_read_bytes(*both.head, both.draft_dtype))
+                      : weight_bytes(both) - weight_bytes(target) - lookup_bytes(*both.draft, both.draft_dtype, 1);
   }
   return sizes_.emplace(key, sizes).first->second;
 }

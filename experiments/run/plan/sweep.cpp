@@ -139,8 +139,7 @@ class Expander {
   }
 
   Origin origin_of_row(size_t include_index) const {
-    const ConfigNode* sweep = loaded_.tree.find("sweep");
-    const ConfigNode* rows = sweep ? sweep->find("include") : nullptr;
+    const ConfigNode* const rows = loaded_.written("sweep.include");
     return rows && include_index < rows->items.size() ? rows->items[include_index].origin
                                                       : loaded_.origin_of("sweep.include");
   }
