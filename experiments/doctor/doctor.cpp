@@ -4,17 +4,47 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/util/bytes.h"
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
+#include "experiments/config/gpu_code.h"
 #include "experiments/report/text/text.h"
 #include "experiments/report/text/text_lines.h"
 #include "experiments/results/build_info.h"
 
 namespace paceline {
 namespace {
+
+using nlohmann::json;
+
+/// Adds the checks of one section.
+class Findings {
+ public:
+  Findings(const char* section, std::vector<Check>& checks) : section_(section), checks_(checks) {}
+
+  void good(const std::string& name, const std::string& text) { add({section_, name, Finding::good, text}); }
+  void note(const std::string& name, const std::string& text) { add({section_, name, Finding::note, text}); }
+  void weak(const std::string& name, const std::string& text, const std::string& fix) {
+    add({section_, name, Finding::weak, text, fix});
+  }
+  void broken(const std::string& name, const std::string& text, const std::string& fix,
+              ExitCode code = ExitCode::device) {
+    add({section_, name, Finding::broken, text, fix, code});
+  }
+  /// Weak where `is_weak`, for the reason `why`; else good.
+  void judge(const std::string& name, const std::string& text, bool is_weak, const char* why, const char* fix) {
+    is_weak ? weak(name, text + ": " + why, fix) : good(name, text);
+  }
+
+ private:
+  void add(Check check) { checks_.push_back(std::move(check)); }
+
+  const char* section_;
+  std::vector<Check>& checks_;
+};
 
 std::string isa_list(const std::vector<Isa>& isas) {
   std::vector<std::string> names;
@@ -23,147 +53,209 @@ std::string isa_list(const std::vector<Isa>& isas) {
 }
 
 /// A value of the environment as text; empty where it is null.
-std::string known(const nlohmann::json& environment, const char* key) {
+std::string known(const json& environment, const char* key) {
   const auto found = environment.find(key);
-  if (found == environment.end() || found->is_null()) return "";
-  return bare_text(*found);
+  return found == environment.end() || found->is_null() ? "" : bare_text(*found);
 }
 
-double number(const nlohmann::json& environment, const char* key) {
-  const auto found = environment.find(key);
-  if (found == environment.end()) return 0.0;
-  if (found->is_number()) return found->get<double>();
-  return found->is_string() ? std::strtod(found->get<std::string>().c_str(), nullptr) : 0.0;
+double number(const json& environment, const char* key) {
+  return std::strtod(known(environment, key).c_str(), nullptr);
 }
 
-void add_build(const DoctorFacts& facts, std::vector<Check>& checks) {
+void add_build(const DoctorFacts& facts, Findings build) {
   const std::string type = known(facts.environment, "build_type");
-  const std::string text =
-      fmt::format("paceline {}, {}, compiler {}", kProgramVersion, type, known(facts.environment, "compiler"));
-  if (type == "release")
-    checks.push_back({"build", "program", Finding::good, text});
-  else
-    checks.push_back({"build", "program", Finding::weak, text + ": its times mean nothing",
-                      "build with `cmake --preset release` or `cmake --preset cuda`"});
-
+  build.judge("program",
+              fmt::format("paceline {}, {}, compiler {}", kProgramVersion, type, known(facts.environment, "compiler")),
+              type != "release", "its times mean nothing",
+              "build with `cmake --preset release` or `cmake --preset cuda`");
   const Isa best = facts.of_machine.empty() ? Isa::scalar : facts.of_machine.back();
-  const bool has_best = std::find(facts.built.begin(), facts.built.end(), best) != facts.built.end();
   const std::string sets = "built for " + isa_list(facts.built);
-  if (has_best)
-    checks.push_back({"build", "instruction sets", Finding::good, sets});
+  if (std::find(facts.built.begin(), facts.built.end(), best) != facts.built.end())
+    build.good("instruction sets", sets);
   else
-    checks.push_back({"build", "instruction sets", Finding::weak,
-                      fmt::format("{}; this machine has {} too", sets, isa_name(best)),
-                      "build with a newer compiler (GCC 12 or newer knows all of them)"});
+    build.weak("instruction sets", fmt::format("{}; this machine has {} too", sets, isa_name(best)),
+               "build with a newer compiler (GCC 12 or newer knows all of them)");
   if (facts.cuda.driver.state == DriverState::not_built)
-    checks.push_back({"build", "CUDA", Finding::note, "not in this build (cmake --preset cuda)"});
+    build.note("CUDA", "not in this build (cmake --preset cuda)");
   else
-    checks.push_back(
-        {"build", "CUDA", Finding::good,
-         fmt::format("toolkit {} for {}, {}", cuda_version_text(facts.cuda.driver.toolkit), facts.cuda.architectures,
-                     facts.nccl.empty() ? "without NCCL" : "NCCL " + facts.nccl)});
+    build.good("CUDA",
+               fmt::format("toolkit {} for {}, {}", cuda_version_text(facts.cuda.driver.toolkit),
+                           facts.cuda.architectures, facts.nccl.empty() ? "without NCCL" : "NCCL " + facts.nccl));
 }
 
-void add_machine(const DoctorFacts& facts, std::vector<Check>& checks) {
-  checks.push_back({"machine", "processor", Finding::good,
-                    fmt::format("{}, uses {}", known(facts.environment, "cpu_model"), isa_name(facts.used))});
-
+void add_machine(const DoctorFacts& facts, Findings machine) {
+  machine.good("processor", fmt::format("{}, uses {}", known(facts.environment, "cpu_model"), isa_name(facts.used)));
   const std::string quota =
       facts.cores.quota ? fmt::format("a cgroup quota of {:.2g}", *facts.cores.quota) : std::string("no cgroup quota");
-  const std::string cores = fmt::format("{} usable (affinity {}, {})", facts.usable_cores, facts.cores.affinity, quota);
-  if (facts.cores.quota && *facts.cores.quota < 1.0)
-    checks.push_back({"machine", "cores", Finding::weak, cores + ": less than one core, and times will jump",
-                      "give the container one whole core or more"});
-  else
-    checks.push_back({"machine", "cores", Finding::good, cores});
+  machine.judge("cores", fmt::format("{} usable (affinity {}, {})", facts.usable_cores, facts.cores.affinity, quota),
+                facts.cores.quota && *facts.cores.quota < 1.0, "less than one core, and times will jump",
+                "give the container one whole core or more");
 
   const double load = number(facts.environment, "load_average");
-  const std::string load_text =
-      fmt::format("{:.2f} runnable over the last minute, {}", load, counted(facts.usable_cores, "core"));
-  if (load > 0.5 * facts.usable_cores)
-    checks.push_back({"machine", "load", Finding::weak, load_text + ": others are at work, and times will scatter",
-                      "end what else runs (see `top`), or measure later"});
-  else
-    checks.push_back({"machine", "load", Finding::good, load_text});
+  machine.judge("load",
+                fmt::format("{:.2f} runnable over the last minute, {}", load, counted(facts.usable_cores, "core")),
+                load > 0.5 * facts.usable_cores, "others are at work, and times will scatter",
+                "end what else runs (see `top`), or measure later");
 
   const double total = number(facts.environment, "memory_total_bytes");
   const double available = number(facts.environment, "memory_available_bytes");
   const double limit = double(facts.memory_limit_bytes);
-  const std::string memory =
+  machine.judge(
+      "memory",
       fmt::format("{:.1f} GiB may be used{}, {:.1f} GiB are available", limit / kGiB,
-                  limit < total ? fmt::format(" (cgroup) of {:.1f} GiB", total / kGiB) : "", available / kGiB);
-  if (std::min(limit, available) < kGiB)
-    checks.push_back({"machine", "memory", Finding::weak, memory + ": too few for most models",
-                      "raise the container's limit, or end what holds the memory"});
-  else
-    checks.push_back({"machine", "memory", Finding::good, memory});
+                  limit < total ? fmt::format(" (cgroup) of {:.1f} GiB", total / kGiB) : "", available / kGiB),
+      std::min(limit, available) < kGiB, "too few for most models",
+      "raise the container's limit, or end what holds the memory");
 
   const CpuRates& cpu = facts.cpu;
   const std::string threads = counted(cpu.threads, "thread");
-  if (cpu.read_bytes_s > 0)
-    checks.push_back(
-        {"machine", "memory read", Finding::good,
-         fmt::format("{:.1f} GB/s over {} MiB with {}", cpu.read_bytes_s * 1e-9, facts.cpu_read_bytes >> 20, threads)});
-  else
-    checks.push_back({"machine", "memory read", Finding::note, "not measured: needs AVX2"});
-  if (cpu.fma_flops_s > 0)
-    checks.push_back(
-        {"machine", "arithmetic", Finding::good,
-         fmt::format(
-             "{:.0f} GFLOP/s of float32 FMAs{} with {}", cpu.fma_flops_s * 1e-9,
-             cpu.dot_flops_s > 0 ? fmt::format(", {:.0f} of bfloat16 dot products", cpu.dot_flops_s * 1e-9) : "",
-             threads)});
-  else
-    checks.push_back({"machine", "arithmetic", Finding::note, "not measured: needs AVX2"});
+  if (cpu.read_bytes_s <= 0 || cpu.fma_flops_s <= 0) {
+    machine.note("memory read, arithmetic", "not measured: needs AVX2");
+    return;
+  }
+  machine.good("memory read", fmt::format("{:.1f} GB/s over {} MiB with {}", cpu.read_bytes_s * 1e-9,
+                                          facts.cpu_read_bytes >> 20, threads));
+  machine.good(
+      "arithmetic",
+      fmt::format("{:.0f} GFLOP/s of float32 FMAs{} with {}", cpu.fma_flops_s * 1e-9,
+                  cpu.dot_flops_s > 0 ? fmt::format(", {:.0f} of bfloat16 dot products", cpu.dot_flops_s * 1e-9) : "",
+                  threads));
 }
 
-/// "2: a, b"
-std::string readable_names(const std::vector<FoundFile>& files) {
-  std::vector<std::string> names;
+void add_files(const char* what, const std::vector<FoundFile>& files, Findings data) {
+  std::vector<std::string> readable;
   for (const FoundFile& file : files)
-    if (file.error.empty()) names.push_back(file.name);
-  return fmt::format("{}: {}", names.size(), fmt::join(names, ", "));
-}
-
-void add_files(const char* what, const std::vector<FoundFile>& files, std::vector<Check>& checks) {
-  const bool any = std::any_of(files.begin(), files.end(), [](const FoundFile& file) { return file.error.empty(); });
-  if (any)
-    checks.push_back({"data", what, Finding::good, readable_names(files)});
+    if (file.error.empty()) readable.push_back(file.name);
+  if (readable.empty())
+    data.weak(what, "none found where configurations look for builtin: names",
+              "run in the repository, or write paths of your own into configurations");
   else
-    checks.push_back({"data", what, Finding::weak, "none found where configurations look for builtin: names",
-                      "run in the repository, or write paths of your own into configurations"});
+    data.good(what, fmt::format("{}: {}", readable.size(), fmt::join(readable, ", ")));
   for (const FoundFile& file : files)
-    if (!file.error.empty())
-      checks.push_back({"data", file.name, Finding::weak, file.error, "fetch it again, or take it out of the folder"});
+    if (!file.error.empty()) data.weak(file.name, file.error, "fetch it again, or take it out of the folder");
 }
 
-void add_results(const DoctorFacts& facts, std::vector<Check>& checks) {
+void add_results(const ResultsPlace& place, Findings data) {
   constexpr double kRoom = 1e9;
-  const ResultsPlace& place = facts.results;
   const std::string room = fmt::format("{:.1f} GB free", double(place.free_bytes) * 1e-9);
   if (!place.error.empty())
-    checks.push_back({"data", "results", Finding::broken, place.error, "name a folder of yours with --results DIR",
-                      ExitCode::store});
+    data.broken("results", place.error, "name a folder of yours with --results DIR", ExitCode::store);
   else if (double(place.free_bytes) < kRoom)
-    checks.push_back({"data", "results", Finding::weak, fmt::format("{}: {}", place.folder, room),
-                      "make room, or name a folder on another disk with --results DIR"});
+    data.weak("results", fmt::format("{}: {}", place.folder, room),
+              "make room, or name a folder on another disk with --results DIR");
   else
-    checks.push_back({"data", "results", Finding::good, fmt::format("{} can be written, {}", place.folder, room)});
+    data.good("results", fmt::format("{} can be written, {}", place.folder, room));
 }
 
-const char* mark(Finding finding) {
-  switch (finding) {
-    case Finding::good: return "✓";
-    case Finding::note: return "–";
-    case Finding::weak:
-    case Finding::broken: return "✗";
+/// Whether there are devices to look at.
+bool add_driver(const DriverStatus& driver, Findings gpu) {
+  if (driver.state == DriverState::works) {
+    gpu.good("driver",
+             fmt::format("{}CUDA {} (toolkit {}){}", driver.release.empty() ? "" : driver.release + ", ",
+                         cuda_version_text(driver.supports), cuda_version_text(driver.toolkit),
+                         driver.visible ? fmt::format(", CUDA_VISIBLE_DEVICES \"{}\"", *driver.visible) : ""));
+    return true;
   }
-  return "?";
+  const Trouble trouble = driver_trouble(driver);
+  const bool is_absent = driver.state == DriverState::not_built || driver.state == DriverState::absent;
+  const bool is_hidden = !driver.visible || driver.visible->empty() || *driver.visible == "-1";
+  if (is_absent || (driver.state == DriverState::no_device && is_hidden))
+    gpu.note("GPUs", "not used: " + trouble.what);
+  else if (driver.state == DriverState::no_device)  // named and not there
+    gpu.weak("GPUs", trouble.what, trouble.fix);
+  else
+    gpu.broken("driver", trouble.what, trouble.fix);
+  return false;
 }
 
-nlohmann::json rate(double value) { return value > 0 ? nlohmann::json(value) : nlohmann::json(nullptr); }
+/// Whether it can run.
+bool add_device(const CudaDeviceFacts& device, const std::string& architectures, Findings gpu) {
+  const std::string name = fmt::format("cuda:{}", device.index);
+  const double free = double(device.free_bytes) / kGiB, total = double(device.total_bytes) / kGiB;
+  if (!device.error.empty()) {
+    gpu.broken(
+        name, device.error,
+        "see `nvidia-smi` and `dmesg | grep -i xid`, or leave it out with engine.devices or CUDA_VISIBLE_DEVICES");
+  } else if (device.prohibited) {
+    gpu.broken(name, device.name + ": its compute mode lets no program on",
+               fmt::format("sudo nvidia-smi -i {} -c DEFAULT", device.pci));
+  } else if (const std::optional<std::string> refused = refused_gpu(architectures, device)) {
+    gpu.broken(name, *refused,
+               "build for it (-DCMAKE_CUDA_ARCHITECTURES) where it is new enough, leave it out with engine.devices or "
+               "CUDA_VISIBLE_DEVICES, or use backend cpu");
+  } else {
+    constexpr double kOthersGiB = 4.0;  // beyond what a context takes
+    gpu.judge(name,
+              fmt::format("{}, compute capability {}.{}, {} SMs{}{}, ECC {}, {:.1f} of {:.1f} GiB free", device.name,
+                          device.major, device.minor, device.num_sms,
+                          device.sm_clock_mhz > 0 ? fmt::format(", up to {} MHz", device.sm_clock_mhz) : "",
+                          device.memory_clock_mhz > 0 ? fmt::format(", memory {} MHz", device.memory_clock_mhz) : "",
+                          device.ecc ? "on" : "off", free, total),
+              total - free > kOthersGiB, "others use it", "end what `nvidia-smi` lists on it, or choose another");
+    return true;
+  }
+  return false;
+}
 
-nlohmann::json gpu_json(const CudaDeviceFacts& device, const GpuRates& rates) {
+void add_rates(const std::string& name, const GpuRates& rates, Findings gpu) {
+  if (rates.memory.read_bytes_s > 0)
+    gpu.good(name + " memory", fmt::format("reads {:.2f} TB/s, copies {:.2f} TB/s (read + written)",
+                                           rates.memory.read_bytes_s * 1e-12, rates.memory.copy_bytes_s * 1e-12));
+  const auto matrices = [&](const char* what, Numerics numerics, double flops_s) {
+    if (flops_s > 0)
+      gpu.good(name + what,
+               fmt::format("{:.0f} TFLOP/s in {} of {}³", flops_s * 1e-12, matrix_name(numerics), rates.matrix_size));
+  };
+  matrices(" matrices", Numerics::strict, rates.matrix_flops_s);
+  matrices(" matrices, fast", Numerics::fast, rates.fast_matrix_flops_s);
+  if (!rates.fast_error.empty())
+    gpu.note(name + " matrices, fast", "engine.numerics fast does not run: " + rates.fast_error);
+  if (!rates.error.empty())
+    gpu.broken(name + " measured", rates.error, "free the device (`nvidia-smi`), or leave it out with engine.devices");
+}
+
+void add_peers(const DoctorFacts& facts, Findings gpu) {
+  const CudaFacts& cuda = facts.cuda;
+  const size_t count = cuda.devices.size();
+  if (count < 2) return;
+  std::vector<std::string> apart;  // pairs of which one does not reach the other
+  for (size_t a = 0; a < count; ++a)
+    for (size_t b = a + 1; b < count; ++b)
+      if (!cuda.reaches[a * count + b] || !cuda.reaches[b * count + a])
+        apart.push_back(fmt::format("cuda:{} and cuda:{}", a, b));
+  if (apart.empty())
+    gpu.good("peer access", fmt::format("all {} reach each other's memory", count));
+  else
+    gpu.weak("peer access", fmt::format("none between {}: sums go over NCCL", fmt::join(apart, ", ")),
+             "choose devices that reach each other with engine.devices; set NCCL_P2P_DISABLE=1 only if NCCL hangs");
+  for (const GpuLink& link : facts.links) {
+    const std::string name = fmt::format("cuda:{} to cuda:{}", link.from, link.to);
+    if (link.error.empty())
+      gpu.good(name,
+               fmt::format("{:.0f} GB/s, {:.1f} µs a small copy", link.rate.bytes_s * 1e-9, link.rate.latency_s * 1e6));
+    else
+      gpu.broken(name, link.error, "see `dmesg | grep -i xid`, and choose other devices with engine.devices");
+  }
+  const size_t all_links = count * (count - 1);
+  if (facts.links.size() < all_links)
+    gpu.note("links", fmt::format("{} of {} measured in the time there is", facts.links.size(), all_links));
+  if (facts.nccl.empty())
+    gpu.broken("NCCL", "this build has none: several ranks cannot run on GPUs",
+               "sudo apt-get install -y libnccl-dev, and build again");
+  else
+    gpu.good("NCCL", facts.nccl);
+}
+
+/// By Finding.
+struct FindingText {
+  const char* name;
+  const char* mark;
+};
+constexpr FindingText kFindings[] = {{"good", "✓"}, {"note", "–"}, {"weak", "✗"}, {"broken", "✗"}};
+
+json rate(double value) { return value > 0 ? json(value) : json(nullptr); }
+
+json gpu_json(const CudaDeviceFacts& device, const GpuRates& rates) {
   return {{"index", device.index},
           {"name", device.name},
           {"pci", device.pci},
@@ -185,23 +277,31 @@ nlohmann::json gpu_json(const CudaDeviceFacts& device, const GpuRates& rates) {
 
 }  // namespace
 
-const char* to_string(Finding finding) {
-  switch (finding) {
-    case Finding::good: return "good";
-    case Finding::note: return "note";
-    case Finding::weak: return "weak";
-    case Finding::broken: return "broken";
+const char* to_string(Finding finding) { return kFindings[size_t(finding)].name; }
+
+std::vector<Check> gpu_checks(const DoctorFacts& facts) {
+  std::vector<Check> checks;
+  Findings gpu("gpu", checks);
+  if (!add_driver(facts.cuda.driver, gpu)) return checks;
+  for (size_t i = 0; i < facts.cuda.devices.size(); ++i) {
+    if (!add_device(facts.cuda.devices[i], facts.cuda.architectures, gpu)) continue;
+    if (i < facts.gpus.size())
+      add_rates(fmt::format("cuda:{}", facts.cuda.devices[i].index), facts.gpus[i], gpu);
+    else
+      gpu.note(fmt::format("cuda:{} rates", i), "not measured: no time left");
   }
-  return "?";
+  add_peers(facts, gpu);
+  return checks;
 }
 
 std::vector<Check> doctor_checks(const DoctorFacts& facts) {
   std::vector<Check> checks;
-  add_build(facts, checks);
-  add_machine(facts, checks);
-  add_files("models", facts.models, checks);
-  add_files("datasets", facts.datasets, checks);
-  add_results(facts, checks);
+  Findings data("data", checks);
+  add_build(facts, {"build", checks});
+  add_machine(facts, {"machine", checks});
+  add_files("models", facts.models, data);
+  add_files("datasets", facts.datasets, data);
+  add_results(facts.results, data);
   for (Check& check : gpu_checks(facts)) checks.push_back(std::move(check));
   return checks;
 }
@@ -221,9 +321,9 @@ std::string doctor_text(const std::vector<Check>& checks, int columns) {
     section = check.section;
     const std::string padding(size_t(width - display_width(check.name)), ' ');
     const int hang = width + 6;
-    out +=
-        wrapped_text(fmt::format("  {} {}{}  {}", mark(check.finding), check.name, padding, message_text(check.text)),
-                     columns, hang);
+    out += wrapped_text(fmt::format("  {} {}{}  {}", kFindings[size_t(check.finding)].mark, check.name, padding,
+                                    message_text(check.text)),
+                        columns, hang);
     if (check.fix.empty()) continue;
     ++crosses;
     out += wrapped_text(fmt::format("{}fix: {}", std::string(size_t(hang), ' '), message_text(check.fix)), columns,
@@ -232,8 +332,7 @@ std::string doctor_text(const std::vector<Check>& checks, int columns) {
   return out + (crosses == 0 ? "\nnothing to fix\n" : fmt::format("\n{} to fix\n", counted(crosses, "problem")));
 }
 
-nlohmann::json doctor_json(const DoctorFacts& facts, const std::vector<Check>& checks) {
-  using nlohmann::json;
+json doctor_json(const DoctorFacts& facts, const std::vector<Check>& checks) {
   json lines = json::array(), gpus = json::array(), links = json::array(), peers = json::array();
   for (const Check& check : checks)
     lines.push_back({{"section", check.section},
