@@ -15,7 +15,9 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
+#include "experiments/bench/bench.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/probe.h"
@@ -183,10 +185,10 @@ void register_all() {
   };
   for (const Shape& shape : kShapes)
     for (const int m : {1, 6, 8, 16, 17, 32, 64, 128, 512, 2048})
-      add("Gemm/" + std::string(shape.name) + "/" + std::to_string(m), gemm, shape, m, Numerics::strict);
+      add(fmt::format("Gemm/{}/{}", shape.name, m), gemm, shape, m, Numerics::strict);
   for (const Shape& shape : kShapes)
     for (const int m : {65, 128, 256, 512, 1024, 2048})
-      add("Fast/" + std::string(shape.name) + "/" + std::to_string(m), gemm, shape, m, Numerics::fast);
+      add(fmt::format("Fast/{}/{}", shape.name, m), gemm, shape, m, Numerics::fast);
   for (const auto& [name, seqs, context, q_len] : {std::tuple{"decode", 1, 1024, 1},
                                                    {"decode", 16, 4096, 1},
                                                    {"decode", 64, 4096, 1},
@@ -196,9 +198,7 @@ void register_all() {
                                                    {"verify", 16, 4096, 8},
                                                    {"prefill", 1, 0, 512},
                                                    {"prefill", 1, 0, 2048}})
-    add("Attention/" + std::string(name) + "/" + std::to_string(seqs) + "x" + std::to_string(context) + "+" +
-            std::to_string(q_len),
-        attention, seqs, context, q_len);
+    add(fmt::format("Attention/{}/{}x{}+{}", name, seqs, context, q_len), attention, seqs, context, q_len);
   for (const int m : {1, 6, 64, 2048}) add("Norm/" + std::to_string(m), norm, m);
   for (const int m : {1, 8, 64}) {
     add("Draw/greedy/" + std::to_string(m), draw, m, DrawParams{});
@@ -211,13 +211,10 @@ void register_all() {
 }  // namespace paceline
 
 int main(int argc, char** argv) {
-  try {
+  return paceline::bench_main("cuda_bench", [&] {
     benchmark::Initialize(&argc, argv);
     paceline::register_all();
     benchmark::RunSpecifiedBenchmarks();
     return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "cuda_bench: %s\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -6,21 +6,19 @@
 // Environment: PACELINE_BENCH_THREADS (default: usable cores); PACELINE_BENCH_ISA, "scalar" to "avx512-bf16" (default:
 // fastest_isa()).
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <Eigen/Dense>
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
+#include "experiments/bench/bench.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/ceilings.h"
-#include "kernels/cpu/cores.h"
 #include "kernels/cpu/mapped_memory.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -29,18 +27,13 @@ namespace {
 
 using namespace ceilings;
 
-int num_threads() {
-  const char* text = std::getenv("PACELINE_BENCH_THREADS");
-  return text ? std::max(1, std::atoi(text)) : usable_cores();
-}
-
 /// Of BackendOptions.
 int isa() {
-  const char* const name = std::getenv("PACELINE_BENCH_ISA");
-  if (!name) return -1;
+  const std::string name = bench_setting("ISA");
+  if (name.empty()) return -1;
   for (const Isa isa : kIsas)
     if (isa_name(isa) == name) return int(isa);
-  std::fprintf(stderr, "PACELINE_BENCH_ISA=%s: use scalar, avx2, avx512 or avx512-bf16\n", name);
+  std::fprintf(stderr, "PACELINE_BENCH_ISA=%s: use scalar, avx2, avx512 or avx512-bf16\n", name.c_str());
   std::exit(2);
 }
 
@@ -55,7 +48,7 @@ void touch(ThreadPool& pool, const MappedMemory& memory) {
 /// The best of several passes over 84 MB (the size of target-42m in bf16), once per process.
 double read_bandwidth() {
   static const double best = [] {
-    ThreadPool pool(num_threads());
+    ThreadPool pool(bench_threads());
     const MappedMemory memory(size_t{84} << 20);
     touch(pool, memory);
     double most = 0;
@@ -69,7 +62,7 @@ double read_bandwidth() {
 /// Floating-point operations per second of all threads together.
 double fma_peak() {
   static const double best = [] {
-    ThreadPool pool(num_threads());
+    ThreadPool pool(bench_threads());
     double most = 0;
     for (int i = 0; i < 10; ++i) most = std::max(most, fma_rate(pool));
     return most;
@@ -78,7 +71,7 @@ double fma_peak() {
 }
 
 Backend& backend() {
-  static const std::unique_ptr<Backend> made = make_backend("cpu", {.threads = num_threads(), .isa = isa()});
+  static const std::unique_ptr<Backend> made = make_backend("cpu", {.threads = bench_threads(), .isa = isa()});
   return *made;
 }
 
@@ -119,23 +112,31 @@ const std::vector<Weight>& weights(const Shape& shape, DType dtype) {
   return all;
 }
 
-void run_gemm(benchmark::State& state, const Shape& shape, DType dtype, int m) {
-  const std::vector<Weight>& w = weights(shape, dtype);
-  const MatView x = rows(m, shape.k), y = rows(m, shape.glu ? shape.n / 2 : shape.n);
-  const Traffic before = backend().traffic();
-  const auto begin = Clock::now();
-  int64_t calls = 0;
-  for (auto _ : state) {
-    backend().gemm({.x = x, .w = w[size_t(calls++) % w.size()].get(), .y = y, .glu = shape.glu});
-  }
-  const double seconds = seconds_since(begin);
-  const Traffic after = backend().traffic();
-  const double bytes_s = double(after.weight_bytes - before.weight_bytes) / seconds;
-  const double flops_s = double(after.flops - before.flops) / seconds;
+/// What the backend has done since `before`, in `seconds`.
+void count_gemms(benchmark::State& state, const Traffic& before, double seconds) {
+  const Traffic done = backend().traffic() - before;
+  const double bytes_s = double(done.weight_bytes) / seconds, flops_s = double(done.flops) / seconds;
   state.counters["GB/s"] = bytes_s * 1e-9;
   state.counters["GFLOP/s"] = flops_s * 1e-9;
   state.counters["of_read"] = bytes_s / read_bandwidth();
   if (fma_peak() > 0) state.counters["of_fma"] = flops_s / fma_peak();
+}
+
+void gemm_once(const Shape& shape, DType dtype, int m, int64_t number) {
+  const std::vector<Weight>& w = weights(shape, dtype);
+  backend().gemm({.x = rows(m, shape.k),
+                  .w = w[size_t(number) % w.size()].get(),
+                  .y = rows(m, shape.glu ? shape.n / 2 : shape.n),
+                  .glu = shape.glu});
+}
+
+void run_gemm(benchmark::State& state, const Shape& shape, DType dtype, int m) {
+  gemm_once(shape, dtype, m, 0);  // packs outside the timed loop
+  const Traffic before = backend().traffic();
+  const auto begin = Clock::now();
+  int64_t calls = 0;
+  for (auto _ : state) gemm_once(shape, dtype, m, calls++);
+  count_gemms(state, before, seconds_since(begin));
 }
 
 /// The same product by Eigen in float32 on one thread, as it multiplies in the baseline instruction set of this file:
@@ -154,39 +155,17 @@ void run_eigen_gemm(benchmark::State& state, const Shape& shape, int m) {
 
 /// Every gemm of a target-42m step, in order: 12 layers and the head, 84 MB in bf16.
 void run_model_gemms(benchmark::State& state, DType dtype, int m) {
-  const Shape& qkv = kShapes[0];
-  const Shape& o = kShapes[1];
-  const Shape& up = kShapes[2];
-  const Shape& down = kShapes[3];
+  const std::span<const Shape> of_layer(kShapes, 4);
   const Shape& head = kShapes[4];
-  const auto run = [&](const Shape& shape, int layer) {
-    const std::vector<Weight>& w = weights(shape, dtype);
-    backend().gemm({.x = rows(m, shape.k),
-                    .w = w[size_t(layer) % w.size()].get(),
-                    .y = rows(m, shape.glu ? shape.n / 2 : shape.n),
-                    .glu = shape.glu});
-  };
-  for (const Shape* shape : {&qkv, &o, &up, &down, &head}) run(*shape, 0);  // packs outside the timed loop
+  for (const Shape& shape : std::span(kShapes, 5)) gemm_once(shape, dtype, m, 0);  // packs outside the timed loop
   const Traffic before = backend().traffic();
   const auto begin = Clock::now();
-  int64_t steps = 0;
   for (auto _ : state) {
-    for (int layer = 0; layer < 12; ++layer) {
-      run(qkv, layer);
-      run(o, layer);
-      run(up, layer);
-      run(down, layer);
-    }
-    run(head, 0);
-    ++steps;
+    for (int layer = 0; layer < 12; ++layer)
+      for (const Shape& shape : of_layer) gemm_once(shape, dtype, m, layer);
+    gemm_once(head, dtype, m, 0);
   }
-  const double seconds = seconds_since(begin);
-  const double bytes_s = double(backend().traffic().weight_bytes - before.weight_bytes) / seconds;
-  const double flops_s = double(backend().traffic().flops - before.flops) / seconds;
-  state.counters["GB/s"] = bytes_s * 1e-9;
-  state.counters["GFLOP/s"] = flops_s * 1e-9;
-  state.counters["of_read"] = bytes_s / read_bandwidth();
-  if (fma_peak() > 0) state.counters["of_fma"] = flops_s / fma_peak();
+  count_gemms(state, before, seconds_since(begin));
 }
 
 /// num_seqs sequences of `context` cached tokens, q_len new rows each; heads and dims of target-42m.
@@ -221,8 +200,9 @@ void run_attention(benchmark::State& state, int num_seqs, int context, int q_len
                          .block = block,
                          .kv = kv});
   const double seconds = seconds_since(begin);
-  state.counters["GB/s"] = double(backend().traffic().kv_bytes - before.kv_bytes) / seconds * 1e-9;
-  state.counters["GFLOP/s"] = double(backend().traffic().flops - before.flops) / seconds * 1e-9;
+  const Traffic done = backend().traffic() - before;
+  state.counters["GB/s"] = double(done.kv_bytes) / seconds * 1e-9;
+  state.counters["GFLOP/s"] = double(done.flops) / seconds * 1e-9;
   backend().free(kv.k);
   backend().free(kv.v);
 }
@@ -234,29 +214,21 @@ void run_fork_join(benchmark::State& state, int threads) {
 }
 
 void run_read(benchmark::State& state, size_t bytes) {
-  ThreadPool pool(num_threads());
+  ThreadPool pool(bench_threads());
   const MappedMemory memory(bytes);
   touch(pool, memory);
   const Region region{static_cast<const char*>(memory.data()), memory.bytes()};
   double bytes_s = 0;
-  int64_t passes = 0;
-  for (auto _ : state) {
-    bytes_s += read_rate<Prefetch::off>(pool, {&region, 1});
-    ++passes;
-  }
-  state.counters["GB/s"] = bytes_s / double(passes) * 1e-9;
+  for (auto _ : state) bytes_s += read_rate<Prefetch::off>(pool, {&region, 1});
+  state.counters["GB/s"] = bytes_s / double(state.iterations()) * 1e-9;
 }
 
 void run_pack(benchmark::State& state, DType dtype) {
   const std::vector<uint16_t> values(size_t{8192} * 512, 0x3f80);
   const HostWeight part{values.data(), DType::bf16, 8192, 512, 512};
-  const auto begin = Clock::now();
-  int64_t passes = 0;
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(backend().pack({&part, 1}, {.dtype = dtype}));
-    ++passes;
-  }
-  state.counters["GB/s"] = double(passes) * double(values.size()) * 2 / seconds_since(begin) * 1e-9;
+  for (auto _ : state) benchmark::DoNotOptimize(backend().pack({&part, 1}, {.dtype = dtype}));
+  state.counters["GB/s"] =
+      benchmark::Counter(double(values.size()) * 2e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void run_norm(benchmark::State& state, int m) {
@@ -266,38 +238,33 @@ void run_norm(benchmark::State& state, int m) {
 }
 
 void register_all() {
-  for (const size_t mib : {1, 8, 84})
-    benchmark::RegisterBenchmark(("Read/" + std::to_string(mib) + "MiB").c_str(), run_read, mib << 20)->UseRealTime();
+  const auto add = [](const std::string& name, auto... arguments) {
+    return benchmark::RegisterBenchmark(name.c_str(), arguments...)->UseRealTime();
+  };
+  for (const size_t mib : {1, 8, 84}) add(fmt::format("Read/{}MiB", mib), run_read, mib << 20);
   if (best_isa() >= Isa::avx2)
-    benchmark::RegisterBenchmark("Fma", [](benchmark::State& state) {
+    add("Fma", [](benchmark::State& state) {
       for (auto _ : state) benchmark::DoNotOptimize(fma_chains(1000));
       state.counters["GFLOP/s"] = fma_peak() * 1e-9;
-    })->UseRealTime();
+    });
   if (best_isa() >= Isa::avx512_bf16)
-    benchmark::RegisterBenchmark("BfloatDot", [](benchmark::State& state) {
+    add("BfloatDot", [](benchmark::State& state) {
       for (auto _ : state) benchmark::DoNotOptimize(chains<Arithmetic::bfloat_pairs>(1000));
-      ThreadPool pool(num_threads());
+      ThreadPool pool(bench_threads());
       state.counters["GFLOP/s"] = chain_rate<Arithmetic::bfloat_pairs>(pool) * 1e-9;
-    })->UseRealTime();
+    });
   for (const Shape& shape : kShapes)
     for (const int m : {1, 6, 64})
-      benchmark::RegisterBenchmark(("Eigen/" + std::string(shape.name) + "/" + std::to_string(m)).c_str(),
-                                   run_eigen_gemm, shape, m)
-          ->UseRealTime()
-          ->Unit(benchmark::kMicrosecond);
+      add(fmt::format("Eigen/{}/{}", shape.name, m), run_eigen_gemm, shape, m)->Unit(benchmark::kMicrosecond);
   for (const DType dtype : {DType::bf16, DType::f32}) {
-    const std::string type(dtype_name(dtype));
+    const std::string_view type = dtype_name(dtype);
     for (const int m : {1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 512})
-      benchmark::RegisterBenchmark(("Model/" + type + "/" + std::to_string(m)).c_str(), run_model_gemms, dtype, m)
-          ->UseRealTime()
-          ->Unit(benchmark::kMicrosecond);
+      add(fmt::format("Model/{}/{}", type, m), run_model_gemms, dtype, m)->Unit(benchmark::kMicrosecond);
     for (const Shape& shape : kShapes)
       for (const int m : {1, 2, 4, 6, 8, 12, 16, 32, 64, 512})
-        benchmark::RegisterBenchmark(("Gemm/" + std::string(shape.name) + "/" + type + "/" + std::to_string(m)).c_str(),
-                                     run_gemm, shape, dtype, m)
-            ->UseRealTime()
+        add(fmt::format("Gemm/{}/{}/{}", shape.name, type, m), run_gemm, shape, dtype, m)
             ->Unit(benchmark::kMicrosecond);
-    benchmark::RegisterBenchmark(("Pack/" + type).c_str(), run_pack, dtype)->UseRealTime();
+    add(fmt::format("Pack/{}", type), run_pack, dtype);
   }
   for (const auto& [name, seqs, context, q_len] : {std::tuple{"decode", 1, 100, 1},
                                                    {"decode", 1, 1000, 1},
@@ -307,17 +274,10 @@ void register_all() {
                                                    {"verify", 1, 8000, 6},
                                                    {"prefill", 1, 0, 512},
                                                    {"prefill", 1, 3584, 512}})
-    benchmark::RegisterBenchmark(("Attention/" + std::string(name) + "/" + std::to_string(seqs) + "x" +
-                                  std::to_string(context) + "+" + std::to_string(q_len))
-                                     .c_str(),
-                                 run_attention, seqs, context, q_len)
-        ->UseRealTime()
+    add(fmt::format("Attention/{}/{}x{}+{}", name, seqs, context, q_len), run_attention, seqs, context, q_len)
         ->Unit(benchmark::kMicrosecond);
-  for (const int threads : {2, 3})
-    benchmark::RegisterBenchmark(("ForkJoin/" + std::to_string(threads)).c_str(), run_fork_join, threads)
-        ->UseRealTime();
-  for (const int m : {1, 512})
-    benchmark::RegisterBenchmark(("Norm/" + std::to_string(m)).c_str(), run_norm, m)->UseRealTime();
+  for (const int threads : {2, 3}) add(fmt::format("ForkJoin/{}", threads), run_fork_join, threads);
+  for (const int m : {1, 512}) add(fmt::format("Norm/{}", m), run_norm, m);
 }
 
 }  // namespace

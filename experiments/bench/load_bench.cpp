@@ -7,8 +7,6 @@
 // Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (float32, bfloat16, float16;
 // default: the checkpoint's). All files lie in the page cache: one round runs before those that count.
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -17,9 +15,9 @@
 #include "engine/util/gguf.h"
 #include "engine/util/mapped_file.h"
 #include "engine/weights/model_source.h"
+#include "experiments/bench/bench.h"
 #include "experiments/run/engine_load.h"
 #include "kernels/cpu/ceilings.h"
-#include "kernels/cpu/cores.h"
 
 namespace paceline {
 namespace {
@@ -64,12 +62,10 @@ int run(int argc, char** argv) {
   const std::filesystem::path model = argc > 1 ? argv[1] : "configs/models/target-7m";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 9;
   if (rounds < 1) fail(ExitCode::usage, "ROUNDS: found {}, expected at least 1", argv[2]);
-  const char* const threads_text = std::getenv("PACELINE_BENCH_THREADS");
-  const int threads = threads_text ? std::atoi(threads_text) : usable_cores();
+  const int threads = bench_threads();
   ModelSource source{.directory = model};
   const ModelSpec spec = source_spec(source);
-  const char* const dtype_text = std::getenv("PACELINE_BENCH_DTYPE");
-  const DType dtype = parse_dtype(dtype_text ? dtype_text : "auto", spec.checkpoint_dtype);
+  const DType dtype = parse_dtype(bench_setting("DTYPE", "auto"), spec.checkpoint_dtype);
   source.widened = widened_for(dtype);
   RankTeam team({.placement = {.devices = {"cpu"}}, .threads_per_rank = threads});
   ThreadPool pool(threads);
@@ -110,10 +106,5 @@ int run(int argc, char** argv) {
 }  // namespace paceline
 
 int main(int argc, char** argv) {
-  try {
-    return paceline::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "load_bench: %s\n", error.what());
-    return 1;
-  }
+  return paceline::bench_main("load_bench", [&] { return paceline::run(argc, argv); });
 }

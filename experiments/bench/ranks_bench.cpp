@@ -8,7 +8,6 @@
 // The time is that of the slowest rank, a call in many, the mean of 20 rounds.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include <benchmark/benchmark.h>
 
 #include "engine/comm/rank_team.h"
+#include "experiments/bench/bench.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/yardstick/device_timer.h"
 #include "kernels/cuda/yardstick/nccl_sums.h"
@@ -105,17 +105,12 @@ void register_all() {
 }  // namespace paceline
 
 int main(int argc, char** argv) {
-  try {
+  return paceline::bench_main("ranks_bench", [&] {
     benchmark::Initialize(&argc, argv);
-    if (paceline::num_cuda_devices() < 2) {
-      std::fprintf(stderr, "ranks_bench: needs two CUDA devices, found %d\n", paceline::num_cuda_devices());
-      return 1;
-    }
+    if (paceline::num_cuda_devices() < 2)
+      paceline::fail(paceline::ExitCode::device, "needs two CUDA devices, found {}", paceline::num_cuda_devices());
     paceline::register_all();
     benchmark::RunSpecifiedBenchmarks();
     return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ranks_bench: %s\n", error.what());
-    return 1;
-  }
+  });
 }
