@@ -16,7 +16,7 @@
 #include "experiments/results/files/environment.h"
 #include "experiments/run/measure/sample_texts.h"
 #include "experiments/run/run_load.h"
-#include "experiments/workload/workload.h"
+#include "experiments/workload/requests.h"
 #include "kernels/cpu/cores.h"
 #include "speculative/proposer_entry.h"
 #include "speculative/vocabulary_match.h"

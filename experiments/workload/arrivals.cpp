@@ -47,13 +47,7 @@ double gamma(double shape, const GapNoise& noise) {
 
 /// A field that counts tokens; nothing where it is absent.
 std::optional<int> tokens_field(const json& row, const char* key, const Place& place) {
-  constexpr int kMostTokens = 1 << 24;
-  const auto it = row.find(key);
-  if (it == row.end()) return std::nullopt;
-  if (!it->is_number_integer() || *it < 1 || *it > kMostTokens)
-    place.fail("field \"{}\" is {}: expected an integer from 1 to {}", key,
-               it->is_number() ? it->dump() : std::string("of type ") + it->type_name(), kMostTokens);
-  return it->get<int>();
+  return row.contains(key) ? std::optional(checked_tokens(row[key], key, place)) : std::nullopt;
 }
 
 /// Of a row with `t_s`, or with `timestamp` in milliseconds.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "engine/text/utf8.h"
 #include "engine/util/counted.h"
@@ -99,26 +100,17 @@ class CsvReader {
   size_t at_ = 0;
 };
 
-struct Columns {
-  size_t num_columns = 0;
-  std::optional<size_t> text, id, category, max_tokens;
-};
-
-Columns columns_of(const CsvRecord& header, const Place& place) {
-  Columns columns{.num_columns = header.fields.size(), .text = {}, .id = {}, .category = {}, .max_tokens = {}};
+/// Where the columns that are read stand, "text" as "prompt".
+std::map<std::string, size_t> columns_of(const CsvRecord& header, const Place& place) {
+  std::map<std::string, size_t> columns;
   if (!header.problem.empty()) place.fail("the header: {}", header.problem);
   for (size_t i = 0; i < header.fields.size(); ++i) {
-    const std::string& name = header.fields[i];
-    std::optional<size_t>* column = name == "prompt" || name == "text" ? &columns.text
-                                    : name == "id"                     ? &columns.id
-                                    : name == "category"               ? &columns.category
-                                    : name == "max_tokens"             ? &columns.max_tokens
-                                                                       : nullptr;
-    if (!column) continue;
-    if (*column) place.fail("the header has two columns for \"{}\": keep one", name);
-    *column = i;
+    const std::string name = header.fields[i] == "text" ? "prompt" : header.fields[i];
+    const bool is_read = name == "prompt" || name == "id" || name == "category" || name == "max_tokens";
+    if (is_read && !columns.emplace(name, i).second)
+      place.fail("the header has two columns for \"{}\": keep one", header.fields[i]);
   }
-  if (!columns.text)
+  if (!columns.contains("prompt"))
     place.fail(
         "the header has no column \"prompt\", its first is \"{}\": expected prompt, and id, category and "
         "max_tokens as wanted",
@@ -126,23 +118,27 @@ Columns columns_of(const CsvRecord& header, const Place& place) {
   return columns;
 }
 
-Prompt read_record(const CsvRecord& record, const Columns& columns, const Place& place) {
+Prompt read_record(const CsvRecord& record, size_t num_columns, const std::map<std::string, size_t>& columns,
+                   const Place& place) {
   if (!record.problem.empty()) place.fail("{}", record.problem);
-  if (record.fields.size() != columns.num_columns)
+  if (record.fields.size() != num_columns)
     place.fail("has {}, the header has {}: put fields with commas in quotes",
-               counted(int64_t(record.fields.size()), "field"), columns.num_columns);
+               counted(int64_t(record.fields.size()), "field"), num_columns);
+  const auto field = [&](const char* name) {
+    const auto at = columns.find(name);
+    return at == columns.end() ? std::string() : record.fields[at->second];
+  };
   Prompt prompt;
-  prompt.text = record.fields[*columns.text];
+  prompt.text = field("prompt");
   if (prompt.text.empty()) place.fail("field \"prompt\" is empty: expected text");
   if (!utf8_valid(prompt.text)) place.fail("field \"prompt\" is not UTF-8: save the file as UTF-8");
-  if (columns.id) prompt.id = utf8_repair(record.fields[*columns.id]);
-  if (columns.category) prompt.category = utf8_repair(record.fields[*columns.category]);
-  if (columns.max_tokens && !record.fields[*columns.max_tokens].empty()) {
-    const std::string& text = record.fields[*columns.max_tokens];
+  prompt.id = utf8_repair(field("id"));
+  prompt.category = utf8_repair(field("category"));
+  if (const std::string text = field("max_tokens"); !text.empty()) {
     int64_t value = 0;
     const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool whole = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
-    prompt.max_tokens = checked_max_tokens(whole ? nlohmann::json(value) : nlohmann::json(text), place);
+    prompt.max_tokens = checked_tokens(whole ? nlohmann::json(value) : nlohmann::json(text), "max_tokens", place);
   }
   return prompt;
 }
@@ -164,9 +160,10 @@ void read_csv(std::string_view text, PromptCollector& out) {
   CsvReader reader(text, out.at(1));
   const std::optional<CsvRecord> header = reader.next();
   if (!header) return;
-  const Columns columns = columns_of(*header, out.at(header->line));
+  const auto columns = columns_of(*header, out.at(header->line));
   while (const std::optional<CsvRecord> record = reader.next())
-    out.add(record->line, [&](const Place& place) { return read_record(*record, columns, place); });
+    out.add(record->line,
+            [&](const Place& place) { return read_record(*record, header->fields.size(), columns, place); });
 }
 
 }  // namespace paceline

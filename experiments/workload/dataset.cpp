@@ -103,6 +103,12 @@ uint64_t mix(uint64_t x) {
 
 }  // namespace
 
+std::string Prompt::plain_text() const {
+  std::string all = text;
+  for (const PromptMessage& message : messages) all += (all.empty() ? "" : "\n") + message.content;
+  return all;
+}
+
 Dataset read_dataset(const std::filesystem::path& file, const DatasetOptions& options) {
   std::error_code error;
   if (!std::filesystem::exists(file, error)) fail_missing(file, options.format);

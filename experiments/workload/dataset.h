@@ -26,6 +26,8 @@ struct Prompt {
   std::optional<int> max_tokens;  // longest output of this request; sampling.max_tokens bounds it too
 
   bool is_chat() const { return !messages.empty(); }
+  /// The text, or what the messages say without the form that a chat template gives them.
+  std::string plain_text() const;
 };
 
 /// Bytes of a line of JSON Lines, of a record of CSV, or of an element of a JSON document.

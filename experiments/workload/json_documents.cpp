@@ -104,46 +104,34 @@ void read_article(std::string_view text, int64_t line, size_t number, PromptColl
   const std::string name = fmt::format("data[{}]", number);
   json article;
   std::string title;
-  // What spoils a whole article or paragraph goes to the collector, which throws or counts.
-  const auto spoilt = [&](const Error& error) { out.add(line, [&](const Place&) -> Prompt { throw error; }); };
-  const json* paragraphs = nullptr;
-  try {
+  const bool is_whole = out.guard([&] {
     Place whole = place;
     whole.record = name;  // of the fields in it the path begins so
     article = parse_record(text, whole);
     if (article.contains("title")) title = string_field(article, "title", name + ".title", place);
-    paragraphs = &array_field(article, "paragraphs", name + ".paragraphs", place);
-  } catch (const Error& error) {
-    spoilt(error);
-    return;
-  }
-  for (size_t p = 0; p < paragraphs->size(); ++p) {
-    const json& paragraph = (*paragraphs)[p];
+    array_field(article, "paragraphs", name + ".paragraphs", place);
+  });
+  if (!is_whole) return;
+  for (size_t p = 0; p < article["paragraphs"].size(); ++p) {
+    const json& paragraph = article["paragraphs"][p];
     const std::string at = fmt::format("{}.paragraphs[{}]", name, p);
-    const std::string* context = nullptr;
-    const json* questions = nullptr;
-    try {
-      if (!paragraph.is_object())
-        place.fail("field \"{}\" is of type {}: expected an object", at, paragraph.type_name());
-      context = &filled_field(paragraph, "context", at + ".context", place);
-      if (const auto qas = paragraph.find("qas"); qas != paragraph.end() && qas->is_array() && qas->empty()) continue;
-      questions = &array_field(paragraph, "qas", at + ".qas", place);
-    } catch (const Error& error) {
-      spoilt(error);
-      continue;
-    }
-    for (size_t q = 0; q < questions->size(); ++q) {
+    std::string context;
+    const bool has_questions = out.guard([&] {
+      check_object(paragraph, at, place);
+      context = filled_field(paragraph, "context", at + ".context", place);
+      const bool is_empty = paragraph.contains("qas") && paragraph["qas"] == json::array();
+      if (!is_empty) array_field(paragraph, "qas", at + ".qas", place);
+    });
+    for (size_t q = 0; has_questions && q < paragraph["qas"].size(); ++q) {
       out.add(line, [&](const Place&) {
-        const json& row = (*questions)[q];
+        const json& row = paragraph["qas"][q];
         const std::string where = fmt::format("{}.qas[{}]", at, q);
-        if (!row.is_object()) place.fail("field \"{}\" is of type {}: expected an object", where, row.type_name());
+        check_object(row, where, place);
+        const std::string& question = filled_field(row, "question", where + ".question", place);
         Prompt prompt;
         prompt.id = filled_field(row, "id", where + ".id", place);
         prompt.category = title;
-        prompt.messages = {
-            {.role = "user",
-             .content = fmt::format("{}\n\nPassage:\n{}", filled_field(row, "question", where + ".question", place),
-                                    *context)}};
+        prompt.messages = {{.role = "user", .content = fmt::format("{}\n\nPassage:\n{}", question, context)}};
         return prompt;
       });
     }
@@ -169,7 +157,7 @@ Prompt read_conversation(std::string_view text, size_t number, Place place) {
   const json& turns = array_field(row, "conversations", "conversations", place);
   for (size_t i = 0; i < turns.size(); ++i) {
     const std::string name = fmt::format("conversations[{}]", i);
-    if (!turns[i].is_object()) place.fail("field \"{}\" is of type {}: expected an object", name, turns[i].type_name());
+    check_object(turns[i], name, place);
     const std::string& from = string_field(turns[i], "from", name + ".from", place);
     const std::string role = role_of(from);
     if (role.empty())

@@ -21,13 +21,12 @@ const std::set<std::string_view>& mt_bench_categories() {
   return kCategories;
 }
 
-std::vector<PromptMessage> read_messages(const json& list, const Place& place) {
-  if (!list.is_array()) place.fail("field \"messages\" is of type {}: expected an array", list.type_name());
-  if (list.empty()) place.fail("field \"messages\" is empty: expected at least one message");
+std::vector<PromptMessage> read_messages(const json& row, const Place& place) {
+  const json& list = array_field(row, "messages", "messages", place);
   std::vector<PromptMessage> messages;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string name = fmt::format("messages[{}]", i);
-    if (!list[i].is_object()) place.fail("field \"{}\" is of type {}: expected an object", name, list[i].type_name());
+    check_object(list[i], name, place);
     messages.push_back({.role = string_field(list[i], "role", name + ".role", place),
                         .content = string_field(list[i], "content", name + ".content", place)});
     if (messages.back().role.empty())
@@ -58,7 +57,7 @@ Prompt read_own(const json& row, const Place& place, DatasetFormat format) {
     place.fail("field \"messages\" is missing: expected \"messages\" or \"prompt\"{}{}", plain ? " or \"text\"" : "",
                near_field_text(row, plain));
   if (has_messages) {
-    prompt.messages = read_messages(row["messages"], place);
+    prompt.messages = read_messages(row, place);
     while (plain && prompt.messages.size() > 1 && prompt.messages.back().role == "assistant")
       prompt.messages.pop_back();
   } else {
@@ -66,7 +65,7 @@ Prompt read_own(const json& row, const Place& place, DatasetFormat format) {
   }
   prompt.id = id_field(row, "id", place).value_or("");
   if (row.contains("category")) prompt.category = string_field(row, "category", "category", place);
-  if (row.contains("max_tokens")) prompt.max_tokens = checked_max_tokens(row["max_tokens"], place);
+  if (row.contains("max_tokens")) prompt.max_tokens = checked_tokens(row["max_tokens"], "max_tokens", place);
   return prompt;
 }
 
@@ -75,8 +74,8 @@ Prompt read_turns(const json& row, const Place& place, DatasetFormat format) {
   Prompt prompt;
   const json& turns = array_field(row, "turns", "turns", place);
   if (!turns[0].is_string()) place.fail("field \"turns[0]\" is of type {}: expected a string", turns[0].type_name());
-  if (turns[0].get_ref<const std::string&>().empty()) place.fail("field \"turns[0]\" is empty: expected text");
   prompt.messages = {{.role = "user", .content = turns[0].get<std::string>()}};
+  if (prompt.messages[0].content.empty()) place.fail("field \"turns[0]\" is empty: expected text");
   const std::optional<std::string> id = id_field(row, "question_id", place);
   if (!id) place.fail("field \"question_id\" is missing: expected an integer or a string");
   prompt.id = *id;

@@ -14,24 +14,13 @@ namespace {
 
 constexpr int kMaxOutputTokens = 1 << 24;
 
-/// Deepest nesting of arrays and objects; brackets inside strings do not count.
-int nesting_of(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
+/// `object[key]`, which messages call `name`: of that type, which they call `what`.
+const json& field(const json& object, const char* key, const std::string& name, json::value_t type, const char* what,
+                  const Place& place) {
+  const auto it = object.find(key);
+  if (it == object.end()) place.fail("field \"{}\" is missing: expected {}", name, what);
+  if (it->type() != type) place.fail("field \"{}\" is of type {}: expected {}", name, it->type_name(), what);
+  return *it;
 }
 
 }  // namespace
@@ -51,11 +40,10 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") 
 json parse_record(std::string_view text, const Place& place) {
   if (static_cast<int64_t>(text.size()) > kMaxDatasetLineBytes)
     place.fail("the line is longer than {} bytes: one record a line is expected", kMaxDatasetLineBytes);
-  if (const int depth = nesting_of(text); depth > kMaxRecordDepth)
-    place.fail("nested {} deep: at most {} are read", depth, kMaxRecordDepth);
   json row;
   std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto refuse_key_twice = [&](int, json::parse_event_t event, json& value) {
+  const auto check = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > kMaxRecordDepth) place.fail("nested more than {} deep", kMaxRecordDepth);
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
@@ -63,7 +51,7 @@ json parse_record(std::string_view text, const Place& place) {
     return true;
   };
   try {
-    row = json::parse(text, refuse_key_twice);
+    row = json::parse(text, check);
   } catch (const json::out_of_range&) {
     place.fail("a number is beyond the range of 64-bit floating point");
   } catch (const json::parse_error& e) {
@@ -78,11 +66,12 @@ json parse_record(std::string_view text, const Place& place) {
   return row;
 }
 
+void check_object(const json& value, const std::string& name, const Place& place) {
+  if (!value.is_object()) place.fail("field \"{}\" is of type {}: expected an object", name, value.type_name());
+}
+
 const std::string& string_field(const json& object, const char* key, const std::string& name, const Place& place) {
-  const auto it = object.find(key);
-  if (it == object.end()) place.fail("field \"{}\" is missing: expected a string", name);
-  if (!it->is_string()) place.fail("field \"{}\" is of type {}: expected a string", name, it->type_name());
-  return it->get_ref<const std::string&>();
+  return field(object, key, name, json::value_t::string, "a string", place).get_ref<const std::string&>();
 }
 
 const std::string& filled_field(const json& object, const char* key, const std::string& name, const Place& place) {
@@ -92,11 +81,9 @@ const std::string& filled_field(const json& object, const char* key, const std::
 }
 
 const json& array_field(const json& object, const char* key, const std::string& name, const Place& place) {
-  const auto it = object.find(key);
-  if (it == object.end()) place.fail("field \"{}\" is missing: expected an array", name);
-  if (!it->is_array()) place.fail("field \"{}\" is of type {}: expected an array", name, it->type_name());
-  if (it->empty()) place.fail("field \"{}\" is empty: expected at least one element", name);
-  return *it;
+  const json& list = field(object, key, name, json::value_t::array, "an array", place);
+  if (list.empty()) place.fail("field \"{}\" is empty: expected at least one element", name);
+  return list;
 }
 
 std::optional<std::string> id_field(const json& object, const char* key, const Place& place) {
@@ -106,10 +93,10 @@ std::optional<std::string> id_field(const json& object, const char* key, const P
   return string_field(object, key, key, place);
 }
 
-int checked_max_tokens(const json& value, const Place& place) {
+int checked_tokens(const json& value, const char* name, const Place& place) {
   const bool fits = value.is_number_integer() && value >= 1 && value <= kMaxOutputTokens;
   if (!fits)
-    place.fail("field \"max_tokens\" is {}: expected an integer from 1 to {}",
+    place.fail("field \"{}\" is {}: expected an integer from 1 to {}", name,
                value.is_number() ? value.dump() : std::string("of type ") + value.type_name(), kMaxOutputTokens);
   return value.get<int>();
 }

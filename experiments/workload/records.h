@@ -57,14 +57,17 @@ const std::string& string_field(const nlohmann::json& object, const char* key, c
                                 const Place& place);
 const std::string& filled_field(const nlohmann::json& object, const char* key, const std::string& name,
                                 const Place& place);
+/// Throws Error(model_file) unless the value is an object.
+void check_object(const nlohmann::json& value, const std::string& name, const Place& place);
 /// `object[key]` as an array. Throws likewise, and when it is empty.
 const nlohmann::json& array_field(const nlohmann::json& object, const char* key, const std::string& name,
                                   const Place& place);
 /// Text of a string or an integer; nothing where the key is absent.
 std::optional<std::string> id_field(const nlohmann::json& object, const char* key, const Place& place);
 
-/// A number of output tokens. Throws Error(model_file) unless it is an integer from 1 to 16777216.
-int checked_max_tokens(const nlohmann::json& value, const Place& place);
+/// A number of tokens, of a field that messages call `name`. Throws Error(model_file) unless it is an integer from 1 to
+/// 16777216.
+int checked_tokens(const nlohmann::json& value, const char* name, const Place& place);
 
 /// Takes prompts in the file's order; gives them their index and, where they have none, an id.
 class PromptCollector {
@@ -78,10 +81,17 @@ class PromptCollector {
   template <class Read>
   void add(int64_t line, Read&& read) {
     const Place place = at(line);
+    guard([&] { take(read(place), place); });
+  }
+  /// Whether `read()`, which reads what several prompts share, came to its end; an Error of it is treated as above.
+  template <class Read>
+  bool guard(Read&& read) {
     try {
-      take(read(place), place);
+      read();
+      return true;
     } catch (const Error& error) {
       refuse(error);
+      return false;
     }
   }
 

@@ -7,9 +7,23 @@
 namespace paceline {
 
 /// The cell's sampling section, seeded for its first request.
-SamplingParams sampling_params(const SamplingConfig& config);
+inline SamplingParams sampling_params(const SamplingConfig& config) {
+  SamplingParams params;
+  params.sampler = {.temperature = float(config.temperature),
+                    .top_k = config.top_k,
+                    .top_p = float(config.top_p),
+                    .min_p = float(config.min_p),
+                    .seed = uint64_t(config.seed)};
+  params.max_tokens = config.max_tokens;
+  params.ignore_eos = config.ignore_eos;
+  for (int64_t id : config.stop_token_ids) params.stop_token_ids.push_back(int32_t(id));
+  return params;
+}
 
 /// That of the request that is submitted as number `index`: requests with equal prompts must not share their noise.
-SamplingParams sampling_of_request(SamplingParams of_cell, size_t index);
+inline SamplingParams sampling_of_request(SamplingParams of_cell, size_t index) {
+  of_cell.sampler.seed += index;
+  return of_cell;
+}
 
 }  // namespace paceline

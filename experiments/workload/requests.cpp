@@ -11,6 +11,22 @@
 
 namespace paceline {
 
+WorkloadPrompts read_workload(const WorkloadConfig& workload) {
+  Dataset set = read_dataset(workload.file, {.format = workload.format,
+                                             .bad_records = workload.skip_bad ? BadRecords::skip : BadRecords::refuse});
+  WorkloadPrompts out;
+  const auto num_read = int64_t(set.prompts.size());
+  const std::vector<Prompt> prompts =
+      filter_prompts(std::move(set.prompts), workload.categories, workload.max_prompt_chars);
+  out.facts = {.format = std::string(name_of(set.format)),
+               .prompts = int64_t(prompts.size()),
+               .filtered = num_read - int64_t(prompts.size()),
+               .bad_records = set.num_bad,
+               .first_bad = set.first_bad};
+  out.requests = select_prompts(prompts, workload.requests, uint64_t(workload.order_seed));
+  return out;
+}
+
 ChatFormat chat_format(const WorkloadConfig& workload) {
   return workload.chat_template ? ChatFormat::template_of_model : ChatFormat::raw_text;
 }
@@ -49,9 +65,7 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
         messages.push_back({{"role", message.role}, {"content", message.content}});
       out.tokens = tokenizer.encode(chat->render(messages, {.add_generation_prompt = true}), {.parse_special = true});
     } else {
-      std::string text = prompt.text;
-      for (const PromptMessage& message : prompt.messages) text += (text.empty() ? "" : "\n") + message.content;
-      out.tokens = tokenizer.encode(text, {.add_special = true});
+      out.tokens = tokenizer.encode(prompt.plain_text(), {.add_special = true});
     }
     encoded.push_back(std::move(out));
   }

@@ -1,5 +1,6 @@
 #pragma once
-// Prompts as the engine takes them: rendered through the chat template and encoded, once per run.
+// The requests of a run, from the workload section of its configuration, and as the engine takes them: rendered through
+// the chat template and encoded, once per run.
 
 #include <filesystem>
 #include <optional>
@@ -10,8 +11,17 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "experiments/config/config.h"
 #include "experiments/workload/dataset.h"
+#include "experiments/workload/workload_facts.h"
 
 namespace paceline {
+
+struct WorkloadPrompts {
+  std::vector<Prompt> requests;  // workload.requests of them, in the order in which they are sent
+  WorkloadFacts facts;
+};
+
+/// Reads, filters, orders and repeats the data set. Throws Error(model_file).
+WorkloadPrompts read_workload(const WorkloadConfig& workload);
 
 struct EncodedPrompt {
   std::string id;

@@ -205,7 +205,7 @@ TEST_F(DatasetFormats, ErrorsNameFileLineAndField) {
       {DatasetFormat::jsonl, "{\"id\": 3}", "expected \"messages\" or \"prompt\" or \"text\""},
       {DatasetFormat::jsonl, "{\"text\": \"x\", \"prompt\": \"y\"}", "set:1: has both \"text\" and \"prompt\""},
       {DatasetFormat::jsonl, "{\"text\": " + std::string(100, '[') + std::string(100, ']') + "}",
-       "set:1: nested 101 deep: at most 64"},
+       "set:1: nested more than 64 deep"},
       {DatasetFormat::csv, "id,text\n1,a,b\n", "set:2: has 3 fields, the header has 2"},
       {DatasetFormat::csv, "id,text\n1,\"a\nb\"\n2,say \"yes\"\n", "set:4: field 2 holds a quote"},
       {DatasetFormat::csv, "text\n\"a\" b\n", "set:2: field 1 goes on behind its closing quote"},
