@@ -88,7 +88,9 @@ struct Stepper {
   Traffic traffic(const std::shared_ptr<const Batch>& batch) const {
     const Traffic before = backend.traffic();
     seconds(batch);
-    return backend.traffic() - before;
+    Traffic counted = backend.traffic() - before;
+    counted.host_waits = 0;  // now and then one more, for room in a ring
+    return counted;
   }
 };
 
@@ -132,11 +134,6 @@ void tree_ratios(EngineLoad& load, int rounds) {
   for (int node = 0; node < kNodes; ++node) tree.add(node, (node + 1) / 2 - 1), path.add(node, node - 1);
   const DraftTree chain = DraftTree::chain(tree.token);
   const std::vector<int32_t> text = stepper.text(load.plan().max_model_len);
-  const auto traffic = [&](const std::shared_ptr<const Batch>& batch) {
-    Traffic counted = stepper.traffic(batch);
-    counted.host_waits = 0;  // now and then one more, for room in a ring
-    return counted;
-  };
   for (const int context : {128, 512, 4096}) {
     const int num_pages = (context + kNodes) / kBlockSize + 1;
     if (context + kNodes >= load.plan().max_model_len || num_pages * kMostStreams > load.plan().memory.num_blocks) {
@@ -148,10 +145,10 @@ void tree_ratios(EngineLoad& load, int rounds) {
         stepper.seconds(text_batch(text, pages_of(stream, num_pages), begin, std::min(begin + 512, context), 1));
     for (const int streams : {1, kMostStreams}) {
       const auto straight = draft_batch(text, context, streams, num_pages, chain);
-      const auto of_chain = traffic(straight);
+      const auto of_chain = stepper.traffic(straight);
       for (const auto& [name, drafts] : {std::pair("tree", &tree), std::pair("path", &path)}) {
         const auto shaped = draft_batch(text, context, streams, num_pages, *drafts);
-        const Traffic counted = traffic(shaped);
+        const Traffic counted = stepper.traffic(shaped);
         for (int pass = 0; pass < 3; ++pass) stepper.seconds(shaped), stepper.seconds(straight);
         const auto [time, ratio] = stepper.by_turns(shaped, straight, rounds, 2);
         std::printf("%s of %d / chain of %d, context %4d, %2d streams  %6.3f of %8.3f ms, KV bytes %.3f, %s\n", name,
