@@ -18,7 +18,6 @@
 
 #include "engine/util/printable.h"
 #include "experiments/commands/commands.h"
-#include "experiments/commands/dispatch.h"
 #include "experiments/config/file/tree.h"
 #include "experiments/run/supervise.h"
 
@@ -45,11 +44,13 @@ void check_output_was_written() {
        reason != 0 ? std::generic_category().message(reason) : "not all of it could be written");
 }
 
-/// Not fmt::print, which throws where nobody reads.
-void complain(const std::string& line) {
-  std::fputs(line.c_str(), stderr);
-  std::fputc('\n', stderr);
+/// Says why on standard error: not by fmt::print, which throws where nobody reads.
+int complain(const std::string& line, ExitCode code) {
+  std::fputs((line + "\n").c_str(), stderr);
+  return int(code);
 }
+
+int complain_of(const std::string& why, ExitCode code) { return complain("runexp: error: " + message_text(why), code); }
 
 }  // namespace
 
@@ -64,10 +65,9 @@ int main(int argc, char** argv) {
     check_output_was_written();
     return int(code);
   } catch (const ConfigError& error) {  // its lines carry their own file, line and "error:"
-    complain(error.what());
-    return int(error.code());
+    return complain(error.what(), error.code());
   } catch (const Error& error) {
-    complain("runexp: error: " + message_text(error.what()));
+    complain_of(error.what(), error.code());
     if (error.code() == ExitCode::comm) {  // a rank that is lost would meet the end of static objects
       std::fflush(nullptr);
       std::_Exit(int(error.code()));
@@ -76,23 +76,14 @@ int main(int argc, char** argv) {
   } catch (const std::system_error& error) {
     constexpr int kClosedPipe = 128 + SIGPIPE;  // as the shell shows it where the signal ends a program
     if (error.code().value() == EPIPE) return kClosedPipe;
-    const bool of_output = std::ferror(stdout) != 0;
-    if (of_output) {
-      complain(fmt::format("runexp: error: standard output: {}", error.code().message()));
-      return int(ExitCode::store);
-    }
+    if (std::ferror(stdout))
+      return complain(fmt::format("runexp: error: standard output: {}", error.code().message()), ExitCode::store);
+    // A folder that cannot be read or is gone, the current one for example, is the user's.
     const bool of_input = dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr;
-    if (of_input) {  // a folder that cannot be read or is gone, the current one for example
-      complain("runexp: error: " + message_text(error.what()));
-      return int(ExitCode::usage);
-    }
-    complain("runexp: error: " + message_text(error.what()));
-    return int(ExitCode::device);
+    return complain_of(error.what(), of_input ? ExitCode::usage : ExitCode::device);
   } catch (const std::bad_alloc& error) {
-    complain("runexp: error: " + message_text(failure_text(error)));
-    return int(ExitCode::device);
+    return complain_of(failure_text(error), ExitCode::device);
   } catch (const std::exception& error) {  // nothing here throws others on purpose
-    complain("runexp: error: " + message_text(failure_text(error)));
-    return int(ExitCode::internal);
+    return complain_of(failure_text(error), ExitCode::internal);
   }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -13,66 +12,76 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/commands.h"
+#include "experiments/results/build_info.h"
 
 namespace paceline {
+
+struct Command::Program {
+  std::vector<std::string> argv;
+  ExitCode code = ExitCode::ok;
+  std::map<const CLI::Option*, std::vector<std::string>> offers;
+};
+
 namespace {
 
-/// CLI11's range holds for NaN, which is neither below nor above anything.
-std::string refuse_nan(std::string& text) {
-  return std::isnan(std::strtod(text.c_str(), nullptr)) ? fmt::format("found {}, expected a number", text) : "";
-}
-
-/// CLI11 takes what lies beyond 64 bits for the largest number there is.
-CLI::Validator int64_range(int64_t least, int64_t most) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        int64_t value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool is_whole = error == std::errc() && end == text.data() + text.size();
-        return is_whole && value >= least && value <= most
-                   ? std::string()
-                   : fmt::format("Value {} not in range [{} - {}]", text, least, most);
-      },
-      fmt::format("INT in [{} - {}]", least, most));
+/// CLI11's own range lets NaN through, and takes what lies beyond 64 bits for the largest number there is.
+template <class Number>
+void check_range(CLI::Option& option, const OptionRules& rules) {
+  using Limits = std::numeric_limits<Number>;
+  const Number least = Number(*rules.least), unbounded = Limits::has_infinity ? Limits::infinity() : Limits::max();
+  const Number most = rules.most ? Number(*rules.most) : unbounded;
+  const auto refusal = [=](const std::string& text) {
+    Number value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    return is_number && value >= least && value <= most
+               ? std::string()
+               : fmt::format("found {}, expected a number from {} to {}", text, least, most);
+  };
+  option.check(CLI::Validator([=](std::string& text) { return refusal(text); }, ""));
+  if (rules.most) option.type_name(fmt::format("{}..{}", least, most));
 }
 
 template <class T>
-struct NumberOf {
-  using type = T;
-};
+T number_in(const T&);
 template <class T>
-struct NumberOf<std::optional<T>> {
-  using type = T;
-};
+T number_in(const std::optional<T>&);
 
 template <class T>
-void add_range(CLI::Option& option, const OptionRules& rules) {
-  using Number = typename NumberOf<T>::type;
-  if constexpr (std::is_arithmetic_v<Number>) {
-    if (!rules.least) return;
-    const double most = rules.most.value_or(0);
-    if constexpr (std::is_same_v<Number, int64_t>)
-      option.check(
-          int64_range(int64_t(*rules.least), rules.most ? int64_t(most) : std::numeric_limits<int64_t>::max()));
-    else if (rules.most)
-      option.check(CLI::Range(Number(*rules.least), Number(most)));
-    else
-      option.check(CLI::NonNegativeNumber);
-    if constexpr (std::is_floating_point_v<Number>) option.check(CLI::Validator(refuse_nan, ""));
-  }
+CLI::Option* add_option(CLI::App& app, const std::string& name, T& value, const std::string& help,
+                        const OptionRules& rules) {
+  CLI::Option* const option = app.add_option(name, value, help);
+  using Number = decltype(number_in(value));
+  if constexpr (std::is_arithmetic_v<Number>)
+    if (rules.least) check_range<Number>(*option, rules);
+  return option;
+}
+CLI::Option* add_option(CLI::App& app, const std::string& name, bool& value, const std::string& help,
+                        const OptionRules&) {
+  return app.add_flag(name, value, help);
 }
 
-void add_rules(CLI::Option& option, const OptionRules& rules) {
-  option.required(rules.required);
-  if (rules.shown) option.capture_default_str();
-  if (rules.type) option.type_name(rules.type);
-  if (!rules.words.empty()) option.check(CLI::IsMember(rules.words));
-  if (rules.greatest > 1) option.expected(rules.fewest, rules.greatest);
+/// "text, html or csv"
+std::string or_list(std::vector<std::string> words) {
+  if (words.size() < 2) return words.empty() ? "" : words.front();
+  const std::string last = words.back();
+  words.pop_back();
+  return fmt::format("{} or {}", fmt::join(words, ", "), last);
 }
 
-std::vector<std::string> names_of(const std::vector<Command>& commands) {
+void check_word(CLI::Option& option, const std::vector<std::string>& words) {
+  const auto refusal = [words](const std::string& text) {
+    return std::find(words.begin(), words.end(), text) != words.end()
+               ? std::string()
+               : fmt::format("\"{}\" is unknown{}: use {}", text, did_you_mean(text, words), or_list(words));
+  };
+  option.check(CLI::Validator([=](std::string& text) { return refusal(text); }, ""));
+}
+
+std::vector<std::string> names_below(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.name());
+  for (const CLI::App* one : app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
+    names.push_back(one->get_name());
   return names;
 }
 
@@ -89,12 +98,16 @@ std::string in_our_words(const std::string& complaint) {
   return complaint;
 }
 
-/// What CLI11 complains about, in our words where its own mislead. `at`: the command that was named last, `path` its
-/// name, "config show", empty for the program.
-std::string usage_message(const CLI::App& app, const Command& at, const std::string& path,
-                          const CLI::ParseError& error) {
+/// What CLI11 complains about, in our words where its own mislead.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* at = &app;  // the command that was named last
+  std::string path;           // "config show"; empty for the program
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += (path.empty() ? "" : " ") + at->get_name();
+  }
   const std::string help = path.empty() ? "runexp --help" : fmt::format("runexp {} --help", path);
-  const std::vector<std::string> below = names_of(at.commands());
+  const std::vector<std::string> below = names_below(*at);
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
     const auto option = std::find_if(rest.begin(), rest.end(),
                                      [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
@@ -104,9 +117,8 @@ std::string usage_message(const CLI::App& app, const Command& at, const std::str
     if (option == rest.end())
       return fmt::format("unexpected argument \"{}\" (quote text with spaces); see {}", rest.front(), help);
     std::vector<std::string> known;
-    for (const OptionFacts& each : at.options())
-      for (const std::string& name : each.names)
-        if (name.starts_with("--")) known.push_back(name);
+    for (const CLI::Option* each : at->get_options())
+      for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
     return fmt::format("unknown option \"{}\"{}; see {}", *option,
                        did_you_mean(option->substr(0, option->find('=')), known), help);
   }
@@ -119,80 +131,96 @@ std::string usage_message(const CLI::App& app, const Command& at, const std::str
 /// "runs..." where CLI11 writes "runs(2x)".
 class HelpFormatter : public CLI::Formatter {
  public:
+  HelpFormatter() { column_width(38); }
   std::string make_option_usage(const CLI::Option* option) const override {
     const std::string name = option->get_name(true) + (option->get_expected_max() > 1 ? "..." : "");
     return option->get_required() ? name : "[" + name + "]";
   }
 };
 
+std::string version_text() {
+  const BuildInfo& build = build_info();
+  const bool known = *build.commit != '\0';
+  return fmt::format("paceline {}\ncommit   {}{}\ncompiler {}\nflags    {}\nmode     {}", kProgramVersion,
+                     known ? build.commit : "unknown", build.dirty ? ", with changes that are not committed" : "",
+                     build.compiler, build.flags, build.unity ? "unity" : "one object per file");
+}
+
+constexpr const char* kProgramFooter =
+    "A configuration file alone means run:\n"
+    "  runexp configs/ngram_tp2.json --profile quick\n\n"
+    "From a question to an answer:\n"
+    "  runexp doctor                          is this machine fit?\n"
+    "  runexp init --list                     experiments to start from\n"
+    "  runexp plan configs/ngram_tp2.json     what would run, how long, in how much memory\n"
+    "  runexp run configs/ngram_tp2.json      run it; Ctrl-C once stops it in order\n"
+    "  runexp resume                          go on\n"
+    "  runexp show last                       the table and the verdict again\n"
+    "  runexp compare last~1 last             two runs side by side\n\n"
+    "Environment:\n"
+    "  PACELINE_MODELS       folder of checkpoints, for \"runexp models\" and \"${env:PACELINE_MODELS}\" in files\n"
+    "  CUDA_VISIBLE_DEVICES  the GPUs that may be used\n"
+    "  NO_COLOR, TERM, CI    no colours; no live view on dumb terminals and in CI\n"
+    "  COLUMNS               width of tables where the terminal does not tell its own\n\n"
+    "Exit codes: runexp explain exit-codes. Keys: runexp explain. Manual: README.md, docs/tutorial.md.";
+
+/// Words as typed, without the program's name: `help plan` is `plan --help`, a file alone means `run`, `_` in an
+/// option's name is `-`. Throws Error(usage) with a hint for a word that is neither a command nor a file.
+std::vector<std::string> normalised(std::vector<std::string> args, const CLI::App& program) {
+  for (std::string& arg : args) {
+    if (!arg.starts_with("--")) continue;
+    const size_t end = std::min(arg.find_first_of("= "), arg.size());
+    std::replace(arg.begin(), arg.begin() + std::ptrdiff_t(end), '_', '-');
+  }
+  if (!args.empty() && args.front() == "help") {
+    args.erase(args.begin());
+    args.push_back("--help");
+  }
+  if (args.empty() || args.front().starts_with("-") || args.front().starts_with("__")) return args;
+  const std::string& first = args.front();
+  const std::vector<std::string> commands = names_below(program);
+  if (std::find(commands.begin(), commands.end(), first) != commands.end()) return args;
+  if (first.find_first_of("/.") == std::string::npos)
+    fail(ExitCode::usage, "unknown command \"{}\"{}; commands: {}", first, did_you_mean(first, commands),
+         fmt::join(commands, ", "));
+  args.insert(args.begin(), "run");
+  return args;
+}
+
 }  // namespace
 
-struct Command::Shared {
-  std::vector<std::string> argv;
-  ExitCode code = ExitCode::ok;
-  std::map<const CLI::Option*, std::function<std::vector<std::string>()>> offers;
-};
-
 Command Command::below(const std::string& name, const std::string& help) const {
-  return {app_->add_subcommand(name, help), shared_};
-}
-const std::vector<std::string>& Command::argv() const { return shared_->argv; }
-
-template <class T>
-const Command& Command::option(const std::string& name, T& value, const std::string& help,
-                               const OptionRules& rules) const {
-  CLI::Option* const option = app_->add_option(name, value, help);
-  add_rules(*option, rules);
-  add_range<T>(*option, rules);
-  if (rules.offers)
-    shared_->offers[option] = rules.offers;
-  else if (!rules.words.empty())
-    shared_->offers[option] = [words = rules.words] { return words; };
-  return *this;
-}
-template const Command& Command::option(const std::string&, std::string&, const std::string&, const OptionRules&) const;
-template const Command& Command::option(const std::string&, std::filesystem::path&, const std::string&,
-                                        const OptionRules&) const;
-template const Command& Command::option(const std::string&, int&, const std::string&, const OptionRules&) const;
-template const Command& Command::option(const std::string&, int64_t&, const std::string&, const OptionRules&) const;
-template const Command& Command::option(const std::string&, double&, const std::string&, const OptionRules&) const;
-template const Command& Command::option(const std::string&, std::optional<std::string>&, const std::string&,
-                                        const OptionRules&) const;
-template const Command& Command::option(const std::string&, std::optional<int>&, const std::string&,
-                                        const OptionRules&) const;
-template const Command& Command::option(const std::string&, std::optional<double>&, const std::string&,
-                                        const OptionRules&) const;
-template const Command& Command::option(const std::string&, std::vector<std::string>&, const std::string&,
-                                        const OptionRules&) const;
-template const Command& Command::option(const std::string&, std::vector<std::filesystem::path>&, const std::string&,
-                                        const OptionRules&) const;
-
-const Command& Command::flag(const std::string& name, bool& value, const std::string& help,
-                             const OptionRules& rules) const {
-  add_rules(*app_->add_flag(name, value, help), rules);
-  return *this;
-}
-
-// CLI11's own lists would let `--set a=1 file.json` take the file along.
-const Command& Command::repeated(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                                 const char* type) const {
-  app_->add_option(name, values, help)->allow_extra_args(false)->type_name(type);
-  return *this;
-}
-
-const Command& Command::rest(std::vector<std::string>& words) const {
-  app_->prefix_command();
-  app_->parse_complete_callback([app = app_, &words] { words = app->remaining(); });
-  return *this;
-}
-
-const Command& Command::needs_one_below() const {
   app_->require_subcommand(1);
+  CLI::App* const added = app_->add_subcommand(name, help);
+  if (help.empty()) added->group("");
+  return {*added, *program_};
+}
+
+const std::vector<std::string>& Command::argv() const { return program_->argv; }
+const std::vector<std::string>& Command::offers(const CLI::Option& option) const { return program_->offers[&option]; }
+
+const Command& Command::option(const std::string& name, OptionTarget value, const std::string& help,
+                               const OptionRules& rules) const {
+  const std::string listed = or_list(rules.words);
+  CLI::Option* const option = std::visit(
+      [&](auto* to) {
+        return add_option(*app_, name, *to, help + (help.empty() || listed.empty() ? "" : ": ") + listed, rules);
+      },
+      value);
+  option->required(rules.required);
+  if (rules.shown) option->capture_default_str();
+  if (rules.type) option->type_name(rules.type);
+  if (!rules.words.empty()) check_word(*option, rules.words);
+  if (rules.greatest > 0) option->expected(rules.fewest, rules.greatest);
+  // CLI11's own lists would let `--set a=1 file.json` take the file along.
+  if (rules.repeated) option->allow_extra_args(false);
+  program_->offers[option] = rules.words.empty() ? rules.offers : rules.words;
   return *this;
 }
 
-const Command& Command::hidden() const {
-  app_->group("");
+const Command& Command::rest(std::vector<std::string>* words) const {
+  app_->prefix_command();
+  app_->parse_complete_callback([app = app_, words] { *words = app->remaining(); });
   return *this;
 }
 
@@ -202,88 +230,55 @@ const Command& Command::footer(const std::string& text) const {
 }
 
 void Command::calls(std::function<ExitCode()> body) const {
-  app_->final_callback([body = std::move(body), shared = shared_] { shared->code = body(); });
+  app_->final_callback([body = std::move(body), program = program_] { program->code = body(); });
 }
 
-std::string Command::name() const { return app_->get_name(); }
-std::string Command::help() const { return app_->get_description(); }
-
-std::vector<OptionFacts> Command::options() const {
-  std::vector<OptionFacts> out;
-  for (const CLI::Option* option : app_->get_options()) {
-    OptionFacts facts{.names = {},
-                      .help = option->get_description(),
-                      .takes_value = option->get_items_expected_max() > 0,
-                      .words = {}};
-    for (const std::string& name : option->get_lnames()) facts.names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) facts.names.push_back("-" + name);
-    if (const auto offers = shared_->offers.find(option); offers != shared_->offers.end())
-      facts.words = offers->second();
-    out.push_back(std::move(facts));
-  }
-  return out;
-}
-
-std::vector<Command> Command::commands() const {
-  std::vector<Command> out;
-  for (CLI::App* app : app_->get_subcommands({}))
-    if (!app->get_group().empty()) out.push_back({app, shared_});
-  return out;
-}
-
-Program::Program(std::vector<std::string> argv, const std::string& help, const std::string& version)
-    : shared_(std::make_unique<Command::Shared>()), app_(std::make_unique<CLI::App>(help, "runexp")) {
-  shared_->argv = std::move(argv);
-  app_->formatter(std::make_shared<HelpFormatter>());
-  app_->set_version_flag("--version", version);
-  app_->require_subcommand(1);
-}
-Program::~Program() = default;
-
-Command Program::command() { return {app_.get(), shared_.get()}; }
-
-ExitCode Program::run(std::vector<std::string> args) {
+ExitCode dispatch(const std::vector<std::string>& argv) {
+  Command::Program program{.argv = argv, .code = ExitCode::ok, .offers = {}};
+  CLI::App app("Paceline: does speculative decoding pay on this model, this traffic and this machine?", "runexp");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "print this");
+  app.set_version_flag("--version", version_text(), "print version and build");
+  for (const auto add :
+       {add_run_commands, add_plan_command, add_runs_commands, add_compare_command, add_regress_command,
+        add_machine_commands, add_model_commands, add_verify_commands, add_config_commands, add_completion_command})
+    add(Command(app, program));
+  app.footer(kProgramFooter);  // the last thing: commands inherit what is there
+  std::vector<std::string> args = normalised({argv.begin() + 1, argv.end()}, app);
   try {
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
-    app_->parse(args);
+    app.parse(args);
   } catch (const CLI::Success& done) {  // --help, --version
-    app_->exit(done);
+    app.exit(done);
   } catch (const CLI::ParseError& error) {
-    CLI::App* at = app_.get();
-    std::string path;
-    while (!at->get_subcommands().empty()) {
-      at = at->get_subcommands().front();
-      path += (path.empty() ? "" : " ") + at->get_name();
-    }
-    fail(ExitCode::usage, "{}", usage_message(*app_, Command(at, shared_.get()), path, error));
+    fail(ExitCode::usage, "{}", usage_message(app, error));
   }
-  return shared_->code;
+  return program.code;
 }
 
-void add_override_options(const Command& command, ConfigOverrides& overrides) {
-  command.repeated("--set", overrides.set, "override one value, e.g. --set speculation.ngram.max=5", "KEY=VALUE")
-      .option("--profile", overrides.profile, "apply profiles.NAME of the file, e.g. quick", {.type = "NAME"})
-      .repeated("--axis", overrides.axis, "replace or add an axis, e.g. --axis k=1..8", "KEY=VALUES")
-      .option("--only", overrides.only, "run the cells for which the expression holds, e.g. 'tp==2 && k>3'",
-              {.type = "EXPRESSION"});
+const Command& add_override_options(const Command& command, ConfigOverrides& overrides) {
+  return command
+      .option("--set", &overrides.set, "override one value, e.g. --set speculation.ngram.max=5",
+              {.repeated = true, .type = "KEY=VALUE"})
+      .option("--profile", &overrides.profile, "apply profiles.NAME of the file, e.g. quick", {.type = "NAME"})
+      .option("--axis", &overrides.axis, "replace or add an axis, e.g. --axis k=1..8",
+              {.repeated = true, .type = "KEY=VALUES"})
+      .option("--only", &overrides.only, "only cells for which it holds, e.g. 'tp==2 && k>3'", {.type = "EXPRESSION"});
 }
 
-void add_config_options(const Command& command, std::filesystem::path& config, ConfigOverrides& overrides) {
-  command.option("config", config, "experiment file (.json with comments, or .yaml)",
+const Command& add_config_options(const Command& command, std::filesystem::path& config, ConfigOverrides& overrides) {
+  command.option("config", &config, "experiment file (.json with comments, or .yaml)",
                  {.required = true, .type = "FILE"});
-  add_override_options(command, overrides);
+  return add_override_options(command, overrides);
 }
 
-void add_output_options(const Command& command, RunCommand& run) {
-  command.option("--results", run.results_root, "folder for results", {.shown = true, .type = "DIR"})
-      .option("--ui", run.progress, "auto, live, plain, jsonl or quiet",
-              {.shown = true, .type = "VIEW", .offers = [] {
-                 return std::vector<std::string>{"auto", "live", "plain", "jsonl", "quiet"};
-               }});
+const Command& add_results_option(const Command& command, std::filesystem::path& root) {
+  return command.option("--results", &root, "folder for results", {.shown = true, .type = "DIR"});
 }
 
-void add_process_option(const Command& command, RunCommand& run) {
-  command.flag("--in-process", run.in_process, "run in this process, for debuggers: what kills it then ends the sweep");
+const Command& add_run_argument(const Command& command, NamedRun& run, bool required) {
+  command.option("run", &run.name, kRunHelp, {.required = required, .shown = !required, .type = "RUN"});
+  return add_results_option(command, run.root);
 }
 
 }  // namespace paceline

@@ -7,108 +7,112 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "experiments/config/file/load.h"
+#include "experiments/run/supervise.h"
 #include "kernels/error.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace paceline {
 
+/// What an option writes to: a flag, a number, a text or a path, each perhaps optional; a list takes all values behind
+/// it.
+using OptionTarget = std::variant<bool*, int*, int64_t*, double*, std::string*, std::filesystem::path*,
+                                  std::optional<int>*, std::optional<double>*, std::optional<std::string>*,
+                                  std::vector<std::string>*, std::vector<std::filesystem::path>*>;
+
 struct OptionRules {
   bool required = false;
-  bool shown = false;                                     // help shows the value that it has now
-  const char* type = nullptr;                             // of the value, in help: "KEY=VALUE"
-  std::vector<std::string> words = {};                    // the only values
-  std::function<std::vector<std::string>()> offers = {};  // for completion, where there are others
-  std::optional<double> least = {}, most = {};            // of a number
-  int fewest = 1, greatest = 1;                           // values of a list; 1 and 1: any number of them
+  bool shown = false;                           // help shows the value that it has now
+  bool repeated = false;                        // a list: one value each time
+  const char* type = nullptr;                   // of the value, in help: "KEY=VALUE"
+  std::vector<std::string> words = {};          // the only values; help lists them
+  std::vector<std::string> offers = {};         // for completion, where there are others
+  std::optional<double> least = {}, most = {};  // of a number
+  int fewest = 0, greatest = 0;                 // values of a list; 0: any number of them
 };
 
-/// An option or an argument, as help and completion show it.
-struct OptionFacts {
-  std::vector<std::string> names;  // "--set", "-k"; of an argument none
-  std::string help;
-  bool takes_value = false;
-  std::vector<std::string> words;  // values to offer
-};
-
-/// A command of the program; a handle, which may be copied. Names: "--pairs", "-k,--count", or of an argument "run".
+/// A command of the program; a handle, which may be copied.
 class Command {
  public:
-  Command below(const std::string& name, const std::string& help) const;
+  struct Program;
+  Command(CLI::App& app, Program& program) : app_(&app), program_(&program) {}
 
-  /// T: a text, a path, a number, each perhaps optional, or a list of texts or paths, which takes all values behind it.
-  template <class T>
-  const Command& option(const std::string& name, T& value, const std::string& help,
+  /// A command below this one, which must then be named. Without help it is hidden.
+  Command below(const std::string& name, const std::string& help) const;
+  /// name: "--pairs", "-k,--count", or of an argument "run".
+  const Command& option(const std::string& name, OptionTarget value, const std::string& help,
                         const OptionRules& rules = {}) const;
-  const Command& flag(const std::string& name, bool& value, const std::string& help,
-                      const OptionRules& rules = {}) const;
-  /// May stand several times and takes one value each time.
-  const Command& repeated(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                          const char* type) const;
   /// Whatever follows is not ours.
-  const Command& rest(std::vector<std::string>& words) const;
-  /// A command below must be named.
-  const Command& needs_one_below() const;
-  const Command& hidden() const;
+  const Command& rest(std::vector<std::string>* words) const;
+  /// What help says below the options. Lines that begin with "  runexp " are commands, and a test reads them.
   const Command& footer(const std::string& text) const;
   /// What the command does; the last thing to add, as it owns what the options write to.
   void calls(std::function<ExitCode()> body) const;
 
-  std::string name() const;
-  std::string help() const;
-  std::vector<OptionFacts> options() const;
-  std::vector<Command> commands() const;         // below; without hidden ones
-  const std::vector<std::string>& argv() const;  // as typed, the program's name first
+  CLI::App& app() const { return *app_; }
+  const std::vector<std::string>& offers(const CLI::Option& option) const;  // for completion
+  const std::vector<std::string>& argv() const;                             // as typed, the program's name first
 
  private:
-  friend class Program;
-  struct Shared;  // of all commands of a program
-  Command(CLI::App* app, Shared* shared) : app_(app), shared_(shared) {}
-
   CLI::App* app_;
-  Shared* shared_;
+  Program* program_;
 };
 
-/// The program's own command, with --version.
-class Program {
- public:
-  Program(std::vector<std::string> argv, const std::string& help, const std::string& version);
-  ~Program();
-  Command command();
-  /// Runs the command that `args` name. Throws Error(usage), in our words, for what cannot be.
-  ExitCode run(std::vector<std::string> args);
+void add_run_commands(const Command& program);        // run, resume
+void add_plan_command(const Command& program);        // plan
+void add_runs_commands(const Command& program);       // list, report, tag, note, rm
+void add_show_commands(const Command& program);       // show, trace
+void add_compare_command(const Command& program);     // compare
+void add_regress_command(const Command& program);     // regress
+void add_machine_commands(const Command& program);    // doctor, models
+void add_model_commands(const Command& program);      // inflate, convert, generate, tokenize
+void add_verify_commands(const Command& program);     // verify-model, certificate
+void add_config_commands(const Command& program);     // explain, init, config, import-flags
+void add_completion_command(const Command& program);  // completion
 
- private:
-  std::unique_ptr<Command::Shared> shared_;
-  std::unique_ptr<CLI::App> app_;
-};
-
-void add_run_command(const Command& program);          // run
-void add_plan_command(const Command& program);         // plan
-void add_resume_command(const Command& program);       // resume
-void add_runs_commands(const Command& program);        // list, show, report, tag, note, rm
-void add_trace_command(const Command& program);        // trace
-void add_compare_command(const Command& program);      // compare
-void add_regress_command(const Command& program);      // regress
-void add_doctor_command(const Command& program);       // doctor
-void add_models_command(const Command& program);       // models
-void add_model_commands(const Command& program);       // inflate, generate, tokenize, verify-model
-void add_convert_command(const Command& program);      // convert
-void add_certificate_command(const Command& program);  // certificate
-void add_explain_command(const Command& program);      // explain
-void add_init_command(const Command& program);         // init
-void add_config_commands(const Command& program);      // config show, expand, validate, diff, schema, docs, records
-void add_completion_command(const Command& program);   // completion
-void add_import_command(const Command& program);       // import-flags
+// What several commands take; each returns `command`.
 
 /// What changes an experiment: --set, --profile, --axis, --only.
-void add_override_options(const Command& command, ConfigOverrides& overrides);
+const Command& add_override_options(const Command& command, ConfigOverrides& overrides);
 /// The experiment file and what changes it.
-void add_config_options(const Command& command, std::filesystem::path& config, ConfigOverrides& overrides);
+const Command& add_config_options(const Command& command, std::filesystem::path& config, ConfigOverrides& overrides);
+
+/// A recorded run that a command is about.
+struct NamedRun {
+  std::filesystem::path root = "results";
+  std::string name = "last";  // as find_run() takes it
+};
+const Command& add_results_option(const Command& command, std::filesystem::path& root);
+const Command& add_run_argument(const Command& command, NamedRun& run, bool required = false);
+inline constexpr const char* kRunHelp = "last, last~N, @TAG, the beginning of an id or of its hash, or a folder";
+
+/// A command that runs an experiment: `run`, `resume`, `regress`.
+struct RunCommand {
+  std::filesystem::path config;
+  ConfigOverrides overrides;
+  std::filesystem::path results_root = "results";
+  std::string progress = "auto";  // auto | live | plain | jsonl | quiet
+  std::vector<std::string> argv;
+  bool in_process = false;  // no process of its own: for debuggers
+};
+/// --results, --ui and --in-process; fills argv. Returns `command`.
+const Command& add_run_options(const Command& command, RunCommand& run);
+
+/// `work` under run_supervised(), or in this process where the command asks for that; then the end has no folder.
+SupervisedEnd in_a_process(const RunCommand& command, const std::function<ExitCode(const SupervisedTask& task)>& work,
+                           std::optional<std::filesystem::path> folder = {});
+
+/// Whether the end of a run is told on standard output, as a person who ran it wants it.
+enum class EndOfRun : uint8_t { told, silent };
+
+/// `run` as one process of it does it: from the configuration, or going on where another one was killed.
+ExitCode run_as_task(const RunCommand& command, const SupervisedTask& task, const LoadedConfig& loaded, EndOfRun end);
 
 }  // namespace paceline

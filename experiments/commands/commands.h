@@ -1,31 +1,18 @@
 #pragma once
-// What the commands of `runexp` share. Each writes data to stdout, everything else to stderr, and returns an exit code
-// or throws Error; main.cpp parses the command line and maps errors to codes.
+// The commands of `runexp`. Each writes data to stdout, everything else to stderr, and returns an exit code or throws
+// Error; main.cpp maps errors to codes.
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "experiments/config/file/load.h"
 #include "kernels/error.h"
 
 namespace paceline {
 
-class Command;
-
-/// A command that runs an experiment.
-struct RunCommand {
-  std::filesystem::path config;
-  ConfigOverrides overrides;
-  std::filesystem::path results_root = "results";
-  std::string progress = "auto";  // auto | live | plain | jsonl | quiet
-  std::vector<std::string> argv;
-  bool in_process = false;  // no process of its own: for debuggers
-};
-/// --results and --ui.
-void add_output_options(const Command& command, RunCommand& run);
-/// --in-process.
-void add_process_option(const Command& command, RunCommand& run);
+/// Parses `argv` (the program's name first) and runs the command in it; a file alone means `run`, `help plan` is
+/// `plan --help`, and `_` in an option's name is `-`. Returns the command's exit code. Throws Error(usage) with one
+/// line for words that are no command line, and what the command throws.
+ExitCode dispatch(const std::vector<std::string>& argv);
 
 /// How often the user has asked to stop (SIGINT, SIGTERM, SIGHUP) since install_interrupt_handler().
 int num_interrupts();

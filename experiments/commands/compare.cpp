@@ -2,6 +2,7 @@
 
 #include "experiments/analysis/comparison/compare.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -59,20 +60,15 @@ void check_same_subject(const RunComparison& comparison) {
 
 /// Rows of which no two runs have the cell set nothing side by side.
 void check_common_cells(const RunComparison& comparison) {
-  std::vector<std::string> first(comparison.runs.size());  // cell of each run
-  for (const CellRow& row : comparison.cells) {
-    size_t have = 0;
-    for (size_t i = 0; i < row.runs.size(); ++i) {
-      if (row.runs[i].id.empty()) continue;
-      ++have;
-      if (first[i].empty()) first[i] = row.runs[i].id;
-    }
-    if (have > 1) return;
-  }
+  for (const CellRow& row : comparison.cells)
+    if (std::count_if(row.runs.begin(), row.runs.end(), [](const auto& of) { return !of.id.empty(); }) > 1) return;
   std::string examples;
-  for (size_t i = 0; i < first.size(); ++i)
+  for (size_t i = 0; i < comparison.runs.size(); ++i) {
+    const auto first = std::find_if(comparison.cells.begin(), comparison.cells.end(),
+                                    [&](const CellRow& row) { return !row.runs[i].id.empty(); });
     examples += fmt::format("{}{} has {}", i == 0 ? "" : ", ", comparison.runs[i].id,
-                            first[i].empty() ? "none" : first[i] + ", …");
+                            first == comparison.cells.end() ? "none" : first->runs[i].id + ", …");
+  }
   fail(ExitCode::usage, "these runs have no cell in common: {}", examples);
 }
 
@@ -91,14 +87,19 @@ ExitCode compare_command(const CompareCommand& command) {
 
 void add_compare_command(const Command& program) {
   const auto compare = std::make_shared<CompareCommand>();
-  program.below("compare", "set runs side by side: settings, tokens, counters, times")
-      .option("runs", compare->runs, "two runs or more: last, last~1, @tag, id, hash, folder",
-              {.required = true, .fewest = 2, .greatest = 100})
-      .option("--format", compare->format, "text, md, html, json or csv",
+  add_results_option(program.below("compare", "set runs side by side: settings, tokens, counters, times"),
+                     compare->results_root)
+      .option("runs", &compare->runs, "two runs or more: last, last~1, @tag, id, hash, folder",
+              {.required = true, .type = "RUN", .fewest = 2, .greatest = 100})
+      .option("--format", &compare->format, "print it as",
               {.shown = true, .words = {"text", "md", "html", "json", "csv"}})
-      .option("--min-effect", compare->min_effect, "a smaller change is none", {.shown = true})
-      .option("--results", compare->results_root, "folder with the runs", {.shown = true})
-      .flag("--force", compare->force, "compare runs of another model, data set or seed")
+      .option("--min-effect", &compare->min_effect, "a smaller change is none", {.shown = true, .type = "SHARE"})
+      .option("--force", &compare->force, "compare runs of another model, data set or seed")
+      .footer(
+          "Examples:\n"
+          "  runexp compare last~1 last\n"
+          "  runexp compare @before @after --format html > difference.html\n\n"
+          "Statistics: docs/regression.md.")
       .calls([compare] { return compare_command(*compare); });
 }
 

@@ -2,11 +2,12 @@
 // cursor.
 
 #include <algorithm>
+#include <map>
 #include <system_error>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "engine/util/suggest.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/keys/key_help.h"
 #include "experiments/config/keys/schema.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr const char* kFiles = ":files";  // a line that asks the shell for file names, too
 
-constexpr std::pair<const char*, const char*> kScripts[] = {
+const std::map<std::string, const char*> kScripts = {
     {"bash", R"sh(# bash completion of runexp: source <(runexp completion bash)
 _runexp() {
   local IFS=$'\n' found current="${COMP_WORDS[COMP_CWORD]}"
@@ -50,15 +51,13 @@ complete -c runexp -f -a '(__runexp_complete)'
 )sh"},
 };
 
-struct Candidate {
-  std::string text, help;
-};
-using Candidates = std::vector<Candidate>;
+/// Words, each with its help where it has one.
+using Candidates = std::vector<std::pair<std::string, std::string>>;
 
 Candidates plain(const std::vector<std::string>& words, const std::string& before = {},
                  const std::string& behind = {}) {
   Candidates out;
-  for (const std::string& word : words) out.push_back({before + word + behind, ""});
+  for (const std::string& word : words) out.emplace_back(before + word + behind, "");
   return out;
 }
 
@@ -81,20 +80,18 @@ Candidates profiles_of(const std::vector<std::string>& words) {
   return {};
 }
 
-/// bash makes '=' a word of its own: `--set k = 3` is `--set k=3` with the cursor behind '='.
-struct Line {
+bool takes_keys(const std::string& option) { return option == "--set" || option == "--axis"; }
+
+/// What was typed. bash makes '=' a word of its own: `--set k = 3` is `--set k=3` with the cursor behind '='.
+struct TypedLine {
   std::vector<std::string> words;  // before the cursor's
   std::string current, key;        // key: of a --set whose value is wanted
   std::string before;              // what a value begins with, as the shell takes whole words
 
-  Line(const std::string& shell, std::vector<std::string> typed) : words(std::move(typed)) {
-    if (words.empty()) words.emplace_back();
+  TypedLine(const std::string& shell, std::vector<std::string> typed) : words(std::move(typed)) {
+    if (words.empty() || (shell == "bash" && words.back() == "=")) words.emplace_back();
     current = words.back();
     words.pop_back();
-    if (shell == "bash" && current == "=") {
-      words.push_back("=");
-      current.clear();
-    }
     if (words.size() > 2 && words.back() == "=") {
       words.pop_back();
       if (takes_keys(words[words.size() - 2])) {
@@ -104,82 +101,73 @@ struct Line {
     } else if (const size_t equals = current.find('='); equals != std::string::npos && takes_keys(previous())) {
       key = current.substr(0, equals);
       if (shell == "fish") before = key + "=";
-      current = shell == "zsh" ? current.substr(equals + 1) : current;
+      if (shell == "zsh") current = current.substr(equals + 1);
     }
   }
   std::string previous() const { return words.empty() ? "" : words.back(); }
-  static bool takes_keys(const std::string& option) { return option == "--set" || option == "--axis"; }
 };
 
 /// The command that the words name; a file alone means run.
-Command command_of(const Command& program, const std::vector<std::string>& words) {
-  Command at = program;
+CLI::App& command_of(CLI::App& program, const std::vector<std::string>& words) {
+  CLI::App* at = &program;
   for (const std::string& word : words) {
-    const std::vector<Command> below = at.commands();
-    const bool is_file = at.name() == program.name() && word.find_first_of("./") != std::string::npos;
-    const auto named = std::find_if(below.begin(), below.end(),
-                                    [&](const Command& one) { return one.name() == (is_file ? "run" : word); });
-    if (named != below.end()) at = *named;
+    const bool is_file = at == &program && word.find_first_of("./") != std::string::npos;
+    const std::string name = is_file ? "run" : word;
+    const auto named = at->get_subcommands([&](CLI::App* one) { return one->get_name() == name; });
+    if (!named.empty()) at = named.front();
   }
-  return at;
+  return *at;
 }
 
-Candidates candidates(const Command& program, const Line& line) {
+Candidates candidates(const Command& program, const TypedLine& line) {
   if (!line.key.empty()) return plain(value_words(line.key), line.before);
   if (line.previous() == "--profile") return profiles_of(line.words);
-  if (Line::takes_keys(line.previous())) return plain(key_names(line.previous() == "--axis"), "", "=");
-  const Command command = command_of(program, line.words);
+  if (takes_keys(line.previous())) return plain(key_names(line.previous() == "--axis"), "", "=");
+  CLI::App& command = command_of(program.app(), line.words);
+  const bool is_option = line.current.starts_with("-");
   Candidates out;
-  for (const OptionFacts& option : command.options()) {
-    if (line.current.starts_with("-"))
-      for (const std::string& name : option.names) out.push_back({name, option.help});
-    const bool is_before = std::find(option.names.begin(), option.names.end(), line.previous()) != option.names.end();
-    if (is_before && option.takes_value) return option.words.empty() ? Candidates{{kFiles, ""}} : plain(option.words);
-    if (option.names.empty() && !line.current.starts_with("-"))
-      for (const std::string& word : option.words) out.push_back({word, ""});
+  for (const CLI::Option* option : command.get_options()) {
+    std::vector<std::string> names;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    const std::vector<std::string>& words = program.offers(*option);
+    const bool is_before = std::find(names.begin(), names.end(), line.previous()) != names.end();
+    if (is_before && option->get_items_expected_max() > 0) return words.empty() ? plain({kFiles}) : plain(words);
+    if (is_option)
+      for (const std::string& name : names) out.emplace_back(name, option->get_description());
+    else if (names.empty())
+      for (const std::string& word : words) out.emplace_back(word, "");
   }
-  if (line.current.starts_with("-")) return out;
+  if (is_option) return out;
   const bool has_words = !out.empty();
-  const std::vector<Command> below = command.commands();
-  for (const Command& one : below) out.push_back({one.name(), one.help()});
-  if ((below.empty() && !has_words) || command.name() == program.name()) out.push_back({kFiles, ""});
+  const auto below = command.get_subcommands([](CLI::App* each) { return !each->get_group().empty(); });
+  for (const CLI::App* const one : below) out.emplace_back(one->get_name(), one->get_description());
+  if ((below.empty() && !has_words) || &command == &program.app()) out.emplace_back(kFiles, "");
   return out;
 }
 
 ExitCode complete_command(const Command& program, const std::vector<std::string>& words) {
   if (words.empty()) return ExitCode::usage;
   const std::string& shell = words.front();
-  const Line line(shell, {words.begin() + 1, words.end()});
-  for (const Candidate& each : candidates(program, line))
-    if (each.text == kFiles || each.text.starts_with(line.current))
-      fmt::print("{}{}\n", each.text, shell == "fish" && !each.help.empty() ? "\t" + each.help : "");
+  const TypedLine line(shell, {words.begin() + 1, words.end()});
+  for (const auto& [text, help] : candidates(program, line))
+    if (text == kFiles || text.starts_with(line.current))
+      fmt::print("{}{}\n", text, shell == "fish" && !help.empty() ? "\t" + help : "");
   return ExitCode::ok;
-}
-
-ExitCode print_script(const std::string& shell) {
-  for (const auto& [name, script] : kScripts) {
-    if (shell != name) continue;
-    fmt::print("{}", script);
-    return ExitCode::ok;
-  }
-  fail(ExitCode::usage, "completion: unknown shell \"{}\"{}; expected bash, zsh or fish", shell,
-       did_you_mean(shell, {"bash", "zsh", "fish"}));
 }
 
 }  // namespace
 
 void add_completion_command(const Command& program) {
   const auto shell = std::make_shared<std::string>();
-  program.below("completion", "print a completion script for a shell: bash, zsh or fish")
-      .option("shell", *shell, "bash, zsh or fish",
-              {.required = true,
-               .offers =
-                   [] {
-                     return std::vector<std::string>{"bash", "zsh", "fish"};
-                   }})
-      .calls([shell] { return print_script(*shell); });
+  program.below("completion", "print a completion script for a shell")
+      .option("shell", shell.get(), "", {.required = true, .words = {"bash", "zsh", "fish"}})
+      .calls([shell] {
+        fmt::print("{}", kScripts.at(*shell));
+        return ExitCode::ok;
+      });
   const auto words = std::make_shared<std::vector<std::string>>();
-  program.below("__complete", "").hidden().rest(*words).calls([program, words] {
+  program.below("__complete", "").rest(words.get()).calls([program, words] {
     return complete_command(program, *words);
   });
 }

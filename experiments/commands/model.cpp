@@ -1,25 +1,29 @@
-// runexp inflate, generate, tokenize, verify-model
+// runexp inflate, convert, generate, tokenize: checkpoints, and text through them
 
-#include <array>
+#include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <sstream>
 #include <system_error>
-#include <thread>
 
+#include <spdlog/spdlog.h>
+
+#include "engine/model/gguf_model.h"
+#include "engine/text/utf8.h"
 #include "engine/tokenizer/detokenizer.h"
+#include "engine/tokenizer/gguf_tokenizer.h"
+#include "engine/tokenizer/token_table_json.h"
+#include "engine/util/clock.h"
 #include "engine/util/counted.h"
-#include "engine/util/gguf.h"
-#include "engine/util/printable.h"
 #include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
+#include "engine/weights/gguf_checkpoint.h"
 #include "engine/weights/made/inflated_checkpoint.h"
+#include "engine/weights/renamed_checkpoint.h"
 #include "engine/weights/save_checkpoint.h"
+#include "engine/weights/shard_weights.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/commands/verify_model.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/keys/schema.h"
-#include "experiments/results/files/environment.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/workload/dataset.h"
 #include "experiments/workload/request_sampling.h"
@@ -31,8 +35,6 @@
 namespace paceline {
 namespace {
 
-constexpr size_t kMaxTextBytes = size_t{1} << 30;  // of a file to be tokenized
-
 /// A configuration of defaults, for commands without a file.
 ExperimentConfig default_config() {
   ExperimentConfig config;
@@ -40,44 +42,44 @@ ExperimentConfig default_config() {
   return config;
 }
 
-std::vector<std::string> builtin_models(const ExperimentConfig& config) {
-  std::vector<std::string> names;
+/// Throws Error(usage) where nothing below `folder` is called `name`: the folders in it, or the files with `extension`.
+void check_builtin(const ExperimentConfig& config, const char* option, const std::string& name, const char* folder,
+                   const std::string& prefix, const std::string& extension) {
+  if (config.builtin_root.empty()) fail_without_builtin_root(name);
+  std::vector<std::string> known;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / "models", ignored)) {
-    if (entry.is_directory(ignored)) names.push_back("builtin:" + entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / folder, ignored)) {
+    const std::string file = entry.path().filename().string();
+    const bool is_one = extension.empty() ? entry.is_directory(ignored) : file.ends_with(extension);
+    if (is_one) known.push_back(prefix + file.substr(0, file.size() - extension.size()));
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(known.begin(), known.end());
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    fail(ExitCode::usage, "{}: \"{}\": found none of that name built in{}: there are {}", option, name,
+         did_you_mean(name, known), fmt::join(known, ", "));
 }
 
 /// A wrong name behind builtin: is a typo.
 void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name) {
   if (name.empty()) fail(ExitCode::usage, "{}: found nothing, expected builtin:NAME, a folder or a .gguf file", option);
-  if (!name.starts_with("builtin:")) return;
-  if (config.builtin_root.empty()) fail_without_builtin_root(name);
-  const std::vector<std::string> known = builtin_models(config);
-  if (std::find(known.begin(), known.end(), name) == known.end())
-    fail(ExitCode::usage, "{}: \"{}\": no model of that name is built in{}: there are {}", option, name,
-         did_you_mean(name, known), fmt::join(known, ", "));
+  if (name.starts_with("builtin:")) check_builtin(config, option, name, "models", "builtin:", "");
 }
 
 /// The file of a shape given by name or by file name.
 std::filesystem::path shape_file(const ExperimentConfig& config, const std::string& shape) {
   if (!is_shape_name(shape)) return shape;
-  if (config.builtin_root.empty()) fail_without_builtin_root(shape);
-  std::vector<std::string> known;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / "shapes", ignored)) {
-    if (entry.path().extension() == ".json") known.push_back(entry.path().stem().string());
-  }
-  std::sort(known.begin(), known.end());
-  if (std::find(known.begin(), known.end(), shape) == known.end())
-    fail(ExitCode::usage, "SHAPE: \"{}\": no shape of that name is built in{}: there are {}", shape,
-         did_you_mean(shape, known), fmt::join(known, ", "));
+  check_builtin(config, "SHAPE", shape, "shapes", "", ".json");
   return config.builtin_root / "shapes" / (shape + ".json");
 }
 
-constexpr std::array kTextFiles = {
+/// "OUT: <what>, 1.235 G parameters, exact, written in 2.1 s"
+void print_written(const std::filesystem::path& out, const std::string& what, const ModelSpec& spec,
+                   std::string_view how, Clock::time_point begin) {
+  fmt::print("{}: {}, {:.3f} G parameters, {}, written in {:.1f} s\n", out.string(), what,
+             double(spec.num_parameters()) / 1e9, how, seconds_since(begin));
+}
+
+constexpr const char* kTextFiles[] = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "merges.txt",     "chat_template.jinja",   "generation_config.json"};
 
@@ -86,28 +88,27 @@ std::string model_card(const InflatedModel& model, const ModelShape& shape, cons
       "# {0} inflated to {1}\n\n"
       "The sizes of {1} ({2} layers x {3}, heads {4}/{5} x {6}, MLP {7}, vocabulary {8}) and the function of {0}: "
       "what\n"
-      "it says is {0}'s text, what a step costs is {1}'s. Made for timing by `runexp inflate`; the random part has "
-      "seed "
-      "{9}.\n\n"
-      "{10}\n",
+      "it says is {0}'s text, what a step costs is {1}'s. Made for timing by `runexp inflate`, random part with seed "
+      "{9}.\n"
+      "\n{10}\n",
       parent, shape.name, model.spec.num_layers, model.spec.hidden_size, model.spec.num_heads, model.spec.num_kv_heads,
       model.spec.head_dim, model.spec.intermediate_size, model.spec.vocab_size, kInflateSeed,
       model.exact ? "exact: every factor is a power of two; logits differ by rounding alone."
-                  : "inexact: factors that are no powers of two are rounded in the weights; tokens may differ from the "
-                    "parent's.");
+                  : "inexact: factors that are no powers of two are rounded; tokens may differ from the parent's.");
 }
 
-struct InflateCommand {
-  std::string parent;  // builtin:NAME or a folder
-  std::string shape;   // NAME of configs/shapes or a .json file
+struct SaveCommand {
+  std::string from;   // a checkpoint: builtin:NAME or a folder; a .gguf file
+  std::string shape;  // NAME of configs/shapes or a .json file
   std::filesystem::path out;
+  std::string dtype = "auto";
 };
 
 /// Writes the checkpoint that engine.target.inflate would load, as a Hugging Face folder.
-ExitCode inflate_command(const InflateCommand& command) {
+ExitCode inflate_command(const SaveCommand& command) {
   ExperimentConfig config = default_config();
-  check_model_name(config, "SMALL", command.parent);
-  config.engine.target.path = command.parent;
+  check_model_name(config, "SMALL", command.from);
+  config.engine.target.path = command.from;
   derive_paths(config);
   const std::filesystem::path& parent = config.engine.target.directory;
   const ModelShape shape = load_model_shape(shape_file(config, command.shape));
@@ -119,15 +120,61 @@ ExitCode inflate_command(const InflateCommand& command) {
   for (const char* name : kTextFiles) {
     if (std::filesystem::is_regular_file(parent / name)) options.copies.push_back(parent / name);
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   save_checkpoint(source, command.out, options);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}: {} as {}, {:.3f} G parameters, {}, written in {:.1f} s\n", command.out.string(), parent.string(),
-             shape.name, double(model.spec.num_parameters()) / 1e9, model.exact ? "exact" : "inexact", seconds);
+  print_written(command.out, fmt::format("{} as {}", parent.string(), shape.name), model.spec,
+                model.exact ? "exact" : "inexact", begin);
   return ExitCode::ok;
 }
 
-constexpr const char* kPreHelp = "how text is cut, where the tokenizer's file does not say it: engine.target.pre";
+std::string tokenizer_config(const GgufFile& file, const TokenTable& table) {
+  nlohmann::ordered_json config = gguf_special_tokens(file);
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  config["clean_up_tokenization_spaces"] = false;
+  if (table.add_bos) config["add_bos_token"] = *table.add_bos;
+  if (table.add_eos) config["add_eos_token"] = *table.add_eos;
+  if (auto chat = gguf_chat_template(file)) {
+    if (!utf8_valid(*chat))
+      fail(ExitCode::model_file, "{}: tokenizer.chat_template is not UTF-8", file.path().string());
+    config["chat_template"] = std::move(*chat);
+  }
+  return config.dump(2) + "\n";
+}
+
+std::string generation_config(const nlohmann::json& config) {
+  nlohmann::ordered_json generation = nlohmann::ordered_json::object();
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    if (config.contains(key)) generation[key] = config[key];
+  return generation.dump(2) + "\n";
+}
+
+ExitCode convert_command(const SaveCommand& command) {
+  if (!is_gguf_path(command.from)) fail(ExitCode::usage, "FILE: found {}, expected a .gguf file", command.from);
+  const auto begin = Clock::now();
+  const DType dtype = parse_dtype(command.dtype, DType::bf16);
+  const GgufCheckpoint source(GgufFile(command.from), dtype);
+  nlohmann::json config = gguf_config(source.file());
+  config["torch_dtype"] = dtype_name(dtype);
+  const ModelSpec from = gguf_spec(source.file()), to = parse_model_spec(config, command.from);
+  check_tensors(source, from);
+  SaveOptions options{
+      .config = config,
+      .card = fmt::format("# {}\n\nMade of the GGUF file {} by `runexp convert`, its packed weights widened to {}.\n",
+                          source.file().path().stem().string(), source.file().path().filename().string(),
+                          dtype_name(dtype)),
+      .copies = {}};
+  options.texts["generation_config.json"] = generation_config(config);
+  const bool has_tokenizer = source.file().find("tokenizer.ggml.model");
+  if (has_tokenizer) {
+    const TokenTable table = gguf_token_table(source.file());
+    options.texts["tokenizer.json"] = tokenizer_json(table).dump(1) + "\n";
+    options.texts["tokenizer_config.json"] = tokenizer_config(source.file(), table);
+  }
+  save_checkpoint(RenamedCheckpoint(source, from, to), command.out, options);
+  if (!has_tokenizer) spdlog::warn("{}: holds no tokenizer; the folder has none", command.from);
+  print_written(command.out, command.from, to, dtype_name(dtype), begin);
+  return ExitCode::ok;
+}
 
 struct GenerateCommand {
   std::string prompt;
@@ -146,21 +193,10 @@ struct GenerateCommand {
   std::string dtype = "auto";
 };
 
-/// "; --proposer draft does"; "" where none does.
-std::string proposers_with_model() {
-  std::string names;
-  for (const ProposerEntry& entry : proposer_list())
-    if (entry.has_second_model()) names += fmt::format("{}{}", names.empty() ? "" : " or ", entry.name);
-  return names.empty() ? "" : fmt::format("; --proposer {} does", names);
-}
-
 ExitCode generate_command(const GenerateCommand& command) {
   ExperimentConfig config = default_config();
   if (command.prompt == "-")
     fail(ExitCode::usage, "prompt \"-\": standard input is not read; pass the text, as in generate \"$(cat FILE)\"");
-  if (!find_proposer(command.proposer))
-    fail(ExitCode::usage, "--proposer: \"{}\" is unknown{}: use {}", command.proposer,
-         did_you_mean(command.proposer, proposer_names(ProposerNames::all)), proposer_names_text(ProposerNames::all));
   check_model_name(config, "--model", command.model);
   config.engine.target.path = command.model;
   config.engine.target.pre = command.pre;
@@ -174,7 +210,11 @@ ExitCode generate_command(const GenerateCommand& command) {
     if (command.draft) draft->path = *command.draft;
     check_model_name(config, "--draft", draft->path);
   } else if (command.draft) {
-    fail(ExitCode::usage, "--draft: the proposer \"{}\" takes no model{}", command.proposer, proposers_with_model());
+    std::vector<std::string> others;
+    for (const ProposerEntry& entry : proposer_list())
+      if (entry.has_second_model()) others.emplace_back(entry.name);
+    fail(ExitCode::usage, "--draft: the proposer \"{}\" takes no model; --proposer {} does", command.proposer,
+         fmt::join(others, " or "));
   }
   config.sampling.temperature = command.temperature;
   config.sampling.seed = command.seed;
@@ -195,7 +235,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   const auto engine = load.make_engine(config);
   engine->submit(encoded.front().tokens, sampling_params(config.sampling));
   StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
-  const auto start = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   FinishReason finish = FinishReason::none;
   while (!engine->idle()) {
     for (const Emitted& emitted : engine->step()) {
@@ -207,7 +247,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   }
   fmt::print("{}\n", command.ids ? "" : decoder.flush());
   std::fflush(stdout);  // before what goes to standard error
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(begin);
   const EngineCounters& counters = engine->counters();
   fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
              counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
@@ -228,12 +268,7 @@ std::filesystem::path tokenizer_path(const std::string& name) {
   return config.engine.target.directory;
 }
 
-/// A prompt's words without the form that a chat template gives them.
-std::string words_of(const Prompt& prompt) {
-  std::string text = prompt.text;
-  for (const PromptMessage& message : prompt.messages) text += (text.empty() ? "" : "\n") + message.content;
-  return text;
-}
+constexpr size_t kMaxTextBytes = size_t{1} << 30;  // of a file to be tokenized
 
 /// The lines of a text, or the prompts of a built-in data set.
 std::vector<std::string> records_of(const std::string& name) {
@@ -242,7 +277,7 @@ std::vector<std::string> records_of(const std::string& name) {
     const ExperimentConfig config = default_config();
     if (config.builtin_root.empty()) fail_without_builtin_root(name);
     for (const Prompt& prompt : load_dataset(name, config.builtin_root / "workloads"))
-      records.push_back(words_of(prompt));
+      records.push_back(prompt.plain_text());
     return records;
   }
   std::istringstream in(read_user_file(name, {.max_bytes = kMaxTextBytes, .takes_pipes = true}));
@@ -264,81 +299,58 @@ ExitCode tokenize_command(const TokenizeCommand& command) {
   return ExitCode::ok;
 }
 
-ExitCode verify_model_command(VerifyModelOptions options) {
-  if (!is_gguf_path(options.model_dir) && !std::filesystem::is_directory(options.model_dir))
-    fail(ExitCode::model_file, "{}: no such folder", options.model_dir.string());
-  options.threads_per_rank = std::max(1, usable_cores() / (options.tp * options.pp));
-  const VerifyModelReport report = verify_model(options);
-  fmt::print("{}", report.summary);
-  return report.passed ? ExitCode::ok : ExitCode::correctness;
-}
-
-void add_inflate_command(const Command& program) {
-  const auto inflate = std::make_shared<InflateCommand>();
-  program.below("inflate", "write a small checkpoint in a big shape: the same text at the big model's cost, for timing")
-      .option("small", inflate->parent, "checkpoint to start from: builtin:NAME or a folder", {.required = true})
-      .option("shape", inflate->shape, "NAME of configs/shapes, or a .json file like those", {.required = true})
-      .option("out", inflate->out, "folder to make; it must not exist", {.required = true})
-      .calls([inflate] { return inflate_command(*inflate); });
-}
-
-void add_generate_command(const Command& program) {
-  const auto generate = std::make_shared<GenerateCommand>();
-  program.below("generate", "continue one prompt and print the text")
-      .option("prompt", generate->prompt, "the user's message", {.required = true})
-      .option("--model", generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
-      .option("--proposer", generate->proposer, proposer_names_text(ProposerNames::all),
-              {.shown = true, .offers = [] { return proposer_names(ProposerNames::all); }})
-      .option("--draft", generate->draft, "draft model, for a proposer that takes one")
-      .option("-k,--num-speculative-tokens", generate->num_speculative_tokens, "drafts per step",
-              {.shown = true, .least = 0, .most = 64})
-      .option("--max-tokens", generate->max_tokens, "", {.shown = true, .least = 1, .most = 1'000'000})
-      .option("--temperature", generate->temperature, "", {.shown = true, .least = 0, .most = 10})
-      .option("--seed", generate->seed, "", {.shown = true, .least = 0})
-      .option("--tp", generate->tp, "", {.shown = true, .least = 1, .most = 64})
-      .option("--pp", generate->pp, "", {.shown = true, .least = 1, .most = 64})
-      .option("--dtype", generate->dtype, "weights in memory; auto is the checkpoint's",
-              {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
-      .flag("--raw", generate->raw, "no chat template")
-      .option("--pre", generate->pre, kPreHelp)
-      .flag("--ids", generate->ids, "print token ids in place of text")
-      .calls([generate] { return generate_command(*generate); });
-}
-
-void add_tokenize_command(const Command& program) {
-  const auto tokenize = std::make_shared<TokenizeCommand>();
-  program.below("tokenize", "print token ids, one line a record")
-      .option("--tokenizer", tokenize->tokenizer,
-              "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file", {.required = true})
-      .option("--file", tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set",
-              {.required = true})
-      .option("--pre", tokenize->pre, kPreHelp)
-      .flag("--corpus", tokenize->corpus, "name the vocabulary in a first line, as speculation.ngram.corpus wants it")
-      .calls([tokenize] { return tokenize_command(*tokenize); });
-}
-
-void add_verify_model_command(const Command& program) {
-  const auto verify = std::make_shared<VerifyModelOptions>();
-  program.below("verify-model", "compare a checkpoint with the golden.json beside it")
-      .option("dir", verify->model_dir, "checkpoint folder or .gguf file", {.required = true})
-      .option("--golden", verify->golden, "reference file, if not beside the checkpoint")
-      .option("--tp", verify->tp, "", {.shown = true, .least = 1, .most = 64})
-      .option("--pp", verify->pp, "", {.shown = true, .least = 1, .most = 64})
-      .option("--dtype", verify->dtype, "weights in memory; goldens are computed in float32",
-              {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
-      .option("--max-logit-error", verify->max_logit_error,
-              "largest difference that passes; by default 1e-4, in 16-bit types 1/64 of the largest logit",
-              {.least = 0})
-      .calls([verify] { return verify_model_command(*verify); });
-}
-
 }  // namespace
 
 void add_model_commands(const Command& program) {
-  add_inflate_command(program);
-  add_generate_command(program);
-  add_tokenize_command(program);
-  add_verify_model_command(program);
+  constexpr const char* kPreHelp = "engine.target.pre: how text is cut, where the tokenizer's file does not say it";
+  const auto inflate = std::make_shared<SaveCommand>();
+  program.below("inflate", "write a small checkpoint in a big shape, for timing: its text at the big model's cost")
+      .option("small", &inflate->from, "checkpoint to start from: builtin:NAME or a folder", {.required = true})
+      .option("shape", &inflate->shape, "NAME of configs/shapes, or a .json file like those", {.required = true})
+      .option("out", &inflate->out, "folder to make; it must not exist", {.required = true})
+      .calls([inflate] { return inflate_command(*inflate); });
+
+  const auto convert = std::make_shared<SaveCommand>();
+  program.below("convert", "write a .gguf file as a Hugging Face folder")
+      .option("file", &convert->from, "the .gguf file, or one part of a split one", {.required = true})
+      .option("out", &convert->out, "folder to make; it must not exist", {.required = true})
+      .option("--dtype", &convert->dtype, "packed weights become (auto: bfloat16; float32 is exact)",
+              {.shown = true, .words = {"auto", "float32", "bfloat16"}})
+      .calls([convert] { return convert_command(*convert); });
+
+  const auto generate = std::make_shared<GenerateCommand>();
+  program.below("generate", "continue one prompt and print the text")
+      .option("prompt", &generate->prompt, "the user's message", {.required = true})
+      .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
+      .option("--proposer", &generate->proposer, "", {.shown = true, .words = proposer_names(ProposerNames::all)})
+      .option("--draft", &generate->draft, "draft model, for a proposer that takes one")
+      .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "drafts per step",
+              {.shown = true, .least = 0, .most = 64})
+      .option("--max-tokens", &generate->max_tokens, "longest answer", {.shown = true, .least = 1, .most = 1'000'000})
+      .option("--temperature", &generate->temperature, "0: greedy", {.shown = true, .least = 0, .most = 10})
+      .option("--seed", &generate->seed, "of sampling", {.shown = true, .least = 0})
+      .option("--tp", &generate->tp, "tensor-parallel ranks", {.shown = true, .least = 1, .most = 64})
+      .option("--pp", &generate->pp, "pipeline stages", {.shown = true, .least = 1, .most = 64})
+      .option("--dtype", &generate->dtype, "weights in memory (auto: the checkpoint's)",
+              {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
+      .option("--raw", &generate->raw, "no chat template")
+      .option("--pre", &generate->pre, kPreHelp)
+      .option("--ids", &generate->ids, "print token ids in place of text")
+      .footer(
+          "Examples:\n"
+          "  runexp generate \"Say hello.\"\n"
+          "  runexp generate --proposer draft -k 3 --tp 2 \"Say hello.\"")
+      .calls([generate] { return generate_command(*generate); });
+
+  const auto tokenize = std::make_shared<TokenizeCommand>();
+  program.below("tokenize", "print token ids, one line a record")
+      .option("--tokenizer", &tokenize->tokenizer,
+              "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file", {.required = true})
+      .option("--file", &tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set",
+              {.required = true})
+      .option("--pre", &tokenize->pre, kPreHelp)
+      .option("--corpus", &tokenize->corpus, "name the vocabulary in a first line, for speculation.ngram.corpus")
+      .calls([tokenize] { return tokenize_command(*tokenize); });
 }
 
 }  // namespace paceline

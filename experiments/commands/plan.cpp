@@ -43,11 +43,13 @@ class SweepForecast {
   /// mean_output: tokens of a request's output at most. of_arrivals_s: until the last requests of an open loop are
   /// sent, all repetitions; else 0. The step of a cell that can run; none on GPUs.
   std::optional<StepForecast> add(const Cell& cell, double mean_output, double of_arrivals_s) {
-    const std::optional<StepForecast> step = step_of(cell);
-    if (!step) {
-      is_whole_ = false;
-      return std::nullopt;
+    std::optional<StepForecast> step;
+    try {
+      step = forecaster_.step(cell);
+    } catch (const Error&) {  // another draft model than the one that the load was planned with
     }
+    is_whole_ = is_whole_ && step;
+    if (!step) return std::nullopt;
     const ExperimentConfig& config = cell.config;
     const SecondsRange reading = forecast(config, *step, mean_output);
     floor_.low += std::max(reading.low, of_arrivals_s);
@@ -109,14 +111,6 @@ class SweepForecast {
   }
 
  private:
-  std::optional<StepForecast> step_of(const Cell& cell) {
-    try {
-      return forecaster_.step(cell);
-    } catch (const Error&) {  // another draft model than the one that the load was planned with
-      return std::nullopt;
-    }
-  }
-
   const std::vector<Cell>& cells_;
   Forecaster forecaster_;
   std::vector<std::pair<PlannedCell, double>> planned_;  // with arrivals
@@ -137,41 +131,26 @@ double arrivals_s(const ArrivalPlan& arrivals, const ExperimentConfig& config) {
   return sum;
 }
 
-/// The cells that decode plainly where others draft. The cells outlive it.
-class PlainTwins {
- public:
-  explicit PlainTwins(const std::vector<Cell>& cells) {
-    for (const Cell& cell : cells)
-      if (!cell.skip_reason && !cell.config.speculation.drafts()) twins_.emplace(key_of(cell), &cell);
-  }
+/// Equal for cells of a load that ask for the same but for speculation.
+std::pair<std::string, std::string> twin_key(const Cell& cell) {
+  ConfigJson json = config_to_json(cell.config);
+  json.erase("speculation");
+  return {cell.load_key, json.dump()};
+}
 
-  /// Null where the sweep has none.
-  const Cell* of(const Cell& cell) const {
-    const auto twin = twins_.find(key_of(cell));
-    return twin == twins_.end() ? nullptr : twin->second;
-  }
-
- private:
-  using Key = std::pair<std::string, std::string>;  // load key, what is asked for without speculation
-  static Key key_of(const Cell& cell) {
-    ConfigJson json = config_to_json(cell.config);
-    json.erase("speculation");
-    return {cell.load_key, json.dump()};
-  }
-
-  std::map<Key, const Cell*> twins_;
-};
+/// The cells that decode plainly where others draft, by twin_key().
+using PlainTwins = std::map<std::pair<std::string, std::string>, const Cell*>;
 
 /// "; break-even over tp1_pp1_none_c1: 1.40 tokens a step": against the same placement, which the baseline need not be.
 std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& twins, const Cell& cell,
                             const std::optional<StepForecast>& step) {
   const std::optional<double> length = step ? break_even_length(cell.config, *step) : std::nullopt;
-  const Cell* const twin = length ? twins.of(cell) : nullptr;
-  if (!twin) return "";
-  const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin;
+  const auto twin = length ? twins.find(twin_key(cell)) : twins.end();
+  if (twin == twins.end()) return "";
+  const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin->second;
   const int most = cell.config.speculation.num_speculative_tokens + 1;
   constexpr double kAsPrinted = 0.005;
-  return fmt::format("; break-even{}: {:.2f} tokens a step{}", is_baseline ? "" : " over " + twin->id, *length,
+  return fmt::format("; break-even{}: {:.2f} tokens a step{}", is_baseline ? "" : " over " + twin->second->id, *length,
                      *length > most - kAsPrinted ? fmt::format("; at most k + 1 = {}", most) : "");
 }
 
@@ -327,9 +306,8 @@ std::set<std::string> unreachable_concurrencies(const std::vector<Cell>& cells) 
 
 /// Prints cells, skips with reasons, loads, memory per rank and the time at least; nothing is loaded. Throws the first
 /// reason why a load cannot run, when all is said.
-ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides& overrides,
-                      const std::filesystem::path& results_root) {
-  const LoadedConfig loaded = load_config(config, overrides);
+ExitCode plan_command(const RunCommand& command) {
+  const LoadedConfig loaded = load_config(command.config, command.overrides);
   const ExpandedSweep expanded = expand_counted(loaded, machine_context(loaded.config.engine));
   const std::vector<Cell>& cells = expanded.cells;
   check_splits(loaded, cells, SplitRule::some_cell);
@@ -338,13 +316,15 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
     if (!cell.skip_reason) arrivals.prepare(cell.config.load, loaded.config.workload.requests);
   PlannedRequests requests(loaded.config.workload);
   SweepForecast sweep(cells);
-  const PlainTwins twins(cells);
+  PlainTwins twins;
+  for (const Cell& cell : cells)
+    if (!cell.skip_reason && !cell.config.speculation.drafts()) twins.emplace(twin_key(cell), &cell);
   int64_t num_to_run = 0, num_skipped = 0, num_cannot_run = 0, num_loads = 0;
   int num_tried = 0;
   std::optional<Error> problem;  // the first one
   PlannedLoad load;              // under way
   std::string last_load, cut_outputs;
-  print_line("{}: {}", printable(config.string()), counted(int64_t(cells.size()), "cell"));
+  print_line("{}: {}", printable(command.config.string()), counted(int64_t(cells.size()), "cell"));
   if (const std::string left_out = left_out_text(loaded, expanded); !left_out.empty()) print_wrapped(left_out);
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {
@@ -383,7 +363,7 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
                loaded.config.workload.file.string(), PlannedRequests::kMostDatasetBytes >> 20);
   if (!cut_outputs.empty()) print_line("caution: {}", cut_outputs);
   for (const std::string& line : unreachable_concurrencies(cells)) print_wrapped(line);
-  sweep.print(results_root);
+  sweep.print(command.results_root);
   if (problem) throw *problem;
   return ExitCode::ok;
 }
@@ -391,16 +371,17 @@ ExitCode plan_command(const std::filesystem::path& config, const ConfigOverrides
 }  // namespace
 
 void add_plan_command(const Command& program) {
-  struct Plan {
-    std::filesystem::path config;
-    ConfigOverrides overrides;
-    std::filesystem::path results_root = "results";
-  };
-  const auto plan = std::make_shared<Plan>();
-  const Command command = program.below("plan", "show cells, skips with reasons and memory per rank; run nothing");
-  add_config_options(command, plan->config, plan->overrides);
-  command.option("--results", plan->results_root, "folder whose runs calibrate the forecast", {.shown = true})
-      .calls([plan] { return plan_command(plan->config, plan->overrides, plan->results_root); });
+  const auto plan = std::make_shared<RunCommand>();
+  add_config_options(program.below("plan", "show cells, skips with reasons and memory per rank; run nothing"),
+                     plan->config, plan->overrides)
+      .option("--results", &plan->results_root, "folder whose runs calibrate the forecast",
+              {.shown = true, .type = "DIR"})
+      .footer(
+          "Examples:\n"
+          "  runexp plan configs/ngram_tp2.json --profile quick\n"
+          "  runexp plan configs/tp_pp_speculative.json --axis tp=1,2,4\n\n"
+          "The forecast is a lower bound: what reading the weights takes at the bandwidth measured now.")
+      .calls([plan] { return plan_command(*plan); });
 }
 
 }  // namespace paceline

@@ -15,7 +15,6 @@
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
-#include "experiments/commands/execute_run.h"
 #include "experiments/report/text/gate_report.h"
 #include "experiments/results/files/baseline.h"
 #include "experiments/results/files/environment.h"
@@ -24,6 +23,7 @@
 #include "experiments/results/files/store.h"
 #include "experiments/run/timing_pairs.h"
 #include "experiments/ui/output_columns.h"
+#include "experiments/ui/progress.h"
 
 namespace paceline {
 namespace {
@@ -96,8 +96,6 @@ void write_forms(const RegressCommand& command, const GateReport& report) {
 }
 
 void check_options(const RegressCommand& command) {
-  if (command.timing_cells != "single" && command.timing_cells != "all")
-    fail(ExitCode::usage, "--timing-cells {}: expected single or all", command.timing_cells);
   if (command.timing_only && command.baseline_bin.empty())
     fail(ExitCode::usage, "--timing-only: needs --baseline-bin, the program to compare with");
   if (command.timing_only && (command.update || !command.benchmark_json.empty()))
@@ -107,10 +105,10 @@ void check_options(const RegressCommand& command) {
     fail(ExitCode::usage, "--baseline-bin {}: no such file; expected a runexp program", command.baseline_bin.string());
 }
 
-/// What --baseline names.
+/// What --baseline names: a file, or a run by its id.
 struct FoundBaseline {
-  std::string name;      // the file, or the run's id
-  nlohmann::json facts;  // as make_baseline() makes them
+  std::string name;
+  json facts;  // as make_baseline() makes them
 };
 
 /// A baseline file (a regular file, or a name that ends in .json), else a recorded run as find_run() takes it.
@@ -146,35 +144,16 @@ void check_same_subject(const FoundBaseline& baseline, const LoadedConfig& loade
        has_profile ? fmt::format("add --profile {}, ", before.profile) : "");
 }
 
-/// What is known once the experiment has run.
-struct ExactRun {
-  ExitCode code = ExitCode::ok;
-  std::optional<RunResult> result;  // read from the record; none: there is nothing to judge
-  bool is_child = false;            // SupervisedEnd
-};
-
-/// Runs the experiment in a process of its own, so that a crash costs a cell and not the gate, and reads its record.
-ExactRun run_recorded(const RegressCommand& command, const LoadedConfig& loaded) {
-  const SupervisedEnd end = in_a_process(command.run, [&](const SupervisedTask& task) {
-    return run_as_task(command.run, task, loaded, EndOfRun::silent);
-  });
-  ExactRun out{.code = end.code, .result = {}, .is_child = end.is_child};
-  const bool has_record =
-      end.code == ExitCode::ok || end.code == ExitCode::failed_cells || end.code == ExitCode::correctness;
-  if (!end.is_child && end.folder && has_record) out.result = read_run(*end.folder);
-  return out;
-}
-
 /// Writes the baseline, or says why not.
-ExitCode update_baseline(const RegressCommand& command, const ExactRun& run) {
-  if (run.code != ExitCode::ok) {
+ExitCode update_baseline(const RegressCommand& command, const SupervisedEnd& end) {
+  if (end.code != ExitCode::ok) {
     print_line("{} is not written: {}", command.baseline,
-               run.code == ExitCode::correctness    ? "a cell is not lossless"
-               : run.code == ExitCode::failed_cells ? "a cell failed"
+               end.code == ExitCode::correctness    ? "a cell is not lossless"
+               : end.code == ExitCode::failed_cells ? "a cell failed"
                                                     : "the run did not come to its end");
-    return run.code;
+    return end.code;
   }
-  const json current = make_baseline(*run.result);
+  const json current = make_baseline(read_run(*end.folder));
   write_file_atomic(command.baseline, dump_json(current));
   fmt::print("wrote {}: {}\n", command.baseline, counted(int64_t(current.at("cells").size()), "cell"));
   return ExitCode::ok;
@@ -196,24 +175,31 @@ void judge_exact(const RegressCommand& command, FoundBaseline baseline, const Ru
 }
 
 ExitCode run_gates(const RegressCommand& command, const LoadedConfig& loaded, GateReport& report) {
-  ExactRun run;
+  SupervisedEnd end;
+  std::optional<RunResult> run;
   if (!command.timing_only) {
     auto baseline = command.update ? FoundBaseline{} : find_baseline(command.run.results_root, command.baseline);
     if (!command.update) check_same_subject(baseline, loaded);
-    run = run_recorded(command, loaded);
-    if (run.is_child) return run.code;
-    if (command.update) return update_baseline(command, run);
-    if (!run.result) {
-      if (run.code == ExitCode::store) {  // of what the child threw, it wrote the forms itself
+    // In a process of its own, so that a crash costs a cell and not the gate.
+    end = in_a_process(command.run, [&](const SupervisedTask& task) {
+      return run_as_task(command.run, task, loaded, EndOfRun::silent);
+    });
+    if (end.is_child) return end.code;
+    if (command.update) return update_baseline(command, end);
+    const bool has_record =
+        end.code == ExitCode::ok || end.code == ExitCode::failed_cells || end.code == ExitCode::correctness;
+    if (!end.folder || !has_record) {
+      if (end.code == ExitCode::store) {  // of what the child threw, it wrote the forms itself
         report.error = "the results store refused: exit code 6; the log says why";
         write_forms(command, report);
       }
-      return run.code;
+      return end.code;
     }
-    judge_exact(command, std::move(baseline), *run.result, report);
+    run = read_run(*end.folder);
+    judge_exact(command, std::move(baseline), *run, report);
   }
   if (!command.baseline_bin.empty()) {
-    if (run.code == ExitCode::ok && gate_exit_code(report) == ExitCode::ok) {
+    if (end.code == ExitCode::ok && gate_exit_code(report) == ExitCode::ok) {
       install_interrupt_handler();
       const std::unique_ptr<Progress> progress =
           make_progress(parse_progress_mode(command.run.progress), standard_error_terminal());
@@ -224,22 +210,17 @@ ExitCode run_gates(const RegressCommand& command, const LoadedConfig& loaded, Ga
   }
   print_wrapped_lines(gate_text(report));
   write_forms(command, report);
-  if (run.result) write_where_asked(command.benchmark_json, dump_json(benchmark_entries(*run.result)));
+  if (run) write_where_asked(command.benchmark_json, dump_json(benchmark_entries(*run)));
   const ExitCode gates = gate_exit_code(report);
-  return gates != ExitCode::ok ? gates : run.code;
+  return gates != ExitCode::ok ? gates : end.code;
 }
 
 ExitCode regress_command(const RegressCommand& command) {
-  GateReport report{.name = command.run.config.stem().string(),
-                    .started_at = utc_now(),
-                    .baseline = {},
-                    .made_on = {},
-                    .exact = {},
-                    .baseline_bin = command.baseline_bin.string(),
-                    .timing = {},
-                    .timing_note = {},
-                    .strict = command.strict,
-                    .error = {}};
+  GateReport report;
+  report.name = command.run.config.stem().string();
+  report.started_at = utc_now();
+  report.baseline_bin = command.baseline_bin.string();
+  report.strict = command.strict;
   try {
     check_options(command);
     const LoadedConfig loaded = load_config(command.run.config, command.run.overrides);
@@ -251,7 +232,7 @@ ExitCode regress_command(const RegressCommand& command) {
     try {
       write_forms(command, report);
     } catch (const Error& second) {
-      std::fputs(fmt::format("runexp: error: {}\n", second.what()).c_str(), stderr);
+      std::fputs(fmt::format("runexp: error: {}\n", second.what()).c_str(), stderr);  // throws nothing
     }
     throw;
   }
@@ -261,31 +242,32 @@ ExitCode regress_command(const RegressCommand& command) {
 
 void add_regress_command(const Command& program) {
   const auto regress = std::make_shared<RegressCommand>();
-  const Command command = program.below(
-      "regress", "run an experiment and compare tokens and counters with a baseline, and times with another program");
-  add_config_options(command, regress->run.config, regress->run.overrides);
-  command.option("--baseline", regress->baseline, "baseline file, or a run: last~1, @tag, id, folder", {.shown = true})
-      .flag("--update-baseline", regress->update, "write the baseline instead of comparing")
-      .option("--junit", regress->junit, "write the verdicts as JUnit XML")
-      .option("--markdown", regress->markdown, "write the verdicts as Markdown, for a comment")
-      .flag("--github", regress->github, "print GitHub annotations (::error …)")
-      .option("--benchmark-json", regress->benchmark_json,
-              "write TPOT, TTFT and steps for github-action-benchmark (customSmallerIsBetter)")
-      .option("--baseline-bin", regress->baseline_bin,
-              "timing gate: another runexp, run by turns with this one; exit code 8 when this one is slower")
-      .option("--pairs", regress->pairs, "runs of each program under the timing gate",
+  const Command command =
+      program.below("regress", "compare an experiment's tokens, counters and times with a baseline");
+  add_config_options(command, regress->run.config, regress->run.overrides)
+      .option("--baseline", &regress->baseline, "baseline file, or a run: last~1, @tag, id, folder", {.shown = true})
+      .option("--update-baseline", &regress->update, "write the baseline instead of comparing")
+      .option("--junit", &regress->junit, "write the verdicts as JUnit XML", {.type = "FILE"})
+      .option("--markdown", &regress->markdown, "write the verdicts as Markdown", {.type = "FILE"})
+      .option("--github", &regress->github, "print GitHub annotations (::error …)")
+      .option("--benchmark-json", &regress->benchmark_json, "write TPOT, TTFT and steps for github-action-benchmark",
+              {.type = "FILE"})
+      .option("--baseline-bin", &regress->baseline_bin, "timing gate: another runexp, run by turns with this one",
+              {.type = "FILE"})
+      .option("--pairs", &regress->pairs, "runs of each program under the timing gate",
               {.shown = true, .least = 1, .most = 10000})
-      .option("--timing-cells", regress->timing_cells,
-              "single: cells of one rank; all: the others too, by wall time and as advice", {.shown = true})
-      .flag("--timing-only", regress->timing_only, "no exact gate")
-      .flag("--strict", regress->strict,
-            "exit code 9 when a cell passes the timing gate on a machine that other processes kept busy");
-  add_output_options(command, regress->run);
-  add_process_option(command, regress->run);
-  command.calls([regress, command] {
-    regress->run.argv = command.argv();
-    return regress_command(*regress);
-  });
+      .option("--timing-cells", &regress->timing_cells, "time cells of one rank, or all",
+              {.shown = true, .words = {"single", "all"}})
+      .option("--timing-only", &regress->timing_only, "no exact gate")
+      .option("--strict", &regress->strict, "exit code 9 where other processes kept the machine busy");
+  add_run_options(command, regress->run)
+      .footer(
+          "Examples:\n"
+          "  runexp regress configs/ngram_tp2.json --profile quick\n"
+          "  runexp regress configs/ngram_tp2.json --profile quick --baseline last --junit regress.xml --github\n"
+          "  runexp regress configs/ngram_tp2.json --profile quick --baseline-bin ../base/build/release/runexp\n\n"
+          "Exit codes: 7 tokens or counters differ, 8 slower than --baseline-bin, 2 a baseline of another experiment.")
+      .calls([regress] { return regress_command(*regress); });
 }
 
 }  // namespace paceline

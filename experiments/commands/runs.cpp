@@ -1,4 +1,4 @@
-// runexp list, show, report, tag, note, rm: the runs of a results folder
+// runexp list, show, trace, report, tag, note, rm: the runs of a results folder
 
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +20,7 @@
 #include "experiments/report/html/html.h"
 #include "experiments/report/text/text.h"
 #include "experiments/report/text/text_lines.h"
+#include "experiments/report/trace.h"
 #include "experiments/results/fields.h"
 #include "experiments/results/files/cell_log.h"
 #include "experiments/results/files/files.h"
@@ -33,39 +34,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kRunHelp = "last, last~N, @TAG, the beginning of an id or of its hash, or a folder";
-
-/// A line of the list, from the files that are short: of runs with many requests the journal is not read.
-struct RunLine {
-  std::string id, name, status;
-  std::string git;  // seven letters of the commit, "+" where the build had changes beside it
-  CellCounts counts;
-  size_t cells = 0;
-  std::optional<double> best_speedup;  // of the ranked cell whose interval begins highest
-  std::string best_cell;               // its id
-  bool is_shown = false;               // the interval lies above 1
-  RunLabels labels;
+/// What these commands take.
+struct RunsCommand {
+  NamedRun run;
+  std::string cell, text;         // cell empty: the run
+  std::vector<std::string> runs;  // to remove
+  std::vector<std::string> tags;
+  std::filesystem::path output;
+  std::optional<int> keep;
+  bool as_json = false, take_away = false, dry_run = false;
 };
 
 /// A run that says it runs and that no process works on was killed.
 std::string status_of(const json& manifest, const std::filesystem::path& folder) {
-  const std::string status = text_of(manifest, "status");
+  std::string status = text_of(manifest, "status");
   return status == "running" && !RunLock::is_held(folder) ? "killed" : status;
-}
-
-/// As the run counted them when it ended; of older runs, by the states of their cells.
-CellCounts counts_of(const json& manifest) {
-  CellCounts counts;
-  for (const json& cell : manifest.value("cells", json::array())) {
-    const std::string status = text_of(cell, "status");
-    ++(status == "done" ? counts.done : status == "failed" ? counts.failed : counts.skipped);
-  }
-  counts.done = manifest.value("num_done", counts.done);
-  counts.failed = manifest.value("num_failed", counts.failed);
-  counts.skipped = manifest.value("num_skipped", counts.skipped);
-  counts.partial = manifest.value("num_partial", 0);
-  counts.not_run = manifest.value("num_not_run", 0);
-  return counts;
 }
 
 /// Whether the program was built with changes that no commit holds; older manifests do not say, environment.json does.
@@ -79,99 +62,103 @@ bool is_dirty(const json& manifest, const std::filesystem::path& folder) {
   return dirty != facts.end() && dirty->is_boolean() && dirty->get<bool>();
 }
 
-RunLine line_of(const std::filesystem::path& folder) {
-  const json manifest = read_json_object(folder / "manifest.json");
-  RunLine line{.id = folder.filename().string(),
-               .name = text_of(manifest, "name"),
-               .status = status_of(manifest, folder),
-               .git = text_of(manifest, "git_commit").substr(0, 7) + (is_dirty(manifest, folder) ? "+" : ""),
-               .counts = counts_of(manifest),
-               .cells = manifest.value("cells", json::array()).size(),
-               .best_speedup = {},
-               .best_cell = {},
-               .labels = read_labels(folder)};
-  std::error_code ignored;
-  const std::filesystem::path summary = folder / "summary.json";
-  if (line.status == "killed" || line.status == "running" || !std::filesystem::exists(summary, ignored)) {
-    line.counts = {};  // the manifest holds the plan: what was finished stands in the journal
-    return line;
-  }
-  const json cells = read_json_object(summary).value("cells", json::array());
-  RatioInterval best;
+/// The ranked cell whose interval begins highest, and whether that lies above 1.
+void add_best_gain(const json& cells, json& line) {
+  std::optional<RatioInterval> best;
   for (const json& cell : cells) {
     const json speedup = cell.value("speedup", json(nullptr)), ends = cell.value("speedup_ci95", json(nullptr));
-    if (!cell.value("rankable", false) || !speedup.is_number() || cell.value("outcome", "") == "baseline") continue;
+    const std::string outcome = cell.value("outcome", "");
+    if (!cell.value("rankable", false) || !speedup.is_number() || outcome == "baseline") continue;
     RatioInterval gain{.ratio = speedup.get<double>(), .low = {}, .high = {}, .pairs = 0};
     if (ends.is_array() && ends.size() == 2 && ends[0].is_number() && ends[1].is_number()) {
       gain.low = ends[0].get<double>();
       gain.high = ends[1].get<double>();
     }
-    if (line.best_speedup && !begins_higher(gain, best)) continue;
+    if (best && !begins_higher(gain, *best)) continue;
     best = gain;
-    line.best_speedup = gain.ratio;
-    line.best_cell = cell.value("id", "");
-    line.is_shown = cell.value("outcome", "") == to_string(Outcome::faster);
+    line["best_speedup"] = gain.ratio;
+    line["best_speedup_cell"] = cell.value("id", "");
+    line["best_speedup_shown"] = outcome == to_string(Outcome::faster);
   }
-  return line;
 }
 
-RunLine unreadable(const std::string& id, const std::string& why) {
-  RunLine line;
-  line.id = id;
-  line.status = "unreadable";
-  line.labels.note = why;
+/// A line of list --json, from the files that are short: of runs with many requests the journal is not read.
+json line_of(const std::string& reference, const std::filesystem::path& folder) {
+  json line = {{"reference", reference},
+               {"id", folder.filename().string()},
+               {"name", ""},
+               {"status", "unreadable"},
+               {"done", 0},
+               {"partial", 0},
+               {"failed", 0},
+               {"skipped", 0},
+               {"not_run", 0},
+               {"cells", 0},
+               {"best_speedup", nullptr},
+               {"best_speedup_cell", nullptr},
+               {"best_speedup_shown", false},
+               {"git_commit", ""},
+               {"tags", json::array()},
+               {"note", ""}};
+  try {
+    const json manifest = read_json_object(folder / "manifest.json"), cells = manifest.value("cells", json::array());
+    const RunLabels labels = read_labels(folder);
+    const std::string status = status_of(manifest, folder);
+    const bool is_over = status != "killed" && status != "running";
+    std::error_code ignored;
+    if (is_over && std::filesystem::exists(folder / "summary.json", ignored)) {  // else the manifest holds the plan
+      for (const json& cell : cells) {                                           // of older runs, which do not say
+        const std::string state = text_of(cell, "status");
+        json& count = line[state == "done" || state == "failed" ? state : "skipped"];
+        count = count.get<int>() + 1;
+      }
+      for (const char* const count : {"done", "partial", "failed", "skipped", "not_run"})
+        line[count] = manifest.value(std::string("num_") + count, line[count].get<int>());
+      add_best_gain(read_json_object(folder / "summary.json").value("cells", json::array()), line);
+    }
+    line.update({{"name", text_of(manifest, "name")},
+                 {"status", status},
+                 {"cells", cells.size()},
+                 {"git_commit", text_of(manifest, "git_commit").substr(0, 7) + (is_dirty(manifest, folder) ? "+" : "")},
+                 {"tags", labels.tags},
+                 {"note", labels.note}});
+  } catch (const Error& error) {  // one damaged run does not hide the others
+    line["note"] = error.what();
+  } catch (const json::exception& error) {
+    line["note"] = json_error_text(error.what());
+  }
   return line;
 }
 
 ExitCode list_command(const std::filesystem::path& root, bool as_json) {
   std::vector<std::string> ids = list_runs(root);
   std::reverse(ids.begin(), ids.end());
-  json out = json::array();
-  if (!as_json && ids.empty()) fmt::print("{}: no runs\n", root.string());
-  if (!as_json && !ids.empty())
-    print_line("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}", "run", "when (UTC)", "status", "cells", "best gain", "git",
-               "name, tags, note, cell of the best gain");
-  for (size_t i = 0; i < ids.size(); ++i) {
-    RunLine line;
-    try {
-      line = line_of(root / ids[i]);
-    } catch (const Error& error) {  // one damaged run does not hide the others
-      line = unreadable(ids[i], error.what());
-    } catch (const json::exception& error) {
-      line = unreadable(ids[i], json_error_text(error.what()));
-    }
-    const std::string reference = i == 0 ? "last" : fmt::format("last~{}", i);
-    if (as_json) {
-      out.push_back({{"reference", reference},
-                     {"id", line.id},
-                     {"name", line.name},
-                     {"status", line.status},
-                     {"done", line.counts.done},
-                     {"partial", line.counts.partial},
-                     {"failed", line.counts.failed},
-                     {"skipped", line.counts.skipped},
-                     {"not_run", line.counts.not_run},
-                     {"cells", line.cells},
-                     {"best_speedup", json_number(line.best_speedup)},
-                     {"best_speedup_cell", line.best_cell.empty() ? json(nullptr) : json(line.best_cell)},
-                     {"best_speedup_shown", line.is_shown},
-                     {"git_commit", line.git},
-                     {"tags", line.labels.tags},
-                     {"note", line.labels.note}});
-      continue;
-    }
-    const bool is_over = line.status != "killed" && line.status != "running";
-    std::string said = user_text(line.name);
-    for (const std::string& tag : line.labels.tags) said += " @" + user_text(tag);
-    if (!line.labels.note.empty()) said += "  " + user_text(line.labels.note);
-    if (!line.best_cell.empty()) said += fmt::format("  [{}]", user_text(line.best_cell));
-    print_line("{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}", reference, user_text(line.id.substr(0, 17)),
-               user_text(line.status),
-               is_over ? fmt::format("{}/{}", line.counts.done, line.cells) : fmt::format("?/{}", line.cells),
-               line.best_speedup ? fmt::format("{:.2f}×{}", *line.best_speedup, line.is_shown ? "" : " ?") : "–",
-               user_text(line.git), said);
+  json lines = json::array();
+  for (size_t i = 0; i < ids.size(); ++i)
+    lines.push_back(line_of(i == 0 ? "last" : fmt::format("last~{}", i), root / ids[i]));
+  if (as_json) {
+    fmt::print("{}", dump_json(lines));
+    return ExitCode::ok;
   }
-  if (as_json) fmt::print("{}", dump_json(out));
+  constexpr const char* kLine = "{:<9} {:<18} {:<12} {:>9}  {:<9} {:<8}  {}";
+  if (ids.empty()) fmt::print("{}: no runs\n", root.string());
+  if (!ids.empty())
+    print_line(kLine, "run", "when (UTC)", "status", "cells", "best gain", "git",
+               "name, tags, note, cell of the best gain");
+  for (const json& line : lines) {
+    const std::string status = line["status"];
+    const bool is_over = status != "killed" && status != "running";
+    std::string said = user_text(text_of(line, "name"));
+    for (const std::string tag : line["tags"]) said += " @" + user_text(tag);
+    if (!text_of(line, "note").empty()) said += "  " + user_text(text_of(line, "note"));
+    if (!line["best_speedup"].is_null()) said += fmt::format("  [{}]", user_text(text_of(line, "best_speedup_cell")));
+    print_line(kLine, text_of(line, "reference"), user_text(text_of(line, "id").substr(0, 17)), user_text(status),
+               fmt::format("{}/{}", is_over ? line["done"].dump() : "?", line["cells"].dump()),
+               line["best_speedup"].is_null() ? "–"
+                                              : fmt::format("{:.2f}×{}", line["best_speedup"].get<double>(),
+                                                            line["best_speedup_shown"].get<bool>() ? "" : " ?"),
+               user_text(text_of(line, "git_commit")), said);
+  }
   return ExitCode::ok;
 }
 
@@ -282,13 +269,8 @@ const CellSummary& find_cell(const RunResult& run, const RunSummary& summary, co
        fmt::join(ids, ", "));
 }
 
-struct ShowCommand {
-  std::string cell;  // empty: the run
-  bool as_json = false;
-};
-
-ExitCode show_command(const std::filesystem::path& root, const std::string& name, const ShowCommand& command) {
-  const std::filesystem::path folder = find_run(root, name);
+ExitCode show_command(const RunsCommand& command) {
+  const std::filesystem::path folder = find_run(command.run.root, command.run.name);
   const RunResult run = read_run(folder);
   const RunSummary summary = summarize(run);
   const CellSummary* const cell = command.cell.empty() ? nullptr : &find_cell(run, summary, command.cell);
@@ -312,9 +294,28 @@ ExitCode show_command(const std::filesystem::path& root, const std::string& name
   return ExitCode::ok;
 }
 
-ExitCode report_command(const std::filesystem::path& root, const std::string& name,
-                        const std::filesystem::path& output) {
-  const std::filesystem::path folder = find_run(root, name);
+ExitCode trace_command(const NamedRun& named, const std::string& id) {
+  const RunResult run = read_run(find_run(named.root, named.name));
+  std::vector<size_t> cells;
+  std::vector<std::string> ids;
+  for (size_t i = 0; i < run.cells.size(); ++i) {
+    const CellResult& cell = run.cells[i];
+    if (cell.repetitions.empty() || cell.repetitions.front().lanes.empty()) continue;
+    ids.push_back(cell.id);
+    if (id.empty() || cell.id == id) cells.push_back(i);
+  }
+  if (ids.empty())
+    fail(ExitCode::usage, "{}: no cell has a record of its ranks: the run is of an older version, or has no results",
+         run.info.id);
+  if (cells.empty())
+    fail(ExitCode::usage, "{}: no cell \"{}\" with a record of its ranks{}; there are {}", run.info.id, id,
+         did_you_mean(id, ids), fmt::join(ids, ", "));
+  fmt::print("{}\n", chrome_trace(run, cells).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return ExitCode::ok;
+}
+
+ExitCode report_command(const NamedRun& named, const std::filesystem::path& output) {
+  const std::filesystem::path folder = find_run(named.root, named.name);
   const RunResult run = read_run(folder);
   const std::filesystem::path file = output.empty() ? folder / "report.html" : output;
   const std::filesystem::path page_folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
@@ -323,22 +324,23 @@ ExitCode report_command(const std::filesystem::path& root, const std::string& na
   return ExitCode::ok;
 }
 
-ExitCode tag_command(const std::filesystem::path& root, const std::string& name, const std::vector<std::string>& tags,
-                     bool take_away) {
-  const std::filesystem::path folder = find_run(root, name);
+ExitCode tag_command(const RunsCommand& command) {
+  const std::filesystem::path& root = command.run.root;
+  const std::filesystem::path folder = find_run(root, command.run.name);
   RunLabels labels = read_labels(folder);
-  for (const std::string& tag : tags) {
-    take_away ? check_tag(tag) : check_new_tag(tag);
+  for (const std::string& tag : command.tags) {
     const auto has = [&](const RunLabels& of) {
       return std::find(of.tags.begin(), of.tags.end(), tag) != of.tags.end();
     };
-    if (take_away) {
+    if (command.take_away) {
+      check_tag(tag);
       if (!has(labels))
         fail(ExitCode::usage, "{}: has no tag \"{}\"{}", folder.filename().string(), tag,
              did_you_mean(tag, labels.tags));
       std::erase(labels.tags, tag);
       continue;
     }
+    check_new_tag(tag);
     for (const std::string& id : list_runs(root)) {
       std::error_code ignored;
       if (!std::filesystem::equivalent(root / id, folder, ignored) && has(read_labels(root / id)))
@@ -355,8 +357,8 @@ ExitCode tag_command(const std::filesystem::path& root, const std::string& name,
 
 constexpr size_t kMaxNoteBytes = 1000;  // a sentence or two; what is longer stands in a file
 
-ExitCode note_command(const std::filesystem::path& root, const std::string& name, const std::string& text) {
-  const std::filesystem::path folder = find_run(root, name);
+ExitCode note_command(const NamedRun& named, const std::string& text) {
+  const std::filesystem::path folder = find_run(named.root, named.name);
   RunLabels labels = read_labels(folder);
   if (printable(text) != text)
     fail(ExitCode::usage, "note: found a line break or a control character, expected one line of text");
@@ -367,14 +369,9 @@ ExitCode note_command(const std::filesystem::path& root, const std::string& name
   return ExitCode::ok;
 }
 
-struct RemoveCommand {
-  std::vector<std::string> runs;
-  std::optional<int> keep;
-  bool dry_run = false;
-};
-
 /// What cannot be made again by a command stays: a run that works, and a run with a tag unless it is named.
-ExitCode remove_command(const std::filesystem::path& root, const RemoveCommand& command) {
+ExitCode remove_command(const RunsCommand& command) {
+  const std::filesystem::path& root = command.run.root;
   if (command.runs.empty() == !command.keep)
     fail(ExitCode::usage, "rm: name the runs to remove, or say with --keep N how many of the newest stay");
   std::vector<std::filesystem::path> folders;
@@ -382,9 +379,8 @@ ExitCode remove_command(const std::filesystem::path& root, const RemoveCommand& 
   if (command.keep) {
     const std::vector<std::string> ids = list_runs(root);
     const size_t stay = std::min(ids.size(), size_t(*command.keep));
-    for (size_t i = 0; i + stay < ids.size(); ++i) {
+    for (size_t i = 0; i + stay < ids.size(); ++i)
       if (read_labels(root / ids[i]).tags.empty()) folders.push_back(root / ids[i]);
-    }
   }
   for (const std::filesystem::path& folder : folders) {
     if (RunLock::is_held(folder)) {
@@ -411,65 +407,55 @@ ExitCode remove_command(const std::filesystem::path& root, const RemoveCommand& 
   return ExitCode::ok;
 }
 
-/// Options that every one of these has.
-struct RunsOptions {
-  std::filesystem::path root = "results";
-  std::string name = "last";
-};
-
-std::shared_ptr<RunsOptions> add_root(const Command& command) {
-  auto options = std::make_shared<RunsOptions>();
-  command.option("--results", options->root, "folder for results", {.shown = true});
-  return options;
-}
-
 }  // namespace
 
 void add_runs_commands(const Command& program) {
-  const Command list = program.below("list", "list the runs of a results folder, newest first");
-  const auto list_options = add_root(list);
-  const auto as_json = std::make_shared<bool>(false);
-  list.flag("--json", *as_json, "print JSON").calls([=] { return list_command(list_options->root, *as_json); });
+  const auto show = std::make_shared<RunsCommand>();
+  add_run_argument(program.below("show", "print the table and the verdict of a run, or all about one cell"), show->run)
+      .option("cell", &show->cell, "id of a cell, or the beginning of its identity")
+      .option("--json", &show->as_json, "print JSON: what summary.json holds, or the cell's part of it")
+      .footer(
+          "Examples:\n"
+          "  runexp show last\n"
+          "  runexp show @before tp2_pp1_ngram_k3_c1    all about one cell")
+      .calls([show] { return show_command(*show); });
 
-  const Command show = program.below("show", "print the table and the verdict of a run, or all about one of its cells");
-  const auto show_options = add_root(show);
-  const auto shown = std::make_shared<ShowCommand>();
-  show.option("run", show_options->name, kRunHelp, {.shown = true})
-      .option("cell", shown->cell, "id of a cell, or the beginning of its identity")
-      .flag("--json", shown->as_json, "print JSON: what summary.json holds, or the cell's part of it")
-      .calls([=] { return show_command(show_options->root, show_options->name, *shown); });
+  const auto trace = std::make_shared<RunsCommand>();
+  add_run_argument(program.below("trace", "print when each rank worked and waited, for ui.perfetto.dev"), trace->run)
+      .option("cell", &trace->cell, "id of a cell; by default all cells, a process each")
+      .footer(
+          "Example:\n"
+          "  runexp trace last tp2_pp1_ngram_k3_c1 > trace.json    and open it in ui.perfetto.dev")
+      .calls([trace] { return trace_command(trace->run, trace->cell); });
 
-  const Command report = program.below("report", "write report.html of a run anew");
-  const auto report_options = add_root(report);
-  const auto output = std::make_shared<std::filesystem::path>();
-  report.option("run", report_options->name, kRunHelp, {.shown = true})
-      .option("-o,--output", *output, "file to write; by default report.html in the run's folder")
-      .calls([=] { return report_command(report_options->root, report_options->name, *output); });
+  const auto list = std::make_shared<RunsCommand>();
+  add_results_option(program.below("list", "list the runs of a results folder, newest first"), list->run.root)
+      .option("--json", &list->as_json, "print JSON")
+      .calls([list] { return list_command(list->run.root, list->as_json); });
 
-  const Command tag = program.below("tag", "give a run a tag, by which @TAG finds it");
-  const auto tag_options = add_root(tag);
-  const auto tags = std::make_shared<std::vector<std::string>>();
-  const auto take_away = std::make_shared<bool>(false);
-  tag.option("run", tag_options->name, kRunHelp, {.required = true})
-      .option("tags", *tags, "letters, digits, '-', '_' and '.'", {.required = true})
-      .flag("--remove", *take_away, "take the tags away")
-      .calls([=] { return tag_command(tag_options->root, tag_options->name, *tags, *take_away); });
+  const auto report = std::make_shared<RunsCommand>();
+  add_run_argument(program.below("report", "write report.html of a run anew"), report->run)
+      .option("-o,--output", &report->output, "file to write; by default report.html in the run's folder")
+      .calls([report] { return report_command(report->run, report->output); });
 
-  const Command note = program.below("note", "keep a line of text with a run; an empty one removes it");
-  const auto note_options = add_root(note);
-  const auto text = std::make_shared<std::string>();
-  note.option("run", note_options->name, kRunHelp, {.required = true})
-      .option("text", *text, "one line", {.required = true})
-      .calls([=] { return note_command(note_options->root, note_options->name, *text); });
+  const auto tag = std::make_shared<RunsCommand>();
+  add_run_argument(program.below("tag", "give a run a tag, by which @TAG finds it"), tag->run, true)
+      .option("tags", &tag->tags, "letters, digits, '-', '_' and '.'", {.required = true})
+      .option("--remove", &tag->take_away, "take the tags away")
+      .calls([tag] { return tag_command(*tag); });
 
-  const Command remove = program.below("rm", "remove runs, or all but the newest");
-  const auto remove_options = add_root(remove);
-  const auto removed = std::make_shared<RemoveCommand>();
-  remove.option("runs", removed->runs, kRunHelp)
-      .option("--keep", removed->keep, "remove all but the newest N; runs with tags stay, too",
+  const auto note = std::make_shared<RunsCommand>();
+  add_run_argument(program.below("note", "keep a line of text with a run; an empty one removes it"), note->run, true)
+      .option("text", &note->text, "one line", {.required = true})
+      .calls([note] { return note_command(note->run, note->text); });
+
+  const auto remove = std::make_shared<RunsCommand>();
+  add_results_option(program.below("rm", "remove runs, or all but the newest"), remove->run.root)
+      .option("runs", &remove->runs, kRunHelp, {.type = "RUN"})
+      .option("--keep", &remove->keep, "remove all but the newest N; runs with tags stay, too",
               {.least = 0, .most = 1'000'000})
-      .flag("--dry-run", removed->dry_run, "say what would be removed")
-      .calls([=] { return remove_command(remove_options->root, *removed); });
+      .option("--dry-run", &remove->dry_run, "say what would be removed")
+      .calls([remove] { return remove_command(*remove); });
 }
 
 }  // namespace paceline

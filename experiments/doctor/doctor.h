@@ -61,6 +61,9 @@ struct DoctorFacts {
   std::vector<GpuLink> links;  // both ways of pairs, as far as time allowed
 };
 
+/// Folders below `folder` that hold a config.json, by name; none where it cannot be read.
+std::vector<std::filesystem::path> checkpoints_below(const std::filesystem::path& folder);
+
 /// Measures for about two seconds, and less than ten on machines with many GPUs: what has not been measured by then
 /// says so. Never throws for what it finds.
 DoctorFacts collect_doctor_facts(const std::filesystem::path& results_root);

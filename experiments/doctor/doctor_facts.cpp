@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -10,6 +9,7 @@
 
 #include "engine/comm/nccl_comm.h"
 #include "engine/model/model_spec.h"
+#include "engine/util/clock.h"
 #include "engine/util/machine.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/file/load.h"
@@ -22,7 +22,6 @@ namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 /// What measuring GPUs may take together; opening them is not in it.
 constexpr double kGpuBudget_s = 6.0;
@@ -36,9 +35,7 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
 }
 
 void add_models_below(const fs::path& folder, const std::string& prefix, std::vector<FoundFile>& models) {
-  for (const fs::path& dir : sorted_entries(folder)) {
-    std::error_code ignored;
-    if (!fs::exists(dir / "config.json", ignored)) continue;
+  for (const fs::path& dir : checkpoints_below(folder)) {
     FoundFile model{.name = prefix + dir.filename().string(), .error = {}};
     try {
       if (!is_eagle3_folder(dir)) load_model_spec(dir);  // what a head must fit is its target
@@ -109,14 +106,12 @@ GpuRates measure_gpu(const CudaDeviceFacts& device) {
 
 void measure_gpus(DoctorFacts& facts) {
   const auto begin = Clock::now();
-  const auto time_left = [&] { return std::chrono::duration<double>(Clock::now() - begin).count() < kGpuBudget_s; };
+  const auto time_left = [&] { return seconds_since(begin) < kGpuBudget_s; };
   const auto answers = [](const CudaDeviceFacts& device) {
     return device.error.empty() && !device.prohibited && device.major >= 8;
   };
-  for (const CudaDeviceFacts& device : facts.cuda.devices) {
-    if (!time_left()) break;
-    facts.gpus.push_back(answers(device) ? measure_gpu(device) : GpuRates{});
-  }
+  for (const CudaDeviceFacts& device : facts.cuda.devices)
+    if (time_left()) facts.gpus.push_back(answers(device) ? measure_gpu(device) : GpuRates{});
   const int count = int(facts.cuda.devices.size());
   for (int distance = 1; distance < count; ++distance) {
     for (int from = 0; from < count; ++from) {
@@ -135,6 +130,15 @@ void measure_gpus(DoctorFacts& facts) {
 }
 
 }  // namespace
+
+std::vector<fs::path> checkpoints_below(const fs::path& folder) {
+  std::vector<fs::path> entries = sorted_entries(folder);
+  std::erase_if(entries, [](const fs::path& dir) {
+    std::error_code ignored;  // a config.json that links to itself
+    return !fs::exists(dir / "config.json", ignored);
+  });
+  return entries;
+}
 
 DoctorFacts collect_doctor_facts(const fs::path& results_root) {
   DoctorFacts facts;

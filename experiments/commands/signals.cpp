@@ -1,7 +1,9 @@
-// A mapped model file that somebody cuts raises SIGBUS. It cannot be prevented without copying (mapped_file.h), so it
-// ends the program like every other bad file: one line that names it, exit code 3.
+// What signals do. SIGINT, SIGTERM and SIGHUP ask for an orderly stop; a second one asks for it now. A mapped model
+// file that somebody cuts raises SIGBUS. It cannot be prevented without copying (mapped_file.h), so it ends the program
+// like every other bad file: one line that names it, exit code 3.
 
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -14,25 +16,29 @@
 namespace paceline {
 namespace {
 
-// Signal handlers may only call what is async-signal-safe: open, read, write, _exit, and code of their own.
+// A signal handler can reach nothing but static objects of this kind.
+volatile std::sig_atomic_t g_num_interrupts = 0;
 
-uintptr_t parse_hex(const char*& text) {
-  uintptr_t value = 0;
-  for (;; ++text) {
-    if (*text >= '0' && *text <= '9')
-      value = value * 16 + uintptr_t(*text - '0');
-    else if (*text >= 'a' && *text <= 'f')
-      value = value * 16 + uintptr_t(*text - 'a' + 10);
-    else
-      return value;
-  }
+volatile std::sig_atomic_t g_last_signal = SIGINT;
+
+volatile std::sig_atomic_t g_num_pauses = 0;
+
+extern "C" void on_continue(int) { g_num_pauses = g_num_pauses + 1; }
+
+extern "C" void on_interrupt(int signal) {
+  g_last_signal = signal;
+  g_num_interrupts = g_num_interrupts + 1;
 }
+
+// Signal handlers may only call what is async-signal-safe: open, read, write, _exit, and what touches memory alone.
 
 /// A line of /proc/self/maps is "begin-end perms offset device inode path". The path, if the line holds `address`.
 const char* path_if_it_holds(const char* line, uintptr_t address) {
-  const uintptr_t begin = parse_hex(line);
-  if (*line++ != '-') return nullptr;
-  const uintptr_t end = parse_hex(line);
+  const char* const stop = line + std::strlen(line);
+  uintptr_t begin = 0, end = 0;
+  const char* const dash = std::from_chars(line, stop, begin, 16).ptr;
+  if (*dash != '-') return nullptr;
+  std::from_chars(dash + 1, stop, end, 16);
   return begin <= address && address < end ? std::strchr(line, '/') : nullptr;
 }
 
@@ -83,6 +89,29 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
 }
 
 }  // namespace
+
+int num_interrupts() { return int(g_num_interrupts); }
+
+int num_pauses() { return int(g_num_pauses); }
+
+ExitCode interrupt_exit_code() { return g_last_signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated; }
+
+void install_interrupt_handler() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  struct sigaction go_on {};
+  go_on.sa_handler = on_continue;
+  go_on.sa_flags = SA_RESTART;
+  sigemptyset(&go_on.sa_mask);
+  sigaction(SIGCONT, &go_on, nullptr);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // ignored under nohup
+  std::signal(SIGPIPE, SIG_IGN);                                          // a closed pipe shows as a failed write
+}
 
 void install_fault_handler() {
   struct sigaction action {};

@@ -1,10 +1,7 @@
-// runexp models: the checkpoints at hand, and what families of models there are
+// runexp doctor, models: what this machine has, and which checkpoints are at hand
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <system_error>
 
 #include "engine/model/families.h"
 #include "engine/model/gguf_family.h"
@@ -12,36 +9,38 @@
 #include "engine/util/printable.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/file/builtin_root.h"
+#include "experiments/doctor/doctor.h"
 #include "experiments/report/text/table.h"
+#include "experiments/results/files/store.h"
 #include "experiments/ui/output_columns.h"
-#include "kernels/cuda/probe.h"
 #include "speculative/eagle3_spec.h"
 
 namespace paceline {
 namespace {
 
+/// The exit code of the first thing that is broken; ok when there is none, and without GPUs.
+ExitCode doctor_command(const std::filesystem::path& results_root, bool as_json) {
+  const DoctorFacts facts = collect_doctor_facts(results_root);
+  const std::vector<Check> checks = doctor_checks(facts);
+  fmt::print("{}", as_json ? dump_json(doctor_json(facts, checks)) : doctor_text(checks, output_columns()));
+  return doctor_exit_code(checks);
+}
+
 void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
-  std::error_code error;
-  std::vector<std::filesystem::path> models;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    std::error_code ignored;  // a config.json that links to itself
-    if (std::filesystem::exists(entry.path() / "config.json", ignored)) models.push_back(entry.path());
-  }
-  std::sort(models.begin(), models.end());
-  for (const auto& dir : models) {
+  for (const std::filesystem::path& dir : checkpoints_below(folder)) {
+    const std::string name = user_text(prefix + dir.filename().string());
     if (is_eagle3_folder(dir)) {
-      fmt::print("{:<28} eagle3   an EAGLE-3 head: speculation.eagle3.path\n",
-                 user_text(prefix + dir.filename().string()));
+      fmt::print("{:<28} eagle3   an EAGLE-3 head: speculation.eagle3.path\n", name);
       continue;
     }
     try {
       const ModelSpec spec = load_model_spec(dir);
       fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n",
-                 prefix + dir.filename().string(), spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers,
-                 spec.hidden_size, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
+                 name, spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers, spec.hidden_size,
+                 spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
                  dtype_name(spec.checkpoint_dtype));
     } catch (const Error& problem) {
-      fmt::print("{:<28} ✗ {}\n", user_text(prefix + dir.filename().string()), message_text(problem.what()));
+      fmt::print("{:<28} ✗ {}\n", name, message_text(problem.what()));
     }
   }
 }
@@ -84,10 +83,19 @@ ExitCode print_support() {
 
 }  // namespace
 
-void add_models_command(const Command& program) {
+void add_machine_commands(const Command& program) {
+  struct Doctor {
+    std::filesystem::path results = "results";
+    bool json = false;
+  };
+  const auto doctor = std::make_shared<Doctor>();
+  add_results_option(program.below("doctor", "measure this machine and say what to fix"), doctor->results)
+      .option("--json", &doctor->json, "print JSON (results/README.md)")
+      .calls([doctor] { return doctor_command(doctor->results, doctor->json); });
+
   const auto support = std::make_shared<bool>(false);
-  program.below("models", "list the checkpoints that are at hand, or what can be loaded")
-      .flag("--support", *support, "the architectures that load, from which files, and what they run on")
+  program.below("models", "list the checkpoints at hand, or what can be loaded")
+      .option("--support", support.get(), "list the architectures that load, from which files, and what they run on")
       .calls([support] { return *support ? print_support() : list_models(); });
 }
 
