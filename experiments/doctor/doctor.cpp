@@ -109,17 +109,15 @@ void add_machine(const DoctorFacts& facts, Findings machine) {
 
   const CpuRates& cpu = facts.cpu;
   const std::string threads = counted(cpu.threads, "thread");
-  if (cpu.read_bytes_s <= 0 || cpu.fma_flops_s <= 0) {
-    machine.note("memory read, arithmetic", "not measured: needs AVX2");
-    return;
-  }
-  machine.good("memory read", fmt::format("{:.1f} GB/s over {} MiB with {}", cpu.read_bytes_s * 1e-9,
-                                          facts.cpu_read_bytes >> 20, threads));
-  machine.good(
-      "arithmetic",
-      fmt::format("{:.0f} GFLOP/s of float32 FMAs{} with {}", cpu.fma_flops_s * 1e-9,
-                  cpu.dot_flops_s > 0 ? fmt::format(", {:.0f} of bfloat16 dot products", cpu.dot_flops_s * 1e-9) : "",
-                  threads));
+  const auto rate = [&](const char* name, double per_s, const std::string& text) {
+    per_s > 0 ? machine.good(name, text) : machine.note(name, "not measured: needs AVX2");
+  };
+  rate("memory read", cpu.read_bytes_s,
+       fmt::format("{:.1f} GB/s over {} MiB with {}", cpu.read_bytes_s * 1e-9, facts.cpu_read_bytes >> 20, threads));
+  rate("arithmetic", cpu.fma_flops_s,
+       fmt::format("{:.0f} GFLOP/s of float32 FMAs{} with {}", cpu.fma_flops_s * 1e-9,
+                   cpu.dot_flops_s > 0 ? fmt::format(", {:.0f} of bfloat16 dot products", cpu.dot_flops_s * 1e-9) : "",
+                   threads));
 }
 
 void add_files(const char* what, const std::vector<FoundFile>& files, Findings data) {
