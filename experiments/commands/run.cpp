@@ -12,6 +12,7 @@
 #include "experiments/report/text/text.h"
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/read.h"
+#include "experiments/results/files/run_names.h"
 #include "experiments/run/runner.h"
 #include "experiments/ui/output_columns.h"
 #include "experiments/ui/progress.h"
