@@ -15,16 +15,6 @@ namespace {
 
 constexpr std::string_view kBuiltin = "builtin:";
 
-void put(ConfigJson& root, const std::string& path, ConfigJson value) {
-  ConfigJson* at = &root;
-  size_t begin = 0;
-  for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
-    at = &(*at)[path.substr(begin, dot - begin)];
-    begin = dot + 1;
-  }
-  (*at)[path.substr(begin)] = std::move(value);
-}
-
 std::filesystem::path model_directory(const ExperimentConfig& config, const std::string& path) {
   if (!path.starts_with(kBuiltin)) return path;
   if (config.builtin_root.empty()) return {};
@@ -287,11 +277,15 @@ bool SweepConfig::is_zipped(std::string_view path) const {
   });
 }
 
+ConfigJson::json_pointer key_pointer(std::string path) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  return ConfigJson::json_pointer("/" + path);
+}
+
 ConfigJson config_to_json(const ExperimentConfig& config) {
   ConfigJson root = ConfigJson::object();
-  for (const KeySpec& key : config_keys()) {
-    if (key.read) put(root, key.path, key.read(config));
-  }
+  for (const KeySpec& key : config_keys())
+    if (key.read) root[key_pointer(key.path)] = key.read(config);
   return root;
 }
 
@@ -301,9 +295,10 @@ ConfigJson config_identity(const ExperimentConfig& config) {
   for (const KeySpec& key : config_keys()) {
     if (!key.read || !key.in_identity || !key_applies(key, config)) continue;
     const ConfigJson value = key.read(config);
-    if (!key.is_newer || value != key.read(kDefaults)) put(root, key.path, value);
+    if (!key.is_newer || value != key.read(kDefaults)) root[key_pointer(key.path)] = value;
     // A key that is no more: runs were recorded with it.
-    if (key.path == "speculation.verifier.rule") put(root, "speculation.forced_acceptance.acceptance_length", nullptr);
+    if (key.path == "speculation.verifier.rule")
+      root["speculation"]["forced_acceptance"]["acceptance_length"] = nullptr;
   }
   return root;
 }

@@ -224,6 +224,9 @@ struct ExperimentConfig {
   std::filesystem::path builtin_root;  // derived: the configs/ folder behind builtin: names; empty when none was found
 };
 
+/// Where nested JSON holds a key: "/engine/parallel/tp" for engine.parallel.tp.
+ConfigJson::json_pointer key_pointer(std::string path);
+
 /// The whole configuration as nested JSON in the order of the schema. Loading it again gives the same configuration.
 ConfigJson config_to_json(const ExperimentConfig& config);
 

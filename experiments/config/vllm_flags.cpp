@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "experiments/config/file/compact_json.h"
-#include "experiments/config/file/jsonc.h"
+#include "experiments/config/file/parse.h"
 #include "experiments/config/keys/schema.h"
 #include "speculative/proposer_entry.h"
 

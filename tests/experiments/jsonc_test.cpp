@@ -1,11 +1,10 @@
-#include "experiments/config/file/jsonc.h"
+#include "experiments/config/file/parse.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "engine/util/suggest.h"
-#include "experiments/config/file/yaml.h"
 #include "experiments/config/keys/expression.h"
 
 namespace paceline {

@@ -1,12 +1,13 @@
-#include "experiments/config/file/jsonc.h"
-
 #include <charconv>
-#include <cmath>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include "engine/text/utf8.h"
 #include "engine/util/suggest.h"
+#include "experiments/config/file/parse.h"
 
 namespace paceline {
 
@@ -19,33 +20,6 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '+' ||
          c == '-' || (static_cast<unsigned char>(c) & 0x80) != 0;
-}
-
-/// JSON's own grammar of numbers: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
-bool is_json_number(std::string_view word, bool& integral) {
-  size_t i = 0;
-  const auto digits = [&] {
-    const size_t begin = i;
-    while (i < word.size() && is_digit(word[i])) ++i;
-    return i - begin;
-  };
-  if (i < word.size() && word[i] == '-') ++i;
-  const bool leading_zero = i < word.size() && word[i] == '0';
-  const size_t whole = digits();
-  if (whole == 0 || (leading_zero && whole > 1)) return false;
-  integral = true;
-  if (i < word.size() && word[i] == '.') {
-    integral = false;
-    ++i;
-    if (digits() == 0) return false;
-  }
-  if (i < word.size() && (word[i] == 'e' || word[i] == 'E')) {
-    integral = false;
-    ++i;
-    if (i < word.size() && (word[i] == '+' || word[i] == '-')) ++i;
-    if (digits() == 0) return false;
-  }
-  return i == word.size();
 }
 
 /// `; write 16` for numerals of other languages: 0x10, 010, 1_000, +5.
@@ -70,42 +44,6 @@ std::string word_hint(std::string_view word) {
   if (word == "no" || word == "off" || word == "No" || word == "Off") return "; write false";
   if (word == "NaN" || word == "Infinity" || word == "inf" || word == "nan") return "; write a finite number";
   return "";
-}
-
-/// Length of the UTF-8 sequence at `text[i]`, or 0 when it is not valid.
-size_t utf8_length(std::string_view text, size_t i) {
-  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
-  const unsigned first = byte(i);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
-  if (length == 0 || first > 0xF4) return 0;
-  for (size_t j = 1; j < length; ++j) {
-    if ((byte(i + j) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned second = byte(i + 1);
-  if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
-      (first == 0xF4 && second > 0x8F)) {
-    return 0;  // overlong, surrogate, beyond U+10FFFF
-  }
-  return length;
-}
-
-void append_utf8(std::string& out, uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | (code >> 6));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | (code >> 12));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | (code >> 18));
-    out += static_cast<char>(0x80 | ((code >> 12) & 0x3F));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  }
 }
 
 class Scanner {
@@ -151,7 +89,7 @@ class Scanner {
     if (at_end()) return "the end of the text";
     const unsigned char c = static_cast<unsigned char>(peek());
     if (c < 0x20 || c == 0x7F) return fmt::format("the control character 0x{:02x}", c);
-    return fmt::format("'{}'", text_.substr(pos_, std::max<size_t>(1, utf8_length(text_, pos_))));
+    return fmt::format("'{}'", text_.substr(pos_, size_t(utf8_decode(text_, pos_).num_bytes)));
   }
 
   [[noreturn]] void stop(const Origin& origin, std::string message) {
@@ -161,13 +99,13 @@ class Scanner {
 
   void check_utf8() {
     for (size_t i = pos_; i < text_.size();) {
-      const size_t length = utf8_length(text_, i);
-      if (length == 0) {
+      const Utf8Char character = utf8_decode(text_, i);
+      if (!character.valid) {
         while (pos_ < i) advance();
         stop(here(),
              fmt::format("byte 0x{:02x} is not UTF-8: save the file as UTF-8", static_cast<unsigned char>(text_[i])));
       }
-      i += length;
+      i += size_t(character.num_bytes);
     }
   }
 
@@ -284,48 +222,23 @@ class Scanner {
     advance();
   }
 
-  uint32_t hex4() {
-    uint32_t code = 0;
-    for (int i = 0; i < 4; ++i) {
-      const char c = peek();
-      const int digit = is_digit(c)            ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
-      if (digit < 0) return UINT32_MAX;
-      code = code * 16 + static_cast<uint32_t>(digit);
-      advance();
-    }
-    return code;
-  }
-
   void escape(std::string& out) {
-    const Origin begin = here();
-    advance();
-    const char c = peek();
-    static constexpr std::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
-    if (const size_t known = kFrom.find(c); c != '\0' && known != std::string_view::npos) {
-      out += kTo[known];
-      advance();
-      return;
+    const auto read = [&](size_t length) {
+      return nlohmann::json::parse(fmt::format("\"{}\"", text_.substr(pos_, length)), nullptr, false);
+    };
+    const bool is_code = peek(1) == 'u';
+    size_t length = is_code ? 6 : 2;
+    nlohmann::json character = read(length);
+    if (character.is_discarded() && is_code) character = read(length = 12);  // a surrogate and its other half
+    if (character.is_discarded()) {
+      diagnostics_.add(here(), is_code
+                                   ? "\\u needs four hex digits, and a surrogate its other half"
+                                   : fmt::format("unknown escape '\\{}': a backslash itself is written \\\\", peek(1)));
+      length = is_code ? 2 : 1;
+    } else {
+      out += character.get_ref<const std::string&>();
     }
-    if (c != 'u') {
-      diagnostics_.add(begin, fmt::format("unknown escape '\\{}': a backslash itself is written \\\\", c));
-      return;
-    }
-    advance();
-    uint32_t code = hex4();
-    if (code >= 0xD800 && code <= 0xDBFF && peek() == '\\' && peek(1) == 'u') {
-      advance();
-      advance();
-      const uint32_t low = hex4();
-      code = low >= 0xDC00 && low <= 0xDFFF ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : UINT32_MAX;
-    }
-    if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
-      diagnostics_.add(begin, "\\u needs four hex digits, and a surrogate its other half");
-      return;
-    }
-    append_utf8(out, code);
+    while (length-- > 0) advance();
   }
 
   std::string string() {
@@ -368,39 +281,35 @@ class Scanner {
   void word(ConfigNode& node) {
     node.text = bare();
     const std::string& text = node.text;
-    if (text == "true" || text == "false") {
+    const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+    if (value.is_null()) return;
+    if (value.is_boolean()) {
       node.kind = NodeKind::boolean;
-      node.boolean = text == "true";
+      node.boolean = value.get<bool>();
       return;
     }
-    if (text == "null") return;
-    bool integral = false;
-    if (is_json_number(text, integral)) {
-      node.kind = NodeKind::number;
-      const auto parsed = std::from_chars(text.data(), text.data() + text.size(), node.number);
-      if (parsed.ec != std::errc() || !std::isfinite(node.number)) {
-        diagnostics_.add(node.origin, fmt::format("the number {} does not fit in 64 bits", text));
-        node.kind = NodeKind::null;
-        node.unreadable = true;
-        return;
-      }
-      if (integral) {
-        const auto whole = std::from_chars(text.data(), text.data() + text.size(), node.integer);
-        if (whole.ec == std::errc()) node.kind = NodeKind::integer;
-      }
+    if (value.is_number()) {
+      node.number = value.get<double>();
+      const bool is_integer = value.is_number_integer() && (!value.is_number_unsigned() || value <= INT64_MAX);
+      node.kind = is_integer ? NodeKind::integer : NodeKind::number;
+      if (is_integer) node.integer = value.get<int64_t>();
+      return;
+    }
+    node.unreadable = true;
+    double number = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc::result_out_of_range) {
+      diagnostics_.add(node.origin, fmt::format("the number {} does not fit in 64 bits", text));
       return;
     }
     const char first = text[0];
     if (is_digit(first) || first == '-' || first == '+' || first == '.') {
       diagnostics_.add(node.origin, fmt::format("{} is not a JSON number{}", text, plain_number_hint(text)));
-      node.unreadable = true;
       return;
     }
     std::string hint = did_you_mean(text, {"true", "false", "null"});
     if (hint.empty()) hint = word_hint(text);
     if (hint.empty()) hint = fmt::format(": strings stand in double quotes, \"{}\"", text);
     diagnostics_.add(node.origin, fmt::format("{} is not a JSON value{}", text, hint));
-    node.unreadable = true;
   }
 
   std::shared_ptr<const SourceText> source_;

@@ -8,9 +8,8 @@
 #include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
 #include "experiments/config/file/builtin_root.h"
-#include "experiments/config/file/jsonc.h"
 #include "experiments/config/file/load_steps.h"
-#include "experiments/config/file/yaml.h"
+#include "experiments/config/file/parse.h"
 #include "experiments/config/keys/schema.h"
 
 namespace paceline {
@@ -20,23 +19,28 @@ namespace {
 constexpr size_t kMaxExtendsDepth = 16;
 constexpr size_t kMaxFiles = 256;
 
+/// The experiment file in `folder` whose name is nearest to `word`.
+std::optional<std::string> nearest_file(const std::filesystem::path& folder, const std::string& word) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+    const std::filesystem::path kind = entry.path().extension();
+    if (kind == ".json" || kind == ".yaml" || kind == ".yml") names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return nearest_name(word, names);
+}
+
 /// ` (did you mean "configs/ngram_tp2.json"?)` for a file that is not there: the nearest name beside it, or in configs/
 /// where no folder was named, or none that is there; else empty.
-std::string nearest_file(const std::filesystem::path& missing) {
-  const std::string word = missing.filename().string() + (missing.has_extension() ? "" : ".json");
+std::string hint_for_missing_file(const std::filesystem::path& missing) {
   std::error_code ignored;
+  const std::string word = missing.filename().string() + (missing.has_extension() ? "" : ".json");
   std::vector<std::filesystem::path> folders = {missing.parent_path()};
   if (!std::filesystem::is_directory(missing.parent_path(), ignored)) folders.emplace_back("configs");
-  for (const std::filesystem::path& folder : folders) {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
-      const std::filesystem::path kind = entry.path().extension();
-      if (kind == ".json" || kind == ".yaml" || kind == ".yml") names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    if (const auto name = nearest_name(word, names))
+  for (const std::filesystem::path& folder : folders)
+    if (const auto name = nearest_file(folder, word))
       return fmt::format(" (did you mean \"{}\"?)", (folder / *name).string());
-  }
   return "";
 }
 
@@ -51,7 +55,7 @@ std::shared_ptr<const SourceText> read_source(const std::filesystem::path& file)
   if (std::filesystem::is_directory(status))
     fail(ExitCode::usage, "{}: is a folder: name an experiment file in it", file.string());
   if (status.type() == std::filesystem::file_type::not_found)
-    fail(ExitCode::usage, "{}: no such configuration file{}", file.string(), nearest_file(file));
+    fail(ExitCode::usage, "{}: no such configuration file{}", file.string(), hint_for_missing_file(file));
   source->text = read_user_file(file, {.code = ExitCode::usage, .max_bytes = kMaxConfigBytes, .takes_pipes = true});
   return source;
 }
@@ -87,7 +91,7 @@ class FileReader {
                            ? fmt::format("{} is {}: expected a file", file.string(),
                                          std::filesystem::is_directory(file, ignored) ? "a folder" : "no regular file")
                            : fmt::format("there is no file {}{}", file.string(), hint_for_missing(file, wanted_by)));
-      return ConfigNode::make_object(wanted_by);
+      return ConfigNode::make_object(wanted_by, {});
     }
     stack_.push_back(canonical);
     const std::shared_ptr<const SourceText> source = read_source(file);
@@ -101,7 +105,7 @@ class FileReader {
       fail_at(own.find("$schema")->origin,
               "this is a JSON Schema, which editors check experiments with; expected an experiment");
     if (own.kind == NodeKind::object || of_syntax.empty()) validate_tree(own, diagnostics_);
-    ConfigNode merged = ConfigNode::make_object(own.origin);
+    ConfigNode merged = ConfigNode::make_object(own.origin, {});
     if (const ConfigNode* extends = own.find("extends")) {
       const std::vector<ConfigNode> one = {*extends};
       const std::filesystem::path folder =
@@ -133,7 +137,7 @@ class FileReader {
     overlay.erase("$schema");
     if (const ConfigMember* profiles = overlay.find_member("profiles")) {
       if (!base.find("profiles"))
-        base.set({"profiles", profiles->key_origin, ConfigNode::make_object(profiles->value.origin)});
+        base.set({"profiles", profiles->key_origin, ConfigNode::make_object(profiles->value.origin, {})});
       merge_config(*base.find("profiles"), profiles->value, diagnostics_, MergeMarks::keep);
       overlay.erase("profiles");
     }
@@ -144,9 +148,10 @@ class FileReader {
 
   /// A file beside it with almost this name, or the one of this name in the folder that ships with the program.
   static std::string hint_for_missing(const std::filesystem::path& file, const Origin& wanted_by) {
-    const std::string near = neighbour(file);
-    const std::filesystem::path root = near.empty() ? find_builtin_root(file) : std::filesystem::path();
-    if (root.empty()) return near;
+    if (const auto near = nearest_file(file.parent_path(), file.filename().string()))
+      return fmt::format(" (did you mean \"{}\"?)", *near);
+    const std::filesystem::path root = find_builtin_root(file);
+    if (root.empty()) return "";
     const std::filesystem::path written =
         std::filesystem::absolute(file).lexically_normal().lexically_relative(wanted_by.source->directory);
     const std::filesystem::path there = (root / written).lexically_normal();
@@ -154,16 +159,6 @@ class FileReader {
     if (!std::filesystem::is_regular_file(there, ignored)) return "";
     return fmt::format(" (paths count from this file's folder; {} is there: save this file in {}, or write that path)",
                        there.string(), root.string());
-  }
-
-  static std::string neighbour(const std::filesystem::path& file) {
-    std::vector<std::string> names;
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(file.parent_path(), ignored)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return did_you_mean(file.filename().string(), names);
   }
 
   LoadedConfig& loaded_;
@@ -185,42 +180,31 @@ void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesy
             fmt::format("\"{}\": no {} is built in: write the path of a file", node.text, last_part(key.path)));
     return;
   }
-  const bool is_data = key.path == "workload.dataset";
+  struct Builtins {
+    const char *what, *folder, *extension;
+  };
+  const Builtins those = is_shape                         ? Builtins{"shape", "shapes", ".json"}
+                         : key.path == "workload.dataset" ? Builtins{"data set", "workloads", ".jsonl"}
+                                                          : Builtins{"model", "models", ""};
   const std::string name = is_shape ? node.text : node.text.substr(8);
-  const char* const folder = is_shape ? "shapes" : is_data ? "workloads" : "models";
-  const char* const extension = is_shape ? ".json" : is_data ? ".jsonl" : "";
   std::vector<std::string> known;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(root / folder, ignored)) {
-    if (*extension ? entry.path().extension() == extension : entry.is_directory(ignored)) {
-      known.push_back(*extension ? entry.path().stem().string() : entry.path().filename().string());
-    }
-  }
+  for (const auto& entry : std::filesystem::directory_iterator(root / those.folder, ignored))
+    if (entry.path().extension() == those.extension) known.push_back(entry.path().stem().string());
   std::sort(known.begin(), known.end());
   if (known.empty() || std::find(known.begin(), known.end(), name) != known.end()) return;
-  out.add(node.origin, fmt::format("\"{}\": no {} of that name is built in{}: there are {}", node.text,
-                                   is_shape  ? "shape"
-                                   : is_data ? "data set"
-                                             : "model",
+  out.add(node.origin, fmt::format("\"{}\": no {} of that name is built in{}: there are {}", node.text, those.what,
                                    did_you_mean(name, known), fmt::join(known, ", ")));
 }
 
-/// Whether "${" in a value is a variable that has none, or text.
-enum class Variables : uint8_t { all_known, some_unknown };
-
 /// The members of sweep.axes that can be read; the other axes become unsound.
-ConfigNode readable_axes(const KeySpec& key, const ConfigNode& axes, Variables variables, UnsoundKeys& unsound,
-                         Diagnostics& diagnostics) {
-  ConfigNode readable = ConfigNode::make_object(axes.origin);
+ConfigNode readable_axes(const KeySpec& key, const ConfigNode& axes, UnsoundKeys& unsound, Diagnostics& diagnostics) {
+  ConfigNode readable = ConfigNode::make_object(axes.origin, {});
   for (const ConfigMember& axis : axes.members) {
-    ConfigNode alone = ConfigNode::make_object(axes.origin);
-    alone.members.push_back(axis);
-    const bool known = variables == Variables::all_known || !has_substitution(axis.value);
-    if (known && convert_value(key, alone, diagnostics)) {
+    if (convert_value(key, ConfigNode::make_object(axes.origin, {axis}), diagnostics))
       readable.members.push_back(axis);
-    } else {
+    else
       unsound.insert(axis.key);
-    }
   }
   return readable;
 }
@@ -238,48 +222,40 @@ void check_name(const LoadedConfig& loaded, Diagnostics& diagnostics) {
 }
 
 /// Sets every key that can be read, and gives those that cannot.
-UnsoundKeys fill_config(LoadedConfig& loaded, Variables variables, Diagnostics& diagnostics) {
+UnsoundKeys fill_config(LoadedConfig& loaded, Diagnostics& diagnostics) {
   ExperimentConfig& config = loaded.config;
   UnsoundKeys unsound = keys_in_doubt(loaded.tree);
-  const auto is_known = [&](const ConfigNode& node) {
-    return variables == Variables::all_known || !has_substitution(node);
-  };
   for (const KeySpec& key : config_keys()) {
     const ConfigNode* node = loaded.written(key.path);
     if (!node || !key.assign) continue;
-    if (is_deferred_expression(key, *node) && is_known(*node)) {
+    if (is_deferred_expression(key, *node)) {
       Diagnostics of_expression;
       check_expression(*node, std::string_view(node->text).substr(1), 1, of_expression);
-      if (of_expression.empty()) {
+      if (of_expression.empty())
         loaded.deferred.emplace(key.path, DeferredValue{Expression::parse(node->text.substr(1)), node->origin});
-      } else {
+      else
         unsound.insert(key.path);
-      }
       diagnostics.add(of_expression.list());
       continue;
     }
     const bool has_axes = key.type == KeyType::axes && node->kind == NodeKind::object;
-    const ConfigNode readable = has_axes ? readable_axes(key, *node, variables, unsound, diagnostics) : *node;
-    const std::optional<ConfigJson> value =
-        is_known(readable) ? convert_value(key, readable, diagnostics) : std::nullopt;
-    if (value) {
+    const ConfigNode readable = has_axes ? readable_axes(key, *node, unsound, diagnostics) : *node;
+    if (const std::optional<ConfigJson> value = convert_value(key, readable, diagnostics)) {
       key.assign(config, *value);
     } else {
       unsound.insert(key.path);
       for (const ConfigNode& row : node->items)
         for (const ConfigMember& member : row.members) unsound.insert(member.key);
     }
-    if (is_known(*node)) check_builtin(key, *node, config.builtin_root, diagnostics);
-  }
-  if (const ConfigNode* axes = loaded.written("sweep.axes")) {
-    for (const ConfigMember& axis : axes->members) {
-      const KeySpec* const key = is_known(axis.value) ? find_key(axis.key) : nullptr;
-      if (key) check_builtin(*key, axis.value, config.builtin_root, diagnostics);
-    }
+    check_builtin(key, *node, config.builtin_root, diagnostics);
+    if (!has_axes) continue;
+    for (const ConfigMember& axis : node->members)
+      if (const KeySpec* const named = find_key(axis.key))
+        check_builtin(*named, axis.value, config.builtin_root, diagnostics);
   }
   const ConfigNode* name = loaded.tree.find("name");
   config.name = name && name->kind == NodeKind::string ? name->text : loaded.file.stem().string();
-  if (!name || is_known(*name)) check_name(loaded, diagnostics);
+  if (!name || !name->unreadable) check_name(loaded, diagnostics);
   return unsound;
 }
 
@@ -306,21 +282,14 @@ class DeferredEvaluator {
     };
     const KeySpec& key = *find_key(path);
     ConfigNode node;
-    node.origin = value.origin;
     try {
       const ExpressionValue result = value.expression.evaluate(names);
-      if (const bool* truth = std::get_if<bool>(&result)) {
-        node.kind = NodeKind::boolean;
-        node.boolean = *truth;
-      } else if (const double* number = std::get_if<double>(&result)) {
-        const bool whole = *number == std::floor(*number) && std::abs(*number) < 9e15;
-        node.kind = whole ? NodeKind::integer : NodeKind::number;
-        node.number = *number;
-        node.integer = whole ? static_cast<int64_t>(*number) : 0;
-        node.text = whole ? fmt::format("{}", node.integer) : fmt::format("{}", *number);
-      } else {
+      if (const bool* truth = std::get_if<bool>(&result))
+        node = ConfigNode::make_boolean(*truth, value.origin);
+      else if (const double* number = std::get_if<double>(&result))
+        node = ConfigNode::make_number(*number, value.origin);
+      else
         node = ConfigNode::make_string(std::get<std::string>(result), value.origin);
-      }
     } catch (const ExpressionError& error) {
       fail_at(value.origin, fmt::format("in \"={}\": {}", value.expression.text(), error.message));
     }
@@ -345,22 +314,18 @@ bool names_every_key(const LoadedConfig& loaded) {
                      [&](const KeySpec& key) { return !key.assign || loaded.written(key.path); });
 }
 
-/// Sets the computed keys. One that cannot be computed becomes unsound, and so do those that name an unsound one.
+/// Makes each key unsound that is computed from an unsound one.
+void spread_doubt(const LoadedConfig& loaded, UnsoundKeys& unsound) {
+  const size_t before = unsound.size();
+  for (const auto& [path, value] : loaded.deferred)
+    for (const auto& [name, offset] : value.expression.names())
+      if (const KeySpec* const key = find_key_or_alias(name); key && unsound.contains(key->path)) unsound.insert(path);
+  if (unsound.size() > before) spread_doubt(loaded, unsound);
+}
+
+/// Sets the computed keys. One that cannot be computed becomes unsound.
 void evaluate_sound(LoadedConfig& loaded, UnsoundKeys& unsound, Diagnostics& diagnostics) {
-  const auto names_unsound = [&](const Expression& expression) {
-    return std::any_of(expression.names().begin(), expression.names().end(), [&](const auto& name) {
-      const KeySpec* key = find_key_or_alias(name.first);
-      return key && unsound.contains(key->path);
-    });
-  };
-  const auto spread = [&] {
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (const auto& [path, value] : loaded.deferred)
-        grew |= names_unsound(value.expression) && unsound.insert(path).second;
-    }
-  };
-  spread();
+  spread_doubt(loaded, unsound);
   for (const auto& [path, value] : loaded.deferred) {
     if (unsound.contains(path)) continue;
     try {
@@ -368,7 +333,7 @@ void evaluate_sound(LoadedConfig& loaded, UnsoundKeys& unsound, Diagnostics& dia
     } catch (const ConfigError& error) {
       diagnostics.add(error.diagnostics());
       unsound.insert(path);
-      spread();
+      spread_doubt(loaded, unsound);
     }
   }
 }
@@ -403,15 +368,7 @@ void evaluate_deferred(const LoadedConfig& loaded, int devices, ExperimentConfig
 ConfigJson experiment_json(const LoadedConfig& loaded) {
   ConfigJson root = config_to_json(loaded.config);
   root["name"] = loaded.config.name;
-  for (const auto& [path, value] : loaded.deferred) {
-    ConfigJson* at = &root;
-    std::string_view rest = path;
-    for (size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
-      at = &(*at)[std::string(rest.substr(0, dot))];
-      rest.remove_prefix(dot + 1);
-    }
-    (*at)[std::string(rest)] = "=" + value.expression.text();
-  }
+  for (const auto& [path, value] : loaded.deferred) root[key_pointer(path)] = "=" + value.expression.text();
   return root;
 }
 
@@ -431,12 +388,9 @@ LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverride
   loaded.tree = reader.read(file, {});
   if (!reader.is_complete()) diagnostics.throw_if_any();
   if (!apply_overrides(loaded, overrides, diagnostics)) diagnostics.throw_if_any();
-  Diagnostics of_variables;
-  loaded.variables = substitute_variables(loaded.tree, of_variables);
-  diagnostics.add(of_variables.list());
+  loaded.variables = substitute_variables(loaded.tree, diagnostics);
   loaded.config.builtin_root = overrides.builtin_root.empty() ? find_builtin_root(file) : overrides.builtin_root;
-  UnsoundKeys unsound =
-      fill_config(loaded, of_variables.empty() ? Variables::all_known : Variables::some_unknown, diagnostics);
+  UnsoundKeys unsound = fill_config(loaded, diagnostics);
   evaluate_sound(loaded, unsound, diagnostics);
   derive_paths(loaded.config);
   check_values_together(loaded, unsound, diagnostics);

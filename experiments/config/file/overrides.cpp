@@ -1,8 +1,9 @@
+#include <set>
 #include <sstream>
 
 #include "engine/util/suggest.h"
-#include "experiments/config/file/jsonc.h"
 #include "experiments/config/file/load_steps.h"
+#include "experiments/config/file/parse.h"
 #include "experiments/config/keys/schema.h"
 
 namespace paceline {
@@ -27,9 +28,32 @@ void move_origin(ConfigNode& node, const Origin& origin) {
   }
 }
 
-/// A value on the command line: JSON where it is JSON and the key is not a text, else the text itself.
-ConfigNode argument_value(const std::string& text, bool is_text, const Origin& origin) {
-  if (!is_text || text.starts_with("\"")) {
+/// `option key=value`.
+struct Argument {
+  std::string name, value;
+  Origin name_origin, value_origin;
+  const KeySpec* key = nullptr;  // null: the name is that of a variable, "vars.NAME"
+};
+
+Argument read_argument(const std::string& option, const std::string& text) {
+  const auto source = argument(option, text);
+  const size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    fail_at({source, 1, 1}, fmt::format("expected key=value, found \"{}\"", text));
+  Argument read = {
+      text.substr(0, equals), text.substr(equals + 1), {source, 1, 1}, {source, 1, static_cast<int>(equals) + 2}};
+  if (option == "--set" && read.name.starts_with("vars.")) return read;
+  read.key = find_key_or_alias(read.name);
+  if (!read.key || (read.key->type == KeyType::outside && read.key->path != "name"))
+    fail_at(read.name_origin, fmt::format("unknown key \"{}\"{}", read.name, hint_for_unknown_key(read.name)));
+  return read;
+}
+
+/// A value on the command line: JSON where it is JSON and `key` takes no text, else the text itself.
+ConfigNode argument_value(const std::string& text, const KeySpec* key, const Origin& origin) {
+  static const std::set<KeyType> kTexts = {KeyType::text, KeyType::choice, KeyType::path, KeyType::shape,
+                                           KeyType::outside};
+  if (!key || !kTexts.contains(key->type) || text.starts_with("\"")) {
     Diagnostics problems;
     ConfigNode node = parse_jsonc(argument("", text), problems);
     if (problems.empty()) {
@@ -40,87 +64,22 @@ ConfigNode argument_value(const std::string& text, bool is_text, const Origin& o
   return ConfigNode::make_string(text, origin);
 }
 
-bool is_text_key(const KeySpec& key) {
-  return key.type == KeyType::text || key.type == KeyType::choice || key.type == KeyType::path ||
-         key.type == KeyType::shape || key.path == "name";
-}
-
-/// {"a": {"b": value}} for the path a.b.
-ConfigNode nested(const std::string& path, ConfigNode value) {
-  const size_t dot = path.find('.');
-  ConfigNode object = ConfigNode::make_object(value.origin);
+/// Lays {"a": {"b": value}} over the tree, for the path a.b.
+void lay_over(LoadedConfig& loaded, std::string_view path, ConfigNode value, Diagnostics& diagnostics) {
   const Origin origin = value.origin;
-  if (dot == std::string::npos) {
-    object.members.push_back({path, origin, std::move(value)});
-  } else {
-    object.members.push_back({path.substr(0, dot), origin, nested(path.substr(dot + 1), std::move(value))});
-  }
-  return object;
-}
-
-struct Argument {
-  std::string name;
-  std::string value;
-  Origin name_origin, value_origin;
-};
-
-Argument split_argument(const std::string& option, const std::string& text) {
-  const auto source = argument(option, text);
-  const size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos) {
-    fail_at({source, 1, 1}, fmt::format("expected key=value, found \"{}\"", text));
-  }
-  return {text.substr(0, equals), text.substr(equals + 1), {source, 1, 1}, {source, 1, static_cast<int>(equals) + 2}};
-}
-
-const KeySpec& key_of(const Argument& argument) {
-  const KeySpec* key = find_key_or_alias(argument.name);
-  if (!key || (key->type == KeyType::outside && key->path != "name")) {
-    fail_at(argument.name_origin,
-            fmt::format("unknown key \"{}\"{}", argument.name, hint_for_unknown_key(argument.name)));
-  }
-  return *key;
-}
-
-ConfigNode overlay_of_set(const std::string& text) {
-  const Argument argument = split_argument("--set", text);
-  if (argument.name.starts_with("vars.")) {
-    const std::string variable = argument.name.substr(5);
-    ConfigNode vars = ConfigNode::make_object(argument.name_origin);
-    vars.members.push_back(
-        {variable, argument.name_origin, argument_value(argument.value, false, argument.value_origin)});
-    return nested("vars", std::move(vars));
-  }
-  const KeySpec& key = key_of(argument);
-  return nested(key.path, argument_value(argument.value, is_text_key(key), argument.value_origin));
-}
-
-ConfigNode overlay_of_axis(const std::string& text) {
-  const Argument argument = split_argument("--axis", text);
-  const KeySpec& key = key_of(argument);
-  ConfigNode value;
-  if (argument.value.starts_with("[") || argument.value.find("..") != std::string::npos) {
-    value = argument_value(argument.value, false, argument.value_origin);
-  } else {
-    value.kind = NodeKind::list;
-    value.origin = argument.value_origin;
-    std::istringstream items(argument.value);
-    for (std::string item; std::getline(items, item, ',');) {
-      value.items.push_back(argument_value(item, is_text_key(key), argument.value_origin));
-    }
-  }
-  ConfigNode axes = ConfigNode::make_object(argument.name_origin);
-  axes.members.push_back({key.path, argument.name_origin, std::move(value)});
-  return nested("sweep.axes", std::move(axes));
+  for (size_t dot; (dot = path.rfind('.')) != std::string_view::npos; path = path.substr(0, dot))
+    value = ConfigNode::make_object(origin, {{std::string(path.substr(dot + 1)), origin, std::move(value)}});
+  ConfigNode overlay = ConfigNode::make_object(origin, {{std::string(path), origin, std::move(value)}});
+  validate_tree(overlay, diagnostics);
+  merge_config(loaded.tree, overlay, diagnostics);
 }
 
 bool apply_profile(LoadedConfig& loaded, const std::string& name, Diagnostics& diagnostics) {
-  if (const ConfigNode* profiles = loaded.tree.find("profiles")) {
-    for (const ConfigMember& member : profiles->members) loaded.profiles.push_back(member.key);
-  }
+  const ConfigNode* const profiles = loaded.written("profiles");
+  for (const ConfigMember& member : profiles ? profiles->members : std::vector<ConfigMember>())
+    loaded.profiles.push_back(member.key);
   if (name.empty()) return true;
-  const ConfigNode* profile = loaded.written("profiles");
-  profile = profile ? profile->find(name) : nullptr;
+  const ConfigNode* const profile = profiles ? profiles->find(name) : nullptr;
   if (!profile) {
     diagnostics.add({argument("--profile", name), 1, 1},
                     loaded.profiles.empty()
@@ -136,27 +95,37 @@ bool apply_profile(LoadedConfig& loaded, const std::string& name, Diagnostics& d
 }
 
 void apply_axis(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
-  ConfigNode overlay = overlay_of_axis(text);
-  validate_tree(overlay, diagnostics);
-  merge_config(loaded.tree, overlay, diagnostics);
+  const Argument axis = read_argument("--axis", text);
+  ConfigNode values;
+  if (axis.value.starts_with("[") || axis.value.find("..") != std::string::npos) {
+    values = argument_value(axis.value, nullptr, axis.value_origin);
+  } else {
+    values.kind = NodeKind::list;
+    values.origin = axis.value_origin;
+    std::istringstream items(axis.value);
+    for (std::string item; std::getline(items, item, ',');)
+      values.items.push_back(argument_value(item, axis.key, axis.value_origin));
+  }
+  ConfigNode axes = ConfigNode::make_object(axis.name_origin, {{axis.key->path, axis.name_origin, std::move(values)}});
+  lay_over(loaded, "sweep.axes", std::move(axes), diagnostics);
 }
 
 void apply_set(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
-  ConfigNode overlay = overlay_of_set(text);
-  validate_tree(overlay, diagnostics);
-  const Argument parts = split_argument("--set", text);
-  const KeySpec* key = find_key_or_alias(parts.name);
-  const ConfigNode* axes = loaded.written("sweep.axes");
-  const ConfigNode* const value = key ? find_path(overlay, key->path) : nullptr;
-  Diagnostics of_value;  // has been complained about
-  const bool fits = value && (parts.value.find("${") != std::string::npos || is_deferred_expression(*key, *value) ||
-                              convert_value(*key, *value, of_value));
-  if (fits && axes && axes->find(key->path)) {
-    diagnostics.add(parts.name_origin, fmt::format("\"{0}\" is an axis of the sweep, which would overrule --set: use "
-                                                   "--axis {0}={1}",
-                                                   parts.name, parts.value));
+  const Argument set = read_argument("--set", text);
+  ConfigNode value = argument_value(set.value, set.key, set.value_origin);
+  if (!set.key) {
+    const std::string variable = set.name.substr(std::string_view("vars.").size());
+    ConfigNode vars = ConfigNode::make_object(set.name_origin, {{variable, set.name_origin, std::move(value)}});
+    return lay_over(loaded, "vars", std::move(vars), diagnostics);
   }
-  merge_config(loaded.tree, overlay, diagnostics);
+  const ConfigNode* const axes = loaded.written("sweep.axes");
+  Diagnostics of_value;  // comes when the value is laid over
+  if (axes && axes->find(set.key->path) &&
+      (has_substitution(value) || is_deferred_expression(*set.key, value) || convert_value(*set.key, value, of_value)))
+    diagnostics.add(set.name_origin, fmt::format("\"{0}\" is an axis of the sweep, which would overrule --set: use "
+                                                 "--axis {0}={1}",
+                                                 set.name, set.value));
+  lay_over(loaded, set.key->path, std::move(value), diagnostics);
 }
 
 }  // namespace

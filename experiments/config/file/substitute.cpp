@@ -27,12 +27,14 @@ class Substituter {
 
   void walk(ConfigNode& node) {
     if (node.kind == NodeKind::string && node.text.find("${") != std::string::npos) {
+      ConfigNode value;
+      value.unreadable = true;
       try {
-        Origin origin = node.origin;
-        node = resolve(node, 0);
-        node.origin = std::move(origin);
+        value = resolve(node, 0);
       } catch (const Given&) {
       }
+      value.origin = node.origin;
+      node = std::move(value);
     }
     for (ConfigNode& item : node.items) walk(item);
     for (ConfigMember& member : node.members) walk(member.value);

@@ -1,6 +1,7 @@
 #include "experiments/config/file/tree.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -15,19 +16,6 @@ namespace {
 
 constexpr size_t kMaxPrintedDiagnostics = 20;
 constexpr size_t kMaxShownColumns = 160;
-
-std::string_view line_of(std::string_view text, int line) {
-  size_t begin = 0;
-  for (int n = 1; n < line; ++n) {
-    const size_t newline = text.find('\n', begin);
-    if (newline == std::string_view::npos) return {};
-    begin = newline + 1;
-  }
-  std::string_view rest = text.substr(begin);
-  rest = rest.substr(0, rest.find('\n'));
-  if (!rest.empty() && rest.back() == '\r') rest.remove_suffix(1);
-  return rest;
-}
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -61,7 +49,27 @@ std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics, size_t 
   return text;
 }
 
+ConfigNode node_of_kind(NodeKind kind, Origin where) {
+  ConfigNode node;
+  node.kind = kind;
+  node.origin = std::move(where);
+  return node;
+}
+
 }  // namespace
+
+std::string_view line_of(std::string_view text, int line) {
+  size_t begin = 0;
+  for (int n = 1; n < line; ++n) {
+    const size_t newline = text.find('\n', begin);
+    if (newline == std::string_view::npos) return {};
+    begin = newline + 1;
+  }
+  std::string_view rest = text.substr(begin);
+  rest = rest.substr(0, rest.find('\n'));
+  if (!rest.empty() && rest.back() == '\r') rest.remove_suffix(1);
+  return rest;
+}
 
 std::string Diagnostic::headline() const {
   if (!origin.source) return message_text("error: " + message);
@@ -148,17 +156,29 @@ std::string ConfigNode::describe() const {
 }
 
 ConfigNode ConfigNode::make_string(std::string value, Origin where) {
-  ConfigNode node;
-  node.kind = NodeKind::string;
+  ConfigNode node = node_of_kind(NodeKind::string, std::move(where));
   node.text = std::move(value);
-  node.origin = std::move(where);
   return node;
 }
 
-ConfigNode ConfigNode::make_object(Origin where) {
-  ConfigNode node;
-  node.kind = NodeKind::object;
-  node.origin = std::move(where);
+ConfigNode ConfigNode::make_boolean(bool value, Origin where) {
+  ConfigNode node = node_of_kind(NodeKind::boolean, std::move(where));
+  node.boolean = value;
+  return node;
+}
+
+ConfigNode ConfigNode::make_number(double value, Origin where) {
+  const bool is_integer = value == std::floor(value) && std::abs(value) < 0x1p53;
+  ConfigNode node = node_of_kind(is_integer ? NodeKind::integer : NodeKind::number, std::move(where));
+  node.integer = is_integer ? static_cast<int64_t>(value) : 0;
+  node.number = value;
+  node.text = is_integer ? fmt::format("{}", node.integer) : fmt::format("{}", value);
+  return node;
+}
+
+ConfigNode ConfigNode::make_object(Origin where, std::vector<ConfigMember> members) {
+  ConfigNode node = node_of_kind(NodeKind::object, std::move(where));
+  node.members = std::move(members);
   return node;
 }
 
@@ -204,7 +224,7 @@ void merge_config(ConfigNode& base, const ConfigNode& overlay, Diagnostics& diag
       }
     } else if (member.value.kind == NodeKind::object) {
       if (!inherited || inherited->kind != NodeKind::object) {
-        base.set({key, member.key_origin, ConfigNode::make_object(member.value.origin)});
+        base.set({key, member.key_origin, ConfigNode::make_object(member.value.origin, {})});
         inherited = base.find(key);
       }
       merge_config(*inherited, member.value, diagnostics, marks);

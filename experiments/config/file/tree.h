@@ -20,6 +20,9 @@ struct SourceText {
   bool is_argument = false;         // command line: messages show no line number
 };
 
+/// A line of a text without its end, counted from 1; empty where there is none.
+std::string_view line_of(std::string_view text, int line);
+
 /// A place in a text. Lines and columns count from 1; columns count code points. line 0: nowhere (a default).
 struct Origin {
   std::shared_ptr<const SourceText> source;
@@ -81,7 +84,7 @@ struct ConfigNode {
   std::vector<ConfigNode> items;      // list
   std::vector<ConfigMember> members;  // object, in the order of the file
   Origin origin;
-  std::shared_ptr<const SourceText> path_base;  // text whose folder relative paths start from; null: origin.source
+  std::shared_ptr<const SourceText> path_base;  // relative paths start from its folder; null: origin.source
 
   const ConfigNode* find(std::string_view key) const;
   const ConfigMember* find_member(std::string_view key) const;
@@ -93,7 +96,10 @@ struct ConfigNode {
   std::string describe() const;
 
   static ConfigNode make_string(std::string value, Origin where);
-  static ConfigNode make_object(Origin where);
+  static ConfigNode make_boolean(bool value, Origin where);
+  /// An integer where the value is one that a double holds exactly.
+  static ConfigNode make_number(double value, Origin where);
+  static ConfigNode make_object(Origin where, std::vector<ConfigMember> members);
 };
 
 struct ConfigMember {

@@ -1,16 +1,15 @@
-#include "experiments/config/file/yaml.h"
-
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <exception>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string>
 
 #include <yaml-cpp/depthguard.h>
-#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
+
+#include "experiments/config/file/parse.h"
 
 namespace paceline {
 
@@ -63,9 +62,12 @@ class YamlReader {
     return true;
   }
 
- private:
-  Origin at(const YAML::Mark& mark) const { return {source_, mark.line + 1, mark.column + 1}; }
+  /// Some mistakes stand nowhere: they are put at the top.
+  Origin at(const YAML::Mark& mark) const {
+    return {source_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};
+  }
 
+ private:
   void scalar(const YAML::Node& yaml, ConfigNode& node) {
     node.text = yaml.Scalar();
     node.kind = NodeKind::string;
@@ -104,51 +106,24 @@ class YamlReader {
   size_t num_nodes_ = 0;
 };
 
-/// True when a tab stands before the first letter of a line; lines count from 0.
-bool is_indented_with_tab(const std::string& text, int line) {
-  size_t begin = 0;
-  for (int i = 0; i < line && begin != std::string::npos; ++i) {
-    begin = text.find('\n', begin);
-    if (begin != std::string::npos) ++begin;
+/// Where the content of a second document stands; none: there is one document. Not YAML::LoadAll, which finds documents
+/// without end in some damaged texts.
+std::optional<Origin> second_document(const std::shared_ptr<const SourceText>& source) {
+  const auto is_marker = [](std::string_view line, std::string_view marker) {
+    return line.starts_with(marker) && (line.size() == 3 || line.find_first_of(" \t\r") == 3);
+  };
+  bool has_first = false, is_second = false;
+  std::istringstream lines(source->text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const bool begins = is_marker(line, "---"), ends = is_marker(line, "...");
+    if (begins || ends) is_second |= has_first;
+    const size_t content = line.find_first_not_of(" \t\r", begins ? 3 : 0);
+    if (ends || content == std::string::npos || line[content] == '#' || line[content] == '%') continue;
+    if (is_second) return Origin{source, number, static_cast<int>(content) + 1};
+    has_first = true;
   }
-  if (begin == std::string::npos) return false;
-  const size_t letter = text.find_first_not_of(" \t", begin);
-  return text.substr(begin, letter - begin).find('\t') != std::string::npos;
-}
-
-/// Remembers where the content of a document begins.
-class FirstMark : public YAML::EventHandler {
- public:
-  std::optional<YAML::Mark> mark;
-
-  void OnDocumentStart(const YAML::Mark&) override { mark.reset(); }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
-  void OnAlias(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
-  void OnScalar(const YAML::Mark& at, const std::string&, YAML::anchor_t, const std::string&) override { note(at); }
-  void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    note(at);
-  }
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    note(at);
-  }
-  void OnMapEnd() override {}
-
- private:
-  void note(const YAML::Mark& at) {
-    if (!mark) mark = at;
-  }
-};
-
-/// Where the second document begins; none: there is one. Not YAML::LoadAll, which finds documents without end in some
-/// damaged texts.
-std::optional<YAML::Mark> second_document(const std::string& text) {
-  std::istringstream in(text);
-  YAML::Parser parser(in);
-  FirstMark document;
-  if (!parser.HandleNextDocument(document) || !parser.HandleNextDocument(document)) return std::nullopt;
-  return document.mark;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -161,18 +136,18 @@ ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& dia
                                              kMaxConfigBytes));
     return root;
   }
+  YamlReader reader(source, diagnostics);
   try {
-    YamlReader(source, diagnostics).convert(YAML::Load(source->text), root, 0);
-    if (const std::optional<YAML::Mark> mark = second_document(source->text))
-      diagnostics.add({source, std::max(mark->line, 0) + 1, std::max(mark->column, 0) + 1},
-                      "a second document: one document expected");
+    reader.convert(YAML::Load(source->text), root, 0);
+    if (const std::optional<Origin> second = second_document(source))
+      diagnostics.add(*second, "a second document: one document expected");
   } catch (const YAML::DeepRecursion& error) {
-    diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1},
-                    fmt::format("nested more than {} levels deep", kMaxConfigDepth));
+    diagnostics.add(reader.at(error.mark), fmt::format("nested more than {} levels deep", kMaxConfigDepth));
   } catch (const YAML::Exception& error) {
-    const bool tab = is_indented_with_tab(source->text, std::max(error.mark.line, 0));
-    diagnostics.add({source, std::max(error.mark.line, 0) + 1, std::max(error.mark.column, 0) + 1},
-                    tab ? "YAML is indented with blanks, found a tab" : error.msg);
+    const Origin at = reader.at(error.mark);
+    const std::string_view line = line_of(source->text, at.line);
+    const bool tab = line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
+    diagnostics.add(at, tab ? "YAML is indented with blanks, found a tab" : error.msg);
   } catch (const std::exception& error) {
     diagnostics.add({source, 1, 1}, fmt::format("this is not YAML: {}", error.what()));
   }
