@@ -1,8 +1,7 @@
-#include "experiments/config/keys/key_effect.h"
-
 #include <gtest/gtest.h>
 
 #include "experiments/config/config.h"
+#include "experiments/config/keys/key_help.h"
 
 namespace paceline {
 namespace {

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/util/json_io.h"
-#include "experiments/config/keys/key_effect.h"
+#include "experiments/config/keys/key_help.h"
 
 namespace paceline {
 namespace {

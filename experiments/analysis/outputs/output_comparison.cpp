@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/keys/key_effect.h"
+#include "experiments/config/keys/key_help.h"
 
 namespace paceline {
 namespace {

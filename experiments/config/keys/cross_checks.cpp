@@ -4,31 +4,20 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/config/file/load_steps.h"
-#include "experiments/config/keys/schema.h"
+#include "experiments/config/keys/key_help.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
 namespace {
 
-/// Every key of the section itself, and of the parts of it whose names are like `name`.
-void doubt_unknown_name(std::string_view name, std::string_view section, UnsoundKeys& unsound) {
-  const std::string full = section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
-  std::vector<std::string> parts;
-  const auto part_of = [&](const KeySpec& key) {
-    std::string_view rest = std::string_view(key.path).substr(section.empty() ? 0 : section.size() + 1);
-    return std::string(rest.substr(0, rest.find('.')));
-  };
-  for (const KeySpec& key : config_keys())
-    if (is_below(key.path, section)) parts.push_back(part_of(key));
-  const std::optional<std::string> near = nearest_name(name, parts);
+/// Every key of the section, or of the one whose name is like `name`, and what else is called so.
+void doubt_unknown_name(std::string_view name, const std::string& section, UnsoundKeys& unsound) {
+  const std::string near = section.empty() ? nearest_name(name, names_below("")).value_or("-") : section;
   const KeySpec* const alias = find_key_or_alias(name);
-  for (const KeySpec& key : config_keys()) {
-    const bool in_section = is_below(key.path, section);
-    const bool is_own = in_section && !section.empty() && key.path.size() == section.size() + 1 + part_of(key).size();
-    if (is_own || (in_section && part_of(key) == near) || key.path == full || key.path == name || &key == alias ||
-        last_part(key.path) == last_part(name))
+  for (const KeySpec& key : config_keys())
+    if (is_below(key.path, near) || key.path == near || &key == alias || last_part(key.path) == last_part(name))
       unsound.insert(key.path);
-  }
 }
 
 void doubt_section(const ConfigNode& node, const std::string& section, UnsoundKeys& unsound) {
@@ -116,19 +105,87 @@ void check_conflicts(const LoadedConfig& loaded, const UnsoundKeys& unsound, Dia
   }
 }
 
+/// Keys whose values decide whether this one has an effect.
+std::vector<std::string> deciders_of(const KeySpec& key) {
+  std::vector<std::string> deciders = {scope_rule(key).key};
+  for (const KeySpec& other : config_keys())
+    if (key.proposer && other.scope == KeyScope::proposer && other.proposer->stages && other.proposer != key.proposer)
+      deciders.push_back(other.path);
+  if (key.scope == KeyScope::second_model) deciders.push_back(fmt::format("speculation.{}.self", key.proposer->name));
+  return deciders;
+}
+
+/// Where a value was written; a later one overrides an earlier one.
+enum class Layer : uint8_t { nowhere, inherited, file, command_line };
+
+Layer layer_of(const LoadedConfig& loaded, const ConfigNode* node) {
+  if (node == nullptr || !node->origin.source) return Layer::nowhere;
+  if (node->origin.source->is_argument) return Layer::command_line;
+  return node->origin.source->name == loaded.file.string() ? Layer::file : Layer::inherited;
+}
+
+const ConfigNode* axis_of(const LoadedConfig& loaded, const std::string& path) {
+  const ConfigNode* const axes = loaded.written("sweep.axes");
+  return axes ? axes->find(path) : nullptr;
+}
+
+/// The file's configuration with every value that the sweep gives to the deciders.
+std::vector<ExperimentConfig> variants(const LoadedConfig& loaded, const std::vector<std::string>& deciders) {
+  const SweepConfig& sweep = loaded.config.sweep;
+  std::vector<ExperimentConfig> all = {loaded.config};
+  for (const std::string& path : deciders) {
+    const KeySpec& key = *find_key(path);
+    const SweepAxis* const axis = sweep.find_axis(path);
+    if (!axis) continue;
+    std::vector<ExperimentConfig> next;
+    for (const ExperimentConfig& config : all)
+      for (const ConfigJson& value : axis->values) key.assign(next.emplace_back(config), value);
+    all = std::move(next);
+  }
+  for (const ConfigJson& row : sweep.include) {
+    ExperimentConfig config = loaded.config;
+    for (const std::string& path : deciders)
+      if (row.contains(path)) find_key(path)->assign(config, row[path]);
+    all.push_back(std::move(config));
+  }
+  return all;
+}
+
+bool some_profile_sets(const LoadedConfig& loaded, const std::string& path) {
+  const ConfigNode* const profiles = loaded.written("profiles");
+  return profiles && std::any_of(profiles->members.begin(), profiles->members.end(), [&](const ConfigMember& profile) {
+           const ConfigNode& changes = profile.value;
+           return find_path(changes, path) || find_path(changes, "sweep.axes") || find_path(changes, "sweep.include");
+         });
+}
+
+std::string complaint(const LoadedConfig& loaded, const KeySpec& key, const ConfigNode& node) {
+  const SpeculationConfig& speculation = loaded.config.speculation;
+  if (key.scope == KeyScope::speculation)
+    return fmt::format("the proposer \"none\" drafts nothing, yet {} is {}: drop it, or name a proposer ({})",
+                       last_part(key.path), node.describe(), fmt::join(proposer_names(ProposerNames::drafting), ", "));
+  std::string now;
+  for (const std::string& path : deciders_of(key)) {
+    if (find_key(path)->proposer && !speculation.uses(*find_key(path)->proposer)) continue;
+    if (axis_of(loaded, path))
+      now += fmt::format("{}the axis {} has no such value", now.empty() ? "" : ", ", path);
+    else
+      now += fmt::format("{}{} is {}", now.empty() ? "" : ", ", path, find_key(path)->read(loaded.config).dump());
+  }
+  return fmt::format("{} is {}, which has an effect only with {}: here {}; drop it, or change that", key.path,
+                     node.describe(), scope_text(key), now);
+}
+
 }  // namespace
 
 UnsoundKeys keys_in_doubt(const ConfigNode& tree) {
   UnsoundKeys unsound;
   doubt_section(tree, "", unsound);
-  const ConfigNode* const sweep = tree.find("sweep");
-  const ConfigNode* const axes = sweep ? sweep->find("axes") : nullptr;
+  const ConfigNode* const axes = find_path(tree, "sweep.axes");
   if (!axes) return unsound;
   for (const ConfigMember& axis : axes->members) {
     if (find_key(axis.key)) continue;
     for (const std::string& name : names_meant_by(axis.key)) unsound.insert(find_key_or_alias(name)->path);
-    for (const KeySpec& key : config_keys())
-      if (last_part(key.path) == last_part(axis.key)) unsound.insert(key.path);
   }
   return unsound;
 }
@@ -137,6 +194,34 @@ void check_values_together(const LoadedConfig& loaded, const UnsoundKeys& unsoun
   check_zip(loaded, unsound, out);
   if (!unsound.contains("sweep.zip")) check_repeated_values(loaded, out);
   check_conflicts(loaded, unsound, out);
+}
+
+void check_void_keys(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
+  for (const KeySpec& key : config_keys()) {
+    if (key.scope == KeyScope::always) continue;
+    if (axis_of(loaded, key.path)) continue;  // cells that differ in it alone become one
+    const ConfigNode* const node = loaded.written(key.path);
+    const Layer layer = layer_of(loaded, node);
+    if (layer < Layer::file) continue;
+    const std::vector<std::string> deciders = deciders_of(key);
+    if (unsound.contains(key.path) ||
+        std::any_of(deciders.begin(), deciders.end(), [&](const std::string& path) { return unsound.contains(path); }))
+      continue;
+    Layer decided = Layer::nowhere;
+    bool by_profile = false;
+    for (const std::string& path : deciders) {
+      decided = std::max({decided, layer_of(loaded, axis_of(loaded, path)), layer_of(loaded, loaded.written(path))});
+      by_profile = by_profile || some_profile_sets(loaded, path);
+    }
+    if (decided > layer || (by_profile && layer == Layer::file)) continue;
+    // A file that others extend sets keys for proposers that those name.
+    if (decided == Layer::nowhere && layer == Layer::file && key.path.starts_with("speculation.") &&
+        loaded.is_fragment())
+      continue;
+    const std::vector<ExperimentConfig> cells = variants(loaded, deciders);
+    if (std::none_of(cells.begin(), cells.end(), [&](const ExperimentConfig& c) { return key_applies(key, c); }))
+      out.add(node->origin, complaint(loaded, key, *node));
+  }
 }
 
 }  // namespace paceline

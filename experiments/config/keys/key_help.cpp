@@ -4,29 +4,24 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/json_io.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
 
 namespace {
 
-std::string_view section_help(std::string_view section) {
-  if (section.empty()) return "The file itself.";
-  if (section == "engine") return "What runs, and on what: models, ranks, KV cache, scheduler.";
-  if (section == "speculation") return "Who drafts, how many tokens, and how drafts are judged.";
-  if (section == "sampling") return "How tokens are drawn, and when a request ends.";
-  if (section == "workload") return "Which prompts are sent.";
-  if (section == "load") return "How requests arrive.";
-  if (section == "measure") return "How often cells are measured, and what is checked.";
-  if (section == "sweep") return "The grid of cells, and who is compared with whom.";
-  if (section == "report") return "What the report shows.";
-  return "";
-}
-
-std::string_view first_part(std::string_view path) {
-  const size_t dot = path.find('.');
-  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
-}
+constexpr std::pair<std::string_view, std::string_view> kSectionHelp[] = {
+    {"", "The file itself."},
+    {"engine", "What runs, and on what: models, ranks, KV cache, scheduler."},
+    {"speculation", "Who drafts, how many tokens, and how drafts are judged."},
+    {"sampling", "How tokens are drawn, and when a request ends."},
+    {"workload", "Which prompts are sent."},
+    {"load", "How requests arrive."},
+    {"measure", "How often cells are measured, and what is checked."},
+    {"sweep", "The grid of cells, and who is compared with whom."},
+    {"report", "What the report shows."},
+};
 
 /// `"engine": { "parallel": { "tp": 1 } }`.
 std::string written(std::string_view path, const std::string& value) {
@@ -49,56 +44,46 @@ std::string sweep_text(const KeySpec& key) {
   return key.reload ? "may be an axis; another value needs another engine load" : "may be an axis";
 }
 
+/// A cell of a table: '|' would end it.
+std::string table_cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string taken_text(const KeySpec& key) {
+  std::string text = key.expectation();
+  for (const auto& [spelling, canonical] : key.choices) {
+    if (spelling != canonical) text += fmt::format(", {}", spelling);
+  }
+  return text;
+}
+
+std::string names_text(const KeySpec& key) {
+  std::string text = fmt::format("`{}`", key.path);
+  for (const std::string& alias : aliases_of(key)) text += fmt::format(", `{}`", alias);
+  return text;
+}
+
 }  // namespace
 
 std::vector<KeySection> key_sections() {
   std::vector<KeySection> sections;
-  for (const KeySpec& key : config_keys()) {
-    const std::string_view name = first_part(key.path);
-    auto section = std::find_if(sections.begin(), sections.end(), [&](const KeySection& s) { return s.name == name; });
-    if (section == sections.end()) {
-      section = sections.insert(sections.end(), {std::string(name), std::string(section_help(name)), {}});
-    }
-    section->keys.push_back(&key);
+  for (const auto& [name, help] : kSectionHelp) {
+    KeySection& section = sections.emplace_back(KeySection{std::string(name), std::string(help), {}});
+    for (const KeySpec& key : config_keys())
+      if (name.empty() ? key.path.find('.') == std::string::npos : is_below(key.path, name))
+        section.keys.push_back(&key);
   }
   return sections;
 }
 
-std::string type_text(const KeySpec& key) {
-  switch (key.type) {
-    case KeyType::boolean: return "boolean";
-    case KeyType::integer: return "integer";
-    case KeyType::number: return "number";
-    case KeyType::text: return "string";
-    case KeyType::choice: return "one of several words";
-    case KeyType::path: return "path or builtin:NAME";
-    case KeyType::shape: return "name of a shape or .json file";
-    case KeyType::integer_list: return "list of integers";
-    case KeyType::text_list: return "list of strings";
-    case KeyType::axes: return "object of axis: list of values or range";
-    case KeyType::assignment: return "object of key: value";
-    case KeyType::assignments: return "list of objects of key: value";
-    case KeyType::patterns: return "list of objects of key: value or list of values";
-    case KeyType::groups: return "list of lists of axes";
-    case KeyType::constraints: return "list of expressions";
-    case KeyType::outside: return key.form;
-  }
-  return {};
-}
-
 std::string scope_text(const KeySpec& key) {
-  switch (key.scope) {
-    case KeyScope::always: return "";
-    case KeyScope::speculation: return "proposer " + proposer_names_text(ProposerNames::drafting);
-    case KeyScope::proposer: return fmt::format("proposer {}", key.proposer->name);
-    case KeyScope::second_model: return fmt::format("proposer {0} and not {0}.self", key.proposer->name);
-    case KeyScope::static_batching: return "scheduler.batching static";
-    case KeyScope::closed_loop: return "load.mode closed";
-    case KeyScope::random_arrivals: return "load.mode poisson or gamma";
-    case KeyScope::gamma_arrivals: return "load.mode gamma";
-    case KeyScope::trace_arrivals: return "load.mode trace";
-  }
-  return {};
+  if (key.scope == KeyScope::speculation) return "proposer " + proposer_names_text(ProposerNames::drafting);
+  if (key.scope == KeyScope::second_model) return fmt::format("proposer {0} and not {0}.self", key.proposer->name);
+  if (key.proposer) return fmt::format("proposer {}", key.proposer->name);
+  const ScopeRule rule = scope_rule(key);
+  return rule.key.empty() ? "" : fmt::format("{} {}", rule.key, fmt::join(rule.words, " or "));
 }
 
 std::optional<ConfigJson> default_of(const KeySpec& key) {
@@ -177,6 +162,40 @@ std::vector<std::string> explained_names() {
     if (!section.name.empty()) names.push_back(section.name);
   names.push_back("exit-codes");
   return names;
+}
+
+std::string key_reference_markdown() {
+  std::string out;
+  for (const KeySection& section : key_sections()) {
+    out += fmt::format("{}### {}\n\n{}\n\n| key | takes | default | axis | meaning |\n|---|---|---|---|---|\n",
+                       out.empty() ? "" : "\n", section.name.empty() ? "Top" : fmt::format("`{}`", section.name),
+                       section.help);
+    for (const KeySpec* key : section.keys) {
+      const std::optional<ConfigJson> initial = default_of(*key);
+      const std::string scope = scope_text(*key);
+      const std::string help = key->help + (scope.empty() ? "" : fmt::format(" Only with {}.", scope));
+      const char* const axis = !can_differ_between_cells(*key) ? "–" : key->reload ? "reload" : "yes";
+      out += fmt::format("| {} | {} | {} | {} | {} |\n", names_text(*key), table_cell(taken_text(*key)),
+                         initial ? fmt::format("`{}`", table_cell(initial->dump())) : "–", axis, table_cell(help));
+    }
+  }
+  return out;
+}
+
+std::map<std::string, nlohmann::json> settings_that_change(KeyEffect least, const nlohmann::json& resolved) {
+  std::map<std::string, nlohmann::json> settings;
+  for (const KeySpec& key : config_keys()) {
+    if (!key.in_identity || key.effect < least) continue;
+    const nlohmann::json* const value = find_value(resolved, key.path);
+    if (!value) continue;
+    nlohmann::json& kept = settings[key.path] = *value;
+    const bool is_file = key.type == KeyType::path || key.type == KeyType::shape;
+    if (is_file && kept.is_string()) {
+      const std::string& name = kept.get_ref<const std::string&>();
+      kept = name.substr(name.find_last_of('/') + 1);
+    }
+  }
+  return settings;
 }
 
 }  // namespace paceline

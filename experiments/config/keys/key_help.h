@@ -1,7 +1,8 @@
 #pragma once
 // What the table of keys says about one key or one section, in words: `runexp explain`, docs/experiments.md and the
-// JSON Schema read the same sentences. Pure functions.
+// JSON Schema read the same sentences; and the settings of a run by what they decide. Pure functions.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,9 +19,6 @@ struct KeySection {
   std::vector<const KeySpec*> keys;
 };
 std::vector<KeySection> key_sections();
-
-/// "integer", "number", "boolean", "one of several words", "list of strings", ...
-std::string type_text(const KeySpec& key);
 
 /// "proposer ngram or draft": where alone the key has an effect; empty: everywhere.
 std::string scope_text(const KeySpec& key);
@@ -45,6 +43,11 @@ std::vector<std::string> explained_names();
 
 /// The reference of keys in docs/experiments.md. Markdown: a heading and a table for each section, a row for each key.
 std::string key_reference_markdown();
+
+/// {path: value} of the keys in `resolved` (nested by path, as config_to_json() writes it) whose effect is at least
+/// `least`; keys that it lacks, as files of older programs do, are left out. Files stand by their names alone: their
+/// folders differ between machines. Empty for what is no object.
+std::map<std::string, nlohmann::json> settings_that_change(KeyEffect least, const nlohmann::json& resolved);
 
 /// A JSON Schema (draft 2020-12) of experiment files: editors complete and check with it.
 /// Accepts what the loader accepts of one file as written, so "+key", "-key", aliases in sweep, "=expression" and

@@ -44,26 +44,6 @@ std::string offer(const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format(" (did you mean {}?)", quoted(names));
 }
 
-/// Names directly below a section, each once, in table order.
-std::vector<std::string> names_below(std::string_view section) {
-  std::vector<std::string> names;
-  for (const KeySpec& key : config_keys()) {
-    if (!is_below(key.path, section)) continue;
-    const std::string_view rest = std::string_view(key.path).substr(section.empty() ? 0 : section.size() + 1);
-    const std::string name(rest.substr(0, rest.find('.')));
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  return names;
-}
-
-/// The sections that have a key of this name.
-std::vector<std::string> other_homes(std::string_view name) {
-  std::vector<std::string> homes;
-  for (const KeySpec& key : config_keys())
-    if (key.path != name && last_part(key.path) == name) homes.emplace_back(section_of(key.path));
-  return homes;
-}
-
 /// Keys whose path ends in `name`, which may be of several parts: "draft.dtype".
 std::vector<std::string> keys_ending_in(std::string_view name) {
   std::vector<std::string> keys;
@@ -95,24 +75,23 @@ std::string where_keys_are_listed(std::string_view section) {
   return fmt::format(" (did you mean \"{}\"? `runexp explain {}` lists what is there)", *near, *near);
 }
 
-void complain_unknown(const ConfigMember& member, std::string_view name, std::string_view section, Diagnostics& out) {
-  std::string hint = did_you_mean(name, names_below(section));
-  const std::vector<std::string> homes = other_homes(name);
-  if (hint.empty() && !homes.empty()) hint = fmt::format(" (\"{}\" belongs in {})", name, quoted(homes));
-  const KeySpec* meant = find_key_or_alias(name);
-  if (meant && homes.empty() && meant->path != name && name.find('.') == std::string_view::npos) {
-    hint = fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
+/// What to do about `name`, which is no key of `section`.
+std::string hint_for_unknown_name(std::string_view name, std::string_view section) {
+  if (name == "<<") return " (merge keys of YAML are not read: use \"extends\")";
+  const bool is_dotted = name.find('.') != std::string_view::npos;
+  if (is_dotted && (find_key(join_path(section, name)) || find_key(name))) return " (write the dots as nested objects)";
+  const std::vector<std::string> elsewhere = keys_ending_in(name);
+  const KeySpec* const meant = is_dotted || !elsewhere.empty() ? nullptr : find_key_or_alias(name);
+  if (meant && meant->path != name)
+    return fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
                        section_of(meant->path));
-  }
-  if (hint.empty()) hint = hint_for_vllm_name(name, section);
-  if (hint.empty() && !section.empty()) hint = offer(keys_like(name, section));
-  if (hint.empty()) hint = where_keys_are_listed(section);
-  if (name == "<<") hint = " (merge keys of YAML are not read: use \"extends\")";
-  if (name.find('.') != std::string_view::npos && (find_key(join_path(section, name)) || find_key(name))) {
-    hint = " (write the dots as nested objects)";
-  }
-  out.add(member.key_origin, section.empty() ? fmt::format("unknown key \"{}\"{}", name, hint)
-                                             : fmt::format("unknown key \"{}\" in \"{}\"{}", name, section, hint));
+  if (std::string near = did_you_mean(name, names_below(section)); !near.empty()) return near;
+  std::vector<std::string> homes;
+  for (const std::string& key : elsewhere) homes.push_back(key.substr(0, key.size() - name.size() - 1));
+  if (!homes.empty()) return fmt::format(" (\"{}\" belongs in {})", name, quoted(homes));
+  if (std::string hint = hint_for_vllm_name(name, section); !hint.empty()) return hint;
+  const std::string near = section.empty() ? "" : offer(keys_like(name, section));
+  return near.empty() ? where_keys_are_listed(section) : near;
 }
 
 /// "+x" and "-x" without their mark; the mark, or '\0'.
@@ -125,49 +104,35 @@ char split_mark(std::string_view& name) {
 
 void validate_section(ConfigNode& node, const std::string& section, bool in_profile, Diagnostics& out);
 
-void expect_string(const ConfigMember& member, Diagnostics& out) {
-  if (member.value.kind == NodeKind::string) return;
-  out.add(member.value.origin, fmt::format("\"{}\" is {}: expected a string", member.key, member.value.describe()));
-}
-
 void validate_outside(ConfigMember& member, const std::string& name, bool in_profile, Diagnostics& out) {
   ConfigNode& value = member.value;
+  const auto expect = [&](bool fits, std::string_view expected) {
+    if (!fits) out.add(value.origin, fmt::format("\"{}\" is {}: {}", name, value.describe(), expected));
+  };
   if (in_profile && name != "vars" && name != "name") {
-    out.add(member.key_origin, fmt::format("\"{}\" cannot stand in a profile", name));
+    return out.add(member.key_origin, fmt::format("\"{}\" cannot stand in a profile", name));
   } else if (name == "$schema" || name == "name") {
-    expect_string(member, out);
+    expect(value.kind == NodeKind::string, "expected a string");
   } else if (name == "schema_version") {
-    if (value.kind != NodeKind::integer || value.integer != 1) {
-      out.add(value.origin, fmt::format("\"schema_version\" is {}: this program reads version 1", value.describe()));
-    }
+    expect(value.kind == NodeKind::integer && value.integer == 1, "this program reads version 1");
   } else if (name == "extends") {
-    if (value.kind == NodeKind::string) return;
-    const bool strings =
+    const bool is_list =
         value.kind == NodeKind::list &&
         std::all_of(value.items.begin(), value.items.end(), [](auto& i) { return i.kind == NodeKind::string; });
-    if (!strings) out.add(value.origin, "\"extends\" names a file or a list of files");
-  } else if (name == "vars") {
-    if (value.kind != NodeKind::object) {
-      out.add(value.origin, fmt::format("\"vars\" is {}: expected an object", value.describe()));
-    }
-    for (const ConfigMember& var : value.members) {
-      if (var.value.kind == NodeKind::object || var.value.kind == NodeKind::list) {
-        out.add(var.value.origin, fmt::format("the variable \"{}\" is {}: expected a string, number or boolean",
-                                              var.key, var.value.describe()));
-      }
-    }
-  } else if (name == "profiles") {
-    if (value.kind != NodeKind::object) {
-      out.add(value.origin, fmt::format("\"profiles\" is {}: expected an object", value.describe()));
-    }
-    for (ConfigMember& profile : value.members) {
-      if (profile.value.kind == NodeKind::object) {
-        validate_section(profile.value, "", true, out);
-      } else {
-        out.add(profile.value.origin, fmt::format("the profile \"{}\" is {}: expected an object of changes",
-                                                  profile.key, profile.value.describe()));
-      }
-    }
+    expect(is_list || value.kind == NodeKind::string, "expected the name of a file or a list of them");
+  } else {
+    expect(value.kind == NodeKind::object, "expected an object");
+  }
+  for (ConfigMember& each : value.members) {
+    const bool is_object = each.value.kind == NodeKind::object;
+    if (name == "profiles" && is_object)
+      validate_section(each.value, "", true, out);
+    else if (name == "profiles")
+      out.add(each.value.origin,
+              fmt::format("the profile \"{}\" is {}: expected an object of changes", each.key, each.value.describe()));
+    else if (name == "vars" && (is_object || each.value.kind == NodeKind::list))
+      out.add(each.value.origin, fmt::format("the variable \"{}\" is {}: expected a string, number or boolean",
+                                             each.key, each.value.describe()));
   }
 }
 
@@ -184,14 +149,6 @@ void use_full_paths(ConfigNode& object, Diagnostics& out) {
   }
 }
 
-void use_full_paths_in_sweep(const std::string& path, ConfigNode& value, Diagnostics& out) {
-  if (path == "sweep.axes" || path == "sweep.baseline") {
-    if (value.kind == NodeKind::object) use_full_paths(value, out);
-  } else if (path == "sweep.include" || path == "sweep.exclude") {
-    for (ConfigNode& item : value.items) use_full_paths(item, out);
-  }
-}
-
 void validate_section(ConfigNode& node, const std::string& section, bool in_profile, Diagnostics& out) {
   for (ConfigMember& member : node.members) {
     std::string_view name = member.key;
@@ -200,7 +157,9 @@ void validate_section(ConfigNode& node, const std::string& section, bool in_prof
     const bool is_dotted = name.find('.') != std::string_view::npos;
     const KeySpec* key = is_dotted ? nullptr : find_key(path);
     if (!key && (is_dotted || !is_section(path))) {
-      complain_unknown(member, name, section, out);
+      const std::string where = section.empty() ? "" : fmt::format(" in \"{}\"", section);
+      out.add(member.key_origin,
+              fmt::format("unknown key \"{}\"{}{}", name, where, hint_for_unknown_name(name, section)));
     } else if (mark == '-') {
       continue;  // checked against what is inherited
     } else if (!key) {
@@ -213,7 +172,9 @@ void validate_section(ConfigNode& node, const std::string& section, bool in_prof
     } else if (key->type == KeyType::outside) {
       validate_outside(member, path, in_profile, out);
     } else {
-      use_full_paths_in_sweep(path, member.value, out);
+      if (key->type == KeyType::axes || key->type == KeyType::assignment) use_full_paths(member.value, out);
+      if (key->type == KeyType::assignments || key->type == KeyType::patterns)
+        for (ConfigNode& row : member.value.items) use_full_paths(row, out);
       if (has_substitution(member.value)) continue;
       if (is_deferred_expression(*key, member.value)) {
         check_expression(member.value, std::string_view(member.value.text).substr(1), 1, out);
@@ -225,6 +186,17 @@ void validate_section(ConfigNode& node, const std::string& section, bool in_prof
 }
 
 }  // namespace
+
+std::vector<std::string> names_below(std::string_view section) {
+  std::vector<std::string> names;
+  for (const KeySpec& key : config_keys()) {
+    if (!is_below(key.path, section)) continue;
+    const std::string_view rest = std::string_view(key.path).substr(section.empty() ? 0 : section.size() + 1);
+    const std::string name(rest.substr(0, rest.find('.')));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
 
 const KeySpec* find_key(std::string_view path) {
   for (const KeySpec& key : config_keys()) {
@@ -296,20 +268,30 @@ std::string_view last_part(std::string_view path) {
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
 }
 
-bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
-  const SpeculationConfig& speculation = config.speculation;
+ScopeRule scope_rule(const KeySpec& key) {
   switch (key.scope) {
-    case KeyScope::always: return true;
-    case KeyScope::speculation: return speculation.drafts();
-    case KeyScope::proposer: return speculation.uses(*key.proposer);
-    case KeyScope::second_model: return speculation.uses(*key.proposer) && !speculation.second_model()->self;
-    case KeyScope::static_batching: return config.engine.scheduler.batching == BatchingMode::static_turns;
-    case KeyScope::closed_loop: return config.load.mode == LoadMode::closed;
-    case KeyScope::random_arrivals: return config.load.mode == LoadMode::poisson || config.load.mode == LoadMode::gamma;
-    case KeyScope::gamma_arrivals: return config.load.mode == LoadMode::gamma;
-    case KeyScope::trace_arrivals: return config.load.mode == LoadMode::trace;
+    case KeyScope::always: break;
+    case KeyScope::speculation: return {"speculation.proposer", proposer_names(ProposerNames::drafting)};
+    case KeyScope::proposer:
+    case KeyScope::second_model: return {"speculation.proposer", {std::string(key.proposer->name)}};
+    case KeyScope::static_batching: return {"engine.scheduler.batching", {"static"}};
+    case KeyScope::closed_loop: return {"load.mode", {"closed"}};
+    case KeyScope::random_arrivals: return {"load.mode", {"poisson", "gamma"}};
+    case KeyScope::gamma_arrivals: return {"load.mode", {"gamma"}};
+    case KeyScope::trace_arrivals: return {"load.mode", {"trace"}};
   }
-  return true;
+  return {};
+}
+
+bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
+  if (key.scope == KeyScope::always) return true;
+  const SpeculationConfig& speculation = config.speculation;
+  if (key.proposer)
+    return speculation.uses(*key.proposer) &&
+           (key.scope != KeyScope::second_model || !speculation.second_model()->self);
+  const ScopeRule rule = scope_rule(key);
+  const std::string now = find_key(rule.key)->read(config).get<std::string>();
+  return std::find(rule.words.begin(), rule.words.end(), now) != rule.words.end();
 }
 
 bool can_differ_between_cells(const KeySpec& key) {

@@ -106,6 +106,8 @@ std::string hint_for_unknown_key(std::string_view name);
 bool is_below(std::string_view path, std::string_view section);
 /// True for "engine", "engine.parallel", ...: a path with keys below it.
 bool is_section(std::string_view path);
+/// Names directly below a section, each once, in table order.
+std::vector<std::string> names_below(std::string_view section);
 /// Last part of a path: "tp" of "engine.parallel.tp".
 std::string_view last_part(std::string_view path);
 
@@ -117,6 +119,18 @@ bool can_differ_between_cells(const KeySpec& key);
 /// True for the types that "=expression" can compute: boolean, integer, number.
 bool is_computable(const KeySpec& key);
 
+/// "integer", "number", "boolean", "one of several words", "list of strings", ...
+std::string type_text(const KeySpec& key);
+
+/// The key that decides about another key's scope, and those of its values with which that has an effect; no key:
+/// it always has.
+struct ScopeRule {
+  std::string key;
+  std::vector<std::string> words;
+};
+/// REQUIRES of a proposer's key: other proposers have no stages, and its second model is no self-draft. key_applies()
+/// knows better.
+ScopeRule scope_rule(const KeySpec& key);
 bool key_applies(const KeySpec& key, const ExperimentConfig& config);
 
 /// Checks `node` against the key and gives the canonical value, or complains and gives nothing. Paths become absolute,

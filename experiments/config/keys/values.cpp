@@ -6,7 +6,6 @@
 #include <set>
 
 #include "engine/util/suggest.h"
-#include "experiments/config/keys/expression.h"
 #include "experiments/config/keys/schema.h"
 
 namespace paceline {
@@ -20,14 +19,33 @@ std::string number_text(double value) {
                                                               : fmt::format("{}", value);
 }
 
-std::vector<std::string> choice_names(const KeySpec& key) {
-  std::vector<std::string> names;
-  for (const auto& [spelling, canonical] : key.choices) names.push_back(spelling);
-  return names;
-}
+/// What a key's type is called, and what it takes; the words of numbers, choices and outside keys come from the key.
+struct TypeTexts {
+  KeyType type;
+  std::string_view name, expected;
+};
+constexpr TypeTexts kTypeTexts[] = {
+    {KeyType::boolean, "boolean", "true or false"},
+    {KeyType::integer, "integer", "an integer "},
+    {KeyType::number, "number", "a number "},
+    {KeyType::text, "string", "a string"},
+    {KeyType::choice, "one of several words", ""},
+    {KeyType::path, "path or builtin:NAME", "a path or builtin:NAME, as a string"},
+    {KeyType::shape, "name of a shape or .json file", "the name of a shape or a .json file, as a string"},
+    {KeyType::integer_list, "list of integers", "a list of integers "},
+    {KeyType::text_list, "list of strings", "a list of strings"},
+    {KeyType::axes, "object of axis: list of values or range", "an object of axis: list of values"},
+    {KeyType::assignment, "object of key: value", "an object of key: value"},
+    {KeyType::assignments, "list of objects of key: value", "a list of objects of key: value"},
+    {KeyType::patterns, "list of objects of key: value or list of values", "a list of objects of key: value"},
+    {KeyType::groups, "list of lists of axes", "a list of lists of axes"},
+    {KeyType::constraints, "list of expressions", "a list of expressions in strings, as in [\"tp*pp <= 4\"]"},
+    {KeyType::outside, "", ""},
+};
+
+const TypeTexts& texts_of(KeyType type) { return kTypeTexts[static_cast<size_t>(type)]; }
 
 bool is_number_type(KeyType type) { return type == KeyType::integer || type == KeyType::number; }
-bool is_scalar_type(KeyType type) { return type <= KeyType::shape; }
 
 /// `256ms`, `"8"`: a numeral in a string, with what follows it.
 std::optional<std::pair<std::string, std::string>> numeral_and_rest(const std::string& text) {
@@ -49,10 +67,12 @@ std::string share_hint(const std::string& digits) {
 /// What to write instead, for the mistakes that people make.
 std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
   if (key.type == KeyType::choice) {
-    std::vector<std::string> names = choice_names(key);
+    if (node.kind != NodeKind::string) return "";
+    std::vector<std::string> names;
+    for (const auto& [spelling, canonical] : key.choices) names.push_back(spelling);
     if (!key.absent.empty()) names.push_back(key.absent);
-    const std::string near = node.kind == NodeKind::string ? did_you_mean(node.text, names) : "";
-    return near.empty() && node.kind == NodeKind::string ? key.hint : near;
+    const std::string near = did_you_mean(node.text, names);
+    return near.empty() ? key.hint : near;
   }
   if (key.type == KeyType::boolean) {
     static const std::set<std::string> kYes = {"true", "True", "TRUE", "yes", "Yes", "on", "1"};
@@ -76,11 +96,9 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
     return fmt::format("; write the number of {}, without a unit", key.unit);
   }
   if (node.kind == NodeKind::number && key.type == KeyType::integer) {
-    constexpr double kEndOf64Bits = 9223372036854775808.0;
-    if (node.text.find_first_of(".eE") == std::string::npos && std::abs(node.number) >= kEndOf64Bits)
-      return "; it does not fit in 64 bits";
     if (node.text.find_first_of(".eE") == std::string::npos)
-      return "; an expression is exact up to 2^53: write the number itself";
+      return std::abs(node.number) >= 0x1p63 ? "; it does not fit in 64 bits"
+                                             : "; an expression is exact up to 2^53: write the number itself";
     if (node.number == std::floor(node.number) && std::abs(node.number) < 1e15) {
       return fmt::format("; write {}", static_cast<int64_t>(node.number));
     }
@@ -91,10 +109,10 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
   return "";
 }
 
-void complain(const KeySpec& key, const ConfigNode& node, Diagnostics& out) {
-  if (node.unreadable) return;
-  out.add(node.origin, fmt::format("\"{}\" is {}: expected {}{}", key.path, node.describe(), key.expectation(),
-                                   fix_hint(key, node)));
+/// Complains about `node`, unless that was done where it was read. False.
+bool refuse(const ConfigNode& node, Diagnostics& out, std::string message) {
+  if (!node.unreadable) out.add(node.origin, std::move(message));
+  return false;
 }
 
 bool in_range(const KeySpec& key, double value) {
@@ -110,42 +128,23 @@ std::string absolute_path(const ConfigNode& node) {
 }
 
 std::optional<ConfigJson> convert_scalar(const KeySpec& key, const ConfigNode& node) {
-  if (!key.absent.empty()) {
-    if (key.absent == "null" && node.kind == NodeKind::null) return ConfigJson(nullptr);
-    if (node.kind == NodeKind::string && node.text == key.absent) return ConfigJson(key.absent);
-  }
-  switch (key.type) {
-    case KeyType::boolean:
-      if (node.kind == NodeKind::boolean) return ConfigJson(node.boolean);
-      return std::nullopt;
-    case KeyType::integer:
-      if (node.kind == NodeKind::integer && in_range(key, static_cast<double>(node.integer)))
-        return ConfigJson(node.integer);
-      return std::nullopt;
-    case KeyType::number:
-      // Integers become doubles, so that 0 and 0.0 are the same value everywhere.
-      if ((node.kind == NodeKind::integer || node.kind == NodeKind::number) && in_range(key, node.number)) {
-        return ConfigJson(node.number);
-      }
-      return std::nullopt;
-    case KeyType::choice:
-      for (const auto& [spelling, canonical] : key.choices) {
-        if (node.kind == NodeKind::string && node.text == spelling) return ConfigJson(canonical);
-      }
-      return std::nullopt;
-    case KeyType::path:
-      // A NUL would end the path for the system, and the message for whoever prints it.
-      if (node.kind == NodeKind::string && !node.text.empty() && node.text.find('\0') == std::string::npos)
-        return ConfigJson(absolute_path(node));
-      return std::nullopt;
-    case KeyType::shape:
-      if (node.kind != NodeKind::string || node.text.empty()) return std::nullopt;
-      return ConfigJson(is_shape_name(node.text) ? node.text : absolute_path(node));
-    case KeyType::text:
-      if (node.kind == NodeKind::string) return ConfigJson(node.text);
-      return std::nullopt;
-    default: return std::nullopt;
-  }
+  if (key.absent == "null" && node.kind == NodeKind::null && !node.unreadable) return ConfigJson(nullptr);
+  if (node.kind == NodeKind::boolean && key.type == KeyType::boolean) return ConfigJson(node.boolean);
+  if (node.kind == NodeKind::integer && key.type == KeyType::integer && in_range(key, node.number))
+    return ConfigJson(node.integer);
+  // Integers become doubles, so that 0 and 0.0 are the same value everywhere.
+  const bool is_number = node.kind == NodeKind::integer || node.kind == NodeKind::number;
+  if (is_number && key.type == KeyType::number && in_range(key, node.number)) return ConfigJson(node.number);
+  if (node.kind != NodeKind::string) return std::nullopt;
+  if (!key.absent.empty() && node.text == key.absent) return ConfigJson(key.absent);
+  for (const auto& [spelling, canonical] : key.choices)
+    if (node.text == spelling) return ConfigJson(canonical);
+  if (key.type == KeyType::text) return ConfigJson(node.text);
+  // A NUL would end the path for the system, and the message for whoever prints it.
+  if (node.text.empty() || node.text.find('\0') != std::string::npos) return std::nullopt;
+  if (key.type == KeyType::shape && is_shape_name(node.text)) return ConfigJson(node.text);
+  if (key.type == KeyType::path || key.type == KeyType::shape) return ConfigJson(absolute_path(node));
+  return std::nullopt;
 }
 
 std::optional<int64_t> take_integer(std::string_view& text) {
@@ -163,7 +162,8 @@ std::optional<std::vector<ConfigNode>> expand_range(const ConfigNode& node) {
   if (!first || !text.starts_with("..")) return std::nullopt;
   text.remove_prefix(2);
   const std::optional<int64_t> last = take_integer(text);
-  if (!last || *last < *first || *last > (int64_t{1} << 53) || *first < 0) return std::nullopt;
+  constexpr int64_t kLargest = int64_t{1} << 53;
+  if (!last || *last < *first || *last >= kLargest || *first < 0) return std::nullopt;
   char op = '+';
   int64_t step = 1;
   if (!text.empty()) {
@@ -172,17 +172,11 @@ std::optional<std::vector<ConfigNode>> expand_range(const ConfigNode& node) {
     const std::optional<int64_t> given = take_integer(text);
     if (!given || !text.empty() || (op != '+' && op != '*') || *given < (op == '+' ? 1 : 2)) return std::nullopt;
     if (op == '*' && *first < 1) return std::nullopt;
-    step = std::min<int64_t>(*given, int64_t{1} << 53);
+    step = std::min(*given, kLargest);
   }
   std::vector<ConfigNode> values;
   for (int64_t value = *first; value <= *last && static_cast<int64_t>(values.size()) <= kMaxAxisValues;) {
-    ConfigNode item;
-    item.kind = NodeKind::integer;
-    item.integer = value;
-    item.number = static_cast<double>(value);
-    item.text = std::to_string(value);
-    item.origin = node.origin;
-    values.push_back(std::move(item));
+    values.push_back(ConfigNode::make_number(static_cast<double>(value), node.origin));
     if (op == '*' && value > *last / step) break;
     value = op == '+' ? value + step : value * step;
   }
@@ -201,160 +195,136 @@ const KeySpec* sweepable(const std::string& name, const Origin& origin, std::str
   return key;
 }
 
-std::optional<ConfigJson> convert_axis(const KeySpec& axis, const ConfigNode& node, Diagnostics& out) {
+/// What follows sets `value`, or complains and is false.
+bool convert(const KeySpec& key, const ConfigNode& node, Diagnostics& out, ConfigJson& value);
+
+bool convert_axis(const KeySpec& axis, const ConfigNode& node, Diagnostics& out, ConfigJson& values) {
   std::vector<ConfigNode> items = node.items;
-  if (node.kind == NodeKind::string && node.text.find("..") != std::string::npos && axis.type == KeyType::integer) {
+  const bool takes_ranges = axis.type == KeyType::integer;
+  const bool is_range = takes_ranges && node.kind == NodeKind::string && node.text.find("..") != std::string::npos;
+  if (is_range) {
     std::optional<std::vector<ConfigNode>> range = expand_range(node);
-    if (!range) {
-      out.add(node.origin, fmt::format("\"{}\" is not a range: write \"1..8\", \"1..9+2\" or \"1..16*2\"", node.text));
-      return std::nullopt;
-    }
+    if (!range)
+      return refuse(node, out,
+                    fmt::format("\"{}\" is not a range: write \"1..8\", \"1..9+2\" or \"1..16*2\"", node.text));
     items = std::move(*range);
   } else if (node.kind != NodeKind::list) {
-    out.add(node.origin, fmt::format("the axis \"{}\" is {}: expected a list of values{}", axis.path, node.describe(),
-                                     axis.type == KeyType::integer ? " or a range \"1..8\"" : ""));
-    return std::nullopt;
+    return refuse(node, out,
+                  fmt::format("the axis \"{}\" is {}: expected a list of values{}", axis.path, node.describe(),
+                              takes_ranges ? " or a range \"1..8\"" : ""));
   }
-  if (items.empty()) {
-    out.add(node.origin, fmt::format("the axis \"{}\" is empty: give it a value or take it out", axis.path));
-    return std::nullopt;
-  }
-  if (items.size() > static_cast<size_t>(kMaxAxisValues)) {
-    out.add(node.origin, fmt::format("the axis \"{}\" has more than {} values", axis.path, kMaxAxisValues));
-    return std::nullopt;
-  }
-  ConfigJson values = ConfigJson::array();
+  if (items.empty())
+    return refuse(node, out, fmt::format("the axis \"{}\" is empty: give it a value or take it out", axis.path));
+  if (items.size() > static_cast<size_t>(kMaxAxisValues))
+    return refuse(node, out, fmt::format("the axis \"{}\" has more than {} values", axis.path, kMaxAxisValues));
+  values = ConfigJson::array();
   bool good = true;
   for (const ConfigNode& item : items) {
-    const std::optional<ConfigJson> value = convert_value(axis, item, out);
-    if (!value) {
-      if (node.kind == NodeKind::string) return std::nullopt;  // one complaint for a range
-      good = false;
-    } else {
-      values.push_back(*value);
-    }
+    good &= convert(axis, item, out, values.emplace_back());
+    if (is_range && !good) return false;  // one complaint for a range
   }
-  return good ? std::optional<ConfigJson>(std::move(values)) : std::nullopt;
+  return good;
 }
 
-std::optional<ConfigJson> convert_axes(const ConfigNode& node, Diagnostics& out) {
-  ConfigJson axes = ConfigJson::object();
+bool convert_axes(const ConfigNode& node, Diagnostics& out, ConfigJson& axes) {
+  axes = ConfigJson::object();
   bool good = true;
   for (const ConfigMember& member : node.members) {
     if (member.key.starts_with("-")) continue;  // deletes an inherited axis
     const std::string name = member.key.starts_with("+") ? member.key.substr(1) : member.key;
-    const KeySpec* axis = sweepable(name, member.key_origin, "sweep.axes", out);
-    const std::optional<ConfigJson> values = axis ? convert_axis(*axis, member.value, out) : std::nullopt;
-    if (values) axes[axis->path] = *values;
-    good &= values.has_value();
+    const KeySpec* const axis = sweepable(name, member.key_origin, "sweep.axes", out);
+    good &= axis && convert_axis(*axis, member.value, out, axes[axis->path]);
   }
-  return good ? std::optional<ConfigJson>(std::move(axes)) : std::nullopt;
+  return good;
 }
 
 /// A row's {"over": label, "speedup": ratio, "source": who measured it}; the source may be missing.
-std::optional<ConfigJson> convert_published(const ConfigNode& node, Diagnostics& out) {
-  ConfigJson published = ConfigJson::object();
-  const auto complain = [&out](const Origin& at, std::string message) -> std::optional<ConfigJson> {
-    out.add(at, std::move(message));
-    return std::nullopt;
-  };
+bool convert_published(const ConfigNode& node, Diagnostics& out, ConfigJson& published) {
   const std::string expected =
       "{ \"over\": a row's label, \"speedup\": a ratio above 0, \"source\": a text (optional) }";
   if (node.kind != NodeKind::object)
-    return complain(node.origin, fmt::format("\"published\" is {}: expected {}", node.describe(), expected));
+    return refuse(node, out, fmt::format("\"published\" is {}: expected {}", node.describe(), expected));
   for (const auto& [key, key_origin, value] : node.members) {
     const bool is_number = value.kind == NodeKind::integer || value.kind == NodeKind::number;
     if ((key == "over" || key == "source") && value.kind == NodeKind::string)
       published[key] = value.text;
     else if (key == "speedup" && is_number && value.number > 0)
-      published["speedup"] = value.number;
+      published[key] = value.number;
     else
-      return complain(value.origin,
-                      fmt::format("\"published\": \"{}\" is {}: expected {}", key, value.describe(), expected));
+      return refuse(value, out,
+                    fmt::format("\"published\": \"{}\" is {}: expected {}", key, value.describe(), expected));
   }
-  if (!published.contains("over") || !published.contains("speedup"))
-    return complain(node.origin, fmt::format("\"published\" lacks a key: expected {}", expected));
-  return published;
+  return (published.contains("over") && published.contains("speedup")) ||
+         refuse(node, out, fmt::format("\"published\" lacks a key: expected {}", expected));
 }
 
 /// One object of include, exclude or baseline.
-std::optional<ConfigJson> convert_assignment(const KeySpec& key, const ConfigNode& node, Diagnostics& out) {
-  if (node.kind != NodeKind::object) {
-    out.add(node.origin, fmt::format("\"{}\" takes objects of key: value, found {}", key.path, node.describe()));
-    return std::nullopt;
-  }
-  ConfigJson object = ConfigJson::object();
+bool convert_assignment(const KeySpec& key, const ConfigNode& node, Diagnostics& out, ConfigJson& object) {
+  if (node.kind != NodeKind::object)
+    return refuse(node, out, fmt::format("\"{}\" takes objects of key: value, found {}", key.path, node.describe()));
+  object = ConfigJson::object();
   bool good = true;
-  for (const ConfigMember& member : node.members) {
-    if (member.key == "label" && key.type == KeyType::assignments) {
-      if (member.value.kind == NodeKind::string) {
-        object["label"] = member.value.text;
-        continue;
-      }
-      out.add(member.value.origin, fmt::format("\"label\" is {}: expected a string", member.value.describe()));
-      good = false;
-      continue;
+  for (const auto& [name, name_origin, value] : node.members) {
+    const bool is_row = key.type == KeyType::assignments;
+    if (is_row && name == "label") {
+      object[name] = value.text;
+      good &= value.kind == NodeKind::string ||
+              refuse(value, out, fmt::format("\"label\" is {}: expected a string", value.describe()));
+    } else if (is_row && name == "published") {
+      good &= convert_published(value, out, object[name]);
+    } else if (key.type != KeyType::assignment || !name.starts_with("-")) {  // "-key" takes an inherited one away
+      const KeySpec* const target = sweepable(name, name_origin, key.path, out);
+      const bool is_list = key.type == KeyType::patterns && value.kind == NodeKind::list;
+      good &= target && (is_list ? convert_axis(*target, value, out, object[target->path])
+                                 : convert(*target, value, out, object[target->path]));
     }
-    if (member.key == "published" && key.type == KeyType::assignments) {
-      const std::optional<ConfigJson> published = convert_published(member.value, out);
-      if (published) object["published"] = *published;
-      good &= published.has_value();
-      continue;
-    }
-    // In sweep.baseline, which merges with an inherited one, "-key" takes a key away.
-    if (key.type == KeyType::assignment && member.key.starts_with("-")) continue;
-    const KeySpec* target = sweepable(member.key, member.key_origin, key.path, out);
-    std::optional<ConfigJson> value;
-    if (target && key.type == KeyType::patterns && member.value.kind == NodeKind::list) {
-      value = convert_axis(*target, member.value, out);
-    } else if (target) {
-      value = convert_value(*target, member.value, out);
-    }
-    if (value) object[target->path] = *value;
-    good &= value.has_value();
   }
-  return good ? std::optional<ConfigJson>(std::move(object)) : std::nullopt;
+  return good;
 }
 
-std::optional<ConfigJson> convert_group(const ConfigNode& node, Diagnostics& out) {
-  if (node.kind != NodeKind::list || node.items.size() < 2) {
-    out.add(node.origin, "\"sweep.zip\" takes lists of two or more axes, as in [[\"tp\", \"concurrency\"]]");
-    return std::nullopt;
-  }
-  ConfigJson group = ConfigJson::array();
+bool convert_group(const ConfigNode& node, Diagnostics& out, ConfigJson& group) {
+  if (node.kind != NodeKind::list || node.items.size() < 2)
+    return refuse(node, out, "\"sweep.zip\" takes lists of two or more axes, as in [[\"tp\", \"concurrency\"]]");
   for (const ConfigNode& item : node.items) {
-    const KeySpec* axis = nullptr;
-    if (item.kind == NodeKind::string) {
-      axis = sweepable(item.text, item.origin, "sweep.zip", out);
-    } else {
-      out.add(item.origin, fmt::format("\"sweep.zip\" holds {}: expected the name of an axis", item.describe()));
-    }
-    if (!axis) return std::nullopt;
+    if (item.kind != NodeKind::string)
+      return refuse(item, out, fmt::format("\"sweep.zip\" holds {}: expected the name of an axis", item.describe()));
+    const KeySpec* const axis = sweepable(item.text, item.origin, "sweep.zip", out);
+    if (!axis) return false;
     group.push_back(axis->path);
   }
-  return group;
+  return true;
 }
 
-std::optional<ConfigJson> convert_item(const KeySpec& key, const ConfigNode& node, Diagnostics& out) {
-  switch (key.type) {
-    case KeyType::assignments:
-    case KeyType::patterns: return convert_assignment(key, node, out);
-    case KeyType::groups: return convert_group(node, out);
-    case KeyType::constraints:
-      if (node.kind == NodeKind::string) {
-        check_expression(node, node.text, 0, out);
-        return ConfigJson(node.text);
-      }
-      break;
-    case KeyType::integer_list:
-      if (node.kind == NodeKind::integer && in_range(key, static_cast<double>(node.integer)))
-        return ConfigJson(node.integer);
-      break;
-    default:
-      if (node.kind == NodeKind::string) return ConfigJson(node.text);
+bool convert_item(const KeySpec& key, const ConfigNode& node, Diagnostics& out, ConfigJson& value) {
+  if (key.type == KeyType::groups) return convert_group(node, out, value);
+  if (key.type == KeyType::assignments || key.type == KeyType::patterns)
+    return convert_assignment(key, node, out, value);
+  const bool is_number = key.type == KeyType::integer_list;
+  if (is_number ? node.kind != NodeKind::integer || !in_range(key, node.number) : node.kind != NodeKind::string)
+    return refuse(node, out, fmt::format("\"{}\" holds {}: expected {}", key.path, node.describe(), key.expectation()));
+  if (key.type == KeyType::constraints) check_expression(node, node.text, 0, out);
+  value = is_number ? ConfigJson(node.integer) : ConfigJson(node.text);
+  return true;
+}
+
+bool convert(const KeySpec& key, const ConfigNode& node, Diagnostics& out, ConfigJson& value) {
+  if (key.type <= KeyType::shape) {
+    if (std::optional<ConfigJson> scalar = convert_scalar(key, node)) {
+      value = std::move(*scalar);
+      return true;
+    }
+  } else if (key.type == KeyType::axes || key.type == KeyType::assignment) {
+    if (node.kind == NodeKind::object)
+      return key.type == KeyType::axes ? convert_axes(node, out, value) : convert_assignment(key, node, out, value);
+  } else if (node.kind == NodeKind::list) {
+    value = ConfigJson::array();
+    bool good = true;
+    for (const ConfigNode& item : node.items) good &= convert_item(key, item, out, value.emplace_back());
+    return good;
   }
-  out.add(node.origin, fmt::format("\"{}\" holds {}: expected {}", key.path, node.describe(), key.expectation()));
-  return std::nullopt;
+  return refuse(
+      node, out,
+      fmt::format("\"{}\" is {}: expected {}{}", key.path, node.describe(), key.expectation(), fix_hint(key, node)));
 }
 
 }  // namespace
@@ -379,58 +349,21 @@ std::vector<std::string> KeySpec::canonical_choices() const {
 }
 
 std::string KeySpec::expectation() const {
-  std::string text;
-  switch (type) {
-    case KeyType::boolean: text = "true or false"; break;
-    case KeyType::integer:
-    case KeyType::number:
-      text = fmt::format("{} {}", type == KeyType::integer ? "an integer" : "a number", range());
-      if (!unit.empty()) text += fmt::format(" ({})", unit);
-      break;
-    case KeyType::choice: text = fmt::format("{}", fmt::join(canonical_choices(), " | ")); break;
-    case KeyType::path: text = "a path or builtin:NAME, as a string"; break;
-    case KeyType::shape: text = "the name of a shape or a .json file, as a string"; break;
-    case KeyType::text: text = "a string"; break;
-    case KeyType::integer_list: text = "a list of integers " + range(); break;
-    case KeyType::text_list: text = "a list of strings"; break;
-    case KeyType::axes: text = "an object of axis: list of values"; break;
-    case KeyType::assignment: text = "an object of key: value"; break;
-    case KeyType::assignments:
-    case KeyType::patterns: text = "a list of objects of key: value"; break;
-    case KeyType::groups: text = "a list of lists of axes"; break;
-    case KeyType::constraints: text = "a list of expressions in strings, as in [\"tp*pp <= 4\"]"; break;
-    case KeyType::outside: text = form; break;
-  }
+  std::string text = std::string(texts_of(type).expected) + range();
+  if (type == KeyType::choice) text = fmt::format("{}", fmt::join(canonical_choices(), " | "));
+  if (type == KeyType::outside) text = form;
+  if (!unit.empty()) text += fmt::format(" ({})", unit);
   if (absent == "null") return text + ", or null";
-  if (!absent.empty()) return fmt::format("{}, or \"{}\"", text, absent);
-  return text;
+  return absent.empty() ? text : fmt::format("{}, or \"{}\"", text, absent);
+}
+
+std::string type_text(const KeySpec& key) {
+  return key.type == KeyType::outside ? key.form : std::string(texts_of(key.type).name);
 }
 
 std::optional<ConfigJson> convert_value(const KeySpec& key, const ConfigNode& node, Diagnostics& diagnostics) {
-  if (is_scalar_type(key.type)) {
-    std::optional<ConfigJson> value = convert_scalar(key, node);
-    if (!value) complain(key, node, diagnostics);
-    return value;
-  }
-  if (key.type == KeyType::axes || key.type == KeyType::assignment) {
-    if (node.kind == NodeKind::object) {
-      return key.type == KeyType::axes ? convert_axes(node, diagnostics) : convert_assignment(key, node, diagnostics);
-    }
-    complain(key, node, diagnostics);
-    return std::nullopt;
-  }
-  if (node.kind != NodeKind::list) {
-    complain(key, node, diagnostics);
-    return std::nullopt;
-  }
-  ConfigJson list = ConfigJson::array();
-  bool good = true;
-  for (const ConfigNode& item : node.items) {
-    const std::optional<ConfigJson> value = convert_item(key, item, diagnostics);
-    if (value) list.push_back(*value);
-    good &= value.has_value();
-  }
-  return good ? std::optional<ConfigJson>(std::move(list)) : std::nullopt;
+  ConfigJson value;
+  return convert(key, node, diagnostics, value) ? std::optional(std::move(value)) : std::nullopt;
 }
 
 }  // namespace paceline

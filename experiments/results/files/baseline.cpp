@@ -6,7 +6,7 @@
 
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
-#include "experiments/config/keys/key_effect.h"
+#include "experiments/config/keys/key_help.h"
 #include "experiments/results/files/files.h"
 #include "kernels/error.h"
 
