@@ -26,8 +26,7 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
       {"{\"sampling\": {\"whatever\": 1}}",
        "1:15: unknown key \"whatever\" in \"sampling\" (`runexp explain sampling` lists what is there)"},
       {"{\"engin\": {}}", "1:2: unknown key \"engin\" (did you mean \"engine\"?)"},
-      {"{\"engine\": {\"tp\": 2}}",
-       "1:13: unknown key \"tp\" in \"engine\" (\"tp\" belongs in \"engine.parallel\" or \"speculation.draft\")"},
+      {"{\"engine\": {\"tp\": 2}}", "1:13: unknown key \"tp\" in \"engine\" (did you mean \"engine.parallel.tp\"?)"},
       {"{\"engine.parallel.tp\": 2}", "1:2: unknown key \"engine.parallel.tp\" (write the dots as nested objects)"},
       {"{\"engine\": {\"parallel\": {\"tp\": 0}}}",
        "1:32: \"engine.parallel.tp\" is 0: expected an integer from 1 to 64 (ranks)"},
@@ -290,8 +289,8 @@ TEST(Config, NamesOfVllmAreToldFromTyposWithTheKeyHere) {
       {R"({"engine": {"pipeline_parallel_size": 2}})",
        "1:13: unknown key \"pipeline_parallel_size\" in \"engine\" (vLLM's name; here: \"engine.parallel.pp\")"},
       {R"({"gpu_memory_utilization": 0.9})",
-       "1:2: unknown key \"gpu_memory_utilization\" (in a file \"gpu_memory_utilization\" is written "
-       "\"memory_fraction\" in \"engine.kv_cache\")"},
+       "1:2: unknown key \"gpu_memory_utilization\" (vLLM's name; here: "
+       "\"engine.kv_cache.memory_fraction\")"},
       {R"({"speculation": {"method": "ngram"}})",
        "1:18: unknown key \"method\" in \"speculation\" (vLLM's name; here: \"speculation.proposer\")"},
       {R"({"speculation": {"model": "m"}})",
@@ -302,8 +301,8 @@ TEST(Config, NamesOfVllmAreToldFromTyposWithTheKeyHere) {
        "1:2: unknown key \"speculative_model\" (vLLM's name; here: \"speculation.draft.path\")"},
       {R"({"speculative_config": {}})", "1:2: unknown key \"speculative_config\" (vLLM's name; here: \"speculation\")"},
       {R"({"engine": {"num_speculative_tokens": 3}})",
-       "1:13: unknown key \"num_speculative_tokens\" in \"engine\" (\"num_speculative_tokens\" belongs in "
-       "\"speculation\")"},
+       "1:13: unknown key \"num_speculative_tokens\" in \"engine\" (did you mean "
+       "\"speculation.num_speculative_tokens\"?)"},
       {R"({"speculation": {"proposer": "medusa"}})",
        "1:30: \"speculation.proposer\" is \"medusa\": expected " + kProposers + find_key("speculation.proposer")->hint},
   };

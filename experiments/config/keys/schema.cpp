@@ -34,14 +34,9 @@ std::string_view section_of(std::string_view path) {
   return dot == std::string_view::npos ? "" : path.substr(0, dot);
 }
 
-/// `"a" or "b"`.
-std::string quoted(const std::vector<std::string>& names) {
-  return fmt::format("\"{}\"", fmt::join(names, "\" or \""));
-}
-
 /// ` (did you mean "a" or "b"?)`; "" without a name.
 std::string offer(const std::vector<std::string>& names) {
-  return names.empty() ? "" : fmt::format(" (did you mean {}?)", quoted(names));
+  return names.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", fmt::join(names, "\" or \""));
 }
 
 /// Keys whose path ends in `name`, which may be of several parts: "draft.dtype".
@@ -78,20 +73,11 @@ std::string where_keys_are_listed(std::string_view section) {
 /// What to do about `name`, which is no key of `section`.
 std::string hint_for_unknown_name(std::string_view name, std::string_view section) {
   if (name == "<<") return " (merge keys of YAML are not read: use \"extends\")";
-  const bool is_dotted = name.find('.') != std::string_view::npos;
-  if (is_dotted && (find_key(join_path(section, name)) || find_key(name))) return " (write the dots as nested objects)";
-  const std::vector<std::string> elsewhere = keys_ending_in(name);
-  const KeySpec* const meant = is_dotted || !elsewhere.empty() ? nullptr : find_key_or_alias(name);
-  if (meant && meant->path != name)
-    return fmt::format(" (in a file \"{}\" is written \"{}\" in \"{}\")", name, last_part(meant->path),
-                       section_of(meant->path));
-  if (std::string near = did_you_mean(name, names_below(section)); !near.empty()) return near;
-  std::vector<std::string> homes;
-  for (const std::string& key : elsewhere) homes.push_back(key.substr(0, key.size() - name.size() - 1));
-  if (!homes.empty()) return fmt::format(" (\"{}\" belongs in {})", name, quoted(homes));
-  if (std::string hint = hint_for_vllm_name(name, section); !hint.empty()) return hint;
-  const std::string near = section.empty() ? "" : offer(keys_like(name, section));
-  return near.empty() ? where_keys_are_listed(section) : near;
+  const std::string path = join_path(section, name);
+  if (name.find('.') != std::string_view::npos && (find_key(path) || find_key(name)))
+    return " (write the dots as nested objects)";
+  const std::string near = did_you_mean(name, names_below(section));
+  return near.empty() ? hint_for_unknown_key(path) : near;
 }
 
 /// "+x" and "-x" without their mark; the mark, or '\0'.
@@ -233,6 +219,7 @@ std::vector<std::string> names_meant_by(std::string_view name) {
   if (std::vector<std::string> keys = keys_ending_in(name); !keys.empty()) return keys;
   if (const std::string_view section = section_of(name); !section.empty()) {
     if (std::vector<std::string> keys = keys_like(last_part(name), section); !keys.empty()) return keys;
+    if (std::vector<std::string> keys = keys_ending_in(last_part(name)); !keys.empty()) return keys;
     if (const KeySpec* alias = find_key_or_alias(last_part(name))) return {alias->path};
   }
   const std::optional<std::string> near = nearest_name(name, key_names_for_hints());
@@ -243,9 +230,9 @@ std::vector<std::string> names_meant_by(std::string_view name) {
 
 std::string hint_for_unknown_key(std::string_view name) {
   const std::string_view section = section_of(name);
-  if (keys_ending_in(name).empty()) {
-    if (std::string hint = hint_for_vllm_name(last_part(name), section); !hint.empty()) return hint;
-  }
+  const std::string_view last = last_part(name);
+  const std::string of_vllm = keys_ending_in(last).empty() ? hint_for_vllm_name(last, section) : "";
+  if (!of_vllm.empty()) return of_vllm;
   const std::vector<std::string> meant = names_meant_by(name);
   return meant.empty() ? where_keys_are_listed(section) : offer(meant);
 }

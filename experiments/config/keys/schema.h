@@ -55,26 +55,26 @@ enum class KeyEffect : uint8_t {
 };
 
 struct KeySpec {
-  std::string path;  // "engine.parallel.tp"
+  std::string path = {};  // "engine.parallel.tp"
   KeyType type = KeyType::text;
-  std::string help;
-  std::string unit;  // "tokens", "s"; empty for plain counts
+  std::string help = {};
   double min = std::numeric_limits<double>::lowest();
   double max = std::numeric_limits<double>::max();
-  bool above_min = false;                                    // min itself is excluded
-  std::vector<std::pair<std::string, std::string>> choices;  // spelling -> canonical spelling
-  std::string absent;     // word for "no value": "auto", "target", or "null"; empty: a value is required
-  bool is_newer = false;  // runs were recorded without it: at its default it is no part of a cell's identity
-  std::string hint;       // what to write for a number out of range, or for a word that is like no choice
-  std::string form;       // of an outside key: what it takes, in words
+  bool above_min = false;                                         // min itself is excluded
+  std::string unit = {};                                          // "tokens", "s"; empty for plain counts
+  std::vector<std::pair<std::string, std::string>> choices = {};  // spelling -> canonical spelling
+  std::string absent = {};  // word for "no value": "auto", "target", or "null"; empty: a value is required
+  bool is_newer = false;    // runs were recorded without it: at its default it is no part of a cell's identity
+  std::string hint = {};    // what to write for a number out of range, or for a word that is like no choice
+  std::string form = {};    // of an outside key: what it takes, in words
   KeyScope scope = KeyScope::always;
   const ProposerEntry* proposer = nullptr;  // whose key it is; null: that of no proposer
   bool names_second_model = false;          // says which model that proposer runs beside the target
   bool reload = false;                      // another value needs another engine load
   bool in_identity = false;                 // decides the numbers of a cell
-  KeyEffect effect = KeyEffect::times;
-  std::function<void(ExperimentConfig&, const ConfigJson&)> assign;  // takes what convert_value() gave
-  std::function<ConfigJson(const ExperimentConfig&)> read;
+  std::optional<KeyEffect> effect = {};     // none: of no cell
+  std::function<void(ExperimentConfig&, const ConfigJson&)> assign = {};  // takes what convert_value() gave
+  std::function<ConfigJson(const ExperimentConfig&)> read = {};
 
   /// "an integer from 1 to 64 (ranks), or \"auto\"".
   std::string expectation() const;
@@ -97,7 +97,8 @@ std::vector<std::string> aliases_of(const KeySpec& key);
 /// Full paths and aliases, for hints.
 std::vector<std::string> key_names_for_hints();
 /// What a name that is no key may stand for, as full paths or aliases: the keys that end in it, else the nearest of its
-/// section, else the alias behind a section ("speculation.k"), else the nearest of all. Mostly one, or none.
+/// section, else those that end in its last part, else the alias behind a section ("speculation.k"), else the nearest
+/// of all. Mostly one, or none.
 std::vector<std::string> names_meant_by(std::string_view name);
 /// ` (did you mean "sampling.seed"?)` for a name that is no key: names_meant_by(), but what vLLM calls so before those
 /// that are only near; where there are none, the section whose keys `runexp explain` lists; or "".
