@@ -26,167 +26,162 @@ std::filesystem::path shape_file(const ExperimentConfig& config, const std::opti
   return is_shape_name(*shape) ? config.builtin_root / "shapes" / (*shape + ".json") : std::filesystem::path(*shape);
 }
 
-using Conflicts = std::vector<ConfigConflict>;
-
-/// An open loop that lacks what it needs, or cannot end in time.
-void add_load_conflicts(const ExperimentConfig& config, Conflicts& found) {
-  const LoadConfig& load = config.load;
-  const std::string_view mode = names_of(load.mode)[size_t(load.mode)];
-  if (load.mode == LoadMode::trace && !load.trace) {
-    found.push_back(
-        {"load.mode", {"load.mode", "load.trace"}, "load.mode \"trace\" needs load.trace, a file of arrival times"});
-  }
-  if (load.mode != LoadMode::poisson && load.mode != LoadMode::gamma) return;
-  if (!load.rate_per_s) {
-    found.push_back(
-        {"load.mode",
-         {"load.mode", "load.rate_per_s"},
-         fmt::format("load.mode \"{}\" needs load.rate_per_s, the mean number of requests a second", mode)});
-    return;
-  }
-  const double arrivals_s = config.workload.requests / *load.rate_per_s;
-  if (arrivals_s > config.sweep.cell_timeout_s) {
-    found.push_back(
-        {"load.rate_per_s",
-         {"load.rate_per_s", "workload.requests", "load.mode", "sweep.cell_timeout_s"},
-         fmt::format("{} requests at {} a second arrive over {:.0f} s, sweep.cell_timeout_s is {}: fewer requests, a "
-                     "higher rate or a longer timeout",
-                     config.workload.requests, *load.rate_per_s, arrivals_s, config.sweep.cell_timeout_s)});
-  }
-}
-
-/// Names of report.x and report.facet that are no keys.
-void add_unknown_chart_axes(const ReportConfig& report, Conflicts& found) {
-  const auto check = [&found](const char* key, const std::string& name) {
-    if (find_key_or_alias(name)) return;
-    found.push_back({key,
-                     {key},
-                     fmt::format("{} names \"{}\", which is no key: write one that the sweep varies, such as k, "
-                                 "concurrency or speculation.ngram.max",
-                                 key, name)});
-  };
-  if (report.x) check("report.x", *report.x);
-  for (const std::string& name : report.facet) check("report.facet", name);
-}
-
 std::string option_key(const ProposerEntry& entry, std::string_view option) {
   return fmt::format("speculation.{}.{}", entry.name, option);
 }
 
-void add_speculation_conflicts(const ExperimentConfig& config, Conflicts& found) {
-  const SpeculationConfig& speculation = config.speculation;
-  std::vector<ProposerStage> all = speculation.stages();
-  if (speculation.entry().stages) all.push_back({&speculation.entry(), &speculation.chosen().options});
-  for (const auto& [entry, options] : all) {
-    if (const auto most = entry->most_tokens ? entry->most_tokens(*options) : std::nullopt;
-        most && *most > speculation.num_speculative_tokens + 1) {
-      const std::string key = option_key(*entry, "acceptance_length");
-      found.push_back({key,
-                       {key, "speculation.num_speculative_tokens", "speculation.proposer"},
-                       fmt::format("acceptance_length {} cannot be reached with num_speculative_tokens {}: at most {}",
-                                   *most, speculation.num_speculative_tokens, speculation.num_speculative_tokens + 1)});
-    }
-    if (!entry->find_conflict) continue;
-    if (const std::optional<OptionConflict> conflict = entry->find_conflict(*options)) {
-      std::vector<std::string> involved;
-      for (const std::string_view option : conflict->involved) involved.push_back(option_key(*entry, option));
-      involved.emplace_back("speculation.proposer");
-      found.push_back({option_key(*entry, conflict->option), involved, conflict->message});
-    }
+/// Finds the contradictions of one configuration.
+class ConflictFinder {
+ public:
+  explicit ConflictFinder(const ExperimentConfig& config) : config_(config) {}
+
+  std::vector<ConfigConflict> find() {
+    check_chart_axes();
+    check_options();
+    check_branching();
+    check_rule();
+    check_second_model();
+    check_load();
+    check_engine();
+    return std::move(found_);
   }
-  for (const auto& [entry, options] : all) {
-    const DraftForm form = entry->form_of(*options);
-    if (!form.branches()) continue;
-    const std::string option = option_key(*entry, form.option);
-    const std::string_view name = entry->name;
-    const auto refuse = [&](const char* key, std::string_view fix) {
-      found.push_back({key,
-                       {key, option, "speculation.proposer"},
-                       fmt::format("drafts of proposer {} branch: {}, or have chains by {}", name, fix, option)});
+
+ private:
+  template <class... Args>
+  void add(std::string key, std::vector<std::string> others, fmt::format_string<Args...> message, Args&&... args) {
+    others.push_back(key);
+    found_.push_back({std::move(key), std::move(others), fmt::format(message, std::forward<Args>(args)...)});
+  }
+
+  void check_chart_axes() {
+    const auto check = [this](const char* key, const std::string& name) {
+      if (find_key_or_alias(name)) return;
+      add(key, {},
+          "{} names \"{}\", which is no key: write one that the sweep varies, such as k, concurrency or "
+          "speculation.ngram.max",
+          key, name);
     };
-    if (speculation.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
-    if (config.engine.scheduler.run_ahead) refuse("engine.scheduler.run_ahead", "use false");
+    if (config_.report.x) check("report.x", *config_.report.x);
+    for (const std::string& name : config_.report.facet) check("report.facet", name);
   }
-  const bool knows_texts =
-      std::any_of(all.begin(), all.end(), [](const auto& one) { return one.entry->knows_texts(); });
-  if (knows_texts && config.sampling.temperature > 0 && speculation.rule != "coupled")
-    found.push_back({"speculation.verifier.rule",
-                     {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
-                     fmt::format("proposer {} knows the text that plain decoding gives: use the rule coupled, or "
-                                 "sampling.temperature 0",
-                                 speculation.proposer)});
-  if (speculation.drafts() && speculation.rule == "greedy" && config.sampling.temperature > 0) {
-    found.push_back({"speculation.verifier.rule",
-                     {"speculation.verifier.rule", "sampling.temperature", "speculation.proposer"},
-                     fmt::format("the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection, "
-                                 "block or coupled",
-                                 config.sampling.temperature)});
-  }
-}
 
-/// The ranks of a second model are one, or those of the target.
-void add_second_model_conflicts(const ExperimentConfig& config, Conflicts& found) {
-  const SecondModelConfig* const model = config.speculation.draft_model();
-  const int target_tp = config.engine.parallel.tp;
-  if (!model || model->self || model->tp.value_or(target_tp) == target_tp || *model->tp == 1) return;
-  const std::string key = config.speculation.key_of_model("tp");
-  found.push_back({key,
-                   {key, "engine.parallel.tp", config.speculation.key_of_model("self"), "speculation.proposer"},
-                   fmt::format("{} is {}, engine.parallel.tp {}: expected 1 or the target's; \"target\" follows it",
-                               key, *model->tp, target_tp)});
-}
-
-void add_engine_conflicts(const ExperimentConfig& config, Conflicts& found) {
-  const EngineConfig& engine = config.engine;
-  const SchedulerConfig& scheduler = engine.scheduler;
-  for (size_t i = 0; i < engine.devices.size(); ++i) {
-    const auto here = engine.devices.begin() + ptrdiff_t(i);
-    if (std::count(engine.devices.begin(), here + 1, *here) == 2) {  // once for each device
-      found.push_back({"engine.devices",
-                       {"engine.devices"},
-                       fmt::format("device {} is named twice in [{}]: a rank takes one alone, so name others", *here,
-                                   fmt::join(engine.devices, ", "))});
+  /// What each proposer at work says of its own options.
+  void check_options() {
+    const int k = speculation_.num_speculative_tokens;
+    for (const auto& [entry, options] : all_) {
+      const auto most = entry->most_tokens ? entry->most_tokens(*options) : std::nullopt;
+      if (most && *most > k + 1)
+        add(option_key(*entry, "acceptance_length"), {"speculation.num_speculative_tokens", "speculation.proposer"},
+            "acceptance_length {} cannot be reached with num_speculative_tokens {}: at most {}", *most, k, k + 1);
+      if (!entry->find_conflict) continue;
+      const std::optional<OptionConflict> conflict = entry->find_conflict(*options);
+      if (!conflict) continue;
+      std::vector<std::string> involved = {"speculation.proposer"};
+      for (const std::string_view option : conflict->involved) involved.push_back(option_key(*entry, option));
+      add(option_key(*entry, conflict->option), involved, "{}", conflict->message);
     }
   }
-  if (engine.numerics == Numerics::fast && !on_cuda(engine)) {
-    found.push_back({"engine.numerics",
-                     {"engine.numerics", "engine.backend"},
-                     "the CPU backend has strict numerics only, at no cost: use strict"});
+
+  void check_branching() {
+    for (const auto& [entry, options] : all_) {
+      const DraftForm form = entry->form_of(*options);
+      if (!form.branches()) continue;
+      const std::string option = option_key(*entry, form.option);
+      const auto refuse = [&](const char* key, std::string_view fix) {
+        add(key, {option, "speculation.proposer"}, "drafts of proposer {} branch: {}, or have chains by {}",
+            entry->name, fix, option);
+      };
+      if (speculation_.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
+      if (config_.engine.scheduler.run_ahead) refuse("engine.scheduler.run_ahead", "use false");
+    }
   }
-  if (config.sampling.from_model) {
-    found.push_back(
-        {"sampling.from_model",
-         {"sampling.from_model"},
-         "sampling values of the model's generation_config.json are never applied: write them under \"sampling\""});
+
+  void check_rule() {
+    if (config_.sampling.temperature <= 0) return;
+    const std::vector<std::string> others = {"sampling.temperature", "speculation.proposer"};
+    const bool knows_texts =
+        std::any_of(all_.begin(), all_.end(), [](const auto& one) { return one.entry->knows_texts(); });
+    if (knows_texts && speculation_.rule != "coupled")
+      add("speculation.verifier.rule", others,
+          "proposer {} knows the text that plain decoding gives: use the rule coupled, or sampling.temperature 0",
+          speculation_.proposer);
+    if (speculation_.drafts() && speculation_.rule == "greedy")
+      add("speculation.verifier.rule", others,
+          "the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection, block or coupled",
+          config_.sampling.temperature);
   }
-  if (engine.kv_cache.block_size % 16 != 0) {
-    found.push_back(
-        {"engine.kv_cache.block_size",
-         {"engine.kv_cache.block_size"},
-         fmt::format("block_size {} is no multiple of 16: use 16, 32, 48, ...", engine.kv_cache.block_size)});
+
+  /// The ranks of a second model are one, or those of the target.
+  void check_second_model() {
+    const SecondModelConfig* const model = speculation_.draft_model();
+    const int target_tp = config_.engine.parallel.tp;
+    if (!model || model->self || model->tp.value_or(target_tp) == target_tp || *model->tp == 1) return;
+    const std::string key = speculation_.key_of_model("tp");
+    add(key, {"engine.parallel.tp", speculation_.key_of_model("self"), "speculation.proposer"},
+        "{} is {}, engine.parallel.tp {}: expected 1 or the target's; \"target\" follows it", key, *model->tp,
+        target_tp);
   }
-  if (scheduler.run_ahead && engine.parallel.pp > 1) {
-    found.push_back(
-        {"engine.scheduler.run_ahead",
-         {"engine.scheduler.run_ahead", "engine.parallel.pp"},
-         fmt::format(
-             "run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already",
-             engine.parallel.pp)});
+
+  /// An open loop that lacks what it needs, or cannot end in time.
+  void check_load() {
+    const LoadConfig& load = config_.load;
+    if (load.mode == LoadMode::trace && !load.trace)
+      add("load.mode", {"load.trace"}, "load.mode \"trace\" needs load.trace, a file of arrival times");
+    if (load.mode != LoadMode::poisson && load.mode != LoadMode::gamma) return;
+    if (!load.rate_per_s)
+      return add("load.mode", {"load.rate_per_s"},
+                 "load.mode \"{}\" needs load.rate_per_s, the mean number of requests a second",
+                 names_of(load.mode)[size_t(load.mode)]);
+    const double arrivals_s = config_.workload.requests / *load.rate_per_s;
+    if (arrivals_s > config_.sweep.cell_timeout_s)
+      add("load.rate_per_s", {"workload.requests", "load.mode", "sweep.cell_timeout_s"},
+          "{} requests at {} a second arrive over {:.0f} s, sweep.cell_timeout_s is {}: fewer requests, a higher rate "
+          "or a longer timeout",
+          config_.workload.requests, *load.rate_per_s, arrivals_s, config_.sweep.cell_timeout_s);
   }
-  if (scheduler.max_model_len && config.sampling.max_tokens >= *scheduler.max_model_len) {
-    found.push_back({"sampling.max_tokens",
-                     {"sampling.max_tokens", "engine.scheduler.max_model_len"},
-                     fmt::format("sampling.max_tokens {} leaves no room for a prompt in max_model_len {}",
-                                 config.sampling.max_tokens, *scheduler.max_model_len)});
+
+  void check_engine() {
+    const EngineConfig& engine = config_.engine;
+    const SchedulerConfig& scheduler = engine.scheduler;
+    for (size_t i = 0; i < engine.devices.size(); ++i) {
+      const auto here = engine.devices.begin() + ptrdiff_t(i);
+      if (std::count(engine.devices.begin(), here + 1, *here) == 2)  // once for each device
+        add("engine.devices", {}, "device {} is named twice in [{}]: a rank takes one alone, so name others", *here,
+            fmt::join(engine.devices, ", "));
+    }
+    if (engine.numerics == Numerics::fast && !on_cuda(engine))
+      add("engine.numerics", {"engine.backend"}, "the CPU backend has strict numerics only, at no cost: use strict");
+    if (config_.sampling.from_model)
+      add("sampling.from_model", {},
+          "sampling values of the model's generation_config.json are never applied: write them under \"sampling\"");
+    if (engine.kv_cache.block_size % 16 != 0)
+      add("engine.kv_cache.block_size", {}, "block_size {} is no multiple of 16: use 16, 32, 48, ...",
+          engine.kv_cache.block_size);
+    if (scheduler.run_ahead && engine.parallel.pp > 1)
+      add("engine.scheduler.run_ahead", {"engine.parallel.pp"},
+          "run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already",
+          engine.parallel.pp);
+    if (scheduler.max_model_len && config_.sampling.max_tokens >= *scheduler.max_model_len)
+      add("sampling.max_tokens", {"engine.scheduler.max_model_len"},
+          "sampling.max_tokens {} leaves no room for a prompt in max_model_len {}", config_.sampling.max_tokens,
+          *scheduler.max_model_len);
+    if (scheduler.batching == BatchingMode::static_turns && scheduler.static_batch_size > scheduler.max_num_seqs)
+      add("engine.scheduler.static_batch_size", {"engine.scheduler.max_num_seqs", "engine.scheduler.batching"},
+          "static_batch_size {} is larger than max_num_seqs {}", scheduler.static_batch_size, scheduler.max_num_seqs);
   }
-  if (scheduler.batching == BatchingMode::static_turns && scheduler.static_batch_size > scheduler.max_num_seqs) {
-    found.push_back(
-        {"engine.scheduler.static_batch_size",
-         {"engine.scheduler.static_batch_size", "engine.scheduler.max_num_seqs", "engine.scheduler.batching"},
-         fmt::format("static_batch_size {} is larger than max_num_seqs {}", scheduler.static_batch_size,
-                     scheduler.max_num_seqs)});
+
+  /// What drafts, and the proposer that is made of it.
+  static std::vector<ProposerStage> all_proposers(const SpeculationConfig& speculation) {
+    std::vector<ProposerStage> all = speculation.stages();
+    if (speculation.entry().stages) all.push_back({&speculation.entry(), &speculation.chosen().options});
+    return all;
   }
-}
+
+  const ExperimentConfig& config_;
+  const SpeculationConfig& speculation_ = config_.speculation;
+  const std::vector<ProposerStage> all_ = all_proposers(speculation_);
+  std::vector<ConfigConflict> found_;
+};
 
 }  // namespace
 
@@ -324,15 +319,7 @@ void derive_paths(ExperimentConfig& config) {
   }
 }
 
-std::vector<ConfigConflict> find_conflicts(const ExperimentConfig& config) {
-  Conflicts found;
-  add_unknown_chart_axes(config.report, found);
-  add_speculation_conflicts(config, found);
-  add_second_model_conflicts(config, found);
-  add_load_conflicts(config, found);
-  add_engine_conflicts(config, found);
-  return found;
-}
+std::vector<ConfigConflict> find_conflicts(const ExperimentConfig& config) { return ConflictFinder(config).find(); }
 
 std::optional<ConfigConflict> find_conflict(const ExperimentConfig& config) {
   const std::vector<ConfigConflict> found = find_conflicts(config);
