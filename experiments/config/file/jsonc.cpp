@@ -24,10 +24,8 @@ bool is_word(char c) {
 
 /// `; write 16` for numerals of other languages: 0x10, 010, 1_000, +5.
 std::string plain_number_hint(std::string_view word) {
-  std::string digits;
-  for (const char c : word) {
-    if (c != '_') digits += c;
-  }
+  std::string digits(word);
+  std::erase(digits, '_');
   if (digits.starts_with("+")) digits.erase(0, 1);
   const bool is_hex = digits.starts_with("0x") || digits.starts_with("0X");
   if (is_hex) digits.erase(0, 2);
@@ -173,14 +171,21 @@ class Scanner {
     return true;
   }
 
+  /// The members or items of `node` up to `closing`; `read` takes one.
+  template <class Read>
+  void each(const ConfigNode& node, char closing, Read read) {
+    const char* const what = closing == '}' ? "object" : "list";
+    advance();
+    skip_blank();
+    if (at_end()) stop(node.origin, fmt::format("this {} is never closed: add '{}'", what, closing));
+    for (bool more = peek() != closing; more; more = another(closing, closing == '}' ? "an object" : "a list")) read();
+    advance();
+  }
+
   void object(ConfigNode& node, int depth) {
     node.kind = NodeKind::object;
     std::unordered_map<std::string, int> line_of;
-    advance();
-    skip_blank();
-    if (at_end()) stop(node.origin, "this object is never closed: add '}'");
-    bool more = peek() != '}';
-    while (more) {
+    each(node, '}', [&] {
       ConfigMember member;
       member.key_origin = here();
       if (peek() == '"' || peek() == '\'') {
@@ -197,29 +202,17 @@ class Scanner {
       skip_blank();
       value(member.value, depth + 1);
       const auto [first, is_new] = line_of.emplace(member.key, member.key_origin.line);
-      if (is_new) {
+      if (is_new)
         node.members.push_back(std::move(member));
-      } else {
+      else
         diagnostics_.add(member.key_origin,
                          fmt::format("duplicate key \"{}\" (first on line {})", member.key, first->second));
-      }
-      more = another('}', "an object");
-    }
-    advance();
+    });
   }
 
   void list(ConfigNode& node, int depth) {
     node.kind = NodeKind::list;
-    advance();
-    skip_blank();
-    if (at_end()) stop(node.origin, "this list is never closed: add ']'");
-    bool more = peek() != ']';
-    while (more) {
-      node.items.emplace_back();
-      value(node.items.back(), depth + 1);
-      more = another(']', "a list");
-    }
-    advance();
+    each(node, ']', [&] { value(node.items.emplace_back(), depth + 1); });
   }
 
   void escape(std::string& out) {
@@ -247,26 +240,23 @@ class Scanner {
     if (quote == '\'') diagnostics_.add(begin, "strings stand in double quotes");
     advance();
     std::string out;
-    while (true) {
+    while (peek() != quote) {
       if (at_end() || peek() == '\n') {
         diagnostics_.add(begin, "this string is never closed: add '\"'");
         return out;
       }
-      const char c = peek();
-      if (c == quote) {
-        advance();
-        return out;
-      }
+      const unsigned char c = static_cast<unsigned char>(peek());
       if (c == '\\') {
         escape(out);
         continue;
       }
-      if (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\r') {
-        diagnostics_.add(here(), fmt::format("control character 0x{:02x} in a string", static_cast<unsigned char>(c)));
-      }
-      out += c;
+      if (c < 0x20 && c != '\t' && c != '\r')
+        diagnostics_.add(here(), fmt::format("control character 0x{:02x} in a string", c));
+      out += peek();
       advance();
     }
+    advance();
+    return out;
   }
 
   std::string bare() {
