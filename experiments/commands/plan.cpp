@@ -12,7 +12,6 @@
 #include "engine/util/printable.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/devices.h"
-#include "experiments/config/gpu_code.h"
 #include "experiments/config/keys/key_help.h"
 #include "experiments/results/files/environment.h"
 #include "experiments/run/plan/forecast.h"

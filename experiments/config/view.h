@@ -1,6 +1,6 @@
 #pragma once
-// A loaded configuration to look at: every value, where it was written, and how two configurations differ. Pure
-// functions.
+// A configuration to look at: JSON for people, every value of a loaded one, where it was written, and how two differ.
+// Pure functions.
 
 #include <optional>
 #include <string>
@@ -10,6 +10,13 @@
 #include "experiments/config/file/load.h"
 
 namespace paceline {
+
+/// `{ "a": [1, 2] }`.
+std::string one_line_json(const ConfigJson& json);
+
+/// `json` printed with indents of two blanks; an object or list that fits into 120 columns stays on one line. Ends
+/// without a newline.
+std::string compact_json(const ConfigJson& json);
 
 /// One value of a loaded configuration. Members of sweep.axes and sweep.baseline are values of their own:
 /// "sweep.axes.engine.parallel.tp".

@@ -4,27 +4,30 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <map>
 
-#include "experiments/config/file/compact_json.h"
 #include "experiments/config/file/parse.h"
 #include "experiments/config/keys/schema.h"
+#include "experiments/config/view.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
 
 namespace {
 
-struct Pair {
-  std::string_view name, ours;
+struct Name {
+  std::string_view theirs, key;
 };
 
-/// Flags, without "--", and our keys. A flag for a boolean key is a switch.
-constexpr Pair kFlags[] = {{"model", "engine.target.path"},
+/// Flags, without their dashes, and our keys. A flag for a boolean key is a switch.
+constexpr Name kFlags[] = {{"model", "engine.target.path"},
                            {"model-path", "engine.target.path"},
                            {"dtype", "engine.target.dtype"},
                            {"load-format", "engine.target.load_format"},
                            {"tensor-parallel-size", "engine.parallel.tp"},
+                           {"tp", "engine.parallel.tp"},
                            {"pipeline-parallel-size", "engine.parallel.pp"},
+                           {"pp", "engine.parallel.pp"},
                            {"device", "engine.backend"},
                            {"gpu-memory-utilization", "engine.kv_cache.memory_fraction"},
                            {"block-size", "engine.kv_cache.block_size"},
@@ -36,10 +39,17 @@ constexpr Pair kFlags[] = {{"model", "engine.target.path"},
                            {"max-num-batched-tokens", "engine.scheduler.max_num_batched_tokens"},
                            {"async-scheduling", "engine.scheduler.run_ahead"},
                            {"enforce-eager", "engine.cuda_graphs"},  // the other way round
-                           {"seed", "sampling.seed"}};
+                           {"seed", "sampling.seed"},
+                           // of older versions
+                           {"speculative-model", "speculation.draft.path"},
+                           {"num-speculative-tokens", "speculation.num_speculative_tokens"},
+                           {"speculative-draft-tensor-parallel-size", "speculation.draft.tp"},
+                           {"spec-draft-tp", "speculation.draft.tp"},
+                           {"ngram-prompt-lookup-max", "speculation.ngram.max"},
+                           {"ngram-prompt-lookup-min", "speculation.ngram.min"}};
 
-/// Fields of --speculative-config and our keys; what has none by itself decides with others.
-constexpr Pair kFields[] = {{"method", "speculation.proposer"},
+/// Fields of --speculative-config and our keys.
+constexpr Name kFields[] = {{"method", "speculation.proposer"},
                             {"model", "speculation.draft.path"},
                             {"num_speculative_tokens", "speculation.num_speculative_tokens"},
                             {"draft_tensor_parallel_size", "speculation.draft.tp"},
@@ -52,93 +62,64 @@ constexpr Pair kFields[] = {{"method", "speculation.proposer"},
                             {"suffix_decoding_max_spec_factor", "speculation.suffix.factor"},
                             {"suffix_decoding_min_token_prob", "speculation.suffix.min_prob"}};
 
-/// Flags of older versions, and the fields that took their place.
-constexpr Pair kOldFlags[] = {{"speculative-model", "model"},
-                              {"num-speculative-tokens", "num_speculative_tokens"},
-                              {"speculative-draft-tensor-parallel-size", "draft_tensor_parallel_size"},
-                              {"spec-draft-tp", "draft_tensor_parallel_size"},
-                              {"ngram-prompt-lookup-max", "prompt_lookup_max"},
-                              {"ngram-prompt-lookup-min", "prompt_lookup_min"}};
+/// Words for values of keys that end in `key`, and ours; where there is none of ours, all words that begin so.
+struct Word {
+  std::string_view key, theirs, ours;
+};
+constexpr Word kWords[] = {{".dtype", "half", "float16"},
+                           {".dtype", "float", "float32"},
+                           {"kv_cache.dtype", "fp8", ""},
+                           {"target.load_format", "auto", "safetensors"},
+                           {"scheduler.max_model_len", "-1", "auto"},
+                           {"speculation.proposer", "draft_model", "draft"},
+                           {"draft.sampling", "greedy", "argmax"},
+                           {"draft.sampling", "probabilistic", "own"},
+                           {"verifier.rule", "standard", "auto"},
+                           {"verifier.rule", "synthetic", ""}};
 
-constexpr Pair kShort[] = {{"tp", "tensor-parallel-size"},
-                           {"pp", "pipeline-parallel-size"},
-                           {"sc", "speculative-config"},
-                           {"q", "quantization"},
-                           {"O", "compilation-config"}};
-
-std::string_view ours(std::span<const Pair> pairs, std::string_view name) {
-  const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) { return pair.name == name; });
-  return found == pairs.end() ? std::string_view() : found->ours;
+/// Our key for a name of vLLM's; "" for others.
+std::string_view key_for(std::span<const Name> names, std::string_view theirs) {
+  const auto found = std::find_if(names.begin(), names.end(), [&](const Name& name) { return name.theirs == theirs; });
+  return found == names.end() ? std::string_view() : found->key;
 }
 
-std::shared_ptr<const SourceText> flag_source(const std::string& flag, const std::string& text) {
+Origin flag_origin(const std::string& flag, const std::string& text) {
   auto source = std::make_shared<SourceText>();
   source->name = flag;
   source->text = text;
   source->is_argument = true;
-  return source;
+  return {std::move(source), 1, 1};
 }
 
-Origin origin_of(const std::string& flag, const std::string& text) { return {flag_source(flag, text), 1, 1}; }
-
-/// "8k" is 8000 and "8K" 8192, as vLLM reads lengths; nothing for other texts.
-std::optional<int64_t> scaled_integer(const std::string& text) {
-  constexpr std::pair<char, int64_t> kScales[] = {{'k', 1000},    {'K', 1 << 10},       {'m', 1'000'000},
-                                                  {'M', 1 << 20}, {'g', 1'000'000'000}, {'G', 1 << 30}};
-  double value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec != std::errc() || parsed.ptr + 1 != text.data() + text.size()) return std::nullopt;
-  for (const auto& [letter, scale] : kScales) {
-    const double product = value * static_cast<double>(scale);
-    if (letter == *parsed.ptr && std::abs(product) < 9e15 && product == std::floor(product)) {
-      return static_cast<int64_t>(product);
-    }
-  }
-  return std::nullopt;
-}
-
-/// A number where the text is one, else the text.
-ConfigNode value_node(const std::string& flag, const std::string& text) {
-  const Origin origin = origin_of(flag, text);
-  ConfigNode node = ConfigNode::make_string(text, origin);
+/// A number where the key is one and the text, too: "8k" is 8000 and "8K" 8192, as vLLM reads lengths. Else the text.
+ConfigNode flag_value(const KeySpec& key, const std::string& text, const Origin& at) {
+  if (key.type != KeyType::integer && key.type != KeyType::number) return ConfigNode::make_string(text, at);
   Diagnostics ignored;
-  const ConfigNode parsed = parse_jsonc(origin.source, ignored);
-  if (ignored.empty() && (parsed.kind == NodeKind::integer || parsed.kind == NodeKind::number)) {
-    node = parsed;
-  } else if (const std::optional<int64_t> integer = scaled_integer(text)) {
-    node.kind = NodeKind::integer;
-    node.integer = *integer;
-    node.number = static_cast<double>(*integer);
-  }
-  node.origin = origin;
-  return node;
+  ConfigNode node = parse_jsonc(at.source, ignored);
+  if (ignored.empty()) return node;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const size_t scale = text.empty() ? std::string::npos : std::string_view("kmgKMG").find(text.back());
+  if (error != std::errc() || end + 1 != text.data() + text.size() || scale == std::string::npos)
+    return ConfigNode::make_string(text, at);
+  return ConfigNode::make_number(value * std::pow(scale < 3 ? 1000 : 1024, scale % 3 + 1), at);
 }
 
-/// vLLM's word for a value of `key` as ours.
-std::string our_word(std::string_view key, const std::string& word) {
-  if (key.ends_with(".dtype")) return word == "half" ? "float16" : word == "float" ? "float32" : word;
-  if (key == "engine.target.load_format" && word == "auto") return "safetensors";
-  if (key == "engine.scheduler.max_model_len" && word == "-1") return "auto";
-  return word;
+/// A path stays; a hub's name becomes a folder below PACELINE_MODELS.
+std::string model_path(const std::string& name) {
+  if (name.empty() || std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:"))
+    return name;
+  return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", name.substr(name.rfind('/') + 1));
 }
-
-ConfigNode boolean_node(bool value, const Origin& origin) {
-  ConfigNode node;
-  node.kind = NodeKind::boolean;
-  node.boolean = value;
-  node.origin = origin;
-  return node;
-}
-
-bool is_false(const std::string& value) { return value == "False" || value == "false"; }
 
 bool names_eagle3(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
   return text.find("eagle3") != std::string::npos;
 }
 
-struct Assignment {
-  std::string key;  // ours, or a field
+/// What a flag says about a key.
+struct Said {
+  std::string flag;  // as typed; "" for what vLLM takes where nothing is said
   ConfigNode value;
 };
 
@@ -150,9 +131,7 @@ class Importer {
     skip_program();
     while (next_ < words_.size()) read_flag();
     diagnostics_.throw_if_any();
-    if (!fields_.empty()) resolve_speculation();
-    for (const Assignment& field : fields_)
-      note(fmt::format("speculative-config {} {}", field.key, field.value.describe()), "no key here");
+    resolve_speculation();
     fill();
     return std::move(result_);
   }
@@ -163,37 +142,11 @@ class Importer {
   /// `vllm serve MODEL`, `python3 -m vllm.entrypoints.openai.api_server`.
   void skip_program() {
     const auto is = [&](size_t i, std::string_view word) { return i < words_.size() && words_[i] == word; };
-    if (words_.size() > 2 && words_[0].starts_with("python") && words_[1] == "-m") next_ = 3;
+    if (is(1, "-m") && words_[0].starts_with("python")) next_ = 3;
     if (!is(0, "vllm")) return;
-    if (words_.size() > 1 && !is(1, "serve") && !words_[1].starts_with("-"))
-      fail_at(origin_of("vllm", words_[1]),
-              fmt::format("`vllm {}` is not read: give the server's command, `vllm serve MODEL …`", words_[1]));
-    next_ = is(1, "serve") ? 2 : 1;
-    if (next_ < words_.size() && !words_[next_].starts_with("-"))
-      add(values_, {"engine.target.path", model_node("vllm serve", words_[next_++])});
-  }
-
-  /// A path stays; a hub's name becomes a folder below PACELINE_MODELS, and a note says so.
-  ConfigNode model_node(const std::string& flag, const std::string& name) {
-    const Origin at = origin_of(flag, name);
-    if (name.empty() || std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:"))
-      return ConfigNode::make_string(name, at);
-    const std::string folder = name.substr(name.rfind('/') + 1);
-    note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
-    return ConfigNode::make_string(fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder), at);
-  }
-
-  /// What is said twice is a contradiction, unless both say the same.
-  void add(std::vector<Assignment>& to, Assignment each) {
-    for (const Assignment& other : to) {
-      if (other.key != each.key) continue;
-      if (other.value.describe() != each.value.describe())
-        diagnostics_.add(each.value.origin,
-                         fmt::format("this says {}, but {} said {} before: give one of the two", each.value.describe(),
-                                     other.value.origin.source->name, other.value.describe()));
-      return;
-    }
-    to.push_back(std::move(each));
+    if (!is(1, "serve")) fail_at(flag_origin("vllm", "vllm"), "expected the server's command, `vllm serve MODEL ...`");
+    next_ = 2;
+    if (is_value(next_)) say("vllm serve", "engine.target.path", words_[next_++]);
   }
 
   bool is_value(size_t at) const {
@@ -203,226 +156,190 @@ class Importer {
   }
 
   void read_flag() {
-    std::string word = words_[next_++];
-    if (!word.starts_with("-") || word.size() < 2) {
-      diagnostics_.add(origin_of("import-flags", word), fmt::format("expected a flag, found \"{}\"", word));
-      return;
-    }
+    std::string flag = words_[next_++];
+    if (!flag.starts_with("-") || flag.size() < 2)
+      return diagnostics_.add(flag_origin("import-flags", flag), fmt::format("expected a flag, found \"{}\"", flag));
     std::optional<std::string> value;
-    if (const size_t equals = word.find('='); equals != std::string::npos) {
-      value = word.substr(equals + 1);
-      word.resize(equals);
+    if (const size_t equals = flag.find('='); equals != std::string::npos) {
+      value = flag.substr(equals + 1);
+      flag.resize(equals);
     }
-    std::string name = word.substr(word.starts_with("--") ? 2 : 1);
-    const size_t dot = name.find('.');
-    std::string field = dot == std::string::npos ? "" : name.substr(dot + 1);
-    name.resize(std::min(dot, name.size()));
+    std::string name = flag.substr(flag.starts_with("--") ? 2 : 1);
     std::replace(name.begin(), name.end(), '_', '-');
-    std::replace(field.begin(), field.end(), '-', '_');
-    if (const std::string_view whole = ours(kShort, name); !whole.empty()) name = whole;
-    const bool off = name.starts_with("no-");
-    const std::string_view key = ours(kFlags, off ? std::string_view(name).substr(3) : std::string_view(name));
-    const KeySpec* const spec = field.empty() && !key.empty() ? find_key(key) : nullptr;
-    if (spec && spec->type == KeyType::boolean) {
-      const bool says = !off && !(value && is_false(*value));
-      add(values_, {std::string(key), boolean_node(says != (name.ends_with("enforce-eager")), origin_of(word, word))});
+    const bool is_off = name.starts_with("no-");
+    const size_t dot = name.find('.');
+    const bool is_config = name.substr(0, dot) == "speculative-config" || name.substr(0, dot) == "sc";
+    const bool is_whole_config = is_config && dot == std::string::npos;
+    std::string_view path = key_for(kFlags, std::string_view(name).substr(is_off ? 3 : 0));
+    if (is_config && !is_whole_config) path = key_of_field(name.substr(dot + 1));
+    const KeySpec* const key = find_key(path);
+    if (key && key->type == KeyType::boolean) {
+      const bool says = !is_off && value != "False" && value != "false";
+      said_[key->path] = {flag,
+                          ConfigNode::make_boolean(says != name.ends_with("enforce-eager"), flag_origin(flag, flag))};
       return;
     }
-    const bool is_config = name == "speculative-config";
-    const std::string_view old = ours(kOldFlags, name);
-    const bool is_known = (spec && !off) || is_config || (!old.empty() && field.empty());
     if (!value && is_value(next_)) value = words_[next_++];
-    if (!is_known) {
-      if (name == "quantization" && value && *value != "None" && *value != "fp8" && *value != "bitsandbytes")
-        is_quantised_ = true;
-      note(word + (value ? " " + *value : ""), "no key here");
-    } else if (!value) {
-      diagnostics_.add(origin_of(word, word), "expected a value behind this flag");
-    } else if (spec) {
-      add_key(*spec, word, *value);
-    } else if (!old.empty()) {
-      is_old_ = true;
-      add(fields_, {std::string(old), value_node(word, *value)});
-    } else if (!field.empty()) {
-      add(fields_, {field, value_node(word, *value)});
-    } else {
-      add_config(word, *value);
-    }
+    const bool is_known = is_whole_config || (key && !is_off);
+    if (!is_known)
+      note(flag + (value ? " " + *value : ""), "no key here");
+    else if (!value)
+      diagnostics_.add(flag_origin(flag, flag), "expected a value behind this flag");
+    else if (is_whole_config)
+      read_config(flag, *value);
+    else
+      say(flag, path, flag_value(*key, *value, flag_origin(flag, *value)));
   }
 
-  void add_key(const KeySpec& key, const std::string& word, const std::string& text) {
-    if (key.path == "engine.target.path") return add(values_, {key.path, model_node(word, text)});
-    const std::string our = our_word(key.path, text);
-    const bool is_quantised_kv = key.path == "engine.kv_cache.dtype" && our.starts_with("fp8");
-    if (is_quantised_kv) return note(word + " " + text, "no quantised KV cache here");
-    ConfigNode node = value_node(word, our);
-    if (convert_value(key, node, diagnostics_)) add(values_, {key.path, std::move(node)});
-    if (key.path == "engine.kv_cache.memory_fraction")
-      note(word, "there it is a share of the whole GPU with weights, here of what weights and workspace leave free");
+  static std::string_view key_of_field(std::string field) {
+    std::replace(field.begin(), field.end(), '-', '_');
+    return key_for(kFields, field);
   }
 
   /// --speculative-config '{...}'
-  void add_config(const std::string& word, const std::string& text) {
-    const auto source = flag_source(word, text);
-    const ConfigNode config = parse_jsonc(source, diagnostics_);
-    if (config.kind != NodeKind::object) {
-      diagnostics_.add({source, 1, 1},
-                       fmt::format("expected an object like {{\"method\": \"ngram\", \"num_speculative_tokens\": 5}}, "
-                                   "found {}",
-                                   config.describe()));
-      return;
+  void read_config(const std::string& flag, const std::string& text) {
+    const Origin at = flag_origin(flag, text);
+    const ConfigNode config = parse_jsonc(at.source, diagnostics_);
+    if (config.kind != NodeKind::object)
+      return diagnostics_.add(
+          at, fmt::format("expected an object like {{\"method\": \"ngram\", \"num_speculative_tokens\": 5}}, found {}",
+                          config.describe()));
+    for (const ConfigMember& member : config.members) {
+      const std::string field = fmt::format("{}.{}", flag, member.key);
+      if (const std::string_view key = key_of_field(member.key); !key.empty())
+        say(field, key, member.value);
+      else
+        note(fmt::format("{} {}", field, member.value.describe()), "no key here");
     }
-    for (const ConfigMember& member : config.members) add(fields_, {member.key, member.value});
   }
 
-  /// Takes the field, so that what stays in fields_ has no key.
-  std::optional<ConfigNode> take(std::string_view name) {
-    const auto found = std::find_if(fields_.begin(), fields_.end(), [&](const Assignment& f) { return f.key == name; });
-    if (found == fields_.end()) return std::nullopt;
-    const ConfigNode value = found->value;
-    fields_.erase(found);
-    return value.kind == NodeKind::null ? std::nullopt : std::optional(value);
+  /// Of what is said twice the last counts, as in vLLM.
+  void say(const std::string& flag, std::string_view key, ConfigNode value) {
+    if (value.kind == NodeKind::null) return;
+    for (const auto& [end, theirs, ours] : kWords) {
+      if (!key.ends_with(end)) continue;
+      if (ours.empty() && value.text.starts_with(theirs)) return note(flag + " " + value.text, "no key here");
+      if (value.text == theirs) value = ConfigNode::make_string(std::string(ours), value.origin);
+    }
+    if (key == "engine.kv_cache.memory_fraction")
+      note(flag, "there it is a share of the whole GPU with weights, here of what weights and workspace leave free");
+    said_[std::string(key)] = {flag, std::move(value)};
   }
-  void set(const std::string& key, const std::string& text, const Origin& at) {
-    values_.push_back({key, ConfigNode::make_string(text, at)});
+  void say(const std::string& flag, std::string_view key, const std::string& text) {
+    say(flag, key, ConfigNode::make_string(text, flag_origin(flag, text)));
   }
-  bool take_as(std::string_view field) {
-    const std::optional<ConfigNode> value = take(field);
-    if (value) values_.push_back({std::string(ours(kFields, field)), *value});
-    return value.has_value();
+
+  /// What vLLM takes where nothing is said. False: something is said.
+  bool unless_said(const std::string& key, ConfigNode value) {
+    return said_.try_emplace(key, Said{"", std::move(value)}).second;
+  }
+
+  std::string text_of(std::string_view key) const {
+    const auto found = said_.find(key);
+    return found == said_.end() ? "" : found->second.value.text;
   }
 
   void resolve_speculation() {
-    const Origin at = fields_.front().value.origin;
-    const std::optional<ConfigNode> method = take("method"), model = take("model");
-    if (!method && !model) fail_at(at, "neither a method nor a model is named: who drafts?");
-    const bool is_lookup =
-        (method && method->text == "ngram") || (model && (model->text == "ngram" || model->text == "[ngram]"));
-    const std::string name = is_lookup                   ? "ngram"
-                             : method                    ? method->text == "draft_model" ? "draft" : method->text
-                             : names_eagle3(model->text) ? "eagle3"
-                                                         : "draft";
-    const bool has_model = name == "draft" || name == "eagle3";
-    if (!has_model && name != "ngram" && name != "suffix")
+    const auto first = said_.lower_bound("speculation.");
+    if (first == said_.end() || !first->first.starts_with("speculation.")) return;
+    const Origin at = first->second.value.origin;
+    const std::string method = text_of("speculation.proposer"), model = text_of("speculation.draft.path");
+    if (method.empty() && model.empty()) fail_at(at, "neither a method nor a model is named: who drafts?");
+    const bool is_lookup = method == "ngram" || model == "ngram" || model == "[ngram]";
+    const std::string name = is_lookup ? "ngram" : !method.empty() ? method : names_eagle3(model) ? "eagle3" : "draft";
+    const ProposerEntry* const proposer = find_proposer(name);
+    if (!proposer || (!proposer->has_second_model() && name != "ngram" && name != "suffix")) {
+      std::erase_if(said_, [](const auto& each) { return each.first.starts_with("speculation."); });
       return note("method " + name, fmt::format("no key here; the proposers are {}",
                                                 fmt::join(proposer_names(ProposerNames::drafting), ", ")));
-    set("speculation.proposer", name, at);
-    if (has_model && !model) fail_at(at, fmt::format("the method {} needs a model", method->text));
-    if (has_model)
-      values_.push_back({"speculation." + name + ".path", model_node(model->origin.source->name, model->text)});
-    else if (model && !is_lookup)
-      note("model " + model->text, name + " drafts without one");
-    if (!take_as("num_speculative_tokens")) {
-      if (name != "suffix")
-        fail_at(at, name + " needs num_speculative_tokens: how many tokens are drafted in one step");
-      values_.push_back({"speculation.num_speculative_tokens", value_node("num_speculative_tokens", "24")});
-      note("suffix", "vLLM drafts as many tokens as the tree is deep, 24, unless told");
     }
-    if (name == "ngram") resolve_ngram(at);
-    if (name == "draft") resolve_draft(at);
-    if (name == "suffix") resolve_suffix();
-    if (const std::optional<ConfigNode> rule = take("rejection_sample_method"); rule && rule->text != "standard") {
-      if (rule->text == "block")
-        values_.push_back({"speculation.verifier.rule", *rule});
-      else
-        note("rejection_sample_method " + rule->text, "no key here; speculation.synthetic states acceptance");
+    const auto text = [&](const char* word) { return ConfigNode::make_string(word, at); };
+    const auto number = [&](double value) { return ConfigNode::make_number(value, at); };
+    if (proposer->has_second_model() && model.empty()) fail_at(at, fmt::format("the method {} needs a model", name));
+    if (is_lookup) said_.erase("speculation.draft.path");
+    if (proposer->has_second_model()) {
+      auto path = said_.extract("speculation.draft.path");
+      path.key() = fmt::format("speculation.{}.path", name);
+      said_.insert(std::move(path));
     }
+    said_["speculation.proposer"].value = text(name.c_str());
+    if (name == "suffix") {
+      if (unless_said("speculation.num_speculative_tokens", number(24)))
+        note("suffix", "vLLM drafts as many tokens as the tree is deep, 24, unless told");
+      if (text_of("speculation.suffix.requests") == "0") {
+        said_.erase("speculation.suffix.requests");
+        unless_said("speculation.suffix.store", text("request"));
+      }
+    } else if (text_of("speculation.num_speculative_tokens").empty()) {
+      fail_at(at, name + " needs num_speculative_tokens: how many tokens are drafted in one step");
+    }
+    if (is_lookup) resolve_ngram(at);
+    if (name == "draft") {
+      unless_said("speculation.draft.tp", text("target"));
+      if (unless_said("speculation.draft.sampling", text("argmax")))
+        note("speculation.draft.sampling",
+             "vLLM drafts the most likely tokens unless told; \"own\" is the default here");
+    }
+    std::erase_if(said_, [&](const auto& each) {
+      const bool is_others = find_key(each.first)->proposer && find_key(each.first)->proposer != proposer;
+      if (is_others) note(fmt::format("{} {}", each.second.flag, each.second.value.text), "no key here");
+      return is_others;
+    });
   }
 
   /// The old flags asked for a maximum and took 1 as the minimum; the new fields take one for the other, else 5.
   void resolve_ngram(const Origin& at) {
-    const std::optional<ConfigNode> longest = take("prompt_lookup_max"), shortest = take("prompt_lookup_min");
-    const ConfigNode fallback = value_node("prompt_lookup_max", "5"), one = value_node("prompt_lookup_min", "1");
-    if (!longest && !shortest) note("ngram", "vLLM takes 5 where neither prompt_lookup_min nor _max is given");
-    const ConfigNode most = longest.value_or(shortest.value_or(fallback));
-    values_.push_back({"speculation.ngram.min", shortest.value_or(is_old_ ? one : most)});
-    values_.push_back({"speculation.ngram.max", most});
-    set("speculation.ngram.match", "first", at);
+    const std::string least = "speculation.ngram.min", most = "speculation.ngram.max";
+    if (!said_.contains(least) && !said_.contains(most))
+      note("ngram", "vLLM takes 5 where neither prompt_lookup_min nor _max is given");
+    unless_said(most, said_.contains(least) ? said_[least].value : ConfigNode::make_number(5, at));
+    unless_said(least, said_[most].flag.starts_with("--ngram") ? ConfigNode::make_number(1, at) : said_[most].value);
+    unless_said("speculation.ngram.match", ConfigNode::make_string("first", at));
     note("speculation.ngram.match", "vLLM continues the first match; \"last\" is the default here");
-  }
-
-  void resolve_draft(const Origin& at) {
-    const std::optional<ConfigNode> ranks = take("draft_tensor_parallel_size"), how = take("draft_sample_method");
-    const auto tp = std::find_if(values_.begin(), values_.end(), [](auto& v) { return v.key == "engine.parallel.tp"; });
-    const int64_t num_ranks = tp == values_.end() ? 1 : tp->value.integer;
-    if (ranks && (ranks->kind != NodeKind::integer || (ranks->integer != 1 && ranks->integer != num_ranks)))
-      fail_at(ranks->origin,
-              fmt::format("draft_tensor_parallel_size {}: expected 1 or the target's tensor-parallel size, {}",
-                          ranks->describe(), num_ranks));
-    if (ranks && ranks->integer == 1)
-      values_.push_back({"speculation.draft.tp", *ranks});
-    else
-      set("speculation.draft.tp", "target", at);
-    set("speculation.draft.sampling", how && how->text == "probabilistic" ? "own" : "argmax", at);
-    if (!how)
-      note("speculation.draft.sampling", "vLLM drafts the most likely tokens unless told; \"own\" is the default here");
-  }
-
-  void resolve_suffix() {
-    for (const char* const field :
-         {"suffix_decoding_max_tree_depth", "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob"})
-      take_as(field);
-    const std::optional<ConfigNode> requests = take("suffix_decoding_max_cached_requests");
-    if (requests && requests->integer == 0)
-      set("speculation.suffix.store", "request", requests->origin);
-    else if (requests)
-      values_.push_back({"speculation.suffix.requests", *requests});
   }
 
   /// Checks every value against its key and all of them together, then nests them.
   void fill() {
-    // A checkpoint that is read quantised cannot be read here: an experiment on it would only fail.
-    if (is_quantised_ && std::erase_if(values_, [](const Assignment& v) { return v.key == "engine.target.path"; }))
-      note("engine.target.path", "left out, as it is quantised; name its original with 16- or 32-bit weights");
     ExperimentConfig config;
-    std::vector<const KeySpec*> order;
     for (const KeySpec& key : config_keys()) {
-      for (const Assignment& each : values_) {
-        if (each.key != key.path || std::find(order.begin(), order.end(), &key) != order.end()) continue;
-        std::optional<ConfigJson> value = convert_value(key, each.value, diagnostics_);
-        if (!value) continue;
-        key.assign(config, *value);
-        if (key.type == KeyType::path) value = each.value.text;  // as written: the file may move
-        put(key.path, std::move(*value));
-        order.push_back(&key);
+      const auto said = said_.find(key.path);
+      if (said == said_.end()) continue;
+      const ConfigNode& node = said->second.value;
+      std::optional<ConfigJson> value = convert_value(key, node, diagnostics_);
+      if (!value) continue;
+      key.assign(config, *value);
+      if (key.type == KeyType::path) {  // as written: the file may move
+        value = model_path(node.text);
+        if (*value != node.text)
+          note(node.text, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" +
+                              node.text.substr(node.text.rfind('/') + 1));
       }
+      result_.config[key_pointer(key.path)] = std::move(*value);
     }
     diagnostics_.throw_if_any();
     const std::optional<ConfigConflict> conflict = find_conflict(config);
     if (!conflict) return;
-    for (const Assignment& each : values_) {
-      if (each.key == conflict->key) fail_at(each.value.origin, conflict->message);
-    }
+    if (const auto said = said_.find(conflict->key); said != said_.end())
+      fail_at(said->second.value.origin, conflict->message);
     fail(ExitCode::usage, "import-flags: {}", conflict->message);
-  }
-
-  void put(std::string_view path, ConfigJson value) {
-    ConfigJson* at = &result_.config;
-    for (size_t dot; (dot = path.find('.')) != std::string_view::npos; path.remove_prefix(dot + 1)) {
-      at = &(*at)[std::string(path.substr(0, dot))];
-    }
-    (*at)[std::string(path)] = std::move(value);
   }
 
   const std::vector<std::string>& words_;
   size_t next_ = 0;
-  std::vector<Assignment> values_, fields_;
+  std::map<std::string, Said, std::less<>> said_;  // by key
   Diagnostics diagnostics_;
-  bool is_quantised_ = false, is_old_ = false;
   ImportedFlags result_;
 };
 
 }  // namespace
 
 std::string hint_for_vllm_name(std::string_view name, std::string_view section) {
+  if (name == "tp" || name == "pp") return "";  // short names here as well
   std::string folded(name);
   std::replace(folded.begin(), folded.end(), '-', '_');
-  const bool in_speculation = section == "speculation" || section.starts_with("speculation.");
-  std::string_view key = in_speculation ? ours(kFields, folded) : "";
+  std::string_view key = section == "speculation" || is_below(section, "speculation") ? key_for(kFields, folded) : "";
   std::replace(folded.begin(), folded.end(), '_', '-');
-  if (key.empty()) key = ours(kFlags, folded);
-  if (key.empty()) key = ours(kFields, ours(kOldFlags, folded));
-  if (key.empty() && folded == "speculative-config") key = "speculation";
+  if (key.empty()) key = folded == "speculative-config" ? "speculation" : key_for(kFlags, folded);
   return key.empty() ? "" : fmt::format(" (vLLM's name; here: \"{}\")", key);
 }
 
@@ -430,26 +347,17 @@ ImportedFlags import_vllm_flags(const std::vector<std::string>& words) { return 
 
 std::string imported_text(const ImportedFlags& imported) {
   std::string text = "// Made from vLLM's flags by `runexp import-flags`. Save it in configs/.\n";
-  const ConfigJson* const speculation =
-      imported.config.contains("speculation") ? &imported.config["speculation"] : nullptr;
-  if (speculation && speculation->contains("proposer")) {
+  if (const auto proposer = ConfigJson::json_pointer("/speculation/proposer"); imported.config.contains(proposer))
     text += fmt::format("// Set beside plain decoding: runexp run FILE --axis proposer=none,{}\n",
-                        (*speculation)["proposer"].get<std::string>());
-  }
-  const ConfigJson::json_pointer model("/engine/target/path");
-  if (!imported.config.contains(model)) text += "// No model was given: the built-in one runs.\n";
+                        imported.config[proposer].get_ref<const std::string&>());
+  if (!imported.config.contains(key_pointer("engine.target.path")))
+    text += "// No model was given: the built-in one runs.\n";
   for (const std::string& note : imported.notes) text += fmt::format("// - {}\n", note);
   ConfigJson file = {{"$schema", "experiment.schema.json"},
                      {"extends", {"base/defaults.json", "workloads/reading_qa.json"}},
                      {"name", "imported"}};
   file.update(imported.config);
-  std::string body;
-  for (const auto& [name, value] : file.items()) {
-    body += fmt::format("{}  {}: ", body.empty() ? "" : ",\n", ConfigJson(name).dump());
-    const std::string printed = compact_json(value);
-    for (const char c : printed) body += c == '\n' ? std::string("\n  ") : std::string(1, c);
-  }
-  return fmt::format("{}{{\n{},\n}}\n", text, body);
+  return text + compact_json(file) + "\n";
 }
 
 std::vector<std::string> split_shell_words(std::string_view text) {

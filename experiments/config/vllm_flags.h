@@ -19,9 +19,9 @@ struct ImportedFlags {
 };
 
 /// `words` is a command line as a shell splits it; a leading `vllm serve MODEL` or `python -m vllm...` is allowed.
-/// '_' in flags is '-'; `--speculative-config.FIELD VALUE` sets one field of the JSON form. What has no key here
-/// becomes a note with its value. Throws ConfigError (exit code 2) for a value that does not fit its key, for flags
-/// that contradict each other, and for a draft without what it needs.
+/// '_' in flags is '-'; `--speculative-config.FIELD VALUE` sets one field of the JSON form; of what is said twice the
+/// last counts. What has no key here becomes a note with its value. Throws ConfigError (exit code 2) for a value that
+/// does not fit its key, and for a draft without what it needs.
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words);
 
 /// The experiment as text for a file in configs/: notes as comments, then the keys.

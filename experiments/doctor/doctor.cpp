@@ -10,7 +10,7 @@
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
-#include "experiments/config/gpu_code.h"
+#include "experiments/config/devices.h"
 #include "experiments/report/text/text.h"
 #include "experiments/report/text/text_lines.h"
 #include "experiments/results/build_info.h"

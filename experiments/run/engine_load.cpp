@@ -13,7 +13,6 @@
 #include "experiments/config/devices.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/file/load.h"
-#include "experiments/config/gpu_code.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/chain_verifier.h"
 #include "speculative/eagle3_head.h"

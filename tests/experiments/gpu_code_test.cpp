@@ -1,9 +1,8 @@
 // Which GPUs a build has code for.
 
-#include "experiments/config/gpu_code.h"
-
 #include <gtest/gtest.h>
 
+#include "experiments/config/devices.h"
 #include "tests/support/holds.h"
 
 namespace paceline {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/config/file/compact_json.h"
 #include "experiments/config/file/parse.h"
 #include "experiments/config/keys/key_help.h"
+#include "experiments/config/view.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 

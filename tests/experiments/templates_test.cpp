@@ -1,10 +1,9 @@
-#include "experiments/config/file/templates.h"
-
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/metrics/loads.h"
+#include "experiments/config/file/builtin_root.h"
 #include "experiments/run/plan/sweep.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
