@@ -30,6 +30,12 @@ std::string origin_text(const ConfigNode* node) {
   return text;
 }
 
+/// Null: no value has this path.
+const ResolvedValue* find_resolved(const std::vector<ResolvedValue>& values, std::string_view path) {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.path == path; });
+  return found == values.end() ? nullptr : &*found;
+}
+
 /// Lines of an object: one leaf a line, lists on their line.
 void print_object(const ConfigJson& object, const std::string& path, int depth,
                   const std::vector<ResolvedValue>& values, ShowOrigins origins, std::string& out) {
@@ -45,8 +51,8 @@ void print_object(const ConfigJson& object, const std::string& path, int depth,
       continue;
     }
     out += fmt::format("{}{}: {}{}", indent, ConfigJson(name).dump(), one_line_json(value), comma);
-    const auto known = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.path == here; });
-    if (origins == ShowOrigins::yes && known != values.end()) out += fmt::format("  // {}", known->place());
+    const ResolvedValue* const known = find_resolved(values, here);
+    if (origins == ShowOrigins::yes && known) out += fmt::format("  // {}", known->place());
     out += "\n";
   }
 }
@@ -71,13 +77,11 @@ std::string print_compact(const ConfigJson& json, size_t indent, size_t used) {
 std::string one_line_json(const ConfigJson& json) {
   if (!json.is_structured()) return json.dump();
   std::string text;
-  if (json.is_array()) {
-    for (const ConfigJson& item : json) text += (text.empty() ? "" : ", ") + one_line_json(item);
-    return fmt::format("[{}]", text);
-  }
   for (const auto& [name, value] : json.items()) {
-    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", ConfigJson(name).dump(), one_line_json(value));
+    const std::string key = json.is_array() ? "" : fmt::format("{}: ", ConfigJson(name).dump());
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", key, one_line_json(value));
   }
+  if (json.is_array()) return fmt::format("[{}]", text);
   return text.empty() ? "{}" : fmt::format("{{ {} }}", text);
 }
 
@@ -94,10 +98,9 @@ std::vector<ResolvedValue> resolved_values(const LoadedConfig& loaded) {
     const ConfigNode* node = loaded.written(key.path);
     const ConfigJson value = key.read(loaded.config);
     if (has_own_members(key) && !value.empty()) {
-      for (const auto& [name, member] : value.items()) {
+      for (const auto& [name, member] : value.items())
         values.push_back(
             {fmt::format("{}.{}", key.path, name), member, {}, origin_text(node ? node->find(name) : node)});
-      }
       continue;
     }
     const auto deferred = loaded.deferred.find(key.path);
@@ -123,20 +126,15 @@ ConfigJson value_origins(const LoadedConfig& loaded) {
 std::vector<ConfigDifference> config_differences(const LoadedConfig& left, const LoadedConfig& right) {
   const std::vector<ResolvedValue> lefts = resolved_values(left), rights = resolved_values(right);
   std::vector<ConfigDifference> differences;
-  const auto find = [](const std::vector<ResolvedValue>& values, const std::string& path) {
-    return std::find_if(values.begin(), values.end(), [&](const ResolvedValue& v) { return v.path == path; });
-  };
   for (const ResolvedValue& value : lefts) {
-    const auto other = find(rights, value.path);
-    if (other == rights.end()) {
+    const ResolvedValue* const other = find_resolved(rights, value.path);
+    if (!other)
       differences.push_back({value.path, value, {}});
-    } else if (other->text() != value.text()) {
+    else if (other->text() != value.text())
       differences.push_back({value.path, value, *other});
-    }
   }
-  for (const ResolvedValue& value : rights) {
-    if (find(lefts, value.path) == lefts.end()) differences.push_back({value.path, {}, value});
-  }
+  for (const ResolvedValue& value : rights)
+    if (!find_resolved(lefts, value.path)) differences.push_back({value.path, {}, value});
   return differences;
 }
 

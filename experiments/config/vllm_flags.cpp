@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "experiments/config/file/parse.h"
+#include "experiments/config/file/tree.h"
 #include "experiments/config/keys/schema.h"
 #include "experiments/config/view.h"
 #include "speculative/proposer_entry.h"
@@ -103,13 +103,6 @@ ConfigNode flag_value(const KeySpec& key, const std::string& text, const Origin&
   if (error != std::errc() || end + 1 != text.data() + text.size() || scale == std::string::npos)
     return ConfigNode::make_string(text, at);
   return ConfigNode::make_number(value * std::pow(scale < 3 ? 1000 : 1024, scale % 3 + 1), at);
-}
-
-/// A path stays; a hub's name becomes a folder below PACELINE_MODELS.
-std::string model_path(const std::string& name) {
-  if (name.empty() || std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:"))
-    return name;
-  return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", name.substr(name.rfind('/') + 1));
 }
 
 bool names_eagle3(std::string text) {
@@ -298,6 +291,14 @@ class Importer {
     note("speculation.ngram.match", "vLLM continues the first match; \"last\" is the default here");
   }
 
+  /// A path stays as written, since the file may move; a hub's name becomes a folder below PACELINE_MODELS.
+  std::string model_path(const std::string& name) {
+    if (std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:")) return name;
+    const std::string folder = name.substr(name.rfind('/') + 1);
+    note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
+    return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder);
+  }
+
   /// Checks every value against its key and all of them together, then nests them.
   void fill() {
     ExperimentConfig config;
@@ -308,12 +309,7 @@ class Importer {
       std::optional<ConfigJson> value = convert_value(key, node, diagnostics_);
       if (!value) continue;
       key.assign(config, *value);
-      if (key.type == KeyType::path) {  // as written: the file may move
-        value = model_path(node.text);
-        if (*value != node.text)
-          note(node.text, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" +
-                              node.text.substr(node.text.rfind('/') + 1));
-      }
+      if (key.type == KeyType::path) value = model_path(node.text);
       result_.config[key_pointer(key.path)] = std::move(*value);
     }
     diagnostics_.throw_if_any();
@@ -362,32 +358,29 @@ std::string imported_text(const ImportedFlags& imported) {
 
 std::vector<std::string> split_shell_words(std::string_view text) {
   std::vector<std::string> words;
-  std::string word;
-  bool open = false;  // a word has begun, an empty one too
+  bool is_open = false;  // a word has begun, an empty one too
+  const auto add = [&](std::string_view piece) {
+    if (!is_open) words.emplace_back();
+    is_open = true;
+    words.back() += piece;
+  };
   char quote = '\0';
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (quote == '\'' ? c == '\'' : quote == '"' && c == '"') {
-      quote = '\0';
-    } else if (quote == '\'') {
-      word += c;
-    } else if (c == '\\' && i + 1 < text.size() && (quote == '\0' || text[i + 1] == '"' || text[i + 1] == '\\')) {
-      if (text[++i] != '\n') word += text[i];
-      open = open || text[i] != '\n';
-    } else if (quote == '\0' && (c == '\'' || c == '"')) {
-      quote = c;
-      open = true;
-    } else if (quote == '\0' && (c == ' ' || c == '\t' || c == '\n')) {
-      if (open) words.push_back(std::move(word));
-      word.clear();
-      open = false;
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (quote ? c == quote : c == '\'' || c == '"') {
+      quote = quote ? '\0' : c;
+      add("");
+    } else if (c == '\\' && next && (!quote || (quote == '"' && (next == '"' || next == '\\')))) {
+      if (next != '\n') add(text.substr(i + 1, 1));
+      ++i;
+    } else if (!quote && (c == ' ' || c == '\t' || c == '\n')) {
+      is_open = false;
     } else {
-      word += c;
-      open = true;
+      add(text.substr(i, 1));
     }
   }
   if (quote) fail(ExitCode::usage, "import-flags: a {} in the flags is never closed", quote);
-  if (open) words.push_back(std::move(word));
   return words;
 }
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/config/file/parse.h"
+#include "experiments/config/file/tree.h"
 #include "experiments/config/keys/key_help.h"
 #include "experiments/config/view.h"
 #include "tests/experiments/config_files.h"

@@ -1,4 +1,4 @@
-#include "experiments/config/file/parse.h"
+#include "experiments/config/file/tree.h"
 
 #include <random>
 

@@ -1,6 +1,6 @@
 // Experiment files: JSON with comments and YAML, from scanning to a checked configuration.
 
-#include "experiments/config/file/parse.h"
+#include "experiments/config/file/tree.h"
 #include "experiments/config/file/load.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -9,7 +9,7 @@
 #include "engine/util/user_file.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/file/load_steps.h"
-#include "experiments/config/file/parse.h"
+#include "experiments/config/file/tree.h"
 #include "experiments/config/keys/schema.h"
 
 namespace paceline {
@@ -19,16 +19,20 @@ namespace {
 constexpr size_t kMaxExtendsDepth = 16;
 constexpr size_t kMaxFiles = 256;
 
-/// The experiment file in `folder` whose name is nearest to `word`.
-std::optional<std::string> nearest_file(const std::filesystem::path& folder, const std::string& word) {
+/// Names of the files in `folder` with one of these extensions, sorted; folders count as files without one.
+std::vector<std::string> names_in(const std::filesystem::path& folder, const std::set<std::string>& extensions) {
   std::vector<std::string> names;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
-    const std::filesystem::path kind = entry.path().extension();
-    if (kind == ".json" || kind == ".yaml" || kind == ".yml") names.push_back(entry.path().filename().string());
-  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored))
+    if (extensions.contains(entry.is_directory(ignored) ? "" : entry.path().extension().string()))
+      names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
-  return nearest_name(word, names);
+  return names;
+}
+
+/// The experiment file in `folder` whose name is nearest to `word`.
+std::optional<std::string> nearest_file(const std::filesystem::path& folder, const std::string& word) {
+  return nearest_name(word, names_in(folder, {".json", ".yaml", ".yml"}));
 }
 
 /// ` (did you mean "configs/ngram_tp2.json"?)` for a file that is not there: the nearest name beside it, or in configs/
@@ -187,26 +191,23 @@ void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesy
                          : key.path == "workload.dataset" ? Builtins{"data set", "workloads", ".jsonl"}
                                                           : Builtins{"model", "models", ""};
   const std::string name = is_shape ? node.text : node.text.substr(8);
-  std::vector<std::string> known;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(root / those.folder, ignored))
-    if (entry.path().extension() == those.extension) known.push_back(entry.path().stem().string());
-  std::sort(known.begin(), known.end());
+  std::vector<std::string> known = names_in(root / those.folder, {those.extension});
+  for (std::string& each : known) each.resize(each.size() - std::string_view(those.extension).size());
   if (known.empty() || std::find(known.begin(), known.end(), name) != known.end()) return;
   out.add(node.origin, fmt::format("\"{}\": no {} of that name is built in{}: there are {}", node.text, those.what,
                                    did_you_mean(name, known), fmt::join(known, ", ")));
 }
 
-/// The members of sweep.axes that can be read; the other axes become unsound.
-ConfigNode readable_axes(const KeySpec& key, const ConfigNode& axes, UnsoundKeys& unsound, Diagnostics& diagnostics) {
-  ConfigNode readable = ConfigNode::make_object(axes.origin, {});
-  for (const ConfigMember& axis : axes.members) {
-    if (convert_value(key, ConfigNode::make_object(axes.origin, {axis}), diagnostics))
-      readable.members.push_back(axis);
+/// The axes of a sweep that can be read; the others become unsound.
+ConfigJson readable_axes(const KeySpec& key, const ConfigNode& node, UnsoundKeys& unsound, Diagnostics& diagnostics) {
+  ConfigJson axes = ConfigJson::object();
+  for (const ConfigMember& axis : node.members) {
+    if (const auto alone = convert_value(key, ConfigNode::make_object(node.origin, {axis}), diagnostics))
+      axes.update(*alone);
     else
       unsound.insert(axis.key);
   }
-  return readable;
+  return axes;
 }
 
 /// The name becomes part of a folder's name.
@@ -239,8 +240,8 @@ UnsoundKeys fill_config(LoadedConfig& loaded, Diagnostics& diagnostics) {
       continue;
     }
     const bool has_axes = key.type == KeyType::axes && node->kind == NodeKind::object;
-    const ConfigNode readable = has_axes ? readable_axes(key, *node, unsound, diagnostics) : *node;
-    if (const std::optional<ConfigJson> value = convert_value(key, readable, diagnostics)) {
+    if (const std::optional<ConfigJson> value =
+            has_axes ? readable_axes(key, *node, unsound, diagnostics) : convert_value(key, *node, diagnostics)) {
       key.assign(config, *value);
     } else {
       unsound.insert(key.path);
@@ -341,6 +342,11 @@ void evaluate_sound(LoadedConfig& loaded, UnsoundKeys& unsound, Diagnostics& dia
 }  // namespace
 
 const ConfigNode* LoadedConfig::written(std::string_view path) const { return find_path(tree, path); }
+
+const ConfigNode* LoadedConfig::written_axis(std::string_view path) const {
+  const ConfigNode* const axes = written("sweep.axes");
+  return axes ? axes->find(path) : nullptr;
+}
 
 bool LoadedConfig::is_fragment() const {
   return !written("name") && !written("sweep.axes") && !written("sweep.include");

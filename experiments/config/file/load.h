@@ -46,6 +46,8 @@ struct LoadedConfig {
 
   /// The value of a key path as it was written, or null when it has its default.
   const ConfigNode* written(std::string_view path) const;
+  /// The values of a key in sweep.axes as they were written, or null.
+  const ConfigNode* written_axis(std::string_view path) const;
   /// No name and no cells of its own: a part for other files to extend, or one cell alone.
   bool is_fragment() const;
   /// Where the value of a key path stands; the top of the file when it has its default.

@@ -193,44 +193,38 @@ const ConfigNode* find_path(const ConfigNode& root, std::string_view path) {
 }
 
 void merge_config(ConfigNode& base, const ConfigNode& overlay, Diagnostics& diagnostics, MergeMarks marks) {
-  for (const ConfigMember& member : overlay.members) {
-    const char op = marks == MergeMarks::keep || member.key.empty() ? '\0' : member.key[0];
-    const std::string key = op == '+' || op == '-' ? member.key.substr(1) : member.key;
+  for (const auto& [written, at, value] : overlay.members) {
+    const char mark = marks == MergeMarks::keep || written.empty() ? '\0' : written[0];
+    const std::string key = mark == '+' || mark == '-' ? written.substr(1) : written;
     ConfigNode* inherited = base.find(key);
-    if (op == '+') {
-      if (member.value.kind != NodeKind::list) {
-        diagnostics.add(member.value.origin,
-                        fmt::format("\"+{}\" appends to an inherited list: expected a list, found {}", key,
-                                    member.value.describe()));
-      } else if (!inherited) {
-        base.members.push_back({key, member.key_origin, member.value});
-      } else if (inherited->kind != NodeKind::list) {
-        diagnostics.add(member.key_origin, fmt::format("\"+{}\" appends to a list, but the inherited \"{}\" is {}", key,
-                                                       key, inherited->describe()));
-      } else {
-        inherited->items.insert(inherited->items.end(), member.value.items.begin(), member.value.items.end());
-      }
-    } else if (op == '-') {
-      if (member.value.kind != NodeKind::boolean || !member.value.boolean) {
-        diagnostics.add(member.value.origin, fmt::format("\"-{}\" deletes an inherited key: expected true, found {}",
-                                                         key, member.value.describe()));
-      } else if (!inherited) {
-        std::vector<std::string> names;
-        for (const ConfigMember& m : base.members) names.push_back(m.key);
-        diagnostics.add(member.key_origin,
-                        fmt::format("\"-{}\": no such key is inherited{}", key, did_you_mean(key, names)));
-      } else {
-        base.erase(key);
-      }
-    } else if (member.value.kind == NodeKind::object) {
+    if (mark == '+' && value.kind != NodeKind::list) {
+      diagnostics.add(value.origin, fmt::format("\"{}\" appends to an inherited list: expected a list, found {}",
+                                                written, value.describe()));
+    } else if (mark == '+' && !inherited) {
+      base.members.push_back({key, at, value});
+    } else if (mark == '+' && inherited->kind != NodeKind::list) {
+      diagnostics.add(at, fmt::format("\"{}\" appends to a list, but the inherited \"{}\" is {}", written, key,
+                                      inherited->describe()));
+    } else if (mark == '+') {
+      inherited->items.insert(inherited->items.end(), value.items.begin(), value.items.end());
+    } else if (mark == '-' && !value.boolean) {
+      diagnostics.add(value.origin, fmt::format("\"{}\" deletes an inherited key: expected true, found {}", written,
+                                                value.describe()));
+    } else if (mark == '-' && !inherited) {
+      std::vector<std::string> names;
+      for (const ConfigMember& member : base.members) names.push_back(member.key);
+      diagnostics.add(at, fmt::format("\"{}\": no such key is inherited{}", written, did_you_mean(key, names)));
+    } else if (mark == '-') {
+      base.erase(key);
+    } else if (value.kind == NodeKind::object) {
       if (!inherited || inherited->kind != NodeKind::object) {
-        base.set({key, member.key_origin, ConfigNode::make_object(member.value.origin, {})});
+        base.set({key, at, ConfigNode::make_object(value.origin, {})});
         inherited = base.find(key);
       }
-      merge_config(*inherited, member.value, diagnostics, marks);
-      if (!member.value.members.empty()) inherited->origin = member.value.origin;
+      merge_config(*inherited, value, diagnostics, marks);
+      if (!value.members.empty()) inherited->origin = value.origin;
     } else {
-      base.set(member);
+      base.set({key, at, value});
     }
   }
 }

@@ -60,9 +60,8 @@ void check_zip(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnosti
 
 /// A value that stands twice on an axis would make the same cell twice; zipped axes may repeat theirs.
 void check_repeated_values(const LoadedConfig& loaded, Diagnostics& out) {
-  const ConfigNode* axes = loaded.written("sweep.axes");
   for (const SweepAxis& axis : loaded.config.sweep.axes) {
-    const ConfigNode* node = axes ? axes->find(axis.path) : nullptr;
+    const ConfigNode* const node = loaded.written_axis(axis.path);
     if (loaded.config.sweep.is_zipped(axis.path) || !node || node->kind != NodeKind::list) continue;
     std::set<std::string> seen;
     for (size_t i = 0; i < axis.values.size(); ++i) {
@@ -90,15 +89,11 @@ void check_conflicts(const LoadedConfig& loaded, const UnsoundKeys& unsound, Dia
     }
   };
   const std::string proposer = "speculation.proposer";
-  if (!varies(proposer)) {
-    check(loaded.config, "");
-    return;
-  }
+  if (!varies(proposer)) return check(loaded.config, "");
   // A proposer of the sweep that could run in no cell is a mistake, not a list of skipped cells.
   const SweepAxis* const axis = loaded.config.sweep.find_axis(proposer);
   if (!axis) return;  // rows of include alone
   for (const ConfigJson& value : axis->values) {
-    if (!value.is_string()) continue;
     ExperimentConfig config = loaded.config;
     config.speculation.proposer = value.get<std::string>();
     check(config, proposer);
@@ -107,11 +102,11 @@ void check_conflicts(const LoadedConfig& loaded, const UnsoundKeys& unsound, Dia
 
 /// Keys whose values decide whether this one has an effect.
 std::vector<std::string> deciders_of(const KeySpec& key) {
-  std::vector<std::string> deciders = {scope_rule(key).key};
+  std::vector<std::string> deciders = {key.scope.key};
   for (const KeySpec& other : config_keys())
-    if (key.proposer && other.scope == KeyScope::proposer && other.proposer->stages && other.proposer != key.proposer)
+    if (key.proposer && other.proposer && other.proposer->stages && other.proposer != key.proposer)
       deciders.push_back(other.path);
-  if (key.scope == KeyScope::second_model) deciders.push_back(fmt::format("speculation.{}.self", key.proposer->name));
+  if (key.is_void_for_self) deciders.push_back(fmt::format("speculation.{}.self", key.proposer->name));
   return deciders;
 }
 
@@ -122,11 +117,6 @@ Layer layer_of(const LoadedConfig& loaded, const ConfigNode* node) {
   if (node == nullptr || !node->origin.source) return Layer::nowhere;
   if (node->origin.source->is_argument) return Layer::command_line;
   return node->origin.source->name == loaded.file.string() ? Layer::file : Layer::inherited;
-}
-
-const ConfigNode* axis_of(const LoadedConfig& loaded, const std::string& path) {
-  const ConfigNode* const axes = loaded.written("sweep.axes");
-  return axes ? axes->find(path) : nullptr;
 }
 
 /// The file's configuration with every value that the sweep gives to the deciders.
@@ -161,19 +151,18 @@ bool some_profile_sets(const LoadedConfig& loaded, const std::string& path) {
 
 std::string complaint(const LoadedConfig& loaded, const KeySpec& key, const ConfigNode& node) {
   const SpeculationConfig& speculation = loaded.config.speculation;
-  if (key.scope == KeyScope::speculation)
+  if (!key.proposer && key.scope.key == "speculation.proposer")
     return fmt::format("the proposer \"none\" drafts nothing, yet {} is {}: drop it, or name a proposer ({})",
                        last_part(key.path), node.describe(), fmt::join(proposer_names(ProposerNames::drafting), ", "));
-  std::string now;
+  std::vector<std::string> now;
   for (const std::string& path : deciders_of(key)) {
     if (find_key(path)->proposer && !speculation.uses(*find_key(path)->proposer)) continue;
-    if (axis_of(loaded, path))
-      now += fmt::format("{}the axis {} has no such value", now.empty() ? "" : ", ", path);
-    else
-      now += fmt::format("{}{} is {}", now.empty() ? "" : ", ", path, find_key(path)->read(loaded.config).dump());
+    now.push_back(loaded.written_axis(path)
+                      ? fmt::format("the axis {} has no such value", path)
+                      : fmt::format("{} is {}", path, find_key(path)->read(loaded.config).dump()));
   }
   return fmt::format("{} is {}, which has an effect only with {}: here {}; drop it, or change that", key.path,
-                     node.describe(), scope_text(key), now);
+                     node.describe(), scope_text(key), fmt::join(now, ", "));
 }
 
 }  // namespace
@@ -198,8 +187,8 @@ void check_values_together(const LoadedConfig& loaded, const UnsoundKeys& unsoun
 
 void check_void_keys(const LoadedConfig& loaded, const UnsoundKeys& unsound, Diagnostics& out) {
   for (const KeySpec& key : config_keys()) {
-    if (key.scope == KeyScope::always) continue;
-    if (axis_of(loaded, key.path)) continue;  // cells that differ in it alone become one
+    if (key.scope.key.empty()) continue;
+    if (loaded.written_axis(key.path)) continue;  // cells that differ in it alone become one
     const ConfigNode* const node = loaded.written(key.path);
     const Layer layer = layer_of(loaded, node);
     if (layer < Layer::file) continue;
@@ -210,7 +199,8 @@ void check_void_keys(const LoadedConfig& loaded, const UnsoundKeys& unsound, Dia
     Layer decided = Layer::nowhere;
     bool by_profile = false;
     for (const std::string& path : deciders) {
-      decided = std::max({decided, layer_of(loaded, axis_of(loaded, path)), layer_of(loaded, loaded.written(path))});
+      decided =
+          std::max({decided, layer_of(loaded, loaded.written_axis(path)), layer_of(loaded, loaded.written(path))});
       by_profile = by_profile || some_profile_sets(loaded, path);
     }
     if (decided > layer || (by_profile && layer == Layer::file)) continue;

@@ -64,58 +64,43 @@ class Parser {
     return {};
   }
 
-  NodePtr make(std::string op, size_t offset, std::vector<NodePtr> operands) const {
-    return std::make_shared<const Node>(Node{std::move(op), offset, 0.0, std::move(operands)});
-  }
-
-  template <class Operand>
-  NodePtr chain(std::initializer_list<std::string_view> tokens, Operand operand) {
-    NodePtr left = operand();
-    while (true) {
-      const std::string op = take(tokens);
-      if (op.empty()) return left;
-      const size_t offset = pos_ - op.size();
-      // A left-leaning chain is as deep as it is long, and evaluation recurses over it.
-      if (++num_chained_ > 512) throw error("more than 512 operators in one expression");
-      NodePtr right = operand();
-      left = make(op, offset, {left, right});
-    }
+  static NodePtr make(std::string op, size_t offset, std::vector<NodePtr> operands, ExpressionValue literal = 0.0) {
+    return std::make_shared<const Node>(Node{std::move(op), offset, std::move(literal), std::move(operands)});
   }
 
   NodePtr either() {
     if (++depth_ > kMaxExpressionDepth) throw error(fmt::format("nested more than {} deep", kMaxExpressionDepth));
-    NodePtr node = chain({"||"}, [&] { return chain({"&&"}, [&] { return compare(); }); });
+    NodePtr node = binary(0);
     --depth_;
     return node;
   }
 
-  NodePtr compare() {
-    NodePtr left = sum();
-    const std::string op = take({"==", "!=", "<=", ">=", "<", ">"});
-    if (op.empty()) {
-      skip_blank();
-      if (pos_ < text_.size() && text_[pos_] == '=') throw error("expected ==, found a single =");
-      return left;
+  /// Operators of one level, which bind less than those of the next.
+  NodePtr binary(size_t level) {
+    static const std::initializer_list<std::string_view> kLevels[] = {
+        {"||"}, {"&&"}, {"==", "!=", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
+    constexpr size_t kComparison = 2;
+    if (level == std::size(kLevels)) return unary();
+    NodePtr left = binary(level + 1);
+    for (std::string op; !(op = take(kLevels[level])).empty();) {
+      const size_t offset = pos_ - op.size();
+      // A left-leaning chain is as deep as it is long, and evaluation recurses over it.
+      if (++num_operators_ > 512) throw error("more than 512 operators in one expression");
+      NodePtr right = binary(level + 1);
+      if (op == "==" || op == "!=") {
+        note_comparison(*left, *right);
+        note_comparison(*right, *left);
+      }
+      left = make(op, offset, {left, right});
+      if (level == kComparison) return left;
     }
-    const size_t offset = pos_ - op.size();
-    NodePtr right = sum();
-    if (op == "==" || op == "!=") {
-      note_comparison(*left, *right);
-      note_comparison(*right, *left);
-    }
-    return make(op, offset, {left, right});
+    if (level == kComparison && text_.substr(pos_).starts_with("=")) throw error("expected ==, found a single =");
+    return left;
   }
 
   void note_comparison(const Node& name, const Node& word) {
     const std::string* const text = std::get_if<std::string>(&word.literal);
     if (name.op == "name" && text) comparisons.push_back({std::get<std::string>(name.literal), *text, word.offset});
-  }
-
-  NodePtr sum() {
-    return chain({"+", "-"}, [&] { return product(); });
-  }
-  NodePtr product() {
-    return chain({"*", "/", "%"}, [&] { return unary(); });
   }
 
   NodePtr unary() {
@@ -129,10 +114,6 @@ class Parser {
       return make(op == '-' ? "negate" : "not", offset, {operand});
     }
     return primary();
-  }
-
-  NodePtr literal(size_t offset, ExpressionValue value) const {
-    return std::make_shared<const Node>(Node{"literal", offset, std::move(value), {}});
   }
 
   NodePtr primary() {
@@ -151,7 +132,7 @@ class Parser {
       if (end == std::string_view::npos) throw error("this text is never closed");
       std::string value(text_.substr(pos_ + 1, end - pos_ - 1));
       pos_ = end + 1;
-      return literal(offset, std::move(value));
+      return make("literal", offset, {}, std::move(value));
     }
     if ((c >= '0' && c <= '9') || c == '.') {
       double value = 0;
@@ -159,17 +140,17 @@ class Parser {
       if (parsed.ec != std::errc() || !std::isfinite(value)) throw error("this is not a number");
       pos_ = static_cast<size_t>(parsed.ptr - text_.data());
       if (pos_ < text_.size() && is_name_start(text_[pos_])) throw error("numbers carry no unit here");
-      return literal(offset, value);
+      return make("literal", offset, {}, value);
     }
     if (!is_name_start(c)) throw error(fmt::format("expected a value, found '{}'", c));
     while (pos_ < text_.size() && is_name_part(text_[pos_])) ++pos_;
     std::string name(text_.substr(offset, pos_ - offset));
-    if (name == "true" || name == "false") return literal(offset, name == "true");
+    if (name == "true" || name == "false") return make("literal", offset, {}, name == "true");
     if (!take({"("}).empty()) return call(name, offset);
     if (std::none_of(names.begin(), names.end(), [&](const auto& known) { return known.first == name; })) {
       names.emplace_back(name, offset);
     }
-    return std::make_shared<const Node>(Node{"name", offset, name, {}});
+    return make("name", offset, {}, name);
   }
 
   NodePtr call(const std::string& name, size_t offset) {
@@ -188,7 +169,7 @@ class Parser {
   std::string_view text_;
   size_t pos_ = 0;
   int depth_ = 0;
-  int num_chained_ = 0;
+  int num_operators_ = 0;
 };
 
 const char* type_name(const ExpressionValue& value) {

@@ -36,9 +36,7 @@ std::string describe_section(std::string_view section);
 /// in `name`; '-' is read as '_'. Nothing for an unknown name.
 std::optional<std::string> explain_name(std::string_view name);
 
-/// Keys that --set (or --axis) takes, aliases first.
-std::vector<std::string> key_names(bool axes_only);
-/// What `runexp explain` explains: these, sections and topics.
+/// What `runexp explain` explains: keys, sections and topics.
 std::vector<std::string> explained_names();
 
 /// The reference of keys in docs/experiments.md. Markdown: a heading and a table for each section, a row for each key.

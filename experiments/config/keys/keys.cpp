@@ -12,13 +12,14 @@ namespace paceline {
 
 namespace {
 
+/// The type inside of std::optional, or T itself.
 template <class T>
-struct Optional : std::false_type {
-  using Value = T;
+struct ValueOf {
+  using Type = T;
 };
 template <class T>
-struct Optional<std::optional<T>> : std::true_type {
-  using Value = T;
+struct ValueOf<std::optional<T>> {
+  using Type = T;
 };
 
 KeyEffect effect_of_section(std::string_view path) {
@@ -92,8 +93,8 @@ Choices words(const Names& names) {
 template <class Member>
 KeySpec key(std::string path, Member member, std::string help, KeySpec row = {}) {
   using Field = std::remove_cvref_t<decltype(member(std::declval<ExperimentConfig&>()))>;
-  using Value = typename Optional<Field>::Value;
-  constexpr bool kOptional = Optional<Field>::value;
+  using Value = typename ValueOf<Field>::Type;
+  constexpr bool kOptional = !std::is_same_v<Field, Value>;
   if constexpr (std::is_enum_v<Value>) row.choices = words(names_of(Value{}));
   if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool>) {
     row.min = std::max(row.min, static_cast<double>(std::numeric_limits<Value>::min()));
@@ -219,7 +220,7 @@ std::vector<KeySpec> engine_keys() {
       KEY(engine.scheduler.batching,
           "continuous admits requests at every step; static runs padded turns of static_batch_size."),
       KEY(engine.scheduler.static_batch_size, "Requests of one turn of static batching.",
-          {.min = 1, .max = 65536, .unit = "requests", .scope = KeyScope::static_batching}),
+          {.min = 1, .max = 65536, .unit = "requests", .scope = {"engine.scheduler.batching", {"static"}}}),
       KEY(engine.scheduler.run_ahead,
           "Launch step n+1 before step n is collected: for devices that run beside the host."),
       KEY(engine.numerics,
@@ -233,6 +234,7 @@ std::vector<KeySpec> engine_keys() {
 
 /// A row of what every key of a proposer has: it decides numbers where that proposer drafts.
 KeySpec proposer_key(const ProposerEntry& entry, KeySpec row) {
+  row.scope = {"speculation.proposer", {std::string(entry.name)}};
   row.proposer = &entry;
   row.in_identity = true;
   row.effect = KeyEffect::steps;
@@ -257,8 +259,7 @@ void add_options(const ProposerEntry& entry, size_t index, std::vector<KeySpec>&
                    .unit = std::string(option.range.unit),
                    .choices = words(option.words),
                    .absent = option.is_path ? "null" : "",
-                   .is_newer = option.is_newer,
-                   .scope = KeyScope::proposer};
+                   .is_newer = option.is_newer};
     if (row.type == KeyType::integer) {  // the members are ints
       row.min = std::max(row.min, double(std::numeric_limits<int>::min()));
       row.max = std::min(row.max, double(std::numeric_limits<int>::max()));
@@ -285,33 +286,32 @@ void add_options(const ProposerEntry& entry, size_t index, std::vector<KeySpec>&
 void add_second_model(const ProposerEntry& entry, size_t index, std::vector<KeySpec>& rows) {
   if (!entry.has_second_model()) return;
   const bool is_head = entry.second_model.kind == SecondModelKind::eagle3_head;
-  const KeyScope scope = is_head ? KeyScope::proposer : KeyScope::second_model;
   const auto add = [&](const char* name, auto member, const char* help, KeySpec row) {
     const auto of_config = [ index, member ](auto& config) -> auto& {
       return (*config.speculation.proposers[index].model).*member;
     };
     row = proposer_key(entry, key(fmt::format("speculation.{}.{}", entry.name, name), of_config, help, std::move(row)));
     row.names_second_model = true;
+    row.is_void_for_self = !is_head && name != std::string_view("self");
     rows.push_back(std::move(row));
   };
   add("path", &SecondModelConfig::path,
       is_head ? "Folder of the EAGLE-3 head, which was trained for this very target."
               : "Checkpoint folder of the draft model.",
-      {.type = KeyType::path, .scope = scope});
+      {.type = KeyType::path});
   if (!is_head)
     add("tp", &SecondModelConfig::tp, "Tensor-parallel size of the draft model: 1, or the target's.",
-        {.min = 1, .max = 64, .unit = "ranks", .absent = "target", .scope = scope});
+        {.min = 1, .max = 64, .unit = "ranks", .absent = "target"});
   add("dtype", &SecondModelConfig::dtype,
       is_head ? "Type of the head's weights in memory." : "Type of the draft's weights in memory.",
-      {.choices = dtypes(), .scope = scope});
+      {.choices = dtypes()});
   if (is_head) return;
   add("inflate", &SecondModelConfig::inflate, "Grow the draft's checkpoint into this shape (configs/shapes).",
-      {.type = KeyType::shape, .scope = scope});
+      {.type = KeyType::shape});
   add("pre", &SecondModelConfig::pre, "How the draft's text is cut, as engine.target.pre says it.",
-      {.choices = pre_tokenizers(), .absent = "auto", .is_newer = true, .scope = scope});
+      {.choices = pre_tokenizers(), .absent = "auto", .is_newer = true});
   add("self", &SecondModelConfig::self,
-      "The target drafts for itself: a check of the machinery that must accept every draft.",
-      {.scope = KeyScope::proposer});
+      "The target drafts for itself: a check of the machinery that must accept every draft.", {});
 }
 
 /// "nobody, lookup in the sequence's own text, or a small model".
@@ -343,15 +343,16 @@ std::vector<KeySpec> speculation_keys() {
            .max = 64,
            .unit = "tokens",
            .hint = "; to draft nothing, take the proposer \"none\"",
-           .scope = KeyScope::speculation}),
+           .scope = {"speculation.proposer", proposer_names(ProposerNames::drafting)}}),
   };
   for (size_t i = 0; i < proposer_list().size(); ++i) {
     add_options(proposer_list()[i], i, rows);
     add_second_model(proposer_list()[i], i, rows);
   }
-  rows.push_back(key("speculation.verifier.rule", [](auto& config) -> auto& { return config.speculation.rule; },
-                     "How drafts are judged; auto is greedy at temperature 0, else rejection.",
-                     {.choices = words(rule_words()), .scope = KeyScope::speculation}));
+  rows.push_back(key(
+      "speculation.verifier.rule", [](auto& config) -> auto& { return config.speculation.rule; },
+      "How drafts are judged; auto is greedy at temperature 0, else rejection.",
+      {.choices = words(rule_words()), .scope = {"speculation.proposer", proposer_names(ProposerNames::drafting)}}));
   return rows;
 }
 
@@ -386,18 +387,22 @@ std::vector<KeySpec> request_keys() {
           "closed keeps `concurrency` requests in flight; offline submits all of them at once; poisson, "
           "gamma and trace send each at its own time, whatever the engine does (open loop)."),
       KEY(load.concurrency, "Requests in flight of a closed loop.",
-          {.min = 1, .max = 65536, .unit = "requests", .scope = KeyScope::closed_loop}),
+          {.min = 1, .max = 65536, .unit = "requests", .scope = {"load.mode", {"closed"}}}),
       KEY(load.rate_per_s, "Mean arrival rate of poisson and gamma.",
-          {.min = 0, .max = 1e6, .above_min = true, .unit = "requests/s", .scope = KeyScope::random_arrivals}),
+          {.min = 0,
+           .max = 1e6,
+           .above_min = true,
+           .unit = "requests/s",
+           .scope = {"load.mode", {"poisson", "gamma"}}}),
       KEY(load.burstiness,
           "Shape of gamma's gaps: 1 is poisson, below 1 requests come in bursts, above 1 more evenly; the "
           "coefficient of variation is 1/sqrt(burstiness).",
-          {.min = 0.01, .max = 1e4, .scope = KeyScope::gamma_arrivals}),
+          {.min = 0.01, .max = 1e4, .scope = {"load.mode", {"gamma"}}}),
       KEY(load.arrival_seed,
           "Seed of the arrival times; with the repetition's number it decides them, the same in all cells.",
-          {.min = 0, .scope = KeyScope::random_arrivals}),
+          {.min = 0, .scope = {"load.mode", {"poisson", "gamma"}}}),
       KEY(load.trace, "JSON Lines file of arrival times: {\"t_s\", \"output_tokens\"?} (configs/workloads/README.md).",
-          {.type = KeyType::path, .scope = KeyScope::trace_arrivals, .effect = KeyEffect::text}),
+          {.type = KeyType::path, .scope = {"load.mode", {"trace"}}, .effect = KeyEffect::text}),
       KEY(measure.warmup_requests, "Requests run before the first repetition and not counted.",
           {.min = 0, .max = 1e6, .unit = "requests", .effect = KeyEffect::steps}),
       KEY(measure.repetitions, "Times each cell is measured; 3 can show a large gain, a close call needs 7 or more.",

@@ -52,10 +52,8 @@ std::vector<std::string> keys_like(std::string_view name, std::string_view secti
   std::vector<std::string> parts;
   for (const KeySpec& key : config_keys())
     if (is_below(key.path, section)) parts.emplace_back(last_part(key.path));
-  const std::optional<std::string> near = nearest_name(name, parts);
-  std::vector<std::string> keys;
-  for (const KeySpec& key : config_keys())
-    if (near && is_below(key.path, section) && last_part(key.path) == *near) keys.push_back(key.path);
+  std::vector<std::string> keys = keys_ending_in(nearest_name(name, parts).value_or(""));
+  std::erase_if(keys, [&](const std::string& key) { return !is_below(key, section); });
   return keys;
 }
 
@@ -208,10 +206,14 @@ std::vector<std::string> aliases_of(const KeySpec& key) {
   return names;
 }
 
-std::vector<std::string> key_names_for_hints() {
-  std::vector<std::string> names;
-  for (const auto& [alias, path] : kAliases) names.emplace_back(alias);
-  for (const KeySpec& key : config_keys()) names.push_back(key.path);
+std::vector<std::string> key_names(bool axes_only) {
+  std::vector<std::string> names, paths;
+  for (const KeySpec& key : config_keys()) {
+    if (axes_only ? !can_differ_between_cells(key) : key.type == KeyType::outside && key.path != "name") continue;
+    for (std::string& alias : aliases_of(key)) names.push_back(std::move(alias));
+    paths.push_back(key.path);
+  }
+  names.insert(names.end(), paths.begin(), paths.end());
   return names;
 }
 
@@ -222,7 +224,7 @@ std::vector<std::string> names_meant_by(std::string_view name) {
     if (std::vector<std::string> keys = keys_ending_in(last_part(name)); !keys.empty()) return keys;
     if (const KeySpec* alias = find_key_or_alias(last_part(name))) return {alias->path};
   }
-  const std::optional<std::string> near = nearest_name(name, key_names_for_hints());
+  const std::optional<std::string> near = nearest_name(name, key_names(false));
   // A long common section makes paths alike whose last parts have nothing in common.
   const bool ends_alike = near && nearest_name(last_part(name), {std::string(last_part(*near))});
   return ends_alike ? std::vector{*near} : std::vector<std::string>{};
@@ -255,30 +257,12 @@ std::string_view last_part(std::string_view path) {
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
 }
 
-ScopeRule scope_rule(const KeySpec& key) {
-  switch (key.scope) {
-    case KeyScope::always: break;
-    case KeyScope::speculation: return {"speculation.proposer", proposer_names(ProposerNames::drafting)};
-    case KeyScope::proposer:
-    case KeyScope::second_model: return {"speculation.proposer", {std::string(key.proposer->name)}};
-    case KeyScope::static_batching: return {"engine.scheduler.batching", {"static"}};
-    case KeyScope::closed_loop: return {"load.mode", {"closed"}};
-    case KeyScope::random_arrivals: return {"load.mode", {"poisson", "gamma"}};
-    case KeyScope::gamma_arrivals: return {"load.mode", {"gamma"}};
-    case KeyScope::trace_arrivals: return {"load.mode", {"trace"}};
-  }
-  return {};
-}
-
 bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
-  if (key.scope == KeyScope::always) return true;
   const SpeculationConfig& speculation = config.speculation;
   if (key.proposer)
-    return speculation.uses(*key.proposer) &&
-           (key.scope != KeyScope::second_model || !speculation.second_model()->self);
-  const ScopeRule rule = scope_rule(key);
-  const std::string now = find_key(rule.key)->read(config).get<std::string>();
-  return std::find(rule.words.begin(), rule.words.end(), now) != rule.words.end();
+    return speculation.uses(*key.proposer) && (!key.is_void_for_self || !speculation.second_model()->self);
+  const std::vector<std::string>& words = key.scope.words;
+  return words.empty() || std::find(words.begin(), words.end(), find_key(key.scope.key)->read(config)) != words.end();
 }
 
 bool can_differ_between_cells(const KeySpec& key) {
@@ -345,7 +329,7 @@ void check_expression(const ConfigNode& node, std::string_view text, size_t text
                            [&](const auto& choice) { return choice.first == word; });
       });
       if (is_choice) continue;  // a bare word to compare with: proposer == ngram
-      std::vector<std::string> known = key_names_for_hints();
+      std::vector<std::string> known = key_names(false);
       known.push_back("devices");
       diagnostics.add(at(offset), fmt::format("unknown name \"{}\" in the expression \"{}\"{}", name, text,
                                               did_you_mean(name, known)));

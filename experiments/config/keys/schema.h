@@ -34,17 +34,11 @@ enum class KeyType : uint8_t {
   outside,      // $schema, schema_version, extends, name, vars, profiles: handled by the loader
 };
 
-/// When a key has any effect; where it has none, it does not tell cells apart.
-enum class KeyScope : uint8_t {
-  always,
-  speculation,   // somebody drafts
-  proposer,      // KeySpec::proposer drafts
-  second_model,  // KeySpec::proposer drafts with a model of its own
-  static_batching,
-  closed_loop,
-  random_arrivals,
-  gamma_arrivals,
-  trace_arrivals
+/// When a key has any effect: where another key has one of these values; where it has none, it does not tell cells
+/// apart. No key: always.
+struct KeyScope {
+  std::string key = {};
+  std::vector<std::string> words = {};
 };
 
 /// What of a cell another value may change; each holds those before it.
@@ -67,9 +61,10 @@ struct KeySpec {
   bool is_newer = false;    // runs were recorded without it: at its default it is no part of a cell's identity
   std::string hint = {};    // what to write for a number out of range, or for a word that is like no choice
   std::string form = {};    // of an outside key: what it takes, in words
-  KeyScope scope = KeyScope::always;
+  KeyScope scope = {};
   const ProposerEntry* proposer = nullptr;  // whose key it is; null: that of no proposer
   bool names_second_model = false;          // says which model that proposer runs beside the target
+  bool is_void_for_self = false;            // and has no effect where that is the target itself
   bool reload = false;                      // another value needs another engine load
   bool in_identity = false;                 // decides the numbers of a cell
   std::optional<KeyEffect> effect = {};     // none: of no cell
@@ -94,8 +89,8 @@ const KeySpec* find_key(std::string_view path);
 const KeySpec* find_key_or_alias(std::string_view name);
 /// Short names of a key: {"k", "num_speculative_tokens"}; mostly none.
 std::vector<std::string> aliases_of(const KeySpec& key);
-/// Full paths and aliases, for hints.
-std::vector<std::string> key_names_for_hints();
+/// Keys that --set (or --axis) takes, aliases first.
+std::vector<std::string> key_names(bool axes_only);
 /// What a name that is no key may stand for, as full paths or aliases: the keys that end in it, else the nearest of its
 /// section, else those that end in its last part, else the alias behind a section ("speculation.k"), else the nearest
 /// of all. Mostly one, or none.
@@ -123,15 +118,7 @@ bool is_computable(const KeySpec& key);
 /// "integer", "number", "boolean", "one of several words", "list of strings", ...
 std::string type_text(const KeySpec& key);
 
-/// The key that decides about another key's scope, and those of its values with which that has an effect; no key:
-/// it always has.
-struct ScopeRule {
-  std::string key;
-  std::vector<std::string> words;
-};
-/// REQUIRES of a proposer's key: other proposers have no stages, and its second model is no self-draft. key_applies()
-/// knows better.
-ScopeRule scope_rule(const KeySpec& key);
+/// By its scope; a proposer's key applies where that is a stage of the one chosen, too.
 bool key_applies(const KeySpec& key, const ExperimentConfig& config);
 
 /// Checks `node` against the key and gives the canonical value, or complains and gives nothing. Paths become absolute,
