@@ -1,11 +1,10 @@
-#include "experiments/analysis/metrics/within_cell.h"
-
 #include <algorithm>
 #include <numeric>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/metrics/within_cell.h"
 #include "experiments/report/html/parts.h"
 
 namespace paceline::html {
