@@ -140,28 +140,20 @@ json cell_to_json(const CellResult& cell) {
 
 std::string asked_without(const CellResult& cell, std::span<const std::string_view> left_out) {
   const CellAxes& axes = cell.axes;
-  json asked = cell.requested.is_object() ? cell.requested : json(axes.variant);
-  const auto is_left_out = [&](std::string_view path) {
-    return std::any_of(left_out.begin(), left_out.end(), [&](std::string_view other) {
-      return path == other || (path.starts_with(other) && path[other.size()] == '.');
-    });
-  };
+  json asked = cell.requested.is_object() ? cell.requested : json{{"variant", axes.variant}};
+  const json named = {
+      {"engine", {{"parallel", {{"tp", axes.tp}, {"pp", axes.pp}}}}},
+      {"load", {{"concurrency", axes.concurrency}}},
+      {"speculation",
+       {{"proposer", axes.proposer}, {"num_speculative_tokens", axes.num_speculative_tokens.value_or(0)}}}};
+  asked.update(named, true);
   for (const std::string_view path : left_out) {
     std::string pointer = "/" + std::string(path);
     std::replace(pointer.begin(), pointer.end(), '.', '/');
     const json::json_pointer place(pointer);
-    if (asked.is_object() && asked.contains(place)) asked[place.parent_pointer()].erase(place.back());
+    if (asked.contains(place)) asked[place.parent_pointer()].erase(place.back());
   }
-  json key = json::array({asked, cell.model, cell.load});
-  const auto add = [&](std::string_view path, const json& value) {
-    if (!is_left_out(path)) key.push_back(value);
-  };
-  add("engine.parallel.tp", axes.tp);
-  add("engine.parallel.pp", axes.pp);
-  add("speculation.proposer", axes.proposer);
-  add("speculation.num_speculative_tokens", axes.num_speculative_tokens.value_or(0));
-  add("load.concurrency", axes.concurrency);
-  return key.dump();
+  return json::array({asked, cell.model, cell.load}).dump();
 }
 
 int repetitions_asked(const CellResult& cell) {
@@ -172,21 +164,15 @@ int repetitions_asked(const CellResult& cell) {
 CellCounts count_cells(const std::vector<CellResult>& cells) {
   CellCounts counts;
   for (const CellResult& cell : cells) {
-    switch (cell.status) {
-      case CellStatus::done:
-        if (cell.repetitions.empty()) {  // planned, and not reached yet
-          ++counts.skipped;
-          ++counts.not_run;
-          break;
-        }
-        ++counts.done;
-        counts.partial += int(cell.repetitions.size()) < repetitions_asked(cell) ? 1 : 0;
-        break;
-      case CellStatus::failed: ++counts.failed; break;
-      case CellStatus::skipped:
-        ++counts.skipped;
-        counts.not_run += cell.not_run ? 1 : 0;
-        break;
+    const bool not_reached = cell.status == CellStatus::done && cell.repetitions.empty();
+    if (cell.status == CellStatus::failed) {
+      ++counts.failed;
+    } else if (cell.status == CellStatus::skipped || not_reached) {
+      ++counts.skipped;
+      counts.not_run += cell.not_run || not_reached ? 1 : 0;
+    } else {
+      ++counts.done;
+      counts.partial += int(cell.repetitions.size()) < repetitions_asked(cell) ? 1 : 0;
     }
   }
   return counts;

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
+#include <tuple>
+#include <utility>
 
 #include "engine/model/rope.h"
 #include "engine/util/bytes.h"
@@ -271,18 +272,21 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
 
   std::vector<const ExperimentConfig*> cells{&config};
   cells.insert(cells.end(), limits.cells.begin(), limits.cells.end());
-  std::map<std::string, Eagle3Spec> heads;  // by key, those that can be read
+  std::map<std::string, std::pair<Eagle3Spec, DType>> heads;  // by key, those that can be read
   for (const ExperimentConfig* const cell : cells) {
-    if (!cell->speculation.head() || heads.contains(second_model_key(*cell))) continue;
+    const SecondModelConfig* const head = cell->speculation.head();
+    if (!head || heads.contains(second_model_key(*cell))) continue;
     try {
-      heads.emplace(second_model_key(*cell), open_head(*cell, plan).spec);
+      const Eagle3Spec spec = open_head(*cell, plan).spec;
+      heads.emplace(second_model_key(*cell), std::pair(spec, parse_dtype(head->dtype, spec.checkpoint_dtype)));
     } catch (const Error&) {
       if (cell == &config) throw;
     }
   }
   std::vector<Eagle3Spec> tapping;
-  for (const auto& [key, head] : heads) tapping.push_back(head);
+  for (const auto& [key, head] : heads) tapping.push_back(head.first);
   plan.taps = taps_of(tapping);
+  if (config.speculation.head()) std::tie(plan.head, plan.draft_dtype) = heads.at(second_model_key(config));
 
   const int block_size = config.engine.kv_cache.block_size;
   const Numerics numerics = config.engine.numerics;
@@ -296,23 +300,14 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     rank->comm_bytes = comm_bytes(plan.target, place, 1, 1, taps);
   }
   RankMemory& deciding = plan.ranks[size_t(placement.deciding_rank())];
-  std::set<std::string> planned_heads;
-  const auto plan_head = [&](const ExperimentConfig& cell) {
-    const auto found = heads.find(second_model_key(cell));
-    if (found == heads.end()) return;
-    const Eagle3Spec& head = found->second;
-    const DType dtype = parse_dtype(cell.speculation.head()->dtype, head.checkpoint_dtype);
-    if (&cell == &config) {
-      plan.head = head;
-      plan.draft_dtype = dtype;
-    }
-    if (!planned_heads.insert(found->first).second) return;
+  for (const auto& [key, planned] : heads) {
+    const auto& [head, dtype] = planned;
     const bool is_alone = placement.num_ranks() == 1 && dtype == plan.dtype;
     deciding.weights += eagle3_weight_bytes(head, dtype, is_alone, numerics);
     deciding.swapped_draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
     deciding.draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
     deciding.workspace += eagle3_workspace_bytes(head, head_options(plan, config, limits, head));
-  };
+  }
   std::map<std::string, std::optional<PlannedSecondModel>> second_models;  // by key; none: it cannot be read
   const auto second_model_of = [&](const ExperimentConfig& cell) -> const PlannedSecondModel* {
     const auto [found, is_new] = second_models.emplace(second_model_key(cell), std::nullopt);
@@ -334,7 +329,6 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   };
   size_t proposer_bytes = 0;
   for (const ExperimentConfig* const cell : cells) {
-    if (cell->speculation.head()) plan_head(*cell);
     const bool has_second = cell->speculation.draft_model() != nullptr;
     const PlannedSecondModel* const second = has_second ? second_model_of(*cell) : nullptr;
     if (has_second && !second) continue;

@@ -107,7 +107,6 @@ RepetitionOptions repetition_options(SweepUnderWay& sweep, const ExperimentConfi
   return {.sampling = sampling_params(config.sampling),
           .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
           .timeout_s = config.sweep.cell_timeout_s,
-          .on_progress = [&sweep](const ProgressUpdate& now) { sweep.progress.update(now); },
           .stop_now = [&sweep] { return sweep.stop_now(); }};
 }
 
@@ -125,7 +124,6 @@ void tell_of_cut_outputs(SweepUnderWay& sweep, const std::vector<size_t>& cells,
 
 void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, SweepUnderWay& sweep) {
   RepetitionOptions options = repetition_options(sweep, cell.config);
-  options.on_progress = {};
   const bool needs_all = cell.config.speculation.entry().knows_texts();
   const size_t wanted = needs_all ? prompts.size() : size_t(std::max(0, cell.config.measure.warmup_requests));
   const size_t count = std::min(prompts.size(), wanted);
@@ -139,7 +137,6 @@ void record_drafts(EngineLoad& load, const Cell& cell, const CellResult& result,
   if (!cell.config.measure.record_drafts || !cell.config.speculation.drafts()) return;
   DraftRecord record;
   RepetitionOptions options = repetition_options(sweep, cell.config);
-  options.on_progress = {};
   options.record_drafts = &record;
   run_repetition(load, cell.config, prompts, options);
   sweep.folder->write_drafts(result, draft_record_text(record));
@@ -400,6 +397,7 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
         record_start(sweep, {&index, 1});
         RepetitionOptions pass = repetition_options(sweep, cell.config);
         pass.arrivals = sweep.arrivals.arrivals(cell.config.load, int64_t(prompts.size()), repetition);
+        pass.on_progress = [&sweep](const ProgressUpdate& now) { sweep.progress.update(now); };
         if (repetition == 0) pass.record_ranks = RankRecording::on;
         result.repetitions.push_back(run_undisturbed(sweep, *load, cell.config, prompts, pass));
         sweep.stamp(result.repetitions.back());

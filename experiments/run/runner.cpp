@@ -158,9 +158,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     for (const size_t index : retried) sweep.folder->record_retry(run.cells[index]);
     for (const CellResult& cell : run.cells)
       for (const RepetitionResult& r : cell.repetitions) sweep.next_turn = std::max(sweep.next_turn, r.turn + 1);
-    sweep.num_failures = int(std::count_if(run.cells.begin(), run.cells.end(),
-                                           [](const CellResult& cell) { return cell.status == CellStatus::failed; })) -
-                         options.resume->failures_accepted;
+    sweep.num_failures = count_cells(run.cells).failed - options.resume->failures_accepted;
     const SweepConfig& limits = loaded.config.sweep;
     if (sweep.num_failures >= limits.max_failures || (sweep.num_failures > 0 && limits.on_error == OnError::stop))
       sweep.stop = true;
@@ -193,11 +191,10 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   run.wall_s = wall_before_s + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
   RunOutcome outcome;
-  bool any_failed = false, any_wrong = false;
-  for (const CellResult& cell : run.cells) {
-    any_failed = any_failed || cell.status == CellStatus::failed;
-    any_wrong = any_wrong || cell.certificate.status == CertificateStatus::fail;
-  }
+  const bool any_failed = count_cells(run.cells).failed > 0;
+  const bool any_wrong = std::any_of(run.cells.begin(), run.cells.end(), [](const CellResult& cell) {
+    return cell.certificate.status == CertificateStatus::fail;
+  });
   const bool interrupted = sweep.interrupts() > 0;
   run.info.status = interrupted ? "interrupted" : any_failed ? "failed_cells" : "done";
   try {

@@ -63,9 +63,11 @@ struct Replay {
   bool is_planned = false;  // in the last plan
 };
 
-/// The records one after the other.
+/// The records one after the other; what they say of the run's processes goes into `out`.
 class Replayer {
  public:
+  explicit Replayer(RecordedRun& out) : out_(out) {}
+
   void apply(const json& record) {
     const std::string event = record.at("event").get<std::string>();
     if (event == "plan") {
@@ -85,7 +87,7 @@ class Replayer {
       if (event == "repetition") {
         RepetitionResult& repetition = found->second.result.repetitions.back();
         repetition.turn = num_repetitions_++;
-        repetition.process = num_processes_ - 1;
+        repetition.process = out_.num_processes - 1;
       }
     }
   }
@@ -100,8 +102,8 @@ class Replayer {
       found->second.recorded.was_under_way = true;
     }
     under_way_.clear();
-    wall_s_ += process_.until_record_s;
-    last_process_ = process_;
+    out_.run.wall_s += process_.until_record_s;
+    out_.last_process = process_;
     process_ = {};
   }
 
@@ -114,9 +116,6 @@ class Replayer {
     });
     return out;
   }
-  double wall_s() const { return wall_s_; }
-  int num_processes() const { return num_processes_; }
-  const ProcessTime& last_process() const { return last_process_; }
 
  private:
   void count_time(const json& record) {
@@ -126,7 +125,7 @@ class Replayer {
 
   void end_time(const json& record) {
     const json& wall_s = record.at("wall_s");
-    wall_s_ = wall_s.is_null() ? 0 : wall_s.get<double>();
+    out_.run.wall_s = wall_s.is_null() ? 0 : wall_s.get<double>();
     process_ = {};
   }
 
@@ -138,7 +137,7 @@ class Replayer {
     if (began != record.end() && record.value("restart", false))
       process_.until_record_s = process_.lived_s(began->get<double>());
     end_process();
-    ++num_processes_;
+    ++out_.num_processes;
     if (began != record.end()) process_.began_s = began->get<double>();
     for (auto& [identity, cell] : cells_) {
       cell.is_planned = false;
@@ -185,9 +184,8 @@ class Replayer {
   std::map<std::string, Replay> cells_;  // by identity
   std::vector<std::string> under_way_;   // what the writing process works on
   int64_t num_repetitions_ = 0;          // of all cells
-  int num_processes_ = 0;
-  double wall_s_ = 0;  // of processes that are over
-  ProcessTime process_, last_process_;
+  ProcessTime process_;
+  RecordedRun& out_;
 };
 
 void read_requests(const std::filesystem::path& folder, Replay& cell) {
@@ -307,7 +305,7 @@ RecordedRun read_record(const std::filesystem::path& folder) {
   run.config_resolved = read_optional(folder / "config.resolved.json");
   read_samples(folder / "samples.json", run);
   run.slo = service_level(run.config_resolved);
-  Replayer replayer;
+  Replayer replayer(recorded);
   for (size_t line = 0; line < content.records.size(); ++line) {
     const auto complain = [&](const std::string& what) {
       fail(ExitCode::store, "{}:{}: {}", file.string(), line + 1, what);
@@ -321,9 +319,6 @@ RecordedRun read_record(const std::filesystem::path& folder) {
     }
   }
   replayer.end_process();
-  run.wall_s = replayer.wall_s();
-  recorded.num_processes = replayer.num_processes();
-  recorded.last_process = replayer.last_process();
   for (Replay& cell : replayer.take_cells()) {
     read_requests(folder, cell);
     read_rank_lanes(folder, cell);
