@@ -156,7 +156,7 @@ std::vector<std::string> known_names() {
   for (const KeySection& section : key_sections()) {
     if (!section.name.empty()) names.push_back(section.name);
   }
-  for (std::string& name : key_names_for_hints()) names.push_back(std::move(name));
+  for (std::string& name : key_names(false)) names.push_back(std::move(name));
   for (const KeySpec& key : config_keys()) {
     for (std::string_view path = key.path; !path.empty();) {  // "kv_cache" of "engine.kv_cache.dtype", too
       names.emplace_back(last_part(path));

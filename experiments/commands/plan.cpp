@@ -42,11 +42,7 @@ class SweepForecast {
   /// mean_output: tokens of a request's output at most. of_arrivals_s: until the last requests of an open loop are
   /// sent, all repetitions; else 0. The step of a cell that can run; none on GPUs.
   std::optional<StepForecast> add(const Cell& cell, double mean_output, double of_arrivals_s) {
-    std::optional<StepForecast> step;
-    try {
-      step = forecaster_.step(cell);
-    } catch (const Error&) {  // another draft model than the one that the load was planned with
-    }
+    const std::optional<StepForecast> step = forecaster_.step(cell);
     is_whole_ = is_whole_ && step;
     if (!step) return std::nullopt;
     const ExperimentConfig& config = cell.config;

@@ -15,6 +15,7 @@
 #include "experiments/report/documents.h"
 #include "experiments/results/files/environment.h"
 #include "experiments/run/measure/sample_texts.h"
+#include "experiments/run/plan/forecast.h"
 #include "experiments/run/run_load.h"
 #include "experiments/workload/requests.h"
 #include "kernels/cpu/cores.h"
@@ -134,9 +135,11 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
       recorded_threads > 0 ? recorded_threads : auto_threads_per_rank(sweep.cells, usable_cores());
   run.config_resolved = config_to_json(loaded.config);
   run.config_origins = value_origins(loaded);
-  for (size_t i = 0; i < sweep.cells.size(); ++i)
+  Forecaster forecaster(sweep.cells, run.info.auto_threads_per_rank);  // measures some 10 ms for each size of target
+  for (size_t i = 0; i < sweep.cells.size(); ++i) {
     run.cells.push_back(planned_result(sweep.cells[i], int(i), sweep.cells));
-  predict_steps(sweep.cells, run.info.auto_threads_per_rank, run.cells);
+    if (!sweep.cells[i].skip_reason) run.cells.back().forecast = forecaster.step(sweep.cells[i]);
+  }
   std::vector<std::vector<size_t>> groups;
   for (size_t i = 0; i < sweep.cells.size(); ++i) {
     if (sweep.cells[i].skip_reason) continue;

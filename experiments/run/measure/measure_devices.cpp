@@ -28,19 +28,6 @@ namespace {
 
 constexpr int32_t kPartRows = 1024;
 
-/// Memory of a backend.
-class Buffer {
- public:
-  Buffer(Backend& backend, size_t bytes) : backend_(backend), data_(backend.alloc(bytes)) {}
-  ~Buffer() { backend_.free(data_); }
-  Buffer(const Buffer&) = delete;
-  float* floats() const { return static_cast<float*>(data_); }
-
- private:
-  Backend& backend_;
-  void* data_;
-};
-
 /// In [-1, 1): zeros would flatter a device that saves power on them.
 std::vector<float> random_floats(size_t count) {
   std::vector<float> values(count);
@@ -240,11 +227,15 @@ double measure_matrix_rate(Backend& backend, int32_t size) {
     weight = backend.pack(parts, {.dtype = DType::bf16});
   }
   const size_t square = size_t(size) * size_t(size);
-  const Buffer x(backend, square * sizeof(float)), y(backend, square * sizeof(float));
+  const auto release = [&](float* data) { backend.free(data); };
+  const auto buffer = [&] {
+    return std::unique_ptr<float, decltype(release)>(static_cast<float*>(backend.alloc(square * sizeof(float))),
+                                                     release);
+  };
+  const auto x = buffer(), y = buffer();
   for (size_t at = 0; at < square; at += part_values)
-    backend.upload(x.floats() + at, values.data(), part_values * sizeof(float));
-  const GemmArgs product{
-      .x = f32_view(x.floats(), size, size), .w = weight.get(), .y = f32_view(y.floats(), size, size)};
+    backend.upload(x.get() + at, values.data(), part_values * sizeof(float));
+  const GemmArgs product{.x = f32_view(x.get(), size, size), .w = weight.get(), .y = f32_view(y.get(), size, size)};
   double best = 0.0;
   for (int round = 0; round <= kRounds; ++round) {
     const auto begin = ceilings::Clock::now();

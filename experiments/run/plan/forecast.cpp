@@ -125,7 +125,12 @@ const Forecaster::Sizes& Forecaster::sizes_of(const Cell& cell) {
 
 std::optional<StepForecast> Forecaster::step(const Cell& cell) {
   if (on_cuda(cell.config.engine)) return std::nullopt;
-  const Sizes& sizes = sizes_of(cell);
+  Sizes sizes;
+  try {
+    sizes = sizes_of(cell);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
   const std::string target = target_name(cell.config);
   auto rate = read_rates_.find(target);
   if (rate == read_rates_.end()) rate = read_rates_.emplace(target, quick_read_rate(size_t(sizes.target))).first;

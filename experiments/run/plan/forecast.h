@@ -43,8 +43,8 @@ class Forecaster {
   explicit Forecaster(const std::vector<Cell>& cells, int auto_threads = 0)
       : cells_(cells), auto_threads_(auto_threads) {}
 
-  /// Of one of the cells, by reading alone. None on GPUs, whose memory is not read here. Throws what plan_load()
-  /// throws.
+  /// Of one of the cells, by reading alone. None on GPUs, whose memory is not read here, and of a cell whose load
+  /// cannot be planned: plan_load() says why.
   std::optional<StepForecast> step(const Cell& cell);
 
  private:

@@ -8,7 +8,6 @@
 #include "engine/util/printable.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/run/engine_load.h"
-#include "experiments/run/plan/forecast.h"
 #include "experiments/workload/arrivals.h"
 #include "experiments/workload/workload.h"
 #include "speculative/proposer_entry.h"
@@ -54,17 +53,6 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
     result.reason = *cell.skip_reason;
   }
   return result;
-}
-
-void predict_steps(const std::vector<Cell>& cells, int auto_threads, std::vector<CellResult>& results) {
-  Forecaster forecaster(cells, auto_threads);
-  for (size_t i = 0; i < cells.size(); ++i) {
-    if (cells[i].skip_reason) continue;
-    try {
-      results[i].forecast = forecaster.step(cells[i]);
-    } catch (const Error&) {  // its load says so
-    }
-  }
 }
 
 std::vector<std::string> effective_differences(const Cell& cell, const nlohmann::json& effective) {
