@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
     try {
       if (!value.is_discarded()) request_from_json(value);
-    } catch (const nlohmann::json::exception&) {  // as parse.h says
+    } catch (const nlohmann::json::exception&) {  // as results.h says
     }
     at = end + 1;
   }
