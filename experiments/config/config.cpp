@@ -272,15 +272,19 @@ bool SweepConfig::is_zipped(std::string_view path) const {
   });
 }
 
-ConfigJson::json_pointer key_pointer(std::string path) {
-  std::replace(path.begin(), path.end(), '.', '/');
-  return ConfigJson::json_pointer("/" + path);
+void set_key(ConfigJson& root, std::string_view path, ConfigJson value) {
+  const size_t dot = path.find('.');
+  ConfigJson& member = root[std::string(path.substr(0, dot))];
+  if (dot == std::string_view::npos)
+    member = std::move(value);
+  else
+    set_key(member, path.substr(dot + 1), std::move(value));
 }
 
 ConfigJson config_to_json(const ExperimentConfig& config) {
   ConfigJson root = ConfigJson::object();
   for (const KeySpec& key : config_keys())
-    if (key.read) root[key_pointer(key.path)] = key.read(config);
+    if (key.read) set_key(root, key.path, key.read(config));
   return root;
 }
 
@@ -290,7 +294,7 @@ ConfigJson config_identity(const ExperimentConfig& config) {
   for (const KeySpec& key : config_keys()) {
     if (!key.read || !key.in_identity || !key_applies(key, config)) continue;
     const ConfigJson value = key.read(config);
-    if (!key.is_newer || value != key.read(kDefaults)) root[key_pointer(key.path)] = value;
+    if (!key.is_newer || value != key.read(kDefaults)) set_key(root, key.path, value);
     // A key that is no more: runs were recorded with it.
     if (key.path == "speculation.verifier.rule")
       root["speculation"]["forced_acceptance"]["acceptance_length"] = nullptr;

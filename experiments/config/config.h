@@ -224,8 +224,8 @@ struct ExperimentConfig {
   std::filesystem::path builtin_root;  // derived: the configs/ folder behind builtin: names; empty when none was found
 };
 
-/// Where nested JSON holds a key: "/engine/parallel/tp" for engine.parallel.tp.
-ConfigJson::json_pointer key_pointer(std::string path);
+/// Sets a key in nested JSON: engine.parallel.tp is "tp" in "parallel" in "engine".
+void set_key(ConfigJson& root, std::string_view path, ConfigJson value);
 
 /// The whole configuration as nested JSON in the order of the schema. Loading it again gives the same configuration.
 ConfigJson config_to_json(const ExperimentConfig& config);

@@ -310,7 +310,7 @@ class Importer {
       if (!value) continue;
       key.assign(config, *value);
       if (key.type == KeyType::path) value = model_path(node.text);
-      result_.config[key_pointer(key.path)] = std::move(*value);
+      set_key(result_.config, key.path, std::move(*value));
     }
     diagnostics_.throw_if_any();
     const std::optional<ConfigConflict> conflict = find_conflict(config);
@@ -346,7 +346,7 @@ std::string imported_text(const ImportedFlags& imported) {
   if (const auto proposer = ConfigJson::json_pointer("/speculation/proposer"); imported.config.contains(proposer))
     text += fmt::format("// Set beside plain decoding: runexp run FILE --axis proposer=none,{}\n",
                         imported.config[proposer].get_ref<const std::string&>());
-  if (!imported.config.contains(key_pointer("engine.target.path")))
+  if (!imported.config.contains(ConfigJson::json_pointer("/engine/target/path")))
     text += "// No model was given: the built-in one runs.\n";
   for (const std::string& note : imported.notes) text += fmt::format("// - {}\n", note);
   ConfigJson file = {{"$schema", "experiment.schema.json"},

@@ -374,7 +374,7 @@ void evaluate_deferred(const LoadedConfig& loaded, int devices, ExperimentConfig
 ConfigJson experiment_json(const LoadedConfig& loaded) {
   ConfigJson root = config_to_json(loaded.config);
   root["name"] = loaded.config.name;
-  for (const auto& [path, value] : loaded.deferred) root[key_pointer(path)] = "=" + value.expression.text();
+  for (const auto& [path, value] : loaded.deferred) set_key(root, path, "=" + value.expression.text());
   return root;
 }
 

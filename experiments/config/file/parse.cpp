@@ -20,7 +20,7 @@ namespace paceline {
 
 namespace {
 
-/// Thrown inside the scanner only: the complaint is already recorded and the rest of the text cannot be trusted.
+/// Thrown inside the readers only: the complaint is already recorded and the rest of the text cannot be trusted.
 struct Unreadable {};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -304,15 +304,10 @@ class Scanner {
     }
     node.unreadable = true;
     double number = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc::result_out_of_range) {
-      diagnostics_.add(node.origin, fmt::format("the number {} does not fit in 64 bits", text));
-      return;
-    }
-    const char first = text[0];
-    if (is_digit(first) || first == '-' || first == '+' || first == '.') {
-      diagnostics_.add(node.origin, fmt::format("{} is not a JSON number{}", text, plain_number_hint(text)));
-      return;
-    }
+    if (std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc::result_out_of_range)
+      return diagnostics_.add(node.origin, fmt::format("the number {} does not fit in 64 bits", text));
+    if (is_digit(text[0]) || text[0] == '-' || text[0] == '+' || text[0] == '.')
+      return diagnostics_.add(node.origin, fmt::format("{} is not a JSON number{}", text, plain_number_hint(text)));
     std::string hint = did_you_mean(text, {"true", "false", "null"});
     if (hint.empty()) hint = word_hint(text);
     if (hint.empty()) hint = fmt::format(": strings stand in double quotes, \"{}\"", text);
@@ -333,23 +328,15 @@ class YamlReader {
   YamlReader(std::shared_ptr<const SourceText> source, Diagnostics& diagnostics)
       : source_(std::move(source)), diagnostics_(diagnostics) {}
 
-  /// False when a bound was hit: the complaint is recorded and reading ends.
-  bool convert(const YAML::Node& yaml, ConfigNode& node, int depth) {
+  /// Throws Unreadable where a bound was hit.
+  void convert(const YAML::Node& yaml, ConfigNode& node, int depth) {
     node.origin = at(yaml.Mark());
-    if (depth > kMaxConfigDepth) {
-      diagnostics_.add(node.origin, fmt::format("nested more than {} levels deep", kMaxConfigDepth));
-      return false;
-    }
-    if (++num_nodes_ > kMaxConfigNodes) {
-      diagnostics_.add(node.origin, fmt::format("more than {} values once aliases are copied", kMaxConfigNodes));
-      return false;
-    }
+    if (depth > kMaxConfigDepth) stop(node.origin, fmt::format("nested more than {} levels deep", kMaxConfigDepth));
+    if (++num_nodes_ > kMaxConfigNodes)
+      stop(node.origin, fmt::format("more than {} values once aliases are copied", kMaxConfigNodes));
     if (yaml.IsSequence()) {
       node.kind = NodeKind::list;
-      for (const YAML::Node& item : yaml) {
-        node.items.emplace_back();
-        if (!convert(item, node.items.back(), depth + 1)) return false;
-      }
+      for (const YAML::Node& item : yaml) convert(item, node.items.emplace_back(), depth + 1);
     } else if (yaml.IsMap()) {
       node.kind = NodeKind::object;
       KeyLines lines;
@@ -360,13 +347,12 @@ class YamlReader {
           continue;
         }
         ConfigMember member{entry.first.Scalar(), key_origin, {}};
-        if (!convert(entry.second, member.value, depth + 1)) return false;
+        convert(entry.second, member.value, depth + 1);
         add_member(node, std::move(member), lines, diagnostics_);
       }
     } else if (yaml.IsScalar()) {
       scalar(yaml, node);
     }
-    return true;
   }
 
   /// Some mistakes stand nowhere: they are put at the top.
@@ -375,6 +361,11 @@ class YamlReader {
   }
 
  private:
+  [[noreturn]] void stop(const Origin& origin, std::string message) {
+    diagnostics_.add(origin, std::move(message));
+    throw Unreadable{};
+  }
+
   void scalar(const YAML::Node& yaml, ConfigNode& node) {
     node.text = yaml.Scalar();
     node.kind = NodeKind::string;
@@ -451,6 +442,7 @@ ConfigNode parse_yaml(std::shared_ptr<const SourceText> source, Diagnostics& dia
     reader.convert(YAML::Load(source->text), root, 0);
     if (const std::optional<Origin> second = second_document(source))
       diagnostics.add(*second, "a second document: one document expected");
+  } catch (const Unreadable&) {
   } catch (const YAML::DeepRecursion& error) {
     diagnostics.add(reader.at(error.mark), fmt::format("nested more than {} levels deep", kMaxConfigDepth));
   } catch (const YAML::Exception& error) {
