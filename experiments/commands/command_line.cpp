@@ -197,7 +197,31 @@ Command Command::below(const std::string& name, const std::string& help) const {
 }
 
 const std::vector<std::string>& Command::argv() const { return program_->argv; }
-const std::vector<std::string>& Command::offers(const CLI::Option& option) const { return program_->offers[&option]; }
+
+std::string Command::name() const { return app_->get_name(); }
+
+std::string Command::help() const { return app_->get_description(); }
+
+std::vector<OptionFacts> Command::options() const {
+  std::vector<OptionFacts> all;
+  for (const CLI::Option* const option : app_->get_options()) {
+    OptionFacts facts{.names = {},
+                      .help = option->get_description(),
+                      .takes_value = option->get_items_expected_max() > 0,
+                      .words = program_->offers[option]};
+    for (const std::string& name : option->get_lnames()) facts.names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) facts.names.push_back("-" + name);
+    all.push_back(std::move(facts));
+  }
+  return all;
+}
+
+std::vector<Command> Command::commands() const {
+  std::vector<Command> below;
+  for (CLI::App* const each : app_->get_subcommands([](CLI::App* one) { return !one->get_group().empty(); }))
+    below.emplace_back(*each, *program_);
+  return below;
+}
 
 const Command& Command::option(const std::string& name, OptionTarget value, const std::string& help,
                                const OptionRules& rules) const {

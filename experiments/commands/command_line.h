@@ -16,7 +16,6 @@
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace paceline {
@@ -38,6 +37,14 @@ struct OptionRules {
   int fewest = 0, greatest = 0;                 // values of a list; 0: any number of them
 };
 
+/// An option or an argument, for completion.
+struct OptionFacts {
+  std::vector<std::string> names;  // "--pairs", "-k"; none: an argument
+  std::string help;
+  bool takes_value = false;
+  std::vector<std::string> words;  // known values
+};
+
 /// A command of the program; a handle, which may be copied.
 class Command {
  public:
@@ -56,9 +63,11 @@ class Command {
   /// What the command does; the last thing to add, as it owns what the options write to.
   void calls(std::function<ExitCode()> body) const;
 
-  CLI::App& app() const { return *app_; }
-  const std::vector<std::string>& offers(const CLI::Option& option) const;  // for completion
-  const std::vector<std::string>& argv() const;                             // as typed, the program's name first
+  std::string name() const;
+  std::string help() const;
+  std::vector<OptionFacts> options() const;
+  std::vector<Command> commands() const;         // below it, without hidden ones
+  const std::vector<std::string>& argv() const;  // as typed, the program's name first
 
  private:
   CLI::App* app_;

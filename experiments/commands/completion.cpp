@@ -5,7 +5,6 @@
 #include <map>
 #include <system_error>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "experiments/commands/command_line.h"
@@ -108,41 +107,39 @@ struct TypedLine {
 };
 
 /// The command that the words name; a file alone means run.
-CLI::App& command_of(CLI::App& program, const std::vector<std::string>& words) {
-  CLI::App* at = &program;
+Command command_of(const Command& program, const std::vector<std::string>& words) {
+  Command at = program;
   for (const std::string& word : words) {
-    const bool is_file = at == &program && word.find_first_of("./") != std::string::npos;
-    const std::string name = is_file ? "run" : word;
-    const auto named = at->get_subcommands([&](CLI::App* one) { return one->get_name() == name; });
-    if (!named.empty()) at = named.front();
+    const bool is_file = at.name() == program.name() && word.find_first_of("./") != std::string::npos;
+    for (const Command& below : at.commands()) {
+      if (below.name() != (is_file ? "run" : word)) continue;
+      at = below;
+      break;
+    }
   }
-  return *at;
+  return at;
 }
 
 Candidates candidates(const Command& program, const TypedLine& line) {
   if (!line.key.empty()) return plain(value_words(line.key), line.before);
   if (line.previous() == "--profile") return profiles_of(line.words);
   if (takes_keys(line.previous())) return plain(key_names(line.previous() == "--axis"), "", "=");
-  CLI::App& command = command_of(program.app(), line.words);
+  const Command command = command_of(program, line.words);
   const bool is_option = line.current.starts_with("-");
   Candidates out;
-  for (const CLI::Option* option : command.get_options()) {
-    std::vector<std::string> names;
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-    const std::vector<std::string>& words = program.offers(*option);
+  for (const auto& [names, help, takes_value, words] : command.options()) {
     const bool is_before = std::find(names.begin(), names.end(), line.previous()) != names.end();
-    if (is_before && option->get_items_expected_max() > 0) return words.empty() ? plain({kFiles}) : plain(words);
+    if (is_before && takes_value) return words.empty() ? plain({kFiles}) : plain(words);
     if (is_option)
-      for (const std::string& name : names) out.emplace_back(name, option->get_description());
+      for (const std::string& name : names) out.emplace_back(name, help);
     else if (names.empty())
       for (const std::string& word : words) out.emplace_back(word, "");
   }
   if (is_option) return out;
   const bool has_words = !out.empty();
-  const auto below = command.get_subcommands([](CLI::App* each) { return !each->get_group().empty(); });
-  for (const CLI::App* const one : below) out.emplace_back(one->get_name(), one->get_description());
-  if ((below.empty() && !has_words) || &command == &program.app()) out.emplace_back(kFiles, "");
+  const std::vector<Command> below = command.commands();
+  for (const Command& one : below) out.emplace_back(one.name(), one.help());
+  if ((below.empty() && !has_words) || command.name() == program.name()) out.emplace_back(kFiles, "");
   return out;
 }
 

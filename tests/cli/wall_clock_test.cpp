@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include <fmt/format.h>
+
 #include "experiments/results/files/run_names.h"
 #include "tests/cli/runexp.h"
 

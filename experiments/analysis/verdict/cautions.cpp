@@ -137,7 +137,7 @@ std::string unfinished_text(const VerdictView& view) {
   return text;
 }
 
-std::string certified_text(const VerdictView& view) {
+std::vector<std::string> certified_texts(const VerdictView& view) {
   int64_t strict = 0, fast = 0, tokens = 0, unverified = 0, random = 0;
   for (const CellSummary* const s : cells_that_ran(view)) {
     const CertificateResult& certificate = view.cell(*s).certificate;
@@ -156,7 +156,7 @@ std::string certified_text(const VerdictView& view) {
   if (random > 0) parts.push_back(counted(random, "cell has", "cells have") + " random weights");
   if (const RunSummary& counts = view.summary(); counts.failed > 0)
     parts.push_back(fmt::format("{} of {} failed", counts.failed, counted(int64_t(counts.cells.size()), "cell")));
-  return fmt::format("{}", fmt::join(parts, "; "));
+  return parts;
 }
 
 std::vector<std::string> unreached_texts(const VerdictView& view) {

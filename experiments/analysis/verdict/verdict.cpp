@@ -153,11 +153,13 @@ Texts latency_texts(const VerdictView& view) {
 
 std::string validity_text(const VerdictView& view, const Validity& validity) {
   if (view.summary().done == 0) return "";
-  const std::string certified = certified_text(view);
+  Texts parts = certified_texts(view);
   const std::string part = view.summary().finished() ? "" : " so far";
-  if (validity.is_valid()) return Sentence("VALID" + part).add(certified.empty() ? "" : ": " + certified).text();
+  if (validity.is_valid())
+    return Sentence("VALID" + part).add(parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; "))).text();
   Sentence sentence(fmt::format("INVALID{}: {}", part, fmt::join(validity.reasons, "; ")));
-  sentence.add(certified.empty() ? "" : "; " + certified);
+  std::ranges::reverse(parts);  // failed cells first: with a long reason there may be no room for all
+  for (const std::string& each : parts) sentence.add("; " + each);
   return sentence.add(validity.disturbed ? "; run again on a quiet machine" : "").text();
 }
 

@@ -9,7 +9,7 @@
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/workload/arrivals.h"
-#include "experiments/workload/workload.h"
+#include "experiments/workload/requests.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
