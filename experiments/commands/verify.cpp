@@ -172,11 +172,9 @@ ExitCode verify_model_command(const VerifyModelCommand& command) {
   config.engine.parallel.pp = command.pp;
   config.engine.scheduler.max_num_seqs = 1;
   EngineLoad load(config, {.threads_per_rank = std::max(1, usable_cores() / (command.tp * command.pp))});
+  for (size_t i = 0; i < cases.size(); ++i) check_golden(cases[i], i, file.string(), load.plan());
   bool passed = true;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    check_golden(cases[i], i, file.string(), load.plan());
-    passed = verify_case(cases[i], command, load, config) && passed;
-  }
+  for (const GoldenCase& golden : cases) passed = verify_case(golden, command, load, config) && passed;
   fmt::print("{}: {} ({} cases of {}, {}, tp {} pp {})\n", model.string(), passed ? "pass" : "FAIL", cases.size(),
              file.string(), dtype_name(load.plan().dtype), command.tp, command.pp);
   return passed ? ExitCode::ok : ExitCode::correctness;

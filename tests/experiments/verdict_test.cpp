@@ -412,7 +412,7 @@ TEST(VerdictUnfinished, AFailedBaselineIsNamedInAFinishedRun) {
   broken.repetitions.clear();
   const std::string text = verdict(run_of({broken, ngram(3, kFast)}));
   EXPECT_FALSE(holds(text, "Not finished")) << text;
-  EXPECT_TRUE(holds(text, "; 1 of 2 cells failed.")) << text;
+  EXPECT_TRUE(holds(text, "; 1 of 2 cells failed;")) << text;
   EXPECT_TRUE(holds(text, "tp1 pp1 none, the baseline of 1 cell that ran, failed: their gain is not known.")) << text;
 }
 
