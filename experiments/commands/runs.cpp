@@ -172,8 +172,7 @@ std::string disturbed_text(const CellResult& cell, const CellSummary& summary) {
 }
 
 /// As the verdict judges the cell: over the same placement without speculation where that ran, else its baseline.
-std::string break_even_text(const RunResult& run, const RunSummary& summary, const CellSummary& cell) {
-  const VerdictView view(run, summary);
+std::string break_even_text(const VerdictView& view, const CellSummary& cell) {
   const Claim* const gain = view.claim(ClaimKind::over_plain, cell);
   const std::optional<double> length = gain ? break_even_length(cell, *gain->over) : std::nullopt;
   if (!length) return "";
@@ -225,7 +224,16 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
     print_fact("acceptance",
                fmt::format("length {:.2f}, rate {}, coverage {}", *facts.mean_acceptance_length,
                            number_text(facts.draft_acceptance_rate, 2), number_text(facts.draft_coverage, 2)));
-  if (const std::string text = break_even_text(run, summary, facts); !text.empty()) print_fact("break-even", text);
+  const VerdictView view(run, summary);
+  for (const Claim& claim : view.claims()) {
+    if (claim.cell != &facts || claim.kind == &ClaimKind::over_baseline) continue;  // that one is the speedup
+    std::string name = claim.kind->name;
+    std::ranges::replace(name, '_', ' ');
+    const std::string of = claim.category.empty() ? "" : claim.category + ": ";
+    print_fact(name.c_str(), fmt::format("{}{} over {}, {}", of, interval_text(claim.ratio, 3), view.label(*claim.over),
+                                         to_string(claim.outcome)));
+  }
+  if (const std::string text = break_even_text(view, facts); !text.empty()) print_fact("break-even", text);
   const auto print_percentiles = [](const char* name, const Percentiles& of, int digits) {
     if (of.p50)
       print_fact(name, fmt::format("p50 {} ms, p90 {} ms", number_text(of.p50, digits), number_text(of.p90, digits)));

@@ -29,7 +29,7 @@ TEST(Claims, AreOverThePlainTwinAndOverTheTwinOnOneRank) {
   const VerdictView view(run, summary);
   std::vector<std::string> found;
   for (const Claim& claim : view.claims())
-    found.push_back(fmt::format("{} {} {} {}", to_string(claim.kind), claim.cell - summary.cells.data(),
+    found.push_back(fmt::format("{} {} {} {}", claim.kind->name, claim.cell - summary.cells.data(),
                                 claim.over - summary.cells.data(), to_string(claim.outcome)));
   EXPECT_EQ(found, (std::vector<std::string>{"over_baseline 1 0 faster", "over_baseline 2 0 faster",
                                              "over_baseline 3 0 faster", "over_plain 1 0 faster",
@@ -46,7 +46,7 @@ TEST(Claims, AreTheSameInJsonInTheVerdictAndOnThePage) {
   ASSERT_GT(claims.size(), view.claims().size()) << "picks and the rest follow";
   for (size_t i = 0; i < view.claims().size(); ++i) {
     const Claim& claim = view.claims()[i];
-    EXPECT_EQ(claims[i].at("kind"), to_string(claim.kind));
+    EXPECT_EQ(claims[i].at("kind"), claim.kind->name);
     EXPECT_EQ(claims[i].at("cell"), view.cell(*claim.cell).id);
     EXPECT_EQ(claims[i].at("over"), view.cell(*claim.over).id);
     EXPECT_EQ(claims[i].at("outcome"), to_string(claim.outcome));
@@ -54,13 +54,13 @@ TEST(Claims, AreTheSameInJsonInTheVerdictAndOnThePage) {
     EXPECT_EQ(claims[i].at("ratio_ci95"), json::array({*claim.ratio.low, *claim.ratio.high}));
     EXPECT_EQ(claims[i].at("shown"), to_string(claim.shown));
     const std::string number = interval_text(claim.ratio);
-    const std::string on_page = claim.kind == ClaimKind::over_one_rank ? "<td>" + number + "</td>"
-                                : claim.kind == ClaimKind::over_baseline
+    const std::string on_page = claim.kind == &ClaimKind::over_one_rank ? "<td>" + number + "</td>"
+                                : claim.kind == &ClaimKind::over_baseline
                                     ? fmt::format(">{:.2f}×", claim.ratio.ratio)
                                     : fmt::format("{} over tp{} pp1 none, {}\"", number, view.cell(*claim.over).axes.tp,
                                                   to_string(claim.outcome));
     EXPECT_TRUE(test::holds(page, on_page)) << on_page;
-    if (claim.kind == ClaimKind::over_one_rank && !view.speculates(*claim.cell)) {
+    if (claim.kind == &ClaimKind::over_one_rank && !view.speculates(*claim.cell)) {
       EXPECT_TRUE(test::holds(text, "tp2 pp1 " + number)) << text;
     }
   }

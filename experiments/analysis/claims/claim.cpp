@@ -20,19 +20,20 @@ const std::optional<RatioInterval>& deciding_ratio(const CellSummary& s) {
   return s.open_loop ? s.decode_speedup : s.speedup;
 }
 
-std::optional<Claim> claim_over(const VerdictView& view, ClaimKind kind, const CellSummary& s,
-                                const CellSummary* over) {
-  if (!over || (s.open_loop && kind != ClaimKind::over_baseline)) return std::nullopt;
+/// Nothing where `over` is null or there is no ratio.
+void add_over(const VerdictView& view, const ClaimKind& kind, const CellSummary& s, const CellSummary* over,
+              std::vector<Claim>& claims) {
+  if (!over || (s.open_loop && &kind != &ClaimKind::over_baseline)) return;
   const std::optional<RatioInterval> ratio = over == view.baseline_of(s) ? deciding_ratio(s) : view.rate_over(s, *over);
-  if (!ratio) return std::nullopt;
+  if (!ratio) return;
   const CellResult &cell = view.cell(s), &other = view.cell(*over);
-  return Claim{.kind = kind,
-               .cell = &s,
-               .over = over,
-               .ratio = *ratio,
-               .decode = decode_ratio(cell, other, pairing_of(cell, other)),
-               .outcome = outcome_of(*ratio),
-               .far_apart_s = view.far_apart_s(s, *over)};
+  claims.push_back({.kind = &kind,
+                    .cell = &s,
+                    .over = over,
+                    .ratio = *ratio,
+                    .decode = decode_ratio(cell, other, pairing_of(cell, other)),
+                    .outcome = outcome_of(*ratio),
+                    .far_apart_s = view.far_apart_s(s, *over)});
 }
 
 int num_ranks(const CellResult& cell) { return cell.axes.tp * cell.axes.pp; }
@@ -52,7 +53,7 @@ void add_categories_of(const VerdictView& view, const CellSummary& s, std::vecto
   if (!over || s.categories.empty()) return;
   for (const CategorySummary& of : summarize_categories(view.cell(s), &view.cell(*over)))
     if (of.decode_speedup)
-      claims.push_back({.kind = ClaimKind::in_category,
+      claims.push_back({.kind = &ClaimKind::in_category,
                         .cell = &s,
                         .over = over,
                         .category = of.category,
@@ -79,7 +80,7 @@ void judge_among(std::span<Claim* const> claims) {
 
 void judge(std::vector<Claim>& claims) {
   std::map<std::pair<bool, bool>, std::vector<Claim*>> families;
-  for (Claim& claim : claims) families[{claim.cell->rankable, claim.kind == ClaimKind::in_category}].push_back(&claim);
+  for (Claim& claim : claims) families[{claim.cell->rankable, claim.kind == &ClaimKind::in_category}].push_back(&claim);
   for (const auto& family : families) judge_among(family.second);
 }
 
@@ -90,10 +91,10 @@ json ids_of(const VerdictView& view, const std::vector<const CellSummary*>& cell
 }
 
 json to_json(const VerdictView& view, const Claim& claim) {
-  return {{"kind", to_string(claim.kind)},
+  return {{"kind", claim.kind->name},
           {"cell", view.cell(*claim.cell).id},
           {"over", view.cell(*claim.over).id},
-          {"category", claim.kind == ClaimKind::in_category ? json(claim.category) : json(nullptr)},
+          {"category", claim.kind == &ClaimKind::in_category ? json(claim.category) : json(nullptr)},
           {"outcome", to_string(claim.outcome)},
           {"shown", to_string(claim.shown)},
           {"among", claim.among},
@@ -167,28 +168,27 @@ std::vector<Judged> judged_among(std::span<const RatioInterval> family) {
   return out;
 }
 
-const char* to_string(ClaimKind kind) {
-  switch (kind) {
-    case ClaimKind::over_baseline: return "over_baseline";
-    case ClaimKind::over_plain: return "over_plain";
-    case ClaimKind::over_one_rank: return "over_one_rank";
-    case ClaimKind::in_category: return "in_category";
-  }
-  return "over_plain";
-}
+constinit const ClaimKind ClaimKind::over_baseline = {
+    "over_baseline", [](const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims) {
+      if (s.outcome == Outcome::none || s.outcome == Outcome::baseline) return;
+      add_over(view, over_baseline, s, view.baseline_of(s), claims);
+    }};
+constinit const ClaimKind ClaimKind::over_plain = {
+    "over_plain", [](const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims) {
+      if (view.speculates(s)) add_over(view, over_plain, s, view.reference_of(s), claims);
+    }};
+constinit const ClaimKind ClaimKind::over_one_rank = {
+    "over_one_rank", [](const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims) {
+      add_over(view, over_one_rank, s, twin_on_one_rank(view, s), claims);
+    }};
+constinit const ClaimKind ClaimKind::in_category = {"in_category", add_categories_of};
 
 std::vector<Claim> make_claims(const VerdictView& view) {
+  static constexpr const ClaimKind* kKinds[] = {&ClaimKind::over_baseline, &ClaimKind::over_plain,
+                                                &ClaimKind::over_one_rank, &ClaimKind::in_category};
   std::vector<Claim> claims;
-  const auto add = [&](ClaimKind kind, const CellSummary& s, const CellSummary* over) {
-    if (const std::optional<Claim> claim = claim_over(view, kind, s, over)) claims.push_back(*claim);
-  };
-  for (const CellSummary& s : view.summary().cells)
-    if (s.outcome != Outcome::none && s.outcome != Outcome::baseline)
-      add(ClaimKind::over_baseline, s, view.baseline_of(s));
-  for (const CellSummary& s : view.summary().cells)
-    if (view.speculates(s)) add(ClaimKind::over_plain, s, view.reference_of(s));
-  for (const CellSummary& s : view.summary().cells) add(ClaimKind::over_one_rank, s, twin_on_one_rank(view, s));
-  for (const CellSummary& s : view.summary().cells) add_categories_of(view, s, claims);
+  for (const ClaimKind* const kind : kKinds)
+    for (const CellSummary& s : view.summary().cells) kind->add(view, s, claims);
   judge(claims);
   return claims;
 }

@@ -12,17 +12,25 @@
 
 namespace paceline {
 
-enum class ClaimKind : uint8_t {
-  over_baseline,  // a cell over its baseline: what its row says
-  over_plain,     // a speculative cell over its plain twin: equal in placement and in all else that was asked for
-  over_one_rank,  // a cell of several ranks over its twin of one: equal in all that was asked for but placement
-  in_category,    // as over_plain, decoding of the requests of one category
+class VerdictView;
+struct Claim;
+
+/// What a claim sets a cell against. A new kind is a row of the table in claim.cpp: summary.json and `runexp show RUN
+/// CELL` say the claims of all kinds; only those that sentences, charts or tables ask for have a name here.
+struct ClaimKind {
+  const char* name;  // in summary.json
+  /// Adds the claims of this kind about a cell. Ignores open loops, whose rate is what was sent, but over_baseline.
+  void (*add)(const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims);
+
+  static const ClaimKind over_baseline;  // a cell over its baseline: what its row says
+  static const ClaimKind over_plain;     // a speculative cell over its plain twin: equal but for speculation
+  static const ClaimKind over_one_rank;  // a cell of several ranks over its twin of one: equal but for placement
+  static const ClaimKind in_category;    // as over_plain, decoding of the requests of one category
 };
-const char* to_string(ClaimKind kind);
 
 /// The speed of one cell over that of another.
 struct Claim {
-  ClaimKind kind = ClaimKind::over_plain;
+  const ClaimKind* kind = nullptr;
   const CellSummary* cell = nullptr;
   const CellSummary* over = nullptr;  // of over_plain, where no plain twin ran: the baseline
   std::string category;               // of in_category
@@ -34,8 +42,6 @@ struct Claim {
   std::optional<double> adjusted_p;   // of `shown`
   std::optional<double> far_apart_s;  // measured_earlier_s of `over`, where that is to be told
 };
-
-class VerdictView;
 
 /// All of a run, kind by kind, in the order of the plan; of open loops only those over the baseline. Sentences pick
 /// from all pairs of cells that a claim is about, whatever its kind: of ranked cells one family, of others another; of

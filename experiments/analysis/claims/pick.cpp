@@ -160,7 +160,7 @@ bool leads_by_chance(const VerdictView& view, const Pick& pick) {
   if (!view.speculates(pick.best()) || !row || row->shown != Outcome::inconclusive) return false;
   return std::none_of(view.claims().begin(), view.claims().end(), [&](const Claim& claim) {
     const CellSummary& s = *claim.cell;
-    return (claim.kind == ClaimKind::over_baseline || claim.kind == ClaimKind::over_plain) && pick.group->holds(s) &&
+    return (claim.kind == &ClaimKind::over_baseline || claim.kind == &ClaimKind::over_plain) && pick.group->holds(s) &&
            VerdictView::ranks_by_rate(s) && view.speculates(s) && claim.shown == Outcome::faster;
   });
 }

@@ -133,9 +133,9 @@ bool VerdictView::is_over_plain_at_its_place(const Claim& claim) const {
   return !over.drafts() && axes.tp == over.tp && axes.pp == over.pp && axes.concurrency == over.concurrency;
 }
 
-const Claim* VerdictView::claim(ClaimKind kind, const CellSummary& s) const {
+const Claim* VerdictView::claim(const ClaimKind& kind, const CellSummary& s) const {
   const auto found = std::find_if(claims_.begin(), claims_.end(),
-                                  [&](const Claim& claim) { return claim.kind == kind && claim.cell == &s; });
+                                  [&](const Claim& claim) { return claim.kind == &kind && claim.cell == &s; });
   return found == claims_.end() ? nullptr : &*found;
 }
 

@@ -78,7 +78,7 @@ class VerdictView {
 
   const std::vector<Claim>& claims() const { return claims_; }
   /// Null where there is none of the kind about the cell.
-  const Claim* claim(ClaimKind kind, const CellSummary& s) const;
+  const Claim* claim(const ClaimKind& kind, const CellSummary& s) const;
   const std::vector<Pick>& picks() const { return picks_; }
   /// Null where the group has none.
   const Pick* pick(PickKind kind, const LoadGroup& group) const;

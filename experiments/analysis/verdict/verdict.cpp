@@ -206,7 +206,7 @@ Texts crossover_texts(const VerdictView& view, bool decided) {
 Texts scaling_texts(const VerdictView& view) {
   nlohmann::ordered_map<const CellSummary*, std::vector<const Claim*>> by_twin;
   for (const Claim& claim : view.claims())
-    if (claim.kind == ClaimKind::over_one_rank && !view.speculates(*claim.cell) && claim.cell->rankable)
+    if (claim.kind == &ClaimKind::over_one_rank && !view.speculates(*claim.cell) && claim.cell->rankable)
       by_twin[claim.over].push_back(&claim);
   Texts texts;
   for (const auto& [one, claims] : by_twin) {
@@ -235,7 +235,7 @@ struct OfProposer {
 nlohmann::ordered_map<std::string, OfProposer> proposers_of(const VerdictView& view, const LoadGroup* group) {
   nlohmann::ordered_map<std::string, OfProposer> proposers;
   for (const Claim& claim : view.claims()) {
-    if (claim.kind != ClaimKind::over_plain || !claim.cell->rankable || (group && !group->holds(*claim.cell))) continue;
+    if (claim.kind != &ClaimKind::over_plain || !claim.cell->rankable || (group && !group->holds(*claim.cell))) continue;
     OfProposer& of = proposers[view.cell(*claim.cell).axes.proposer];
     of.gains |= claim.shown == Outcome::faster;
     of.all_slower &= claim.shown == Outcome::slower;
@@ -411,7 +411,7 @@ Texts category_texts(const VerdictView& view) {
     if (!best) best = best_of(view, group, PickKind::latency, Among::speculative);
     std::vector<const Claim*> order;
     for (const Claim& claim : view.claims())
-      if (claim.kind == ClaimKind::in_category && claim.cell == best) order.push_back(&claim);
+      if (claim.kind == &ClaimKind::in_category && claim.cell == best) order.push_back(&claim);
     if (order.size() < 2) continue;
     std::ranges::stable_sort(order, std::greater{}, [](const Claim* claim) { return claim->ratio.ratio; });
     const auto gain = [](const Claim& claim) {

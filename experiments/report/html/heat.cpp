@@ -71,7 +71,7 @@ std::string heat_cell(const Report& report, const CellSummary& s) {
 std::string pairings_of_map(const VerdictView& view) {
   PairingsTold told;
   for (const Claim& claim : view.claims()) {
-    if (claim.kind != ClaimKind::over_plain) continue;
+    if (claim.kind != &ClaimKind::over_plain) continue;
     const CellResult &cell = view.cell(*claim.cell), &over = view.cell(*claim.over);
     told.add(pairing_of(cell, over), measured_earlier_s(over, cell), claim.far_apart_s.has_value());
   }
@@ -137,7 +137,7 @@ Section league_section(const Report& report) {
   std::map<Column, const Claim*> best;
   const CellAxes* place = nullptr;  // of the first speculating cell: one is enough, as drafts do not depend on it
   for (const Claim& claim : report.view.claims()) {
-    if (claim.kind != ClaimKind::in_category) continue;
+    if (claim.kind != &ClaimKind::in_category) continue;
     const CellAxes& axes = report.cell(*claim.cell).axes;
     if (place == nullptr) place = &axes;
     if (axes.tp != place->tp || axes.pp != place->pp) continue;
