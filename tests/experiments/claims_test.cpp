@@ -66,6 +66,25 @@ TEST(Claims, AreTheSameInJsonInTheVerdictAndOnThePage) {
   }
 }
 
+// What strict numerics cost: a fast cell over the strict one that was asked for the same.
+TEST(Claims, AFastCellIsSetAgainstItsStrictTwin) {
+  CellResult strict = test::ngram(3, test::kSlow), fast = test::ngram(3, test::kFast),
+             other = test::ngram(5, test::kFast);
+  strict.requested["engine"]["numerics"] = "strict";
+  fast.requested["engine"]["numerics"] = other.requested["engine"]["numerics"] = "fast";
+  strict.requested["speculation"] = fast.requested["speculation"] = {{"num_speculative_tokens", 3}};
+  other.requested["speculation"] = {{"num_speculative_tokens", 5}};
+  fast.id = "fast3";
+  const RunResult run = test::run_of({test::plain(test::kSlow), strict, fast, other});
+  std::vector<json> found;
+  for (const json& claim : summary_to_json(run, summarize(run)).at("claims"))
+    if (claim.at("kind") == "over_strict") found.push_back(claim);
+  ASSERT_EQ(found.size(), 1u) << "the other cell has no strict twin";
+  EXPECT_EQ(found[0].at("cell"), "fast3");
+  EXPECT_EQ(found[0].at("over"), "ngram3");
+  EXPECT_EQ(found[0].at("outcome"), "faster");
+}
+
 TEST(Claims, ACellOfOtherWorkIsNoTwin) {
   CellResult one = test::plain(test::kSlow), two = test::placed(test::plain(test::kFast), 2, 1);
   two.requested["engine"]["kv_cache"] = {{"block_size", 32}};

@@ -48,6 +48,22 @@ const CellSummary* twin_on_one_rank(const VerdictView& view, const CellSummary& 
   return found == cells.end() ? nullptr : &*found;
 }
 
+/// Of a cell with fast numerics the same one with strict ones. Null where none ran.
+const CellSummary* strict_twin(const VerdictView& view, const CellSummary& s) {
+  constexpr std::string_view kNumerics[] = {"engine.numerics"};
+  const auto is_fast = [&](const CellSummary& of) {
+    const json* const numerics = find_value(view.cell(of).requested, kNumerics[0]);
+    return numerics && *numerics == "fast";
+  };
+  if (!is_fast(s)) return nullptr;
+  const std::string asked = asked_without(view.cell(s), kNumerics);
+  const auto& cells = view.summary().cells;
+  const auto found = std::find_if(cells.begin(), cells.end(), [&](const CellSummary& other) {
+    return view.ran(other) && !is_fast(other) && asked_without(view.cell(other), kNumerics) == asked;
+  });
+  return found == cells.end() ? nullptr : &*found;
+}
+
 void add_categories_of(const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims) {
   const CellSummary* const over = view.speculates(s) ? view.reference_of(s) : nullptr;
   if (!over || s.categories.empty()) return;
@@ -183,9 +199,19 @@ constinit const ClaimKind ClaimKind::over_one_rank = {
     }};
 constinit const ClaimKind ClaimKind::in_category = {"in_category", add_categories_of};
 
+namespace {
+
+/// What the same bits at any batch cost.
+constinit const ClaimKind kOverStrict = {"over_strict",
+                                         [](const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims) {
+                                           add_over(view, kOverStrict, s, strict_twin(view, s), claims);
+                                         }};
+
+}  // namespace
+
 std::vector<Claim> make_claims(const VerdictView& view) {
   static constexpr const ClaimKind* kKinds[] = {&ClaimKind::over_baseline, &ClaimKind::over_plain,
-                                                &ClaimKind::over_one_rank, &ClaimKind::in_category};
+                                                &ClaimKind::over_one_rank, &ClaimKind::in_category, &kOverStrict};
   std::vector<Claim> claims;
   for (const ClaimKind* const kind : kKinds)
     for (const CellSummary& s : view.summary().cells) kind->add(view, s, claims);
