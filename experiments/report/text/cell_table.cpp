@@ -95,6 +95,8 @@ const CellColumn kColumns[] = {
      [](C, S s) { return number_text(s.tokens_per_target_forward, 2); }},
     {{.name = "ttft p50", .goes = 6}, [](C, S s) { return ms_text(s.ttft_ms.p50, 1); }},
     {{.name = "tpot p50", .goes = 5}, [](C, S s) { return ms_text(s.tpot_ms.p50, 2); }},
+    {{.name = "e2e p50", .help = "from when a request was sent to its last token", .html_only = true},
+     [](C, S s) { return ms_text(s.e2e_ms.p50, 0); }},
     {{.name = kDeviceBusy, .help = "share of the wall time, rank by rank", .goes = 4},
      [](C, S s) { return busy_text(s.devices.busy); }},
     {{.name = "degen.", .help = "share of requests whose output ends in a repetition", .goes = 2},
