@@ -133,7 +133,7 @@ struct RunCounters {
   int64_t steps = 0, verify_steps = 0, target_forwards = 0, drafts = 0, drafted = 0, accepted = 0;
   std::vector<int64_t> proposed_by_position, accepted_by_position;  // [k]
   int64_t preemptions = 0, swapped_blocks = 0, prefix_hit_tokens = 0, draft_catchup_tokens = 0, kv_blocks_peak = 0,
-          collectives = 0;
+          collectives = 0, dead_rows = 0;
   std::vector<StageCounters> stages;
 
   /// Sums; of kv_blocks_peak the larger.
@@ -158,6 +158,7 @@ struct RunCounters {
     visit("draft_catchup_tokens", &C::draft_catchup_tokens, "rows of a draft model that only fill its KV");
     visit("kv_blocks_peak", &C::kv_blocks_peak, "most blocks in use; pooled: the largest");
     visit("collectives", &C::collectives, "sums and gathers between ranks");
+    visit("dead_rows", &C::dead_rows, "computed ahead for sequences that had already ended; absent: none", sparse);
     visit("stages", &C::stages, "of a cascade's stages; absent: it has none", sparse);
   }
 };

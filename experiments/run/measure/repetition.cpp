@@ -66,6 +66,7 @@ RunCounters run_counters(const Engine& engine, BlockPool& pool, int64_t num_requ
   }
   out.preemptions = counters.preemptions;
   out.swapped_blocks = counters.swapped_blocks;
+  out.dead_rows = counters.dead_rows;
   out.prefix_hit_tokens = pool.prefix_hit_tokens();
   const ProposerStats proposer = engine.proposer_stats();
   out.draft_catchup_tokens = proposer.catchup_tokens;
