@@ -76,8 +76,9 @@ TEST(Claims, AFastCellIsSetAgainstItsStrictTwin) {
   other.requested["speculation"] = {{"num_speculative_tokens", 5}};
   fast.id = "fast3";
   const RunResult run = test::run_of({test::plain(test::kSlow), strict, fast, other});
+  const json claims = summary_to_json(run, summarize(run)).at("claims");
   std::vector<json> found;
-  for (const json& claim : summary_to_json(run, summarize(run)).at("claims"))
+  for (const json& claim : claims)
     if (claim.at("kind") == "over_strict") found.push_back(claim);
   ASSERT_EQ(found.size(), 1u) << "the other cell has no strict twin";
   EXPECT_EQ(found[0].at("cell"), "fast3");
