@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/draft_tree.h"
-#include "engine/util/fnv1a.h"
+#include "kernels/fnv1a.h"
 
 namespace paceline {
 

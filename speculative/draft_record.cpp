@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "engine/util/fnv1a.h"
 #include "engine/util/json_io.h"
 #include "engine/util/user_file.h"
+#include "kernels/fnv1a.h"
 
 namespace paceline {
 namespace {

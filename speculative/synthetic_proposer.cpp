@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "engine/util/fnv1a.h"
 #include "engine/util/suggest.h"
+#include "kernels/fnv1a.h"
 #include "speculative/cascade_proposer.h"
 #include "speculative/proposer_entry.h"
 

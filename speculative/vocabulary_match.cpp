@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/util/fnv1a.h"
 #include "kernels/error.h"
+#include "kernels/fnv1a.h"
 
 namespace paceline {
 

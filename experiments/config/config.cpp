@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "engine/util/fnv1a.h"
 #include "experiments/config/devices.h"
 #include "experiments/config/keys/schema.h"
+#include "kernels/fnv1a.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "engine/text/utf8.h"
-#include "engine/util/fnv1a.h"
 #include "engine/util/json_io.h"
+#include "kernels/fnv1a.h"
 
 namespace paceline {
 

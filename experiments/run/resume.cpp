@@ -7,9 +7,9 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "engine/util/fnv1a.h"
 #include "engine/util/gguf.h"
 #include "kernels/error.h"
+#include "kernels/fnv1a.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {

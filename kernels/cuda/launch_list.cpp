@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/fnv1a.h"
+
 namespace paceline::cuda {
 namespace {
 
@@ -57,15 +59,15 @@ bool LaunchList::differs_at(size_t index, const LaunchList& other) const {
 }
 
 uint64_t LaunchList::hash_of_kernels() const {
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  const auto add = [&hash](uint64_t value) { hash = (hash ^ value) * 0x100000001b3ull; };
+  Fnv1a hash;
   for (const Entry& entry : entries_) {
-    add(reinterpret_cast<uintptr_t>(entry.call.function));
-    for (const dim3& of : {entry.call.block, entry.call.options.cluster}) add(of.x), add(of.y), add(of.z);
-    add(entry.call.shared_bytes);
-    add(entry.call.options.beside_large);
+    hash.add_word(reinterpret_cast<uintptr_t>(entry.call.function));
+    for (const dim3& of : {entry.call.block, entry.call.options.cluster})
+      for (const uint64_t size : {of.x, of.y, of.z}) hash.add_word(size);
+    hash.add_word(entry.call.shared_bytes);
+    hash.add_word(entry.call.options.beside_large);
   }
-  return hash;
+  return hash.value();
 }
 
 }  // namespace paceline::cuda

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/util/fnv1a.h"
 #include "experiments/results/results.h"
+#include "kernels/fnv1a.h"
 
 namespace paceline::test {
 

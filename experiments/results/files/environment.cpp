@@ -20,11 +20,11 @@
 #include <fmt/format.h>
 
 #include "engine/util/clock.h"
-#include "engine/util/fnv1a.h"
 #include "experiments/results/build_info.h"
 #include "experiments/results/results.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cuda/probe.h"
+#include "kernels/fnv1a.h"
 
 namespace paceline {
 

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/util/fnv1a.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/fnv1a.h"
 #include "tests/kernels/backend_fixture.h"
 #include "tests/kernels/paged_batch.h"
 #include "tests/support/paths.h"

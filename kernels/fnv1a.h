@@ -17,8 +17,10 @@ class Fnv1a {
 
   void add(const void* data, size_t size) {
     const auto* bytes = static_cast<const unsigned char*>(data);
-    for (size_t i = 0; i < size; ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3ULL;
+    for (size_t i = 0; i < size; ++i) add_word(bytes[i]);
   }
+  /// One step for all 64 bits: for keys that no file holds.
+  void add_word(uint64_t word) { hash_ = (hash_ ^ word) * 0x100000001b3ULL; }
   uint64_t value() const { return hash_; }
   /// 16 hex digits.
   std::string hex() const;

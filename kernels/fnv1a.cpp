@@ -1,4 +1,4 @@
-#include "engine/util/fnv1a.h"
+#include "kernels/fnv1a.h"
 
 #include <fmt/format.h>
 
