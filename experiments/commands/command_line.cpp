@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,7 +13,9 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/commands.h"
+#include "experiments/report/text/text_lines.h"
 #include "experiments/results/build_info.h"
+#include "experiments/ui/output_columns.h"
 
 namespace paceline {
 
@@ -128,10 +131,13 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; see {}", in_our_words(error.what()), help);
 }
 
+/// Columns before what an option does.
+int help_gutter() { return output_columns() > 0 && output_columns() < 80 ? 24 : 38; }
+
 /// "runs..." where CLI11 writes "runs(2x)".
 class HelpFormatter : public CLI::Formatter {
  public:
-  HelpFormatter() { column_width(38); }
+  HelpFormatter() { column_width(size_t(help_gutter())); }
   std::string make_option_usage(const CLI::Option* option) const override {
     const std::string name = option->get_name(true) + (option->get_expected_max() > 1 ? "..." : "");
     return option->get_required() ? name : "[" + name + "]";
@@ -153,15 +159,15 @@ constexpr const char* kProgramFooter =
     "  runexp doctor                          is this machine fit?\n"
     "  runexp init --list                     experiments to start from\n"
     "  runexp plan configs/ngram_tp2.json     what would run, how long, in how much memory\n"
-    "  runexp run configs/ngram_tp2.json      run it; Ctrl-C once stops it in order\n"
-    "  runexp resume                          go on\n"
+    "  runexp run configs/ngram_tp2.json      run it; Ctrl-C once stops it cleanly\n"
+    "  runexp resume                          continue an interrupted run\n"
     "  runexp show last                       the table and the verdict again\n"
     "  runexp compare last~1 last             two runs side by side\n\n"
     "Environment:\n"
     "  PACELINE_MODELS       folder of checkpoints, for \"runexp models\" and \"${env:PACELINE_MODELS}\" in files\n"
     "  CUDA_VISIBLE_DEVICES  the GPUs that may be used\n"
     "  NO_COLOR, TERM, CI    no colours; no live view on dumb terminals and in CI\n"
-    "  COLUMNS               width of tables where the terminal does not tell its own\n\n"
+    "  COLUMNS               width of tables, if the terminal reports none\n\n"
     "Exit codes: runexp explain exit-codes. Keys: runexp explain. Manual: README.md, docs/tutorial.md.";
 
 /// Words as typed, without the program's name: `help plan` is `plan --help`, a file alone means `run`, `_` in an
@@ -273,7 +279,11 @@ ExitCode dispatch(const std::vector<std::string>& argv) {
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
     app.parse(args);
   } catch (const CLI::Success& done) {  // --help, --version
-    app.exit(done);
+    std::ostringstream text;
+    app.exit(done, text, text);
+    std::istringstream lines(text.str());
+    for (std::string line; std::getline(lines, line);)
+      fmt::print("{}", wrapped_text(line, output_columns(), line.starts_with("  ") ? help_gutter() : 0));
   } catch (const CLI::ParseError& error) {
     fail(ExitCode::usage, "{}", usage_message(app, error));
   }
@@ -287,7 +297,7 @@ const Command& add_override_options(const Command& command, ConfigOverrides& ove
       .option("--profile", &overrides.profile, "apply profiles.NAME of the file, e.g. quick", {.type = "NAME"})
       .option("--axis", &overrides.axis, "replace or add an axis, e.g. --axis k=1..8",
               {.repeated = true, .type = "KEY=VALUES"})
-      .option("--only", &overrides.only, "only cells for which it holds, e.g. 'tp==2 && k>3'", {.type = "EXPRESSION"});
+      .option("--only", &overrides.only, "keep cells that match, e.g. 'tp==2 && k>3'", {.type = "EXPRESSION"});
 }
 
 const Command& add_config_options(const Command& command, std::filesystem::path& config, ConfigOverrides& overrides) {

@@ -100,7 +100,7 @@ struct NamedRun {
 };
 const Command& add_results_option(const Command& command, std::filesystem::path& root);
 const Command& add_run_argument(const Command& command, NamedRun& run, bool required = false);
-inline constexpr const char* kRunHelp = "last, last~N, @TAG, the beginning of an id or of its hash, or a folder";
+inline constexpr const char* kRunHelp = "last, last~N, @TAG, a prefix of an id or hash, or a folder";
 
 /// A command that runs an experiment: `run`, `resume`, `regress`.
 struct RunCommand {

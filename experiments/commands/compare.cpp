@@ -87,13 +87,12 @@ ExitCode compare_command(const CompareCommand& command) {
 
 void add_compare_command(const Command& program) {
   const auto compare = std::make_shared<CompareCommand>();
-  add_results_option(program.below("compare", "set runs side by side: settings, tokens, counters, times"),
-                     compare->results_root)
+  add_results_option(program.below("compare", "compare runs: settings, tokens, counters, times"), compare->results_root)
       .option("runs", &compare->runs, "two runs or more: last, last~1, @tag, id, hash, folder",
               {.required = true, .type = "RUN", .fewest = 2, .greatest = 100})
       .option("--format", &compare->format, "print it as",
               {.shown = true, .words = {"text", "md", "html", "json", "csv"}})
-      .option("--min-effect", &compare->min_effect, "a smaller change is none", {.shown = true, .type = "SHARE"})
+      .option("--min-effect", &compare->min_effect, "ignore smaller changes", {.shown = true, .type = "SHARE"})
       .option("--force", &compare->force, "compare runs of another model, data set or seed")
       .footer(
           "Examples:\n"

@@ -138,13 +138,13 @@ ExitCode diff_command(const ConfigCommand& command) {
 constexpr const char* kExitCodes =
     "0    ok\n"
     "1    finished, some cells failed\n"
-    "2    usage or config, what a model's config.json says included\n"
+    "2    usage or configuration, a model's config.json included\n"
     "3    model, tokenizer or data file that is missing or damaged\n"
     "4    device or memory\n"
     "5    rank or communication\n"
     "6    results store\n"
-    "7    a correctness gate said no\n"
-    "8    a timing gate said no\n"
+    "7    correctness check failed\n"
+    "8    timing check failed\n"
     "9    inconclusive under --strict\n"
     "10   a check of Paceline's own failed: a bug, please report it\n"
     "130  SIGINT\n"
@@ -305,7 +305,7 @@ void add_config_commands(const Command& program) {
   program.below("import-flags", "print an experiment for a command line of vLLM")
       .rest(words.get())
       .footer(
-          "FLAGS: vLLM's own, in one quoted text or as they are.\n\n"
+          "FLAGS: vLLM flags, quoted as one text or as they are.\n\n"
           "Example:\n"
           "  runexp import-flags \"--tensor-parallel-size 2 --num-speculative-tokens 5\" > configs/mine.json")
       .calls([words] { return import_command(*words); });

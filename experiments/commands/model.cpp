@@ -302,9 +302,9 @@ ExitCode tokenize_command(const TokenizeCommand& command) {
 }  // namespace
 
 void add_model_commands(const Command& program) {
-  constexpr const char* kPreHelp = "engine.target.pre: how text is cut, where the tokenizer's file does not say it";
+  constexpr const char* kPreHelp = "engine.target.pre: the pre-tokenizer, if the tokenizer's file names none";
   const auto inflate = std::make_shared<SaveCommand>();
-  program.below("inflate", "write a small checkpoint in a big shape, for timing: its text at the big model's cost")
+  program.below("inflate", "pad a small checkpoint to a big model's shape: same output at the big model's cost")
       .option("small", &inflate->from, "checkpoint to start from: builtin:NAME or a folder", {.required = true})
       .option("shape", &inflate->shape, "NAME of configs/shapes, or a .json file like those", {.required = true})
       .option("out", &inflate->out, "folder to make; it must not exist", {.required = true})
@@ -314,7 +314,7 @@ void add_model_commands(const Command& program) {
   program.below("convert", "write a .gguf file as a Hugging Face folder")
       .option("file", &convert->from, "the .gguf file, or one part of a split one", {.required = true})
       .option("out", &convert->out, "folder to make; it must not exist", {.required = true})
-      .option("--dtype", &convert->dtype, "packed weights become (auto: bfloat16; float32 is exact)",
+      .option("--dtype", &convert->dtype, "of quantized weights (auto: bfloat16; float32 is exact)",
               {.shown = true, .words = {"auto", "float32", "bfloat16"}})
       .calls([convert] { return convert_command(*convert); });
 
@@ -324,11 +324,12 @@ void add_model_commands(const Command& program) {
       .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
       .option("--proposer", &generate->proposer, "", {.shown = true, .words = proposer_names(ProposerNames::all)})
       .option("--draft", &generate->draft, "draft model, for a proposer that takes one")
-      .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "drafts per step",
+      .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "draft tokens per step",
               {.shown = true, .least = 0, .most = 64})
-      .option("--max-tokens", &generate->max_tokens, "longest answer", {.shown = true, .least = 1, .most = 1'000'000})
+      .option("--max-tokens", &generate->max_tokens, "most output tokens",
+              {.shown = true, .least = 1, .most = 1'000'000})
       .option("--temperature", &generate->temperature, "0: greedy", {.shown = true, .least = 0, .most = 10})
-      .option("--seed", &generate->seed, "of sampling", {.shown = true, .least = 0})
+      .option("--seed", &generate->seed, "sampling seed", {.shown = true, .least = 0})
       .option("--tp", &generate->tp, "tensor-parallel ranks", {.shown = true, .least = 1, .most = 64})
       .option("--pp", &generate->pp, "pipeline stages", {.shown = true, .least = 1, .most = 64})
       .option("--dtype", &generate->dtype, "weights in memory (auto: the checkpoint's)",
@@ -343,10 +344,10 @@ void add_model_commands(const Command& program) {
       .calls([generate] { return generate_command(*generate); });
 
   const auto tokenize = std::make_shared<TokenizeCommand>();
-  program.below("tokenize", "print token ids, one line a record")
+  program.below("tokenize", "print token ids, one record per line")
       .option("--tokenizer", &tokenize->tokenizer,
               "builtin:NAME, a folder, tokenizer.json, tokenizer.model or a .gguf file", {.required = true})
-      .option("--file", &tokenize->file, "text, one record a line, or builtin:NAME: the prompts of that data set",
+      .option("--file", &tokenize->file, "text, one record per line, or builtin:NAME: the prompts of that data set",
               {.required = true})
       .option("--pre", &tokenize->pre, kPreHelp)
       .option("--corpus", &tokenize->corpus, "name the vocabulary in a first line, for speculation.ngram.corpus")

@@ -252,21 +252,21 @@ void add_regress_command(const Command& program) {
       .option("--github", &regress->github, "print GitHub annotations (::error …)")
       .option("--benchmark-json", &regress->benchmark_json, "write TPOT, TTFT and steps for github-action-benchmark",
               {.type = "FILE"})
-      .option("--baseline-bin", &regress->baseline_bin, "timing gate: another runexp, run by turns with this one",
+      .option("--baseline-bin", &regress->baseline_bin, "timing gate: another runexp, interleaved with this one",
               {.type = "FILE"})
       .option("--pairs", &regress->pairs, "runs of each program under the timing gate",
               {.shown = true, .least = 1, .most = 10000})
-      .option("--timing-cells", &regress->timing_cells, "time cells of one rank, or all",
+      .option("--timing-cells", &regress->timing_cells, "which cells to time: of one rank, or all",
               {.shown = true, .words = {"single", "all"}})
-      .option("--timing-only", &regress->timing_only, "no exact gate")
-      .option("--strict", &regress->strict, "exit code 9 where other processes kept the machine busy");
+      .option("--timing-only", &regress->timing_only, "skip the check of tokens and counters")
+      .option("--strict", &regress->strict, "exit with 9 if other processes disturbed the times");
   add_run_options(command, regress->run)
       .footer(
           "Examples:\n"
           "  runexp regress configs/ngram_tp2.json --profile quick\n"
           "  runexp regress configs/ngram_tp2.json --profile quick --baseline last --junit regress.xml --github\n"
           "  runexp regress configs/ngram_tp2.json --profile quick --baseline-bin ../base/build/release/runexp\n\n"
-          "Exit codes: 7 tokens or counters differ, 8 slower than --baseline-bin, 2 a baseline of another experiment.")
+          "Exit codes: 7 tokens or counters differ, 8 slower than --baseline-bin, 2 baseline of another experiment.")
       .calls([regress] { return regress_command(*regress); });
 }
 

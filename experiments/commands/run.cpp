@@ -221,7 +221,7 @@ const Command& add_run_options(const Command& command, RunCommand& run) {
   return add_results_option(command, run.results_root)
       .option("--ui", &run.progress, "progress",
               {.shown = true, .type = "VIEW", .words = {"auto", "live", "plain", "jsonl", "quiet"}})
-      .option("--in-process", &run.in_process, "no process of its own, for debuggers");
+      .option("--in-process", &run.in_process, "run in this process, for debuggers");
 }
 
 void add_run_commands(const Command& program) {
@@ -236,7 +236,7 @@ void add_run_commands(const Command& program) {
           "  runexp run configs/ngram_tp2.json --set engine.target.path=builtin:draft-600k --set "
           "measure.repetitions=7\n\n"
           "Ctrl-C once stops after the pass under way and writes the report; twice stops at once. \"runexp resume\" "
-          "goes on.")
+          "continues.")
       .calls([run] {
         const auto work = [&](const SupervisedTask& task) {
           const LoadedConfig loaded = task.resume ? LoadedConfig() : load_config(run->config, run->overrides);
@@ -246,13 +246,13 @@ void add_run_commands(const Command& program) {
       });
 
   const auto resume = std::make_shared<ResumeCommand>();
-  add_run_options(program.below("resume", "go on with a run that was interrupted or killed"), resume->run)
+  add_run_options(program.below("resume", "continue a run that was interrupted or killed"), resume->run)
       .option("run", &resume->name, kRunHelp, {.shown = true, .type = "RUN"})
       .option("--axis", &resume->axis, "more values of an axis, or a new axis",
               {.repeated = true, .type = "KEY=VALUES"})
       .option("--keep-failed", &resume->keep_failed, "do not try failed cells again")
       .option("--allow-mixed-build", &resume->allow_mixed_build,
-              "go on although the program is another build; the report says so")
+              "continue with another build of the program; the report says so")
       .footer(
           "Examples:\n"
           "  runexp resume                          the newest run\n"

@@ -163,9 +163,7 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
 }
 
 std::string disturbed_text(const CellResult& cell, const CellSummary& summary) {
-  std::string text = !summary.noise.empty() ? "yes, so the cell is noisy: " + summary.noise
-                     : was_watched(cell)    ? "no"
-                                            : "not watched";
+  std::string text = !summary.noise.empty() ? "yes: " + summary.noise : was_watched(cell) ? "no" : "not watched";
   const json devices = cell.effective.is_object() ? cell.effective.value("devices", json::array()) : json::array();
   const bool on_gpus = devices.is_array() && devices.dump().find("cuda:") != std::string::npos;
   return on_gpus && was_watched(cell) ? text + " (CPUs; GPUs are not watched)" : text;
@@ -176,9 +174,8 @@ std::string break_even_text(const VerdictView& view, const CellSummary& cell) {
   const Claim* const gain = view.claim(ClaimKind::over_plain, cell);
   const std::optional<double> length = gain ? break_even_length(cell, *gain->over) : std::nullopt;
   if (!length) return "";
-  const std::string text = *length > 1
-                               ? fmt::format("decoding: at {:.2f} tokens per drafted step, bonus included", *length)
-                               : "decoding: any acceptance would do";
+  const std::string text = *length > 1 ? fmt::format("decoding: at AL {:.2f}, bonus token included", *length)
+                                       : "decoding: any acceptance would do";
   return fmt::format("{}, over {}", text, view.label(*gain->over));
 }
 
@@ -226,7 +223,8 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
                            number_text(facts.draft_acceptance_rate, 2), number_text(facts.draft_coverage, 2)));
   const VerdictView view(run, summary);
   for (const Claim& claim : view.claims()) {
-    if (claim.cell != &facts || claim.kind == &ClaimKind::over_baseline) continue;  // that one is the speedup
+    const bool is_speedup = claim.kind == &ClaimKind::over_plain && claim.over == view.baseline_of(facts);
+    if (claim.cell != &facts || claim.kind == &ClaimKind::over_baseline || is_speedup) continue;  // printed above
     std::string name = claim.kind->name;
     std::ranges::replace(name, '_', ' ');
     const std::string of = claim.category.empty() ? "" : claim.category + ": ";
@@ -247,7 +245,11 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
                                    *facts.step_ms, phases.draft_ms, phases.verify_ms, phases.sample_ms,
                                    phases.schedule_ms, phases.communicate_ms, phases.bubble_ms, phases.other_ms));
   if (facts.passes) print_fact("passes", passes_text(*facts.passes));
-  print_fact("counters", counters_to_json(facts.counters).dump());
+  const json counted_facts = counters_to_json(facts.counters);
+  std::string counters;
+  for (const auto& [name, value] : counted_facts.items())
+    counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", name, value.dump());
+  print_fact("counters", counters);
 }
 
 /// What was asked, what ran, what came out; of a cell that did not run, no more than that.
@@ -261,7 +263,7 @@ void print_cell(const RunResult& run, const RunSummary& summary, const CellSumma
   if (cell.effective.is_object() && !cell.effective.empty()) print_fact("effective", cell.effective.dump());
   const std::filesystem::path log = cell_log_file(run.folder, cell);
   const std::vector<std::string> last = log_tail(log);
-  if (!last.empty()) print_fact("log", log.string() + ", the end of it:");
+  if (!last.empty()) print_fact("log", log.string() + " (last lines):");
   for (const std::string& line : last) print_line("    {}", line);
 }
 
@@ -430,7 +432,7 @@ void add_runs_commands(const Command& program) {
 
   const auto trace = std::make_shared<RunsCommand>();
   add_run_argument(program.below("trace", "print when each rank worked and waited, for ui.perfetto.dev"), trace->run)
-      .option("cell", &trace->cell, "id of a cell; by default all cells, a process each")
+      .option("cell", &trace->cell, "id of a cell; default: all cells, one trace process each")
       .footer(
           "Example:\n"
           "  runexp trace last tp2_pp1_ngram_k3_c1 > trace.json    and open it in ui.perfetto.dev")
@@ -442,14 +444,14 @@ void add_runs_commands(const Command& program) {
       .calls([list] { return list_command(list->run.root, list->as_json); });
 
   const auto report = std::make_shared<RunsCommand>();
-  add_run_argument(program.below("report", "write report.html of a run anew"), report->run)
+  add_run_argument(program.below("report", "write report.html of a run again"), report->run)
       .option("-o,--output", &report->output, "file to write; by default report.html in the run's folder")
       .calls([report] { return report_command(report->run, report->output); });
 
   const auto tag = std::make_shared<RunsCommand>();
-  add_run_argument(program.below("tag", "give a run a tag, by which @TAG finds it"), tag->run, true)
+  add_run_argument(program.below("tag", "tag a run; @TAG names it"), tag->run, true)
       .option("tags", &tag->tags, "letters, digits, '-', '_' and '.'", {.required = true})
-      .option("--remove", &tag->take_away, "take the tags away")
+      .option("--remove", &tag->take_away, "remove the tags")
       .calls([tag] { return tag_command(*tag); });
 
   const auto note = std::make_shared<RunsCommand>();

@@ -237,10 +237,10 @@ void add_verify_commands(const Command& program) {
     int clean_runs = 200;
   };
   const auto certificate = std::make_shared<Certificate>();
-  program.below("certificate", "plant known faults in the engine and see whether certificates find them")
-      .option("--self-test", &certificate->self_test, "do it; takes one to five minutes", {.required = true})
+  program.below("certificate", "inject known faults and check that certificates find them")
+      .option("--self-test", &certificate->self_test, "takes one to five minutes", {.required = true})
       .option("--device", &certificate->device, "device", {.shown = true, .words = {"cpu", "cuda"}})
-      .option("--clean-runs", &certificate->clean_runs, "runs without a fault, in which nothing may be found",
+      .option("--clean-runs", &certificate->clean_runs, "runs without a fault, which must give no alarm",
               {.shown = true, .least = 0, .most = 100000})
       .calls([certificate] { return self_test_command(certificate->device, certificate->clean_runs); });
 }

@@ -229,14 +229,14 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   if (most == 1)
     add("1 repetition only: there are no intervals, so no order of speeds is shown; use 3 or more.");
   else if (!ran.empty() && fewest < kEnough)
-    add(fmt::format("{} repetitions: intervals are wide{}; use {} or more before a close call is believed.",
+    add(fmt::format("{} repetitions: intervals are wide{}; use {} or more.",
                     fewest == most ? std::to_string(fewest) : fmt::format("Between {} and {}", fewest, most),
                     fewest == 1 ? " or missing" : "", kEnough));
   if (most_degenerate > 0.1)
     add(fmt::format("Up to {} of the outputs end in a repetition, which flatters every proposer.",
                     percent_text(most_degenerate)));
   if (prompts > 0)
-    add(fmt::format("Intervals cover timing only: all repetitions send the same {}, and others may give other ratios.",
+    add(fmt::format("Intervals cover timing noise, not prompts: all repetitions send the same {}.",
                     counted(prompts, "prompt")));
 }
 

@@ -74,9 +74,10 @@ std::string fastest_text(const VerdictView& view, const Pick& pick) {
   const std::string over = over_text(view, best);
   const int64_t drafting = num_ranked_drafting(view, *pick.group);
   if (leads_by_chance(view, pick)) {
-    Sentence sentence(fmt::format("No speculative cell{} is shown to be faster", where));
-    if (drafting > 1) sentence.add(fmt::format(" among {}", drafting));
-    return sentence.add("; highest estimate: " + view.marked_label(best)).add(over).add(repetitions_text(best)).text();
+    const std::string none =
+        drafting > 1 ? fmt::format("None of {} speculative cells", drafting) : "No speculative cell";
+    Sentence sentence(fmt::format("{}{} is shown to be faster", none, where));
+    return sentence.add("; highest tok/s: " + view.marked_label(best)).add(over).add(repetitions_text(best)).text();
   }
   const CellSummary* const shown =
       row && row->shown == Outcome::inconclusive ? fastest_shown(view, *pick.group) : nullptr;
@@ -160,7 +161,7 @@ std::string validity_text(const VerdictView& view, const Validity& validity) {
   Sentence sentence(fmt::format("INVALID{}: {}", part, fmt::join(validity.reasons, "; ")));
   std::ranges::reverse(parts);  // failed cells first: with a long reason there may be no room for all
   for (const std::string& each : parts) sentence.add("; " + each);
-  return sentence.add(validity.disturbed ? "; run again on a quiet machine" : "").text();
+  return sentence.add(validity.disturbed ? "; run again when idle" : "").text();
 }
 
 Texts goodput_texts(const VerdictView& view) {
@@ -235,7 +236,8 @@ struct OfProposer {
 nlohmann::ordered_map<std::string, OfProposer> proposers_of(const VerdictView& view, const LoadGroup* group) {
   nlohmann::ordered_map<std::string, OfProposer> proposers;
   for (const Claim& claim : view.claims()) {
-    if (claim.kind != &ClaimKind::over_plain || !claim.cell->rankable || (group && !group->holds(*claim.cell))) continue;
+    if (claim.kind != &ClaimKind::over_plain || !claim.cell->rankable || (group && !group->holds(*claim.cell)))
+      continue;
     OfProposer& of = proposers[view.cell(*claim.cell).axes.proposer];
     of.gains |= claim.shown == Outcome::faster;
     of.all_slower &= claim.shown == Outcome::slower;
@@ -255,7 +257,7 @@ std::string loser_text(const VerdictView& view) {
     });
     if (of.gains || is_said) continue;
     return Sentence(fmt::format("{} is not shown to be faster", proposer))
-        .add(fmt::format("; its best cell, {}, is at {}", view.marked_label(*of.best->cell),
+        .add(fmt::format("; best by lower bound: {} at {}", view.marked_label(*of.best->cell),
                          interval_text(of.best->ratio)))
         .text();
   }
@@ -283,7 +285,7 @@ std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
   if (!needed || !s.mean_acceptance_length || !k) return "";
   if (*needed <= 1) return "; any acceptance breaks even in decoding";
-  return fmt::format("; break-even needs {:.2f} tokens per drafted step{}, measured {:.2f}", *needed,
+  return fmt::format("; decoding breaks even at AL {:.2f}{}, measured {:.2f}", *needed,
                      *needed > *k + 1 ? fmt::format(" (at most k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length);
 }
 
@@ -297,7 +299,7 @@ Texts losers_texts(const VerdictView& view) {
       const CellSummary &best = *of.best->cell, &over = *of.best->over;
       const bool is_twin = view.is_plain_twin(over, best), is_row = &over == view.baseline_of(best);
       const std::string why = view.not_shown_text(*of.best);
-      texts.push_back(fmt::format("{} {}{}{}: best {} at {}{}{}{}.", proposer,
+      texts.push_back(fmt::format("{} {}{}{}: best by lower bound {} at {}{}{}{}.", proposer,
                                   !of.all_slower ? "is not shown to be faster"
                                   : is_row       ? "does not pay"
                                                  : "is slower",

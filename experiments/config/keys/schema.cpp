@@ -262,7 +262,9 @@ bool key_applies(const KeySpec& key, const ExperimentConfig& config) {
   if (key.proposer)
     return speculation.uses(*key.proposer) && (!key.is_void_for_self || !speculation.second_model()->self);
   const std::vector<std::string>& words = key.scope.words;
-  return words.empty() || std::find(words.begin(), words.end(), find_key(key.scope.key)->read(config)) != words.end();
+  if (words.empty()) return true;
+  const nlohmann::ordered_json value = find_key(key.scope.key)->read(config);
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return value == word; });
 }
 
 bool can_differ_between_cells(const KeySpec& key) {

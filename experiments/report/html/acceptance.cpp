@@ -71,7 +71,7 @@ std::string position_chart(const std::string& title, const std::string& y_label,
 std::string accepted_table(const std::vector<Source>& sources) {
   size_t most = 0;
   for (const Source& source : sources) most = std::max(most, size_t(source.k));
-  Table table{.title = "Verify steps by the number of drafts they accepted; a step emits one token more.",
+  Table table{.title = "Verify steps by accepted draft tokens; each step emits one token more.",
               .columns = {{"proposer", true}, {"k"}, {"no drafts"}},
               .rows = {}};
   for (size_t accepted = 0; accepted <= most; ++accepted) table.columns.push_back({std::to_string(accepted)});
@@ -183,8 +183,7 @@ Section acceptance_section(const Report& report) {
   section.body +=
       note(
           "Shares of the steps that had drafts; a draft too short for the position counts as not accepted there. "
-          "Conditional: of those with a draft at the position that kept all before it. Coverage: share of steps that "
-          "had drafts at all." +
+          "Conditional: share accepted where all earlier positions were. Coverage: share of steps with drafts." +
           (others == 0 ? ""
                        : fmt::format(" {} of {} further cells with the same proposer and k show exactly these shares.",
                                      equal, others))) +

@@ -26,9 +26,9 @@ constexpr std::array<Kind, kNumPieceKinds> kKinds = {
      {"samples", 2, ""},
      {"stage before", 5, "for the message of the stage before"},
      {"collectives", 4, "for other ranks in collectives"},
-     {"outcome", 7, "without a batch while another rank works: the next one needs what that makes"},
-     {"hand-over", 8, "another rank has begun the pass, this one's thread is still to wake up or to get a core"},
-     {"scheduler", 3, "without a batch while no rank works; on the deciding rank all time between pieces of work"}}};
+     {"outcome", 7, "idle: waits for what another rank computes"},
+     {"hand-over", 8, "the pass has begun on another rank; this thread is not scheduled yet"},
+     {"scheduler", 3, "idle: no batch is scheduled; on the deciding rank all time between work"}}};
 constexpr int kOddPassColor = 6;
 
 const RankLanes& lanes_of(const CellResult& cell) {

@@ -231,19 +231,19 @@ Section forecast_section(const Report& report) {
       {"GB/s", "at which all usable cores read so much when the run began",
        [&](Cell s) { return number(forecast(s).read_bytes_s / kGiga, 1); }},
       {"predicted ms", "to read the weights", [&](Cell s) { return number(ratio_of[s.cell].predicted_ms, 3); }},
-      {"measured ms", "median gap between a request's emissions, so without prefill",
+      {"measured ms", "median ITL, so without prefill",
        [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
       {"ratio", "measured over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
-  const std::string sentence = fmt::format(
-      "In the median of {} a step took {:.2f}× its predicted floor. Farthest from that median: {}, {:.2f}× its floor.",
-      counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
-      report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
+  const std::string sentence =
+      fmt::format("In the median of {} a step took {:.2f}× its lower bound. Outlier: {}, {:.2f}×.",
+                  counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
+                  report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body = "<p>" + html_escaped(sentence) + "</p>" +
                  html_table(table_of(report, "Predicted and measured steps.", cells, columns), "sortable") +
                  note(
-                     "Arithmetic, KV, waiting and the engine's own work come on top of the floor; a step below it read "
-                     "from a cache. Oversubscribed cells are left out.");
+                     "The prediction is a lower bound: it reads the weights alone. A step below it read from a cache. "
+                     "Oversubscribed cells are left out.");
   return section;
 }
 

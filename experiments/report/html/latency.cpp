@@ -126,13 +126,12 @@ Section latency_section(const Report& report) {
           "fastest k.") +
       html_table(table_of(report, "Milliseconds over all requests and repetitions.", cells, columns), "sortable") +
       note(
-          "TTFT: submit to first token. TPOT: (E2E − TTFT) / (tokens − 1). ITL: gap between emissions; one may bring "
-          "several tokens, so compare TPOT between cells." +
+          "TTFT: submit to first token. TPOT: (E2E − TTFT) / (tokens − 1). ITL: time between steps that emit; one may "
+          "emit several tokens, so compare TPOT between cells." +
           ((*fewest)->num_requests < 1000
-               ? fmt::format(" With {} requests in a cell, p99 is an extreme, not an estimate.",
-                             (*fewest)->num_requests)
+               ? fmt::format(" With {} requests in a cell, p99 is close to the maximum.", (*fewest)->num_requests)
                : "") +
-          (report.run.slo.empty() ? " Goodput is not told: the experiment sets no report.slo."
+          (report.run.slo.empty() ? " No goodput: report.slo is not set."
                                   : fmt::format(" good: requests with {}.", html_escaped(slo_text(report.run.slo)))));
   return section;
 }

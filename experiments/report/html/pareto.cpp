@@ -80,11 +80,9 @@ std::string pareto_chart(const Report& report, const LoopKind& kind) {
     if (std::find(drawn.begin(), drawn.end(), proposer) != drawn.end())
       legend.push_back({.name = proposer, .color = report.color(proposer)});
   return chart_legend(legend) + "<div class=\"beside\">" + wide(kind.heading, svg_scatter_chart(chart)) +
-         (list.empty() ? "" : "<div><p>No ranked cell is better in both than:</p><ol>" + list + "</ol></div>") +
+         (list.empty() ? "" : "<div><p>Pareto frontier of the ranked cells:</p><ol>" + list + "</ol></div>") +
          "</div>" +
-         note("Each point is a cell. " + kind.axes +
-              " Dashed: from each of the numbered cells to the next. Faded: not "
-              "ranked" +
+         note("Each point is a cell. " + kind.axes + " Dashed: the frontier. Faded: not ranked" +
               (kind.is_open ? ", or saturated." : "."));
 }
 

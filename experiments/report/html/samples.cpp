@@ -129,9 +129,8 @@ Section samples_section(const Report& report) {
   }
   if (section.body.empty()) return section;
   section.body += note(
-      "Every repetition's tokens beside those of a cell that does not speculate; requests that differ come first. − "
-      "reference, + this cell. The rules rejection and block keep the law of the text, not its tokens, so it may "
-      "differ.");
+      "Tokens of every repetition against a cell without speculation; requests that differ come first. − reference, + "
+      "this cell. The rules rejection and block preserve the output distribution, not the tokens.");
   return section;
 }
 

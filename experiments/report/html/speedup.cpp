@@ -183,10 +183,9 @@ std::string how_measured(const RunSummary& summary) {
   PairingsTold told;
   for (const CellSummary& s : summary.cells)
     if (s.speedup) told.add(s.pairing, s.baseline_apart_s, s.baseline_far);
-  return "Ratio of output tokens per second of whole requests, prefill included, to plain decoding (the line at 1) "
-         "with "
-         "the same placement and load, or to what sweep.baseline names; bars: 95 % interval over repetitions, " +
-         told.text() + " An arrow head: the interval goes on. Faded: not ranked.";
+  return "Output tok/s, prefill included, over the baseline (line at 1): the same placement and load without "
+         "speculation, or what sweep.baseline names. Bars: 95 % interval over repetitions, " +
+         told.text() + " Arrow: the interval continues. Faded: not ranked.";
 }
 
 /// Where x has one value, lines would be single points: a bar for each cell instead.
@@ -321,10 +320,10 @@ Section speedup_section(const Report& report) {
   section.body =
       chart_legend(legend) + grid(charts) +
       note(how_measured(report.summary) +
-           " Dotted: upper bound, at which a decode pass costs what the baseline's does, and drafting; the "
-           "gap to it is what verifying k + 1 rows costs." +
-           (any_forced ? " Stated acceptance: drafts are taken from the text, the cost is real; where a line "
-                         "crosses 1 lies the acceptance length that a draft must reach."
+           " Dotted: upper bound, if verifying k + 1 tokens cost as much as decoding one; the gap is the cost of "
+           "verification." +
+           (any_forced ? " Stated acceptance: drafts are taken from the text, their cost is real. A line crosses 1 at "
+                         "the acceptance length that a draft must reach."
                        : " Outputs are the same at every k."));
   return section;
 }

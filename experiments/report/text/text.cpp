@@ -41,7 +41,7 @@ std::string closed_loop_text(const ClosedLoop& loop, const std::string& others) 
           "they wait for each other's prompts",
           of, loop.in_flight);
   }
-  return others + ": a request is sent when another ends, so little waiting is in ttft";
+  return others + ": a request is sent when another ends, so ttft includes little queueing";
 }
 
 /// The closed loops of a run in which no request waits: "closed loop", "closed loop, c=1 and c=2" where in others
@@ -229,8 +229,8 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
       out +=
           color == TextColor::off || *paints[r] == '\0' ? line + "\n" : fmt::format("{}{}\x1b[0m\n", paints[r], line);
   if (!table.left_out.empty())
-    add(fmt::format("  (no room for {}{})", fmt::join(table.left_out, ", "),
-                    run.folder.empty() ? "" : ": summary.md has them"),
+    add(fmt::format("  Hidden at this width{}: {}.", run.folder.empty() ? "" : ", all in summary.md",
+                    fmt::join(table.left_out, ", ")),
         3);
   for (const std::string& line : folded.lines) add(line, 4);
   if (const Table published = published_table(run, summary); !published.rows.empty()) {

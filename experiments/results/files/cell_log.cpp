@@ -84,7 +84,7 @@ std::string CellLog::mark() const {
 void CellLog::begin(const std::filesystem::path& file) {
   if (std::find(begun_.begin(), begun_.end(), file) != begun_.end()) return;
   begun_.push_back(file);
-  append_to_log(file, utc_now(), "process", fmt::format("{}, which began {} before", ::getpid(), mark().substr(1)));
+  append_to_log(file, utc_now(), "process", fmt::format("{}, started {} earlier", ::getpid(), mark().substr(1)));
 }
 
 void CellLog::enter(std::span<const CellResult* const> cells) {

@@ -137,9 +137,8 @@ std::filesystem::path find_run(const std::filesystem::path& root, const std::str
     fail(ExitCode::usage, "run \"{}\": fits {} runs: {}; write more of the id", name, found.size(), newest_of(found));
   if (found.empty())
     fail(ExitCode::usage,
-         "run \"{}\": no run in {} is called so{}; expected last, last~N, @TAG, the beginning of an id or of its hash "
-         "(4 "
-         "letters at least), or a folder; there are {}",
+         "run \"{}\": no run in {} is called so{}; expected last, last~N, @TAG, a prefix of an id or hash (4 letters "
+         "at least), or a folder; there are {}",
          name, root.string(), did_you_mean(name, ids), newest_of(ids));
   return root / found.front();
 }
