@@ -42,7 +42,7 @@ TEST(CellLog, HasTheLoadAndThePassesWithTheirTimes) {
   ASSERT_EQ(result.exit_code, 0) << described(result);
   const std::vector<std::string> lines = lines_of(read_file(log_of(workspace, "ngram_k3_c1")));
   ASSERT_EQ(lines.size(), 4u) << read_file(log_of(workspace, "ngram_k3_c1"));
-  EXPECT_TRUE(std::regex_match(lines[0], std::regex(R"(20\d\d-.*Z process [0-9]+, which began .* s before)")));
+  EXPECT_TRUE(std::regex_match(lines[0], std::regex(R"(20\d\d-.*Z process [0-9]+, started .* s earlier)")));
   EXPECT_TRUE(std::regex_match(
       lines[1], std::regex(R"(\+\d+\.\d{3} s load    .*target-7m on tp1 pp1, \d+ threads? a rank, in .* of KV)")))
       << lines[1];

@@ -128,7 +128,7 @@ TEST_F(LiveView, NothingIsWiderThanANarrowTerminal) {
   ASSERT_FALSE(terminal.wait_for("[exit code 0]", 60).empty()) << joined(terminal.screen());
   const std::vector<std::string> lines = terminal.written();
   EXPECT_EQ(lines_with(lines, "2 to run in 1 load, "), 1) << joined(lines);
-  EXPECT_EQ(lines_with(lines, "(no room for req/dev/min, "), 1) << joined(lines);
+  EXPECT_EQ(lines_with(lines, "Hidden at this width"), 1) << joined(lines);
   for (const std::string& line : lines) {
     const size_t word = line.find_first_not_of(' ');
     const bool is_one_word = word != std::string::npos && line.find(' ', word) == std::string::npos;  // a path

@@ -38,7 +38,7 @@ std::vector<std::string> load_lines(const RunResult& run) {
   return lines;
 }
 
-const char* const kLittle = "closed loop: a request is sent when another ends, so little waiting is in ttft";
+const char* const kLittle = "closed loop: a request is sent when another ends, so ttft includes little queueing";
 
 TEST(ClosedLoop, OfRecordsThatDoNotSayNothingIsClaimed) {
   const RunResult run = run_of({5});
@@ -84,7 +84,7 @@ TEST(ClosedLoop, WithoutPlacesRequestsWait) {
             "or static_batch_size).");
   EXPECT_EQ(load_lines(run),
             (std::vector<std::string>{
-                "closed loop, c=1: a request is sent when another ends, so little waiting is in ttft",
+                "closed loop, c=1: a request is sent when another ends, so ttft includes little queueing",
                 "closed loop, c=8: 2 of 8 requests in flight had a place (max_num_seqs), and ttft holds the wait for "
                 "one"}));
   EXPECT_TRUE(holds(summary_markdown(run, summarize(run)), "Load: closed loop, c=8: 2 of 8 requests"));

@@ -72,8 +72,7 @@ TEST(Headline, NamesTheCellThatIsShownBeforeOneThatMayBeFaster) {
 TEST(Headline, CountsTheCellsAmongWhichNothingIsShown) {
   const std::vector<double> base = {100, 110, 95}, other = {103, 99, 104};
   const std::string text = headline(run_of({plain(base), ngram_cell(3, other), ngram_cell(5, other)}))[0];
-  EXPECT_TRUE(
-      text.starts_with("No speculative cell is shown to be faster among 2; highest estimate: tp1 pp1 ngram k=3, "))
+  EXPECT_TRUE(text.starts_with("None of 2 speculative cells is shown to be faster; highest tok/s: tp1 pp1 ngram k=3, "))
       << text;
 }
 
@@ -85,7 +84,7 @@ TEST(Headline, DoesNotNameTheCellThatLeadsByChanceAgain) {
   const std::vector<std::string> said =
       headline(run_of({plain(base), ngram_cell(3, std::vector<double>{103, 99, 104}), draft}));
   ASSERT_EQ(said.size(), 3u);
-  EXPECT_TRUE(holds(said[0], "highest estimate: tp1 pp1 ngram k=3, ")) << said[0];
+  EXPECT_TRUE(holds(said[0], "highest tok/s: tp1 pp1 ngram k=3, ")) << said[0];
   EXPECT_TRUE(said[2].starts_with("draft is not shown to be faster; ")) << said[2];
 }
 
@@ -133,7 +132,7 @@ TEST(Headline, EndsWithWhatElseDecides) {
   CellResult draft = test::cell_of("draft", {.proposer = "draft", .num_speculative_tokens = 3}, {90, 91, 89});
   const std::vector<std::string> loser = headline(run_of({plain(kSlow), ngram_cell(3, kFast), draft}));
   ASSERT_EQ(loser.size(), 3u);
-  EXPECT_TRUE(loser[2].starts_with("draft is not shown to be faster; its best cell, tp1 pp1 draft k=3, is at 0.90×"))
+  EXPECT_TRUE(loser[2].starts_with("draft is not shown to be faster; best by lower bound: tp1 pp1 draft k=3 at 0.90×"))
       << loser[2];
 }
 

@@ -1,10 +1,9 @@
-#include "experiments/config/file/tree.h"
-
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "engine/util/suggest.h"
+#include "experiments/config/file/tree.h"
 #include "experiments/config/keys/expression.h"
 
 namespace paceline {

@@ -31,8 +31,7 @@ TEST(KeyHelp, AKeySaysWhatTheTableSays) {
 }
 
 TEST(KeyHelp, EveryScopeHasWords) {
-  for (const KeySpec& key : config_keys())
-    EXPECT_EQ(scope_text(key).empty(), key.scope.key.empty()) << key.path;
+  for (const KeySpec& key : config_keys()) EXPECT_EQ(scope_text(key).empty(), key.scope.key.empty()) << key.path;
 }
 
 TEST(KeyHelp, EveryKeyAndSectionIsDescribed) {

@@ -230,7 +230,7 @@ TEST(ReportPage, ABadgeTellsOfDisturbedCells) {
 
 TEST(ReportPage, TellsGoodputAndPreemptions) {
   RunResult run = test::synthetic_run({.with_trouble = false});
-  EXPECT_TRUE(holds(section_of(report_of(run), "latency"), "the experiment sets no report.slo"));
+  EXPECT_TRUE(holds(section_of(report_of(run), "latency"), "report.slo is not set"));
   EXPECT_TRUE(holds(section_of(report_of(run), "memory"), "No request was preempted."));
   run.slo = {.ttft_ms = 5000, .tpot_ms = {}};
   run.cells[1].repetitions[0].counters.preemptions = 3;

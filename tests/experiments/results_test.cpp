@@ -415,8 +415,8 @@ TEST(Verdict, SaysWhyAProposerDoesNotPay) {
   }
   run.cells[1].repetitions[0].wall_s = 1.26;
   const std::string all = test::verdict(run);
-  EXPECT_NE(all.find("ngram does not pay: best tp1 pp1 ngram k=3 at "), std::string::npos) << all;
-  EXPECT_NE(all.find("; break-even needs "), std::string::npos) << all;
+  EXPECT_NE(all.find("ngram does not pay: best by lower bound tp1 pp1 ngram k=3 at "), std::string::npos) << all;
+  EXPECT_NE(all.find("; decoding breaks even at AL "), std::string::npos) << all;
   const std::string row = cell_verdict(run.cells[1], summarize(run).cells[1]);
   EXPECT_NE(row.find("drafting takes 69 % of a decode pass"), std::string::npos) << row;
 }

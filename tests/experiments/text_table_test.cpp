@@ -63,12 +63,12 @@ TEST(EndOfRunText, IsNoWiderThanTheTerminal) {
       const std::string text = end_of_run_text(run, summary, TextColor::off, {}, columns);
       EXPECT_LE(widest(text), columns) << text;
       EXPECT_EQ(words_of(text), words_of(whole)) << "whole words, and all of them";
-      EXPECT_TRUE(holds(text, "\n  (no room for req/dev/min, degen.")) << text;
+      EXPECT_TRUE(holds(text, "\n  Hidden at this width, all in summary.md: req/dev/min,")) << text;
       const bool is_below = holds(text, "\n      baseline");
       EXPECT_EQ(is_below, !holds(text.substr(0, text.find('\n')), "verdict")) << text;
       EXPECT_TRUE(holds(text, is_open ? "decode" : "speedup [95 %]"));
     }
-    EXPECT_FALSE(holds(whole, "no room for"));
+    EXPECT_FALSE(holds(whole, "Hidden at this width"));
   }
 }
 

@@ -91,13 +91,13 @@ TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
 
 TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
   const std::string wide = sentences(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}))[0];
-  EXPECT_TRUE(wide.starts_with("No speculative cell is shown to be faster; highest estimate: tp1 pp1 ngram k=3, "))
+  EXPECT_TRUE(wide.starts_with("No speculative cell is shown to be faster; highest tok/s: tp1 pp1 ngram k=3, "))
       << wide;
   // The first words and the bracket say it.
   for (const char* const again : {"not shown to be faster than that", "95 % interval", "holds 1"})
     EXPECT_FALSE(holds(wide, again)) << wide;
   const std::string judged = verdict(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}));
-  EXPECT_TRUE(holds(judged, "ngram is not shown to be faster: best tp1 pp1 ngram k=3 at 1.0")) << judged;
+  EXPECT_TRUE(holds(judged, "ngram is not shown to be faster: best by lower bound tp1 pp1 ngram k=3 at 1.0")) << judged;
   EXPECT_FALSE(holds(judged, "holds 1")) << judged;
   const std::string once = verdict(run_of({plain({100}), ngram(3, {150})}));
   EXPECT_TRUE(holds(once, "one repetition has no interval; run with measure.repetitions >= 3")) << once;
@@ -129,7 +129,7 @@ TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
   }
   const std::string said = verdict(run_of({plain(kSlow), cheap}));
   EXPECT_TRUE(holds(said, "; any acceptance breaks even in decoding.")) << said;
-  EXPECT_FALSE(holds(said, "break-even needs")) << said;
+  EXPECT_FALSE(holds(said, "breaks even at AL")) << said;
 }
 
 // Half the steps accept all of one draft: 2 tokens a pass, and at a speed of 0.8 it would take 2.5 of them.
@@ -140,17 +140,17 @@ TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
   EXPECT_DOUBLE_EQ(*s.mean_acceptance_length, 2);
   EXPECT_NEAR(*s.break_even_acceptance_length, 2.5, 1e-9);
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text, "ngram does not pay: best tp1 pp1 ngram k=3 at 0.80× [")) << text;
-  EXPECT_TRUE(holds(text, "]; break-even needs 2.50 tokens per drafted step, measured 2.00.")) << text;
+  EXPECT_TRUE(holds(text, "ngram does not pay: best by lower bound tp1 pp1 ngram k=3 at 0.80× [")) << text;
+  EXPECT_TRUE(holds(text, "]; decoding breaks even at AL 2.50, measured 2.00.")) << text;
   const std::string never = verdict(run_of({plain(kSlow), ngram(1, {80, 80.8, 79.2})}));
-  EXPECT_TRUE(holds(never, "; break-even needs 2.50 tokens per drafted step (at most k + 1 = 2), measured ")) << never;
+  EXPECT_TRUE(holds(never, "; decoding breaks even at AL 2.50 (at most k + 1 = 2), measured ")) << never;
 }
 
 TEST(VerdictPaysNot, IsSaidOfCellsThatAreAllShownToBeSlower) {
   const CellResult wide = ngram(5, {70, 99, 60});
   const std::string text = verdict(run_of({plain(kSlow), ngram(3, {80, 80.8, 79.2}), wide}));
   EXPECT_FALSE(holds(text, "does not pay")) << text;
-  EXPECT_TRUE(holds(text, "ngram is not shown to be faster: best tp1 pp1 ngram k=3 at ")) << text;
+  EXPECT_TRUE(holds(text, "ngram is not shown to be faster: best by lower bound tp1 pp1 ngram k=3 at ")) << text;
 }
 
 // The largest estimate belongs to the noisiest cell: a wide interval around 1.8 says less than a narrow one above 1.
@@ -163,8 +163,8 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   ASSERT_EQ(summary.cells[1].outcome, Outcome::faster);
   EXPECT_FALSE(holds(verdict(run), "ngram is not shown to be faster")) << verdict(run);
   const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
-  EXPECT_TRUE(holds(none, "ngram is not shown to be faster: best tp1 pp1 ngram k=5 at 1.00× [")) << none;
-  EXPECT_TRUE(holds(none, "highest estimate: tp1 pp1 ngram k=7, 1.79× [")) << none;
+  EXPECT_TRUE(holds(none, "ngram is not shown to be faster: best by lower bound tp1 pp1 ngram k=5 at 1.00× [")) << none;
+  EXPECT_TRUE(holds(none, "highest tok/s: tp1 pp1 ngram k=7, 1.79× [")) << none;
 }
 
 // Requests of another length are other work: their rates stand in sentences of their own.
@@ -197,12 +197,13 @@ TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
   const RunResult run = run_of({rows.one, rows.two, slow});
   EXPECT_EQ(summarize(run).cells[2].outcome, Outcome::faster) << "over one rank";
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text, "ngram is slower than the same placement without it: best tp2 pp1 ngram k=3 at 0.80× ["))
+  EXPECT_TRUE(holds(
+      text, "ngram is slower than the same placement without it: best by lower bound tp2 pp1 ngram k=3 at 0.80× ["))
       << text;
-  EXPECT_TRUE(holds(text, "]; break-even needs 2.50 tokens per drafted step, measured 2.00.")) << text;
+  EXPECT_TRUE(holds(text, "]; decoding breaks even at AL 2.50, measured 2.00.")) << text;
   const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
-  EXPECT_TRUE(holds(alone, "ngram does not pay: best tp2 pp1 ngram k=3 at 0.80× [")) << alone;
-  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none; break-even needs 2.50 tokens")) << alone;
+  EXPECT_TRUE(holds(alone, "ngram does not pay: best by lower bound tp2 pp1 ngram k=3 at 0.80× [")) << alone;
+  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none; decoding breaks even at AL 2.50")) << alone;
 }
 
 TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
@@ -219,13 +220,14 @@ TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
 
 TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
   const RunResult run = run_of({plain(kSlow), disturbed(ngram(3, {80, 80.8, 79.2})), ngram(5, {70, 71, 69})});
-  EXPECT_TRUE(holds(verdict(run), "ngram does not pay: best tp1 pp1 ngram k=3 (disturbed) at 0.80× [")) << verdict(run);
+  EXPECT_TRUE(holds(verdict(run), "ngram does not pay: best by lower bound tp1 pp1 ngram k=3 (disturbed) at 0.80× ["))
+      << verdict(run);
   EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, kFast)})),
                     "] over the same placement without speculation (disturbed), 3 repetitions."));
   const std::string shown = end_of_run_text(run, summarize(run), TextColor::off, "runexp show last");
   EXPECT_TRUE(holds(shown,
                     "\n  INVALID: 1 of 3 cells was disturbed (ngram3: other processes used 50 % of the cores); 2 cells "
-                    "lossless, 200 tokens compared, 0 mismatches; run again on a quiet machine.\n  Fastest: "))
+                    "lossless, 200 tokens compared, 0 mismatches; run again when idle.\n  Fastest: "))
       << shown;
   RunResult cut = run;
   cut.cells.push_back(not_run(ngram(7, kSlow)));
@@ -441,8 +443,7 @@ TEST(EndOfRunText, PrintsIntervalsAsTheyAre) {
 
 TEST(VerdictCautions, IntervalsAreSaidToBeOfTimingOnly) {
   EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})),
-                    "Intervals cover timing only: all repetitions send the same 1 prompt, and others may give other "
-                    "ratios."));
+                    "Intervals cover timing noise, not prompts: all repetitions send the same 1 prompt."));
   EXPECT_FALSE(holds(verdict(run_of({plain({100}), ngram(3, {150})})), "Intervals cover")) << "there are none";
 }
 
