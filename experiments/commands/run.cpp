@@ -129,7 +129,7 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
     std::fflush(stdout);
   }
   if (outcome.exit_code == ExitCode::interrupted)
-    std::fputs(fmt::format("runexp: interrupted; go on with: {}\n", resume_it).c_str(), stderr);
+    std::fputs(fmt::format("runexp: interrupted; continue with: {}\n", resume_it).c_str(), stderr);
   say_what_is_missing();
   spdlog::set_default_logger(spdlog::default_logger()->clone("quiet"));
   spdlog::default_logger()->sinks().clear();

@@ -85,7 +85,7 @@ TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
   EXPECT_TRUE(holds(result.out, "report  ")) << result.out;
   EXPECT_TRUE(holds(result.err, " of 10000 repetitions)")) << result.err;
   // The results lie elsewhere than commands look for them: the hint names the folder, or it would find nothing.
-  const std::string hint = "go on with: runexp resume ";
+  const std::string hint = "continue with: runexp resume ";
   const size_t at = result.err.find(hint);
   ASSERT_NE(at, std::string::npos) << result.err;
   const std::string pasted = result.err.substr(at + hint.size(), result.err.find('\n', at) - at - hint.size());
