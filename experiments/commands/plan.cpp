@@ -375,7 +375,7 @@ void add_plan_command(const Command& program) {
           "Examples:\n"
           "  runexp plan configs/ngram_tp2.json --profile quick\n"
           "  runexp plan configs/tp_pp_speculative.json --axis tp=1,2,4\n\n"
-          "The forecast is a lower bound: what reading the weights takes at the bandwidth measured now.")
+          "The forecast is a lower bound: weight bytes over the bandwidth measured now.")
       .calls([plan] { return plan_command(*plan); });
 }
 

@@ -175,9 +175,9 @@ Section acceptance_section(const Report& report) {
                       number(source.summary->mean_acceptance_length, 2), number(source.summary->draft_coverage, 2));
     const int color = report.color(proposer);
     section.body += chart_legend({{.name = proposer + ". " + lengths, .color = color}}) +
-                    grid(position_chart(proposer + ": accepted up to this position", "share of steps with drafts",
-                                        color, of_proposer, &CellSummary::acceptance_per_position) +
-                         position_chart(proposer + ": accepted if the one before was", "conditional share", color,
+                    grid(position_chart(proposer + ": acceptance rate by position", "share of steps with drafts", color,
+                                        of_proposer, &CellSummary::acceptance_per_position) +
+                         position_chart(proposer + ": conditional acceptance rate", "conditional share", color,
                                         of_proposer, &CellSummary::acceptance_per_position_conditional));
   }
   section.body +=
@@ -185,8 +185,8 @@ Section acceptance_section(const Report& report) {
           "Shares of the steps that had drafts; a draft too short for the position counts as not accepted there. "
           "Conditional: share accepted where all earlier positions were. Coverage: share of steps with drafts." +
           (others == 0 ? ""
-                       : fmt::format(" {} of {} further cells with the same proposer and k show exactly these shares.",
-                                     equal, others))) +
+                       : fmt::format(" {} of {} other cells with the same proposer and k have the same shares.", equal,
+                                     others))) +
       request_bars(report, sources) + along_output(report) + accepted_table(sources);
   return section;
 }

@@ -149,22 +149,22 @@ Section device_section(const Report& report) {
     return [&report, rate](Cell s) { return number(in_units(report.cell(s).ceilings.*rate, kGiga), 0); };
   };
   const CellColumns columns = {
-      {"device busy", "share of the wall time, by rank; the rest is the deciding rank's",
+      {"device busy", "share of the wall time, by rank; the rest of the row is of the deciding rank, which samples",
        [](Cell s) { return busy_text(s.devices.busy); }},
       {"verify ms", "", ms(&D::verify, &R::ms)},
-      {"verify of read", "", share(&D::verify, &R::read_share)},
-      {"verify of matrix", "", share(&D::verify, &R::matrix_share)},
-      {"verify of floor", "", share(&D::verify, &R::floor_share)},
+      {"verify bandwidth", "share of the peak", share(&D::verify, &R::read_share)},
+      {"verify FLOP/s", "share of the peak", share(&D::verify, &R::matrix_share)},
+      {"verify roofline", "lower bound over measured time", share(&D::verify, &R::floor_share)},
       {"draft ms", "", ms(&D::draft, &R::ms)},
-      {"draft of read", "", share(&D::draft, &R::read_share)},
-      {"draft of matrix", "", share(&D::draft, &R::matrix_share)},
-      {"draft of floor", "", share(&D::draft, &R::floor_share)},
+      {"draft bandwidth", "share of the peak", share(&D::draft, &R::read_share)},
+      {"draft FLOP/s", "share of the peak", share(&D::draft, &R::matrix_share)},
+      {"draft roofline", "lower bound over measured time", share(&D::draft, &R::floor_share)},
       {"sample ms", "", ms(&D::sample, &R::ms)},
-      {"sample of read", "", share(&D::sample, &R::read_share)},
-      {"attention floor ms", "a part of verify, not timed by itself", ms(&D::attention, &R::floor_ms)},
+      {"sample bandwidth", "share of the peak", share(&D::sample, &R::read_share)},
+      {"attention bound ms", "a part of verify, not timed by itself", ms(&D::attention, &R::floor_ms)},
       {"sent KiB", "", [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
-      {"waits ms", "", ms(&D::communicate, &R::ms)},
-      {"link floor ms", "", ms(&D::communicate, &R::floor_ms)},
+      {"comm wait ms", "", ms(&D::communicate, &R::ms)},
+      {"link bound ms", "at the peak of the link", ms(&D::communicate, &R::floor_ms)},
       {"read GB/s", "", ceiling(&DeviceCeilings::read_bytes_s)},
       {"matrix GFLOP/s", "", ceiling(&DeviceCeilings::matrix_flops_s)},
       {"link GB/s", "", ceiling(&DeviceCeilings::link_bytes_s)}};
@@ -172,11 +172,11 @@ Section device_section(const Report& report) {
   for (const CellSummary* s : cells)
     if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
   const std::string explained = fmt::format(
-      "of read: weights, KV and logits read, over the time, over plain reads. of matrix: operations over "
-      "the time, over {}. of floor: the longer of both at the ceilings, over the time. Ranks on CPUs share "
-      "the memory that one of them was measured on alone.",
+      "Shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. roofline: the longer "
+      "of both at their peaks, over the measured time. CPU ranks share the memory bandwidth, whose peak was measured "
+      "with one rank.",
       matrix.empty() ? "the matrix rate" : fmt::format("{}", fmt::join(matrix, " or ")));
-  return {"devices", "Devices against their ceilings",
+  return {"devices", "Roofline: devices against their peaks",
           cells.empty()
               ? ""
               : html_table(table_of(report, "Per target pass.", cells, columns), "sortable") + note(explained)};

@@ -82,7 +82,7 @@ Section step_section(const Report& report) {
                    : "Mean over all target passes, prefill passes included, as this run was recorded before they were "
                      "told apart. ") +
            "verify: the target's forward pass; bubble: waiting for another pipeline stage; communicate: sums and "
-           "messages between ranks.") +
+           "messages between ranks; deciding rank: the one that samples.") +
       folded(table);
   return section;
 }
