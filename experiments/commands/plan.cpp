@@ -369,13 +369,15 @@ void add_plan_command(const Command& program) {
   const auto plan = std::make_shared<RunCommand>();
   add_config_options(program.below("plan", "show cells, skips with reasons and memory per rank; run nothing"),
                      plan->config, plan->overrides)
-      .option("--results", &plan->results_root, "folder whose runs calibrate the forecast",
+      .option("--results", &plan->results_root, "folder of earlier runs, to estimate times by",
               {.shown = true, .type = "DIR"})
       .footer(
           "Examples:\n"
           "  runexp plan configs/ngram_tp2.json --profile quick\n"
           "  runexp plan configs/tp_pp_speculative.json --axis tp=1,2,4\n\n"
-          "The forecast is a lower bound: weight bytes over the bandwidth measured now.")
+          "Two times are printed: a lower bound (weight bytes over the bandwidth measured now) and, where --results "
+          "has "
+          "a finished run like this one, an estimate from it.")
       .calls([plan] { return plan_command(*plan); });
 }
 

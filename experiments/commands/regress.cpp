@@ -256,7 +256,7 @@ void add_regress_command(const Command& program) {
               {.type = "FILE"})
       .option("--pairs", &regress->pairs, "runs of each program under the timing gate",
               {.shown = true, .least = 1, .most = 10000})
-      .option("--timing-cells", &regress->timing_cells, "which cells to time: of one rank, or all",
+      .option("--timing-cells", &regress->timing_cells, "which cells to time (single: those of one rank)",
               {.shown = true, .words = {"single", "all"}})
       .option("--timing-only", &regress->timing_only, "skip the check of tokens and counters")
       .option("--strict", &regress->strict, "exit with 9 if other processes disturbed the times");

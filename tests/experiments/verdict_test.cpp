@@ -308,8 +308,8 @@ TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
   for (RepetitionResult& r : decodes.repetitions)
     for (RequestRecord& q : r.requests) q.e2e_ms /= 10;
   const std::string text = verdict(run_of({base, fast, decodes}));
-  EXPECT_TRUE(holds(text, "By category, decoding with tp1 pp1 ngram k=3 gains most in b, 3.0")) << text;
-  EXPECT_TRUE(holds(text, "; least in a, 1.5")) << text;
+  EXPECT_TRUE(holds(text, "By category, decoding with tp1 pp1 ngram k=3 gains most in \"b\", 3.0")) << text;
+  EXPECT_TRUE(holds(text, "; least in \"a\", 1.5")) << text;
   EXPECT_TRUE(holds(text, "× [")) << text;
   std::vector<CellResult> cells = {base, fast};
   for (CellResult cell : {base, decodes}) {
@@ -329,9 +329,9 @@ TEST(VerdictCategories, AreOverTheSamePlacement) {
   rows.two = with_categories(rows.two, 1);
   const CellResult drafts = with_categories(OverOneRank::drafts({300, 303, 297}), 2);
   const std::string text = verdict(run_of({rows.one, rows.two, drafts}));
-  EXPECT_TRUE(holds(text, "decoding with tp2 pp1 ngram k=3 gains most in b, 3.0")) << text;
+  EXPECT_TRUE(holds(text, "decoding with tp2 pp1 ngram k=3 gains most in \"b\", 3.0")) << text;
   const std::string alone = verdict(run_of({rows.one, drafts}));
-  EXPECT_TRUE(holds(alone, "decoding with tp2 pp1 ngram k=3 over tp1 pp1 none gains most in b, 6.0")) << alone;
+  EXPECT_TRUE(holds(alone, "decoding with tp2 pp1 ngram k=3 over tp1 pp1 none gains most in \"b\", 6.0")) << alone;
 }
 
 TEST(VerdictForced, NamesTheAcceptanceLengthsAtWhichItPays) {

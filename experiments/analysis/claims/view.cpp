@@ -155,7 +155,7 @@ std::string VerdictView::not_shown_text(const Claim& claim) const {
   if (claim.outcome != Outcome::inconclusive) {
     const bool is_small = claim.adjusted_p && *claim.adjusted_p < kFalseClaims;
     return is_small ? fmt::format("below the threshold of {}", percent_text(kLeastEffect))
-                    : fmt::format("not shown among {} comparisons", claim.among);
+                    : fmt::format("not significant once corrected for {} comparisons", claim.among);
   }
   if (claim.ratio.low && claim.ratio.high) return "";
   const int ran = claim.cell->repetitions, asked = repetitions_asked(cell(*claim.cell));

@@ -417,7 +417,7 @@ Texts category_texts(const VerdictView& view) {
     if (order.size() < 2) continue;
     std::ranges::stable_sort(order, std::greater{}, [](const Claim* claim) { return claim->ratio.ratio; });
     const auto gain = [](const Claim& claim) {
-      return fmt::format("{}, {}", claim.category.empty() ? "(none)" : claim.category, interval_text(claim.ratio));
+      return fmt::format("\"{}\", {}", claim.category.empty() ? "none" : claim.category, interval_text(claim.ratio));
     };
     const CellSummary& over = *order.front()->over;
     texts.push_back(fmt::format("By category{}, decoding with {}{} gains most in {}; least in {}.", view.where(group),

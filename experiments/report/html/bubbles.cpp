@@ -184,7 +184,8 @@ Section bubbles_section(const Report& report) {
   for (const Shown& cell : cells) section.body += drawing(cell);
   section.body +=
       shares_table(cells) + note(
-                                "The last passes before half of the first repetition's requests had finished. "
+                                "The window ends when half of the first repetition's requests had finished; the chart "
+                                "shows its last passes. "
                                 "<code>runexp trace</code> writes the windows of all cells for Perfetto.");
   if (on_gpus)
     section.body += note(

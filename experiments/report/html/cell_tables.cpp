@@ -128,8 +128,8 @@ Section parallel_section(const Report& report) {
                  "sortable") +
       busy_chart(report) +
       note(
-          "With fewer requests than pipeline stages, stages wait for each other. –: not recorded, nothing was sent, or "
-          "an open loop, whose tok/s is what was sent.");
+          "With fewer requests than pipeline stages, stages wait for each other. –: not recorded; no messages between "
+          "ranks; or an open loop, whose tok/s follows the arrival rate.");
   return section;
 }
 
@@ -172,8 +172,9 @@ Section device_section(const Report& report) {
   for (const CellSummary* s : cells)
     if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
   const std::string explained = fmt::format(
-      "Shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. roofline: the longer "
-      "of both at their peaks, over the measured time. CPU ranks share the memory bandwidth, whose peak was measured "
+      "Shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. roofline: the time "
+      "that the reads or the FLOPs take at their peak, whichever is longer, over the measured time. CPU ranks share "
+      "the memory bandwidth, whose peak was measured "
       "with one rank.",
       matrix.empty() ? "the matrix rate" : fmt::format("{}", fmt::join(matrix, " or ")));
   return {"devices", "Roofline: devices against their peaks",
@@ -228,7 +229,7 @@ Section forecast_section(const Report& report) {
       {"target MB", "weights over all ranks", [&](Cell s) { return number(forecast(s).target_bytes / kMega, 1); }},
       {"draft MB", "of the draft model, read k times a step",
        [&](Cell s) { return number(in_units(forecast(s).draft_bytes, kMega), 1); }},
-      {"GB/s", "at which all usable cores read so much when the run began",
+      {"GB/s", "read bandwidth of all usable cores for so many bytes, measured when the run began",
        [&](Cell s) { return number(forecast(s).read_bytes_s / kGiga, 1); }},
       {"predicted ms", "to read the weights", [&](Cell s) { return number(ratio_of[s.cell].predicted_ms, 3); }},
       {"measured ms", "median ITL, so without prefill",
@@ -239,11 +240,12 @@ Section forecast_section(const Report& report) {
       fmt::format("In the median of {} a step took {:.2f}× its lower bound. Outlier: {}, {:.2f}×.",
                   counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
                   report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
-  section.body = "<p>" + html_escaped(sentence) + "</p>" +
-                 html_table(table_of(report, "Predicted and measured steps.", cells, columns), "sortable") +
-                 note(
-                     "The prediction is a lower bound: it reads the weights alone. A step below it read from a cache. "
-                     "Oversubscribed cells are left out.");
+  section.body =
+      "<p>" + html_escaped(sentence) + "</p>" +
+      html_table(table_of(report, "Predicted and measured steps.", cells, columns), "sortable") +
+      note(
+          "The prediction is the time to read the weights from memory once, and nothing else: only weights in the "
+          "processor's cache beat it. Oversubscribed cells are left out.");
   return section;
 }
 

@@ -56,7 +56,8 @@ Section cells_section(const Report& report) {
   for (const CellSummary& s : report.summary.cells) section.body += log_block(report, report.cell(s));
   section.body += note(
       std::string("speedup: output tokens per second, prefill included, over the baseline cell. AL: 1 + accepted / "
-                  "drafts, bonus token included. degen.: a period ≤ 16 for ≥ 32 tokens. certificate: tokens compared "
+                  "drafts, bonus token included. degen.: share of requests that end in 32 tokens or more "
+                  "which repeat a pattern of at most 16 tokens. certificate: tokens compared "
                   "with the reference") +
       (pooled_flips(report.run)
            ? ", in fast numerics up to each request's first flip, which is explained where the logits of both tokens "

@@ -123,8 +123,8 @@ Section heat_section(const Report& report) {
   section.body =
       map.html(caption, cell) + crossovers(view) +
       note(
-          "Blue: faster. Orange: slower. Depth: the bound of the 95 % interval that is nearer to 1, in four steps up "
-          "to 2×. Hatched or ?: the interval includes 1 or is missing. *: not ranked. Intervals over repetitions, " +
+          "Blue: faster. Orange: slower. Darker: the end of the 95 % interval nearer to 1 is farther from it, in four "
+          "steps. Hatched or ?: the interval includes 1 or is missing. *: not ranked. Intervals over repetitions, " +
           pairings_of_map(view));
   return section;
 }

@@ -122,7 +122,8 @@ Section latency_section(const Report& report) {
   section.body =
       curves_by_place(report) +
       note(
-          "Share of requests (ITL: of gaps) that took no longer. Marks: median, 90th percentile. Each proposer at its "
+          "Height: share of requests (ITL: of gaps) that took at most the time below. Marks: median, 90th percentile. "
+          "Each proposer at its "
           "fastest k.") +
       html_table(table_of(report, "Milliseconds over all requests and repetitions.", cells, columns), "sortable") +
       note(
