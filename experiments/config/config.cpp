@@ -87,9 +87,9 @@ class ConflictFinder {
       const DraftForm form = entry->form_of(*options);
       if (!form.branches()) continue;
       const std::string option = option_key(*entry, form.option);
-      const auto refuse = [&](const char* key, std::string_view fix) {
-        add(key, {option, "speculation.proposer"}, "drafts of proposer {} branch: {}, or have chains by {}",
-            entry->name, fix, option);
+      const auto refuse = [&, name = entry->name](const char* key, std::string_view fix) {
+        add(key, {option, "speculation.proposer"}, "drafts of proposer {} branch: {}, or have chains by {}", name, fix,
+            option);
       };
       if (speculation_.rule == "block") refuse("speculation.verifier.rule", "use rejection or coupled");
       if (config_.engine.scheduler.run_ahead) refuse("engine.scheduler.run_ahead", "use false");

@@ -252,13 +252,13 @@ std::string loser_text(const VerdictView& view) {
   const auto proposers = proposers_of(view, nullptr);
   if (proposers.size() < 2) return "";
   for (const auto& [proposer, of] : proposers) {
+    const CellSummary* const best = of.best->cell;
     const bool is_said = std::ranges::any_of(view.picks(), [&](const Pick& pick) {
-      return pick.kind == PickKind::throughput && &pick.best() == of.best->cell && leads_by_chance(view, pick);
+      return pick.kind == PickKind::throughput && &pick.best() == best && leads_by_chance(view, pick);
     });
     if (of.gains || is_said) continue;
     return Sentence(fmt::format("{} is not shown to be faster", proposer))
-        .add(fmt::format("; best by lower bound: {} at {}", view.marked_label(*of.best->cell),
-                         interval_text(of.best->ratio)))
+        .add(fmt::format("; best by lower bound: {} at {}", view.marked_label(*best), interval_text(of.best->ratio)))
         .text();
   }
   return "";
@@ -488,7 +488,7 @@ RunVerdict make_verdict(const VerdictView& view) {
   tell(VerdictKind::pays_not, losers_texts(view));
   tell(VerdictKind::best, category_texts(view));
   add_cautions(view, out.details);
-  std::ranges::stable_partition(out.details, &VerdictSentence::bad);
+  std::stable_partition(out.details.begin(), out.details.end(), [](const VerdictSentence& each) { return each.bad; });
   return out;
 }
 
