@@ -117,22 +117,22 @@ void EngineLoop::step(Engine& engine) {
     const auto found = request_of_.find(emitted.seq);
     PACELINE_CHECK(found != request_of_.end(), "tokens of sequence {}, which has ended", emitted.seq);
     const RequestId request = found->second;
-    if (emitted.finish != FinishReason::none) {
-      request_of_.erase(found);
-      open_.erase(request);
-    }
+    if (emitted.finish != FinishReason::none) forget(request);
     events_.push_back({request, std::move(emitted)});
   }
 }
 
 void EngineLoop::end(RequestId request, FinishReason finish) {
-  LoopEvent event{.request = request, .emitted = {.token = {}, .finish = finish}};
-  if (const auto found = open_.find(request); found != open_.end()) {
-    event.emitted.seq = found->second;
-    request_of_.erase(found->second);
-    open_.erase(found);
-  }
-  events_.push_back(std::move(event));
+  events_.push_back({.request = request, .emitted = {.seq = forget(request), .token = {}, .finish = finish}});
+}
+
+SeqId EngineLoop::forget(RequestId request) {
+  const auto found = open_.find(request);
+  if (found == open_.end()) return 0;
+  const SeqId seq = found->second;
+  request_of_.erase(seq);
+  open_.erase(found);
+  return seq;
 }
 
 void EngineLoop::end_all(FinishReason finish) {

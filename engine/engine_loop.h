@@ -104,6 +104,8 @@ class EngineLoop {
   /// Notes the last event of a request.
   void end(RequestId request, FinishReason finish);
   void end_all(FinishReason finish);
+  /// The request is open no longer; what the engine called it, 0 where it had no name there.
+  SeqId forget(RequestId request);
   void fail_with(Error error);
   void hand_over();
 

@@ -41,11 +41,8 @@ int num_ranks(const CellResult& cell) { return cell.axes.tp * cell.axes.pp; }
 /// Null where none ran.
 const CellSummary* twin_on_one_rank(const VerdictView& view, const CellSummary& s) {
   if (num_ranks(view.cell(s)) == 1) return nullptr;
-  const auto& cells = view.summary().cells;
-  const auto found = std::find_if(cells.begin(), cells.end(), [&](const CellSummary& other) {
-    return num_ranks(view.cell(other)) == 1 && view.cell(other).status == CellStatus::done && view.are_twins(other, s);
-  });
-  return found == cells.end() ? nullptr : &*found;
+  return view.first_that_ran(
+      [&](const CellSummary& other) { return num_ranks(view.cell(other)) == 1 && view.are_twins(other, s); });
 }
 
 /// Of a cell with fast numerics the same one with strict ones. Null where none ran.
@@ -56,12 +53,14 @@ const CellSummary* strict_twin(const VerdictView& view, const CellSummary& s) {
     return numerics && *numerics == "fast";
   };
   if (!is_fast(s)) return nullptr;
+  const auto place = [&](const CellSummary& of) {  // what to ask first: the rest is compared as JSON
+    const CellAxes& axes = view.cell(of).axes;
+    return std::tie(axes.tp, axes.pp, axes.proposer, axes.num_speculative_tokens, axes.concurrency);
+  };
   const std::string asked = asked_without(view.cell(s), kNumerics);
-  const auto& cells = view.summary().cells;
-  const auto found = std::find_if(cells.begin(), cells.end(), [&](const CellSummary& other) {
-    return view.ran(other) && !is_fast(other) && asked_without(view.cell(other), kNumerics) == asked;
+  return view.first_that_ran([&](const CellSummary& other) {
+    return place(other) == place(s) && !is_fast(other) && asked_without(view.cell(other), kNumerics) == asked;
   });
-  return found == cells.end() ? nullptr : &*found;
 }
 
 void add_categories_of(const VerdictView& view, const CellSummary& s, std::vector<Claim>& claims) {

@@ -118,9 +118,8 @@ const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
   const CellSummary* base = baseline_of(s);
   if (base && !ran(*base)) base = nullptr;
   if (base && is_plain_twin(*base, s)) return base;
-  const auto twin = std::find_if(summary_.cells.begin(), summary_.cells.end(),
-                                 [&](const CellSummary& other) { return is_plain_twin(other, s) && ran(other); });
-  return twin == summary_.cells.end() ? base : &*twin;
+  const CellSummary* const twin = first_that_ran([&](const CellSummary& other) { return is_plain_twin(other, s); });
+  return twin ? twin : base;
 }
 
 std::string VerdictView::reference_text(const CellSummary& s, const CellSummary& reference) const {

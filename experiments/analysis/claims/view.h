@@ -51,6 +51,14 @@ class VerdictView {
   /// " at concurrency 4", ", offline", " at concurrency 4, temperature=0.8"; empty in a run of one load.
   std::string where(const LoadGroup& group) const;
 
+  /// Of the cells that ran, the first in the order of the plan for which `holds` holds; null: none.
+  template <class Holds>
+  const CellSummary* first_that_ran(const Holds& holds) const {
+    for (const CellSummary& s : summary_.cells)
+      if (ran(s) && holds(s)) return &s;
+    return nullptr;
+  }
+
   /// Null where the cell has none; perhaps one that did not run.
   const CellSummary* baseline_of(const CellSummary& s) const;
 
