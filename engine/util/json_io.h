@@ -22,6 +22,10 @@ struct JsonLimits {
 nlohmann::json parse_json(std::string_view text, const std::string& source, ExitCode code,
                           const JsonLimits& limits = {});
 
+/// The same, with the keys of each object in their order.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& source, ExitCode code,
+                                          const JsonLimits& limits = {});
+
 /// Same for a user's file: Error(code) where it cannot be read (UserFile) as well.
 nlohmann::json read_json_file(const std::filesystem::path& path, ExitCode code, const JsonLimits& limits = {});
 
