@@ -1,0 +1,434 @@
+#include "engine/serve/api_request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "engine/text/utf8.h"
+#include "engine/util/json_io.h"
+#include "engine/util/printable.h"
+#include "engine/util/suggest.h"
+
+namespace paceline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kTypeNames[] = {"null",      "an object", "an array", "a string",
+                                      "a boolean", "a number",  "a number", "a number"};
+
+const char* type_name(const Json& value) {
+  const auto type = size_t(value.type());
+  return type < std::size(kTypeNames) ? kTypeNames[type] : "something else";
+}
+
+std::string shown(const Json& value) {
+  if (value.is_string()) return json_literal(value.get_ref<const std::string&>());
+  return value.is_structured() ? type_name(value) : value.dump();
+}
+
+[[noreturn]] void reject(const std::string& param, const std::string& message, const std::string& code = {}) {
+  throw ApiError{.status = 400, .message = message, .param = param, .code = code};
+}
+
+[[noreturn]] void reject_value(const std::string& param, const Json& value, std::string_view expected) {
+  reject(param, fmt::format("{}: found {}, expected {}", param, shown(value), expected));
+}
+
+/// One object of a body: hands out its fields, and knows which nobody has asked for.
+class Fields {
+ public:
+  /// path: "" for the body, else what stands before each name ("stream_options.").
+  Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+    if (!object.is_object())
+      reject(path_.empty() ? "" : path_.substr(0, path_.size() - 1),
+             fmt::format("{}: found {}, expected an object", path_.empty() ? "body" : path_.substr(0, path_.size() - 1),
+                         type_name(object)));
+  }
+
+  std::string param(std::string_view name) const { return path_ + std::string(name); }
+
+  /// Null: absent, or null.
+  const Json* find(const char* name) {
+    asked_.emplace_back(name);
+    const auto found = object_.find(name);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  std::optional<bool> boolean(const char* name) {
+    const Json* const value = find(name);
+    if (!value) return std::nullopt;
+    if (!value->is_boolean()) reject_value(param(name), *value, "true or false");
+    return value->get<bool>();
+  }
+
+  std::optional<std::string> text(const char* name) {
+    const Json* const value = find(name);
+    if (!value) return std::nullopt;
+    if (!value->is_string()) reject_value(param(name), *value, "a string");
+    return value->get<std::string>();
+  }
+
+  std::optional<int64_t> integer(const char* name, int64_t least, int64_t most) {
+    const Json* const value = find(name);
+    if (!value) return std::nullopt;
+    return integer_in(param(name), *value, least, most);
+  }
+
+  /// A finite number in [least, most], or where `open` in (least, most].
+  std::optional<double> number(const char* name, double least, double most, bool open = false) {
+    const Json* const value = find(name);
+    if (!value) return std::nullopt;
+    const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
+    if (!std::isfinite(number) || number < least || (open && number == least) || number > most)
+      reject_value(param(name), *value,
+                   fmt::format("a number {} {} and at most {}", open ? "above" : "of at least", least, most));
+    return number;
+  }
+
+  /// Of a field that is read where it asks for nothing only.
+  void only(const char* name, std::initializer_list<Json> neutral) {
+    const Json* const value = find(name);
+    if (!value) return;
+    for (const Json& one : neutral)
+      if (*value == one) return;
+    std::vector<std::string> words;
+    for (const Json& one : neutral) words.push_back(one.dump());
+    reject(param(name), fmt::format("{}: found {}, which is not supported; leave it out, or send {}", param(name),
+                                    shown(*value), fmt::join(words, " or ")));
+  }
+
+  /// Throws for the first field that nobody has asked for.
+  void finish() const {
+    for (const auto& [name, value] : object_.items()) {
+      if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
+      reject(param(user_text(name)),
+             fmt::format("{}: unknown field{}", param(user_text(name)), did_you_mean(name, asked_)));
+    }
+  }
+
+  static int64_t integer_in(const std::string& param, const Json& value, int64_t least, int64_t most) {
+    const auto found = as_integer(value);
+    if (!found || *found < least || *found > most)
+      reject_value(param, value, fmt::format("an integer from {} to {}", least, most));
+    return *found;
+  }
+
+ private:
+  /// 3 and 3.0; nothing for what has a fraction or does not fit.
+  static std::optional<int64_t> as_integer(const Json& value) {
+    if (value.is_number_unsigned()) {
+      const auto number = value.get<uint64_t>();
+      return number <= uint64_t(std::numeric_limits<int64_t>::max()) ? std::optional(int64_t(number)) : std::nullopt;
+    }
+    if (value.is_number_integer()) return value.get<int64_t>();
+    if (!value.is_number_float()) return std::nullopt;
+    const double number = value.get<double>();
+    if (number != std::floor(number) || std::abs(number) > 0x1p53) return std::nullopt;
+    return int64_t(number);
+  }
+
+  const Json& object_;
+  const std::string path_;
+  std::vector<std::string> asked_;
+};
+
+Json parse_body(std::string_view body, const ServeLimits& limits) {
+  if (!utf8_valid(body)) reject("", "body: not UTF-8");
+  try {
+    return parse_ordered_json(body, "body", ExitCode::usage,
+                              {.max_bytes = size_t(limits.max_body_bytes), .max_depth = int(limits.max_json_depth)});
+  } catch (const Error& error) {
+    reject("", error.what());
+  }
+}
+
+std::vector<int32_t> ids_of(const std::string& param, const Json& list, int vocab_size) {
+  std::vector<int32_t> ids;
+  ids.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i)
+    ids.push_back(int32_t(Fields::integer_in(fmt::format("{}[{}]", param, i), list[i], 0, vocab_size - 1)));
+  return ids;
+}
+
+std::string text_of(const std::string& param, const Json& value) {
+  if (!value.is_string()) reject_value(param, value, "a string");
+  return value.get<std::string>();
+}
+
+/// A string, a list of strings, a list of ids, or a list of such lists.
+std::vector<PromptText> prompts_of(const Json* prompt, const RequestRules& rules) {
+  constexpr const char* kForms = "a string, a list of strings, a list of token ids, or a list of such lists";
+  if (!prompt) reject("prompt", fmt::format("prompt: missing, expected {}", kForms));
+  if (prompt->is_string()) return {prompt->get<std::string>()};
+  if (!prompt->is_array() || prompt->empty())
+    reject("prompt",
+           fmt::format("prompt: found {}, expected {}", prompt->is_array() ? "an empty list" : shown(*prompt), kForms));
+  if (prompt->front().is_number()) return {ids_of("prompt", *prompt, rules.vocab_size)};
+  std::vector<PromptText> prompts;
+  for (size_t i = 0; i < prompt->size(); ++i) {
+    const Json& one = (*prompt)[i];
+    const std::string param = fmt::format("prompt[{}]", i);
+    if (prompt->front().is_array() && one.is_array())
+      prompts.emplace_back(ids_of(param, one, rules.vocab_size));
+    else if (prompt->front().is_string() && one.is_string())
+      prompts.emplace_back(one.get<std::string>());
+    else
+      reject_value(param, one, kForms);
+  }
+  return prompts;
+}
+
+/// A message's content as one string: the texts of its parts, a line each.
+Json content_of(const std::string& param, const Json& content) {
+  if (content.is_string() || content.is_null()) return content;
+  if (!content.is_array()) reject_value(param, content, "a string or a list of parts");
+  std::string text;
+  for (size_t i = 0; i < content.size(); ++i) {
+    Fields part(content[i], fmt::format("{}[{}].", param, i));
+    const auto type = part.text("type");
+    if (type != "text")
+      reject(part.param("type"), fmt::format("{}: found {}, expected \"text\"", part.param("type"),
+                                             type ? json_literal(*type) : "nothing"));
+    const auto words = part.text("text");
+    if (!words) reject(part.param("text"), fmt::format("{}: missing", part.param("text")));
+    part.finish();
+    if (i > 0) text += '\n';
+    text += *words;
+  }
+  return text;
+}
+
+Json message_of(const std::string& param, const Json& message) {
+  static constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+  Fields fields(message, param + ".");
+  const auto role = fields.text("role");
+  if (!role || std::find(std::begin(kRoles), std::end(kRoles), *role) == std::end(kRoles))
+    reject(fields.param("role"), fmt::format("{}: found {}, expected {}", fields.param("role"),
+                                             role ? json_literal(*role) : "nothing", fmt::join(kRoles, ", ")));
+  Json read = {{"role", *role}};
+  const Json* const content = fields.find("content");
+  const Json* const calls = fields.find("tool_calls");
+  if (!content && !calls) reject(fields.param("content"), fmt::format("{}: missing", fields.param("content")));
+  read["content"] = content ? content_of(fields.param("content"), *content) : Json(nullptr);
+  if (calls) {
+    if (!calls->is_array()) reject_value(fields.param("tool_calls"), *calls, "a list");
+    read["tool_calls"] = *calls;
+  }
+  for (const char* name : {"name", "tool_call_id", "reasoning_content"})
+    if (const auto text = fields.text(name)) read[name] = *text;
+  fields.only("refusal", {});
+  fields.only("audio", {});
+  fields.finish();
+  return read;
+}
+
+ChatPrompt chat_of(Fields& fields) {
+  ChatPrompt chat;
+  const Json* const messages = fields.find("messages");
+  if (!messages || !messages->is_array() || messages->empty())
+    reject("messages",
+           fmt::format("messages: found {}, expected a list of messages", !messages              ? "nothing"
+                                                                          : messages->is_array() ? "an empty list"
+                                                                                                 : shown(*messages)));
+  for (size_t i = 0; i < messages->size(); ++i)
+    chat.messages.push_back(message_of(fmt::format("messages[{}]", i), (*messages)[i]));
+  if (const Json* const tools = fields.find("tools")) {
+    if (!tools->is_array()) reject_value("tools", *tools, "a list");
+    for (size_t i = 0; i < tools->size(); ++i)
+      if (!(*tools)[i].is_object()) reject_value(fmt::format("tools[{}]", i), (*tools)[i], "an object");
+    if (!tools->empty()) chat.tools = *tools;
+  }
+  if (const Json* const variables = fields.find("chat_template_kwargs")) {
+    if (!variables->is_object()) reject_value("chat_template_kwargs", *variables, "an object");
+    chat.variables = *variables;
+  }
+  chat.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  fields.only("continue_final_message", {false});
+  return chat;
+}
+
+void check_model(Fields& fields, const RequestRules& rules) {
+  const auto model = fields.text("model");
+  if (!model || std::find(rules.model_names.begin(), rules.model_names.end(), *model) != rules.model_names.end())
+    return;
+  throw ApiError{
+      .status = 404,
+      .message = fmt::format("model: found {}, served is {}", json_literal(*model), fmt::join(rules.model_names, ", ")),
+      .param = "model",
+      .code = "model_not_found"};
+}
+
+std::vector<std::string> stops_of(Fields& fields, const ServeLimits& limits) {
+  const Json* const stop = fields.find("stop");
+  if (!stop) return {};
+  std::vector<std::string> stops;
+  if (stop->is_array()) {
+    if (int64_t(stop->size()) > limits.max_stop_strings)
+      reject("stop", fmt::format("stop: found {} strings, expected at most {}", stop->size(), limits.max_stop_strings));
+    for (size_t i = 0; i < stop->size(); ++i) stops.push_back(text_of(fmt::format("stop[{}]", i), (*stop)[i]));
+  } else {
+    stops.push_back(text_of("stop", *stop));
+  }
+  for (const std::string& one : stops)
+    if (one.empty() || int64_t(one.size()) > limits.max_stop_bytes)
+      reject("stop",
+             fmt::format("stop: found a string of {} bytes, expected 1 to {}", one.size(), limits.max_stop_bytes));
+  return stops;
+}
+
+SamplingParams sampling_of(Fields& fields, const RequestRules& rules) {
+  constexpr double kMostTemperature = 100;
+  SamplingParams params;
+  params.sampler.temperature = float(fields.number("temperature", 0, kMostTemperature).value_or(1));
+  params.sampler.top_p = float(fields.number("top_p", 0, 1, true).value_or(1));
+  // -1 and 0 are off.
+  params.sampler.top_k =
+      int32_t(std::max<int64_t>(0, fields.integer("top_k", -1, std::numeric_limits<int32_t>::max()).value_or(0)));
+  params.sampler.min_p = float(fields.number("min_p", 0, 1).value_or(0));
+  params.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  if (const Json* const ids = fields.find("stop_token_ids")) {
+    constexpr size_t kMostIds = 256;
+    if (!ids->is_array() || ids->size() > kMostIds)
+      reject("stop_token_ids", fmt::format("stop_token_ids: expected a list of at most {} token ids", kMostIds));
+    params.stop_token_ids = ids_of("stop_token_ids", *ids, rules.vocab_size);
+  }
+  return params;
+}
+
+/// What asks for nothing is taken from whoever sends every field that there is.
+void refuse_what_is_missing(Fields& fields, int num_choices) {
+  fields.only("best_of", {num_choices});
+  fields.only("presence_penalty", {0});
+  fields.only("frequency_penalty", {0});
+  fields.only("repetition_penalty", {1});
+  fields.only("logit_bias", {Json::object()});
+  fields.only("bad_words", {Json::array()});
+  fields.only("min_tokens", {0});
+  fields.only("prompt_logprobs", {});
+  fields.only("response_format", {Json{{"type", "text"}}});
+  fields.only("structured_outputs", {});
+  for (const char* name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar"}) fields.only(name, {});
+  fields.only("use_beam_search", {false});
+  fields.only("length_penalty", {1});
+  fields.only("truncate_prompt_tokens", {});
+  fields.only("spaces_between_special_tokens", {true});
+  fields.only("priority", {0});
+}
+
+void refuse_what_is_missing_of_kind(Fields& fields, ApiKind kind) {
+  if (kind == ApiKind::completion) {
+    fields.only("echo", {false});
+    fields.only("suffix", {""});
+    fields.only("logprobs", {});
+    return;
+  }
+  fields.only("logprobs", {false});
+  fields.only("top_logprobs", {0});
+  fields.only("tool_choice", {"auto", "none"});  // the answer is text whichever
+  fields.only("parallel_tool_calls", {true});
+  fields.only("modalities", {Json::array({"text"})});
+  fields.only("audio", {});
+  fields.only("prediction", {});
+  fields.only("store", {false});
+  fields.only("service_tier", {"auto", "default"});
+}
+
+std::optional<int> max_tokens_of(Fields& fields, ApiKind kind) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  auto most = fields.integer("max_tokens", 1, kMost);
+  if (kind == ApiKind::chat) {
+    const auto newer = fields.integer("max_completion_tokens", 1, kMost);
+    if (most && newer && *most != *newer)
+      reject("max_tokens",
+             fmt::format("max_tokens: {} beside max_completion_tokens {}; send one of them", *most, *newer));
+    if (newer) most = newer;
+  }
+  return most ? std::optional(int(*most)) : std::nullopt;
+}
+
+void read_stream_options(Fields& fields, GenerationRequest& request) {
+  const Json* const options = fields.find("stream_options");
+  if (!options) return;
+  if (!request.stream)
+    reject("stream_options", "stream_options: found without stream; send \"stream\": true, or leave it out");
+  Fields of_stream(*options, "stream_options.");
+  request.include_usage = of_stream.boolean("include_usage").value_or(false);
+  request.continuous_usage = of_stream.boolean("continuous_usage_stats").value_or(false);
+  of_stream.finish();
+}
+
+}  // namespace
+
+GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, const RequestRules& rules) {
+  const Json json = parse_body(body, rules.limits);
+  Fields fields(json, "");
+  GenerationRequest request;
+  request.kind = kind;
+  check_model(fields, rules);
+  if (kind == ApiKind::completion)
+    request.prompts = prompts_of(fields.find("prompt"), rules);
+  else
+    request.chat = chat_of(fields);
+  request.add_special_tokens = fields.boolean("add_special_tokens").value_or(kind == ApiKind::completion);
+  request.sampling = sampling_of(fields, rules);
+  request.max_tokens = max_tokens_of(fields, kind);
+  if (const auto seed =
+          fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()))
+    request.seed = uint64_t(*seed);
+  request.num_choices = int(fields.integer("n", 1, rules.limits.max_choices).value_or(1));
+  request.stop = stops_of(fields, rules.limits);
+  request.include_stop = fields.boolean("include_stop_str_in_output").value_or(false);
+  request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  request.stream = fields.boolean("stream").value_or(false);
+  read_stream_options(fields, request);
+  request.return_token_ids = fields.boolean("return_token_ids").value_or(false);
+  fields.text("user");  // who asks changes nothing
+  refuse_what_is_missing(fields, request.num_choices);
+  refuse_what_is_missing_of_kind(fields, kind);
+  fields.finish();
+  return request;
+}
+
+TokenizeRequest parse_tokenize_request(std::string_view body, const RequestRules& rules) {
+  const Json json = parse_body(body, rules.limits);
+  Fields fields(json, "");
+  TokenizeRequest request;
+  check_model(fields, rules);
+  const bool is_chat = json.contains("messages");
+  if (is_chat) {
+    request.prompt = chat_of(fields);
+  } else {
+    const auto prompt = fields.text("prompt");
+    if (!prompt) reject("prompt", "prompt: missing, expected a string");
+    request.prompt = *prompt;
+  }
+  request.add_special_tokens = fields.boolean("add_special_tokens").value_or(!is_chat);
+  request.return_token_texts = fields.boolean("return_token_strs").value_or(false);
+  fields.finish();
+  return request;
+}
+
+std::vector<int32_t> parse_detokenize_request(std::string_view body, const RequestRules& rules) {
+  const Json json = parse_body(body, rules.limits);
+  Fields fields(json, "");
+  check_model(fields, rules);
+  const Json* const tokens = fields.find("tokens");
+  if (!tokens || !tokens->is_array()) reject("tokens", "tokens: expected a list of token ids");
+  fields.finish();
+  return ids_of("tokens", *tokens, rules.vocab_size);
+}
+
+std::string error_json(const ApiError& error) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  return Json{{"error",
+               {{"message", error.message},
+                {"type", error.status < 500 ? "invalid_request_error" : "server_error"},
+                {"param", or_null(error.param)},
+                {"code", or_null(error.code)}}}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace paceline
