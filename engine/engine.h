@@ -57,6 +57,9 @@ class Engine {
   /// May change between steps; 0 switches speculation off.
   void set_num_speculative_tokens(int count) { num_speculative_tokens_ = count; }
 
+  int num_running() const { return scheduler_.num_running(); }
+  int num_waiting() const { return scheduler_.num_waiting(); }  // preempted ones among them
+
   const EngineCounters& counters() const { return counters_; }
   const PassTotalsByKind& passes() const { return passes_; }
   /// Of all passes.

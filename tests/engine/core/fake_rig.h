@@ -2,6 +2,7 @@
 // An engine over the fake model, and what its requests must say.
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,8 @@ namespace paceline::test {
 
 struct FakeRigOptions {
   FakeModelOptions model;
-  std::optional<FakeProposer::Options> proposer;  // none: plain decoding
+  std::optional<FakeProposer::Options> proposer;                  // none: plain decoding
+  std::function<std::unique_ptr<Proposer>()> make_proposer = {};  // in place of that
   int draft_len = 0;
   int run_ahead = 0;
   int micro_batches = 1;
@@ -47,7 +49,8 @@ class FakeRig {
     std::unique_ptr<FakeProposer> made;
     if (options.proposer) made = std::make_unique<FakeProposer>(model, *options.proposer);
     proposer = made.get();
-    engine = std::make_unique<Engine>(engine_options, model, std::move(made),
+    std::unique_ptr<Proposer> chosen = options.make_proposer ? options.make_proposer() : std::move(made);
+    engine = std::make_unique<Engine>(engine_options, model, std::move(chosen),
                                       std::make_unique<ChainVerifier>(VerifierOptions{}));
   }
 

@@ -1,0 +1,325 @@
+#include "engine/serve/openai_server.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+namespace paceline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+HttpReply error_reply(const ApiError& error) {
+  HttpReply reply{.status = error.status, .body = error_json(error)};
+  if (error.status == 503) reply.fields.push_back({"Retry-After", "1"});
+  if (error.status == 401) reply.fields.push_back({"WWW-Authenticate", "Bearer"});
+  return reply;
+}
+
+HttpReply json_reply(const Json& body) { return {.body = body.dump()}; }
+
+uint64_t random_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, EngineLoop::MakeEngine make)
+    : options_(std::move(options)),
+      model_(std::move(model)),
+      started_(int64_t(std::time(nullptr))),
+      http_(
+          options_.http,
+          [this](HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+            handle(std::move(request), std::move(exchange));
+          },
+          [](int status, std::string_view message) {
+            return error_reply({.status = status, .message = std::string(message)});
+          }),
+      random_(random_seed()) {
+  int num_speculative_tokens = 0;
+  loop_ = std::make_unique<EngineLoop>(
+      [&] {
+        auto engine = make();
+        num_speculative_tokens = engine->num_speculative_tokens();
+        return engine;
+      },
+      [this](std::span<LoopEvent> events) { receive(events); });
+  rules_ = {.limits = options_.http.limits, .model_names = model_.names, .vocab_size = loop_->limits().vocab_size};
+  style_ = {.model = model_.names.front(),
+            .num_speculative_tokens = num_speculative_tokens,
+            .speculation = options_.speculation};
+  thread_ = std::thread([this] { http_.run(); });
+}
+
+OpenAiServer::~OpenAiServer() {
+  http_.stop();
+  thread_.join();
+}
+
+void OpenAiServer::drain() {
+  http_.post([this] { is_draining_ = true; });
+  http_.drain();
+}
+
+void OpenAiServer::end_open(const std::string& why) {
+  http_.post([this, why] {
+    const auto open = std::exchange(open_, {});
+    for (const auto& [name, request] : open) {
+      request->answer->fail({.status = 503, .message = why});
+      cancel_rest(*request);
+      open_.emplace(name, request);
+      end_if_over(request);
+    }
+  });
+}
+
+void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+  if (const auto refused = check_access(request, options_.access)) return exchange->reply(error_reply(*refused));
+  using Answer = void (*)(OpenAiServer&, HttpRequest, std::shared_ptr<HttpExchange>);
+  struct Route {
+    std::string_view method, path;
+    Answer answer;
+  };
+  using Exchange = std::shared_ptr<HttpExchange>;
+  static constexpr Route kRoutes[] = {
+      {"POST", "/v1/chat/completions",
+       [](OpenAiServer& s, HttpRequest r, Exchange e) { s.generate(ApiKind::chat, std::move(r), std::move(e)); }},
+      {"POST", "/v1/completions",
+       [](OpenAiServer& s, HttpRequest r, Exchange e) { s.generate(ApiKind::completion, std::move(r), std::move(e)); }},
+      {"GET", "/v1/models", [](OpenAiServer& s, HttpRequest, Exchange e) { s.tell_models(*e); }},
+      {"GET", "/health", [](OpenAiServer& s, HttpRequest, Exchange e) { s.tell_health(*e); }},
+      {"GET", "/version",
+       [](OpenAiServer& s, HttpRequest, Exchange e) {
+         e->reply(json_reply({{"version", s.options_.version}}));
+       }},
+      {"GET", "/metrics", [](OpenAiServer& s, HttpRequest, Exchange e) { s.tell_metrics(std::move(e)); }},
+      {"POST", "/tokenize",
+       [](OpenAiServer& s, HttpRequest r, Exchange e) {
+         s.answer_text(std::move(r), std::move(e), &OpenAiServer::tokenize);
+       }},
+      {"POST", "/detokenize",
+       [](OpenAiServer& s, HttpRequest r, Exchange e) {
+         s.answer_text(std::move(r), std::move(e), &OpenAiServer::detokenize);
+       }},
+      {"POST", "/reset_prefix_cache",
+       [](OpenAiServer& s, HttpRequest, Exchange e) { s.reset_prefix_cache(std::move(e)); }},
+  };
+  const Route* other_method = nullptr;
+  for (const Route& route : kRoutes) {
+    if (route.path != request.path()) continue;
+    if (route.method == request.method) return route.answer(*this, std::move(request), std::move(exchange));
+    other_method = &route;
+  }
+  if (!other_method)
+    return exchange->reply(
+        error_reply({.status = 404, .message = "no such path; see docs/serving.md for those there are"}));
+  HttpReply reply = error_reply({.status = 405, .message = fmt::format("this path takes {}", other_method->method)});
+  reply.fields.push_back({"Allow", std::string(other_method->method)});
+  exchange->reply(std::move(reply));
+}
+
+void OpenAiServer::refuse_for_now(HttpExchange& exchange, const std::string& why) {
+  metrics_.note_refusal();
+  exchange.reply(error_reply({.status = 503, .message = why}));
+}
+
+void OpenAiServer::generate(ApiKind kind, HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+  if (is_draining_) return refuse_for_now(*exchange, "the server is stopping");
+  if (int64_t(choice_of_.size()) >= rules_.limits.max_queue) return refuse_for_now(*exchange, "the queue is full");
+  num_open_.fetch_add(1, std::memory_order_relaxed);
+  text_.post(
+      [this, kind, body = std::make_shared<std::string>(std::move(request.body)), exchange = std::move(exchange)] {
+        try {
+          auto prepared =
+              std::make_shared<PreparedRequest>(prepare_generation(kind, *body, rules_, model_, loop_->limits()));
+          http_.post([this, prepared, exchange] { admit(std::move(*prepared), exchange); });
+        } catch (const ApiError& error) {
+          http_.post([this, error, exchange] {
+            exchange->reply(error_reply(error));
+            num_open_.fetch_sub(1, std::memory_order_relaxed);
+          });
+        } catch (const std::exception& error) {  // of a model's file: its pattern blows up on this text
+          http_.post([this, exchange] {
+            exchange->reply(error_reply({.status = 500, .message = "the prompt could not be encoded"}));
+            num_open_.fetch_sub(1, std::memory_order_relaxed);
+          });
+        }
+      });
+}
+
+void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExchange>& exchange) {
+  const auto refused = [&](const char* why) {
+    num_open_.fetch_sub(1, std::memory_order_relaxed);
+    refuse_for_now(*exchange, why);
+  };
+  if (exchange->is_closed()) {
+    num_open_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  const size_t num_choices = prepared.prompts.size() * size_t(prepared.request.num_choices);
+  if (int64_t(choice_of_.size() + num_choices) > rules_.limits.max_queue) return refused("the queue is full");
+  const auto request = std::make_shared<OpenRequest>();
+  for (size_t i = 0; i < num_choices; ++i) {
+    const size_t prompt = i / size_t(prepared.request.num_choices);
+    SamplingParams params = prepared.params[prompt];
+    if (!prepared.request.seed) params.sampler.seed = random_();
+    params.sampler.seed += i % size_t(prepared.request.num_choices);
+    const RequestId id = loop_->submit(prepared.prompts[prompt], params);
+    choice_of_.emplace(id, ChoiceOf{request, int(i)});
+    request->choices.push_back(id);
+  }
+  for (const auto& prompt : prepared.prompts) metrics_.note_request(int64_t(prompt.size()));
+  const char* const kind = prepared.request.kind == ApiKind::chat ? "chatcmpl" : "cmpl";
+  request->answer = std::make_unique<Answer>(fmt::format("{}-{:016x}{:016x}", kind, random_(), random_()),
+                                             std::move(prepared.request), std::move(prepared.prompts), style_,
+                                             model_.tokenizer, exchange);
+  request->last_tokens.assign(num_choices, request->answer->arrival());
+  request->has_tokens.assign(num_choices, false);
+  open_.emplace(request.get(), request);
+  exchange->on_written = [this, weak = std::weak_ptr(request)] {
+    const auto locked = weak.lock();
+    if (!locked) return;
+    locked->answer->flush();
+    end_if_over(locked);
+  };
+  exchange->on_closed = [this, weak = std::weak_ptr(request)] {
+    const auto locked = weak.lock();
+    if (!locked) return;
+    cancel_rest(*locked);
+    end_if_over(locked);
+  };
+}
+
+void OpenAiServer::cancel_rest(OpenRequest& request) {
+  for (RequestId& id : request.choices)
+    if (const RequestId open = std::exchange(id, 0); open != 0) loop_->cancel(open);
+}
+
+void OpenAiServer::end_if_over(const std::shared_ptr<OpenRequest>& request) {
+  const HttpExchange& exchange = request->answer->exchange();
+  if (!exchange.is_closed() && (!request->answer->ended() || exchange.is_writing())) return;
+  if (open_.erase(request.get()) > 0) num_open_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void OpenAiServer::receive(std::span<LoopEvent> events) {
+  bool is_first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_first = arrived_.empty();
+    arrived_.insert(arrived_.end(), std::make_move_iterator(events.begin()), std::make_move_iterator(events.end()));
+  }
+  if (is_first) http_.post([this] { deliver(); });
+}
+
+void OpenAiServer::deliver() {
+  std::vector<LoopEvent> events;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(events, arrived_);
+  }
+  std::vector<std::shared_ptr<OpenRequest>> touched;
+  for (LoopEvent& event : events) {
+    const auto found = choice_of_.find(event.request);
+    if (found == choice_of_.end()) continue;
+    const std::shared_ptr<OpenRequest> request = found->second.request;
+    take(event);
+    if (touched.empty() || touched.back() != request) touched.push_back(request);
+  }
+  for (const auto& request : touched) {
+    request->answer->flush();
+    end_if_over(request);
+  }
+}
+
+void OpenAiServer::take(LoopEvent& event) {
+  const auto found = choice_of_.find(event.request);
+  const ChoiceOf choice = found->second;
+  const FinishReason finish = event.emitted.finish;
+  if (finish != FinishReason::none) choice_of_.erase(found);
+  OpenRequest& request = *choice.request;
+  const size_t index = size_t(choice.index);
+  if (request.choices[index] == 0) return;  // it had ended for the client
+  if (finish != FinishReason::none) request.choices[index] = 0;
+  const auto now = Clock::now();
+  if (!event.emitted.token.empty()) {
+    const double seconds = seconds_between(request.last_tokens[index], now);
+    if (request.has_tokens[index])
+      metrics_.note_gap(seconds);
+    else
+      metrics_.note_first_token(seconds);
+    request.has_tokens[index] = true;
+    request.last_tokens[index] = now;
+  }
+  if (finish == FinishReason::failed || finish == FinishReason::numerical_error || finish == FinishReason::cancelled) {
+    metrics_.note_end(seconds_between(request.answer->arrival(), now), finish);
+    request.answer->fail({.status = finish == FinishReason::cancelled ? 503 : 500,
+                          .message = finish == FinishReason::numerical_error ? "numerical_error: a logit is NaN or Inf"
+                                                                             : "the engine has stopped"});
+    return cancel_rest(request);
+  }
+  if (request.answer->take(choice.index, event.emitted) != Answer::After::ended) return;
+  metrics_.note_end(seconds_between(request.answer->arrival(), now),
+                    finish == FinishReason::none ? FinishReason::stop : finish);
+  if (const RequestId id = std::exchange(request.choices[index], 0); id != 0) loop_->cancel(id);  // by a stop string
+}
+
+void OpenAiServer::tell_health(HttpExchange& exchange) {
+  if (is_draining_) return exchange.reply(error_reply({.status = 503, .message = "the server is stopping"}));
+  if (loop_->failure()) return exchange.reply(error_reply({.status = 503, .message = "the engine has failed"}));
+  exchange.reply({.body = "{}"});
+}
+
+void OpenAiServer::tell_models(HttpExchange& exchange) {
+  Json models = Json::array();
+  for (const std::string& name : model_.names)
+    models.push_back({{"id", name},
+                      {"object", "model"},
+                      {"created", started_},
+                      {"owned_by", "paceline"},
+                      {"root", model_.names.front()},
+                      {"parent", nullptr},
+                      {"max_model_len", loop_->limits().max_model_len}});
+  exchange.reply(json_reply({{"object", "list"}, {"data", std::move(models)}}));
+}
+
+void OpenAiServer::tell_metrics(std::shared_ptr<HttpExchange> exchange) {
+  loop_->post([this, exchange = std::move(exchange)](Engine& engine) {
+    http_.post([this, exchange, snapshot = snapshot_of(engine)] {
+      exchange->reply({.body = metrics_.text(style_.model, snapshot, http_.num_connections()),
+                       .content_type = "text/plain; version=0.0.4; charset=utf-8"});
+    });
+  });
+}
+
+void OpenAiServer::reset_prefix_cache(std::shared_ptr<HttpExchange> exchange) {
+  loop_->post([this, exchange = std::move(exchange)](Engine& engine) {
+    engine.pool().reset_prefix_cache();
+    http_.post([exchange] { exchange->reply({.body = "{}"}); });
+  });
+}
+
+void OpenAiServer::answer_text(HttpRequest request, std::shared_ptr<HttpExchange> exchange,
+                               std::string (OpenAiServer::*body)(std::string_view) const) {
+  text_.post(
+      [this, body, sent = std::make_shared<std::string>(std::move(request.body)), exchange = std::move(exchange)] {
+        HttpReply reply;
+        try {
+          reply.body = (this->*body)(*sent);
+        } catch (const ApiError& error) {
+          reply = error_reply(error);
+        } catch (const std::exception&) {
+          reply = error_reply({.status = 500, .message = "the text could not be encoded"});
+        }
+        http_.post([exchange, reply = std::move(reply)] { exchange->reply(reply); });
+      });
+}
+
+std::string OpenAiServer::tokenize(std::string_view body) const {
+  return tokenize_body(body, rules_, model_, loop_->limits().max_model_len);
+}
+
+std::string OpenAiServer::detokenize(std::string_view body) const { return detokenize_body(body, rules_, model_); }
+
+}  // namespace paceline

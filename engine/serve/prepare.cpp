@@ -1,0 +1,119 @@
+#include "engine/serve/prepare.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/util/printable.h"
+#include "kernels/error.h"
+
+namespace paceline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDefaultMaxTokens = 16;  // of a completion, OpenAI's
+
+std::vector<int32_t> encode_chat(const ChatPrompt& chat, bool add_special, const ServedModel& model) {
+  if (!model.chat_template)
+    throw ApiError{.message = "messages: this model has no chat template; send its text to /v1/completions",
+                   .param = "messages"};
+  std::string text;
+  try {
+    text = model.chat_template->render(chat.messages, {.add_generation_prompt = chat.add_generation_prompt,
+                                                       .tools = chat.tools,
+                                                       .variables = chat.variables,
+                                                       .now = std::nullopt});
+  } catch (const Error& error) {  // it refuses the messages, or cannot do with them
+    throw ApiError{.message = "messages: the chat template says: " + message_text(error.what()), .param = "messages"};
+  }
+  return model.tokenizer->encode(text, {.parse_special = true, .add_special = add_special});
+}
+
+std::vector<int32_t> encode_prompt(PromptText& prompt, bool add_special, const ServedModel& model) {
+  if (auto* const ids = std::get_if<std::vector<int32_t>>(&prompt)) return std::move(*ids);
+  return model.tokenizer->encode(std::get<std::string>(prompt), {.parse_special = false, .add_special = add_special});
+}
+
+/// The output that the request may have; throws where it does not fit.
+int output_of(const std::vector<int32_t>& prompt, const GenerationRequest& request, const RequestLimits& limits,
+              const std::string& param) {
+  const int64_t length = int64_t(prompt.size());
+  const bool is_chat = request.kind == ApiKind::chat;
+  if (prompt.empty()) throw ApiError{.message = param + ": found 0 tokens, expected at least 1", .param = param};
+  const int64_t room = limits.max_model_len - length;
+  const int64_t wanted = request.max_tokens ? *request.max_tokens
+                         : is_chat          ? room
+                                            : std::min<int64_t>(kDefaultMaxTokens, room);
+  if (room < 1 || wanted > room)
+    throw ApiError{
+        .message = request.max_tokens && room >= 1
+                       ? fmt::format("max_tokens: {} beside a prompt of {} tokens; this model's context is {} "
+                                     "tokens, which leaves {}",
+                                     wanted, length, limits.max_model_len, room)
+                       : fmt::format("{}: found {} tokens, this model's context is {} with at least one of output",
+                                     param, length, limits.max_model_len),
+        .param = request.max_tokens && room >= 1 ? "max_tokens" : param,
+        .code = "context_length_exceeded"};
+  return int(wanted);
+}
+
+std::string compact(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace
+
+PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const RequestRules& rules,
+                                   const ServedModel& model, const RequestLimits& limits) {
+  PreparedRequest prepared;
+  GenerationRequest& request = prepared.request = parse_generation_request(kind, body, rules);
+  const int64_t num_prompts = kind == ApiKind::chat ? 1 : int64_t(request.prompts.size());
+  if (num_prompts * request.num_choices > rules.limits.max_queue)
+    throw ApiError{
+        .message = fmt::format("prompt: found {} prompts with n {}; expected at most {} answers in one request",
+                               num_prompts, request.num_choices, rules.limits.max_queue),
+        .param = "prompt"};
+  if (kind == ApiKind::chat)
+    prepared.prompts.push_back(encode_chat(request.chat, request.add_special_tokens, model));
+  else
+    for (PromptText& prompt : request.prompts)
+      prepared.prompts.push_back(encode_prompt(prompt, request.add_special_tokens, model));
+  for (size_t i = 0; i < prepared.prompts.size(); ++i) {
+    const std::string param = kind == ApiKind::chat          ? "messages"
+                              : prepared.prompts.size() == 1 ? "prompt"
+                                                             : fmt::format("prompt[{}]", i);
+    SamplingParams params = request.sampling;
+    params.max_tokens = output_of(prepared.prompts[i], request, limits, param);
+    if (request.seed) params.sampler.seed = *request.seed;
+    try {
+      limits.output_room(prepared.prompts[i], params);
+    } catch (const Error& error) {
+      throw ApiError{.message = message_text(error.what()), .param = param};
+    }
+    prepared.params.push_back(std::move(params));
+  }
+  return prepared;
+}
+
+std::string tokenize_body(std::string_view body, const RequestRules& rules, const ServedModel& model,
+                          int max_model_len) {
+  TokenizeRequest request = parse_tokenize_request(body, rules);
+  std::vector<int32_t> tokens;
+  if (const auto* const chat = std::get_if<ChatPrompt>(&request.prompt))
+    tokens = encode_chat(*chat, request.add_special_tokens, model);
+  else
+    tokens = model.tokenizer->encode(std::get<std::string>(request.prompt),
+                                     {.parse_special = false, .add_special = request.add_special_tokens});
+  Json answer = {{"count", tokens.size()}, {"max_model_len", max_model_len}, {"tokens", tokens}};
+  Json& texts = answer["token_strs"] = nullptr;
+  if (request.return_token_texts) {
+    texts = Json::array();
+    for (const int32_t token : tokens) texts.push_back(std::string(model.tokenizer->id_to_token(token)));
+  }
+  return compact(answer);
+}
+
+std::string detokenize_body(std::string_view body, const RequestRules& rules, const ServedModel& model) {
+  const std::vector<int32_t> tokens = parse_detokenize_request(body, rules);
+  return compact({{"prompt", model.tokenizer->decode(tokens)}});
+}
+
+}  // namespace paceline

@@ -1,0 +1,40 @@
+#pragma once
+// From a request's body to what the engine takes: text rendered and encoded, limits checked. Slow where a prompt is
+// long: a thread of its own does it.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request_limits.h"
+#include "engine/serve/api_request.h"
+#include "engine/tokenizer/chat_template.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace paceline {
+
+/// What is served; the same as long as the server lives.
+struct ServedModel {
+  std::vector<std::string> names;  // by which requests may name it; the first is its id
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;
+};
+
+struct PreparedRequest {
+  GenerationRequest request;
+  std::vector<std::vector<int32_t>> prompts;  // ids; at least one
+  std::vector<SamplingParams> params;         // of each prompt's first choice; seed: void without request.seed
+};
+
+/// Throws ApiError: what the parser throws, and 400 for a prompt that is empty, does not fit the context with the
+/// output that it asks for, or can never fit the KV pool, and for more sequences than max_queue.
+PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const RequestRules& rules,
+                                   const ServedModel& model, const RequestLimits& limits);
+
+/// The bodies of the answers of /tokenize and /detokenize. Throw ApiError.
+std::string tokenize_body(std::string_view body, const RequestRules& rules, const ServedModel& model,
+                          int max_model_len);
+std::string detokenize_body(std::string_view body, const RequestRules& rules, const ServedModel& model);
+
+}  // namespace paceline

@@ -1,0 +1,341 @@
+// The whole server over a fake engine, by clients on sockets: what they are told is what the engine says, whoever
+// leaves.
+
+#include "engine/serve/openai_server.h"
+
+#include <future>
+#include <random>
+
+#include "http_client.h"
+#include "small_tokenizer.h"
+#include "tests/engine/core/fake_rig.h"
+
+namespace paceline {
+namespace {
+
+using test::comes_true;
+using test::FakeProposer;
+using test::FakeRig;
+using test::FakeRigOptions;
+using test::greedy_params;
+using test::some_prompt;
+using test::TestClient;
+using Json = nlohmann::ordered_json;
+
+FakeRigOptions with_drafts(int draft_len = 3) {
+  FakeRigOptions options;
+  options.model.num_blocks = 64;
+  options.draft_len = draft_len;
+  options.proposer = FakeProposer::Options{};
+  return options;
+}
+
+/// A server over a fake engine, and what its requests must say.
+struct ServedRig {
+  explicit ServedRig(const FakeRigOptions& options, OpenAiServerOptions served = {}) : alone(options) {
+    served.http.port = 0;
+    served.version = "1.2.3";
+    ServedModel model{.names = {"fake"}, .tokenizer = test::small_tokenizer(), .chat_template = std::nullopt};
+    server = std::make_unique<OpenAiServer>(served, model, [options] {
+      auto rig = std::make_shared<FakeRig>(options);
+      return std::shared_ptr<Engine>(rig, rig->engine.get());
+    });
+    port = std::stoi(server->address().substr(server->address().rfind(':') + 1));
+  }
+
+  TestClient client() const { return TestClient(port); }
+
+  static std::string request(const std::string& method, const std::string& path, const std::string& body = "",
+                             const std::string& fields = "") {
+    return fmt::format(
+        "{} {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{}Content-Length: {}\r\n\r\n{}", method,
+        path, fields, body.size(), body);
+  }
+  TestClient::Reply ask(const std::string& method, const std::string& path, const std::string& body = "",
+                        const std::string& fields = "") const {
+    return client().ask(request(method, path, body, fields));
+  }
+  static std::string completion(const std::vector<int32_t>& prompt, int max_tokens, const std::string& more = "") {
+    return request("POST", "/v1/completions",
+                   fmt::format(R"({{"prompt": [{}], "max_tokens": {}, "temperature": 0, "ignore_eos": true,
+                               "return_token_ids": true{}}})",
+                               fmt::join(prompt, ","), max_tokens, more));
+  }
+  std::vector<int32_t> expected(const std::vector<int32_t>& prompt, int max_tokens) const {
+    return alone.expected_text(prompt, greedy_params(max_tokens));
+  }
+  std::string metric(const std::string& name) const {
+    const std::string text = ask("GET", "/metrics").body;
+    const size_t at = text.find("\n" + name + " ");
+    return at == std::string::npos ? ""
+                                   : text.substr(at + name.size() + 2, text.find('\n', at + 1) - at - name.size() - 2);
+  }
+
+  FakeRig alone;
+  std::unique_ptr<OpenAiServer> server;
+  int port = 0;
+};
+
+/// All token ids of a streamed answer; its last data.
+struct Streamed {
+  std::vector<int32_t> ids;
+  std::vector<Json> events;
+  std::string last;
+};
+Streamed streamed(const std::string& body) {
+  Streamed read;
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = body.find("\n\n", at);
+    if (end == std::string::npos) break;
+    read.last = body.substr(at + 6, end - at - 6);
+    at = end + 2;
+    if (read.last == "[DONE]") continue;
+    read.events.push_back(Json::parse(read.last));
+    for (const Json& choice : read.events.back().value("choices", Json::array()))
+      for (const int32_t id : choice["token_ids"]) read.ids.push_back(id);
+  }
+  return read;
+}
+
+TEST(OpenAiServer, SaysWhatTheEngineSays) {
+  const ServedRig rig(with_drafts());
+  TestClient client = rig.client();
+  for (int i = 0; i < 20; ++i) {
+    const auto prompt = some_prompt(2 + i, i);
+    const auto expected = rig.expected(prompt, 1 + 2 * i);
+    const auto whole = client.ask(ServedRig::completion(prompt, 1 + 2 * i));
+    EXPECT_EQ(whole.status, 200) << whole.body;
+    EXPECT_EQ(Json::parse(whole.body)["choices"][0]["token_ids"], expected);
+    EXPECT_EQ(Json::parse(whole.body)["usage"]["completion_tokens"], expected.size());
+    const auto stream = streamed(client.ask(ServedRig::completion(prompt, 1 + 2 * i, R"(, "stream": true)")).body);
+    EXPECT_EQ(stream.ids, expected);
+    EXPECT_EQ(stream.last, "[DONE]");
+  }
+}
+
+TEST(OpenAiServer, ChoicesAndListsOfPromptsAreNumbered) {
+  const ServedRig rig(with_drafts());
+  const auto first = some_prompt(5, 1), second = some_prompt(9, 2);
+  const Json body = Json::parse(
+      rig.ask("POST", "/v1/completions",
+              fmt::format(R"({{"prompt": [[{}], [{}]], "n": 2, "max_tokens": 12, "temperature": 0, "ignore_eos": true,
+                          "return_token_ids": true}})",
+                          fmt::join(first, ","), fmt::join(second, ",")))
+          .body);
+  ASSERT_EQ(body["choices"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(body["choices"][i]["index"], i);
+    EXPECT_EQ(body["choices"][i]["token_ids"], rig.expected(i < 2 ? first : second, 12)) << i;
+  }
+}
+
+TEST(OpenAiServer, AcceptanceIsTold) {
+  const ServedRig rig(with_drafts(3));
+  const Json body = Json::parse(rig.client().ask(ServedRig::completion(some_prompt(5, 1), 30)).body);
+  const Json& stats = body["metrics"]["speculative_decoding"];
+  EXPECT_EQ(stats["num_spec_tokens"], 3);
+  EXPECT_GT(stats["num_draft_tokens"], 0);
+  EXPECT_EQ(std::to_string(stats["num_draft_tokens"].get<int>()),
+            rig.metric("paceline_spec_decode_draft_tokens_total"));
+  EXPECT_EQ(std::to_string(stats["num_accepted_draft_tokens"].get<int>()),
+            rig.metric("vllm:spec_decode_num_accepted_tokens_total{engine=\"0\",model_name=\"fake\"}"));
+}
+
+/// Clients leave at random moments, queued, in their prompt or while they decode; others hear what they would alone,
+/// and every block is free afterwards.
+void expect_others_unchanged(const FakeRigOptions& options, int rounds) {
+  const ServedRig rig(options);
+  std::mt19937 random(11);
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<TestClient> leaving;
+    for (int i = 0; i < 6; ++i) {
+      leaving.push_back(rig.client());
+      leaving.back().send(ServedRig::completion(some_prompt(3 + int(random() % 20), int(random() % 50)), 60,
+                                                random() % 2 ? R"(, "stream": true)" : ""));
+    }
+    std::vector<TestClient> staying;
+    std::vector<std::vector<int32_t>> prompts;
+    for (int i = 0; i < 3; ++i) {
+      prompts.push_back(some_prompt(4 + int(random() % 15), 100 + int(random() % 50)));
+      staying.push_back(rig.client());
+      staying.back().send(ServedRig::completion(prompts.back(), 40, R"(, "stream": true)"));
+    }
+    for (TestClient& client : leaving) {
+      if (random() % 2) client.read_some(int(random() % 3));
+      if (random() % 4 == 0)
+        client.reset();
+      else
+        client.close();
+    }
+    for (size_t i = 0; i < staying.size(); ++i)
+      ASSERT_EQ(streamed(staying[i].read_reply().body).ids, rig.expected(prompts[i], 40)) << "round " << round;
+  }
+  EXPECT_TRUE(comes_true([&] { return rig.server->num_open() == 0; }));
+  EXPECT_TRUE(comes_true([&] { return rig.metric("paceline_kv_cache_usage_ratio") == "0"; }));
+  EXPECT_EQ(rig.metric("paceline_requests_running"), "0");
+}
+
+TEST(OpenAiServer, ClientsWhoLeaveChangeNothingForOthers) { expect_others_unchanged(with_drafts(), 40); }
+
+TEST(OpenAiServer, ClientsWhoLeaveChangeNothingWherePagesAreScarceAndPrefixesShared) {
+  FakeRigOptions options = with_drafts();
+  options.model.num_blocks = 30;
+  options.caching = PrefixCaching::on;
+  expect_others_unchanged(options, 40);
+}
+
+TEST(OpenAiServer, AFullQueueIsSaidToBeFull) {
+  OpenAiServerOptions served;
+  served.http.limits.max_queue = 4;
+  const ServedRig rig(with_drafts(), served);
+  const auto at = [&](int count) {
+    return rig.client().ask(ServedRig::completion(some_prompt(3, 1), 2, fmt::format(R"(, "n": {})", count)));
+  };
+  EXPECT_EQ(at(3).status, 200);
+  EXPECT_EQ(at(4).status, 200);
+  const auto beyond = at(5);
+  EXPECT_EQ(beyond.status, 400) << beyond.body;
+  EXPECT_NE(beyond.body.find("at most 4"), std::string::npos);
+}
+
+TEST(OpenAiServer, APromptOverTheContextIsToldBothNumbers) {
+  const ServedRig rig(with_drafts());  // max_model_len 96
+  const auto over = rig.client().ask(ServedRig::completion(some_prompt(96, 1), 1));
+  EXPECT_EQ(over.status, 400);
+  EXPECT_NE(over.body.find("context_length_exceeded"), std::string::npos) << over.body;
+  EXPECT_NE(over.body.find("96"), std::string::npos) << over.body;
+  const auto output = rig.client().ask(ServedRig::completion(some_prompt(90, 1), 7));
+  EXPECT_EQ(Json::parse(output.body)["error"]["param"], "max_tokens") << output.body;
+  EXPECT_EQ(rig.client().ask(ServedRig::completion(some_prompt(90, 1), 6)).status, 200);
+}
+
+TEST(OpenAiServer, RoutesMethodsAndModels) {
+  const ServedRig rig(with_drafts());
+  EXPECT_EQ(rig.ask("GET", "/health").status, 200);
+  EXPECT_EQ(rig.ask("GET", "/version").body, R"({"version":"1.2.3"})");
+  EXPECT_EQ(Json::parse(rig.ask("GET", "/v1/models").body)["data"][0]["id"], "fake");
+  EXPECT_EQ(rig.ask("POST", "/reset_prefix_cache").status, 200);
+  EXPECT_EQ(rig.ask("GET", "/v1/nothing").status, 404);
+  const auto method = rig.ask("GET", "/v1/completions");
+  EXPECT_EQ(method.status, 405);
+  EXPECT_TRUE(method.has("Allow: POST")) << method.head;
+  EXPECT_EQ(rig.ask("POST", "/v1/completions", R"({"prompt": "x", "model": "other"})").status, 404);
+  EXPECT_EQ(rig.ask("POST", "/v1/chat/completions", R"({"messages": [{"role": "user", "content": "x"}]})").status, 400);
+  EXPECT_EQ(rig.ask("POST", "/v1/completions", R"({"prompt": ""})").status, 400);
+}
+
+TEST(OpenAiServer, TextsAndIdsOfTheTokenizer) {
+  const ServedRig rig(with_drafts());
+  const auto ids = test::small_tokenizer()->encode("Hello world", {.add_special = true});
+  const Json tokens = Json::parse(rig.ask("POST", "/tokenize", R"({"prompt": "Hello world"})").body);
+  EXPECT_EQ(tokens["tokens"], ids);
+  EXPECT_EQ(tokens["count"], ids.size());
+  EXPECT_EQ(tokens["max_model_len"], 96);
+  const Json text = Json::parse(rig.ask("POST", "/detokenize", R"({"tokens": [1, 2]})").body);
+  EXPECT_EQ(text["prompt"], test::small_tokenizer()->decode(std::vector<int32_t>{1, 2}));
+}
+
+TEST(OpenAiServer, TheKeyIsAskedForAndAPageOfAnotherSiteRefused) {
+  OpenAiServerOptions served;
+  served.access.api_key = "k1";
+  const ServedRig rig(with_drafts(), served);
+  EXPECT_EQ(rig.ask("GET", "/health").status, 200);
+  EXPECT_EQ(rig.ask("GET", "/v1/models").status, 401);
+  EXPECT_EQ(rig.ask("GET", "/v1/models", "", "Authorization: Bearer k1\r\n").status, 200);
+  EXPECT_EQ(
+      rig.ask("POST", "/reset_prefix_cache", "", "Authorization: Bearer k1\r\nOrigin: http://evil.example\r\n").status,
+      403);
+}
+
+TEST(OpenAiServer, DrainingLetsOpenRequestsEnd) {
+  const ServedRig rig(with_drafts());
+  TestClient client = rig.client();
+  const auto prompt = some_prompt(5, 3);
+  client.send(ServedRig::completion(prompt, 80, R"(, "stream": true)"));
+  client.read_some();
+  rig.server->drain();
+  EXPECT_EQ(streamed(client.read_reply().body).last, "[DONE]");
+  EXPECT_TRUE(comes_true([&] { return rig.server->num_open() == 0; }));
+  EXPECT_FALSE(rig.client().is_open() && rig.client().ask(ServedRig::completion(prompt, 1)).status == 200);
+}
+
+/// What an engine does before each step, as the test wants it.
+class HookedProposer final : public Proposer {
+ public:
+  explicit HookedProposer(std::function<void()> hook) : hook_(std::move(hook)) {}
+  std::string_view name() const override { return "hooked"; }
+  ProposerSide side() const override { return ProposerSide::host; }
+  void propose(std::span<const DraftRequest>, std::span<Proposal>) override { hook_(); }
+  void end(const Sequence&) override {}
+  void preempt(SeqId) override {}
+
+ private:
+  const std::function<void()> hook_;
+};
+
+FakeRigOptions with_hook(std::function<void()> hook) {
+  FakeRigOptions options;
+  options.draft_len = 1;
+  options.make_proposer = [hook] { return std::make_unique<HookedProposer>(hook); };
+  return options;
+}
+
+TEST(OpenAiServer, DrainingRefusesWhatIsNewAndEndOpenTellsTheRest) {
+  std::promise<void> open;
+  const auto opened = open.get_future().share();
+  ServedRig rig(with_hook([opened] { opened.wait(); }));
+  TestClient stream = rig.client(), whole = rig.client(), late = rig.client();
+  stream.send(ServedRig::completion(some_prompt(5, 1), 80, R"(, "stream": true)"));
+  EXPECT_NE(stream.read_up_to("\n\n").find("token_ids"), std::string::npos);  // the prompt's token comes before a draft
+  whole.send(ServedRig::completion(some_prompt(5, 2), 80));
+  EXPECT_EQ(late.ask(ServedRig::request("GET", "/health")).status, 200);
+  EXPECT_TRUE(comes_true([&] { return rig.server->num_open() == 2; }));
+  rig.server->drain();
+  EXPECT_TRUE(comes_true([&] { return !rig.client().connect(rig.port); }));  // it listens no longer
+  EXPECT_EQ(rig.server->num_open(), 2);
+  rig.server->end_open("the server is stopping");
+  const auto told = whole.read_reply();
+  EXPECT_EQ(told.status, 503) << told.body;
+  EXPECT_NE(told.body.find("the server is stopping"), std::string::npos);
+  const std::string rest = stream.read_to_end();
+  EXPECT_NE(rest.find("the server is stopping"), std::string::npos) << rest;
+  EXPECT_NE(rest.find("[DONE]"), std::string::npos) << rest;
+  EXPECT_TRUE(comes_true([&] { return rig.server->num_open() == 0; }));
+  open.set_value();
+}
+
+TEST(OpenAiServer, TheEnginesFailureReachesEveryClient) {
+  std::promise<void> fails;
+  const auto failed = fails.get_future().share();
+  ServedRig rig(with_hook([failed] {
+    failed.wait();
+    fail(ExitCode::comm, "rank 1 of /secret/path is gone");
+  }));
+  TestClient stream = rig.client(), whole = rig.client();
+  stream.send(ServedRig::completion(some_prompt(5, 1), 80, R"(, "stream": true)"));
+  stream.read_up_to("\n\n");
+  whole.send(ServedRig::completion(some_prompt(5, 2), 80));
+  EXPECT_TRUE(comes_true([&] { return rig.server->num_open() == 2; }));
+  fails.set_value();
+  const auto told = whole.read_reply();
+  EXPECT_EQ(told.status, 500) << told.body;
+  EXPECT_EQ(told.body.find("secret"), std::string::npos) << told.body;
+  const std::string rest = stream.read_up_to("[DONE]");
+  EXPECT_NE(rest.find("the engine has stopped"), std::string::npos) << rest;
+  EXPECT_EQ(rig.ask("GET", "/health").status, 503);
+  EXPECT_EQ(rig.client().ask(ServedRig::completion(some_prompt(5, 3), 3)).status, 500);
+  ASSERT_TRUE(rig.server->failure().has_value());
+  EXPECT_EQ(rig.server->failure()->code(), ExitCode::comm);
+}
+
+TEST(OpenAiServer, LogitsThatAreNoNumbersEndThatRequestAlone) {
+  FakeRigOptions options = with_drafts();
+  options.model.poison = 7;
+  const ServedRig rig(options);
+  const auto poisoned = rig.client().ask(ServedRig::completion({1, 7, 2}, 5));
+  EXPECT_EQ(poisoned.status, 500);
+  EXPECT_NE(poisoned.body.find("numerical_error"), std::string::npos) << poisoned.body;
+}
+
+}  // namespace
+}  // namespace paceline
