@@ -248,6 +248,12 @@ const Command& Command::option(const std::string& name, OptionTarget value, cons
   return *this;
 }
 
+const Command& Command::others(std::vector<std::string>* words) const {
+  app_->allow_extras();
+  app_->parse_complete_callback([app = app_, words] { *words = app->remaining(); });
+  return *this;
+}
+
 const Command& Command::rest(std::vector<std::string>* words) const {
   app_->prefix_command();
   app_->parse_complete_callback([app = app_, words] { *words = app->remaining(); });
@@ -269,9 +275,9 @@ ExitCode dispatch(const std::vector<std::string>& argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "print this");
   app.set_version_flag("--version", version_text(), "print version and build");
-  for (const auto add :
-       {add_run_commands, add_plan_command, add_runs_commands, add_compare_command, add_regress_command,
-        add_machine_commands, add_model_commands, add_verify_commands, add_config_commands, add_completion_command})
+  for (const auto add : {add_run_commands, add_plan_command, add_runs_commands, add_compare_command,
+                         add_regress_command, add_machine_commands, add_model_commands, add_serve_command,
+                         add_verify_commands, add_config_commands, add_completion_command})
     add(Command(app, program));
   app.footer(kProgramFooter);  // the last thing: commands inherit what is there
   std::vector<std::string> args = normalised({argv.begin() + 1, argv.end()}, app);

@@ -56,6 +56,8 @@ class Command {
   /// name: "--pairs", "-k,--count", or of an argument "run".
   const Command& option(const std::string& name, OptionTarget value, const std::string& help,
                         const OptionRules& rules = {}) const;
+  /// Words that are neither an option nor an argument of ours, in their order.
+  const Command& others(std::vector<std::string>* words) const;
   /// Whatever follows is not ours.
   const Command& rest(std::vector<std::string>* words) const;
   /// What help says below the options. Lines that begin with "  runexp " are commands, and a test reads them.
@@ -83,6 +85,7 @@ void add_regress_command(const Command& program);     // regress
 void add_machine_commands(const Command& program);    // doctor, models
 void add_model_commands(const Command& program);      // inflate, convert, generate, tokenize
 void add_verify_commands(const Command& program);     // verify-model, certificate
+void add_serve_command(const Command& program);       // serve
 void add_config_commands(const Command& program);     // explain, init, config, import-flags
 void add_completion_command(const Command& program);  // completion
 

@@ -131,6 +131,11 @@ class Importer {
 
  private:
   void note(const std::string& what, const std::string& why) { result_.notes.push_back(what + ": " + why); }
+  /// more: who else there is, or nothing.
+  void note_unsupported(const std::string& what, const std::string& more = "") {
+    note(what, "no key here" + more);
+    result_.unsupported.push_back(what);
+  }
 
   /// `vllm serve MODEL`, `python3 -m vllm.entrypoints.openai.api_server`.
   void skip_program() {
@@ -175,7 +180,7 @@ class Importer {
     if (!value && is_value(next_)) value = words_[next_++];
     const bool is_known = is_whole_config || (key && !is_off);
     if (!is_known)
-      note(flag + (value ? " " + *value : ""), "no key here");
+      note_unsupported(flag + (value ? " " + *value : ""));
     else if (!value)
       diagnostics_.add(flag_origin(flag, flag), "expected a value behind this flag");
     else if (is_whole_config)
@@ -202,7 +207,7 @@ class Importer {
       if (const std::string_view key = key_of_field(member.key); !key.empty())
         say(field, key, member.value);
       else
-        note(fmt::format("{} {}", field, member.value.describe()), "no key here");
+        note_unsupported(fmt::format("{} {}", field, member.value.describe()));
     }
   }
 
@@ -211,7 +216,7 @@ class Importer {
     if (value.kind == NodeKind::null) return;
     for (const auto& [end, theirs, ours] : kWords) {
       if (!key.ends_with(end)) continue;
-      if (ours.empty() && value.text.starts_with(theirs)) return note(flag + " " + value.text, "no key here");
+      if (ours.empty() && value.text.starts_with(theirs)) return note_unsupported(flag + " " + value.text);
       if (value.text == theirs) value = ConfigNode::make_string(std::string(ours), value.origin);
     }
     if (key == "engine.kv_cache.memory_fraction")
@@ -243,8 +248,8 @@ class Importer {
     const ProposerEntry* const proposer = find_proposer(name);
     if (!proposer || (!proposer->has_second_model() && name != "ngram" && name != "suffix")) {
       std::erase_if(said_, [](const auto& each) { return each.first.starts_with("speculation."); });
-      return note("method " + name, fmt::format("no key here; the proposers are {}",
-                                                fmt::join(proposer_names(ProposerNames::drafting), ", ")));
+      return note_unsupported("method " + name, fmt::format("; the proposers are {}",
+                                                            fmt::join(proposer_names(ProposerNames::drafting), ", ")));
     }
     const auto text = [&](const char* word) { return ConfigNode::make_string(word, at); };
     const auto number = [&](double value) { return ConfigNode::make_number(value, at); };
@@ -275,7 +280,7 @@ class Importer {
     }
     std::erase_if(said_, [&](const auto& each) {
       const bool is_others = find_key(each.first)->proposer && find_key(each.first)->proposer != proposer;
-      if (is_others) note(fmt::format("{} {}", each.second.flag, each.second.value.text), "no key here");
+      if (is_others) note_unsupported(fmt::format("{} {}", each.second.flag, each.second.value.text));
       return is_others;
     });
   }

@@ -16,6 +16,7 @@ std::string hint_for_vllm_name(std::string_view name, std::string_view section);
 struct ImportedFlags {
   ConfigJson config = ConfigJson::object();  // nested keys, what the flags say and nothing else
   std::vector<std::string> notes;            // one line each: flags without a key, with their values; differences
+  std::vector<std::string> unsupported;      // of these, the flags without a key, as typed
 };
 
 /// `words` is a command line as a shell splits it; a leading `vllm serve MODEL` or `python -m vllm...` is allowed.

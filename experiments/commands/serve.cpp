@@ -1,0 +1,251 @@
+// runexp serve: one cell behind OpenAI's HTTP API
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include <spdlog/spdlog.h>
+
+#include "engine/serve/openai_server.h"
+#include "engine/util/counted.h"
+#include "engine/util/printable.h"
+#include "engine/util/user_file.h"
+#include "experiments/commands/command_line.h"
+#include "experiments/commands/commands.h"
+#include "experiments/config/file/builtin_root.h"
+#include "experiments/config/vllm_flags.h"
+#include "experiments/results/build_info.h"
+#include "experiments/run/engine_load.h"
+#include "experiments/run/plan/sweep.h"
+#include "kernels/cpu/cores.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kKeyVariable = "PACELINE_API_KEY";
+
+struct ServeCommand {
+  std::vector<std::string> words;  // the model or the experiment, and vLLM's flags
+  ConfigOverrides overrides;
+  std::optional<std::string> cell;  // of an experiment: its id
+  std::string host = "127.0.0.1";
+  int port = 8000;
+  std::optional<std::string> name;      // --served-model-name
+  std::optional<std::string> key_file;  // --api-key-file
+  std::string speculation = "summary";  // SpeculationReport
+  bool insecure = false;
+  bool print_limits = false;
+};
+
+/// What is served, and the name that the user gave it.
+struct ServedCell {
+  ExperimentConfig config;
+  std::string name;
+};
+
+bool is_experiment_file(const std::string& word) {
+  const std::string suffix = std::filesystem::path(word).extension().string();
+  return suffix == ".json" || suffix == ".jsonc" || suffix == ".yaml" || suffix == ".yml";
+}
+
+/// Each value of a nested object as `--set` takes it.
+void add_settings(const ConfigJson& object, const std::string& path, std::vector<std::string>& set) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string full = path.empty() ? key : path + "." + key;
+    if (value.is_object())
+      add_settings(value, full, set);
+    else
+      set.push_back(fmt::format("{}={}", full, value.dump()));
+  }
+}
+
+/// `words`: the model and vLLM's flags.
+ServedCell cell_of_flags(const ServeCommand& command) {
+  std::vector<std::string> words{"vllm", "serve"};
+  words.insert(words.end(), command.words.begin(), command.words.end());
+  const ImportedFlags imported = import_vllm_flags(words);
+  if (!imported.unsupported.empty())
+    fail(ExitCode::usage, "serve: {}: not supported; see runexp serve --help", fmt::join(imported.unsupported, ", "));
+  for (const std::string& note : imported.notes) spdlog::info("{}", note);
+  ConfigOverrides overrides = command.overrides;
+  overrides.set.clear();
+  add_settings(imported.config, "", overrides.set);
+  overrides.set.insert(overrides.set.end(), command.overrides.set.begin(), command.overrides.set.end());
+  const std::filesystem::path root = find_builtin_root(".");
+  if (root.empty()) fail_without_builtin_root("builtin:");
+  LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
+  evaluate_deferred(loaded, 1, loaded.config);
+  const bool names_model = !command.words.empty() && !command.words.front().starts_with("-");
+  return {loaded.config, names_model ? command.words.front() : loaded.config.engine.target.path};
+}
+
+ServedCell cell_of_experiment(const ServeCommand& command) {
+  const std::string& file = command.words.front();
+  if (command.words.size() > 1)
+    fail(ExitCode::usage, "serve: {}: flags of vLLM go with a model; change an experiment with --set KEY=VALUE",
+         user_text(command.words[1]));
+  const LoadedConfig loaded = load_config(file, command.overrides);
+  std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
+  std::erase_if(cells, [&](const Cell& cell) { return command.cell && !cell.id.starts_with(*command.cell); });
+  const auto exact =
+      std::find_if(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.id == command.cell; });
+  if (exact == cells.end() && cells.size() != 1)
+    fail(ExitCode::usage, "serve: {} {}; choose one with --cell ID (runexp config expand {} lists them)", file,
+         command.cell ? fmt::format("has {} whose id begins with \"{}\"", counted(cells.size(), "cell"), *command.cell)
+                      : fmt::format("has {}", counted(cells.size(), "cell")),
+         file);
+  const Cell& cell = exact == cells.end() ? cells.front() : *exact;
+  if (cell.skip_reason) fail(ExitCode::usage, "serve: {}: {}", cell.id, *cell.skip_reason);
+  return {cell.config, cell.config.engine.target.path};
+}
+
+/// The key that clients must send; empty: none. Not from the command line, which other users can read.
+std::string api_key(const ServeCommand& command) {
+  std::string key;
+  if (command.key_file) {
+    constexpr size_t kMostBytes = 4096;
+    key = read_user_file(*command.key_file, {.max_bytes = kMostBytes, .takes_pipes = true});
+    while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
+    if (key.empty()) fail(ExitCode::usage, "--api-key-file {}: the file is empty; expected a key", *command.key_file);
+  } else if (const char* const variable = std::getenv(kKeyVariable)) {
+    key = variable;
+  }
+  if (key.find_first_of(" \t\r\n") != std::string::npos)
+    fail(ExitCode::usage, "{}: the key holds blanks; expected one word",
+         command.key_file ? "--api-key-file" : kKeyVariable);
+  return key;
+}
+
+void print_limits() {
+  const ServeLimits limits;
+  fmt::print("{:<20} {:>10} {:<10} beyond it\n", "limit", "value", "unit");
+  for (const LimitRow& row : kLimitRows)
+    fmt::print("{:<20} {:>10} {:<10} {}\n", row.name, limits.*row.value, row.unit, row.beyond);
+}
+
+std::optional<ChatTemplate> chat_template_of(const std::filesystem::path& model) {
+  if (!ChatTemplate::exists(model)) return std::nullopt;
+  return ChatTemplate::load(model);
+}
+
+/// Makes the load and its engine; the pointer owns both.
+EngineLoop::MakeEngine engine_maker(const ExperimentConfig& config) {
+  return [config] {
+    struct Served {
+      ExperimentConfig config;
+      EngineLoad load;
+      std::unique_ptr<Engine> engine;
+      Served(const ExperimentConfig& of, const LoadLimits& limits) : config(of), load(config, limits) {}
+    };
+    const int ranks = config.engine.parallel.tp * config.engine.parallel.pp;
+    const int threads = config.engine.parallel.threads_per_rank.value_or(std::max(1, usable_cores() / ranks));
+    const auto served = std::make_shared<Served>(
+        config,
+        LoadLimits{.threads_per_rank = threads,
+                   .max_draft_len = config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0});
+    served->engine = served->load.make_engine(served->config);
+    return std::shared_ptr<Engine>(served, served->engine.get());
+  };
+}
+
+/// Until the user asks it to stop or the engine fails.
+ExitCode serve_until_stopped(OpenAiServer& server, const ServeLimits& limits) {
+  using namespace std::chrono_literals;
+  std::optional<Clock::time_point> end;  // of draining
+  const auto begin_to_drain = [&](double seconds) {
+    server.drain();
+    end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  constexpr double kSecondsForLastWords = 2;  // to clients of an engine that failed, or past the drain's end
+  bool was_ended = false;
+  while (true) {
+    std::this_thread::sleep_for(20ms);
+    const std::optional<Error> failure = server.failure();
+    if (num_interrupts() > 1) return interrupt_exit_code();
+    if (!end && failure) begin_to_drain(kSecondsForLastWords);
+    if (!end && num_interrupts() == 1) {
+      begin_to_drain(double(limits.drain_timeout_s));
+      spdlog::info("stopping: {} open; again to stop now", counted(server.num_open(), "request"));
+    }
+    if (!end) continue;
+    const bool is_over = Clock::now() >= *end;
+    if (server.num_open() == 0 || (is_over && was_ended)) {
+      if (failure) throw *failure;
+      return ExitCode::ok;
+    }
+    if (!is_over) continue;
+    server.end_open("the server is stopping");
+    was_ended = true;
+    begin_to_drain(kSecondsForLastWords);
+  }
+}
+
+ExitCode serve_command(const ServeCommand& command) {
+  if (command.print_limits) {
+    print_limits();
+    return ExitCode::ok;
+  }
+  if (command.words.empty())
+    fail(ExitCode::usage, "serve: name a model or an experiment file; see runexp serve --help");
+  const std::string key = api_key(command);
+  const bool loopback = is_loopback(command.host);
+  if (!loopback && key.empty() && !command.insecure)
+    fail(ExitCode::usage,
+         "--host {}: others can reach it and there is no key; set {} or --api-key-file FILE, or say --insecure",
+         command.host, kKeyVariable);
+  ServedCell served = is_experiment_file(command.words.front()) ? cell_of_experiment(command) : cell_of_flags(command);
+  ExperimentConfig& config = served.config;
+  derive_paths(config);
+  const std::string folder = config.engine.target.directory.filename().string();
+  ServedModel model{.names = {command.name.value_or(folder)},
+                    .tokenizer = load_tokenizer(config.engine.target),
+                    .chat_template = chat_template_of(config.engine.target.directory)};
+  if (!command.name && served.name != folder) model.names.push_back(served.name);
+  const OpenAiServerOptions options{.http = {.host = command.host, .port = command.port},
+                                    .access = {.api_key = key, .loopback = loopback},
+                                    .speculation = command.speculation == "off"       ? SpeculationReport::off
+                                                   : command.speculation == "summary" ? SpeculationReport::summary
+                                                                                      : SpeculationReport::detailed,
+                                    .version = kProgramVersion};
+  install_interrupt_handler();
+  OpenAiServer server(options, model, engine_maker(config));
+  fmt::print("http://{}\n", server.address());
+  std::fflush(stdout);
+  spdlog::info("serving {} with proposer {} at http://{}/v1{}", model.names.front(), config.speculation.proposer,
+               server.address(), key.empty() ? "" : ", with a key");
+  return serve_until_stopped(server, options.http.limits);
+}
+
+}  // namespace
+
+void add_serve_command(const Command& program) {
+  const auto serve = std::make_shared<ServeCommand>();
+  program.below("serve", "serve one model over OpenAI's HTTP API")
+      .others(&serve->words)
+      .option("--host", &serve->host, "address to listen on", {.shown = true})
+      .option("--port", &serve->port, "0: any that is free", {.shown = true, .least = 0, .most = 65535})
+      .option("--served-model-name", &serve->name, "the model's name for clients (default: its folder's)")
+      .option("--api-key-file", &serve->key_file,
+              fmt::format("clients must send the key in this file (or in {})", kKeyVariable), {.type = "FILE"})
+      .option("--insecure", &serve->insecure, "listen on other addresses than loopback without a key")
+      .option("--per-request-spec-decode-metrics", &serve->speculation, "acceptance in each answer",
+              {.shown = true, .words = {"off", "summary", "detailed"}})
+      .option("--cell", &serve->cell, "of an experiment with several cells: the id of one, or its beginning",
+              {.type = "ID"})
+      .option("--set", &serve->overrides.set, "override one value, e.g. --set speculation.ngram.max=5",
+              {.repeated = true, .type = "KEY=VALUE"})
+      .option("--profile", &serve->overrides.profile, "apply profiles.NAME of the experiment file", {.type = "NAME"})
+      .option("--print-limits", &serve->print_limits, "print every limit of the server, and what happens beyond it")
+      .footer(
+          "MODEL: builtin:NAME, a folder or a .gguf file, with vLLM's flags; or an experiment file.\n"
+          "One Ctrl-C lets open requests end, a second stops at once.\n\n"
+          "Examples:\n"
+          "  runexp serve builtin:target-7m --port 8000\n"
+          "  runexp serve builtin:target-7m --tensor-parallel-size 2 --speculative-config '{\"method\": \"ngram\", "
+          "\"num_speculative_tokens\": 5}'\n"
+          "  runexp serve configs/ngram_tp2.json --cell tp2_pp1_ngram_k5_c1")
+      .calls([serve] { return serve_command(*serve); });
+}
+
+}  // namespace paceline
