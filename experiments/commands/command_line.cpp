@@ -111,7 +111,7 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::string help = path.empty() ? "runexp --help" : fmt::format("runexp {} --help", path);
   const std::vector<std::string> below = names_below(*at);
-  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
+  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty() && !at->get_allow_extras()) {
     const auto option = std::find_if(rest.begin(), rest.end(),
                                      [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
     if (option == rest.end() && !below.empty())

@@ -10,6 +10,7 @@
 #include "engine/serve/openai_server.h"
 #include "engine/util/counted.h"
 #include "engine/util/printable.h"
+#include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
@@ -34,6 +35,7 @@ struct ServeCommand {
   std::optional<std::string> name;      // --served-model-name
   std::optional<std::string> key_file;  // --api-key-file
   std::string speculation = "summary";  // SpeculationReport
+  std::vector<std::string> options;     // all names of ours: "--host"
   bool insecure = false;
   bool print_limits = false;
 };
@@ -65,8 +67,14 @@ ServedCell cell_of_flags(const ServeCommand& command) {
   std::vector<std::string> words{"vllm", "serve"};
   words.insert(words.end(), command.words.begin(), command.words.end());
   const ImportedFlags imported = import_vllm_flags(words);
-  if (!imported.unsupported.empty())
-    fail(ExitCode::usage, "serve: {}: not supported; see runexp serve --help", fmt::join(imported.unsupported, ", "));
+  for (const std::string& flag : imported.unsupported) {
+    const std::string name = flag.substr(0, flag.find(' '));
+    if (name == "--api-key")
+      fail(ExitCode::usage, "--api-key: others can read a command line; expected the key in {} or --api-key-file FILE",
+           kKeyVariable);
+    fail(ExitCode::usage, "serve: {}: not supported{}; see runexp serve --help", user_text(flag),
+         did_you_mean(name, command.options));
+  }
   for (const std::string& note : imported.notes) spdlog::info("{}", note);
   ConfigOverrides overrides = command.overrides;
   overrides.set.clear();
@@ -221,8 +229,8 @@ ExitCode serve_command(const ServeCommand& command) {
 
 void add_serve_command(const Command& program) {
   const auto serve = std::make_shared<ServeCommand>();
-  program.below("serve", "serve one model over OpenAI's HTTP API")
-      .others(&serve->words)
+  const Command command = program.below("serve", "serve one model over OpenAI's HTTP API");
+  command.others(&serve->words)
       .option("--host", &serve->host, "address to listen on", {.shown = true})
       .option("--port", &serve->port, "0: any that is free", {.shown = true, .least = 0, .most = 65535})
       .option("--served-model-name", &serve->name, "the model's name for clients (default: its folder's)")
@@ -244,8 +252,10 @@ void add_serve_command(const Command& program) {
           "  runexp serve builtin:target-7m --port 8000\n"
           "  runexp serve builtin:target-7m --tensor-parallel-size 2 --speculative-config '{\"method\": \"ngram\", "
           "\"num_speculative_tokens\": 5}'\n"
-          "  runexp serve configs/ngram_tp2.json --cell tp2_pp1_ngram_k5_c1")
-      .calls([serve] { return serve_command(*serve); });
+          "  runexp serve configs/ngram_tp2.json --cell tp2_pp1_ngram_k5_c1");
+  for (const OptionFacts& option : command.options())
+    serve->options.insert(serve->options.end(), option.names.begin(), option.names.end());
+  command.calls([serve] { return serve_command(*serve); });
 }
 
 }  // namespace paceline

@@ -44,6 +44,8 @@ class Process {
   void close_stdout();
   /// False when `text` has not shown on stderr after `seconds` or the program has ended without it.
   bool wait_for_stderr(const std::string& text, double seconds);
+  /// What it has written to stderr so far, as far as a wait has read it.
+  const std::string& err() const { return result_.err; }
   /// Reads along for `seconds`, less when the program ends.
   void wait(double seconds);
   bool running() const { return pid_ > 0; }

@@ -1,0 +1,181 @@
+// runexp serve as a user starts and stops it.
+
+#include <arpa/inet.h>
+#include <csignal>
+#include <optional>
+#include <sys/socket.h>
+
+#include "engine/serve/limits.h"
+#include "tests/cli/bad_input.h"
+#include "tests/cli/runexp.h"
+
+namespace paceline::test {
+namespace {
+
+class ServeBadInput : public testing::TestWithParam<BadInput> {};
+
+TEST_P(ServeBadInput, EndsInOneLine) { expect_refused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Serve, ServeBadInput,
+    testing::ValuesIn(std::vector<BadInput>{
+        {"nothing_named", {"serve"}, 2, {"name a model or an experiment file"}},
+        {"flag_that_the_engine_cannot",
+         {"serve", "builtin:target-7m", "--quantization", "fp8"},
+         2,
+         {"--quantization fp8", "not supported"}},
+        {"mistyped_option", {"serve", "builtin:target-7m", "--prot", "8"}, 2, {"--prot 8", "did you mean \"--port\"?"}},
+        {"port_beyond", {"serve", "builtin:target-7m", "--port", "65536"}, 2, {"--port", "65536"}},
+        {"key_on_the_command_line",
+         {"serve", "builtin:target-7m", "--api-key", "x"},
+         2,
+         {"PACELINE_API_KEY", "--api-key-file"}},
+        {"empty_key_file", {"serve", "builtin:target-7m", "--api-key-file", "{bad}"}, 2, {"{bad}: the file is empty"}},
+        {"address_without_key",
+         {"serve", "builtin:target-7m", "--host", "0.0.0.0"},
+         2,
+         {"--host 0.0.0.0", "PACELINE_API_KEY", "--insecure"}},
+        {"address_of_another_machine",
+         {"serve", "builtin:target-7m", "--host", "192.0.2.1", "--insecure"},
+         4,
+         {"192.0.2.1:8000", "assign"}},
+        {"several_cells", {"serve", "{tiny}"}, 2, {"{tiny} has 2 cells", "--cell ID"}},
+        {"no_such_cell", {"serve", "{tiny}", "--cell", "tp9"}, 2, {"0 cells", "\"tp9\""}},
+        {"flags_beside_an_experiment", {"serve", "{tiny}", "--dtype", "float32"}, 2, {"--dtype", "--set KEY=VALUE"}},
+        {"heads_not_divisible",
+         {"serve", "builtin:target-7m", "--tensor-parallel-size", "3"},
+         2,
+         {"num_attention_heads 8", "tp 3"}},
+        {"model_missing", {"serve", "{dir}/none"}, 3, {"{dir}/none"}},
+    }),
+    name_of);
+
+TEST(ServeCommand, PrintsEveryLimit) {
+  const ProcessResult result = runexp({"serve", "--print-limits"});
+  expect_success(result);
+  const ServeLimits limits;
+  for (const LimitRow& row : kLimitRows) {
+    EXPECT_TRUE(holds(result.out, row.name)) << row.name;
+    EXPECT_TRUE(holds(result.out, std::to_string(limits.*row.value))) << row.name;
+  }
+}
+
+/// A server under way; its port once it listens.
+class Served {
+ public:
+  explicit Served(std::vector<std::string> args, std::vector<std::string> environment = {}) {
+    args.insert(args.begin(), "serve");
+    args.insert(args.end(), {"--port", "0"});
+    process_.emplace(runexp_argv(args), ProcessOptions{.folder = kSource,
+                                                       .environment = std::move(environment),
+                                                       .timeout_s = 60 * time_factor(),
+                                                       .streams = Streams::pipes});
+    EXPECT_TRUE(process_->wait_for_stderr("http://127.0.0.1:", 30 * time_factor()));
+  }
+  Process& process() { return *process_; }
+
+  /// The answer to one request on a connection of its own, as bytes.
+  std::string ask(const std::string& method, const std::string& path, const std::string& body = "",
+                  const std::string& fields = "") {
+    const int socket = connected();
+    send(socket, method, path, body, "Connection: close\r\n" + fields);
+    std::string answer;
+    char bytes[4096];
+    for (ssize_t count; (count = ::recv(socket, bytes, sizeof bytes, 0)) > 0;) answer.append(bytes, size_t(count));
+    ::close(socket);
+    return answer;
+  }
+  int connected() {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(uint16_t(port()));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    return socket;
+  }
+  static void send(int socket, const std::string& method, const std::string& path, const std::string& body,
+                   const std::string& fields = "") {
+    const std::string request = method + " " + path +
+                                " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + fields +
+                                "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL), ssize_t(request.size()));
+  }
+
+ private:
+  int port() {
+    if (port_ == 0) {
+      const std::string err = process_->err();
+      const std::string mark = "http://127.0.0.1:";
+      port_ = std::atoi(err.c_str() + err.find(mark) + mark.size());
+    }
+    return port_;
+  }
+
+  std::optional<Process> process_;
+  int port_ = 0;
+};
+
+TEST(ServeCommand, ServesAModelWithFlagsOfVllm) {
+  Served served({"builtin:target-7m", "--tensor-parallel-size", "2", "--speculative-config",
+                 R"({"method": "ngram", "num_speculative_tokens": 5})", "--max-model-len", "256", "--served-model-name",
+                 "mine"});
+  EXPECT_TRUE(holds(served.ask("GET", "/v1/models"), "\"id\":\"mine\""));
+  EXPECT_TRUE(holds(served.ask("GET", "/v1/models"), "\"max_model_len\":256"));
+  const std::string answer = served.ask(
+      "POST", "/v1/chat/completions",
+      R"({"model": "mine", "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 30, "temperature": 0})");
+  EXPECT_TRUE(holds(answer, "HTTP/1.1 200 OK")) << answer;
+  EXPECT_TRUE(holds(answer, "\"num_spec_tokens\":5")) << answer;
+  served.process().send(SIGTERM);
+  const ProcessResult result = served.process().finish();
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_TRUE(result.out.starts_with("http://127.0.0.1:")) << result.out;
+}
+
+TEST(ServeCommand, ServesACellOfAnExperiment) {
+  const Workspace workspace;
+  Served served({workspace.config().string(), "--cell", "tp1_pp1_ngram"});
+  EXPECT_TRUE(holds(served.ask("GET", "/metrics"), "spec_decode_num_drafts_total"));
+}
+
+TEST(ServeCommand, TheKeyComesFromTheEnvironmentOrAFile) {
+  Served served({"builtin:target-7m"}, {"PACELINE_API_KEY=k-1"});
+  EXPECT_TRUE(holds(served.ask("GET", "/v1/models"), "401"));
+  EXPECT_TRUE(holds(served.ask("GET", "/v1/models", "", "Authorization: Bearer k-1\r\n"), "200 OK"));
+  const TempDir folder;
+  write_file(folder / "key", "k-2\n");
+  Served by_file({"builtin:target-7m", "--api-key-file", (folder / "key").string()});
+  EXPECT_TRUE(holds(by_file.ask("GET", "/v1/models", "", "Authorization: Bearer k-2\r\n"), "200 OK"));
+}
+
+TEST(ServeCommand, ASecondSignalEndsItAtOnce) {
+  Served served({"builtin:target-7m"});
+  const int open = served.connected();
+  Served::send(open, "POST", "/v1/completions",
+               R"({"prompt": "The", "max_tokens": 1000, "ignore_eos": true, "n": 16, "stream": true})");
+  char byte;
+  EXPECT_EQ(::recv(open, &byte, 1, 0), 1);
+  served.process().send(SIGTERM);
+  EXPECT_TRUE(served.process().wait_for_stderr("again to stop now", 10 * time_factor()));
+  served.process().send(SIGTERM);
+  const ProcessResult result = served.process().finish();
+  EXPECT_EQ(result.exit_code, 143) << described(result);
+  ::close(open);
+}
+
+TEST(ServeCommand, APortThatIsInUseIsNamed) {
+  Served served({"builtin:target-7m"});
+  const std::string port = std::to_string([&] {
+    sockaddr_in at = {};
+    socklen_t size = sizeof at;
+    const int socket = served.connected();
+    ::getpeername(socket, reinterpret_cast<sockaddr*>(&at), &size);
+    ::close(socket);
+    return int(ntohs(at.sin_port));
+  }());
+  expect_failure(runexp({"serve", "builtin:target-7m", "--port", port}), 4, {"127.0.0.1:" + port, "in use"});
+}
+
+}  // namespace
+}  // namespace paceline::test
