@@ -42,6 +42,7 @@ enum Row {
   kSpeculative,
   kEngine,
   kSelfTest,
+  kServe,
   kExperiments
 };
 
@@ -70,7 +71,7 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"speculative/", kSpeculative},
                                                                  {"engine/engine.", kEngine},
                                                                  {"engine/engine_loop.", kEngine},
-                                                                 {"engine/serve/", kExperiments},
+                                                                 {"engine/serve/", kServe},
                                                                  {"experiments/", kExperiments}};
   for (const auto& [prefix, row] : kRows) {
     if (starts_with(path, prefix)) return row;
