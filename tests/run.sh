@@ -23,8 +23,10 @@ while [ $# -gt 0 ]; do
 done
 
 packages=()
-[ "$all" -eq 1 ] && packages=(clang zsh fish chromium?)  # for fuzz targets, completion scripts, reports
+# For fuzz targets, completion scripts, reports, clients of the server.
+[ "$all" -eq 1 ] && packages=(clang zsh fish chromium? curl python3-venv)
 ./experiments/packages.sh "${packages[@]}" || exit 2
+[ "$all" -eq 1 ] && tests/cli/clients/install.sh
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 declare -a minutes=()

@@ -73,6 +73,7 @@ class Served {
     EXPECT_TRUE(process_->wait_for_stderr("http://127.0.0.1:", 30 * time_factor()));
   }
   Process& process() { return *process_; }
+  std::string url() { return "http://127.0.0.1:" + std::to_string(port()); }
 
   /// The answer to one request on a connection of its own, as bytes.
   std::string ask(const std::string& method, const std::string& path, const std::string& body = "",
@@ -162,6 +163,46 @@ TEST(ServeCommand, ASecondSignalEndsItAtOnce) {
   const ProcessResult result = served.process().finish();
   EXPECT_EQ(result.exit_code, 143) << described(result);
   ::close(open);
+}
+
+/// tests/cli/clients/install.sh puts it there.
+TEST(ServeClients, TheOpenaiPackage) {
+  const std::filesystem::path python = binary_dir().parent_path() / "clients/bin/python";
+  if (!std::filesystem::exists(python)) GTEST_SKIP() << python << " is not there: tests/cli/clients/install.sh";
+  for (const char* proposer : {"", R"({"method": "ngram", "num_speculative_tokens": 4})"}) {
+    std::vector<std::string> args{"builtin:target-7m"};
+    if (*proposer) args.insert(args.end(), {"--speculative-config", proposer});
+    Served served(args);
+    const ProcessResult result =
+        run_process({python.string(), (kSource / "tests/cli/clients/openai_client.py").string(), served.url() + "/v1"},
+                    {.folder = kSource, .environment = {}, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
+    EXPECT_EQ(result.exit_code, 0) << described(result);
+    EXPECT_EQ(result.out, "ok\n");
+  }
+}
+
+TEST(ServeClients, Curl) {
+  if (!std::filesystem::exists("/usr/bin/curl")) GTEST_SKIP() << "no curl";
+  Served served({"builtin:target-7m"});
+  const auto curl = [&](std::vector<std::string> args, const std::string& path) {
+    args.insert(args.begin(), {"/usr/bin/curl", "-sS", "-H", "Content-Type: application/json"});
+    args.push_back(served.url() + path);
+    return run_process(
+        args, {.folder = kSource, .environment = {}, .timeout_s = 30 * time_factor(), .streams = Streams::pipes});
+  };
+  const ProcessResult stream =
+      curl({"-N", "-d", R"({"prompt": "The old bridge", "max_tokens": 5, "temperature": 0, "stream": true})"},
+           "/v1/completions");
+  EXPECT_EQ(stream.exit_code, 0) << described(stream);
+  EXPECT_TRUE(stream.out.ends_with("data: [DONE]\n\n")) << stream.out;
+  EXPECT_TRUE(holds(curl({"--http1.0"}, "/health").out, "{}"));
+  EXPECT_TRUE(holds(curl({"-d", "{"}, "/v1/completions").out, "invalid JSON"));
+  // A body that is sent only after "100 Continue".
+  const TempDir folder;
+  write_file(folder / "body", R"({"prompt": ")" + std::string(2 << 20, ' ') + R"(", "max_tokens": 1})");
+  const ProcessResult large =
+      curl({"-d", "@" + (folder / "body").string(), "-H", "Expect: 100-continue"}, "/v1/completions");
+  EXPECT_TRUE(holds(large.out, "context_length_exceeded")) << large.out.substr(0, 300);
 }
 
 TEST(ServeCommand, APortThatIsInUseIsNamed) {

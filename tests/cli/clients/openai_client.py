@@ -1,0 +1,69 @@
+"""What the openai package hears from `runexp serve`: python openai_client.py URL/v1. Prints ok, or fails."""
+
+import sys
+
+import openai
+
+client = openai.OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
+model = client.models.list().data[0].id
+question = [{"role": "user", "content": "Say hello."}]
+greedy = {"model": model, "messages": question, "max_tokens": 24, "temperature": 0}
+
+whole = client.chat.completions.create(**greedy)
+text = whole.choices[0].message.content
+assert text and whole.choices[0].finish_reason in ("stop", "length"), whole
+assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens, whole.usage
+assert whole.usage.completion_tokens <= 24, whole.usage
+
+# A stream says the same, its usage stands in the last event.
+pieces, usage, finish = [], None, None
+for event in client.chat.completions.create(**greedy, stream=True, stream_options={"include_usage": True}):
+    if event.usage:
+        usage = event.usage
+    for choice in event.choices:
+        pieces.append(choice.delta.content or "")
+        finish = choice.finish_reason or finish
+assert "".join(pieces) == text, (pieces, text)
+assert usage == whole.usage, (usage, whole.usage)
+assert finish == whole.choices[0].finish_reason
+
+# Several choices; a seed gives them again.
+drawn = {"model": model, "prompt": "The old bridge", "max_tokens": 12, "temperature": 0.9, "n": 3, "seed": 7}
+first, again = (client.completions.create(**drawn) for _ in range(2))
+texts = [choice.text for choice in first.choices]
+assert len(set(texts)) > 1, texts
+assert texts == [choice.text for choice in again.choices]
+
+# A stop string is not part of the text, whole or streamed.
+stop = text[len(text) // 2 :][:4]
+cut = text[: text.index(stop)]
+assert client.chat.completions.create(**greedy, stop=stop).choices[0].message.content == cut
+stream = client.chat.completions.create(**greedy, stop=[stop], stream=True)
+assert "".join(event.choices[0].delta.content or "" for event in stream if event.choices) == cut
+
+# A list of prompts, and ids in place of text.
+many = client.completions.create(model=model, prompt=["The old", "A new"], max_tokens=4, temperature=0)
+assert [choice.index for choice in many.choices] == [0, 1]
+ids = client.completions.create(
+    model=model, prompt="The old", max_tokens=4, temperature=0, extra_body={"return_token_ids": True}
+).choices[0]
+assert len(ids.token_ids) == 4 and ids.prompt_token_ids, ids
+by_ids = client.completions.create(model=model, prompt=ids.prompt_token_ids, max_tokens=4, temperature=0)
+assert by_ids.choices[0].text == many.choices[0].text
+
+# Errors carry status and field.
+for kind, arguments, param in [
+    (openai.BadRequestError, {"n": 17}, "n"),
+    (openai.BadRequestError, {"temperature": -1}, "temperature"),
+    (openai.BadRequestError, {"max_tokens": 100000}, "max_tokens"),
+    (openai.BadRequestError, {"extra_body": {"colour": "red"}}, "colour"),
+    (openai.BadRequestError, {"messages": [{"role": "user", "content": "word " * 5000}]}, "messages"),
+    (openai.NotFoundError, {"model": "another"}, "model"),
+]:
+    try:
+        client.chat.completions.create(**{**greedy, **arguments})
+        raise SystemExit(f"{arguments}: no error")
+    except kind as error:
+        assert error.param == param, (error.param, param)
+
+print("ok")
