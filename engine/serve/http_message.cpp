@@ -4,17 +4,16 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace paceline {
 namespace {
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
 
-bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
-}
-
-constexpr std::array<std::pair<int, std::string_view>, 20> kReasons = {{{100, "Continue"},
+constexpr std::array<std::pair<int, std::string_view>, 21> kReasons = {{{100, "Continue"},
                                                                         {200, "OK"},
+                                                                        {204, "No Content"},
                                                                         {400, "Bad Request"},
                                                                         {401, "Unauthorized"},
                                                                         {403, "Forbidden"},
@@ -34,11 +33,19 @@ constexpr std::array<std::pair<int, std::string_view>, 20> kReasons = {{{100, "C
                                                                         {503, "Service Unavailable"},
                                                                         {505, "HTTP Version Not Supported"}}};
 
+void add_field(std::string& head, std::string_view name, std::string_view value) {
+  if (name.empty() || !std::all_of(name.begin(), name.end(), is_http_token_char)) return;
+  head.append(name).append(": ");
+  for (const char c : value)
+    if (static_cast<unsigned char>(c) >= ' ' && c != '\x7f') head += c;
+  head.append("\r\n");
+}
+
 }  // namespace
 
 const std::string* HttpRequest::field(std::string_view name) const {
   for (const HttpField& field : fields)
-    if (same_name(field.name, name)) return &field.value;
+    if (same_http_name(field.name, name)) return &field.value;
   return nullptr;
 }
 
@@ -53,6 +60,39 @@ std::string_view http_reason(int status) {
   for (const auto& [code, reason] : kReasons)
     if (code == status) return reason;
   return "Unknown";
+}
+
+bool same_http_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+}
+
+bool is_http_token_char(char c) {
+  if ((c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z')) return true;
+  return c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
+std::string http_date(std::time_t time) {
+  static constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  static constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  std::tm at = {};
+  gmtime_r(&time, &at);
+  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", kDays[size_t(at.tm_wday)], at.tm_mday,
+                     kMonths[size_t(at.tm_mon)], at.tm_year + 1900, at.tm_hour, at.tm_min, at.tm_sec);
+}
+
+std::string http_head(const HttpReply& reply, HttpFraming framing, HttpPersistence persistence, std::string_view date) {
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\n", reply.status, http_reason(reply.status));
+  if (reply.status != 204) {  // which has no content, so neither its type nor its length
+    add_field(head, "Content-Type", reply.content_type);
+    if (framing == HttpFraming::length) add_field(head, "Content-Length", fmt::to_string(reply.body.size()));
+  }
+  if (framing == HttpFraming::chunked) add_field(head, "Transfer-Encoding", "chunked");
+  add_field(head, "Date", date);
+  for (const HttpField& field : reply.fields) add_field(head, field.name, field.value);
+  if (persistence == HttpPersistence::keep_alive) add_field(head, "Connection", "keep-alive");
+  if (persistence == HttpPersistence::close) add_field(head, "Connection", "close");
+  return head.append("\r\n");
 }
 
 }  // namespace paceline

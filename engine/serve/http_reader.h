@@ -8,22 +8,18 @@
 #include <string>
 #include <string_view>
 
+#include "engine/serve/http_header.h"
 #include "engine/serve/http_message.h"
 #include "engine/serve/limits.h"
 
 namespace paceline {
 
-/// Why a request is refused; the connection ends behind the answer, as nobody knows where the next one begins.
-struct HttpRefusal {
-  int status = 400;     // 400, 413, 414, 417 (Expect), 431, 501 (Transfer-Encoding), 505
-  std::string message;  // one line, for the client
-};
-
 /// One connection's requests, one after another. Refused, besides what is over a limit: Content-Length and
 /// Transfer-Encoding together, two Content-Lengths, codings other than chunked, a folded field, a bare LF or CR, a
 /// blank before a field's colon, control characters and NUL in fields, no Host or two of them (HTTP/1.1), a target that
-/// does not begin with '/', other versions than 1.0 and 1.1, and a preface of HTTP/2 or TLS. Trailer fields are
-/// dropped.
+/// does not begin with '/', other versions than 1.0 and 1.1, a preface of HTTP/2 or TLS, and an empty line before the
+/// request. Trailer fields and extensions of chunks are dropped; extensions of one request are at most
+/// max_header_bytes.
 class HttpRequestReader {
  public:
   enum class State {
@@ -40,7 +36,8 @@ class HttpRequestReader {
   HttpRequestReader& operator=(HttpRequestReader&&) noexcept;
 
   /// Takes bytes as they arrived and returns how many it took: all of them, but for those behind a request that is
-  /// complete, and none once it has refused. Holds at most max_header_bytes beside the body.
+  /// complete or refused. Requests and refusals do not depend on how the bytes are parted. Holds at most
+  /// max_header_bytes beside the body.
   size_t feed(std::string_view bytes);
 
   State state() const;

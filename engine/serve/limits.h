@@ -11,15 +11,15 @@ struct ServeLimits {
   // A request as bytes.
   int64_t max_body_bytes = int64_t{8} << 20;  // after de-chunking
   int64_t max_uri_bytes = int64_t{8} << 10;
-  int64_t max_header_bytes = int64_t{16} << 10;  // request line, fields and the line that ends them
+  int64_t max_header_bytes = int64_t{16} << 10;  // request line, fields and the line that ends them; a chunk's line
   int64_t max_header_fields = 100;
   int64_t max_held_bytes = int64_t{64} << 20;  // bodies of all requests that have not been answered
   // Connections.
   int64_t max_connections = 256;
   int64_t header_timeout_s = 10;  // from a request's first byte to the end of its header
   int64_t body_timeout_s = 30;
-  int64_t idle_timeout_s = 60;                    // between requests
-  int64_t max_unread_bytes = int64_t{256} << 10;  // of an answer, sent and not read by the client
+  int64_t idle_timeout_s = 60;                    // between requests; of a client that reads nothing of its answer
+  int64_t max_unread_bytes = int64_t{256} << 10;  // of an answer in pieces, sent and not read by the client
   int64_t drain_timeout_s = 30;                   // from SIGTERM until open requests are ended
   // What a request asks for.
   int64_t max_json_depth = 64;
@@ -43,7 +43,7 @@ inline constexpr std::array kLimitRows = {
     LimitRow{"max_uri_bytes", &ServeLimits::max_uri_bytes, "bytes", "414, connection closed"},
     LimitRow{"max_header_bytes", &ServeLimits::max_header_bytes, "bytes", "431, connection closed"},
     LimitRow{"max_header_fields", &ServeLimits::max_header_fields, "", "431, connection closed"},
-    LimitRow{"max_held_bytes", &ServeLimits::max_held_bytes, "bytes", "503, Retry-After"},
+    LimitRow{"max_held_bytes", &ServeLimits::max_held_bytes, "bytes", "503, Retry-After, connection closed"},
     LimitRow{"max_connections", &ServeLimits::max_connections, "", "503, Retry-After, connection closed"},
     LimitRow{"header_timeout_s", &ServeLimits::header_timeout_s, "s", "408, connection closed"},
     LimitRow{"body_timeout_s", &ServeLimits::body_timeout_s, "s", "408, connection closed"},
