@@ -95,7 +95,8 @@ if [ "$all" -eq 1 ]; then
     failed=$((failed + 1))
   fi
   # Threads run in the thread pool, the ranks and all that runs over them.
-  tsan_targets=(test_kernels_cpu test_engine_comm test_engine_core test_engine_transformer test_speculative_lossless)
+  tsan_targets=(test_kernels_cpu test_engine_comm test_engine_core test_engine_transformer test_engine_serve
+    test_speculative_lossless)
   if timed "tsan build" experiments/build.sh tsan "${tsan_targets[@]}"; then
     label=$(IFS='|'; echo "${tsan_targets[*]}")
     # Of the pool, the ranks and the engine over them all, of what runs on top the widest layouts: others start no other
@@ -105,6 +106,7 @@ if [ "$all" -eq 1 ]; then
     threads+='|Taps.TravelWith|FamilyGolden.BitsOfOneRankOnAllRanksAndInChunks/gemma|FamilyTaps.*/gemma'
     threads+='|SupportedFamily.*/(llama|gemma)|(RunAhead|Cancel)Test.*tp2_pp2|ChangingLength.*/(ngram|selfdraft)_greedy'
     threads+='|DraftCacheTest.*/(tp2_pp2_with_draft_tp2|tree_coupled_tp2_pp2_with_draft_tp2)'
+    threads+='|HttpServer|HttpFaults'
     threads+='|TreeLossless.*tp2_pp2_nodes8|Eagle3Lossless.*/tree_tp2_prefixes_swapped'
     TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$" -R "$threads"
   else
