@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <future>
 #include <utility>
 
 namespace paceline {
@@ -61,6 +62,12 @@ OpenAiServer::~OpenAiServer() {
 void OpenAiServer::drain() {
   http_.post([this] { is_draining_ = true; });
   http_.drain();
+}
+
+int64_t OpenAiServer::num_connections() {
+  std::promise<int64_t> count;
+  http_.post([&] { count.set_value(http_.num_connections()); });
+  return count.get_future().get();
 }
 
 void OpenAiServer::end_open(const std::string& why) {

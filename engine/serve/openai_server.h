@@ -51,6 +51,8 @@ class OpenAiServer {
   void drain();
   /// Requests that have not ended.
   int64_t num_open() const { return num_open_.load(std::memory_order_relaxed); }
+  /// Connections that have not ended: of a draining server those whose last bytes are on their way.
+  int64_t num_connections();
   /// Ends each open request with an error event, or status 503, that says `why`.
   void end_open(const std::string& why);
   /// Why the engine failed; its requests have ended by then, or end now.

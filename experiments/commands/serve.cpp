@@ -178,7 +178,7 @@ ExitCode serve_until_stopped(OpenAiServer& server, const ServeLimits& limits) {
     }
     if (!end) continue;
     const bool is_over = Clock::now() >= *end;
-    if (server.num_open() == 0 || (is_over && was_ended)) {
+    if ((server.num_open() == 0 && server.num_connections() == 0) || (is_over && was_ended)) {
       if (failure) throw *failure;
       return ExitCode::ok;
     }
