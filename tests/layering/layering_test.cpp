@@ -81,8 +81,8 @@ std::optional<Row> row_of(const std::string& path) {
 
 /// The folders of experiments/, bottom first: each includes its own and those before it. main.cpp is on top.
 std::optional<size_t> experiments_row_of(const std::string& path) {
-  static const std::vector<std::string> kFolders = {"config", "workload", "results", "analysis", "report",
-                                                    "ui",     "run",      "doctor",  "commands", "bench"};
+  static const std::vector<std::string> kFolders = {"config", "workload", "client", "results",  "analysis", "report",
+                                                    "ui",     "run",      "doctor", "commands", "bench"};
   for (size_t i = 0; i < kFolders.size(); ++i) {
     if (starts_with(path, "experiments/" + kFolders[i] + "/")) return i;
   }
