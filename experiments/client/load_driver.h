@@ -52,7 +52,7 @@ struct DriveResult {
   // Between a request's intended time and when the client turned to it. Empty for all at once, where one waits for the
   // sending of those before it.
   std::vector<double> send_late_ms;
-  std::vector<double> read_late_ms;   // by piece: between poll() telling of it and its being read
+  std::vector<double> read_late_ms;  // by piece: between poll() telling of it and its being read
 };
 
 /// Never throws for a request that fails: that is in its answer. Throws Error(device) for a host that is not known.

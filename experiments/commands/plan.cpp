@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -196,6 +197,17 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
         double(sent) / 1024, double(most_sent) / 1024);
 }
 
+/// Names a server that is not ours.
+PlannedLoad print_server(const Cell& cell, int number) {
+  const ServerConfig& server = cell.config.server;
+  print_line("server {}: {}", number,
+             user_text(server.endpoint ? *server.endpoint : fmt::format("started by {}", *server.command)));
+  PlannedLoad out;
+  out.limit.max_model_len = std::numeric_limits<int>::max();  // it knows
+  out.runs = true;
+  return out;
+}
+
 /// Names a load with its memory per rank.
 PlannedLoad print_load(const std::vector<Cell>& cells, const Cell& first, int number, PlannedRequests& requests) {
   const auto& parallel = first.config.engine.parallel;
@@ -285,7 +297,7 @@ std::string left_out_text(const LoadedConfig& loaded, const ExpandedSweep& sweep
 std::set<std::string> unreachable_concurrencies(const std::vector<Cell>& cells) {
   std::set<std::string> lines;
   for (const Cell& cell : cells) {
-    if (cell.skip_reason) continue;
+    if (cell.skip_reason || cell.config.is_foreign()) continue;
     const ConcurrencyLimits limits = concurrency_limits(cell.config);
     const int64_t reached = reachable_concurrency(limits);
     if (reached >= limits.concurrency) continue;
@@ -329,7 +341,8 @@ ExitCode plan_command(const RunCommand& command) {
     }
     if (cell.load_key != last_load) {
       last_load = cell.load_key;
-      load = print_load(cells, cell, ++num_tried, requests);
+      load =
+          cell.config.is_foreign() ? print_server(cell, ++num_tried) : print_load(cells, cell, ++num_tried, requests);
       if (cut_outputs.empty()) cut_outputs = load.cut_outputs;
       if (!problem) problem = load.problem;
       num_loads += load.runs ? 1 : 0;

@@ -6,6 +6,8 @@
 
 #include "experiments/config/devices.h"
 #include "experiments/config/keys/schema.h"
+#include "experiments/config/server_command.h"
+#include "experiments/config/server_url.h"
 #include "kernels/fnv1a.h"
 #include "speculative/proposer_entry.h"
 
@@ -43,6 +45,7 @@ class ConflictFinder {
     check_second_model();
     check_load();
     check_engine();
+    check_server();
     return std::move(found_);
   }
 
@@ -170,6 +173,32 @@ class ConflictFinder {
           "static_batch_size {} is larger than max_num_seqs {}", scheduler.static_batch_size, scheduler.max_num_seqs);
   }
 
+  void check_server() {
+    if (!config_.is_served()) return;
+    const ServerConfig& server = config_.server;
+    const auto check = [&](const char* key, const auto& read) {
+      try {
+        read();
+      } catch (const Error& error) {
+        add(key, {"measure.level"}, "{}: {}", key, error.what());
+      }
+    };
+    if (server.endpoint) check("server.endpoint", [&] { parse_server_url(*server.endpoint); });
+    if (server.command) check("server.command", [&] { server_command(*server.command, 1); });
+    if (server.endpoint && server.command)
+      add("server.command", {"server.endpoint", "measure.level"},
+          "server.endpoint names a server that runs, server.command starts one: drop one of them");
+    if (server.reset_path && !server.reset_path->starts_with('/'))
+      add("server.reset_path", {"measure.level"},
+          "server.reset_path is \"{}\": expected \"/reset_prefix_cache\" or null", *server.reset_path);
+    if (server.compare_text && !config_.is_foreign())
+      add("server.compare_text", {"server.endpoint", "server.command", "measure.level"},
+          "server.compare_text is for servers that are not ours: our own is compared by tokens, so drop it");
+    if (config_.measure.record_drafts)
+      add("measure.record_drafts", {"measure.level"},
+          "measure.record_drafts needs measure.level \"engine\": a server does not tell its drafts");
+  }
+
   /// What drafts, and the proposer that is made of it.
   static std::vector<ProposerStage> all_proposers(const SpeculationConfig& speculation) {
     std::vector<ProposerStage> all = speculation.stages();
@@ -189,7 +218,7 @@ std::vector<std::string_view> names_of(Numerics) { return {"strict", "fast"}; }
 std::vector<std::string_view> names_of(BatchingMode) { return {"continuous", "static"}; }
 std::vector<std::string_view> names_of(LoadMode) { return {"closed", "offline", "poisson", "gamma", "trace"}; }
 std::vector<std::string_view> names_of(OnError) { return {"continue", "stop"}; }
-std::vector<std::string_view> names_of(MeasureLevel) { return {"engine"}; }
+std::vector<std::string_view> names_of(MeasureLevel) { return {"engine", "http"}; }
 
 std::vector<ProposerConfig> default_proposer_configs() {
   std::vector<ProposerConfig> configs;

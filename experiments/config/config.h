@@ -27,7 +27,7 @@ using ConfigJson = nlohmann::ordered_json;
 enum class BatchingMode : uint8_t { continuous, static_turns };
 enum class LoadMode : uint8_t { closed, offline, poisson, gamma, trace };
 enum class OnError : uint8_t { proceed, stop };
-enum class MeasureLevel : uint8_t { engine };
+enum class MeasureLevel : uint8_t { engine, http };
 
 /// Spelling in files, indexed by the enumerator's value.
 std::vector<std::string_view> names_of(Numerics);
@@ -178,6 +178,21 @@ struct MeasureConfig {
   bool record_drafts = false;
 };
 
+/// The server of a cell with measure.level http. Neither endpoint nor command: `runexp serve` of this program, with the
+/// cell's own configuration.
+struct ServerConfig {
+  std::optional<std::string> endpoint;     // "http://host:port", of one that runs
+  std::optional<std::string> command;      // that starts one; words as a shell splits them, {port} within
+  std::optional<std::string> model;        // its name in requests; none: the first that the server lists
+  std::optional<std::string> api_key_env;  // name of an environment variable
+  bool stream = true;
+  ConfigJson request = ConfigJson::object();  // further fields of each request; null takes one away
+  std::optional<std::string> reset_path = "/reset_prefix_cache";
+  double start_timeout_s = 600;        // until /health answers
+  double stall_timeout_s = 60;         // longest silence within an answer
+  std::optional<double> compare_text;  // share of requests whose text is the plain cell's, of those that are not ours
+};
+
 /// One axis: full key path and its values, already checked against the key.
 struct SweepAxis {
   std::string path;
@@ -219,9 +234,15 @@ struct ExperimentConfig {
   WorkloadConfig workload;
   LoadConfig load;
   MeasureConfig measure;
+  ServerConfig server;
   SweepConfig sweep;
   ReportConfig report;
   std::filesystem::path builtin_root;  // derived: the configs/ folder behind builtin: names; empty when none was found
+
+  /// Measured over HTTP.
+  bool is_served() const { return measure.level == MeasureLevel::http; }
+  /// By a server that is not ours: engine, speculation and model say what it is, and load nothing.
+  bool is_foreign() const { return is_served() && (server.endpoint || server.command); }
 };
 
 /// Sets a key in nested JSON: engine.parallel.tp is "tp" in "parallel" in "engine".

@@ -8,7 +8,9 @@ namespace paceline {
 
 namespace {
 
-bool has_own_members(const KeySpec& key) { return key.type == KeyType::axes || key.type == KeyType::assignment; }
+bool has_own_members(const KeySpec& key) {
+  return key.type == KeyType::axes || key.type == KeyType::assignment || key.type == KeyType::fields;
+}
 
 constexpr const char* kDefault = "default";
 

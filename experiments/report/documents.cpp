@@ -58,7 +58,8 @@ std::string record_docs() {
          table_of<RepetitionResult>("`repetitions[]` in cell.json and the journal") +
          table_of<PassTimes>("`passes` of a repetition: of `prefill`, `decode` and `mixed`") +
          table_of<RankWork>("`ranks[]` of a repetition") + table_of<Work>("`verify`, `draft`, `sample` of a rank") +
-         table_of<Disturbance>("`disturbance`") + table_of<TimelinePoint>("`timeline`, as columns") +
+         table_of<Disturbance>("`disturbance`") + table_of<ClientRecord>("`client`") +
+         table_of<TimelinePoint>("`timeline`, as columns") +
          table_of<LogitCheck>("`logit_checks[]`, in fast numerics") +
          table_of<RequestRecord>("requests.jsonl, with `repetition`") +
          table_of<LaneActivity>("A rank in ranks.json, as columns beside `stage`, `shard` and `device`") +

@@ -178,6 +178,16 @@ CellCounts count_cells(const std::vector<CellResult>& cells) {
   return counts;
 }
 
+bool is_foreign(const CellResult& cell) {
+  const json* const level = find_value(cell.requested, "measure.level");
+  if (!level || *level != "http") return false;
+  const auto says = [&](const char* key) {
+    const json* const value = find_value(cell.requested, key);
+    return value && !value->is_null();
+  };
+  return says("server.endpoint") || says("server.command");
+}
+
 bool has_fast_numerics(const CellResult& cell) {
   return cell.effective.is_object() && cell.effective.value("numerics", "strict") == "fast";
 }
@@ -276,7 +286,7 @@ std::optional<FlipCount> pooled_flips(const RunResult& run) {
 
 int64_t output_tokens_of(const RepetitionResult& repetition) {
   int64_t tokens = 0;
-  for (const RequestRecord& q : repetition.requests) tokens += int64_t(q.output.size());
+  for (const RequestRecord& q : repetition.requests) tokens += q.num_tokens();
   return tokens;
 }
 
@@ -291,6 +301,7 @@ std::string output_hash(const RepetitionResult& repetition) {
     const std::array<int64_t, 2> head = {q->dataset_index, static_cast<int64_t>(q->output.size())};
     hash.add(head.data(), sizeof(head));
     hash.add(q->output.data(), q->output.size() * sizeof(int32_t));
+    if (q->output.empty()) hash.add(q->text.data(), q->text.size());
   }
   return hash.hex();
 }

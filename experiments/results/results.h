@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/results/client_record.h"
 #include "experiments/results/device_work.h"
 #include "experiments/results/fields.h"
 #include "experiments/workload/workload_facts.h"
@@ -32,13 +33,19 @@ struct RequestRecord {
   std::string category;
   int prompt_tokens = 0;
   std::vector<int32_t> output;
-  double ttft_ms = 0, e2e_ms = 0;
+  double ttft_ms = std::numeric_limits<double>::quiet_NaN();  // not finite: an answer that came whole has none
+  double e2e_ms = 0;
   std::optional<double> arrival_ms;
   double send_delay_ms = 0;
   std::vector<double> itl_ms;
   std::vector<int> tokens_per_emission, drafted, accepted, depth = {};
   std::string finish_reason;
   bool degenerate = false;
+  std::string text;
+  std::optional<int64_t> stated_tokens;
+
+  /// Of the output.
+  int64_t num_tokens() const { return stated_tokens.value_or(int64_t(output.size())); }
 
   /// Most tokens that the step could have accepted.
   int depth_at(size_t step) const { return depth.empty() ? drafted[step] : depth[step]; }
@@ -53,18 +60,24 @@ struct RequestRecord {
     visit("category", &R::category, "of the prompt");
     visit("prompt_tokens", &R::prompt_tokens, "");
     visit("output", &R::output, "token ids, the stop token included", required);
-    visit("ttft_ms", &R::ttft_ms, "submit, in an open loop the intended time of it, to first emission");
+    visit("ttft_ms", &R::ttft_ms,
+          "submit, in an open loop the intended time of it, to first emission, over HTTP to the first event with text; "
+          "null where the answer came whole");
     visit("e2e_ms", &R::e2e_ms, "likewise to last emission");
     visit("arrival_ms", &R::arrival_ms, "open loop: intended time, since the repetition's first", sparse);
     visit("send_delay_ms", &R::send_delay_ms,
           "open loop: how much later the engine took it; `ttft_ms` and `e2e_ms` hold it", sparse);
     visit("itl_ms", &R::itl_ms, "gaps between emissions");
-    visit("tokens_per_emission", &R::tokens_per_emission, "sums to the output's length");
+    visit("tokens_per_emission", &R::tokens_per_emission,
+          "sums to the output's length; empty where a server does not tell");
     visit("drafted", &R::drafted, "draft tokens given to each verify step, 0 included");
     visit("accepted", &R::accepted, "of those, accepted");
     visit("depth", &R::depth, "levels of drafts of each verify step; absent: none branch, so as drafted", sparse);
     visit("finish_reason", &R::finish_reason, R"("stop", "length", "cancelled", "error")");
     visit("degenerate", &R::degenerate, "the output ends in a repetition");
+    visit("text", &R::text, "of the answer, from a server that is not ours; absent elsewhere", sparse);
+    visit("stated_tokens", &R::stated_tokens,
+          "how many tokens the output has by the server's usage, where it gives no ids and `output` is empty", sparse);
   }
 };
 
@@ -199,6 +212,7 @@ struct RepetitionResult {
   int process = -1;                         // how many processes had worked on the run before its own; -1: not known
   std::optional<double> ended_at_s;
   std::optional<Disturbance> disturbance;  // none: not watched
+  std::optional<ClientRecord> client;      // none: measured in the process
   RankLanes lanes;                         // of the first repetition; empty: not recorded
 
   template <class Visit>
@@ -217,6 +231,7 @@ struct RepetitionResult {
     visit("cpu_s", &R::cpu_s, "CPU time of all threads of the process");
     visit("cpu_wait_s", &R::cpu_wait_s, "of it, in the wait loops of the devices' thread pools");
     visit("disturbance", &R::disturbance, "null: not watched");
+    visit("client", &R::client, "of `measure.level` http; absent elsewhere", FieldRule::sparse);
     visit("ended_at_s", &R::ended_at_s, "of the clock on the wall, since 1970: when, never how long");
   }
 };
@@ -534,6 +549,9 @@ int repetitions_asked(const CellResult& cell);
 /// ("speculation", "engine.parallel.tp"): equal texts for cells that are the same but for these. Of old records, which
 /// do not hold what was asked for, the variant stands for it.
 std::string asked_without(const CellResult& cell, std::span<const std::string_view> left_out);
+
+/// Measured over HTTP, from a server that is not ours.
+bool is_foreign(const CellResult& cell);
 
 /// What the engine says it ran; false where it says nothing.
 bool has_fast_numerics(const CellResult& cell);

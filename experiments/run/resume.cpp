@@ -115,7 +115,9 @@ json inputs_of(const std::vector<Cell>& cells) {
   for (const Cell& cell : cells) {
     if (cell.skip_reason) continue;
     const ExperimentConfig& config = cell.config;
-    paths.insert({config.engine.target.shape_file, config.workload.file, config.load.trace.value_or(std::string())});
+    paths.insert({config.workload.file, config.load.trace.value_or(std::string())});
+    if (config.is_foreign()) continue;
+    paths.insert(config.engine.target.shape_file);
     paths.merge(model_files(config.engine.target.directory));
     for (const auto& [entry, options] : config.speculation.stages())
       for (const std::string& file : entry->files_of(*options)) paths.insert(file);

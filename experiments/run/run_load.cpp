@@ -4,22 +4,16 @@
 #include <chrono>
 #include <numeric>
 #include <random>
+#include <set>
 
-#include "engine/util/clock.h"
 #include "engine/util/counted.h"
 #include "engine/util/machine.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/outputs/certificate.h"
-#include "experiments/analysis/outputs/flips.h"
 #include "experiments/analysis/statistics/noise.h"
-#include "experiments/config/devices.h"
-#include "experiments/run/measure/measure_devices.h"
-#include "experiments/run/measure/repetition.h"
+#include "experiments/run/host/cell_host.h"
 #include "experiments/run/measure/sample_texts.h"
-#include "experiments/run/measure/target_logits.h"
 #include "experiments/run/supervise.h"
-#include "experiments/workload/request_sampling.h"
-#include "speculative/proposer_entry.h"
 
 namespace paceline {
 
@@ -103,45 +97,6 @@ constexpr const char* kRankStays =
     "a rank never came back: its thread and the memory of its load stay in this process, and may disturb what is "
     "measured from here on";
 
-RepetitionOptions repetition_options(SweepUnderWay& sweep, const ExperimentConfig& config) {
-  return {.sampling = sampling_params(config.sampling),
-          .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
-          .timeout_s = config.sweep.cell_timeout_s,
-          .stop_now = [&sweep] { return sweep.stop_now(); }};
-}
-
-/// Says once in a run that outputs end at the length of a sequence.
-void tell_of_cut_outputs(SweepUnderWay& sweep, const std::vector<size_t>& cells, std::span<const EncodedPrompt> prompts,
-                         const LengthLimit& limit) {
-  if (sweep.told_of_lengths) return;
-  int max_tokens = 0;
-  for (const size_t index : cells) max_tokens = std::max(max_tokens, sweep.cells[index].config.sampling.max_tokens);
-  const std::string text = cut_outputs_text(prompts, max_tokens, limit);
-  if (text.empty()) return;
-  sweep.told_of_lengths = true;
-  sweep.progress.message(text + "\n");
-}
-
-void warm_up(EngineLoad& load, const Cell& cell, std::span<const EncodedPrompt> prompts, SweepUnderWay& sweep) {
-  RepetitionOptions options = repetition_options(sweep, cell.config);
-  const bool needs_all = cell.config.speculation.entry().knows_texts();
-  const size_t wanted = needs_all ? prompts.size() : size_t(std::max(0, cell.config.measure.warmup_requests));
-  const size_t count = std::min(prompts.size(), wanted);
-  // Without arrivals an open loop warms up with all of these at once.
-  if (count > 0) run_repetition(load, cell.config, prompts.first(count), options);
-}
-
-/// A pass that is not measured, as noting drafts takes time.
-void record_drafts(EngineLoad& load, const Cell& cell, const CellResult& result, std::span<const EncodedPrompt> prompts,
-                   SweepUnderWay& sweep) {
-  if (!cell.config.measure.record_drafts || !cell.config.speculation.drafts()) return;
-  DraftRecord record;
-  RepetitionOptions options = repetition_options(sweep, cell.config);
-  options.record_drafts = &record;
-  run_repetition(load, cell.config, prompts, options);
-  sweep.folder->write_drafts(result, draft_record_text(record));
-}
-
 void finish_cell(SweepUnderWay& sweep, size_t index) {
   CellResult& result = sweep.run.cells[index];
   const std::vector<std::string> problems = record_problems(result);
@@ -161,37 +116,6 @@ void finish_cell(SweepUnderWay& sweep, size_t index) {
                                 .acceptance_rate = summary.draft_acceptance_rate});
 }
 
-/// Of CPUs for each cell, as they depend on where its weights lie; of GPUs once for each placement and kind of
-/// numerics.
-DeviceCeilings ceilings_for(SweepUnderWay& sweep, EngineLoad& load, const ExperimentConfig& config) {
-  if (!on_cuda(config.engine)) return measure_ceilings(load, config);
-  const TeamOptions& team = load.team().options();
-  const auto key = std::pair(team.placement.devices, team.numerics);
-  const auto found = sweep.gpu_ceilings.find(key);
-  return found != sweep.gpu_ceilings.end()
-             ? found->second
-             : sweep.gpu_ceilings.emplace(key, measure_ceilings(load, config)).first->second;
-}
-
-void check_flips_of(SweepUnderWay& sweep, size_t index, EngineLoad& load, std::span<const EncodedPrompt> prompts) {
-  CellResult& result = sweep.run.cells[index];
-  const ExperimentConfig& config = sweep.cells[index].config;
-  sweep.progress.phase(fmt::format("measuring the noise of {}", result.id));
-  ModelLogits logits(load.target(), {.block_size = config.engine.kv_cache.block_size,
-                                     .max_num_rows = load.plan().max_num_rows,
-                                     .max_num_logit_rows = load.plan().max_num_logit_rows});
-  const References references(sweep.run);
-  result.logits = check_flips(result, *references.of(result),
-                              {.prompts = prompts,
-                               .sampling = sampling_params(config.sampling),
-                               .stop_now = [&sweep] { return sweep.stop_now(); }},
-                              logits);
-  if (sweep.interrupts() >= 2)
-    result.logits = {};  // cut short: half of the evidence is none
-  else
-    sweep.folder->record_logits(result);
-}
-
 void record_start(SweepUnderWay& sweep, std::span<const size_t> cells, const nlohmann::json& order = nullptr) {
   std::vector<const CellResult*> results;
   for (const size_t index : cells) results.push_back(&sweep.run.cells[index]);
@@ -201,22 +125,31 @@ void record_start(SweepUnderWay& sweep, std::span<const size_t> cells, const nlo
 
 void log_repetition(SweepUnderWay& sweep, const CellResult& cell) {
   const RepetitionResult& last = cell.repetitions.back();
-  const std::string noise = last.disturbance ? noise_of(*last.disturbance) : std::string();
+  const std::string noise = noise_of(last);
   sweep.log->line("pass",
                   fmt::format("repetition {}: {:.3f} s, {} output tokens{}{}", cell.repetitions.size(), last.wall_s,
                               output_tokens_of(last), noise.empty() ? "" : "; disturbed: ", noise));
 }
 
 /// A pass that was paused (Ctrl-Z) measured the pause: it is made again.
-RepetitionResult run_undisturbed(SweepUnderWay& sweep, EngineLoad& load, const ExperimentConfig& config,
-                                 std::span<const EncodedPrompt> prompts, const RepetitionOptions& options) {
+RepetitionResult run_undisturbed(SweepUnderWay& sweep, CellHost& host, size_t index, int repetition) {
   const auto pauses = [&] { return sweep.options.pauses ? sweep.options.pauses() : 0; };
   for (;;) {
     const int before = pauses();
-    RepetitionResult result = run_repetition(load, config, prompts, options);
+    RepetitionResult result = host.run(index, repetition);
     if (pauses() == before || sweep.interrupts() > 0) return result;
     sweep.progress.message("the process was paused: this pass is made again\n");
   }
+}
+
+/// "target-7m on tp2 pp1", "2 servers"
+std::string load_name(const SweepUnderWay& sweep, const std::vector<size_t>& planned) {
+  const ExperimentConfig& config = sweep.cells[planned.front()].config;
+  if (!config.is_served())
+    return fmt::format("{} on tp{} pp{}", target_name(config), config.engine.parallel.tp, config.engine.parallel.pp);
+  std::set<std::string> servers;
+  for (const size_t index : planned) servers.insert(sweep.cells[index].load_key);
+  return counted(int64_t(servers.size()), "server");
 }
 
 /// Time in passes that the cells' repetitions took so far.
@@ -237,6 +170,7 @@ std::vector<size_t> cells_to_check(const SweepUnderWay& sweep, const std::vector
     return std::find(load_cells.begin(), load_cells.end(), size_t(cell.index)) != load_cells.end();
   };
   for (const CellResult& cell : sweep.run.cells) {
+    if (sweep.cells[size_t(cell.index)].config.is_served()) continue;  // no logits of a server
     const CellResult* const reference = has_fast_numerics(cell) ? compared_with(references, cell) : nullptr;
     if (!reference || cell.logits.reference == reference->id) continue;
     const bool is_complete = sweep.stop || !lacks_repetitions(sweep, size_t(cell.index));
@@ -268,32 +202,12 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
       }))
     return true;  // on the way before this one, or in a resumed run
   record_start(sweep, group, {{"way", visit.way + 1}, {"until", until}, {"repetitions", repetitions}});
-  double reload_s = 0;  // loading and warming up
   const auto with_draft =
       std::find_if(planned.begin(), planned.end(), [&](size_t i) { return !sweep.cells[i].draft_key.empty(); });
-  const ExperimentConfig& load_config = sweep.cells[with_draft == planned.end() ? planned.front() : *with_draft].config;
-  sweep.progress.phase(fmt::format("loading {} on tp{} pp{}", target_name(first.config),
-                                   first.config.engine.parallel.tp, first.config.engine.parallel.pp));
-  LoadLimits limits = limits_of(sweep.cells, first.load_key, sweep.run.info.auto_threads_per_rank);
-  limits.kept = &sweep.kept_by_proposers;
-  for (const size_t index : planned) limits.cells.push_back(&sweep.cells[index].config);
-  std::unique_ptr<EngineLoad> load;
-  std::vector<EncodedPrompt> prompts;
-  const auto open = [&] {
-    load = std::make_unique<EngineLoad>(load_config, limits);
-    reload_s += load->load_seconds();
-    const MemoryPlan& memory = load->plan().memory;
-    sweep.log->line(
-        "load", fmt::format("{} on tp{} pp{}, {} a rank, in {:.3f} s: {} bytes of weights, {} of KV",
-                            target_name(load_config), load_config.engine.parallel.tp, load_config.engine.parallel.pp,
-                            counted(limits.threads_per_rank, "thread"), load->load_seconds(), memory.weight_bytes,
-                            memory.target_kv_bytes + memory.draft_kv_bytes));
-    const LengthLimit limit = length_limit(first.config, load->plan());
-    prompts = encode_for(sweep, first.config, *load->tokenizer(), limit);
-    tell_of_cut_outputs(sweep, planned, prompts, limit);
-  };
+  sweep.progress.phase(fmt::format("loading {}", load_name(sweep, planned)));
+  const std::unique_ptr<CellHost> host = make_host(sweep, planned);
   try {
-    open();
+    host->open();
   } catch (const std::exception& error) {
     if (ends_the_run(error)) throw;
     // A draft model that does not load takes only the cells along that draft, and where several do not fit together,
@@ -312,14 +226,12 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
     return false;
   }
 
-  // A device or communication error leaves the ranks unusable: the next cell gets fresh ones. So does what nobody
-  // foresaw.
   const auto guarded = [&](size_t index, const auto& body) {
     try {
-      if (!load) {
+      if (!host->is_open()) {
         const CellResult* const cell = &sweep.run.cells[index];
         sweep.log->enter({&cell, 1});
-        open();
+        host->open();
       }
       body();
     } catch (const std::exception& error) {
@@ -329,14 +241,12 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
         sweep.stop = true;  // what the cell has by now stays
         return;
       }
-      const bool on_gpu = on_cuda(sweep.cells[index].config.engine) && code != ExitCode::usage;
-      const bool is_rank_lost = load && load->team().has_lost_rank();
-      if (code != ExitCode::usage) load.reset();
+      const Damage damage = host->damage_of(index, code);
       sweep.fail_cell(index, failure_text(error));
       if (sweep.stop) return;
-      if ((on_gpu || is_rank_lost) && sweep.options.after_device_error == AfterDeviceError::new_process)
+      if (damage != Damage::none && sweep.options.after_device_error == AfterDeviceError::new_process)
         sweep.wants_new_process = sweep.stop = true;
-      else if (is_rank_lost)
+      else if (damage == Damage::lost_rank)
         sweep.progress.message(fmt::format("warning: {}: {}\n", sweep.run.cells[index].id, kRankStays));
     }
   };
@@ -348,20 +258,7 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
     guarded(index, [&] {
       sweep.progress.phase(fmt::format("warming up {}", cell.id));
       record_start(sweep, {&index, 1});
-      const auto begin = Clock::now();
-      warm_up(*load, cell, prompts, sweep);
-      record_drafts(*load, cell, result, prompts, sweep);
-      reload_s += seconds_between(begin, Clock::now());
-      result.effective = load->effective(cell.config, *load->make_engine(cell.config));
-      result.oversubscribed = load->team().oversubscribed();
-      result.load_s = load->load_seconds();
-      if (visit.way == 0 || !result.ceilings.read_bytes_s) result.ceilings = ceilings_for(sweep, *load, cell.config);
-      const MemoryPlan& memory = load->plan().memory;
-      result.memory = {.weights_bytes = int64_t(memory.weight_bytes),
-                       .kv_bytes = int64_t(memory.target_kv_bytes + memory.draft_kv_bytes),
-                       .workspace_bytes = int64_t(memory.workspace_bytes)};
-      const auto differences = effective_differences(cell, result.effective);
-      if (!differences.empty()) fail(ExitCode::usage, "the engine did not run what was asked: {}", differences.front());
+      host->warm_up(index, visit);
       sweep.folder->record_load(result);
     });
   }
@@ -370,7 +267,7 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
     if (repetition == until) {
       const double so_far_s = measured_s(sweep, group);
       const int num_reloads = visit.way + 1;
-      const double share = so_far_s > 0 ? num_reloads * reload_s / (so_far_s * repetitions / until) : 1;
+      const double share = so_far_s > 0 ? num_reloads * host->ready_s() / (so_far_s * repetitions / until) : 1;
       if (share < kMostReloading) {
         sweep.log->line("order",
                         fmt::format("{} of {} repetitions, the others when the other loads had theirs: loading "
@@ -395,11 +292,7 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
       guarded(index, [&] {
         sweep.progress.repetition_started(cell.id, repetition, repetitions);
         record_start(sweep, {&index, 1});
-        RepetitionOptions pass = repetition_options(sweep, cell.config);
-        pass.arrivals = sweep.arrivals.arrivals(cell.config.load, int64_t(prompts.size()), repetition);
-        pass.on_progress = [&sweep](const ProgressUpdate& now) { sweep.progress.update(now); };
-        if (repetition == 0) pass.record_ranks = RankRecording::on;
-        result.repetitions.push_back(run_undisturbed(sweep, *load, cell.config, prompts, pass));
+        result.repetitions.push_back(run_undisturbed(sweep, *host, index, repetition));
         sweep.stamp(result.repetitions.back());
         sweep.folder->record_repetition(result);
         log_repetition(sweep, result);
@@ -426,14 +319,13 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
       sweep.fail_cell(index, failure_text(error));
     }
   }
-  if (load) {
+  if (const auto tokenizer = host->is_open() ? host->tokenizer() : nullptr) {
     for (size_t index : group)
-      keep_sample_texts(sweep.run.cells[index], sweep.prompts, *load->tokenizer(), sweep.run.sample_texts);
+      keep_sample_texts(sweep.run.cells[index], sweep.prompts, *tokenizer, sweep.run.sample_texts);
   }
   if (half_done) return true;
   if (sweep.wants_new_process || sweep.interrupts() >= 2) return false;
-  for (const size_t index : cells_to_check(sweep, planned))
-    guarded(index, [&] { check_flips_of(sweep, index, *load, prompts); });
+  for (const size_t index : cells_to_check(sweep, planned)) guarded(index, [&] { host->check_flips(index); });
   return false;
 }
 

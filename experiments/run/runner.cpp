@@ -40,7 +40,7 @@ void keep_missing_sample_texts(SweepUnderWay& sweep) {
   std::map<std::pair<std::filesystem::path, std::optional<std::string>>, std::shared_ptr<const Tokenizer>> tokenizers;
   for (size_t i = 0; i < sweep.cells.size(); ++i) {
     const CellResult& cell = sweep.run.cells[i];
-    if (cell.status != CellStatus::done || cell.repetitions.empty()) continue;
+    if (cell.status != CellStatus::done || cell.repetitions.empty() || sweep.cells[i].config.is_foreign()) continue;
     const TargetConfig& target = sweep.cells[i].config.engine.target;
     auto& tokenizer = tokenizers[{target.directory, target.pre}];
     if (!tokenizer) tokenizer = load_tokenizer(target);
@@ -57,6 +57,7 @@ void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector
     std::set<std::string> tried;  // second models; "" stands for cells without one
     for (size_t index : group) {
       const ExperimentConfig& config = cells[index].config;
+      if (config.is_foreign()) return;  // nobody knows before it is asked
       if (!tried.insert(cells[index].draft_key).second) continue;
       try {
         const LoadPlan plan =
@@ -143,7 +144,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   std::vector<std::vector<size_t>> groups;
   for (size_t i = 0; i < sweep.cells.size(); ++i) {
     if (sweep.cells[i].skip_reason) continue;
-    if (groups.empty() || sweep.cells[groups.back().front()].load_key != sweep.cells[i].load_key) groups.emplace_back();
+    if (groups.empty() || !sweep.cells[groups.back().front()].takes_turns_with(sweep.cells[i])) groups.emplace_back();
     groups.back().push_back(i);
   }
   const ConfigJson experiment = experiment_json(loaded);

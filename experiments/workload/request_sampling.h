@@ -1,6 +1,9 @@
 #pragma once
 // How each request of a workload is sampled.
 
+#include <algorithm>
+#include <optional>
+
 #include "engine/sampling.h"
 #include "experiments/config/config.h"
 
@@ -24,6 +27,16 @@ inline SamplingParams sampling_params(const SamplingConfig& config) {
 inline SamplingParams sampling_of_request(SamplingParams of_cell, size_t index) {
   of_cell.sampler.seed += index;
   return of_cell;
+}
+
+/// The cell's parameters for a prompt that may have its own limit, and may be one of a trace that has.
+inline SamplingParams sampling_of_prompt(const SamplingParams& of_cell, size_t index, std::optional<int> prompt_limit,
+                                         std::optional<int> trace_limit) {
+  SamplingParams params = sampling_of_request(of_cell, index);
+  for (const std::optional<int> limit : {prompt_limit, trace_limit}) {
+    if (limit) params.max_tokens = std::min(params.max_tokens, *limit);
+  }
+  return params;
 }
 
 }  // namespace paceline

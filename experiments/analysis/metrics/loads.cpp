@@ -175,6 +175,7 @@ std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& sl
   int64_t good = 0, all = 0;
   double wall_s = 0;
   for (const RepetitionResult& r : cell.repetitions) {
+    if (r.client && !r.client->streamed) return std::nullopt;  // nobody knows when first tokens came
     good += num_good(r, slo);
     all += int64_t(r.requests.size());
     wall_s += r.wall_s;

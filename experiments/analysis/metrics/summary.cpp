@@ -85,7 +85,9 @@ void add_acceptance(CellSummary& out) {
   out.mean_acceptance_length = acceptance_length(c.accepted, c.drafts);
   out.draft_acceptance_rate = ratio(c.accepted, c.drafted);
   out.draft_coverage = ratio(c.drafts, c.verify_steps);
-  if (c.drafts > 0) {
+  if (c.drafts > 0 && c.verify_steps == 0) {  // a server states its drafts, not its other steps
+    out.drafted_per_kept = ratio(c.drafted, c.accepted);
+  } else if (c.drafts > 0) {
     out.rows_per_step = 1 + *ratio(c.drafted, c.verify_steps);
     out.mean_draft_depth =
         ratio(std::accumulate(c.proposed_by_position.begin(), c.proposed_by_position.end(), int64_t{0}), c.drafts);
@@ -155,8 +157,8 @@ bool is_bound(const CellResult& cell) {
 }
 
 std::optional<double> tpot_ms(const RequestRecord& request) {
-  if (request.output.size() < 2) return std::nullopt;
-  return (request.e2e_ms - request.ttft_ms) / static_cast<double>(request.output.size() - 1);
+  if (request.num_tokens() < 2 || !std::isfinite(request.ttft_ms)) return std::nullopt;
+  return (request.e2e_ms - request.ttft_ms) / static_cast<double>(request.num_tokens() - 1);
 }
 
 std::vector<double> tpot_of(const RepetitionResult& r) {

@@ -16,16 +16,19 @@ int64_t sum_of(const std::vector<T>& values) {
   return std::accumulate(values.begin(), values.end(), int64_t{0});
 }
 
-void check_request(const RequestRecord& q, const std::string& where, std::vector<std::string>& problems) {
+/// client: null for a request of this process.
+void check_request(const RequestRecord& q, const ClientRecord* client, const std::string& where,
+                   std::vector<std::string>& problems) {
   const auto add = [&](const std::string& text) {
     problems.push_back(fmt::format("{} request {}: {}", where, q.id, text));
   };
   if (q.finish_reason != "stop" && q.finish_reason != "length") {
     add(fmt::format("did not finish (finish_reason \"{}\")", q.finish_reason));
   }
-  const auto tokens = static_cast<int64_t>(q.output.size());
+  const int64_t tokens = q.num_tokens();
   if (tokens == 0) add("no output token");
-  if (sum_of(q.tokens_per_emission) != tokens) {
+  const bool is_untold = client && q.tokens_per_emission.empty();
+  if (!is_untold && sum_of(q.tokens_per_emission) != tokens) {
     add(fmt::format("{} tokens in emissions but {} in the output", sum_of(q.tokens_per_emission), tokens));
   }
   if (!q.tokens_per_emission.empty() && q.itl_ms.size() + 1 != q.tokens_per_emission.size()) {
@@ -42,7 +45,9 @@ void check_request(const RequestRecord& q, const std::string& where, std::vector
       break;
     }
   }
-  if (!std::isfinite(q.ttft_ms) || !std::isfinite(q.e2e_ms) || q.ttft_ms < 0 || q.e2e_ms < q.ttft_ms) {
+  const bool came_whole = client && !client->streamed && std::isnan(q.ttft_ms);
+  const double ttft_ms = came_whole ? 0 : q.ttft_ms;
+  if (!std::isfinite(ttft_ms) || !std::isfinite(q.e2e_ms) || ttft_ms < 0 || q.e2e_ms < ttft_ms) {
     add(fmt::format("ttft {} ms, e2e {} ms", q.ttft_ms, q.e2e_ms));
   }
 }
@@ -67,6 +72,15 @@ void check_counters(const RepetitionResult& r, const std::string& where, std::ve
   compare("verify_steps", c.verify_steps, verify_steps);
   compare("sum of proposed_by_position", sum_of(c.proposed_by_position), levels);
   compare("sum of accepted_by_position", sum_of(c.accepted_by_position), accepted);
+}
+
+/// What a server states of its drafts, which no request's steps tell.
+void check_stated(const RunCounters& c, const std::string& where, std::vector<std::string>& problems) {
+  if (c.accepted > c.drafted)
+    problems.push_back(fmt::format("{}: {} drafts accepted of {}", where, c.accepted, c.drafted));
+  if (!c.accepted_by_position.empty() && sum_of(c.accepted_by_position) != c.accepted)
+    problems.push_back(fmt::format("{} sum of accepted_by_position: {}, accepted {}", where,
+                                   sum_of(c.accepted_by_position), c.accepted));
 }
 
 void check_passes(const RepetitionResult& r, const std::string& where, std::vector<std::string>& problems) {
@@ -103,8 +117,11 @@ std::vector<std::string> record_problems(const CellResult& cell) {
     if (r.requests.empty()) problems.push_back(where + ": no request");
     if (!std::isfinite(r.wall_s) || r.wall_s <= 0)
       problems.push_back(fmt::format("{}: wall time {} s", where, r.wall_s));
-    for (const RequestRecord& q : r.requests) check_request(q, where, problems);
-    check_counters(r, where, problems);
+    for (const RequestRecord& q : r.requests) check_request(q, r.client ? &*r.client : nullptr, where, problems);
+    if (r.client)
+      check_stated(r.counters, where, problems);
+    else
+      check_counters(r, where, problems);
     check_passes(r, where, problems);
     check_ranks(r, cell.axes, where, problems);
   }

@@ -24,8 +24,8 @@ std::map<std::string, Sums> sums_of(const CellResult& cell) {
       Sums& s = sums[q.category];
       s.tpot_ms.resize(cell.repetitions.size());
       s.requests += 1;
-      s.tokens += int64_t(q.output.size());
-      s.steps += int64_t(q.tokens_per_emission.size());
+      s.tokens += q.num_tokens();
+      if (!cell.repetitions[r].client) s.steps += int64_t(q.tokens_per_emission.size());  // else chunks of an answer
       for (const int n : q.drafted) s.drafts += n > 0 ? 1 : 0;
       for (const int n : q.accepted) s.accepted += n;
       if (const std::optional<double> tpot = tpot_ms(q)) s.tpot_ms[r].push_back(*tpot);

@@ -1,8 +1,12 @@
 #include "experiments/analysis/outputs/certificate.h"
 
+#include <map>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "engine/util/json_io.h"
 #include "experiments/analysis/outputs/flips.h"
 
 namespace paceline {
@@ -28,6 +32,27 @@ std::string obstacle(const CellResult& cell, const CellResult* reference) {
   return {};
 }
 
+/// The plain cell of the same server: the one that ratios refer to, where that drafts nothing.
+const CellResult* plain_cell_of(const RunResult& run, const CellResult& cell) {
+  for (const CellResult& other : run.cells)
+    if (other.id == cell.baseline_id && is_foreign(other) && !other.axes.drafts() && References::usable(other))
+      return &other;
+  return nullptr;
+}
+
+std::optional<double> required_share(const CellResult& cell) {
+  const nlohmann::json* const share = find_value(cell.requested, "server.compare_text");
+  return share && share->is_number() ? std::optional(share->get<double>()) : std::nullopt;
+}
+
+CertificateResult foreign_certificate(const RunResult& run, const CellResult& cell) {
+  const CellResult* const plain = plain_cell_of(run, cell);
+  if (!plain) return unverified("no finished cell of that server without speculation among the baselines");
+  CertificateResult out = text_certificate(cell, *plain, required_share(cell));
+  if (plain == &cell && out.status == CertificateStatus::pass) out.status = CertificateStatus::baseline;
+  return out;
+}
+
 std::string numbers_text(const LogitCheck& flip, double noise) {
   return fmt::format("the logits of the two are {:.3g} apart, the noise is {:.3g}, the largest logit {:.3g}",
                      flip.gap.value_or(0), noise, flip.largest);
@@ -36,7 +61,7 @@ std::string numbers_text(const LogitCheck& flip, double noise) {
 }  // namespace
 
 const CellResult* compared_with(const References& references, const CellResult& cell) {
-  if (!References::usable(cell)) return nullptr;
+  if (!References::usable(cell) || is_foreign(cell)) return nullptr;
   const CellResult* const reference = references.of(cell);
   return obstacle(cell, reference).empty() ? reference : nullptr;
 }
@@ -49,6 +74,35 @@ CertificateResult token_exact_certificate(const CellResult& cell, const CellResu
           .tokens_checked = comparison.tokens,
           .mismatches = int64_t(comparison.partings.size()),
           .detail = comparison.partings.empty() ? comparison.complaint : described(comparison.partings.front())};
+}
+
+CertificateResult text_certificate(const CellResult& cell, const CellResult& reference,
+                                   std::optional<double> required) {
+  std::map<std::pair<int64_t, std::string>, const RequestRecord*> expected;
+  for (const RequestRecord& q : reference.repetitions.front().requests) expected[{q.dataset_index, q.id}] = &q;
+  CertificateResult out{.method = fmt::format("text against {}", reference.id)};
+  int64_t requests = 0;
+  std::string first;
+  for (const RepetitionResult& repetition : cell.repetitions) {
+    for (const RequestRecord& q : repetition.requests) {
+      ++requests;
+      out.tokens_checked += q.num_tokens();
+      const auto found = expected.find({q.dataset_index, q.id});
+      if (found != expected.end() && found->second->text == q.text) continue;
+      ++out.mismatches;
+      if (first.empty()) first = q.id;
+    }
+  }
+  const double share = requests > 0 ? double(requests - out.mismatches) / double(requests) : 0;
+  if (out.mismatches > 0 || requests == 0)
+    out.detail = fmt::format("the text of {} of {} is equal (share {:.3f}{}), not that of {}",
+                             requests - out.mismatches, counted(requests, "request"), share,
+                             required ? fmt::format(", asked for {}", *required) : "", first);
+  out.status = out.detail.empty()                   ? CertificateStatus::pass
+               : !required                          ? CertificateStatus::unverified
+               : requests > 0 && share >= *required ? CertificateStatus::pass
+                                                    : CertificateStatus::fail;
+  return out;
 }
 
 CertificateResult flip_certificate(const CellResult& cell, const CellResult& reference) {
@@ -99,6 +153,10 @@ void certify(RunResult& run) {
   const References references(run);
   for (CellResult& cell : run.cells) {
     if (!References::usable(cell)) continue;
+    if (is_foreign(cell)) {
+      cell.certificate = foreign_certificate(run, cell);
+      continue;
+    }
     const CellResult* const reference = compared_with(references, cell);
     if (!reference) {
       cell.certificate = unverified(obstacle(cell, references.of(cell)));

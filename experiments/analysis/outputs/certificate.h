@@ -16,6 +16,10 @@ CertificateResult token_exact_certificate(const CellResult& cell, const CellResu
 /// one was not or cannot be examined. The first of that kind in `detail`.
 CertificateResult flip_certificate(const CellResult& cell, const CellResult& reference);
 
+/// Texts of every repetition of `cell`, from a server that is not ours, against those of the first repetition of
+/// `reference`. `required`: the share that must be equal, else it fails; none: less than all of them is unverified.
+CertificateResult text_certificate(const CellResult& cell, const CellResult& reference, std::optional<double> required);
+
 /// The reference of a cell whose tokens certify() compares; null where it compares none. The cell itself: its
 /// repetitions.
 const CellResult* compared_with(const References& references, const CellResult& cell);
@@ -23,7 +27,7 @@ const CellResult* compared_with(const References& references, const CellResult& 
 /// Fills the certificates of all finished cells: of each kind (References), the first finished cell that does
 /// not speculate is the baseline, the others are compared with the baseline of their own placement where there is one,
 /// else with that first one. Cells whose rule gives the same law but other tokens (rejection) stay
-/// unverified, with the reason.
+/// unverified, with the reason. Cells of a server that is not ours are compared by text with their baseline_id.
 void certify(RunResult& run);
 
 /// "3 flips, 3 explained by noise of up to 0.0312 at 11 positions"

@@ -59,7 +59,7 @@ Comparison compare_outputs(const CellResult& cell, const CellResult& reference) 
 
 References::References(const RunResult& run) {
   for (const CellResult& cell : run.cells) {
-    if (!usable(cell) || cell.axes.drafts()) continue;
+    if (!usable(cell) || cell.axes.drafts() || is_foreign(cell)) continue;
     firsts_.try_emplace(kind_of(cell), &cell);
     by_placement_.try_emplace({kind_of(cell), cell.axes.tp, cell.axes.pp}, &cell);
   }
@@ -87,7 +87,7 @@ std::vector<SampleOutput> sample_outputs(const RunResult& run, size_t count) {
   const References references(run);
   nlohmann::ordered_map<const CellResult*, std::vector<SampleOutput>> by_reference;
   for (const CellResult& cell : run.cells) {
-    if (!References::usable(cell)) continue;
+    if (!References::usable(cell) || is_foreign(cell)) continue;
     const CellResult* const reference = references.of(cell);
     if (reference == nullptr) continue;
     const auto [known, is_new] = by_reference.emplace(reference, std::vector<SampleOutput>{});

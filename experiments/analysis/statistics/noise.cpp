@@ -8,8 +8,8 @@
 namespace paceline {
 namespace {
 
-WorstNoise worst_noise(const Disturbance& disturbance, std::optional<double> full_clock_ghz) {
-  std::vector<WorstNoise> findings;
+void find_disturbances(const Disturbance& disturbance, std::optional<double> full_clock_ghz,
+                       std::vector<WorstNoise>& findings) {
   const double cores_s = disturbance.wall_s * disturbance.cores;
   const auto took = [&](const std::optional<double>& seconds, double of_s, double limit, const char* text) {
     if (!seconds || of_s <= 0 || *seconds < kLeastCpu_s || *seconds <= limit * of_s) return;
@@ -27,10 +27,23 @@ WorstNoise worst_noise(const Disturbance& disturbance, std::optional<double> ful
     findings.push_back(
         {kClockShare * *full_clock_ghz / *now,
          fmt::format("the cores ran at {:.2f} GHz, at {:.2f} GHz in another repetition", *now, *full_clock_ghz)});
+}
+
+/// Empty where there is none.
+WorstNoise worst_of(const std::vector<WorstNoise>& findings) {
   const auto worst = std::max_element(findings.begin(), findings.end(), [](const WorstNoise& a, const WorstNoise& b) {
     return a.times_limit < b.times_limit;
   });
   return worst == findings.end() ? WorstNoise{} : *worst;
+}
+
+WorstNoise worst_noise(const RepetitionResult& repetition, std::optional<double> full_clock_ghz) {
+  std::vector<WorstNoise> findings;
+  if (repetition.disturbance) find_disturbances(*repetition.disturbance, full_clock_ghz, findings);
+  if (repetition.client && repetition.client->late_p99_ms > kLateClient_ms)
+    findings.push_back({repetition.client->late_p99_ms / kLateClient_ms,
+                        fmt::format("the client was up to {:.1f} ms late (p99)", repetition.client->late_p99_ms)});
+  return worst_of(findings);
 }
 
 /// Of the cell's fastest repetition.
@@ -45,15 +58,20 @@ std::optional<double> full_clock_ghz_of(const CellResult& cell) {
 }  // namespace
 
 std::string noise_of(const Disturbance& disturbance, std::optional<double> full_clock_ghz) {
-  return worst_noise(disturbance, full_clock_ghz).text;
+  std::vector<WorstNoise> findings;
+  find_disturbances(disturbance, full_clock_ghz, findings);
+  return worst_of(findings).text;
+}
+
+std::string noise_of(const RepetitionResult& repetition, std::optional<double> full_clock_ghz) {
+  return worst_noise(repetition, full_clock_ghz).text;
 }
 
 WorstNoise worst_noise_of(const CellResult& cell) {
   const std::optional<double> full_clock_ghz = full_clock_ghz_of(cell);
   WorstNoise worst;
   for (const RepetitionResult& r : cell.repetitions) {
-    if (!r.disturbance) continue;
-    WorstNoise noise = worst_noise(*r.disturbance, full_clock_ghz);
+    WorstNoise noise = worst_noise(r, full_clock_ghz);
     if (noise.times_limit > worst.times_limit) worst = std::move(noise);
   }
   return worst;
@@ -64,8 +82,7 @@ std::string noise_of(const CellResult& cell) {
   std::string first;
   int others = 0;
   for (size_t r = 0; r < cell.repetitions.size(); ++r) {
-    const std::optional<Disturbance>& disturbance = cell.repetitions[r].disturbance;
-    const std::string noise = disturbance ? noise_of(*disturbance, full_clock_ghz) : std::string();
+    const std::string noise = noise_of(cell.repetitions[r], full_clock_ghz);
     if (noise.empty()) continue;
     if (first.empty())
       first = fmt::format("{} in repetition {} of {}", noise, r + 1, cell.repetitions.size());

@@ -14,16 +14,18 @@ inline constexpr double kForeignShare = 0.10;    // by other processes
 inline constexpr double kStolenShare = 0.02;     // by other virtual machines
 inline constexpr double kThrottledShare = 0.02;  // by the quota, of the cores' time
 inline constexpr double kClockShare = 0.85;      // of the clock of the cell's fastest repetition; below it is disturbed
+inline constexpr double kLateClient_ms = 1;      // 99th percentile of a client of measure.level http
 inline constexpr double kLeastCpu_s = 0.1;       // CPU time below is lost in the kernel's ticks and says nothing
 
 /// What disturbed a repetition the most, in numbers: "other processes used 38 % of the cores". Empty: nothing above the
 /// limits, or nothing is known. `full_clock_ghz`: of the cell's fastest repetition.
+std::string noise_of(const RepetitionResult& repetition, std::optional<double> full_clock_ghz = {});
 std::string noise_of(const Disturbance& disturbance, std::optional<double> full_clock_ghz = {});
 
 /// What disturbed a repetition of the cell the most.
 struct WorstNoise {
   double times_limit = 0;  // above 1 where there is something
-  std::string text;        // as noise_of(Disturbance)
+  std::string text;        // as noise_of(RepetitionResult)
 };
 WorstNoise worst_noise_of(const CellResult& cell);
 

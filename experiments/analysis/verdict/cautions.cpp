@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -101,6 +102,36 @@ void add_certificates(const VerdictView& view, std::vector<VerdictSentence>& out
     out.push_back({VerdictKind::correctness,
                    fmt::format("Fast numerics, not token-exact: {}.", flips_text(*pooled_flips(view.run())))});
   if (unverified > 0) out.push_back({VerdictKind::correctness, unverified_text(unverified, reasons)});
+}
+
+/// What numbers of servers do not tell.
+void add_served_cautions(const VerdictView& view, const std::vector<const CellSummary*>& ran,
+                         const std::function<void(std::string, bool)>& add) {
+  int64_t whole = 0, silent = 0, warm = 0;
+  std::string why_warm;
+  for (const CellSummary* const s : ran) {
+    const CellResult& cell = view.cell(*s);
+    if (cell.repetitions.empty() || !cell.repetitions.front().client) continue;
+    whole += cell.repetitions.front().client->streamed ? 0 : 1;
+    silent += cell.axes.drafts() && cell.repetitions.front().client->acceptance_from == "none" ? 1 : 0;
+    const auto found = std::find_if(cell.repetitions.begin(), cell.repetitions.end(), [](const RepetitionResult& r) {
+      return r.client && r.client->prefix_cache != "off" && r.client->prefix_cache != "reset";
+    });
+    if (found == cell.repetitions.end()) continue;
+    ++warm;
+    if (why_warm.empty()) why_warm = found->client->prefix_cache;
+  }
+  if (warm > 0)
+    add(fmt::format("{} met a server that may have known their prompts' prefixes from before: {}.",
+                    counted(warm, "cell"), why_warm),
+        true);
+  if (silent > 0)
+    add(counted(silent, "server states", "servers state") + " nothing of its drafts: their acceptance is not known.",
+        false);
+  if (whole > 0)
+    add(counted(whole, "cell took its", "cells took their") +
+            " answers whole (server.stream false): there is no time to the first token and none per token.",
+        false);
 }
 
 }  // namespace
@@ -206,7 +237,8 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
     const CellResult& cell = view.cell(*s);
     oversubscribed += cell.oversubscribed ? 1 : 0;
     random += cell.random_weights ? 1 : 0;
-    older += s->repetitions > 0 && !s->passes ? 1 : 0;
+    const bool is_served = s->repetitions > 0 && cell.repetitions.front().client;
+    older += s->repetitions > 0 && !s->passes && !is_served ? 1 : 0;
     if (s->repetitions > 1) prompts = std::max(prompts, std::ssize(cell.repetitions.front().requests));
     fewest = std::min(fewest, s->repetitions);
     most = std::max(most, s->repetitions);
@@ -225,6 +257,7 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   if (older > 0)
     add(counted(older, "cell was", "cells were") +
         " recorded before prefill and decode passes were told apart: bounds and break-even are not known.");
+  add_served_cautions(view, ran, add);
   constexpr int kEnough = 7;
   if (most == 1)
     add("1 repetition only: there are no intervals, so no order of speeds is shown; use 3 or more.");

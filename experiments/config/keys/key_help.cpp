@@ -20,6 +20,7 @@ constexpr std::pair<std::string_view, std::string_view> kSectionHelp[] = {
     {"workload", "Which prompts are sent."},
     {"load", "How requests arrive."},
     {"measure", "How often cells are measured, and what is checked."},
+    {"server", "With measure.level http: which server, and what is asked of it."},
     {"sweep", "The grid of cells, and who is compared with whom."},
     {"report", "What the report shows."},
 };
@@ -268,6 +269,7 @@ ConfigJson value_of(const KeySpec& key) {
     }
     case KeyType::text_list:
     case KeyType::constraints: return array_of({{"type", "string"}});
+    case KeyType::fields: return {{"type", "object"}};
     case KeyType::groups: {
       ConfigJson group = array_of(reference("axis_name"));
       group["minItems"] = 2;

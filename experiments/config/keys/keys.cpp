@@ -46,6 +46,8 @@ KeyType type_of() {
     return KeyType::text_list;
   else if constexpr (std::is_same_v<Value, std::vector<SweepAxis>>)
     return KeyType::axes;
+  else if constexpr (std::is_same_v<Value, ConfigJson>)
+    return KeyType::fields;
   else
     return KeyType::text;
 }
@@ -409,13 +411,49 @@ std::vector<KeySpec> request_keys() {
       KEY(measure.repetitions, "Times each cell is measured; 3 can show a large gain, a close call needs 7 or more.",
           {.min = 1, .max = 10000}),
       KEY(measure.verify_lossless, "Compare every output with the baseline cell's."),
-      KEY(measure.level, "Where the clock stands: engine is in this process."),
+      KEY(measure.level,
+          "Where the clock stands: engine is in this process, http a client of a server (section server)."),
       KEY(measure.block_seed, "Seed of the order in which the cells of one load take turns.", {.min = 0}),
       KEY(measure.record_drafts,
           "After warming up, a pass over all requests that is not measured, whose drafts go to the cell's "
           "drafts.jsonl, for proposer replay.",
           {.is_newer = true}),
   };
+}
+
+std::vector<KeySpec> server_keys() {
+  const KeyScope http = {"measure.level", {"http"}};
+  std::vector<KeySpec> rows = {
+      KEY(server.endpoint,
+          "Address of a server that runs, \"http://host:port\"; without it and without a command each cell starts "
+          "`runexp serve` with its own configuration.",
+          {.scope = http}),
+      KEY(server.command,
+          "Command that starts a server, in words as a shell splits them, without a shell; {port} stands for its port.",
+          {.scope = http}),
+      KEY(server.model, "Name of the model in requests; auto takes the first that the server lists.",
+          {.absent = "auto", .scope = http}),
+      KEY(server.api_key_env, "Name of the environment variable with the key for the server; never the key itself.",
+          {.scope = http, .effect = KeyEffect::times}),
+      KEY(server.stream, "Take answers as streams; without, there is no time to the first token.",
+          {.scope = http, .effect = KeyEffect::times}),
+      KEY(server.request,
+          "Further fields of each request, such as {\"cache_prompt\": false}; null takes one of ours away.",
+          {.scope = http, .effect = KeyEffect::text}),
+      KEY(server.reset_path,
+          "What is posted before each repetition, so that the server forgets prefixes; null: nothing.",
+          {.scope = http}),
+      KEY(server.start_timeout_s, "Time from the start of a server until /health answers.",
+          {.min = 0, .max = 86400, .above_min = true, .unit = "s", .scope = http, .effect = KeyEffect::times}),
+      KEY(server.stall_timeout_s, "Silence within an answer after which its request has failed.",
+          {.min = 0, .max = 86400, .above_min = true, .unit = "s", .scope = http, .effect = KeyEffect::times}),
+      KEY(server.compare_text,
+          "Share of requests whose text must be that of the server's own cell without speculation; null: the share is "
+          "told and fails nothing.",
+          {.min = 0, .max = 1, .scope = http, .effect = KeyEffect::times}),
+  };
+  for (KeySpec& row : rows) row.reload = row.path == "server.endpoint" || row.path == "server.command";
+  return rows;
 }
 
 std::vector<KeySpec> sweep_keys() {
@@ -463,7 +501,8 @@ std::vector<KeySpec> report_keys() {
 const std::vector<KeySpec>& config_keys() {
   static const std::vector<KeySpec> kKeys = [] {
     std::vector<KeySpec> all;
-    for (const auto& keys_of : {head_keys, engine_keys, speculation_keys, request_keys, sweep_keys, report_keys})
+    for (const auto& keys_of :
+         {head_keys, engine_keys, speculation_keys, request_keys, server_keys, sweep_keys, report_keys})
       for (KeySpec& row : keys_of()) all.push_back(std::move(row));
     return all;
   }();

@@ -25,6 +25,7 @@ enum class KeyType : uint8_t {
   shape,   // NAME of configs/shapes or the name of a .json file, made absolute likewise
   integer_list,
   text_list,
+  fields,       // object of any JSON values
   axes,         // object: key path or alias -> list of values, or a range "1..8", "1..9+2", "1..16*2"
   assignment,   // object: key path or alias -> value
   assignments,  // list of such objects (include; may carry "label")

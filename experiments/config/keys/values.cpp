@@ -34,6 +34,7 @@ constexpr TypeTexts kTypeTexts[] = {
     {KeyType::shape, "name of a shape or .json file", "the name of a shape or a .json file, as a string"},
     {KeyType::integer_list, "list of integers", "a list of integers "},
     {KeyType::text_list, "list of strings", "a list of strings"},
+    {KeyType::fields, "object", "an object of names and values"},
     {KeyType::axes, "object of axis: list of values or range", "an object of axis: list of values"},
     {KeyType::assignment, "object of key: value", "an object of key: value"},
     {KeyType::assignments, "list of objects of key: value", "a list of objects of key: value"},
@@ -307,8 +308,33 @@ bool convert_item(const KeySpec& key, const ConfigNode& node, Diagnostics& out, 
   return true;
 }
 
+/// What was written, as it stands.
+ConfigJson json_of_node(const ConfigNode& node) {
+  switch (node.kind) {
+    case NodeKind::null: return nullptr;
+    case NodeKind::boolean: return node.boolean;
+    case NodeKind::integer: return node.integer;
+    case NodeKind::number: return node.number;
+    case NodeKind::string: return node.text;
+    case NodeKind::list: break;
+    case NodeKind::object: {
+      ConfigJson object = ConfigJson::object();
+      for (const ConfigMember& member : node.members) object[member.key] = json_of_node(member.value);
+      return object;
+    }
+  }
+  ConfigJson list = ConfigJson::array();
+  for (const ConfigNode& item : node.items) list.push_back(json_of_node(item));
+  return list;
+}
+
 bool convert(const KeySpec& key, const ConfigNode& node, Diagnostics& out, ConfigJson& value) {
-  if (key.type <= KeyType::shape) {
+  if (key.type == KeyType::fields) {
+    if (node.kind == NodeKind::object) {
+      value = json_of_node(node);
+      return true;
+    }
+  } else if (key.type <= KeyType::shape) {
     if (std::optional<ConfigJson> scalar = convert_scalar(key, node)) {
       value = std::move(*scalar);
       return true;

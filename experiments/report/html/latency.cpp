@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ LatencySamples latencies_of(const CellResult& cell) {
   auto& [ttft, tpot, itl, e2e] = samples;
   for (const RepetitionResult& repetition : cell.repetitions) {
     for (const RequestRecord& request : repetition.requests) {
-      ttft.push_back(request.ttft_ms);
+      if (std::isfinite(request.ttft_ms)) ttft.push_back(request.ttft_ms);
       if (const auto ms = tpot_ms(request)) tpot.push_back(*ms);
       itl.insert(itl.end(), request.itl_ms.begin(), request.itl_ms.end());
       e2e.push_back(request.e2e_ms);

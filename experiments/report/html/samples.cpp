@@ -80,7 +80,7 @@ std::string difference(const Report& report, const SampleDifference& d, const To
 std::string sample(const Report& report, const SampleOutput& s, const TokenReader& reader) {
   const RequestRecord& record = *s.reference;
   std::string out = fmt::format("<details{}><summary>Request {}, {} tokens: ", s.differences.empty() ? "" : " open",
-                                html_escaped(record.id), record.output.size());
+                                html_escaped(record.id), record.num_tokens());
   if (s.differences.empty())
     out += fmt::format("<span class=\"good\">✓ the same in all {} repetitions of {} cells</span></summary>",
                        s.repetitions, s.cells);

@@ -107,16 +107,6 @@ double sleep_until(Clock::time_point when, Clock::time_point deadline, const Rep
   return ms_between(begin, now) / 1e3;
 }
 
-/// The cell's parameters for a prompt that may have its own limit, and may be one of a trace that has.
-SamplingParams sampling_of_prompt(const SamplingParams& of_cell, size_t index, std::optional<int> prompt_limit,
-                                  std::optional<int> trace_limit) {
-  SamplingParams params = sampling_of_request(of_cell, index);
-  for (const std::optional<int> limit : {prompt_limit, trace_limit}) {
-    if (limit) params.max_tokens = std::min(params.max_tokens, *limit);
-  }
-  return params;
-}
-
 }  // namespace
 
 RepetitionResult run_repetition(EngineLoad& load, const ExperimentConfig& cell, std::span<const EncodedPrompt> prompts,

@@ -124,7 +124,7 @@ const Forecaster::Sizes& Forecaster::sizes_of(const Cell& cell) {
 }
 
 std::optional<StepForecast> Forecaster::step(const Cell& cell) {
-  if (on_cuda(cell.config.engine)) return std::nullopt;
+  if (on_cuda(cell.config.engine) || cell.config.is_foreign()) return std::nullopt;
   Sizes sizes;
   try {
     sizes = sizes_of(cell);

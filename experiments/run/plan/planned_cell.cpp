@@ -27,6 +27,11 @@ std::string variant_of(const Cell& cell) {
   return text;
 }
 
+/// Of a server that is not ours: its model by the name that it goes by.
+std::string model_of_server(const ServerConfig& server) {
+  return server.model ? *server.model : "the model of " + (server.endpoint ? *server.endpoint : *server.command);
+}
+
 }  // namespace
 
 CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& cells) {
@@ -42,9 +47,9 @@ CellResult planned_result(const Cell& cell, int index, const std::vector<Cell>& 
   result.axes.concurrency = cell.config.load.mode == LoadMode::closed ? cell.config.load.concurrency : 0;
   result.axes.variant = printable(variant_of(cell));
   result.requested = config_to_json(cell.config);
-  result.model = target_name(cell.config);
+  result.model = cell.config.is_foreign() ? model_of_server(cell.config.server) : target_name(cell.config);
   result.load = load_text(cell.config.load);
-  result.random_weights = cell.config.engine.target.load_format == "dummy";
+  result.random_weights = cell.config.engine.target.load_format == "dummy" && !cell.config.is_foreign();
   result.forced = cell.config.speculation.entry().bound == DraftBound::stated;
   result.published = cell.published;
   result.baseline_id = cell.is_baseline ? cell.id : cell.baseline ? cells[*cell.baseline].id : "";

@@ -209,6 +209,7 @@ class Expander {
                 fmt::format("in the constraint \"{}\": {}", constraint.text(), error.message));
       }
     }
+    if (config.is_foreign()) return std::nullopt;  // its devices are not ours
     if (const std::optional<ConfigConflict> conflict = device_conflict(config.engine, context_.gpus))
       return conflict->message;
     return std::nullopt;
@@ -271,7 +272,13 @@ class Expander {
 
   void set_load_keys(Cell& cell) const {
     ConfigJson load = ConfigJson::object(), draft = ConfigJson::object();
+    const bool is_own_server = cell.config.is_served() && !cell.config.is_foreign();
     for (const KeySpec& key : config_keys()) {
+      // A server has its speculation, and how it draws by itself, from its start on.
+      if (is_own_server && (is_below(key.path, "speculation") || is_below(key.path, "sampling")) && key.read &&
+          key_applies(key, cell.config))
+        load[key.path] = key.read(cell.config);
+      if (cell.config.is_foreign() && !is_below(key.path, "server")) continue;
       if (key.reload && key_applies(key, cell.config)) load[key.path] = key.read(cell.config);
       if (key.names_second_model && key_applies(key, cell.config)) {
         draft[key.path] = key.read(cell.config);
@@ -281,14 +288,15 @@ class Expander {
       cell.draft_key = config_hash(draft);
       if (!context_.is_cpu) load["draft"] = draft;
     }
+    if (cell.config.is_served()) load["level"] = "http";
     cell.load_key = config_hash(load);
   }
 
   void group_by_load() {
     std::unordered_map<std::string, size_t> order;
     for (const Cell& cell : cells_) order.emplace(cell.load_key, order.size());
-    std::stable_sort(cells_.begin(), cells_.end(),
-                     [&](const Cell& a, const Cell& b) { return order[a.load_key] < order[b.load_key]; });
+    const auto place = [&](const Cell& cell) { return std::pair(cell.config.is_served(), order[cell.load_key]); };
+    std::stable_sort(cells_.begin(), cells_.end(), [&](const Cell& a, const Cell& b) { return place(a) < place(b); });
   }
 
   static std::string id_text(const ConfigJson& value) {
@@ -502,6 +510,10 @@ void check_splits(const LoadedConfig& loaded, const std::vector<Cell>& cells, Sp
   for (const Cell& cell : cells) {
     if (cell.skip_reason) continue;
     const ExperimentConfig& config = cell.config;
+    if (config.is_foreign()) {
+      some_can_run = true;
+      continue;
+    }
     const std::string model =
         fmt::format("{}\n{}", config.engine.target.directory.string(), config.engine.target.shape_file.string());
     if (!specs.contains(model)) specs[model] = spec_of(config);
@@ -518,7 +530,8 @@ int auto_threads_per_rank(const std::vector<Cell>& cells, int num_cores) {
   int64_t largest = 1;
   for (const Cell& cell : cells) {
     const int64_t num_ranks = int64_t{cell.config.engine.parallel.tp} * cell.config.engine.parallel.pp;
-    if (!cell.skip_reason && num_ranks <= num_cores) largest = std::max(largest, num_ranks);
+    if (!cell.skip_reason && !cell.config.is_foreign() && num_ranks <= num_cores)
+      largest = std::max(largest, num_ranks);
   }
   return static_cast<int>(std::max<int64_t>(1, num_cores / largest));
 }

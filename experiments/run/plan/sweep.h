@@ -31,9 +31,14 @@ struct Cell {
   std::optional<size_t> baseline;  // index of the cell this one is compared with; none for baseline cells themselves
   bool is_baseline = false;
   std::optional<std::string> skip_reason;
-  std::string load_key;     // cells with equal keys share one engine load; they stand next to each other
+  std::string load_key;     // cells with equal keys share one engine load or server; they stand next to each other
   std::string draft_key;    // "" without a draft model, else equal for cells that draft with the same model
   std::string config_hash;  // of config_identity(config)
+
+  /// They are measured by turns, repetition by repetition: cells of one load, and all that servers run.
+  bool takes_turns_with(const Cell& other) const {
+    return load_key == other.load_key || (config.is_served() && other.config.is_served());
+  }
 };
 
 constexpr size_t kMaxCells = 100'000;

@@ -1,5 +1,6 @@
 // When the first text came, and how tokens are counted, with a clock that the test holds.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "experiments/client/openai_client.h"

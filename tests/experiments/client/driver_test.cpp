@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "experiments/client/http_call.h"

@@ -1,0 +1,337 @@
+// measure.level http from the command line: cells of servers become rows like others, each fault a failed cell with the
+// request's name, and no server outlives its run.
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/runexp.h"
+#include "tests/support/fake_server.h"
+
+namespace paceline::test {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kFakeServer = (binary_dir() / "fake_server").string();
+
+/// A folder with an experiment of four requests over HTTP, and what the test adds.
+class ServedWorkspace {
+ public:
+  explicit ServedWorkspace(const Json& more, const Json& sweep = Json::object()) {
+    const std::string configs = (kSource / "configs").string();
+    Json config = {{"extends", {configs + "/base/defaults.json", configs + "/workloads/reading_qa.json"}},
+                   {"name", "served"},
+                   {"workload", {{"requests", 4}}},
+                   {"sampling", {{"max_tokens", 8}}},
+                   {"measure", {{"repetitions", 2}, {"warmup_requests", 1}, {"level", "http"}}},
+                   {"sweep", sweep}};
+    config.merge_patch(more);
+    write_file(file(), config.dump(2));
+  }
+  std::filesystem::path file() const { return dir_ / "served.json"; }
+  std::filesystem::path results() const { return dir_ / "results"; }
+  std::filesystem::path pids() const { return dir_ / "pids"; }
+
+  ProcessResult run(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = arguments();
+    args.insert(args.end(), more.begin(), more.end());
+    return runexp(args, {.environment = {"FAKE_SERVER_PID_FILE=" + pids().string()}, .timeout_s = 60});
+  }
+  std::vector<std::string> arguments() const { return {"run", file().string(), "--results", results().string()}; }
+
+  Json summary() const { return Json::parse(read_file(results() / "latest" / "summary.json")); }
+  /// cell.json of the cell at `index`.
+  Json cell(int index) const {
+    for (const auto& entry : std::filesystem::directory_iterator(results() / "latest" / "cells"))
+      if (entry.path().filename().string().starts_with(fmt::format("{:03}_", index)))
+        return Json::parse(read_file(entry.path() / "cell.json"));
+    ADD_FAILURE() << "no cell " << index;
+    return {};
+  }
+  std::vector<Json> requests(int index) const {
+    std::vector<Json> out;
+    for (const auto& entry : std::filesystem::directory_iterator(results() / "latest" / "cells")) {
+      if (!entry.path().filename().string().starts_with(fmt::format("{:03}_", index))) continue;
+      for (const std::string& line : lines_of(read_file(entry.path() / "requests.jsonl")))
+        out.push_back(Json::parse(line));
+    }
+    return out;
+  }
+  /// Of servers that were started, in that order.
+  std::vector<pid_t> server_pids() const {
+    std::vector<pid_t> out;
+    std::ifstream in(pids());
+    for (pid_t pid = 0; in >> pid;) out.push_back(pid);
+    return out;
+  }
+
+ private:
+  TempDir dir_;
+};
+
+Json to_endpoint(const FakeServer& server) { return {{"server", {{"endpoint", server.url()}}}}; }
+
+/// "T" of a process that is stopped; "" for none.
+std::string state_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || text.size() < name_end + 3 ? "" : text.substr(name_end + 2, 1);
+}
+
+/// It has ended, or does so soon.
+bool ends(pid_t pid) {
+  for (int i = 0; i < 500; ++i) {
+    const std::string state = state_of(pid);
+    if (state.empty() || state == "Z") return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST(HttpLevel, MeasuresAServerThatRuns) {
+  const FakeServer server;
+  const ServedWorkspace work(to_endpoint(server));
+  expect_success(work.run());
+  const Json cell = work.cell(0);
+  EXPECT_EQ(cell.at("status"), "done");
+  EXPECT_EQ(cell.at("effective").at("server"), "");
+  EXPECT_EQ(cell.at("effective").at("model"), "fake-model");
+  ASSERT_EQ(cell.at("repetitions").size(), 2u);
+  for (const Json& repetition : cell.at("repetitions")) {
+    EXPECT_EQ(repetition.at("requests"), 4);
+    EXPECT_EQ(repetition.at("output_tokens"), 32);
+    EXPECT_EQ(repetition.at("client").at("prefix_cache"), "reset");
+    EXPECT_EQ(repetition.at("client").at("acceptance_from"), "response");
+    EXPECT_EQ(repetition.at("client").at("streamed"), true);
+    EXPECT_GT(repetition.at("wall_s").get<double>(), 0);
+    // 8 tokens: two steps, 3 drafts each, 2 of them accepted
+    EXPECT_EQ(repetition.at("counters").at("drafts"), 8);
+    EXPECT_EQ(repetition.at("counters").at("drafted"), 24);
+    EXPECT_EQ(repetition.at("counters").at("accepted"), 16);
+    EXPECT_EQ(repetition.at("counters").at("accepted_by_position"), Json({8, 8, 0}));
+  }
+  EXPECT_EQ(server.num_resets(), 2) << "before each repetition";
+  EXPECT_EQ(server.bodies().size(), 1u + 2 * 4) << "warm-up and two repetitions";
+  for (const Json& request : work.requests(0)) {
+    EXPECT_EQ(request.at("output").size(), 8u);
+    EXPECT_EQ(request.at("tokens_per_emission"), Json({2, 2, 2, 2}));
+    EXPECT_EQ(request.at("itl_ms").size(), 3u);
+    EXPECT_GT(request.at("ttft_ms").get<double>(), 0);
+    EXPECT_GE(request.at("e2e_ms"), request.at("ttft_ms"));
+    EXPECT_EQ(request.at("prompt_tokens"), 7);
+    EXPECT_TRUE(request.contains("text"));
+  }
+  const Json row = work.summary().at("cells").at(0);
+  EXPECT_DOUBLE_EQ(row.at("mean_acceptance_length").get<double>(), 3);
+  EXPECT_TRUE(row.at("draft_coverage").is_null()) << "nobody states it";
+}
+
+TEST(HttpLevel, HasNoTimesOfTokensWhereAnswersComeWhole) {
+  const FakeServer server({.with_ids = false});
+  Json more = to_endpoint(server);
+  more["server"]["stream"] = false;
+  const ServedWorkspace work(more);
+  const ProcessResult result = work.run();
+  expect_success(result);
+  for (const Json& request : work.requests(0)) {
+    EXPECT_TRUE(request.at("ttft_ms").is_null());
+    EXPECT_EQ(request.at("stated_tokens"), 8);
+    EXPECT_EQ(request.at("output"), Json::array());
+  }
+  const Json row = work.summary().at("cells").at(0);
+  EXPECT_TRUE(row.at("ttft_ms").at("p50").is_null());
+  EXPECT_TRUE(row.at("tpot_ms").at("p50").is_null());
+  EXPECT_EQ(row.at("output_tokens"), 64);
+  EXPECT_TRUE(holds(result.out, "took its answers whole")) << result.out;
+}
+
+TEST(HttpLevel, SendsAsTheLoadSays) {
+  for (const char* const load : {R"({"mode": "closed", "concurrency": 2})", R"({"mode": "offline"})",
+                                 R"({"mode": "poisson", "rate_per_s": 200})"}) {
+    const FakeServer server;
+    Json more = to_endpoint(server);
+    more["load"] = Json::parse(load);
+    const ServedWorkspace work(more);
+    expect_success(work.run());
+    EXPECT_LE(server.most_at_once(), more["load"].value("concurrency", 4));
+    const bool is_open = more["load"]["mode"] == "poisson";
+    for (const Json& request : work.requests(0)) EXPECT_EQ(request.contains("arrival_ms"), is_open) << load;
+  }
+}
+
+TEST(HttpLevel, NamesTheRequestThatFailedAndGivesNoNumber) {
+  const std::pair<PlantedFault, const char*> cases[] = {{PlantedFault::stall, "stalled"},
+                                                        {PlantedFault::reset, "connection_reset"},
+                                                        {PlantedFault::half_event, "half_event"},
+                                                        {PlantedFault::no_done, "no_done"},
+                                                        {PlantedFault::wrong_usage, "contradicting_usage"},
+                                                        {PlantedFault::status_429, "too_many_requests: 429"},
+                                                        {PlantedFault::status_500, "server_error: 500"}};
+  for (const auto& [fault, name] : cases) {
+    SCOPED_TRACE(name);
+    const FakeServer server({.fault = fault, .fault_from = 2});  // the second of the first repetition
+    Json more = to_endpoint(server);
+    more["server"]["stall_timeout_s"] = 0.2;
+    const ServedWorkspace work(more);
+    const ProcessResult result = work.run();
+    EXPECT_EQ(result.exit_code, 1) << described(result);
+    const Json cell = work.cell(0);
+    EXPECT_EQ(cell.at("status"), "failed");
+    EXPECT_EQ(cell.at("repetitions").size(), 0u);
+    const std::string reason = cell.at("reason");
+    EXPECT_TRUE(holds(reason, "3 of 4 requests")) << reason;
+    EXPECT_TRUE(holds(reason, name)) << reason;
+    EXPECT_TRUE(has_logged(work.results(), " request ")) << "each failed request in the cell's log";
+  }
+}
+
+TEST(HttpLevel, ComparesTextsOfServersThatAreNotOurs) {
+  const FakeServer plain({.with_ids = false, .drafts = StatedDrafts::none});
+  const FakeServer same({.with_ids = false, .drafts = StatedDrafts::metrics});
+  const FakeServer other({.with_ids = false, .drafts = StatedDrafts::none, .token_shift = 1});
+  const Json sweep = {{"baseline", {{"speculation.proposer", "none"}, {"server.endpoint", plain.url()}}},
+                      {"include",
+                       {{{"label", "plain"}, {"server.endpoint", plain.url()}, {"speculation.proposer", "none"}},
+                        {{"label", "same"}, {"server.endpoint", same.url()}, {"speculation.proposer", "ngram"}},
+                        {{"label", "other"}, {"server.endpoint", other.url()}, {"speculation.proposer", "ngram"}},
+                        {{"label", "judged"},
+                         {"server.endpoint", other.url()},
+                         {"speculation.proposer", "ngram"},
+                         {"server.compare_text", 0.5}}}}};
+  const ServedWorkspace work(Json{{"speculation", {{"num_speculative_tokens", 3}}}}, sweep);
+  const ProcessResult result = work.run();
+  EXPECT_EQ(result.exit_code, 7) << described(result);
+  EXPECT_EQ(work.cell(0).at("certificate").at("status"), "baseline");
+  const Json of_same = work.cell(1);
+  EXPECT_EQ(of_same.at("certificate").at("status"), "pass") << of_same.at("certificate");
+  EXPECT_EQ(of_same.at("repetitions").at(0).at("client").at("acceptance_from"), "metrics");
+  EXPECT_EQ(of_same.at("repetitions").at(0).at("counters").at("accepted"), 16);
+  EXPECT_EQ(work.cell(2).at("certificate").at("status"), "unverified");
+  EXPECT_TRUE(holds(work.cell(2).at("certificate").at("detail"), "share 0.000"));
+  EXPECT_EQ(work.cell(3).at("certificate").at("status"), "fail");
+  EXPECT_TRUE(holds(result.out, "nothing of its drafts") || holds(result.out, "nothing of their drafts") ||
+              holds(result.out, "state nothing"))
+      << result.out;
+}
+
+TEST(HttpLevel, SaysWherePrefixesMayBeKnown) {
+  const FakeServer server({.honours_reset = false});
+  const ServedWorkspace work(to_endpoint(server));
+  const ProcessResult result = work.run();
+  expect_success(result);
+  EXPECT_EQ(work.cell(0).at("repetitions").at(0).at("client").at("prefix_cache"),
+            "/reset_prefix_cache answered 404 Not Found");
+  EXPECT_TRUE(holds(result.out, "may have known their prompts' prefixes")) << result.out;
+  Json off = to_endpoint(server);
+  off["server"]["request"] = {{"cache_prompt", false}};
+  const ServedWorkspace without(off);
+  expect_success(without.run());
+  EXPECT_EQ(without.cell(0).at("repetitions").at(0).at("client").at("prefix_cache"), "off");
+  EXPECT_EQ(Json::parse(server.bodies().back()).at("cache_prompt"), false);
+}
+
+TEST(HttpLevel, StartsServersThatTakeTurnsAndEndsThem) {
+  const Json sweep = {{"include",
+                       {{{"label", "a"}, {"server.command", kFakeServer + " --port {port}"}},
+                        {{"label", "b"}, {"server.command", "'" + kFakeServer + "' --port {port} --shift 1"}}}},
+                      {"baseline", Json::object()}};
+  const ServedWorkspace work(Json::object(), sweep);
+  expect_success(work.run());
+  for (const int index : {0, 1}) EXPECT_EQ(work.cell(index).at("repetitions").size(), 2u);
+  // Turns: no cell has both of its repetitions before the other has one.
+  std::vector<int> last;
+  for (const int index : {0, 1}) {
+    const Json cell = work.cell(index);
+    EXPECT_EQ(cell.at("effective").at("server"), "");
+    last.push_back(index);
+  }
+  const std::vector<pid_t> pids = work.server_pids();
+  ASSERT_EQ(pids.size(), 2u) << "each is started once";
+  for (const pid_t pid : pids) EXPECT_TRUE(ends(pid));
+  EXPECT_EQ(work.requests(0).size(), 8u);
+}
+
+TEST(HttpLevel, LeavesNoServerBehindHoweverItEnds) {
+  for (const int signal : {SIGINT, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    // One waits while the other stalls: the first is stopped, the second at work.
+    const Json sweep = {
+        {"include",
+         {{{"label", "waits"}, {"server.command", kFakeServer + " --port {port}"}},
+          {{"label", "stalls"},
+           {"server.command", fmt::format("{} --port {{port}} --fault {}", kFakeServer, int(PlantedFault::stall))}}}},
+        {"baseline", Json::object()}};
+    const ServedWorkspace work(Json::object(), sweep);
+    Process process(
+        runexp_argv(work.arguments()),
+        {.folder = kSource, .environment = {"FAKE_SERVER_PID_FILE=" + work.pids().string()}, .timeout_s = 60});
+    for (int i = 0; i < 1000 && work.server_pids().size() < 2; ++i) process.wait(0.01);
+    ASSERT_EQ(work.server_pids().size(), 2u);
+    const std::vector<pid_t> pids = work.server_pids();
+    for (int i = 0; i < 500 && state_of(pids[0]) != "T"; ++i) process.wait(0.01);
+    EXPECT_EQ(state_of(pids[0]), "T") << "a server whose turn it is not is stopped";
+    process.send(signal);
+    if (signal == SIGINT) process.send(signal);
+    process.finish();
+    for (const pid_t pid : pids) EXPECT_TRUE(ends(pid)) << pid;
+  }
+}
+
+TEST(HttpLevel, SaysWhyAServerDidNotStart) {
+  const auto reason_of = [](const std::string& command, double timeout_s) {
+    const ServedWorkspace work(Json{{"server", {{"command", command}, {"start_timeout_s", timeout_s}}}});
+    const ProcessResult result = work.run();
+    EXPECT_EQ(result.exit_code, 1) << described(result);
+    return work.cell(0).at("reason").get<std::string>();
+  };
+  const std::string died = reason_of(kFakeServer + " --dies --port {port}", 20);
+  EXPECT_TRUE(holds(died, "exit code 3; its last lines: loading the model | no such model: fake-model")) << died;
+  const std::string missing = reason_of("/no/such/program --port {port}", 20);
+  EXPECT_TRUE(holds(missing, "/no/such/program: cannot be started")) << missing;
+  const std::string silent = reason_of(kFakeServer + " --unhealthy --port {port}", 0.3);
+  EXPECT_TRUE(holds(silent, "did not answer GET /health within 0.3 s")) << silent;
+}
+
+TEST(HttpLevel, ComplainsOfWhatCannotBe) {
+  const auto complaint = [](const Json& server, const std::vector<std::string>& pieces) {
+    const ServedWorkspace work(Json{{"server", server}});
+    expect_failure(runexp({"config", "validate", work.file().string()}), 2, pieces);
+  };
+  complaint({{"endpoint", "https://api.openai.com/v1"}}, {"server.endpoint", "https is not spoken here"});
+  complaint({{"endpoint", "http://h:99999"}}, {"not 1 to 65535"});
+  complaint({{"command", "vllm serve m"}}, {"server.command", "{port}"});
+  complaint({{"command", "'vllm --port {port}"}}, {"a quote ' does not end"});
+  complaint({{"endpoint", "http://h:1"}, {"command", "x {port}"}}, {"drop one of them"});
+  complaint({{"endpoint", "http://h:1"}, {"request", 5}}, {"\"server.request\" is 5", "an object of names and values"});
+  complaint({{"compare_text", 0.5}}, {"our own is compared by tokens"});
+  const ServedWorkspace in_process(Json{{"measure", {{"level", "engine"}}}, {"server", {{"stream", false}}}});
+  expect_failure(runexp({"config", "validate", in_process.file().string()}), 2, {"only with measure.level http"});
+}
+
+TEST(HttpLevel, TakesTheKeyFromTheEnvironmentOnly) {
+  const FakeServer server({.api_key = "top-secret"});
+  Json more = to_endpoint(server);
+  more["server"]["api_key_env"] = "FAKE_KEY";
+  const ServedWorkspace work(more);
+  const auto run = [&](const std::vector<std::string>& environment) {
+    return runexp(work.arguments(), {.environment = environment, .timeout_s = 60});
+  };
+  const ProcessResult without = run({"FAKE_KEY"});
+  EXPECT_EQ(without.exit_code, 1) << described(without);
+  EXPECT_TRUE(holds(work.cell(0).at("reason"), "\"FAKE_KEY\" is not set")) << work.cell(0).at("reason");
+  const ProcessResult with = run({"FAKE_KEY=top-secret"});
+  expect_success(with);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(work.results()))
+    if (entry.is_regular_file()) EXPECT_FALSE(holds(read_file(entry.path()), "top-secret")) << entry.path();
+}
+
+}  // namespace
+}  // namespace paceline::test
