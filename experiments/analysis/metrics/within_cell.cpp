@@ -101,4 +101,10 @@ std::vector<OutputRange> acceptance_along_output(const RepetitionResult& repetit
   return ranges;
 }
 
+std::string warm_prefixes_text(const CellResult& cell) {
+  for (const RepetitionResult& r : cell.repetitions)
+    if (r.client && r.client->prefix_cache != "off" && r.client->prefix_cache != "reset") return r.client->prefix_cache;
+  return "";
+}
+
 }  // namespace paceline

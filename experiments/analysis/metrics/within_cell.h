@@ -54,4 +54,8 @@ struct OutputRange {
 /// The outputs of a repetition in at most `max_ranges` ranges of equal size, by rising position. Empty without outputs.
 std::vector<OutputRange> acceptance_along_output(const RepetitionResult& repetition, int64_t max_ranges);
 
+/// Measured over HTTP: why the server may have known prefixes of the prompts before some repetition; empty: it did not,
+/// or the cell is of this process.
+std::string warm_prefixes_text(const CellResult& cell);
+
 }  // namespace paceline

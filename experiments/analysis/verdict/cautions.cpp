@@ -10,6 +10,7 @@
 
 #include "engine/util/counted.h"
 #include "experiments/analysis/metrics/loads.h"
+#include "experiments/analysis/metrics/within_cell.h"
 #include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/statistics/noise.h"
 #include "experiments/analysis/verdict/parts.h"
@@ -114,12 +115,9 @@ void add_served_cautions(const VerdictView& view, const std::vector<const CellSu
     if (cell.repetitions.empty() || !cell.repetitions.front().client) continue;
     whole += cell.repetitions.front().client->streamed ? 0 : 1;
     silent += cell.axes.drafts() && cell.repetitions.front().client->acceptance_from == "none" ? 1 : 0;
-    const auto found = std::find_if(cell.repetitions.begin(), cell.repetitions.end(), [](const RepetitionResult& r) {
-      return r.client && r.client->prefix_cache != "off" && r.client->prefix_cache != "reset";
-    });
-    if (found == cell.repetitions.end()) continue;
-    ++warm;
-    if (why_warm.empty()) why_warm = found->client->prefix_cache;
+    const std::string warm_prefixes = warm_prefixes_text(cell);
+    warm += warm_prefixes.empty() ? 0 : 1;
+    if (why_warm.empty()) why_warm = warm_prefixes;
   }
   if (warm > 0)
     add(fmt::format("{} met a server that may have known their prompts' prefixes from before: {}.",

@@ -193,11 +193,12 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   if (const auto& flips = cell.certificate.flips)
     text += flips->found == 0 ? ", fast: no flips" : fmt::format(", fast: {} flips", flips->found);
   else if (cell.certificate.status == CertificateStatus::pass)
-    text += ", lossless";
+    text += is_foreign(cell) ? ", same texts" : ", lossless";
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
   if (s.is_saturated()) text += ", saturated";
   if (cell.random_weights && s.rankable) text += ", random weights";
   if (!s.noise.empty()) text += ", noisy";
+  if (!warm_prefixes_text(cell).empty()) text += ", warm prefixes";
   if (const auto loop = closed_loop_of(cell); loop && loop->is_one_wave()) text += ", one wave";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
   if (s.baseline_far) text += ", " + baseline_time_text(*s.baseline_apart_s);
