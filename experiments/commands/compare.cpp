@@ -93,7 +93,7 @@ void add_compare_command(const Command& program) {
       .option("--format", &compare->format, "print it as",
               {.shown = true, .words = {"text", "md", "html", "json", "csv"}})
       .option("--min-effect", &compare->min_effect, "ignore smaller changes", {.shown = true, .type = "SHARE"})
-      .option("--force", &compare->force, "compare runs of another model, data set or seed")
+      .option("--force", &compare->force, "compare even if model, data set or seed differ")
       .footer(
           "Examples:\n"
           "  runexp compare last~1 last\n"

@@ -244,7 +244,7 @@ void add_config_command(const Command& program) {
       .calls([show] { return show_config_command(*show); });
 
   const auto expand = std::make_shared<ConfigCommand>();
-  add_config_options(config.below("expand", "list the cells: id, identity, axes"), expand->file, expand->overrides)
+  add_config_options(config.below("expand", "list the cells: id, hash, axes"), expand->file, expand->overrides)
       .option("--json", &expand->json, "as JSON, with baselines and reasons of skips")
       .calls([expand] { return expand_command(*expand); });
 

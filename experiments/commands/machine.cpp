@@ -90,12 +90,12 @@ void add_machine_commands(const Command& program) {
   };
   const auto doctor = std::make_shared<Doctor>();
   add_results_option(program.below("doctor", "measure this machine and say what to fix"), doctor->results)
-      .option("--json", &doctor->json, "print JSON (results/README.md)")
+      .option("--json", &doctor->json, "print JSON; format in results/README.md")
       .calls([doctor] { return doctor_command(doctor->results, doctor->json); });
 
   const auto support = std::make_shared<bool>(false);
   program.below("models", "list the checkpoints at hand, or what can be loaded")
-      .option("--support", support.get(), "list the architectures that load, from which files, and what they run on")
+      .option("--support", support.get(), "list supported architectures, file formats and devices")
       .calls([support] { return *support ? print_support() : list_models(); });
 }
 

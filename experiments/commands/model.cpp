@@ -314,7 +314,7 @@ void add_model_commands(const Command& program) {
   program.below("convert", "write a .gguf file as a Hugging Face folder")
       .option("file", &convert->from, "the .gguf file, or one part of a split one", {.required = true})
       .option("out", &convert->out, "folder to make; it must not exist", {.required = true})
-      .option("--dtype", &convert->dtype, "of quantized weights (auto: bfloat16; float32 is exact)",
+      .option("--dtype", &convert->dtype, "dtype of dequantized weights (auto: bfloat16; float32: exact)",
               {.shown = true, .words = {"auto", "float32", "bfloat16"}})
       .calls([convert] { return convert_command(*convert); });
 
@@ -326,7 +326,7 @@ void add_model_commands(const Command& program) {
       .option("--draft", &generate->draft, "draft model, for a proposer that takes one")
       .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "draft tokens per step",
               {.shown = true, .least = 0, .most = 64})
-      .option("--max-tokens", &generate->max_tokens, "most output tokens",
+      .option("--max-tokens", &generate->max_tokens, "maximum number of output tokens",
               {.shown = true, .least = 1, .most = 1'000'000})
       .option("--temperature", &generate->temperature, "0: greedy", {.shown = true, .least = 0, .most = 10})
       .option("--seed", &generate->seed, "sampling seed", {.shown = true, .least = 0})
@@ -350,7 +350,8 @@ void add_model_commands(const Command& program) {
       .option("--file", &tokenize->file, "text, one record per line, or builtin:NAME: the prompts of that data set",
               {.required = true})
       .option("--pre", &tokenize->pre, kPreHelp)
-      .option("--corpus", &tokenize->corpus, "name the vocabulary in a first line, for speculation.ngram.corpus")
+      .option("--corpus", &tokenize->corpus,
+              "print a header line with the vocabulary's name, as speculation.ngram.corpus needs")
       .calls([tokenize] { return tokenize_command(*tokenize); });
 }
 

@@ -380,7 +380,7 @@ ExitCode plan_command(const RunCommand& command) {
 
 void add_plan_command(const Command& program) {
   const auto plan = std::make_shared<RunCommand>();
-  add_config_options(program.below("plan", "show cells, skips with reasons and memory per rank; run nothing"),
+  add_config_options(program.below("plan", "dry run: list cells, memory per rank, and skipped cells with the reason"),
                      plan->config, plan->overrides)
       .option("--results", &plan->results_root, "folder of earlier runs, to estimate times by",
               {.shown = true, .type = "DIR"})

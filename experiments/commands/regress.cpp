@@ -252,11 +252,11 @@ void add_regress_command(const Command& program) {
       .option("--github", &regress->github, "print GitHub annotations (::error …)")
       .option("--benchmark-json", &regress->benchmark_json, "write TPOT, TTFT and steps for github-action-benchmark",
               {.type = "FILE"})
-      .option("--baseline-bin", &regress->baseline_bin, "timing gate: another runexp, interleaved with this one",
-              {.type = "FILE"})
-      .option("--pairs", &regress->pairs, "runs of each program under the timing gate",
+      .option("--baseline-bin", &regress->baseline_bin,
+              "also compare times with this runexp binary, in alternating runs", {.type = "FILE"})
+      .option("--pairs", &regress->pairs, "number of alternating runs of each binary",
               {.shown = true, .least = 1, .most = 10000})
-      .option("--timing-cells", &regress->timing_cells, "which cells to time (single: those of one rank)",
+      .option("--timing-cells", &regress->timing_cells, "cells to time (single: one-rank cells only)",
               {.shown = true, .words = {"single", "all"}})
       .option("--timing-only", &regress->timing_only, "skip the check of tokens and counters")
       .option("--strict", &regress->strict, "exit with 9 if other processes disturbed the times");

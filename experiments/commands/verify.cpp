@@ -228,7 +228,7 @@ void add_verify_commands(const Command& program) {
       .option("--dtype", &verify->dtype, "weights in memory",
               {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
       .option("--max-logit-error", &verify->max_logit_error,
-              "largest difference that passes: 1e-4, in 16-bit types 1/64 of the largest logit", {.least = 0})
+              "allowed logit difference; default 1e-4 (float32) or 1/64 of the largest logit (16-bit)", {.least = 0})
       .calls([verify] { return verify_model_command(*verify); });
 
   struct Certificate {
@@ -237,8 +237,9 @@ void add_verify_commands(const Command& program) {
     int clean_runs = 200;
   };
   const auto certificate = std::make_shared<Certificate>();
-  program.below("certificate", "inject known faults and check that certificates find them")
-      .option("--self-test", &certificate->self_test, "takes one to five minutes", {.required = true})
+  program
+      .below("certificate", "self-test of the losslessness check: inject known faults and verify that each is detected")
+      .option("--self-test", &certificate->self_test, "run it (one to five minutes)", {.required = true})
       .option("--device", &certificate->device, "device", {.shown = true, .words = {"cpu", "cuda"}})
       .option("--clean-runs", &certificate->clean_runs, "runs without a fault, which must give no alarm",
               {.shown = true, .least = 0, .most = 100000})
