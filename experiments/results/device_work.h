@@ -54,7 +54,7 @@ struct RankWork {
   }
 };
 
-/// What the deciding rank's device can do at most, alone, measured before the cell's repetitions. No value: not
+/// What the sampling rank's device can do at most, alone, measured before the cell's repetitions. No value: not
 /// measured.
 struct DeviceCeilings {
   std::optional<double> read_bytes_s, draft_read_bytes_s, copy_bytes_s, matrix_flops_s;
@@ -102,7 +102,7 @@ struct RooflineInput {
 /// Shares and floors that lack a ceiling or a time have no value. passes 0: nothing has.
 Roofline roofline(const RooflineInput& input);
 
-/// A cell's devices. Everything but `busy` is the deciding rank's.
+/// A cell's devices. Everything but `busy` is the sampling rank's.
 struct DeviceSummary {
   std::vector<double> busy;  // [rank] share of the wall time in which its device was at work
   Roofline verify, draft, sample, attention, communicate;

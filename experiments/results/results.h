@@ -74,14 +74,14 @@ struct RequestRecord {
     visit("accepted", &R::accepted, "of those, accepted");
     visit("depth", &R::depth, "levels of drafts of each verify step; absent: none branch, so as drafted", sparse);
     visit("finish_reason", &R::finish_reason, R"("stop", "length", "cancelled", "error")");
-    visit("degenerate", &R::degenerate, "the output ends in a repetition");
+    visit("degenerate", &R::degenerate, "the output ends in a loop");
     visit("text", &R::text, "of the answer, from a server that is not ours; absent elsewhere", sparse);
     visit("stated_tokens", &R::stated_tokens,
           "how many tokens the output has by the server's usage, where it gives no ids and `output` is empty", sparse);
   }
 };
 
-/// Wall time of the deciding rank, split by phase; sums over a repetition. The phases do not overlap.
+/// Wall time of the sampling rank, split by phase; sums over a repetition. The phases do not overlap.
 struct PhaseTimes {
   double draft_ms = 0, verify_ms = 0, sample_ms = 0, schedule_ms = 0, communicate_ms = 0, bubble_ms = 0, other_ms = 0;
 
@@ -95,8 +95,8 @@ struct PhaseTimes {
     visit("verify", &PhaseTimes::verify_ms, "target forward passes, prefill included");
     visit("sample", &PhaseTimes::sample_ms, "verifier and sampling");
     visit("schedule", &PhaseTimes::schedule_ms, "scheduler, batch building, commit, detokenising");
-    visit("communicate", &PhaseTimes::communicate_ms, "sums and messages between ranks");
-    visit("bubble", &PhaseTimes::bubble_ms, "waiting for another pipeline stage");
+    visit("communicate", &PhaseTimes::communicate_ms, "waiting for other ranks in collectives");
+    visit("bubble", &PhaseTimes::bubble_ms, "waiting for the previous pipeline stage");
     visit("other", &PhaseTimes::other_ms, "the rest; none of a pass", FieldRule::sparse);
   }
 };
@@ -189,7 +189,7 @@ struct TimelinePoint {
     visit("requests", &TimelinePoint::requests, "submitted and not finished");
     visit("kv_blocks", &TimelinePoint::kv_blocks, "of the target that are not free");
     visit("output_tokens", &TimelinePoint::output_tokens, "emitted so far");
-    visit("bubble_ms", &TimelinePoint::bubble_ms, "so far, on the deciding rank");
+    visit("bubble_ms", &TimelinePoint::bubble_ms, "so far, on the sampling rank");
   }
 };
 inline constexpr size_t kMaxTimelinePoints = 256;
@@ -441,7 +441,7 @@ struct CellResult {
     visit("oversubscribed", &R::oversubscribed, "more threads than cores: measured, never ranked");
     visit("load_s", &R::load_s, "");
     visit("memory", &R::memory, "");
-    visit("ceilings", &R::ceilings, "of the deciding rank's device; null: not measured");
+    visit("ceilings", &R::ceilings, "of the sampling rank's device; null: not measured");
   }
 
   /// What came out.

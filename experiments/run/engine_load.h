@@ -107,7 +107,7 @@ class EngineLoad {
   RankTeam& team() { return *team_; }
   Model& target() { return *target_; }
   const SharedWeights& weights() const { return weights_; }
-  /// The deciding rank's part of the draft model of `cell`, the target's where it drafts for itself; null without one.
+  /// The sampling rank's part of the draft model of `cell`, the target's where it drafts for itself; null without one.
   const ShardWeights* draft_weights(const ExperimentConfig& cell);
   const LoadPlan& plan() const { return plan_; }
   double load_seconds() const { return load_s_; }

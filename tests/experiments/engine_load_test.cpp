@@ -112,7 +112,7 @@ TEST(LoadPlan, RanksAddUpToThePlan) {
       sum.workspace += rank.workspace;
       sum.block_bytes += rank.block_bytes;
       sum.draft_block_bytes += rank.draft_block_bytes;
-      EXPECT_EQ(rank.draft_block_bytes > 0, self || &rank == &plan.ranks[2]) << "the draft lies on the deciding rank";
+      EXPECT_EQ(rank.draft_block_bytes > 0, self || &rank == &plan.ranks[2]) << "the draft lies on the sampling rank";
     }
     const MemoryPlan& memory = plan.memory;
     EXPECT_EQ(sum.weights, memory.weight_bytes);
@@ -174,7 +174,7 @@ TEST(LoadPlan, EveryCellsProposerCounts) {
   expect_ranks(plan_load(plain, limits), of_plain);
 }
 
-// On GPUs the deciding rank has the head, the draft model and its KV alone: what it holds is what all hold.
+// On GPUs the sampling rank has the head, the draft model and its KV alone: what it holds is what all hold.
 TEST(LoadPlan, OnGpusTheFullestRankDecidesTheBlocks) {
   ExperimentConfig config = config_as("llama-3-8b");
   config.engine.backend = "cuda";

@@ -62,7 +62,7 @@ TEST(LanePieces, GapsAreSplitByWhetherAnotherRankWorks) {
   const auto pieces = lane_pieces(lanes);
   EXPECT_EQ(text_of(pieces[0]), "P0-40 o40-70 s70-72 o72-80 s80-90 P90-100");
   EXPECT_EQ(text_of(pieces[1]), "g0-40 P40-70 s70-72 S72-80 s80-100");
-  EXPECT_EQ(pieces[1][4].kind, PieceKind::wait_scheduler) << "the deciding rank's thread runs the engine";
+  EXPECT_EQ(pieces[1][4].kind, PieceKind::wait_scheduler) << "the sampling rank's thread runs the engine";
   EXPECT_NEAR(waiting_share(lane_shares(pieces[0], 100)), 0.5, 1e-12);
   EXPECT_NEAR(lane_shares(pieces[0], 100)[size_t(PieceKind::wait_outcome)], 0.38, 1e-12);
 }

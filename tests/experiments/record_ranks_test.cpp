@@ -106,7 +106,7 @@ TEST(RankRecorder, FindsTheLastPassesOfEveryRank) {
     EXPECT_LE(passes.size(), kMostRecordedPasses + 2) << "stage 0 runs ahead by the passes in flight";
     EXPECT_GE(*passes.rbegin(), out.counters.steps - 2) << "the last ones";
     EXPECT_EQ(int64_t(passes.size()), *passes.rbegin() - *passes.begin() + 1) << "none is missing";
-    EXPECT_EQ(kinds.contains(ActivityKind::sample), rank == 2) << "the deciding rank alone";
+    EXPECT_EQ(kinds.contains(ActivityKind::sample), rank == 2) << "the sampling rank alone";
     EXPECT_TRUE(kinds.contains(ActivityKind::wait_peers));
     EXPECT_EQ(kinds.contains(ActivityKind::wait_stage), rank >= 2);
     EXPECT_EQ(share_of(out.lanes, rank, PieceKind::draft), 0);

@@ -17,7 +17,7 @@ enum class PieceKind : uint8_t {
   wait_outcome,    // nothing to run, while another rank works: the next batch needs what that makes
   wait_handover,   // another rank has begun the same pass: this one's thread is still to wake up, or to get a core
   wait_scheduler,  // nothing to run, and no rank works: the engine schedules, builds a batch or commits. On the
-                   // deciding rank, whose thread does that, all time without work
+                   // sampling rank, whose thread does that, all time without work
 };
 inline constexpr size_t kNumPieceKinds = 8;
 

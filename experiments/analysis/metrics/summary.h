@@ -132,7 +132,7 @@ struct CellSummary {
     visit("itl_ms", &S::itl_ms, "gaps between emissions, not tokens");
     visit("e2e_ms", &S::e2e_ms, "");
     visit("degenerate_share", &S::degenerate_share,
-          "requests whose output ends in a repetition: period ≤ 16 over the last 32 tokens");
+          "requests whose output ends in a loop: period ≤ 16 over the last 32 tokens");
     visit("open_loop", &S::open_loop, "null for other loads ([docs/metrics.md](../docs/metrics.md#open-loops))");
     visit("goodput", &S::goodput, "null without `report.slo`");
     visit("by_category", &S::categories, "empty with fewer than two");
@@ -140,14 +140,14 @@ struct CellSummary {
     visit(
         "phase_ms_per_step",
         [](const S& s) { return s.phase_ms_per_step * (s.step_ms ? 1 : std::numeric_limits<double>::quiet_NaN()); },
-        "per target pass on the deciding rank");
+        "per target pass on the sampling rank");
     visit("passes", &S::passes, "null in runs of older programs, and then break-even and bounds are null, too");
     visit("busy", &S::busy, "compute share: draft + verify + sample as a share of all phases");
     visit(
         "device_busy", [](const S& s) { return s.devices.busy; },
         "`[rank]`: share of the wall time in which the rank's device was at work");
     visit("roofline", &S::devices,
-          "per target pass on the deciding rank ([docs/metrics.md](../docs/metrics.md#devices-and-rooflines))");
+          "per target pass on the sampling rank ([docs/metrics.md](../docs/metrics.md#devices-and-rooflines))");
     visit("counters", &S::counters, "pooled");
     visit("output_hashes", &S::output_hashes,
           "hash of all output tokens by request; strict numerics give one over all repetitions");

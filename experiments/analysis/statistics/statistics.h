@@ -92,7 +92,7 @@ std::string interval_text(const RatioInterval& interval, int digits = 2);
 inline constexpr int kDegenerateMaxPeriod = 16;
 inline constexpr int kDegenerateMinTokens = 32;
 
-/// True when the output ends in a repetition: its last kDegenerateMinTokens tokens have a period <=
+/// True when the output ends in a loop: its last kDegenerateMinTokens tokens have a period <=
 /// kDegenerateMaxPeriod (token[i] == token[i - period] inside them). Such text flatters every drafter, so its share
 /// stands beside acceptance. A stop token at the end is the caller's to leave out.
 bool is_degenerate(std::span<const int32_t> output);

@@ -42,7 +42,7 @@ double measure_matrix_rate(const std::string& device, Numerics numerics, int32_t
 /// What it measures on GPUs.
 const char* matrix_name(Numerics numerics);
 
-/// Of the deciding rank's device, in the load's numerics, while no rank has work: milliseconds on CPUs, about a second
+/// Of the sampling rank's device, in the load's numerics, while no rank has work: milliseconds on CPUs, about a second
 /// on GPUs. What cannot be measured has no value. cell: whose draft model.
 DeviceCeilings measure_ceilings(EngineLoad& load, const ExperimentConfig& cell);
 
