@@ -30,7 +30,7 @@ json activity_event(int cell, size_t rank, const LaneActivity& a) {
   const std::string name = a.kind == ActivityKind::pass         ? fmt::format("pass {}", a.pass)
                            : a.kind == ActivityKind::draft      ? "draft"
                            : a.kind == ActivityKind::sample     ? fmt::format("sample {}", a.pass)
-                           : a.kind == ActivityKind::wait_stage ? "wait: stage before"
+                           : a.kind == ActivityKind::wait_stage ? "wait: previous stage"
                                                                 : "wait: collective";
   json out = event(cell, rank, name, is_wait ? "wait" : "work", a.start_ns, a.duration_ns);
   if (a.pass > 0) out["args"] = {{"pass", a.pass}};
@@ -39,8 +39,8 @@ json activity_event(int cell, size_t rank, const LaneActivity& a) {
 
 /// Of waits that no activity records; null for the other kinds.
 const char* idle_name(PieceKind kind) {
-  return kind == PieceKind::wait_outcome     ? "wait: outcome"
-         : kind == PieceKind::wait_handover  ? "wait: hand-over"
+  return kind == PieceKind::wait_outcome     ? "wait: other rank"
+         : kind == PieceKind::wait_handover  ? "wait: wake-up"
          : kind == PieceKind::wait_scheduler ? "wait: scheduler"
                                              : nullptr;
 }

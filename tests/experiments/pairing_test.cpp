@@ -112,7 +112,7 @@ TEST(Pairing, TheHeatMapTellsOfCellsThatAreNoPairs) {
     measure(base, cell, by_turns, 240);
     return test::section_of(test::report_of(run_of({base, cell})), "heat");
   };
-  EXPECT_TRUE(holds(map(true), "Intervals over repetitions, of logs, paired: Student t.")) << map(true);
+  EXPECT_TRUE(holds(map(true), "95 % intervals: paired Student t on log speedups over repetitions.")) << map(true);
   EXPECT_FALSE(holds(map(true), "not paired"));
   EXPECT_TRUE(holds(map(false), "measured up to 4 min apart, not paired.</p>")) << map(false);
   EXPECT_TRUE(holds(map(false), ", faster; measured 4 min apart, not paired\">")) << map(false);

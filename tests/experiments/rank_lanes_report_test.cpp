@@ -70,7 +70,7 @@ TEST(BubblesSection, ShowsTheBestTpAndPpCellOfOneProposer) {
   EXPECT_EQ(tensor.substr(8, 5), stages.substr(8, 5)) << "one proposer";
   EXPECT_NE(section.find("48 passes in 48.0 ms"), std::string::npos);
   EXPECT_EQ(count(section, "<td class=\"s\">rank "), 6u) << "a row a rank";
-  for (const char* const head : {">waits</th>", ">stage before</th>", "title=\"for other ranks in collectives\""})
+  for (const char* const head : {">waits</th>", ">previous stage</th>", "title=\"for other ranks in collectives\""})
     EXPECT_EQ(count(section, head), 1u) << head;
   EXPECT_NE(section.find("On average a rank waits"), std::string::npos);
   EXPECT_EQ(section.find("On GPUs"), std::string::npos);

@@ -179,7 +179,7 @@ TEST(ReportCharts, RequestsAndPositionsHaveTheirAcceptance) {
   EXPECT_TRUE(holds(section, "Acceptance length of each request"));
   EXPECT_EQ(count(section, "<g class=\"w\""), 3u);  // quartiles
   EXPECT_TRUE(std::regex_search(section, std::regex(R"(>1\.[0-9]+ \[1\.[0-9]+, [12]\.[0-9]+\], 12 requests<)")));
-  EXPECT_TRUE(holds(section, "tokens of the output before the step"));
+  EXPECT_TRUE(holds(section, "output position (tokens)"));
   for (CellResult& cell : run.cells)
     for (RepetitionResult& r : cell.repetitions)
       for (RequestRecord& q : r.requests) q.drafted.assign(q.drafted.size(), 0);

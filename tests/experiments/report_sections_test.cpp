@@ -152,7 +152,8 @@ TEST(ReportSections, TheTableAndTheMapAgreeOnWhatAnIntervalHolds) {
 TEST(ReportSections, TheHeatMapIsOverPlainDecodingOfTheSamePlacement) {
   RunResult run = test::synthetic_run({.with_trouble = false});
   const std::string own = section_of(report_of(run), "heat");
-  EXPECT_TRUE(holds(own, "<caption>Speedup over plain decoding of the same column.</caption>"));
+  EXPECT_TRUE(
+      holds(own, "<caption>End-to-end speedup (prefill included) over no speculation in the same column.</caption>"));
   // As with sweep.baseline: one cell for all placements.
   const std::string one_rank = run.cells[0].id;
   ASSERT_EQ(run.cells[0].axes.proposer, "none");
@@ -273,7 +274,8 @@ TEST(ReportSections, LatencyCurvesOfEachPlacement) {
   EXPECT_EQ(count(section, "<svg class=\"chart\""), 4u * 4u);
   for (const char* name : {"TTFT", "TPOT", "ITL", "E2E"})
     EXPECT_EQ(count(section, fmt::format(">{}</text>", name)), 4u) << name;
-  EXPECT_EQ(count(section, ">share of TTFT within</text>"), 4u);
+  EXPECT_EQ(count(section, ">share of requests</text>"), 12u);
+  EXPECT_EQ(count(section, ">share of gaps</text>"), 4u);
   for (const char* head : {">TTFT p90</th>", ">TPOT p90</th>", ">ITL p99</th>"})
     EXPECT_EQ(count(section, head), 1u) << "columns are told apart by their heads";
   EXPECT_TRUE(holds(section, ": 50 % within "));

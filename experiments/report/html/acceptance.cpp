@@ -71,7 +71,7 @@ std::string position_chart(const std::string& title, const std::string& y_label,
 std::string accepted_table(const std::vector<Source>& sources) {
   size_t most = 0;
   for (const Source& source : sources) most = std::max(most, size_t(source.k));
-  Table table{.title = "Verify steps by accepted draft tokens; each step emits one token more.",
+  Table table{.title = "Verify steps by accepted draft tokens; each step emits one more token.",
               .columns = {{"proposer", true}, {"k"}, {"no drafts"}},
               .rows = {}};
   for (size_t accepted = 0; accepted <= most; ++accepted) table.columns.push_back({std::to_string(accepted)});
@@ -118,7 +118,7 @@ std::string request_bars(const Report& report, const std::vector<Source>& source
 std::string along_output(const Report& report) {
   constexpr int64_t kMaxRanges = 16, kMinDrafts = 5;
   LineChart chart{.title = "Acceptance length along the output",
-                  .x_label = "tokens of the output before the step",
+                  .x_label = "output position (tokens)",
                   .y_label = "acceptance length",
                   .x_edges = XEdges::tight,
                   .width = 600};
@@ -175,18 +175,20 @@ Section acceptance_section(const Report& report) {
                       number(source.summary->mean_acceptance_length, 2), number(source.summary->draft_coverage, 2));
     const int color = report.color(proposer);
     section.body += chart_legend({{.name = proposer + ". " + lengths, .color = color}}) +
-                    grid(position_chart(proposer + ": acceptance rate by position", "share of steps with drafts", color,
+                    grid(position_chart(proposer + ": acceptance rate by position", "acceptance rate", color,
                                         of_proposer, &CellSummary::acceptance_per_position) +
-                         position_chart(proposer + ": conditional acceptance rate", "conditional share", color,
-                                        of_proposer, &CellSummary::acceptance_per_position_conditional));
+                         position_chart(proposer + ": conditional acceptance rate", "conditional acceptance rate",
+                                        color, of_proposer, &CellSummary::acceptance_per_position_conditional));
   }
   section.body +=
       note(
-          "Shares of the steps that had drafts; a draft too short for the position counts as not accepted there. "
-          "Conditional: share accepted where all earlier positions were. Coverage: share of steps with drafts." +
+          "Acceptance rate: share of the steps with drafts whose draft was accepted at the position; a draft too short "
+          "for it counts as not accepted. Conditional: only steps whose earlier positions were all accepted. Coverage: "
+          "share of verify steps with drafts. Shown: the first finished cell of each proposer and k." +
           (others == 0 ? ""
-                       : fmt::format(" {} of {} other cells with the same proposer and k have the same shares.", equal,
-                                     others))) +
+                       : fmt::format(" {} other cells with the same proposer and k have the same acceptance.",
+                                     equal == others ? fmt::format("All {}", others)
+                                                     : fmt::format("{} of {}", equal, others)))) +
       request_bars(report, sources) + along_output(report) + accepted_table(sources);
   return section;
 }

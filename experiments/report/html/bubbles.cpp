@@ -24,11 +24,11 @@ constexpr std::array<Kind, kNumPieceKinds> kKinds = {
     {{"passes", 0, ""},
      {"drafts", 1, ""},
      {"samples", 2, ""},
-     {"stage before", 5, "for the message of the stage before"},
-     {"collectives", 4, "for other ranks in collectives"},
-     {"outcome", 7, "idle: waits for what another rank computes"},
-     {"hand-over", 8, "the pass has begun on another rank; this thread is not scheduled yet"},
-     {"scheduler", 3, "idle: no batch is scheduled; on the deciding rank all time between work"}}};
+     {"previous stage", 5, "for the message of the previous pipeline stage"},
+     {"collective", 4, "for other ranks in collectives"},
+     {"other rank", 7, "idle: the next batch needs what another rank still computes"},
+     {"wake-up", 8, "the pass has begun on another rank; this rank's thread is not running yet"},
+     {"scheduler", 3, "idle: no batch is scheduled; on the sampling rank all time between work"}}};
 constexpr int kOddPassColor = 6;
 
 const RankLanes& lanes_of(const CellResult& cell) {
@@ -132,7 +132,7 @@ std::string shares_table(const std::vector<Shown>& cells) {
   Table table{.title = "Shares of the window by rank.", .columns = {{"cell", true}, {"rank", true}}, .rows = {}};
   for (size_t kind = 0; kind < kNumPieceKinds; ++kind) {
     if (PieceKind(kind) == PieceKind::wait_stage)
-      table.columns.push_back({"waits", false, "those to the right together"});
+      table.columns.push_back({"waits", false, "the columns to the right together"});
     table.columns.push_back({kKinds[kind].name, false, kKinds[kind].help});
   }
   for (const Shown& cell : cells) {
@@ -148,14 +148,15 @@ std::string shares_table(const std::vector<Shown>& cells) {
   return html_table(table);
 }
 
-/// "On average a rank waits 12 % under tp2 pp1 ngram k=3, 48 % under tp1 pp2 ngram k=3."
+/// "On average a rank waits 12 % of the time in tp2 pp1 ngram k=3, 48 % in tp1 pp2 ngram k=3."
 std::string comparison(const std::vector<Shown>& cells) {
   std::string text;
   for (const Shown& cell : cells) {
     double sum = 0;
     for (const LaneShares& shares : cell.shares) sum += waiting_share(shares);
-    text += fmt::format("{} {} under {}", text.empty() ? "On average a rank waits" : ",",
-                        percent(sum / double(cell.shares.size())), cell.label);
+    const std::string share = percent(sum / double(cell.shares.size()));
+    text += text.empty() ? fmt::format("On average a rank waits {} of the time in {}", share, cell.label)
+                         : fmt::format(", {} in {}", share, cell.label);
   }
   return "<p>" + html_escaped(text) + ".</p>";
 }
@@ -177,16 +178,19 @@ Section bubbles_section(const Report& report) {
   std::vector<LegendEntry> legend = {{.name = "pass, even number", .color = 0, .swatch = true},
                                      {.name = "pass, odd number", .color = kOddPassColor, .swatch = true}};
   for (size_t kind = 1; kind < kNumPieceKinds; ++kind)
-    legend.push_back({.name = (is_wait(PieceKind(kind)) ? "low bar: waits, " : "") + std::string(kKinds[kind].name),
-                      .color = kKinds[kind].color,
-                      .swatch = true});
-  section.body = comparison(cells) + chart_legend(legend);
+    legend.push_back({.name = kKinds[kind].name, .color = kKinds[kind].color, .swatch = true});
+  section.body =
+      comparison(cells) + chart_legend(legend) +
+      note(
+          "Low bars: waiting for the previous stage; for a collective; for another rank, whose result the next batch "
+          "needs; for wake-up (the pass has begun on another rank, this rank's thread is not running yet); for the "
+          "scheduler (no batch is scheduled).");
   for (const Shown& cell : cells) section.body += drawing(cell);
   section.body +=
-      shares_table(cells) + note(
-                                "The window ends when half of the first repetition's requests had finished; the chart "
-                                "shows its last passes. "
-                                "<code>runexp trace</code> writes the windows of all cells for Perfetto.");
+      shares_table(cells) +
+      note(
+          "The window ends when half of the first repetition's requests had finished; the chart shows its last passes. "
+          "<code>runexp trace</code> writes the windows of all cells for Perfetto.");
   if (on_gpus)
     section.body += note(
         "On GPUs these are the hosts: a piece of work is the time in which its kernels were given out, "

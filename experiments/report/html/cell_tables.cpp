@@ -76,15 +76,15 @@ Section drafts_section(const Report& report) {
     return draft_ms(s) ? ratio(*draft_ms(s), *s.passes->decode.pass_ms) : std::nullopt;
   };
   const CellColumns columns = {
-      {"coverage", "share of verify steps that had drafts", field(&Fields::draft_coverage, 2)},
-      {"AL", "tokens of a verify step that had drafts", field(&Fields::mean_acceptance_length, 2)},
-      {"rows", "of the target, per sequence and verify step: 1 + drafted", field(&Fields::rows_per_step, 2)},
-      {"depth", "positions that drafts of a step reach: fewer than drafts in a tree",
+      {"coverage", "share of verify steps with drafts", field(&Fields::draft_coverage, 2)},
+      {"AL", "mean acceptance length: tokens per verify step with drafts", field(&Fields::mean_acceptance_length, 2)},
+      {"target rows", "of a sequence, per verify step: 1 + draft tokens", field(&Fields::rows_per_step, 2)},
+      {"draft depth", "positions that the drafts of a step reach; a tree has more draft tokens than that",
        field(&Fields::mean_draft_depth, 2)},
-      {"drafted per kept", "drafted / accepted", field(&Fields::drafted_per_kept, 2)},
-      {"drafting ms", "of a decode pass", [&](Cell s) { return number(draft_ms(s), 3); }},
-      {"of pass", "drafting, as a share of a decode pass", [&](Cell s) { return number(draft_share(s), 2); }}};
-  Table table = table_of(report, "All repetitions together.", cells, columns);
+      {"drafted / accepted", "draft tokens per accepted one", field(&Fields::drafted_per_kept, 2)},
+      {"drafting ms", "per decode pass", [&](Cell s) { return number(draft_ms(s), 3); }},
+      {"drafting share", "of the time of a decode pass", [&](Cell s) { return number(draft_share(s), 2); }}};
+  Table table = table_of(report, "Means over all repetitions.", cells, columns);
   std::vector<Table::Row> rows;
   for (size_t i = 0; i < cells.size(); ++i) {
     rows.push_back(std::move(table.rows[i]));
@@ -94,9 +94,15 @@ Section drafts_section(const Report& report) {
   table.rows = std::move(rows);
   const bool has_stages = table.rows.size() > cells.size();
   return {"drafts", "What drafts cost and bring",
-          cells.empty() ? ""
-                        : html_table(table, has_stages ? "" : "sortable") +
-                              (has_stages ? note("↳: a stage of the row above; of the steps it drafted for.") : "")};
+          cells.empty()
+              ? ""
+              : html_table(table, has_stages ? "" : "sortable") +
+                    note(std::string(
+                             "target rows: rows that the target computes for a sequence in a verify step, 1 + draft "
+                             "tokens. draft depth: positions that the drafts of a step reach; a tree has more "
+                             "draft tokens than that. drafted / accepted: draft tokens per accepted one. drafting "
+                             "ms and share: of a decode pass.") +
+                         (has_stages ? " ↳: a stage of the row above, in the steps it drafted for." : ""))};
 }
 
 Section parallel_section(const Report& report) {
@@ -114,22 +120,23 @@ Section parallel_section(const Report& report) {
   const auto communicate_ms = [](Cell s) { return s.step_ms ? number(s.phase_ms_per_step.communicate_ms, 3) : "–"; };
   const CellColumns columns = {
       {"tok/s", "", field(&Fields::output_tok_s, 1)},
-      {"over one rank", "tok/s over those of the same cell on one rank, with its 95 % interval",
+      {"over one rank", "tok/s over those of the same proposer and k on one rank, with the 95 % interval",
        [&](Cell s) { return speedup_text(over_one_rank(report, s)); }},
       {"efficiency", "that ratio over the number of ranks; 100 % is perfect scaling", efficiency},
-      {"communicate", "share of the deciding rank's step", of_step(&PhaseTimes::communicate_ms)},
-      {"bubble", "share of the deciding rank's step", of_step(&PhaseTimes::bubble_ms)},
-      {"communicate ms", "of the deciding rank, per target pass", communicate_ms},
+      {"communicate", "share of the sampling rank's step", of_step(&PhaseTimes::communicate_ms)},
+      {"bubble", "share of the sampling rank's step", of_step(&PhaseTimes::bubble_ms)},
+      {"communicate ms", "of the sampling rank, per target pass", communicate_ms},
       {"sent KiB", "per target pass, of the rank that sends most",
        [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }, true}};
   section.body =
-      html_table(table_of(report, "Each proposer at its fastest k, against the same cell on one rank.", cells, columns),
+      html_table(table_of(report, "Each proposer at its fastest k, against the same proposer and k on one rank.", cells,
+                          columns),
                  "sortable") +
       busy_chart(report) +
       note(
-          "With fewer requests than pipeline stages, stages wait for each other. –: not recorded; no messages between "
-          "ranks; or an open loop, whose tok/s follows the arrival rate.");
+          "With fewer requests than pipeline stages, stages wait for each other. –: not recorded, no messages between "
+          "ranks, or not meaningful (in an open loop the arrival rate sets tok/s).");
   return section;
 }
 
@@ -149,22 +156,23 @@ Section device_section(const Report& report) {
     return [&report, rate](Cell s) { return number(in_units(report.cell(s).ceilings.*rate, kGiga), 0); };
   };
   const CellColumns columns = {
-      {"device busy", "share of the wall time, by rank; the rest of the row is of the deciding rank, which samples",
+      {"device busy", "share of the wall time, by rank; the rest of the row is of the sampling rank",
        [](Cell s) { return busy_text(s.devices.busy); }},
-      {"verify ms", "", ms(&D::verify, &R::ms)},
-      {"verify bandwidth", "share of the peak", share(&D::verify, &R::read_share)},
-      {"verify FLOP/s", "share of the peak", share(&D::verify, &R::matrix_share)},
-      {"verify roofline", "lower bound over measured time", share(&D::verify, &R::floor_share)},
+      {"target ms", "the target's forward pass", ms(&D::verify, &R::ms)},
+      {"target bandwidth", "share of the peak", share(&D::verify, &R::read_share)},
+      {"target FLOP/s", "share of the peak", share(&D::verify, &R::matrix_share)},
+      {"target roofline", "lower bound over measured time", share(&D::verify, &R::floor_share)},
       {"draft ms", "", ms(&D::draft, &R::ms)},
       {"draft bandwidth", "share of the peak", share(&D::draft, &R::read_share)},
       {"draft FLOP/s", "share of the peak", share(&D::draft, &R::matrix_share)},
       {"draft roofline", "lower bound over measured time", share(&D::draft, &R::floor_share)},
       {"sample ms", "", ms(&D::sample, &R::ms)},
       {"sample bandwidth", "share of the peak", share(&D::sample, &R::read_share)},
-      {"attention bound ms", "a part of verify, not timed by itself", ms(&D::attention, &R::floor_ms)},
+      {"attention min ms", "a part of target ms, not timed by itself: its time at the measured peaks",
+       ms(&D::attention, &R::floor_ms)},
       {"sent KiB", "", [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"comm wait ms", "", ms(&D::communicate, &R::ms)},
-      {"link bound ms", "at the peak of the link", ms(&D::communicate, &R::floor_ms)},
+      {"link min ms", "time to send the bytes at the measured peak of the link", ms(&D::communicate, &R::floor_ms)},
       {"read GB/s", "", ceiling(&DeviceCeilings::read_bytes_s)},
       {"matrix GFLOP/s", "", ceiling(&DeviceCeilings::matrix_flops_s)},
       {"link GB/s", "", ceiling(&DeviceCeilings::link_bytes_s)}};
@@ -172,15 +180,18 @@ Section device_section(const Report& report) {
   for (const CellSummary* s : cells)
     if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
   const std::string explained = fmt::format(
-      "Shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. roofline: the time "
-      "that the reads or the FLOPs take at their peak, whichever is longer, over the measured time. CPU ranks share "
+      "Of the sampling rank. Prefill passes are included, so times exceed those per decode pass. "
+      "Percentages are shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. "
+      "roofline: the time that the reads or the FLOPs take at their peak, whichever is longer, over the measured time. "
+      "min ms: a lower bound, the time at the measured peaks. read, matrix and link: these peaks. CPU ranks share "
       "the memory bandwidth, whose peak was measured "
       "with one rank.",
       matrix.empty() ? "the matrix rate" : fmt::format("{}", fmt::join(matrix, " or ")));
   return {"devices", "Roofline: devices against their peaks",
           cells.empty()
               ? ""
-              : html_table(table_of(report, "Per target pass.", cells, columns), "sortable") + note(explained)};
+              : html_table(table_of(report, "Per target pass, prefill included.", cells, columns), "sortable") +
+                    note(explained)};
 }
 
 Section memory_section(const Report& report) {
@@ -212,9 +223,10 @@ Section memory_section(const Report& report) {
                              "request had computed was computed again or swapped.",
                              preemptions);
   return {"memory", "Preemptions and memory",
-          cells.empty() ? ""
-                        : "<p>" + sentence + "</p>" +
-                              folded(table_of(report, "Counts of a repetition, mean over them.", cells, columns))};
+          cells.empty()
+              ? ""
+              : "<p>" + sentence + "</p>" +
+                    folded(table_of(report, "Counts per repetition (mean; KV peak: maximum).", cells, columns))};
 }
 
 Section forecast_section(const Report& report) {
@@ -237,15 +249,16 @@ Section forecast_section(const Report& report) {
       {"ratio", "measured over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
   const std::string sentence =
-      fmt::format("In the median of {} a step took {:.2f}× its lower bound. Outlier: {}, {:.2f}×.",
+      fmt::format("Median over {}: a step took {:.2f}× its predicted time. Outlier: {}, {:.2f}×.",
                   counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
                   report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =
       "<p>" + html_escaped(sentence) + "</p>" +
       html_table(table_of(report, "Predicted and measured steps.", cells, columns), "sortable") +
       note(
-          "The prediction is the time to read the weights from memory once, and nothing else: only weights in the "
-          "processor's cache beat it. Oversubscribed cells are left out.");
+          "The prediction is a lower bound: reading all weights from memory once, and those of the draft model once "
+          "per draft position. A step can be faster only if weights stay in the CPU cache. Oversubscribed cells are "
+          "left out.");
   return section;
 }
 

@@ -108,7 +108,7 @@ std::string latency_chart(const Report& report, const Load& load, const Latency&
         fmt::format("{}, p90 {}", number_text(ms.p50, latency.digits), number_text(ms.p90, latency.digits));
     const CellResult& cell = report.cell(*s);
     if (latency.of == &CellSummary::tpot_ms && s->decode_speedup && cell.baseline_id != cell.id)
-      text += fmt::format(" · decoding {:.2f}×", s->decode_speedup->ratio);
+      text += fmt::format(" · decode speedup {:.2f}×", s->decode_speedup->ratio);
     BarRow row = bar_row(report, *s, *ms.p50, std::move(text));
     row.low = ms.p50;
     row.high = ms.p90;
@@ -139,15 +139,17 @@ Section headline_section(const Report& report) {
   if (num_open < std::ssize(loads))
     section.body += note(
         "Each proposer at the k that was fastest for its placement; all k are in the table. "
-        "Whiskers and brackets: 95 % interval over repetitions (Student t of logs). × is against "
-        "the baseline of its row. An arrow head: the interval goes on, its whisker is cut at 1.5 "
-        "times the bar. Faded bars are not ranked.");
+        "Whiskers and brackets: 95 % intervals, Student t on log tok/s over repetitions. ×: speedup over the baseline, "
+        "by default 'none' in the same placement. Arrowhead: the interval continues; its whisker is cut at 1.5 times "
+        "the "
+        "bar. Faded: not ranked.");
   if (num_open > 0)
     section.body += note(
         "Open loops: each proposer at the k with the lowest median E2E latency; all k are in the table. Bars of "
-        "latencies end at the median, whiskers at the 90th percentile. decoding: mean time per output token, the "
-        "baseline's over the cell's. tok/s is what was sent, so it says nothing about the engine. Faded bars are not "
-        "ranked, or saturated: the queue grew, and latencies depend on how long the run was.");
+        "latencies end at the median, whiskers at the 90th percentile. decode speedup: the baseline's mean time "
+        "per output token over the cell's. There is no tok/s: the arrival rate sets it. Faded: not ranked, or "
+        "saturated "
+        "(the queue grew, so latencies depend on the length of the run).");
   return section;
 }
 

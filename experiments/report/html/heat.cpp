@@ -97,7 +97,7 @@ const CategorySummary& category_of(const Claim& claim) {
 }  // namespace
 
 Section heat_section(const Report& report) {
-  Section section{"heat", "Where speculation pays"};
+  Section section{"heat", "Where speculation pays, end to end"};
   const VerdictView& view = report.view;
   HeatMap<std::array<int, 3>, const CellSummary*> map;
   std::vector<std::string> elsewhere;  // references of another placement or load
@@ -117,20 +117,20 @@ Section heat_section(const Report& report) {
   }
   if (!any) return section;
   const std::string caption =
-      "Speedup over plain decoding of the same column" +
+      "End-to-end speedup (prefill included) over no speculation in the same column" +
       (elsewhere.empty() ? "." : fmt::format("; †: not measured, so over {}.", fmt::join(elsewhere, "; ")));
   const auto cell = [&](const auto&, const auto&, const CellSummary* s) { return heat_cell(report, *s); };
-  section.body =
-      map.html(caption, cell) + crossovers(view) +
-      note(
-          "Blue: faster. Orange: slower. Darker: the end of the 95 % interval nearer to 1 is farther from it, in four "
-          "steps. Hatched or ?: the interval includes 1 or is missing. *: not ranked. Intervals over repetitions, " +
-          pairings_of_map(view));
+  section.body = map.html(caption, cell) + crossovers(view) +
+                 note(
+                     "Blue: faster. Orange: slower. Darker: the whole 95 % interval lies farther from 1 (four shades). "
+                     "Hatched or ?: "
+                     "the interval includes 1 or is missing. *: not ranked. " +
+                     pairings_of_map(view));
   return section;
 }
 
 Section league_section(const Report& report) {
-  Section section{"league", "Who wins where"};
+  Section section{"league", "Who wins by prompt category, decode only"};
   using Column = std::pair<int, std::string>;  // concurrency, kind of text
   HeatMap<Column, const Claim*> map;
   std::map<Column, const Claim*> best;
@@ -159,12 +159,13 @@ Section league_section(const Report& report) {
                        claim->cell->rankable ? "" : " *");
   };
   section.body =
-      map.html(fmt::format("Speedup of decoding over plain decoding, by the category of the prompts; {}.",
+      map.html(fmt::format("Decode-only speedup (prefill excluded) over no speculation, by prompt category; {}.",
                            placement(*place)),
                cell) +
       note(
-          "★: the largest of its column; where intervals overlap it may be another. Tints, hatching and * as above. "
-          "Tooltips have intervals and acceptance lengths.");
+          "★: the largest estimate of its column; where intervals overlap, another may be faster. Colours, hatching "
+          "and * "
+          "as above. Tooltips have intervals and acceptance lengths.");
   return section;
 }
 

@@ -68,7 +68,7 @@ std::string curves(const Report& report, const std::vector<const CellSummary*>& 
     for (const LineSeries& series : chart.series) high = std::max(high, series.points.back().x);
     chart.title = kLatencyNames[i];
     chart.x_label = "milliseconds";
-    chart.y_label = fmt::format("share of {} within", chart.title);
+    chart.y_label = chart.title == "ITL" ? "share of gaps" : "share of requests";
     chart.x_ticks = nice_ticks(0, high, 5);
     chart.x_edges = XEdges::tight;
     chart.width = 292;
@@ -108,7 +108,7 @@ Section latency_section(const Report& report) {
                          }});
   columns.push_back({"E2E p50", "", [](const CellSummary& s) { return number(s.e2e_ms.p50, 1); }});
   columns.push_back(
-      {"compute share", "draft + verify + sample, of the deciding rank's time", field(&CellSummary::busy, 2)});
+      {"compute share", "draft + verify + sample, share of the sampling rank's time", field(&CellSummary::busy, 2)});
   if (!report.run.slo.empty()) {
     columns.push_back({"good", "share of requests that meet report.slo", [](const CellSummary& s) {
                          return percent(s.goodput ? std::optional(s.goodput->share) : std::nullopt);
@@ -123,13 +123,16 @@ Section latency_section(const Report& report) {
   section.body =
       curves_by_place(report) +
       note(
-          "Height: share of requests (ITL: of gaps) that took at most the time below. Marks: median, 90th percentile. "
-          "Each proposer at its "
-          "fastest k.") +
+          "Share of requests (ITL: of gaps) at or below the time on the x-axis. Marks: median and 90th percentile. "
+          "Each "
+          "proposer at its fastest k.") +
       html_table(table_of(report, "Milliseconds over all requests and repetitions.", cells, columns), "sortable") +
       note(
-          "TTFT: submit to first token. TPOT: (E2E − TTFT) / (tokens − 1). ITL: time between steps that emit; one may "
-          "emit several tokens, so compare TPOT between cells." +
+          "TTFT: submit to first token. TPOT: (E2E − TTFT) / (tokens − 1). ITL: gap between steps that emit tokens; a "
+          "step "
+          "may emit several, so compare cells by TPOT. compute share: share of the sampling rank's time spent "
+          "drafting, "
+          "verifying and sampling." +
           ((*fewest)->num_requests < 1000
                ? fmt::format(" With {} requests in a cell, p99 is close to the maximum.", (*fewest)->num_requests)
                : "") +

@@ -154,11 +154,13 @@ void PairingsTold::add(Pairing pairing, std::optional<double> apart_s, bool is_f
 }
 
 std::string PairingsTold::text() const {
-  if (!halves_ && !apart_) return "of logs, paired: Student t.";
-  std::string text = "of logs: Student t of pairs where cells were measured by turns";
-  if (halves_) text += "; Welch's where they were measured in halves, A B … B A";
+  if (!halves_ && !apart_) return "95 % intervals: paired Student t on log speedups over repetitions.";
+  std::string text =
+      "95 % intervals on log speedups over repetitions: paired Student t where cells were measured by turns";
+  if (halves_) text += "; Welch's t where they were measured in halves, A B … B A";
   if (apart_)
-    text += fmt::format("; Welch's where they were measured up to {} apart, not paired", rough_time_text(farthest_s_));
+    text +=
+        fmt::format("; Welch's t where they were measured up to {} apart, not paired", rough_time_text(farthest_s_));
   return text + ".";
 }
 

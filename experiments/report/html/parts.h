@@ -131,7 +131,7 @@ class PairingsTold {
  public:
   /// `apart_s`: how much earlier the reference was measured; `is_far`: is_far_apart().
   void add(Pairing pairing, std::optional<double> apart_s, bool is_far);
-  /// "of logs, paired: Student t."; where some are not paired it says so, with the longest time between.
+  /// "95 % intervals: paired Student t …."; where some are not paired it says so, with the longest time between.
   std::string text() const;
 
  private:

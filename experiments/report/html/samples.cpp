@@ -89,7 +89,7 @@ std::string sample(const Report& report, const SampleOutput& s, const TokenReade
                        s.repetitions);
   if (const std::string prompt = reader.prompt(record); !prompt.empty())
     out += "<p class=\"note\">Prompt</p><pre>" + prompt + "</pre>";
-  out += fmt::format("<p class=\"note\">Output of {}, without speculation</p><pre>{}{}</pre>",
+  out += fmt::format("<p class=\"note\">Output of {} (no speculation)</p><pre>{}{}</pre>",
                      html_escaped(report.label(s.reference_cell->axes)),
                      reader.text(slice(record.output, 0, kMaxTokens)), record.output.size() > kMaxTokens ? " …" : "");
   for (size_t i = 0; i < std::min(s.differences.size(), kMaxDifferences); ++i)
@@ -129,8 +129,9 @@ Section samples_section(const Report& report) {
   }
   if (section.body.empty()) return section;
   section.body += note(
-      "Tokens of every repetition against a cell without speculation; requests that differ come first. − reference, + "
-      "this cell. The rules rejection and block preserve the output distribution, not the tokens.");
+      "Tokens of every repetition against a cell with no speculation; requests that differ come first. − reference, + "
+      "this cell. The acceptance rules <code>rejection</code> and <code>block</code> preserve the output distribution, "
+      "not the tokens.");
   return section;
 }
 

@@ -183,9 +183,9 @@ std::string how_measured(const RunSummary& summary) {
   PairingsTold told;
   for (const CellSummary& s : summary.cells)
     if (s.speedup) told.add(s.pairing, s.baseline_apart_s, s.baseline_far);
-  return "Output tok/s, prefill included, over the baseline (line at 1): the same placement and load without "
-         "speculation, or what sweep.baseline names. Bars: 95 % interval over repetitions, " +
-         told.text() + " Arrow: the interval continues. Faded: not ranked.";
+  return "Output tok/s, prefill included, over the baseline (line at 1): no speculation in the same placement and "
+         "load, or what sweep.baseline names. " +
+         told.text() + " Arrowhead: the interval continues. Faded: not ranked.";
 }
 
 /// Where x has one value, lines would be single points: a bar for each cell instead.

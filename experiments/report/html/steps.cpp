@@ -48,7 +48,8 @@ Section step_section(const Report& report) {
     if (decode)
       columns.push_back({name, "passes of this kind, share of the time",
                          [kind = kind](const CellSummary& s) { return number(100 * ((*s.passes).*kind).share, 1); }});
-  const Table table = table_of(report, fmt::format("Milliseconds per {}.", pass), cells, columns);
+  const Table table =
+      table_of(report, fmt::format("Milliseconds per {}{}.", pass, decode ? ", prefill excluded" : ""), cells, columns);
 
   const bool all = cells.size() <= kMaxBars;
   if (!all) {
@@ -58,7 +59,7 @@ Section step_section(const Report& report) {
   report.sort_by_place(cells);
   cells.resize(std::min(cells.size(), 2 * kMaxBars));
   StackedBars chart{.title = fmt::format("Time of a {} by phase", pass),
-                    .x_label = fmt::format("milliseconds per {}, deciding rank", pass),
+                    .x_label = fmt::format("milliseconds per {}, sampling rank", pass),
                     .unit = "ms"};
   for (const CellSummary* s : cells) {
     const CellAxes& axes = report.cell(*s).axes;
@@ -78,11 +79,12 @@ Section step_section(const Report& report) {
   section.body =
       chart_legend(legend) + wide(chart.title, svg_stacked_bars(chart)) +
       note(std::string(all ? "" : "Each proposer at its fastest k; the table below has all cells. ") +
-           (decode ? "Mean over decode passes, without prefill. "
+           (decode ? "Mean over decode passes, prefill excluded. "
                    : "Mean over all target passes, prefill passes included, as this run was recorded before they were "
                      "told apart. ") +
-           "verify: the target's forward pass; bubble: waiting for another pipeline stage; communicate: sums and "
-           "messages between ranks; deciding rank: the one that samples.") +
+           "verify: the target's forward pass; bubble: waiting for the previous pipeline stage; communicate: waiting "
+           "for other ranks in collectives (all-reduce, gather); sampling rank: the one that samples and verifies "
+           "drafts.") +
       folded(table);
   return section;
 }

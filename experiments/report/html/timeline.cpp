@@ -107,8 +107,8 @@ Section timeline_section(const Report& report) {
   section.body =
       chart_legend(legend) + grid(drawn) +
       note((report.has_several_concurrencies() ? fmt::format("At concurrency {}, the largest. ", load) : "") +
-           "First repetition, up to 256 steps of it. KV blocks: of the target. Bubble share: what the "
-           "deciding rank waited for another stage since the point before.");
+           "First repetition, up to 256 steps of it. KV blocks: of the target. Bubble share: share of "
+           "the time since the previous point that the sampling rank spent waiting for the previous stage.");
   return section;
 }
 

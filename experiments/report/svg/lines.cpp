@@ -71,7 +71,7 @@ std::string short_text(double value) {
   return std::abs(value) >= 1000 ? tick_text(std::round(value)) : fmt::format("{:.3g}", value);
 }
 
-/// "ngram: 1.2 at 1, 1.5 at 5; most 1.6 at 3. draft: …", of the first series.
+/// "ngram: 1.2 at 1, 1.5 at 5; max 1.6 at 3. draft: …", of the first series.
 std::string finding_of(const LineChart& chart) {
   constexpr size_t kMaxSeries = 6;
   const auto value_at = [&](const LinePoint& p) {
@@ -93,7 +93,7 @@ std::string finding_of(const LineChart& chart) {
     if (first == nullptr || ++told > kMaxSeries) continue;
     out += fmt::format("{}{}: {}", out.empty() ? "" : ". ", series.name, value_at(*first));
     if (last != first) out += ", " + value_at(*last);
-    if (most != first && most != last) out += "; most " + value_at(*most);
+    if (most != first && most != last) out += "; max " + value_at(*most);
   }
   return told > kMaxSeries ? fmt::format("{}. {} more.", out, told - kMaxSeries) : out;
 }
