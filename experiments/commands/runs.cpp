@@ -180,8 +180,8 @@ std::string break_even_text(const VerdictView& view, const CellSummary& cell) {
 }
 
 void print_fact(const char* name, const std::string& text) {
-  constexpr int kHang = 16;
-  fmt::print("{}", wrapped_text(fmt::format("  {:<13} {}", name, text), output_columns(), kHang));
+  constexpr int kHang = 17;
+  fmt::print("{}", wrapped_text(fmt::format("  {:<14} {}", name, text), output_columns(), kHang));
 }
 
 std::string certificate_text(const CertificateResult& certificate) {
@@ -216,7 +216,7 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
   }
   print_fact("speedup",
              fmt::format("{}   {}", facts.speedup ? interval_text(*facts.speedup, 3) : "–", cell_verdict(cell, facts)));
-  if (facts.decode_speedup) print_fact("decoding", interval_text(*facts.decode_speedup, 3));
+  if (facts.decode_speedup) print_fact("decode speedup", interval_text(*facts.decode_speedup, 3));
   if (facts.mean_acceptance_length)
     print_fact("acceptance",
                fmt::format("length {:.2f}, rate {}, coverage {}", *facts.mean_acceptance_length,
@@ -257,7 +257,7 @@ void print_cell(const RunResult& run, const RunSummary& summary, const CellSumma
   const CellResult& cell = run.cells[facts.cell];
   fmt::print("{}  {}{}\n", cell.id, to_string(cell.status), cell.reason.empty() ? "" : ": " + cell.reason);
   print_fact("folder", (std::filesystem::path(run.folder) / "cells" / cell.folder).string());
-  print_fact("identity", cell.identity);
+  print_fact("hash", cell.identity);
   print_fact("baseline", cell.baseline_id.empty() ? "none" : cell.baseline_id);
   if (!cell.repetitions.empty()) print_measurements(run, summary, facts);
   if (cell.effective.is_object() && !cell.effective.empty()) print_fact("effective", cell.effective.dump());
@@ -422,7 +422,7 @@ ExitCode remove_command(const RunsCommand& command) {
 void add_runs_commands(const Command& program) {
   const auto show = std::make_shared<RunsCommand>();
   add_run_argument(program.below("show", "print the table and the verdict of a run, or all about one cell"), show->run)
-      .option("cell", &show->cell, "id of a cell, or the beginning of its identity")
+      .option("cell", &show->cell, "cell id, or a prefix of its hash")
       .option("--json", &show->as_json, "print JSON: what summary.json holds, or the cell's part of it")
       .footer(
           "Examples:\n"
@@ -432,7 +432,7 @@ void add_runs_commands(const Command& program) {
 
   const auto trace = std::make_shared<RunsCommand>();
   add_run_argument(program.below("trace", "print when each rank worked and waited, for ui.perfetto.dev"), trace->run)
-      .option("cell", &trace->cell, "id of a cell; default: all cells, one trace process each")
+      .option("cell", &trace->cell, "cell id; default: all cells, one trace process each")
       .footer(
           "Example:\n"
           "  runexp trace last tp2_pp1_ngram_k3_c1 > trace.json    and open it in ui.perfetto.dev")
@@ -455,7 +455,8 @@ void add_runs_commands(const Command& program) {
       .calls([tag] { return tag_command(*tag); });
 
   const auto note = std::make_shared<RunsCommand>();
-  add_run_argument(program.below("note", "keep a line of text with a run; an empty one removes it"), note->run, true)
+  add_run_argument(program.below("note", "attach a one-line note to a run; an empty text removes the note"), note->run,
+                   true)
       .option("text", &note->text, "one line", {.required = true})
       .calls([note] { return note_command(note->run, note->text); });
 

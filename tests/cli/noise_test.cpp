@@ -27,9 +27,9 @@ TEST(NoisyRun, CellsBesideACpuHogAreMarkedAndKept) {
     EXPECT_TRUE(noise.starts_with("other processes used ") && holds(noise, " % of the cores in repetition 1 of 1"))
         << noise;
   }
-  EXPECT_TRUE(holds(result.out, ", noisy"));
+  EXPECT_TRUE(holds(result.out, ", disturbed"));
   const ProcessResult shown = runexp({"show", "last", "tp1_pp1_none_c1", "--results", workspace.results().string()});
-  EXPECT_TRUE(holds(shown.out, "  disturbed     yes: other processes used ")) << shown.out;
+  EXPECT_TRUE(holds(shown.out, "  disturbed      yes: other processes used ")) << shown.out;
 }
 
 }  // namespace

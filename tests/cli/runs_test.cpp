@@ -206,7 +206,7 @@ TEST_F(Runs, AreShownWholeAndByCell) {
     EXPECT_TRUE(holds(run.out, sentence.at("text").get<std::string>())) << sentence;
   const ProcessResult cell = with_root({"show", "last", "tp1_pp1_none_c1"});
   ASSERT_EQ(cell.exit_code, 0) << described(cell);
-  for (const char* const part : {"certificate", "counters", "effective", "identity", "tok/s"})
+  for (const char* const part : {"certificate", "counters", "effective", "hash", "tok/s"})
     EXPECT_TRUE(holds(cell.out, part)) << part;
   expect_failure(with_root({"show", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
 }
@@ -238,7 +238,7 @@ TEST(Show, OfACellThatDidNotRunOnlyWhatThereIs) {
       EXPECT_EQ(holds(shown.out, fmt::format("\n  {:<13} ", part)), ran) << part << "\n" << shown.out;
     EXPECT_FALSE(holds(shown.out, "(;")) << shown.out;
     EXPECT_FALSE(holds(shown.out, "= draft 0.000, verify 0.000")) << shown.out;
-    EXPECT_TRUE(holds(shown.out, "  identity      ")) << shown.out;
+    EXPECT_TRUE(holds(shown.out, "  hash           ")) << shown.out;
   }
   EXPECT_GT(skipped, 0u);
 }

@@ -50,8 +50,8 @@ TEST(Headline, BeginsWithTheFastestCellAndItsGain) {
   const std::vector<std::string> said = headline(run_of({plain(kSlow), ngram_cell(3, kFast)}));
   ASSERT_EQ(said.size(), 2u);
   EXPECT_TRUE(said[0].starts_with("Fastest: tp1 pp1 ngram k=3, 150.3 tok/s, 1.50× [")) << said[0];
-  EXPECT_TRUE(said[0].ends_with("over the same placement without speculation, 3 repetitions.")) << said[0];
-  EXPECT_EQ(said[1], "VALID: 1 cell lossless, 100 tokens compared, 0 mismatches.");
+  EXPECT_TRUE(said[0].ends_with("over no speculation in the same placement, 3 repetitions.")) << said[0];
+  EXPECT_EQ(said[1], "VALID: 1 cell lossless (100 tokens, 0 mismatches).");
   const std::vector<double> many(7, 150), base(7, 100);
   EXPECT_FALSE(holds(headline(run_of({plain(base), ngram_cell(3, many)}))[0], "repetition")) << "enough of them";
 }
@@ -60,19 +60,20 @@ TEST(Headline, NamesTheCellThatIsShownBeforeOneThatMayBeFaster) {
   const std::vector<double> base = {100, 101, 99, 100, 100}, steady = {140, 141, 139, 140, 140},
                             wild = {100, 210, 190, 90, 200};
   const std::string text = headline(run_of({plain(base), ngram_cell(3, steady), ngram_cell(5, wild)}))[0];
-  EXPECT_TRUE(text.starts_with("Fastest shown gain: tp1 pp1 ngram k=3, 140.0 tok/s, 1.40× [")) << text;
+  EXPECT_TRUE(text.starts_with("Fastest significant gain: tp1 pp1 ngram k=3, 140.0 tok/s, 1.40× [")) << text;
   EXPECT_TRUE(holds(text, "; tp1 pp1 ngram k=5 may be faster")) << text;
   const auto tp2 = [](CellResult cell) { return placed(std::move(cell), 2, 1); };
   CellResult twice = tp2(plain(std::vector<double>{180, 181, 179, 180, 180})), drafting = tp2(ngram_cell(5, wild));
   drafting.baseline_id = twice.id;
   const std::string elsewhere = headline(run_of({plain(base), ngram_cell(3, steady), twice, drafting}))[0];
-  EXPECT_FALSE(elsewhere.starts_with("Fastest shown gain")) << elsewhere;
+  EXPECT_FALSE(elsewhere.starts_with("Fastest significant gain")) << elsewhere;
 }
 
 TEST(Headline, CountsTheCellsAmongWhichNothingIsShown) {
   const std::vector<double> base = {100, 110, 95}, other = {103, 99, 104};
   const std::string text = headline(run_of({plain(base), ngram_cell(3, other), ngram_cell(5, other)}))[0];
-  EXPECT_TRUE(text.starts_with("None of 2 speculative cells is shown to be faster; highest tok/s: tp1 pp1 ngram k=3, "))
+  EXPECT_TRUE(
+      text.starts_with("No speculative cell (of 2 ranked) is significantly faster; highest tok/s: tp1 pp1 ngram k=3, "))
       << text;
 }
 
@@ -85,22 +86,21 @@ TEST(Headline, DoesNotNameTheCellThatLeadsByChanceAgain) {
       headline(run_of({plain(base), ngram_cell(3, std::vector<double>{103, 99, 104}), draft}));
   ASSERT_EQ(said.size(), 3u);
   EXPECT_TRUE(holds(said[0], "highest tok/s: tp1 pp1 ngram k=3, ")) << said[0];
-  EXPECT_TRUE(said[2].starts_with("draft is not shown to be faster; ")) << said[2];
+  EXPECT_TRUE(said[2].starts_with("draft is not significantly faster; ")) << said[2];
 }
 
 TEST(Headline, SaysFirstWhyARunIsNotValid) {
   CellResult lossy = ngram_cell(5, kFast);
   lossy.certificate.status = CertificateStatus::fail;
   EXPECT_EQ(headline(run_of({plain(kSlow), ngram_cell(3, kFast), lossy}))[0],
-            "INVALID: tp1 pp1 ngram k=5 is not lossless; 1 cell lossless, 100 tokens compared, 0 mismatches.");
+            "INVALID: tp1 pp1 ngram k=5 is not lossless; 1 cell lossless (100 tokens, 0 mismatches).");
   CellResult broken = plain(kSlow);
   broken.status = CellStatus::failed;
   broken.repetitions.clear();
   EXPECT_TRUE(headline(run_of({broken, ngram_cell(3, kFast)}))[0].starts_with("INVALID: 1 cell lacks its baseline; "));
   EXPECT_TRUE(headline(run_of({plain(kSlow), test::disturbed(ngram_cell(3, kFast))}))[0].starts_with(
-      "INVALID: 1 of 2 cells was disturbed (ngram3: other processes used 50 % of the cores); 1 cell lossless, 100 "
-      "tokens "
-      "compared, 0 mismatches"));
+      "INVALID timings: 1 of 2 cells was disturbed (ngram3: other processes used 50 % of the cores); rerun when idle. "
+      "Outputs: 1 cell lossless (100 tokens, 0 mismatches)"));
 }
 
 TEST(Headline, ARejectionCellIsValidAndUnverified) {
@@ -118,7 +118,7 @@ TEST(Headline, SaysHowFarARunCame) {
   ASSERT_EQ(said.size(), 3u);
   EXPECT_EQ(said[0], "Not finished: 2 of 3 cells ran; 1 did not run.");
   EXPECT_TRUE(said[1].starts_with("Fastest: ")) << said[1];
-  EXPECT_EQ(said[2], "VALID so far: 1 cell lossless, 100 tokens compared, 0 mismatches.");
+  EXPECT_EQ(said[2], "VALID so far: 1 cell lossless (100 tokens, 0 mismatches).");
   EXPECT_EQ(headline(run_of({not_run(plain(kSlow))})),
             (std::vector<std::string>{"Not finished: 0 of 1 cell ran; 1 did not run.", "Nothing was measured."}));
 }
@@ -127,12 +127,13 @@ TEST(Headline, EndsWithWhatElseDecides) {
   const std::vector<std::string> ranks =
       headline(run_of({plain(kSlow), placed(plain(kFast), 2, 1), placed(plain(kSlow), 1, 2)}));
   ASSERT_EQ(ranks.size(), 3u);
-  EXPECT_TRUE(ranks[2].starts_with("Without speculation, against one rank: tp2 pp1 1.50× [")) << ranks[2];
+  EXPECT_TRUE(ranks[2].starts_with("No speculation, against one rank: tp2 pp1 1.50× [")) << ranks[2];
   EXPECT_TRUE(holds(ranks[2], ", tp1 pp2 1.00×")) << ranks[2];
   CellResult draft = test::cell_of("draft", {.proposer = "draft", .num_speculative_tokens = 3}, {90, 91, 89});
   const std::vector<std::string> loser = headline(run_of({plain(kSlow), ngram_cell(3, kFast), draft}));
   ASSERT_EQ(loser.size(), 3u);
-  EXPECT_TRUE(loser[2].starts_with("draft is not shown to be faster; best by lower bound: tp1 pp1 draft k=3 at 0.90×"))
+  EXPECT_TRUE(loser[2].starts_with(
+      "draft is not significantly faster; best cell (highest lower end of its interval): tp1 pp1 draft k=3, 0.90×"))
       << loser[2];
 }
 

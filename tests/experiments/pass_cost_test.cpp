@@ -83,8 +83,9 @@ TEST_P(PrefillShares, SentencesHoldTheCostsThatTheRunWasMadeOf) {
   const RunResult run = slow_run(options);
   const Costs costs(run, options);
   const std::string text = whole_verdict(run);
-  EXPECT_TRUE(holds(text, fmt::format(" k=3 at {:.2f}× [", costs.speedup(costs.prefill_ms)))) << text;
-  EXPECT_TRUE(holds(text, fmt::format("; decoding breaks even at AL {:.2f}, measured ", costs.break_even()))) << text;
+  EXPECT_TRUE(holds(text, fmt::format(" k=3, {:.2f}× [", costs.speedup(costs.prefill_ms)))) << text;
+  EXPECT_TRUE(holds(text, fmt::format(". Break-even AL for decoding alone: {:.2f}; measured: ", costs.break_even())))
+      << text;
   const RunSummary summary = summarize(run);
   EXPECT_NEAR(*decode_pass_ratio(summary.cells[1], summary.cells[0]), costs.ratio(), 1e-9);
   EXPECT_NEAR(summary.cells[1].decode_speedup->ratio, costs.speedup(0), 1e-3);
@@ -148,8 +149,8 @@ TEST(BreakEven, BelowOneAnyAcceptanceWouldDo) {
   RunResult run = slow_run(options);
   for (RepetitionResult& r : run.cells[1].repetitions) r.wall_s *= 1.2;  // by what lies between passes
   const std::string text = whole_verdict(run);
-  EXPECT_TRUE(holds(text, "; any acceptance breaks even in decoding")) << text;
-  EXPECT_FALSE(holds(text, "breaks even at AL")) << text;
+  EXPECT_TRUE(holds(text, ". Any acceptance breaks even in decoding alone")) << text;
+  EXPECT_FALSE(holds(text, "Break-even AL")) << text;
 }
 
 // An older record has no kinds of passes: it is read, and nothing is claimed of what it lacks.
@@ -169,7 +170,7 @@ TEST(PassRecords, OlderOnesAreReadAndSaidToLackThem) {
     for (RepetitionResult& r : cell.repetitions) r.passes.reset();
   const std::string text = whole_verdict(run);
   EXPECT_TRUE(holds(text, "2 cells were recorded before prefill and decode passes were told apart")) << text;
-  EXPECT_FALSE(holds(text, "breaks even at AL")) << text;
+  EXPECT_FALSE(holds(text, "Break-even AL")) << text;
   const nlohmann::json row = summary_to_json(run, summarize(run))["cells"][1];
   EXPECT_TRUE(row["passes"].is_null());
   EXPECT_TRUE(row["break_even_acceptance_length"].is_null());

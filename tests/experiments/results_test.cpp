@@ -400,7 +400,7 @@ TEST(Verdict, NamesTheFastestRankableCellOnly) {
 TEST(Verdict, NamesABaselineThatIsPlacedElsewhere) {
   RunResult run = pair_run();
   const auto first = [&] { return test::sentences(run)[0]; };
-  EXPECT_NE(first().find("over the same placement without speculation"), std::string::npos) << first();
+  EXPECT_NE(first().find("over no speculation in the same placement"), std::string::npos) << first();
   run.cells[1].axes.tp = 2;
   EXPECT_NE(first().find("over tp1 pp1 none"), std::string::npos) << first();
   EXPECT_EQ(first().find("the same placement"), std::string::npos) << first();
@@ -415,8 +415,10 @@ TEST(Verdict, SaysWhyAProposerDoesNotPay) {
   }
   run.cells[1].repetitions[0].wall_s = 1.26;
   const std::string all = test::verdict(run);
-  EXPECT_NE(all.find("ngram does not pay: best by lower bound tp1 pp1 ngram k=3 at "), std::string::npos) << all;
-  EXPECT_NE(all.find("; decoding breaks even at AL "), std::string::npos) << all;
+  EXPECT_NE(all.find("ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, "),
+            std::string::npos)
+      << all;
+  EXPECT_NE(all.find(". Break-even AL for decoding alone: "), std::string::npos) << all;
   const std::string row = cell_verdict(run.cells[1], summarize(run).cells[1]);
   EXPECT_NE(row.find("drafting takes 69 % of a decode pass"), std::string::npos) << row;
 }

@@ -66,7 +66,7 @@ TEST(EndOfRunText, IsNoWiderThanTheTerminal) {
       EXPECT_TRUE(holds(text, "\n  Hidden at this width, all in summary.md: req/dev/min,")) << text;
       const bool is_below = holds(text, "\n      baseline");
       EXPECT_EQ(is_below, !holds(text.substr(0, text.find('\n')), "verdict")) << text;
-      EXPECT_TRUE(holds(text, is_open ? "decode" : "speedup [95 %]"));
+      EXPECT_TRUE(holds(text, is_open ? "decode speedup" : "speedup [95 %]"));
     }
     EXPECT_FALSE(holds(whole, "Hidden at this width"));
   }

@@ -47,7 +47,7 @@ TEST(VerdictParallel, ARowsLabelHidesNoTwin) {
   CellResult one = plain(kSlow), two = placed(one, 2, 1);
   one.axes.variant = "one rank";
   two.axes.variant = "TP2";
-  EXPECT_TRUE(holds(verdict(run_of({one, two})), "Without speculation, against one rank: tp2 pp1 1.00×"));
+  EXPECT_TRUE(holds(verdict(run_of({one, two})), "No speculation, against one rank: tp2 pp1 1.00×"));
   two.requested["engine"]["kv_cache"] = {{"block_size", 32}};
   EXPECT_FALSE(holds(verdict(run_of({one, two})), "against one rank"));
 }
@@ -77,12 +77,12 @@ TEST(VerdictBest, CellsThatTieAreNamed) {
 
 TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
   const std::string tie = verdict(run_of({plain(kFast), ngram(3, kNearFast)}));
-  EXPECT_TRUE(holds(tie, "; no speculative cell is shown to be faster; 1 cell is not told apart from it.")) << tie;
+  EXPECT_TRUE(holds(tie, "; no speculative cell is significantly faster; 1 cell is not told apart from it.")) << tie;
   EXPECT_TRUE(holds(tie, "Not told apart from tp1 pp1 none by tok/s: tp1 pp1 ngram k=3.")) << tie;
   const std::string clear = sentences(run_of({plain(kFast), ngram(3, kSlow)}))[0];
   EXPECT_TRUE(holds(clear, "; no speculative cell is faster.")) << clear;
   const std::string once = sentences(run_of({plain({150}), ngram(3, {100})}))[0];
-  EXPECT_TRUE(holds(once, "no speculative cell is shown to be faster")) << once;
+  EXPECT_TRUE(holds(once, "no speculative cell is significantly faster")) << once;
   CellResult lossy = ngram(7, {200, 201, 199});
   lossy.certificate.status = CertificateStatus::fail;
   const std::string partly = verdict(run_of({plain(kFast), ngram(3, kSlow), lossy}));
@@ -91,13 +91,16 @@ TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
 
 TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
   const std::string wide = sentences(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}))[0];
-  EXPECT_TRUE(wide.starts_with("No speculative cell is shown to be faster; highest tok/s: tp1 pp1 ngram k=3, "))
+  EXPECT_TRUE(wide.starts_with("No speculative cell is significantly faster; highest tok/s: tp1 pp1 ngram k=3, "))
       << wide;
   // The first words and the bracket say it.
-  for (const char* const again : {"not shown to be faster than that", "95 % interval", "holds 1"})
+  for (const char* const again : {"not significantly faster than that", "95 % interval", "holds 1"})
     EXPECT_FALSE(holds(wide, again)) << wide;
   const std::string judged = verdict(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}));
-  EXPECT_TRUE(holds(judged, "ngram is not shown to be faster: best by lower bound tp1 pp1 ngram k=3 at 1.0")) << judged;
+  EXPECT_TRUE(
+      holds(judged,
+            "ngram is not significantly faster. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, 1.0"))
+      << judged;
   EXPECT_FALSE(holds(judged, "holds 1")) << judged;
   const std::string once = verdict(run_of({plain({100}), ngram(3, {150})}));
   EXPECT_TRUE(holds(once, "one repetition has no interval; run with measure.repetitions >= 3")) << once;
@@ -128,8 +131,8 @@ TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
     r.counters.accepted = 0;
   }
   const std::string said = verdict(run_of({plain(kSlow), cheap}));
-  EXPECT_TRUE(holds(said, "; any acceptance breaks even in decoding.")) << said;
-  EXPECT_FALSE(holds(said, "breaks even at AL")) << said;
+  EXPECT_TRUE(holds(said, ". Any acceptance breaks even in decoding alone.")) << said;
+  EXPECT_FALSE(holds(said, "Break-even AL")) << said;
 }
 
 // Half the steps accept all of one draft: 2 tokens a pass, and at a speed of 0.8 it would take 2.5 of them.
@@ -140,17 +143,21 @@ TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
   EXPECT_DOUBLE_EQ(*s.mean_acceptance_length, 2);
   EXPECT_NEAR(*s.break_even_acceptance_length, 2.5, 1e-9);
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text, "ngram does not pay: best by lower bound tp1 pp1 ngram k=3 at 0.80× [")) << text;
-  EXPECT_TRUE(holds(text, "]; decoding breaks even at AL 2.50, measured 2.00.")) << text;
+  EXPECT_TRUE(
+      holds(text, "ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, 0.80× ["))
+      << text;
+  EXPECT_TRUE(holds(text, "]. Break-even AL for decoding alone: 2.50; measured: 2.00.")) << text;
   const std::string never = verdict(run_of({plain(kSlow), ngram(1, {80, 80.8, 79.2})}));
-  EXPECT_TRUE(holds(never, "; decoding breaks even at AL 2.50 (at most k + 1 = 2), measured ")) << never;
+  EXPECT_TRUE(holds(never, ". Break-even AL for decoding alone: 2.50 (at most k + 1 = 2); measured: ")) << never;
 }
 
 TEST(VerdictPaysNot, IsSaidOfCellsThatAreAllShownToBeSlower) {
   const CellResult wide = ngram(5, {70, 99, 60});
   const std::string text = verdict(run_of({plain(kSlow), ngram(3, {80, 80.8, 79.2}), wide}));
   EXPECT_FALSE(holds(text, "does not pay")) << text;
-  EXPECT_TRUE(holds(text, "ngram is not shown to be faster: best by lower bound tp1 pp1 ngram k=3 at ")) << text;
+  EXPECT_TRUE(holds(
+      text, "ngram is not significantly faster. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, "))
+      << text;
 }
 
 // The largest estimate belongs to the noisiest cell: a wide interval around 1.8 says less than a narrow one above 1.
@@ -161,9 +168,12 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   ASSERT_GT(summary.cells[2].speedup->ratio, summary.cells[1].speedup->ratio);
   ASSERT_EQ(summary.cells[2].outcome, Outcome::inconclusive);
   ASSERT_EQ(summary.cells[1].outcome, Outcome::faster);
-  EXPECT_FALSE(holds(verdict(run), "ngram is not shown to be faster")) << verdict(run);
+  EXPECT_FALSE(holds(verdict(run), "ngram is not significantly faster")) << verdict(run);
   const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
-  EXPECT_TRUE(holds(none, "ngram is not shown to be faster: best by lower bound tp1 pp1 ngram k=5 at 1.00× [")) << none;
+  EXPECT_TRUE(holds(
+      none,
+      "ngram is not significantly faster. Best cell (highest lower end of its interval): tp1 pp1 ngram k=5, 1.00× ["))
+      << none;
   EXPECT_TRUE(holds(none, "highest tok/s: tp1 pp1 ngram k=7, 1.79× [")) << none;
 }
 
@@ -197,13 +207,16 @@ TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
   const RunResult run = run_of({rows.one, rows.two, slow});
   EXPECT_EQ(summarize(run).cells[2].outcome, Outcome::faster) << "over one rank";
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(
-      text, "ngram is slower than the same placement without it: best by lower bound tp2 pp1 ngram k=3 at 0.80× ["))
+  EXPECT_TRUE(holds(text,
+                    "ngram is slower than no speculation in the same placement. Best cell (highest lower end of its "
+                    "interval): tp2 pp1 ngram k=3, 0.80× ["))
       << text;
-  EXPECT_TRUE(holds(text, "]; decoding breaks even at AL 2.50, measured 2.00.")) << text;
+  EXPECT_TRUE(holds(text, "]. Break-even AL for decoding alone: 2.50; measured: 2.00.")) << text;
   const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
-  EXPECT_TRUE(holds(alone, "ngram does not pay: best by lower bound tp2 pp1 ngram k=3 at 0.80× [")) << alone;
-  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none; decoding breaks even at AL 2.50")) << alone;
+  EXPECT_TRUE(
+      holds(alone, "ngram does not pay. Best cell (highest lower end of its interval): tp2 pp1 ngram k=3, 0.80× ["))
+      << alone;
+  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none. Break-even AL for decoding alone: 2.50")) << alone;
 }
 
 TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
@@ -214,25 +227,28 @@ TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
   EXPECT_TRUE(holds(text, "] over tp1 pp1 none")) << text;
   const std::string more = details(run_of({rows.one, rows.two, third, OverOneRank::drafts({300, 303, 297})}))[0];
   EXPECT_TRUE(more.starts_with("tp2 pp1 ngram k=3 is at 1.50× [")) << more;
-  EXPECT_TRUE(holds(more, "] over the same placement without speculation, 1.20× [")) << more;
-  EXPECT_TRUE(more.ends_with("] over the fastest plain cell, tp1 pp2 none.")) << more;
+  EXPECT_TRUE(holds(more, "] over no speculation in the same placement, 1.20× [")) << more;
+  EXPECT_TRUE(more.ends_with("] over the fastest cell with no speculation, tp1 pp2 none.")) << more;
 }
 
 TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
   const RunResult run = run_of({plain(kSlow), disturbed(ngram(3, {80, 80.8, 79.2})), ngram(5, {70, 71, 69})});
-  EXPECT_TRUE(holds(verdict(run), "ngram does not pay: best by lower bound tp1 pp1 ngram k=3 (disturbed) at 0.80× ["))
+  EXPECT_TRUE(holds(
+      verdict(run),
+      "ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3 (disturbed), 0.80× ["))
       << verdict(run);
   EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, kFast)})),
-                    "] over the same placement without speculation (disturbed), 3 repetitions."));
+                    "] over no speculation (disturbed) in the same placement, 3 repetitions."));
   const std::string shown = end_of_run_text(run, summarize(run), TextColor::off, "runexp show last");
-  EXPECT_TRUE(holds(shown,
-                    "\n  INVALID: 1 of 3 cells was disturbed (ngram3: other processes used 50 % of the cores); 2 cells "
-                    "lossless, 200 tokens compared, 0 mismatches; run again when idle.\n  Fastest: "))
+  EXPECT_TRUE(holds(
+      shown,
+      "\n  INVALID timings: 1 of 3 cells was disturbed (ngram3: other processes used 50 % of the cores); rerun when "
+      "idle. Outputs: 2 cells lossless (200 tokens, 0 mismatches).\n  Fastest: "))
       << shown;
   RunResult cut = run;
   cut.cells.push_back(not_run(ngram(7, kSlow)));
   EXPECT_TRUE(sentences(cut)[0].starts_with("Not finished")) << sentences(cut)[0];
-  EXPECT_TRUE(sentences(cut)[1].starts_with("INVALID so far: 1 of 3 cells was disturbed")) << sentences(cut)[1];
+  EXPECT_TRUE(sentences(cut)[1].starts_with("INVALID timings so far: 1 of 3 cells was disturbed")) << sentences(cut)[1];
 }
 
 TEST(VerdictNoise, NamesTheWorstCell) {
@@ -241,7 +257,7 @@ TEST(VerdictNoise, NamesTheWorstCell) {
   worse.repetitions[1].disturbance->foreign_cpu_s = 1.6;
   const RunResult run = run_of({disturbed(plain(kSlow)), ngram(3, {80, 80.8, 79.2}), worse});
   EXPECT_TRUE(sentences(run)[0].starts_with(
-      "INVALID: 2 of 3 cells were disturbed (at worst ngram5: other processes used 80 % of the cores)"))
+      "INVALID timings: 2 of 3 cells were disturbed (at worst ngram5: other processes used 80 % of the cores)"))
       << sentences(run)[0];
 }
 
@@ -265,7 +281,7 @@ TEST(VerdictNoise, OneBracketHoldsAllNotes) {
   }
   const std::string text = verdict(run_of({rows.one, third, OverOneRank::drafts({300, 303, 297})}));
   EXPECT_TRUE(holds(text, "1.20× [")) << text;
-  EXPECT_TRUE(holds(text, "] over the fastest plain cell, tp1 pp2 none (disturbed).")) << text;
+  EXPECT_TRUE(holds(text, "] over the fastest cell with no speculation, tp1 pp2 none (disturbed).")) << text;
 }
 
 TEST(VerdictCautions, ACellThatNeverDraftedIsNotRankedAndSaysSo) {

@@ -124,7 +124,7 @@ const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
 
 std::string VerdictView::reference_text(const CellSummary& s, const CellSummary& reference) const {
   if (!speculates(s) || !is_plain_twin(reference, s)) return marked_label(reference);
-  return std::string("the same placement without speculation") + (reference.noise.empty() ? "" : " (disturbed)");
+  return std::string("no speculation") + (reference.noise.empty() ? "" : " (disturbed)");
 }
 
 bool VerdictView::is_over_plain_at_its_place(const Claim& claim) const {
@@ -154,7 +154,7 @@ std::string VerdictView::not_shown_text(const Claim& claim) const {
   if (claim.outcome != Outcome::inconclusive) {
     const bool is_small = claim.adjusted_p && *claim.adjusted_p < kFalseClaims;
     return is_small ? fmt::format("below the threshold of {}", percent_text(kLeastEffect))
-                    : fmt::format("not significant once corrected for {} comparisons", claim.among);
+                    : fmt::format("not significant after correction for {} comparisons", claim.among);
   }
   if (claim.ratio.low && claim.ratio.high) return "";
   const int ran = claim.cell->repetitions, asked = repetitions_asked(cell(*claim.cell));

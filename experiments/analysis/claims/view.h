@@ -72,7 +72,7 @@ class VerdictView {
   /// plain twin, where none ran its baseline. Null where that did not run either.
   const CellSummary* reference_of(const CellSummary& s) const;
 
-  /// "the same placement without speculation", "tp1 pp1 none (disturbed)": `reference`, in a sentence on `s`.
+  /// "no speculation", "tp1 pp1 none (disturbed)": `reference`, in a sentence on `s`.
   std::string reference_text(const CellSummary& s, const CellSummary& reference) const;
 
   /// tok/s of one cell over another's.

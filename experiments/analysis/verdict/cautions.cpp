@@ -178,7 +178,7 @@ std::vector<std::string> certified_texts(const VerdictView& view) {
   }
   std::vector<std::string> parts;
   if (strict > 0)
-    parts.push_back(fmt::format("{} lossless, {} compared{}", counted(strict, "cell"), counted(tokens, "token"),
+    parts.push_back(fmt::format("{} lossless ({}{})", counted(strict, "cell"), counted(tokens, "token"),
                                 fast == 0 ? ", 0 mismatches" : ""));
   if (fast > 0) parts.push_back(counted(fast, "cell agrees", "cells agree") + " within noise (fast numerics)");
   if (unverified > 0) parts.push_back(counted(unverified, "cell is", "cells are") + " UNVERIFIED");
@@ -264,7 +264,7 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
                     fewest == most ? std::to_string(fewest) : fmt::format("Between {} and {}", fewest, most),
                     fewest == 1 ? " or missing" : "", kEnough));
   if (most_degenerate > 0.1)
-    add(fmt::format("Up to {} of the outputs end in a repetition, which flatters every proposer.",
+    add(fmt::format("Up to {} of the outputs end in a loop, which flatters every proposer.",
                     percent_text(most_degenerate)));
   if (prompts > 0)
     add(fmt::format("Intervals cover timing noise, not prompts: all repetitions send the same {}.",

@@ -13,7 +13,7 @@ Validity validity_of(const VerdictView& view);
 /// What a run that ended early leaves open, without a full stop.
 std::string unfinished_text(const VerdictView& view);
 
-/// "31 cells lossless, 42408 tokens compared, 0 mismatches", …, "1 of 32 cells failed" last
+/// "31 cells lossless (42408 tokens, 0 mismatches)", …, "1 of 32 cells failed" last
 std::vector<std::string> certified_texts(const VerdictView& view);
 
 /// Which concurrencies name cells that never had as many requests at once, and what they had.

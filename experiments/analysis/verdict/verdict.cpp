@@ -22,8 +22,10 @@ class Sentence {
  public:
   explicit Sentence(std::string text) : text_(std::move(text)) {}
 
-  Sentence& add(const std::string& more) {
-    if (num_words(text_ + more) <= kMostHeadlineWords) text_ += more;
+  /// `rest`: only behind `more`, where there is room for both.
+  Sentence& add(const std::string& more, const std::string& rest = "") {
+    const auto fits = [this](const std::string& text) { return num_words(text_ + text) <= kMostHeadlineWords; };
+    if (fits(more)) text_ += fits(more + rest) ? more + rest : more;
     return *this;
   }
 
@@ -54,6 +56,29 @@ std::string over_text(const VerdictView& view, const CellSummary& cell) {
   return row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(cell, *row->over)) : "";
 }
 
+/// Behind reference_text(), where that names no cell.
+std::string place_text(const VerdictView& view, const CellSummary& cell, const CellSummary& reference) {
+  return view.speculates(cell) && view.is_plain_twin(reference, cell) ? " in the same placement" : "";
+}
+
+/// As place_text(), behind over_text().
+std::string place_of_over_text(const VerdictView& view, const CellSummary& cell) {
+  const Claim* const row = view.claim(ClaimKind::over_baseline, cell);
+  return row ? place_text(view, cell, *row->over) : "";
+}
+
+/// Where rows of speculative cells say "faster" by themselves: why no sentence does. Else nothing.
+std::string correction_text(const VerdictView& view, const LoadGroup& group) {
+  for (const Claim& claim : view.claims()) {
+    const bool is_gain = claim.kind == &ClaimKind::over_baseline || claim.kind == &ClaimKind::over_plain;
+    const CellSummary& s = *claim.cell;
+    if (is_gain && claim.outcome == Outcome::faster && claim.adjusted_p.value_or(0) >= kFalseClaims && group.holds(s) &&
+        VerdictView::ranks_by_rate(s) && view.speculates(s))
+      return fmt::format(" after correction for {}", counted(claim.among, "comparison"));
+  }
+  return "";
+}
+
 /// The fastest of those that are shown to be faster than what they are judged against; null: none is, or what does not
 /// speculate is faster, as in another placement.
 const CellSummary* fastest_shown(const VerdictView& view, const LoadGroup& group) {
@@ -71,29 +96,32 @@ std::string fastest_text(const VerdictView& view, const Pick& pick) {
   const CellSummary& best = pick.best();
   const std::string where = view.where(*pick.group);
   const Claim* const row = view.claim(ClaimKind::over_baseline, best);
-  const std::string over = over_text(view, best);
+  const std::string over = over_text(view, best), place = place_of_over_text(view, best);
   const int64_t drafting = num_ranked_drafting(view, *pick.group);
   if (leads_by_chance(view, pick)) {
-    const std::string none =
-        drafting > 1 ? fmt::format("None of {} speculative cells", drafting) : "No speculative cell";
-    Sentence sentence(fmt::format("{}{} is shown to be faster", none, where));
-    return sentence.add("; highest tok/s: " + view.marked_label(best)).add(over).add(repetitions_text(best)).text();
+    Sentence sentence(fmt::format("No speculative cell{}{} is significantly faster{}", where,
+                                  drafting > 1 ? fmt::format(" (of {} ranked)", drafting) : "",
+                                  correction_text(view, *pick.group)));
+    return sentence.add("; highest tok/s: " + view.marked_label(best))
+        .add(over, place)
+        .add(repetitions_text(best))
+        .text();
   }
   const CellSummary* const shown =
       row && row->shown == Outcome::inconclusive ? fastest_shown(view, *pick.group) : nullptr;
   if (shown)
-    return Sentence(fmt::format("Fastest shown gain{}: {}, {:.1f} tok/s", where, view.marked_label(*shown),
+    return Sentence(fmt::format("Fastest significant gain{}: {}, {:.1f} tok/s", where, view.marked_label(*shown),
                                 *shown->output_tok_s))
-        .add(over_text(view, *shown))
+        .add(over_text(view, *shown), place_of_over_text(view, *shown))
         .add(repetitions_text(*shown))
         .add(fmt::format("; {} may be faster", view.marked_label(best)))
         .text();
   Sentence sentence(fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.marked_label(best), *best.output_tok_s));
-  sentence.add(over).add(repetitions_text(best));
-  if (row && row->shown == Outcome::inconclusive) sentence.add(", which is not shown to be a gain");
+  sentence.add(over, place).add(repetitions_text(best));
+  if (row && row->shown == Outcome::inconclusive) sentence.add(", which is not a significant gain");
   if (!view.speculates(best) && drafting > 0)
     sentence.add(fmt::format("; no speculative cell{} {} faster", view.summary().finished() ? "" : " that ran",
-                             may_be_beaten_by_drafts(view, pick) ? "is shown to be" : "is"));
+                             may_be_beaten_by_drafts(view, pick) ? "is significantly" : "is"));
   if (pick.cells.size() > 1)
     sentence.add(fmt::format("; {} {} not told apart from it", counted(std::ssize(pick.cells) - 1, "cell"),
                              pick.cells.size() == 2 ? "is" : "are"));
@@ -158,10 +186,18 @@ std::string validity_text(const VerdictView& view, const Validity& validity) {
   const std::string part = view.summary().finished() ? "" : " so far";
   if (validity.is_valid())
     return Sentence("VALID" + part).add(parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; "))).text();
-  Sentence sentence(fmt::format("INVALID{}: {}", part, fmt::join(validity.reasons, "; ")));
+  const bool is_timing = validity.disturbed && validity.reasons.size() == 1;
+  Sentence sentence(
+      fmt::format("INVALID{}{}: {}", is_timing ? " timings" : "", part, fmt::join(validity.reasons, "; ")));
+  sentence.add(validity.disturbed ? "; rerun when idle" : "");
   std::ranges::reverse(parts);  // failed cells first: with a long reason there may be no room for all
-  for (const std::string& each : parts) sentence.add("; " + each);
-  return sentence.add(validity.disturbed ? "; run again when idle" : "").text();
+  bool is_about_outputs = !is_timing;
+  for (const std::string& each : parts) {
+    const bool is_first = !is_about_outputs && !each.ends_with(" failed");
+    sentence.add((is_first ? ". Outputs: " : "; ") + each);
+    is_about_outputs |= is_first;
+  }
+  return sentence.text();
 }
 
 Texts goodput_texts(const VerdictView& view) {
@@ -214,7 +250,7 @@ Texts scaling_texts(const VerdictView& view) {
     const CellAxes& axes = view.cell(*one).axes;
     const bool is_named = by_twin.size() > 1 && !axes.variant.empty();
     const bool has_loads = view.groups().size() > 1 && axes.concurrency > 0;
-    Sentence sentence(fmt::format("Without speculation{}{}, against one rank:", is_named ? ", " + axes.variant : "",
+    Sentence sentence(fmt::format("No speculation{}{}, against one rank:", is_named ? ", " + axes.variant : "",
                                   has_loads ? fmt::format(" at concurrency {}", axes.concurrency) : ""));
     for (const Claim* const claim : claims) {
       const CellAxes& ranks = view.cell(*claim->cell).axes;
@@ -257,8 +293,9 @@ std::string loser_text(const VerdictView& view) {
       return pick.kind == PickKind::throughput && &pick.best() == best && leads_by_chance(view, pick);
     });
     if (of.gains || is_said) continue;
-    return Sentence(fmt::format("{} is not shown to be faster", proposer))
-        .add(fmt::format("; best by lower bound: {} at {}", view.marked_label(*best), interval_text(of.best->ratio)))
+    return Sentence(fmt::format("{} is not significantly faster", proposer))
+        .add(fmt::format("; best cell (highest lower end of its interval): {}, {}", view.marked_label(*best),
+                         interval_text(of.best->ratio)))
         .text();
   }
   return "";
@@ -284,8 +321,8 @@ std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const std::optional<double> needed = break_even_length(s, *gain.over);
   const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
   if (!needed || !s.mean_acceptance_length || !k) return "";
-  if (*needed <= 1) return "; any acceptance breaks even in decoding";
-  return fmt::format("; decoding breaks even at AL {:.2f}{}, measured {:.2f}", *needed,
+  if (*needed <= 1) return " Any acceptance breaks even in decoding alone.";
+  return fmt::format(" Break-even AL for decoding alone: {:.2f}{}; measured: {:.2f}.", *needed,
                      *needed > *k + 1 ? fmt::format(" (at most k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length);
 }
 
@@ -299,11 +336,11 @@ Texts losers_texts(const VerdictView& view) {
       const CellSummary &best = *of.best->cell, &over = *of.best->over;
       const bool is_twin = view.is_plain_twin(over, best), is_row = &over == view.baseline_of(best);
       const std::string why = view.not_shown_text(*of.best);
-      texts.push_back(fmt::format("{} {}{}{}: best by lower bound {} at {}{}{}{}.", proposer,
-                                  !of.all_slower ? "is not shown to be faster"
+      texts.push_back(fmt::format("{} {}{}{}. Best cell (highest lower end of its interval): {}, {}{}{}.{}", proposer,
+                                  !of.all_slower ? "is not significantly faster"
                                   : is_row       ? "does not pay"
                                                  : "is slower",
-                                  is_row ? "" : " than the same placement without it", view.where(group),
+                                  is_row ? "" : " than no speculation in the same placement", view.where(group),
                                   view.marked_label(best), interval_text(of.best->ratio),
                                   is_twin ? "" : " over " + view.marked_label(over), why.empty() ? "" : "; " + why,
                                   break_even_text(view, *of.best)));
@@ -321,11 +358,12 @@ Texts source_texts(const VerdictView& view) {
     Texts parts;
     if (const CellSummary* const twin = view.reference_of(best); twin && twin != base && twin != plain)
       if (const auto gain = view.rate_over(best, *twin))
-        parts.push_back(fmt::format("{} over {}", interval_text(*gain), view.reference_text(best, *twin)));
+        parts.push_back(fmt::format("{} over {}{}", interval_text(*gain), view.reference_text(best, *twin),
+                                    place_text(view, best, *twin)));
     if (plain && plain != base)
       if (const auto gain = view.rate_over(best, *plain))
-        parts.push_back(
-            fmt::format("{} over the fastest plain cell, {}", interval_text(*gain), view.marked_label(*plain)));
+        parts.push_back(fmt::format("{} over the fastest cell with no speculation, {}", interval_text(*gain),
+                                    view.marked_label(*plain)));
     if (!parts.empty()) texts.push_back(fmt::format("{} is at {}.", view.marked_label(best), fmt::join(parts, ", ")));
   }
   return texts;

@@ -138,7 +138,7 @@ Table changes_table(const RunComparison& comparison, size_t run) {
     cells.push_back(word_cell(other.same_tokens() ? "same" : "DIFFER"));
     cells.push_back(word_cell(change_text(Metric::output_tok_s, change) +
                               (first.rankable && other.rankable ? "" : ", not ranked") +
-                              (first.noisy || other.noisy ? ", noisy" : "")));
+                              (first.noisy || other.noisy ? ", disturbed" : "")));
     table.rows.push_back({.cells = std::move(cells)});
   }
   return table;

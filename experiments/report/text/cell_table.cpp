@@ -78,7 +78,9 @@ const CellColumn kColumns[] = {
     {{.name = "speedup [95 %]", .help = "tok/s over the baseline's, prefill included", .goes = 100},
      [](C c, S s) { return ratio_cell(c, s.speedup); },
      has_open_loop},
-    {{.name = "decoding", .help = "the baseline's mean time per output token over the cell's", .goes = 7},
+    {{.name = "decode speedup",
+      .help = "the baseline's mean time per output token over the cell's, prefill excluded",
+      .goes = 7},
      [](C, S s) {
        return s.decode_speedup
                   ? Table::Cell(ratio_text(s.decode_speedup->ratio), "", "", interval_text(*s.decode_speedup))
@@ -89,7 +91,7 @@ const CellColumn kColumns[] = {
      [](C, S s) { return number_text(s.mean_acceptance_length, 2); }},
     {{.name = "accept", .help = "accepted / drafted tokens", .goes = 101},
      [](C, S s) { return number_text(s.draft_acceptance_rate, 2); }},
-    {{.name = "coverage", .help = "share of steps with drafts", .goes = 3},
+    {{.name = "coverage", .help = "share of verify steps with drafts", .goes = 3},
      [](C, S s) { return number_text(s.draft_coverage, 2); }},
     {{.name = "tok/pass", .help = "output tokens per sequence and pass", .html_only = true},
      [](C, S s) { return number_text(s.tokens_per_target_forward, 2); }},
@@ -99,7 +101,7 @@ const CellColumn kColumns[] = {
      [](C, S s) { return ms_text(s.e2e_ms.p50, 0); }},
     {{.name = kDeviceBusy, .help = "share of the wall time, rank by rank", .goes = 4},
      [](C, S s) { return busy_text(s.devices.busy); }},
-    {{.name = "degen.", .help = "share of requests whose output ends in a repetition", .goes = 2},
+    {{.name = "degen.", .help = "share of outputs that end in a loop", .goes = 2},
      [](C, S s) { return number_text(s.degenerate_share, 2); }},
     {{.name = "req/s of offered", .goes = 104},
      [](C, S s) {
@@ -107,7 +109,7 @@ const CellColumn kColumns[] = {
        return s.open_loop ? number_text(o.achieved_rate_per_s, 2) + " of " + number_text(o.offered_rate_per_s, 2) : "–";
      },
      has_open_loop},
-    {{.name = "decode"}, [](C c, S s) { return ratio_cell(c, s.decode_speedup); }, has_open_loop},
+    {{.name = "decode speedup"}, [](C c, S s) { return ratio_cell(c, s.decode_speedup); }, has_open_loop},
     {{.name = "ttft p90", .goes = 105}, [](C, S s) { return ms_text(s.ttft_ms.p90, 1); }, has_open_loop},
     {{.name = "goodput", .help = "requests that meet report.slo", .goes = 106},
      [](C, S s) {
@@ -123,9 +125,10 @@ const CellColumn kColumns[] = {
 }  // namespace
 
 Table cell_table(const RunResult& run, const RunSummary& summary) {
-  Table table{.title = "Failed, skipped and not run cells with their reasons too. In brackets: 95 % intervals.",
-              .columns = {},
-              .rows = std::vector<Table::Row>(summary.cells.size())};
+  Table table{
+      .title = "Includes cells that failed, were skipped or did not run, with the reason. In brackets: 95 % intervals.",
+      .columns = {},
+      .rows = std::vector<Table::Row>(summary.cells.size())};
   for (size_t r = 0; r < table.rows.size(); ++r) {
     const CellResult& cell = run.cells[summary.cells[r].cell];
     table.rows[r].css = cell.status == CellStatus::failed ? "failed" : summary.cells[r].rankable ? "" : "muted";

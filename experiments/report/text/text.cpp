@@ -197,7 +197,7 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   if (cell.certificate.status == CertificateStatus::unverified) text += ", UNVERIFIED";
   if (s.is_saturated()) text += ", saturated";
   if (cell.random_weights && s.rankable) text += ", random weights";
-  if (!s.noise.empty()) text += ", noisy";
+  if (!s.noise.empty()) text += ", disturbed";
   if (!warm_prefixes_text(cell).empty()) text += ", warm prefixes";
   if (const auto loop = closed_loop_of(cell); loop && loop->is_one_wave()) text += ", one wave";
   if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
@@ -275,9 +275,12 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   out += markdown_table(cell_table(run, summary));
   out +=
       "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
-      "share of steps with drafts. dev busy: share of the time in which each rank's device was at work. speedup: tok/s "
-      "of whole requests, prefill included, over the baseline cell, with its 95 % interval over repetitions. decoding: "
-      "mean time per output token after the first, the baseline's over the cell's.\n";
+      "share of verify steps with drafts. dev busy: share of the time in which each rank's device was at work. "
+      "speedup: "
+      "output tokens per second, prefill included, over the baseline cell, with its 95 % interval over repetitions. "
+      "decode speedup: the baseline's mean time per output token after the first over the cell's, prefill excluded. "
+      "degen.: share of outputs that end in a loop. verdict: from the cell's own 95 % interval, uncorrected; the "
+      "sentences above correct for all comparisons.\n";
   for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_text(load));
   if (const Table published = published_table(run, summary); !published.rows.empty())
     out += fmt::format("\n{}:\n\n{}", markdown_text(published.title), markdown_table(published));
