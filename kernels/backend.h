@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "kernels/logit_edits.h"
 #include "kernels/op_args.h"
 #include "kernels/rank_marks.h"
 #include "kernels/sampling_types.h"
@@ -82,6 +83,8 @@ class Backend {
   /// What a row stores is seen by rows of its own sequence only.
   virtual void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention);
 
+  /// In stream order. Without rows nothing is launched.
+  virtual void edit_logits(const EditArgs& args) = 0;
   /// Complete when the call returns; with args.later in stream order, as other ops.
   virtual void sample(const SampleArgs& args) = 0;
   virtual void accept(const AcceptArgs& args) = 0;

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/accept.h"
 #include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/edit_logits.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/sample.h"
 
@@ -295,6 +296,7 @@ void CpuBackend::end_work(double waited_s) {
   ledger_.add_seconds(ledger_.end(traffic_), passed.count() - waited_s);
 }
 
+void CpuBackend::edit_logits(const EditArgs& args) { cpu_edit_logits(args, pool_); }
 void CpuBackend::sample(const SampleArgs& args) {
   cpu_sample(args, pool_);
   for (int32_t& token : args.token.first(args.ids ? args.rows.size() : 0))

@@ -45,6 +45,7 @@ class CpuBackend final : public Backend {
   void attention(const AttentionArgs& args) override;
   void norm_gemm(const NormArgs& norm, const GemmArgs& gemm) override;
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
+  void edit_logits(const EditArgs& args) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
   void top_k(const TopKArgs& args) override;

@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/draw_results.h"
+#include "kernels/cuda/edit_logits.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch_queue.h"
 #include "kernels/cuda/pass_state.h"
@@ -140,6 +141,7 @@ class CudaBackend final : public Backend {
   }
   void attention(const AttentionArgs& args) override;
   void rope_attention(const RopeArgs& rope, const StoreKvArgs& store, const AttentionArgs& attention) override;
+  void edit_logits(const EditArgs& args) override;
   void sample(const SampleArgs& args) override;
   void accept(const AcceptArgs& args) override;
   void top_k(const TopKArgs& args) override;
@@ -539,6 +541,16 @@ void CudaBackend::await_draws(uint64_t calls) {
     if (!std::exchange(has_waited, true)) ++traffic_.host_waits;
     cuda::wait_for_work(stream, device_, peers_, done);
   });
+}
+
+void CudaBackend::edit_logits(const EditArgs& args) {
+  use();
+  for (const cuda::EditPart& part : cuda::edit_parts(args, cuda::StagingRing::kBytes / 2)) {
+    queue_.reserve(part.bytes(), 3);
+    EditArgs staged = part.args;
+    staged.rows = stage(std::span(part.rows)), staged.edits = stage(staged.edits), staged.masks = stage(staged.masks);
+    cuda::edit_logits(staged, queue_.to());
+  }
 }
 
 void CudaBackend::sample(const SampleArgs& args) {

@@ -43,6 +43,7 @@ class RecordingBackend : public Backend {
   void store_kv(const StoreKvArgs&) override {}
   void move_kv(const KvView&, std::span<const SlotMove>) override {}
   void attention(const AttentionArgs&) override {}
+  void edit_logits(const EditArgs&) override {}
   void sample(const SampleArgs&) override {}
   void accept(const AcceptArgs&) override {}
   void top_k(const TopKArgs&) override {}
