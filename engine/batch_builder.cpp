@@ -55,7 +55,8 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
                               .request = seq.id,
                               .deferred = scheduled.deferred,
                               .sampler = seq.params.sampler,
-                              .proposal = std::move(proposal)});
+                              .proposal = std::move(proposal),
+                              .plan = seq.plan});
   }
   add_padding_rows(batch, step.num_padding_rows);
   batch.digest = digest_of(batch.expected);

@@ -73,6 +73,11 @@ SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params, 
   seq.tokens = std::move(prompt);
   seq.params = params;
   seq.params.max_tokens = output_room;
+  if (params.edits_logits()) {
+    const ModelSpec& spec = target_.spec();
+    seq.plan = std::make_shared<SamplingPlan>(params, seq.num_prompt, spec.eos_token_ids, spec.vocab_size);
+    seq.plan->follow(seq.tokens);
+  }
   const SeqId id = seq.id;
   scheduler_.add(std::move(request));
   return id;
@@ -280,6 +285,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
     }
     if (out.finish != FinishReason::none) break;
   }
+  if (seq.plan) seq.plan->follow(seq.tokens);
   counters_.emitted += int64_t(out.token.size());
   if (out.finish == FinishReason::none) {
     pool_.commit(seq.id, pool_.cached(seq.id) + kept_rows, seq.tokens);

@@ -39,7 +39,7 @@ void Scheduler::finish(SeqId id) {
 
 bool Scheduler::may_run(const Request& request, bool may_defer) const {
   if (request.num_in_flight >= options_.max_steps_per_seq) return false;
-  return request.num_undecided == 0 || may_defer;
+  return request.num_undecided == 0 || (may_defer && !request.seq.plan);  // a plan needs every token before its row
 }
 
 ScheduledStep Scheduler::next(int num_drafts, bool may_defer, DraftShape shape) {

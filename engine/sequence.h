@@ -2,11 +2,12 @@
 // A request on its way through the engine. Holds verified tokens only; drafts live in a Proposal beside it.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/cache/block_pool.h"
-#include "engine/sampling.h"
+#include "engine/sampling_plan.h"
 
 namespace paceline {
 
@@ -19,6 +20,7 @@ struct Sequence {
   std::vector<int32_t> tokens;
   int num_prompt = 0;
   SamplingParams params;
+  std::shared_ptr<SamplingPlan> plan = nullptr;  // of `tokens`; null: their logits stay as they are
   FinishReason finish = FinishReason::none;
   int num_preemptions = 0;
   std::vector<BlockHash> block_hashes;  // of its leading blocks, as BlockPool::attach has needed them

@@ -115,6 +115,7 @@ struct VerifyRow {
   bool deferred = false;
   DrawParams sampler;
   Proposal proposal;
+  std::shared_ptr<const SamplingPlan> plan = nullptr;  // null: none. REQUIRES !deferred: it needs every token
 };
 
 /// Decides which drafts stay and which token follows; also advances the deciding rank's SeqState.

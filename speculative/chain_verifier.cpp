@@ -27,6 +27,7 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   step.drafts.resize(count);
   step.results.resize(count);
   bool any_drafts = false;
+  LogitEdits edits;
   for (size_t i = 0; i < count; ++i) {
     const VerifyRow& wanted = step.rows[i];
     const SeqSlot& slot = state[step.slot(i)];
@@ -54,11 +55,17 @@ void ChainVerifier::run(Step& step, Rank& rank) {
                        .params = wanted.sampler,
                        .rule = options_.rule,
                        .token_cell = step.slot(i)};
+    if (!wanted.plan) continue;
+    PACELINE_CHECK(!wanted.deferred && wanted.plan->length() == slot.length,
+                   "request {}: a sampling plan that knows {} of {} tokens", wanted.request, wanted.plan->length(),
+                   slot.length);
+    wanted.plan->add_window(drafts, wanted.first_logit, edits);
   }
   if (count == 0) return;
   const Logits logits = step.target->logits();
   step.is_later = state.cells() && !any_drafts;
   const WorkScope work(rank, WorkKind::decide, step.batch->step);
+  if (!edits.empty()) rank.backend->edit_logits(edits.args(logits.rows, logits.vocab_size));
   rank.backend->accept({.logits = logits.rows,
                         .vocab_size = logits.vocab_size,
                         .rows = step.windows,

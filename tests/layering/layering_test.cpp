@@ -59,6 +59,7 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"engine/batch_rows.", kRequests},
                                                                  {"engine/draft_tree.", kRequests},
                                                                  {"engine/sampling.", kRequests},
+                                                                 {"engine/sampling_plan.", kRequests},
                                                                  {"engine/request_limits.", kRequests},
                                                                  {"engine/model/", kModel},
                                                                  {"engine/weights/", kWeights},

@@ -54,6 +54,14 @@ std::vector<int32_t> FakeModel::greedy_text(std::vector<int32_t> tokens, int cou
   return text;
 }
 
+std::vector<float> FakeModel::logits_behind(std::span<const int32_t> tokens) const {
+  uint64_t history = options_.seed | 1;
+  for (const int32_t token : tokens) history = extend(history, token);
+  std::vector<float> logits;
+  for (int32_t token = 0; token < options_.vocab_size; ++token) logits.push_back(logit(history, token));
+  return logits;
+}
+
 Ticket FakeModel::launch(std::shared_ptr<const Batch> batch) {
   batches_.push_back(batch);
   pending_.push_back(batch);

@@ -46,6 +46,8 @@ class FakeModel final : public Model {
 
   /// The greedy text that follows `tokens`, without regard to any stop.
   std::vector<int32_t> greedy_text(std::vector<int32_t> tokens, int count) const;
+  /// [vocab_size]: of the row behind `tokens`.
+  std::vector<float> logits_behind(std::span<const int32_t> tokens) const;
 
   /// Every batch launched, and how many forward passes were waiting at most.
   const std::vector<std::shared_ptr<const Batch>>& batches() const { return batches_; }

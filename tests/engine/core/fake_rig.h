@@ -19,7 +19,8 @@ namespace paceline::test {
 struct FakeRigOptions {
   FakeModelOptions model;
   std::optional<FakeProposer::Options> proposer;                  // none: plain decoding
-  std::function<std::unique_ptr<Proposer>()> make_proposer = {};  // in place of that
+  std::function<std::unique_ptr<Proposer>()> make_proposer = {};  // in place of it
+  VerifyRule rule = VerifyRule::greedy;
   int draft_len = 0;
   int run_ahead = 0;
   int micro_batches = 1;
@@ -49,14 +50,18 @@ class FakeRig {
     std::unique_ptr<FakeProposer> made;
     if (options.proposer) made = std::make_unique<FakeProposer>(model, *options.proposer);
     proposer = made.get();
-    std::unique_ptr<Proposer> chosen = options.make_proposer ? options.make_proposer() : std::move(made);
-    engine = std::make_unique<Engine>(engine_options, model, std::move(chosen),
-                                      std::make_unique<ChainVerifier>(VerifierOptions{}));
+    engine = std::make_unique<Engine>(engine_options, model,
+                                      options.make_proposer ? options.make_proposer() : std::move(made),
+                                      std::make_unique<ChainVerifier>(VerifierOptions{.rule = options.rule}));
   }
 
   SeqId submit(const std::vector<int32_t>& prompt, const SamplingParams& params, int64_t key = 0) {
+    return submit_expecting(expected_text(prompt, params), prompt, params, key);
+  }
+  SeqId submit_expecting(const std::vector<int32_t>& text, const std::vector<int32_t>& prompt,
+                         const SamplingParams& params, int64_t key = 0) {
     const SeqId id = engine->submit(prompt, params, key);
-    expected[id] = expected_text(prompt, params);
+    expected[id] = text;
     num_prompt_[id] = int(prompt.size());
     return id;
   }
