@@ -1,6 +1,7 @@
 #include "speculative/draft_proposer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/batch_rows.h"
 #include "engine/cache/kv_slot.h"
@@ -105,12 +106,15 @@ void DraftProposer::draft_trees(std::vector<Active>& active, std::span<Proposal>
                                     .max_depth = seq.max_depth,
                                     .max_parents = seq.max_parents});
   feed_known(active);
+  LogitEdits edits;
+  for (size_t i = 0; i < active.size(); ++i)
+    if (active[i].seq->plan) active[i].seq->plan->add_row({}, int32_t(i), edits);
   std::vector<int32_t> tokens;
   std::vector<float> probs;
   for (size_t num_rows = active.size(); num_rows > 0;) {
     tokens.resize(num_rows * width);
     probs.resize(num_rows * width);
-    likeliest(tokens, probs);
+    likeliest(std::exchange(edits, {}), tokens, probs);
     size_t given = 0;
     auto batch = new_batch();
     for (size_t i = 0; i < active.size(); ++i) {
@@ -118,10 +122,12 @@ void DraftProposer::draft_trees(std::vector<Active>& active, std::span<Proposal>
       const size_t count = size_t(tree.level_size()) * width;
       tree.add_children(std::span(tokens).subspan(given, count), std::span(probs).subspan(given, count));
       given += count;
-      std::vector<TreeRow> rows;
-      for (const TreePasses::Row& row : tree.next_level())
-        rows.push_back({.token = row.token, .depth = row.depth, .path = row.path});
       const Sequence& seq = *active[i].seq;
+      std::vector<TreeRow> rows;
+      for (const TreePasses::Row& row : tree.next_level()) {
+        if (seq.plan) seq.plan->add_row(tree.tokens_of(row), int32_t(batch->num_rows() + int(rows.size())), edits);
+        rows.push_back({.token = row.token, .depth = row.depth, .path = row.path});
+      }
       if (!rows.empty()) add_tree_rows(*batch, seq.slot, seq.length(), pool_.pages(seq.id), pool_.block_size(), rows);
     }
     num_rows = size_t(batch->num_rows());
@@ -135,9 +141,10 @@ void DraftProposer::draft_trees(std::vector<Active>& active, std::span<Proposal>
 }
 
 // Of the newest pass, for each row of logits: the most likely tokens. Waits for them.
-void DraftProposer::likeliest(std::span<int32_t> tokens, std::span<float> probs) {
+void DraftProposer::likeliest(const LogitEdits& edits, std::span<int32_t> tokens, std::span<float> probs) {
   model_.wait(model_.post([&](Rank& rank) {
     const WorkScope work(rank, WorkKind::draft);
+    if (!edits.empty()) rank.backend->edit_logits(edits.args(model_.logits().rows, options_.vocab_size));
     rank.backend->top_k({.logits = model_.logits().rows,
                          .vocab_size = options_.vocab_size,
                          .k = options_.width,
@@ -301,9 +308,17 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
     int32_t slot;
     int known_rows;
     SampleRow row;
+    std::shared_ptr<const SamplingPlan> plan;
+    std::vector<const int32_t*> path;  // with a plan: its drafts so far
   };
   std::vector<Wanted> wanted;
+  std::vector<int32_t> num_before(size_t(index), 0);  // sequences with a draft of each earlier pass
   for (size_t i = 0; i < active.size(); ++i) {
+    std::vector<const int32_t*> path;
+    for (int pass = 0; pass < std::min(index, active[i].draft_len); ++pass) {
+      const int32_t* const drafted = drafted_of_pass(pass) + num_before[size_t(pass)]++;
+      if (active[i].seq->plan) path.push_back(drafted);
+    }
     if (active[i].draft_len <= index) continue;
     const Sequence& seq = *active[i].seq;
     SampleRow row{.logits_row = int32_t(wanted.size()),
@@ -318,7 +333,7 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
       row.offset = 0;
     }
     row.token_cell = seq.slot;
-    wanted.push_back({seq.slot, known_rows.empty() ? 1 : known_rows[i], row});
+    wanted.push_back({seq.slot, known_rows.empty() ? 1 : known_rows[i], row, seq.plan, std::move(path)});
   }
   const uint64_t step = next_step_ - 1;
   model_.post([this, wanted = std::move(wanted), index, step](Rank& rank) {
@@ -331,6 +346,16 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
       rows[i] = wanted[i].row;
       rows[i].probs_row = probs_row(wanted[i].slot, index);
     }
+    LogitEdits edits;
+    for (const Wanted& one : wanted) {
+      if (!one.plan) continue;
+      if (edits.empty() && index > 0) rank.backend->await_draws(rank.backend->num_draws());  // the paths
+      std::vector<int32_t> path;
+      for (const int32_t* draft : one.path) path.push_back(*draft);
+      const bool is_cut = std::find(path.begin(), path.end(), -1) != path.end();  // nobody looks at what follows
+      if (!is_cut) one.plan->add_row(path, one.row.logits_row, edits);
+    }
+    if (!edits.empty()) rank.backend->edit_logits(edits.args(logits.rows, options_.vocab_size));
     MatView probs{};
     if (probs_)
       probs = f32_view(probs_, options_.max_draft_len * options_.max_num_seqs, options_.vocab_size,

@@ -94,7 +94,7 @@ class DraftProposer final : public Proposer {
   void draft_chains(std::vector<Active>& active, std::span<Proposal> out);
   void draft_trees(std::vector<Active>& active, std::span<Proposal> out);
   std::vector<int> feed_known(std::vector<Active>& active);
-  void likeliest(std::span<int32_t> tokens, std::span<float> probs);
+  void likeliest(const LogitEdits& edits, std::span<int32_t> tokens, std::span<float> probs);
   void catch_up(std::vector<Active>& active, int max_left);
   void next_pass(const std::vector<Active>& active, int index);
   void feed(Batch& batch, Active& active, int end) const;

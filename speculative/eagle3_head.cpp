@@ -5,6 +5,7 @@
 
 #include "engine/comm/work_scope.h"
 #include "engine/model/rope.h"
+#include "speculative/draft_columns.h"
 
 namespace paceline {
 namespace {
@@ -218,8 +219,15 @@ MatView Eagle3Head::run_layer(const Eagle3Rows& rows) {
   return feature;
 }
 
+void Eagle3Head::edit(const LogitEdits& edits) {
+  if (edits.empty()) return;
+  const LogitEdits by_column = ids_ ? to_columns(edits, spec_.ids) : edits;
+  backend_.edit_logits(by_column.args(logits_, spec_.draft_vocab_size));
+}
+
 void Eagle3Head::draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts,
-                       std::span<const Eagle3Rows> rows, std::span<int32_t> token) {
+                       std::span<const Eagle3Rows> rows, std::span<const SamplingPlan* const> plan,
+                       std::span<int32_t> token) {
   const WorkScope work(rank_, WorkKind::draft);
   const size_t num_seqs = seq_slot.size();
   const MatView all = feature_.row_range(0, int32_t(num_seqs));
@@ -234,6 +242,17 @@ void Eagle3Head::draft(std::span<const int32_t> seq_slot, std::span<const int> n
     backend_.gemm({.x = normed, .w = weights_.head.get(), .y = logits_});
     if (spec_.norm_output && j + 1 < num_drafts[0])
       backend_.gather_rows({.from = normed, .row = std::span(every_row_).first(count), .to = feature});
+    if (!plan.empty()) {
+      if (j > 0) await_drafts();
+      LogitEdits edits;
+      for (size_t i = 0; i < count; ++i) {
+        std::vector<int32_t> path;
+        for (size_t pass = 0; pass < size_t(j); ++pass) path.push_back(token[pass * num_seqs + i]);
+        const bool is_cut = std::find(path.begin(), path.end(), -1) != path.end();  // nobody looks at what follows
+        if (plan[i] && !is_cut) plan[i]->add_row(path, int32_t(i), edits);
+      }
+      edit(edits);
+    }
     std::vector<SampleRow> draws(count);
     for (size_t i = 0; i < count; ++i) draws[i] = {.logits_row = int32_t(i), .token_cell = seq_slot[i]};
     backend_.sample({.logits = logits_,
@@ -246,8 +265,8 @@ void Eagle3Head::draft(std::span<const int32_t> seq_slot, std::span<const int> n
   }
 }
 
-void Eagle3Head::draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
-                             std::span<float> prob) {
+void Eagle3Head::draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, const LogitEdits& edits, int width,
+                             std::span<int32_t> token, std::span<float> prob) {
   const WorkScope work(rank_, WorkKind::draft);
   const int32_t count = int32_t(from.size());
   const MatView feature = feature_.row_range(0, count), normed = normed_.row_range(0, count);
@@ -262,6 +281,7 @@ void Eagle3Head::draft_level(std::span<const int32_t> from, const Eagle3Rows& ro
   norm(feature, vectors_.last_norm, normed);
   logits_ = all_logits_.row_range(0, count);
   backend_.gemm({.x = normed, .w = weights_.head.get(), .y = logits_});
+  edit(edits);
   backend_.top_k(
       {.logits = logits_, .vocab_size = spec_.draft_vocab_size, .k = width, .ids = ids_, .token = token, .prob = prob});
 }

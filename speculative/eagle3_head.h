@@ -43,16 +43,18 @@ class Eagle3Head {
 
   /// Drafts of sequences, longest first: of sequence i num_drafts[i] >= 1. Draft j of sequence i goes to
   /// token[j * seq_slot.size() + i], complete after Backend::await_draws(); -1: the logits were no numbers. rows[j -
-  /// 1], j >= 1: the rows behind draft j - 1, of all sequences with more than j drafts, in order.
+  /// 1], j >= 1: the rows behind draft j - 1, of all sequences with more than j drafts, in order. plan: of each
+  /// sequence or null, for logits as edited behind its drafts so far, which are waited for; or empty, where none has
+  /// one.
   void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts, std::span<const Eagle3Rows> rows,
-             std::span<int32_t> token);
+             std::span<const SamplingPlan* const> plan, std::span<int32_t> token);
   void await_drafts();
 
   /// A level of trees. Without rows, what comes first behind the slots `from`. Else over `rows`, whose features are
-  /// what rows from[i] of the level before have left. token, prob: as TopKArgs, [from.size() * width]; complete at
-  /// return.
-  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
-                   std::span<float> prob);
+  /// what rows from[i] of the level before have left. edits: of the logits of row i, by the target's tokens. token,
+  /// prob: as TopKArgs, [from.size() * width]; complete at return.
+  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, const LogitEdits& edits, int width,
+                   std::span<int32_t> token, std::span<float> prob);
 
   void swap_kv(std::span<const BlockSwap> swaps);
 
@@ -69,6 +71,8 @@ class Eagle3Head {
   MatView run_layer(const Eagle3Rows& rows);
   void run(int kind, const Eagle3Rows& rows, const std::function<void()>& body);
   void norm(const MatView& from, const float* weight, const MatView& to);
+  /// Of logits_. edits: by the target's tokens.
+  void edit(const LogitEdits& edits);
 
   const Eagle3Spec spec_;
   const Eagle3Weights weights_;

@@ -25,15 +25,15 @@ class HeadOnDecidingRank final : public Eagle3Model {
     team_.run_inline([&](Rank&) { head_->extend(rows, last_row, seq_slot); });
   }
   void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts, std::span<const Eagle3Rows> rows,
-             std::span<int32_t> token) override {
-    team_.run_inline([&](Rank&) { head_->draft(seq_slot, num_drafts, rows, token); });
+             std::span<const SamplingPlan* const> plan, std::span<int32_t> token) override {
+    team_.run_inline([&](Rank&) { head_->draft(seq_slot, num_drafts, rows, plan, token); });
   }
   void await_drafts() override {
     team_.run_inline([&](Rank&) { head_->await_drafts(); });
   }
-  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
-                   std::span<float> prob) override {
-    team_.run_inline([&](Rank&) { head_->draft_level(from, rows, width, token, prob); });
+  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, const LogitEdits& edits, int width,
+                   std::span<int32_t> token, std::span<float> prob) override {
+    team_.run_inline([&](Rank&) { head_->draft_level(from, rows, edits, width, token, prob); });
   }
   void swap_kv(std::span<const BlockSwap> swaps) override {
     team_.run_inline([&](Rank&) { head_->swap_kv(swaps); });

@@ -27,10 +27,11 @@ class Eagle3Model {
   virtual void keep(std::span<const int32_t> from, std::span<const int32_t> to) = 0;
   virtual void extend(const Eagle3Rows& rows, std::span<const int32_t> last_row, std::span<const int32_t> seq_slot) = 0;
   virtual void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts,
-                     std::span<const Eagle3Rows> rows, std::span<int32_t> token) = 0;
+                     std::span<const Eagle3Rows> rows, std::span<const SamplingPlan* const> plan,
+                     std::span<int32_t> token) = 0;
   virtual void await_drafts() = 0;
-  virtual void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
-                           std::span<float> prob) = 0;
+  virtual void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, const LogitEdits& edits, int width,
+                           std::span<int32_t> token, std::span<float> prob) = 0;
   virtual void swap_kv(std::span<const BlockSwap> swaps) = 0;
 
   /// Of the newest drafts: logits of the last pass, [rows, draft_vocab_size], for tests.

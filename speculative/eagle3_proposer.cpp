@@ -1,6 +1,7 @@
 #include "speculative/eagle3_proposer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/cache/kv_slot.h"
 #include "speculative/proposer_entry.h"
@@ -173,11 +174,15 @@ void Eagle3Proposer::draft_chains(std::vector<Active>& active) {
                    [&](const Active& a, const Active& b) { return length_of(a) > length_of(b); });
   std::vector<int32_t> slots;
   std::vector<int> num_drafts;
+  std::vector<const SamplingPlan*> plans;
+  bool any_plan = false;
   std::vector<Eagle3Rows> rows(size_t(length_of(active[0])) - 1);
   for (const Active& one : active) {
     const DraftRequest& request = *one.request;
     slots.push_back(request.seq->slot);
     num_drafts.push_back(length_of(one));
+    plans.push_back(request.seq->plan.get());
+    any_plan = any_plan || plans.back();
     for (int j = 1; j < num_drafts.back(); ++j) {
       Eagle3Rows& pass = rows[size_t(j) - 1];
       const int32_t position = request.seq->length() - 2 + j;
@@ -185,7 +190,8 @@ void Eagle3Proposer::draft_chains(std::vector<Active>& active) {
       pass.add(token_in_cell(request.seq->slot), position, kv_slot(request.pages, block_size(), position), 0);
     }
   }
-  model_.draft(slots, num_drafts, rows, drafted_);
+  if (!any_plan) plans.clear();
+  model_.draft(slots, num_drafts, rows, plans, drafted_);
   model_.await_drafts();
   for (size_t i = 0; i < active.size(); ++i) {
     std::vector<int32_t> chain;
@@ -216,19 +222,21 @@ void Eagle3Proposer::draft_trees(std::span<const Active> active) {
   std::vector<Growing> trees;
   std::vector<int32_t> from, tokens;
   std::vector<float> probs;
+  LogitEdits edits;
   for (const Active& one : active) {
     trees.push_back({.passes = TreePasses({.width = width,
                                            .max_nodes = std::min(one.request->max_drafts, max_draft_len_),
                                            .max_depth = std::min(one.max_depth, options_.depth),
                                            .max_parents = kMaxDraftLen}),
                      .pages = tree_pages(*one.request)});
+    if (const auto& plan = one.request->seq->plan) plan->add_row({}, int32_t(from.size()), edits);
     from.push_back(one.request->seq->slot);
   }
   Eagle3Rows rows;
   while (!from.empty()) {
     tokens.resize(from.size() * size_t(width));
     probs.resize(tokens.size());
-    model_.draft_level(from, rows, width, tokens, probs);
+    model_.draft_level(from, rows, std::exchange(edits, {}), width, tokens, probs);
     size_t drawn = 0;
     from.clear();
     rows = {};
@@ -244,6 +252,8 @@ void Eagle3Proposer::draft_trees(std::span<const Active> active) {
       const int32_t tree_begin = active[i].request->seq->length() - 1;  // position of the first node's row, its place
       rows.begin_sequence(tree.pages, tree_begin);
       for (const TreePasses::Row& row : next) {
+        if (const auto& plan = active[i].request->seq->plan)
+          plan->add_row(tree.passes.tokens_of(row), int32_t(from.size()), edits);
         from.push_back(row.parent == DraftTree::kRoot ? int32_t(i) : above + row.above);
         rows.add(row.token, tree_begin + row.depth, kv_slot(tree.pages, block_size(), tree_begin + row.number), 0);
         std::vector<int32_t> path(row.path.begin(), row.path.end());

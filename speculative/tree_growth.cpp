@@ -55,6 +55,12 @@ void TreePasses::add_children(std::span<const int32_t> token, std::span<const fl
     growth_.add_children(level_[i], token.subspan(i * each, each), prob.subspan(i * each, each));
 }
 
+std::vector<int32_t> TreePasses::tokens_of(const Row& row) const {
+  std::vector<int32_t> tokens;
+  for (const int32_t number : row.path) tokens.push_back(rows_.token[size_t(number)]);
+  return tokens;
+}
+
 std::span<const TreePasses::Row> TreePasses::next_level() {
   const int first_above = rows_.size() - int(level_.size());
   const std::span<const int32_t> chosen = growth_.next_level();

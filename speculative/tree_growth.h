@@ -79,8 +79,9 @@ class TreePasses {
   /// The rows of the next pass; none: the tree is done. Valid until the next call.
   std::span<const Row> next_level();
 
-  /// The rows so far, by number.
+  /// The rows so far, by number; and the tokens on the way to one, its own the last.
   const DraftTree& rows() const { return rows_; }
+  std::vector<int32_t> tokens_of(const Row& row) const;
   DraftTree tree() const { return growth_.tree(); }
 
  private:

@@ -89,13 +89,13 @@ class HeadDecorator : public Eagle3Model {
     inner_.extend(changed, last, seq_slot);
   }
   void draft(std::span<const int32_t> seq_slot, std::span<const int> num_drafts, std::span<const Eagle3Rows> rows,
-             std::span<int32_t> token) override {
-    inner_.draft(seq_slot, num_drafts, rows, token);
+             std::span<const SamplingPlan* const> plan, std::span<int32_t> token) override {
+    inner_.draft(seq_slot, num_drafts, rows, plan, token);
   }
   void await_drafts() override { inner_.await_drafts(); }
-  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, int width, std::span<int32_t> token,
-                   std::span<float> prob) override {
-    inner_.draft_level(from, rows, width, token, prob);
+  void draft_level(std::span<const int32_t> from, const Eagle3Rows& rows, const LogitEdits& edits, int width,
+                   std::span<int32_t> token, std::span<float> prob) override {
+    inner_.draft_level(from, rows, edits, width, token, prob);
   }
   void swap_kv(std::span<const BlockSwap> swaps) override { inner_.swap_kv(swaps); }
   std::vector<float> newest_logits() override { return inner_.newest_logits(); }

@@ -128,6 +128,10 @@ class PlannedProposer final : public Proposer {
 
 enum class Option : uint8_t { none, repetition, presence, frequency, bias, bad_words, min_tokens, constraint, all };
 
+constexpr const char* kOptionNames[] = {"none",      "repetition", "presence",   "frequency", "bias",
+                                        "bad_words", "min_tokens", "constraint", "all"};
+void PrintTo(Option option, std::ostream* out) { *out << kOptionNames[size_t(option)]; }
+
 SamplingParams planned(Option option, VerifyRule rule, int i) {
   SamplingParams params = greedy_params(8 + i * 7 % 37, i % 3 != 0);
   if (rule == VerifyRule::coupled)
@@ -223,7 +227,8 @@ TEST_P(PlanEngine, TextsAreThoseOfOneTokenAtATime) {
 
 INSTANTIATE_TEST_SUITE_P(Options, PlanEngine,
                          testing::Values(Option::repetition, Option::presence, Option::frequency, Option::bias,
-                                         Option::bad_words, Option::min_tokens, Option::constraint, Option::all));
+                                         Option::bad_words, Option::min_tokens, Option::constraint, Option::all),
+                         [](const auto& each) { return std::string(kOptionNames[size_t(each.param)]); });
 
 // Where nothing may follow, that request ends, and no other.
 class NothingConstraint final : public TokenConstraint {

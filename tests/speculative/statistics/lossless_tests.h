@@ -109,10 +109,10 @@ inline std::vector<uint64_t> tree_counts(const ToyModels& models, const TreeShap
 
 /// Counts of steps repeated until `length` tokens are there, over num_trials sequences with their own seeds.
 struct SampleCounts {
-  std::vector<uint64_t> first;                    // T1, T2b: [vocab] first tokens
-  std::vector<uint64_t> joint;                    // T2: [vocab ^ length]
-  ZTest acceptance;                               // T4: all drafts that were looked at
-  std::array<ZTest, kMaxDraftLen> acceptance_at;  // T4 per place in the window
+  std::vector<uint64_t> first;                      // T1, T2b: [vocab] first tokens
+  std::vector<uint64_t> joint;                      // T2: [vocab ^ length]
+  ZTest acceptance;                                 // T4: all drafts that were looked at
+  std::array<ZTest, kMostToyDrafts> acceptance_at;  // T4 per place in the window
   bool identity = true;
 };
 

@@ -89,10 +89,10 @@ AcceptResult verify_window(VerifyRule rule, const DraftWindow<double>& draft, Ta
 
 }  // namespace math
 
-inline constexpr int32_t kMaxDraftLen = 4;
+inline constexpr int32_t kMostToyDrafts = 4;
 
 struct StepResult {
-  int32_t token[kMaxDraftLen + 1];  // [num_accepted + 1] emitted
+  int32_t token[kMostToyDrafts + 1];  // [num_accepted + 1] emitted
   int32_t num_accepted = 0;
   bool identity = true;  // every draft's probabilities are those that it was drawn from, bit for bit
 };
@@ -141,12 +141,12 @@ StepResult run_step(const ToyModels& models, int32_t position, int32_t previous,
   const size_t vocab = size_t(models.vocab_size());
   DrawParams params = models.params();
   params.seed = seed;
-  scratch.draft_prob.resize(kMaxDraftLen * vocab);
+  scratch.draft_prob.resize(kMostToyDrafts * vocab);
   scratch.drawn_prob.resize(vocab);
-  scratch.target_logit.resize((kMaxDraftLen + 1) * vocab);
+  scratch.target_logit.resize((kMostToyDrafts + 1) * vocab);
 
   StepResult result;
-  int32_t draft[kMaxDraftLen];
+  int32_t draft[kMostToyDrafts];
   int32_t context = previous;
   for (int32_t j = 0; j <= draft_len; ++j) {
     const std::vector<float>& target = models.target_logit(position + j, context);

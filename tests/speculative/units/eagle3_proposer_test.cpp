@@ -35,11 +35,12 @@ class NotingHead final : public Eagle3Model {
       EXPECT_EQ(rows.slot[size_t(i)], kv_slot(rows.block, kBlockSize, rows.position[size_t(i)]));
   }
   void draft(std::span<const int32_t>, std::span<const int>, std::span<const Eagle3Rows>,
-             std::span<int32_t> token) override {
+             std::span<const SamplingPlan* const>, std::span<int32_t> token) override {
     std::fill(token.begin(), token.end(), 9);
   }
   void await_drafts() override {}
-  void draft_level(std::span<const int32_t>, const Eagle3Rows&, int, std::span<int32_t>, std::span<float>) override {}
+  void draft_level(std::span<const int32_t>, const Eagle3Rows&, const LogitEdits&, int, std::span<int32_t>,
+                   std::span<float>) override {}
   void swap_kv(std::span<const BlockSwap>) override {}
   std::vector<float> newest_logits() override { return {}; }
 
