@@ -56,7 +56,8 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
                               .deferred = scheduled.deferred,
                               .sampler = seq.params.sampler,
                               .proposal = std::move(proposal),
-                              .plan = seq.plan});
+                              .plan = seq.plan,
+                              .logprobs = seq.params.logprobs});
   }
   add_padding_rows(batch, step.num_padding_rows);
   batch.digest = digest_of(batch.expected);

@@ -273,9 +273,11 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
               .depth = verdict.depth,
               .num_accepted = num_accepted};
   const int kept_rows = row.num_known + num_accepted;
-  for (int32_t token : verdict.token) {
+  for (size_t i = 0; i < verdict.token.size(); ++i) {
+    const int32_t token = verdict.token[i];
     seq.tokens.push_back(token);
     out.token.push_back(token);
+    if (i < verdict.logprobs.size()) out.logprobs.push_back(verdict.logprobs[i]);
     const auto& stops = seq.params.stop_token_ids;
     if ((!seq.params.ignore_eos && eos_.contains(token)) ||
         std::find(stops.begin(), stops.end(), token) != stops.end()) {

@@ -29,6 +29,7 @@ struct Emitted {
   int depth = 0;         // levels that they have: num_drafted where they do not branch
   int num_accepted = 0;  // of those, kept
   FinishReason finish = FinishReason::none;
+  std::vector<TokenLogprobs> logprobs = {};  // of each of `token`, where the request wants them
 };
 
 /// One engine over one target model. Not thread-safe: one thread submits, steps and cancels. An Error(comm) or

@@ -36,6 +36,9 @@ void check_edits(const SamplingParams& params, int vocab_size) {
   if (params.min_tokens < 0 || params.min_tokens > params.max_tokens)
     fail(ExitCode::usage, "min_tokens: found {}, expected 0 to max_tokens, which is {}", params.min_tokens,
          params.max_tokens);
+  if (params.logprobs.num_top < LogprobParams::kNone || params.logprobs.num_top > LogprobParams::kMostTop)
+    fail(ExitCode::usage, "logprobs: found {}, expected at most {} of the likeliest tokens", params.logprobs.num_top,
+         LogprobParams::kMostTop);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ struct RequestLimits {
 
   /// Output tokens that the request may have: params.max_tokens, cut to what max_model_len leaves.
   /// Throws Error(usage) when the prompt is empty, holds an id outside the vocabulary or does not fit max_model_len,
-  /// when max_tokens is below 1, when an edit of logits is outside its range (SamplingParams), or when the request can
-  /// never fit the KV pool.
+  /// when max_tokens is below 1, when an edit of logits or a number of logprobs is outside its range (SamplingParams),
+  /// or when the request can never fit the KV pool.
   int output_room(std::span<const int32_t> prompt, const SamplingParams& params) const;
 };
 

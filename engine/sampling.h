@@ -27,6 +27,17 @@ struct LogitBias {
   float bias = 0.0f;  // [-100, 100]
 };
 
+/// raw: of the logits as the model gives them. processed: as edited, before temperature and filters (vLLM's value of
+/// that name is of what those leave, too).
+enum class LogprobsOf : uint8_t { raw, processed };
+
+struct LogprobParams {
+  static constexpr int kNone = -1, kMostTop = 20;
+  int num_top = kNone;  // 0: of each token of the output; more: of so many of the likeliest in its place, too
+  LogprobsOf of = LogprobsOf::raw;
+  bool any() const { return num_top != kNone; }
+};
+
 struct SamplingParams {
   DrawParams sampler;  // temperature, top_k, top_p, min_p, seed
   int max_tokens = 128;
@@ -42,6 +53,8 @@ struct SamplingParams {
                                                      // and output, as in Hugging Face; vLLM looks at the output alone
   int min_tokens = 0;                                // of output before eos or a stop token, ignore_eos or not
   std::shared_ptr<TokenConstraint> constraint = nullptr;  // null: every token is allowed
+
+  LogprobParams logprobs = {};
 
   bool edits_logits() const {
     return repetition_penalty != 1.0f || presence_penalty != 0.0f || frequency_penalty != 0.0f || min_tokens > 0 ||

@@ -9,6 +9,7 @@
 
 #include "engine/draft_tree.h"
 #include "engine/sequence.h"
+#include "engine/token_logprobs.h"
 #include "engine/transformer/model.h"
 
 namespace paceline {
@@ -45,6 +46,7 @@ struct Verdict {
   int num_drafts = 0;          // drafts that were verified
   int depth = 0;               // of the deepest, 1 for the children of the root; num_drafts for a chain
   bool numerical_error = false;
+  std::vector<TokenLogprobs> logprobs;  // of each of `token`, where the row wants them
 };
 
 /// host: needs collected verdicts, the engine waits for them; device: may be launched ahead of them.
@@ -116,6 +118,7 @@ struct VerifyRow {
   DrawParams sampler;
   Proposal proposal;
   std::shared_ptr<const SamplingPlan> plan = nullptr;  // null: none. REQUIRES !deferred: it needs every token
+  LogprobParams logprobs = {};
 };
 
 /// Decides which drafts stay and which token follows; also advances the deciding rank's SeqState.

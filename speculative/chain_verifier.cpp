@@ -26,7 +26,7 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   step.windows.resize(count);
   step.drafts.resize(count);
   step.results.resize(count);
-  bool any_drafts = false;
+  bool any_drafts = false, any_logprobs = false;
   LogitEdits edits;
   for (size_t i = 0; i < count; ++i) {
     const VerifyRow& wanted = step.rows[i];
@@ -55,6 +55,7 @@ void ChainVerifier::run(Step& step, Rank& rank) {
                        .params = wanted.sampler,
                        .rule = options_.rule,
                        .token_cell = step.slot(i)};
+    any_logprobs = any_logprobs || wanted.logprobs.any();
     if (!wanted.plan) continue;
     PACELINE_CHECK(!wanted.deferred && wanted.plan->length() == slot.length,
                    "request {}: a sampling plan that knows {} of {} tokens", wanted.request, wanted.plan->length(),
@@ -63,8 +64,9 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   }
   if (count == 0) return;
   const Logits logits = step.target->logits();
-  step.is_later = state.cells() && !any_drafts;
+  step.is_later = state.cells() && !any_drafts && !any_logprobs;  // logprobs need the rows: the next pass has others
   const WorkScope work(rank, WorkKind::decide, step.batch->step);
+  if (any_logprobs && !edits.empty()) keep_raw_rows(step, logits, *rank.backend);
   if (!edits.empty()) rank.backend->edit_logits(edits.args(logits.rows, logits.vocab_size));
   rank.backend->accept({.logits = logits.rows,
                         .vocab_size = logits.vocab_size,
@@ -80,6 +82,36 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   if (step.is_awaited()) return;
   rank.backend->await_draws(step.draw);
   make_verdicts(step);
+  if (any_logprobs) add_logprobs(step, logits, *rank.backend);
+}
+
+// Of windows whose logits are about to be edited, and whose logprobs are of what they were.
+void ChainVerifier::keep_raw_rows(Step& step, const Logits& logits, Backend& backend) {
+  step.raw_rows.resize(step.rows.size());
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    const VerifyRow& row = step.rows[i];
+    if (!row.logprobs.any() || row.logprobs.of != LogprobsOf::raw || !row.plan) continue;
+    const MatView window = logits.rows.row_range(row.first_logit, step.drafts[i].size() + 1);
+    step.raw_rows[i] = download_rows(backend, window, logits.vocab_size);
+  }
+}
+
+void ChainVerifier::add_logprobs(Step& step, const Logits& logits, Backend& backend) {
+  const auto start = Clock::now();
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    const VerifyRow& row = step.rows[i];
+    Verdict& verdict = step.verdicts[i];
+    if (!row.logprobs.any() || verdict.numerical_error) continue;
+    for (size_t j = 0; j < verdict.token.size(); ++j) {
+      const int32_t place = j == 0 ? 0 : 1 + verdict.path[j - 1];  // of the row that the token was drawn from
+      const bool is_kept = i < step.raw_rows.size() && !step.raw_rows[i].empty();
+      std::vector<float> read;
+      if (!is_kept) read = download_rows(backend, logits.rows.row_range(row.first_logit + place, 1), logits.vocab_size);
+      const float* const logit = is_kept ? step.raw_rows[i].data() + int64_t{place} * logits.vocab_size : read.data();
+      verdict.logprobs.push_back(logprobs_of(logit, logits.vocab_size, verdict.token[j], row.logprobs.num_top));
+    }
+  }
+  seconds_ += seconds_since(start);
 }
 
 // The results have come.

@@ -29,8 +29,9 @@ class ChainVerifier final : public Verifier {
     std::vector<AcceptRow> windows;  // of each of `rows`; their drafts
     std::vector<DraftTree> drafts;
     std::vector<AcceptResult> results;
-    uint64_t draw = 0;      // number of the accept call; 0: the backend completes such calls at once
-    bool is_later = false;  // SeqState has been told of tokens in cells
+    std::vector<std::vector<float>> raw_rows;  // of each of `rows` that wants them, those of its window, or empty
+    uint64_t draw = 0;                         // number of the accept call; 0: the backend completes such calls at once
+    bool is_later = false;                     // SeqState has been told of tokens in cells
     std::vector<Verdict> verdicts;
     Ticket ticket;
 
@@ -41,6 +42,8 @@ class ChainVerifier final : public Verifier {
 
   void run(Step& step, Rank& rank);
   void make_verdicts(Step& step);
+  static void keep_raw_rows(Step& step, const Logits& logits, Backend& backend);
+  void add_logprobs(Step& step, const Logits& logits, Backend& backend);
 
   const VerifierOptions options_;
   std::deque<std::shared_ptr<Step>> in_flight_;  // shared with the jobs that fill them in

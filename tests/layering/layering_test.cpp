@@ -60,6 +60,7 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"engine/draft_tree.", kRequests},
                                                                  {"engine/sampling.", kRequests},
                                                                  {"engine/sampling_plan.", kRequests},
+                                                                 {"engine/token_logprobs.", kRequests},
                                                                  {"engine/request_limits.", kRequests},
                                                                  {"engine/model/", kModel},
                                                                  {"engine/weights/", kWeights},

@@ -230,6 +230,96 @@ INSTANTIATE_TEST_SUITE_P(Options, PlanEngine,
                                          Option::bad_words, Option::min_tokens, Option::constraint, Option::all),
                          [](const auto& each) { return std::string(kOptionNames[size_t(each.param)]); });
 
+/// What each emitted token of a request must bring.
+struct WantedLogprobs {
+  std::vector<double> logprob;          // of the token
+  std::vector<std::vector<int>> order;  // all tokens, the likeliest first
+  std::vector<std::vector<double>> row;
+};
+
+WantedLogprobs wanted_logprobs(const FakeModel& model, const std::vector<int32_t>& prompt, const SamplingParams& params,
+                               const std::vector<int32_t>& answer) {
+  WantedLogprobs want;
+  std::vector<int32_t> text = prompt;
+  for (const int32_t token : answer) {
+    std::vector<float> logit = model.logits_behind(text);
+    if (params.logprobs.of == LogprobsOf::processed) edit_row_plainly(params, prompt.size(), text, logit);
+    double sum = 0.0;
+    for (const float one : logit) sum += std::exp(double(one));
+    std::vector<double> row;
+    std::vector<int> order;
+    for (int id = 0; id < kVocab; ++id) {
+      row.push_back(double(logit[size_t(id)]) - std::log(sum));
+      order.push_back(id);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logit[size_t(a)] > logit[size_t(b)]; });
+    want.logprob.push_back(row[size_t(token)]);
+    want.order.push_back(std::move(order));
+    want.row.push_back(std::move(row));
+    text.push_back(token);
+  }
+  return want;
+}
+
+TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
+  int64_t num_seen = 0, num_kept = 0;
+  for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled})
+    for (const int draft_len : {0, 6})
+      for (const bool trees : {false, true})
+        for (const auto& [run_ahead, micro_batches] : {std::pair{0, 1}, {1, 1}, {0, 2}}) {
+          if (trees && (draft_len == 0 || run_ahead > 0)) continue;
+          FakeRigOptions options;
+          options.rule = rule;
+          options.draft_len = draft_len;
+          options.run_ahead = run_ahead;
+          options.micro_batches = micro_batches;
+          options.model.num_blocks = 40;
+          options.model.eos = {kEos};
+          const FakeModel model(options.model);
+          std::vector<std::vector<int32_t>> prompts, answers;
+          std::vector<SamplingParams> all;
+          std::vector<WantedLogprobs> wanted;
+          for (int i = 0; i < 10; ++i) {
+            prompts.push_back(some_prompt(3 + i * 5 % 23, i % 5));
+            all.push_back(planned(i % 3 ? Option::all : Option::none, rule, i));
+            all.back().logprobs = {.num_top = i == 9 ? LogprobParams::kNone : i % 4 * 7 % 20,
+                                   .of = i % 2 ? LogprobsOf::processed : LogprobsOf::raw};
+            answers.push_back(plain_text(model, prompts.back(), all.back(), options.max_model_len));
+            wanted.push_back(wanted_logprobs(model, prompts.back(), all.back(), answers.back()));
+          }
+          options.make_proposer = [&]() -> std::unique_ptr<Proposer> {
+            if (draft_len == 0) return nullptr;
+            return std::make_unique<PlannedProposer>(answers, run_ahead ? ProposerSide::device : ProposerSide::host,
+                                                     trees);
+          };
+          FakeRig rig(options);
+          for (size_t i = 0; i < all.size(); ++i) rig.submit_expecting(answers[i], prompts[i], all[i]);
+          std::vector<size_t> done(all.size(), 0);
+          while (!rig.engine->idle())
+            for (const Emitted& emitted : rig.step()) {
+              const size_t i = size_t(emitted.seq - 1);
+              const LogprobParams& asked = all[i].logprobs;
+              ASSERT_EQ(emitted.logprobs.size(), asked.any() ? emitted.token.size() : 0);
+              for (const TokenLogprobs& got : emitted.logprobs) {
+                const size_t at = done[i]++;
+                EXPECT_NEAR(got.logprob, wanted[i].logprob[at], 2e-6) << "request " << i << ", token " << at;
+                const auto& row = wanted[i].row[at];
+                const auto num_finite = std::count_if(row.begin(), row.end(), [](double p) { return p > -INFINITY; });
+                ASSERT_EQ(got.top.size(), size_t(std::min<int64_t>(asked.num_top, num_finite)));
+                for (size_t rank = 0; rank < got.top.size(); ++rank) {
+                  EXPECT_EQ(got.top[rank].token, wanted[i].order[at][rank]);
+                  EXPECT_NEAR(got.top[rank].logprob, row[size_t(got.top[rank].token)], 2e-6);
+                }
+              }
+              num_seen += int64_t(emitted.logprobs.size());
+              num_kept += emitted.logprobs.empty() ? 0 : emitted.num_accepted;
+            }
+          rig.expect_all_texts();
+        }
+  EXPECT_GT(num_seen, 2000);
+  EXPECT_GT(num_kept, 500);
+}
+
 // Where nothing may follow, that request ends, and no other.
 class NothingConstraint final : public TokenConstraint {
  public:
@@ -269,6 +359,8 @@ TEST(PlanLimits, OptionsOutsideTheirRangesAreRefusedInOneLine) {
   refused("bad_words: found an entry of 0 tokens", [](auto& p) { p.bad_words = {{1}, {}}; });
   refused("bad_words: token -1 is outside the vocabulary of 23", [](auto& p) { p.bad_words = {{1, -1}}; });
   refused("min_tokens: found 21, expected 0 to max_tokens, which is 20", [](auto& p) { p.min_tokens = 21; });
+  refused("logprobs: found 21, expected at most 20", [](auto& p) { p.logprobs.num_top = 21; });
+  refused("logprobs: found -2", [](auto& p) { p.logprobs.num_top = -2; });
   refused("min_tokens: found -1", [](auto& p) { p.min_tokens = -1; });
   EXPECT_TRUE(rig.engine->idle());
 }
