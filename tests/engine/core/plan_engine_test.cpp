@@ -85,8 +85,8 @@ std::vector<int32_t> plain_text(const FakeModel& model, const std::vector<int32_
 /// Chains or trees about the right text; drafts past its end, too, such as behind a token that min_tokens forbids.
 class PlannedProposer final : public Proposer {
  public:
-  PlannedProposer(std::vector<std::vector<int32_t>> answers, ProposerSide side, bool trees)
-      : answers_(std::move(answers)), side_(side), trees_(trees) {}
+  PlannedProposer(std::vector<std::vector<int32_t>> answers, ProposerSide side, bool trees, int64_t& num_offered)
+      : answers_(std::move(answers)), side_(side), trees_(trees), num_offered_(num_offered) {}
   std::string_view name() const override { return "planned"; }
   ProposerSide side() const override { return side_; }
   bool branches() const override { return trees_; }
@@ -97,6 +97,7 @@ class PlannedProposer final : public Proposer {
       const Sequence& seq = *requests[i].seq;
       out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
       if (!requests[i].deferred) grow(seq, requests[i], out[i].draft);
+      num_offered_ += out[i].draft.size();
     }
   }
 
@@ -124,6 +125,7 @@ class PlannedProposer final : public Proposer {
   const std::vector<std::vector<int32_t>> answers_;
   const ProposerSide side_;
   const bool trees_;
+  int64_t& num_offered_;
 };
 
 enum class Option : uint8_t { none, repetition, presence, frequency, bias, bad_words, min_tokens, constraint, all };
@@ -176,15 +178,19 @@ void run_plans(FakeRigOptions options, Option option, ProposerSide side, bool tr
     const SamplingParams without = planned(Option::none, options.rule, i);
     total.num_changed += answers.back() != plain_text(model, prompts.back(), without, options.max_model_len);
   }
+  int64_t num_offered = 0;
   options.make_proposer = [&]() -> std::unique_ptr<Proposer> {
     if (options.draft_len == 0) return nullptr;
-    return std::make_unique<PlannedProposer>(answers, side, trees);
+    return std::make_unique<PlannedProposer>(answers, side, trees, num_offered);
   };
   FakeRig rig(options);
   for (size_t i = 0; i < all.size(); ++i) rig.submit_expecting(answers[i], prompts[i], all[i]);
   rig.run();
   rig.expect_all_texts();
   const EngineCounters& c = rig.engine->counters();
+  if (options.run_ahead == 0) {
+    EXPECT_EQ(c.drafted, num_offered) << "a draft that is forbidden is refused, not cut";
+  }
   total.counters.accepted += c.accepted;
   total.counters.drafted += c.drafted;
   total.counters.preemptions += c.preemptions;
@@ -287,10 +293,11 @@ TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
             answers.push_back(plain_text(model, prompts.back(), all.back(), options.max_model_len));
             wanted.push_back(wanted_logprobs(model, prompts.back(), all.back(), answers.back()));
           }
+          int64_t num_offered = 0;
           options.make_proposer = [&]() -> std::unique_ptr<Proposer> {
             if (draft_len == 0) return nullptr;
             return std::make_unique<PlannedProposer>(answers, run_ahead ? ProposerSide::device : ProposerSide::host,
-                                                     trees);
+                                                     trees, num_offered);
           };
           FakeRig rig(options);
           for (size_t i = 0; i < all.size(); ++i) rig.submit_expecting(answers[i], prompts[i], all[i]);
