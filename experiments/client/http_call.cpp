@@ -50,9 +50,9 @@ HttpCallResult http_call(const ServerUrl& url, std::string_view method, std::str
   if (!wait_for(socket, POLLOUT, deadline)) return failed(stalled);
   if (const int refused = socket.connect_error()) return failed(failure_of_socket(refused));
   const std::string request = fmt::format(
-      "{} {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: paceline\r\nConnection: close\r\n{}{}\r\n", method, url.base, path,
+      "{} {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: paceline\r\nConnection: close\r\n{}{}", method, url.base, path,
       url.authority(), api_key.empty() ? std::string() : fmt::format("Authorization: Bearer {}\r\n", api_key),
-      method == "POST" ? "Content-Length: 0\r\n" : "");
+      method == "POST" ? "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}" : "\r\n");
   for (std::string_view left = request; !left.empty();) {
     const ssize_t sent = ::send(socket.fd(), left.data(), left.size(), MSG_NOSIGNAL);
     if (sent > 0)

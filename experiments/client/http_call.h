@@ -18,8 +18,8 @@ struct HttpCallResult {
   bool is_ok() const { return !failure && status >= 200 && status < 300; }
 };
 
-/// Blocks up to timeout_s. `path` is "/health", behind url.base; api_key: empty for none. Never throws for a server
-/// that does not answer.
+/// Blocks up to timeout_s. `path` is "/health", behind url.base; a POST brings an empty object; api_key: empty for
+/// none. Never throws for a server that does not answer.
 HttpCallResult http_call(const ServerUrl& url, std::string_view method, std::string_view path, double timeout_s,
                          std::string_view api_key = {});
 

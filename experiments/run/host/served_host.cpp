@@ -20,8 +20,13 @@ namespace {
 
 constexpr double kCallTimeout_s = 30;
 
-std::string api_key_of(const ServerConfig& server) {
-  if (!server.api_key_env) return "";
+/// Our own server takes its key from PACELINE_API_KEY where that is set, and so do we.
+std::string api_key_of(const ExperimentConfig& config) {
+  const ServerConfig& server = config.server;
+  if (!server.api_key_env) {
+    const char* const key = config.is_foreign() ? nullptr : std::getenv("PACELINE_API_KEY");
+    return key ? key : "";
+  }
   const char* const key = std::getenv(server.api_key_env->c_str());
   if (!key || *key == '\0')
     fail(ExitCode::usage, "server.api_key_env: the environment variable {} is not set; export it with the server's key",
@@ -86,7 +91,7 @@ std::vector<std::string> ServedHost::own_command(const Cell& cell) {
 
 ServedHost::Server ServedHost::start(const Cell& cell) {
   const ServerConfig& config = cell.config.server;
-  const std::string api_key = api_key_of(config);
+  const std::string api_key = api_key_of(cell.config);
   const StopNow stop_now = [this] { return sweep_.stop_now(); };
   Server server;
   const auto begin = Clock::now();
@@ -132,7 +137,7 @@ ServedHost::Server& ServedHost::turn_of(size_t index) {
 ServedPass ServedHost::pass_for(const Cell& cell, const Server& server) {
   ServedPass pass{.url = server.url,
                   .model = server.model,
-                  .api_key = api_key_of(cell.config.server),
+                  .api_key = api_key_of(cell.config),
                   .stop_now = [this] { return sweep_.stop_now(); },
                   .on_failure = [this](const std::string& line) { sweep_.log->line("request", line); }};
   if (server.process) pass.server_cpu_s = [process = server.process.get()] { return process->cpu_seconds(); };
@@ -143,7 +148,7 @@ std::string ServedHost::forget_prefixes(const ExperimentConfig& config, const Se
   if (turns_prefixes_off(config)) return "off";
   if (!config.server.reset_path) return "server.reset_path is null, so nothing was reset";
   const HttpCallResult answer =
-      http_call(server.url, "POST", *config.server.reset_path, kCallTimeout_s, api_key_of(config.server));
+      http_call(server.url, "POST", *config.server.reset_path, kCallTimeout_s, api_key_of(config));
   return answer.is_ok() ? "reset" : fmt::format("{} {}", *config.server.reset_path, result_text(answer));
 }
 

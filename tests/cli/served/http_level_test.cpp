@@ -260,6 +260,30 @@ TEST(HttpLevel, StartsServersThatTakeTurnsAndEndsThem) {
   EXPECT_EQ(work.requests(0).size(), 8u);
 }
 
+TEST(HttpLevel, GivesOurOwnServersTokensAndCountersOfTheEngine) {
+  const Json axes = {{"axes", {{"measure.level", {"engine", "http"}}, {"speculation.proposer", {"none", "ngram"}}}}};
+  const ServedWorkspace work(
+      Json{{"speculation", {{"num_speculative_tokens", 3}}}, {"engine", {{"kv_cache", {{"prefix_caching", true}}}}}},
+      axes);
+  expect_success(work.run());
+  for (const int index : {0, 1, 2, 3}) {
+    const Json certificate = work.cell(index).at("certificate");
+    EXPECT_EQ(certificate.at("status"), index == 0 ? "baseline" : "pass") << certificate;
+    EXPECT_TRUE(holds(certificate.at("method"), "token-exact against tp1_pp1_none_c1_level-engine")) << certificate;
+  }
+  const Json of_engine = work.cell(1), of_server = work.cell(3);
+  for (const size_t r : {0, 1}) {
+    const Json &here = of_engine.at("repetitions").at(r), &there = of_server.at("repetitions").at(r);
+    EXPECT_EQ(here.at("output_hash"), there.at("output_hash"));
+    for (const char* const name : {"drafts", "drafted", "accepted", "accepted_by_position"})
+      EXPECT_EQ(here.at("counters").at(name), there.at("counters").at(name)) << name;
+    EXPECT_EQ(there.at("client").at("prefix_cache"), "reset");
+    EXPECT_EQ(there.at("client").at("acceptance_from"), "response");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(work.results() / "latest" / "servers"))
+    if (entry.path().extension() == ".json") expect_success(runexp({"config", "validate", entry.path().string()}));
+}
+
 TEST(HttpLevel, LeavesNoServerBehindHoweverItEnds) {
   for (const int signal : {SIGINT, SIGKILL}) {
     SCOPED_TRACE(signal);
