@@ -21,6 +21,7 @@ Answer::Answer(std::string id, GenerationRequest request, std::vector<std::vecto
     : request_(std::move(request)),
       prompts_(std::move(prompts)),
       style_(style),
+      tokenizer_(std::move(tokenizer)),
       exchange_(std::move(exchange)),
       id_(std::move(id)),
       created_(int64_t(std::time(nullptr))) {
@@ -31,9 +32,11 @@ Answer::Answer(std::string id, GenerationRequest request, std::vector<std::vecto
   const size_t count = prompts_.size() * size_t(request_.num_choices);
   choices_.reserve(count);
   for (size_t i = 0; i < count; ++i)
-    choices_.push_back({.text = ChoiceText(tokenizer, {.skip_special = request_.skip_special_tokens}, stop),
+    choices_.push_back({.text = ChoiceText(tokenizer_, {.skip_special = request_.skip_special_tokens}, stop),
                         .pending = {},
-                        .token_ids = {}});
+                        .token_ids = {},
+                        .logprob_ids = {},
+                        .logprobs = {}});
   accepted_counts_.resize(size_t(style_.num_speculative_tokens) + 1);
 }
 
@@ -44,6 +47,10 @@ Answer::After Answer::take(int index, const Emitted& emitted) {
   for (size_t i = 0; i < emitted.token.size() && after == ChoiceText::After::goes_on; ++i) {
     ++choice.num_tokens;
     if (request_.return_token_ids) choice.token_ids.push_back(emitted.token[i]);
+    if (i < emitted.logprobs.size()) {
+      choice.logprob_ids.push_back(emitted.token[i]);
+      choice.logprobs.push_back(emitted.logprobs[i]);
+    }
     const bool is_stop_token = emitted.finish == FinishReason::stop && i + 1 == emitted.token.size();
     if (!is_stop_token || request_.include_stop) after = choice.text.push(emitted.token[i], choice.pending);
   }
@@ -120,7 +127,9 @@ void Answer::note_speculation(const Emitted& emitted) {
 void Answer::append_events(std::string& out) {
   for (int i = 0; i < num_choices(); ++i) {
     Choice& choice = choices_[size_t(i)];
-    if (choice.pending.empty() && choice.token_ids.empty() && (!choice.finish || choice.finish_sent)) continue;
+    if (choice.pending.empty() && choice.token_ids.empty() && choice.logprobs.empty() &&
+        (!choice.finish || choice.finish_sent))
+      continue;
     append_event(out, i, choice);
   }
 }
@@ -138,7 +147,9 @@ void Answer::append_event(std::string& out, int index, Choice& choice) {
     out += ",\"text\":";
     out += text_of(choice.pending);
   }
-  out += ",\"logprobs\":null,\"finish_reason\":";
+  out += ",\"logprobs\":";
+  out += choice.logprobs.empty() ? "null" : text_of(take_logprobs(choice));
+  out += ",\"finish_reason\":";
   if (choice.finish)
     fmt::format_to(std::back_inserter(out), "\"{}\"", choice.finish);
   else
@@ -168,13 +179,13 @@ std::string Answer::whole_body() {
   body["object"] = request_.kind == ApiKind::chat ? "chat.completion" : "text_completion";
   Json& choices = body["choices"] = Json::array();
   for (size_t i = 0; i < choices_.size(); ++i) {
-    const Choice& choice = choices_[i];
+    Choice& choice = choices_[i];
     Json one = {{"index", i}};
     if (request_.kind == ApiKind::chat)
       one["message"] = {{"role", "assistant"}, {"content", choice.pending}};
     else
       one["text"] = choice.pending;
-    one["logprobs"] = nullptr;
+    one["logprobs"] = take_logprobs(choice);
     one["finish_reason"] = choice.finish;
     if (request_.return_token_ids) {
       one["token_ids"] = choice.token_ids;
@@ -186,6 +197,47 @@ std::string Answer::whole_body() {
   body["usage"] = usage_json(usage());
   if (reports_speculation()) body["metrics"] = speculation_json();
   return text_of(body);
+}
+
+Json Answer::take_logprobs(Choice& choice) const {
+  const std::vector<int32_t> ids = std::exchange(choice.logprob_ids, {});
+  const std::vector<TokenLogprobs> logprobs = std::exchange(choice.logprobs, {});
+  if (!request_.sampling.logprobs.any()) return nullptr;
+  constexpr double kLeast = -9999;  // in place of -Inf, which JSON lacks; vLLM's
+  const auto value = [](float logprob) { return logprob < kLeast ? kLeast : double(logprob); };
+  const auto text = [&](int32_t id) { return tokenizer_->decode(std::span(&id, 1)); };
+  if (request_.kind == ApiKind::chat) {
+    const auto entry = [&](int32_t id, float logprob) -> Json {
+      const std::string_view bytes = tokenizer_->token_bytes(id);
+      return {{"token", text(id)},
+              {"logprob", value(logprob)},
+              {"bytes", std::vector<uint8_t>(bytes.begin(), bytes.end())}};
+    };
+    Json content = Json::array();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      Json one = entry(ids[i], logprobs[i].logprob);
+      Json& top = one["top_logprobs"] = Json::array();
+      for (const TopLogprob& other : logprobs[i].top) top.push_back(entry(other.token, other.logprob));
+      content.push_back(std::move(one));
+    }
+    return {{"content", std::move(content)}};
+  }
+  Json offsets = Json::array(), values = Json::array(), tokens = Json::array(), tops = Json::array();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const std::string token = text(ids[i]);
+    offsets.push_back(choice.text_offset);
+    choice.text_offset += std::count_if(token.begin(), token.end(), [](char c) { return (c & 0xC0) != 0x80; });
+    tokens.push_back(token);
+    values.push_back(value(logprobs[i].logprob));
+    Json top = Json::object();
+    for (const TopLogprob& other : logprobs[i].top) top[text(other.token)] = value(other.logprob);
+    top[token] = value(logprobs[i].logprob);
+    tops.push_back(std::move(top));
+  }
+  return {{"text_offset", std::move(offsets)},
+          {"token_logprobs", std::move(values)},
+          {"tokens", std::move(tokens)},
+          {"top_logprobs", std::move(tops)}};
 }
 
 Json Answer::head() const {

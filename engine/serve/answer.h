@@ -64,9 +64,12 @@ class Answer {
  private:
   struct Choice {
     ChoiceText text;
-    std::string pending;             // text not sent yet
-    std::vector<int32_t> token_ids;  // not sent yet
-    const char* finish = nullptr;    // finish_reason, once it has ended
+    std::string pending;                  // text not sent yet
+    std::vector<int32_t> token_ids;       // not sent yet
+    std::vector<int32_t> logprob_ids;     // not sent yet, with the next
+    std::vector<TokenLogprobs> logprobs;  // likewise
+    int64_t text_offset = 0;              // characters of all tokens whose logprobs were sent
+    const char* finish = nullptr;         // finish_reason, once it has ended
     bool finish_sent = false;
     bool has_begun = false;  // its first event was sent
     int64_t num_tokens = 0;
@@ -76,6 +79,8 @@ class Answer {
   void append_events(std::string& out);
   void append_event(std::string& out, int index, Choice& choice);
   std::string whole_body();
+  /// Of the tokens not sent yet, in the form of the API; null where nobody asked. Forgets them.
+  nlohmann::ordered_json take_logprobs(Choice& choice) const;
   nlohmann::ordered_json head() const;
   nlohmann::ordered_json usage_json(const Usage& usage) const;
   nlohmann::ordered_json speculation_json() const;
@@ -84,6 +89,7 @@ class Answer {
   const GenerationRequest request_;
   const std::vector<std::vector<int32_t>> prompts_;
   const AnswerStyle style_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
   const std::shared_ptr<HttpExchange> exchange_;
   const std::string id_;
   const int64_t created_;  // seconds since 1970

@@ -1,6 +1,7 @@
 #include "engine/serve/api_request.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -261,22 +262,50 @@ void check_model(Fields& fields, const RequestRules& rules) {
       .code = "model_not_found"};
 }
 
+std::vector<std::string> texts_of(const char* name, const Json& value, int64_t most, int64_t most_bytes) {
+  std::vector<std::string> texts;
+  if (value.is_array()) {
+    if (int64_t(value.size()) > most)
+      reject(name, fmt::format("{}: found {} strings, expected at most {}", name, value.size(), most));
+    for (size_t i = 0; i < value.size(); ++i) texts.push_back(text_of(fmt::format("{}[{}]", name, i), value[i]));
+  } else {
+    texts.push_back(text_of(name, value));
+  }
+  for (const std::string& text : texts)
+    if (text.empty() || int64_t(text.size()) > most_bytes)
+      reject(name, fmt::format("{}: found a string of {} bytes, expected 1 to {}", name, text.size(), most_bytes));
+  return texts;
+}
+
+/// {"token id": bias}
+std::vector<LogitBias> logit_bias_of(Fields& fields, const RequestRules& rules) {
+  const Json* const bias = fields.find("logit_bias");
+  if (!bias) return {};
+  if (!bias->is_object()) reject_value("logit_bias", *bias, "an object from token ids to numbers");
+  if (int64_t(bias->size()) > rules.limits.max_logit_bias)
+    reject("logit_bias",
+           fmt::format("logit_bias: found {} entries, expected at most {}", bias->size(), rules.limits.max_logit_bias));
+  std::vector<LogitBias> read;
+  for (const auto& [key, value] : bias->items()) {
+    int32_t token = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error != std::errc() || end != key.data() + key.size() || token < 0 || token >= rules.vocab_size ||
+        (key.size() > 1 && key.front() == '0'))
+      reject("logit_bias", fmt::format("logit_bias: found the key {}, expected a token id from 0 to {}",
+                                       json_literal(key), rules.vocab_size - 1));
+    const double number = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+    if (!(number >= -100 && number <= 100))
+      reject("logit_bias",
+             fmt::format("logit_bias: found {} for token {}, expected a number from -100 to 100", shown(value), token));
+    read.push_back({.token = token, .bias = float(number)});
+  }
+  return read;
+}
+
 std::vector<std::string> stops_of(Fields& fields, const ServeLimits& limits) {
   const Json* const stop = fields.find("stop");
   if (!stop) return {};
-  std::vector<std::string> stops;
-  if (stop->is_array()) {
-    if (int64_t(stop->size()) > limits.max_stop_strings)
-      reject("stop", fmt::format("stop: found {} strings, expected at most {}", stop->size(), limits.max_stop_strings));
-    for (size_t i = 0; i < stop->size(); ++i) stops.push_back(text_of(fmt::format("stop[{}]", i), (*stop)[i]));
-  } else {
-    stops.push_back(text_of("stop", *stop));
-  }
-  for (const std::string& one : stops)
-    if (one.empty() || int64_t(one.size()) > limits.max_stop_bytes)
-      reject("stop",
-             fmt::format("stop: found a string of {} bytes, expected 1 to {}", one.size(), limits.max_stop_bytes));
-  return stops;
+  return texts_of("stop", *stop, limits.max_stop_strings, limits.max_stop_bytes);
 }
 
 SamplingParams sampling_of(Fields& fields, const RequestRules& rules) {
@@ -288,6 +317,11 @@ SamplingParams sampling_of(Fields& fields, const RequestRules& rules) {
   params.sampler.top_k =
       int32_t(std::max<int64_t>(0, fields.integer("top_k", -1, std::numeric_limits<int32_t>::max()).value_or(0)));
   params.sampler.min_p = float(fields.number("min_p", 0, 1).value_or(0));
+  params.repetition_penalty = float(fields.number("repetition_penalty", 0, 100, true).value_or(1));
+  params.presence_penalty = float(fields.number("presence_penalty", -2, 2).value_or(0));
+  params.frequency_penalty = float(fields.number("frequency_penalty", -2, 2).value_or(0));
+  params.logit_bias = logit_bias_of(fields, rules);
+  params.min_tokens = int(fields.integer("min_tokens", 0, std::numeric_limits<int32_t>::max()).value_or(0));
   params.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   if (const Json* const ids = fields.find("stop_token_ids")) {
     constexpr size_t kMostIds = 256;
@@ -298,15 +332,24 @@ SamplingParams sampling_of(Fields& fields, const RequestRules& rules) {
   return params;
 }
 
+/// A number for a completion, a switch and a number for a chat.
+LogprobParams logprobs_of(Fields& fields, ApiKind kind, const ServeLimits& limits) {
+  LogprobParams logprobs;
+  if (kind == ApiKind::completion) {
+    logprobs.num_top = int(fields.integer("logprobs", 0, limits.max_logprobs).value_or(LogprobParams::kNone));
+    return logprobs;
+  }
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, limits.max_logprobs);
+  if (top.value_or(0) > 0 && !wanted)
+    reject("top_logprobs", fmt::format("top_logprobs: {} without logprobs; send \"logprobs\": true, too", *top));
+  if (wanted) logprobs.num_top = int(top.value_or(0));
+  return logprobs;
+}
+
 /// What asks for nothing is taken from whoever sends every field that there is.
 void refuse_what_is_missing(Fields& fields, int num_choices) {
   fields.only("best_of", {num_choices});
-  fields.only("presence_penalty", {0});
-  fields.only("frequency_penalty", {0});
-  fields.only("repetition_penalty", {1});
-  fields.only("logit_bias", {Json::object()});
-  fields.only("bad_words", {Json::array()});
-  fields.only("min_tokens", {0});
   fields.only("prompt_logprobs", {});
   fields.only("response_format", {Json{{"type", "text"}}});
   fields.only("structured_outputs", {});
@@ -322,11 +365,8 @@ void refuse_what_is_missing_of_kind(Fields& fields, ApiKind kind) {
   if (kind == ApiKind::completion) {
     fields.only("echo", {false});
     fields.only("suffix", {""});
-    fields.only("logprobs", {});
     return;
   }
-  fields.only("logprobs", {false});
-  fields.only("top_logprobs", {0});
   fields.only("tool_choice", {"auto", "none"});  // the answer is text whichever
   fields.only("parallel_tool_calls", {true});
   fields.only("modalities", {Json::array({"text"})});
@@ -379,7 +419,12 @@ GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, 
           fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()))
     request.seed = uint64_t(*seed);
   request.num_choices = int(fields.integer("n", 1, rules.limits.max_choices).value_or(1));
+  request.sampling.logprobs = logprobs_of(fields, kind, rules.limits);
   request.stop = stops_of(fields, rules.limits);
+  if (const Json* const words = fields.find("bad_words")) {
+    if (!words->is_array()) reject_value("bad_words", *words, "a list of strings");
+    request.bad_words = texts_of("bad_words", *words, rules.limits.max_bad_words, rules.limits.max_stop_bytes);
+  }
   request.include_stop = fields.boolean("include_stop_str_in_output").value_or(false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   request.stream = fields.boolean("stream").value_or(false);

@@ -41,16 +41,17 @@ enum class ApiKind : uint8_t { completion, chat };
 /// /v1/completions or /v1/chat/completions.
 struct GenerationRequest {
   ApiKind kind = ApiKind::completion;
-  std::vector<PromptText> prompts;  // of a completion
-  ChatPrompt chat;                  // of a chat
-  bool add_special_tokens = true;   // around a text; of a chat by default not, as its template writes them
-  SamplingParams sampling;          // max_tokens: void, see below
-  std::optional<int> max_tokens;    // none: 16 for a completion, what the context leaves for a chat
-  std::optional<uint64_t> seed;     // none: drawn
-  int num_choices = 1;              // n
-  std::vector<std::string> stop;    // none of them empty
-  bool include_stop = false;        // include_stop_str_in_output
-  bool skip_special_tokens = true;  // in the text
+  std::vector<PromptText> prompts;     // of a completion
+  ChatPrompt chat;                     // of a chat
+  bool add_special_tokens = true;      // around a text; of a chat by default not, as its template writes them
+  SamplingParams sampling;             // max_tokens: void, see below
+  std::optional<int> max_tokens;       // none: 16 for a completion, what the context leaves for a chat
+  std::optional<uint64_t> seed;        // none: drawn
+  int num_choices = 1;                 // n
+  std::vector<std::string> stop;       // none of them empty
+  bool include_stop = false;           // include_stop_str_in_output
+  std::vector<std::string> bad_words;  // as texts; SamplingParams has them as tokens
+  bool skip_special_tokens = true;     // in the text
   bool stream = false;
   bool include_usage = false;     // stream_options
   bool continuous_usage = false;  // stream_options.continuous_usage_stats

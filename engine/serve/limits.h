@@ -27,6 +27,8 @@ struct ServeLimits {
   int64_t max_stop_strings = 16;  // stop
   int64_t max_stop_bytes = 256;   // of one of them
   int64_t max_logprobs = 20;      // logprobs, top_logprobs
+  int64_t max_logit_bias = 1024;  // entries
+  int64_t max_bad_words = 128;    // each of at most max_stop_bytes
   // Sequences (prompts x n) of all requests that have not ended.
   int64_t max_queue = 1024;
 };
@@ -55,6 +57,8 @@ inline constexpr std::array kLimitRows = {
     LimitRow{"max_stop_strings", &ServeLimits::max_stop_strings, "", "400, param stop"},
     LimitRow{"max_stop_bytes", &ServeLimits::max_stop_bytes, "bytes", "400, param stop"},
     LimitRow{"max_logprobs", &ServeLimits::max_logprobs, "", "400, param logprobs"},
+    LimitRow{"max_logit_bias", &ServeLimits::max_logit_bias, "", "400, param logit_bias"},
+    LimitRow{"max_bad_words", &ServeLimits::max_bad_words, "", "400, param bad_words"},
     LimitRow{"max_queue", &ServeLimits::max_queue, "sequences",
              "503, Retry-After; 400 where one request asks for more"},
 };

@@ -57,6 +57,19 @@ int output_of(const std::vector<int32_t>& prompt, const GenerationRequest& reque
   return int(wanted);
 }
 
+/// A word as tokens: at the beginning of a text or behind a blank, which most tokenizers make part of the token.
+std::vector<std::vector<int32_t>> bad_word_tokens(const std::vector<std::string>& words, const Tokenizer& tokenizer) {
+  std::vector<std::vector<int32_t>> tokens;
+  for (const std::string& word : words) {
+    for (const std::string& text : {word, " " + word}) {
+      std::vector<int32_t> ids = tokenizer.encode(text);
+      if (!ids.empty() && std::find(tokens.begin(), tokens.end(), ids) == tokens.end())
+        tokens.push_back(std::move(ids));
+    }
+  }
+  return tokens;
+}
+
 std::string compact(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
@@ -76,12 +89,17 @@ PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const Re
   else
     for (PromptText& prompt : request.prompts)
       prepared.prompts.push_back(encode_prompt(prompt, request.add_special_tokens, model));
+  request.sampling.bad_words = bad_word_tokens(request.bad_words, *model.tokenizer);
   for (size_t i = 0; i < prepared.prompts.size(); ++i) {
     const std::string param = kind == ApiKind::chat          ? "messages"
                               : prepared.prompts.size() == 1 ? "prompt"
                                                              : fmt::format("prompt[{}]", i);
     SamplingParams params = request.sampling;
     params.max_tokens = output_of(prepared.prompts[i], request, limits, param);
+    if (params.min_tokens > params.max_tokens)
+      throw ApiError{.message = fmt::format("min_tokens: found {}, expected at most max_tokens, which is {}",
+                                            params.min_tokens, params.max_tokens),
+                     .param = "min_tokens"};
     if (request.seed) params.sampler.seed = *request.seed;
     try {
       limits.output_room(prepared.prompts[i], params);

@@ -51,6 +51,36 @@ assert len(ids.token_ids) == 4 and ids.prompt_token_ids, ids
 by_ids = client.completions.create(model=model, prompt=ids.prompt_token_ids, max_tokens=4, temperature=0)
 assert by_ids.choices[0].text == many.choices[0].text
 
+# Log probabilities: of each token, whole or streamed, in both forms.
+logged = client.chat.completions.create(**greedy, logprobs=True, top_logprobs=3)
+entries = logged.choices[0].logprobs.content
+assert len(entries) == logged.usage.completion_tokens
+assert all(entry.logprob <= 0 and entry.top_logprobs[0].token == entry.token for entry in entries)
+heard = []
+for event in client.chat.completions.create(**greedy, logprobs=True, top_logprobs=3, stream=True):
+    for choice in event.choices:
+        heard += choice.logprobs.content if choice.logprobs else []
+assert heard == entries
+legacy = client.completions.create(model=model, prompt="The old", max_tokens=4, temperature=0, logprobs=2)
+assert len(legacy.choices[0].logprobs.tokens) == 4
+assert "".join(legacy.choices[0].logprobs.tokens) == legacy.choices[0].text
+
+# What edits logits.
+first_id = client.completions.create(
+    model=model, prompt="The old", max_tokens=1, temperature=0, extra_body={"return_token_ids": True}
+).choices[0]
+other = client.completions.create(
+    model=model, prompt="The old", max_tokens=1, temperature=0, logit_bias={str(first_id.token_ids[0]): -100}
+)
+assert other.choices[0].text != first_id.text
+word = legacy.choices[0].text.split()[0]
+without = client.completions.create(
+    model=model, prompt="The old", max_tokens=24, temperature=0, extra_body={"bad_words": [word]}
+)
+assert word not in without.choices[0].text.split(), (word, without.choices[0].text)
+repeated = client.chat.completions.create(**greedy, presence_penalty=2, frequency_penalty=2)
+assert repeated.choices[0].message.content != text
+
 # Errors carry status and field.
 for kind, arguments, param in [
     (openai.BadRequestError, {"n": 17}, "n"),

@@ -2,6 +2,8 @@
 
 #include "engine/serve/answer.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "small_tokenizer.h"
@@ -190,6 +192,34 @@ TEST(Answer, AcceptanceIsCountedByStep) {
       rig.events().back()["metrics"]["speculative_decoding"].dump(),
       R"({"mean_acceptance_length":2.0,"draft_acceptance_rate":0.4,"acceptance_histogram":[1,0,1,0],"num_spec_steps":2,)"
       R"("num_accepted_draft_tokens":2,"num_draft_tokens":5,"num_spec_tokens":3,"per_step_accepted":[2,0]})");
+}
+
+TEST(Answer, LogprobsInBothForms) {
+  const auto ids = small_tokenizer()->encode("One two");
+  Emitted emitted{.token = ids, .finish = FinishReason::length};
+  for (size_t i = 0; i < ids.size(); ++i)
+    emitted.logprobs.push_back(
+        {.logprob = -0.5f, .top = {{ids[0], -0.25f}, {ids[i], -std::numeric_limits<float>::infinity()}}});
+  GenerationRequest request = streamed(ApiKind::completion);
+  request.sampling.logprobs.num_top = 2;
+  Rig completion(request);
+  completion.answer->take(0, emitted);
+  completion.answer->flush();
+  const Json legacy = completion.events()[0]["choices"][0]["logprobs"];
+  EXPECT_EQ(legacy["tokens"].size(), ids.size());
+  EXPECT_EQ(legacy["token_logprobs"][0], -0.5);
+  EXPECT_EQ(legacy["text_offset"][1], legacy["tokens"][0].get<std::string>().size());
+  EXPECT_EQ(legacy["top_logprobs"][1][legacy["tokens"][0].get<std::string>()], -0.25);
+  request.kind = ApiKind::chat;
+  request.stream = false;
+  Rig chat(request);
+  chat.answer->take(0, emitted);
+  chat.answer->flush();
+  const Json content = Json::parse(chat.exchange->body)["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), ids.size());
+  EXPECT_EQ(content[0]["logprob"], -0.5);
+  EXPECT_EQ(content[1]["top_logprobs"][1]["logprob"], -9999.0);
+  EXPECT_EQ(content[0]["bytes"].size(), small_tokenizer()->token_bytes(ids[0]).size());
 }
 
 TEST(Answer, AnErrorIsAStatusBeforeTheFirstEventAndAnEventBehindIt) {

@@ -174,13 +174,6 @@ TEST(ApiRequest, WhatTheEngineCannotDoIsRefusedAndWhatAsksForNothingIsNot) {
        std::vector<Case>{{kCompletion, "best_of", "1", "2"},
                          {kCompletion, "echo", "false", "true"},
                          {kCompletion, "suffix", "null", "\"x\""},
-                         {kCompletion, "logprobs", "null", "3"},
-                         {kCompletion, "presence_penalty", "0.0", "0.5"},
-                         {kCompletion, "frequency_penalty", "0", "-1"},
-                         {kCompletion, "repetition_penalty", "1.0", "1.1"},
-                         {kCompletion, "logit_bias", "{}", "{\"5\": 1}"},
-                         {kChat, "logprobs", "false", "true"},
-                         {kChat, "top_logprobs", "0", "5"},
                          {kChat, "tool_choice", "\"none\"", "\"required\""},
                          {kChat, "modalities", "[\"text\"]", "[\"audio\"]"},
                          {kChat, "audio", "null", "{\"voice\": \"x\"}"},
@@ -196,6 +189,44 @@ TEST(ApiRequest, WhatTheEngineCannotDoIsRefusedAndWhatAsksForNothingIsNot) {
   expect_refused(kCompletion, R"("max_completion_tokens": 5)", "max_completion_tokens");
   expect_refused(kChat, R"("prompt": "p")", "prompt");
   EXPECT_NE(error_of([] { completion(R"("temprature": 1)"); }).message.find("temperature"), std::string::npos);
+}
+
+TEST(ApiRequest, WhatEditsLogitsArrives) {
+  const GenerationRequest request = completion(
+      R"("repetition_penalty": 1.5, "presence_penalty": -2, "frequency_penalty": 0.5, "min_tokens": 3, "logprobs": 4,
+         "logit_bias": {"7": -100, "0": 2.5}, "bad_words": ["no", "never"])");
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(request.sampling.presence_penalty, -2.0f);
+  EXPECT_EQ(request.sampling.frequency_penalty, 0.5f);
+  EXPECT_EQ(request.sampling.min_tokens, 3);
+  EXPECT_EQ(request.sampling.logprobs.num_top, 4);
+  ASSERT_EQ(request.sampling.logit_bias.size(), 2u);
+  EXPECT_EQ(request.sampling.logit_bias[0].token, 7);
+  EXPECT_EQ(request.sampling.logit_bias[0].bias, -100.0f);
+  EXPECT_EQ(request.bad_words, (std::vector<std::string>{"no", "never"}));
+  EXPECT_FALSE(completion("").sampling.edits_logits());
+  EXPECT_FALSE(completion("").sampling.logprobs.any());
+  EXPECT_EQ(chat(R"("logprobs": true)").sampling.logprobs.num_top, 0);
+  EXPECT_EQ(chat(R"("logprobs": true, "top_logprobs": 20)").sampling.logprobs.num_top, 20);
+  EXPECT_FALSE(chat(R"("logprobs": false, "top_logprobs": 0)").sampling.logprobs.any());
+  for (const auto& [more, param] :
+       std::vector<std::pair<const char*, const char*>>{{R"("logprobs": 21)", "logprobs"},
+                                                        {R"("logprobs": true)", "logprobs"},
+                                                        {R"("presence_penalty": 2.1)", "presence_penalty"},
+                                                        {R"("frequency_penalty": -2.5)", "frequency_penalty"},
+                                                        {R"("repetition_penalty": 0)", "repetition_penalty"},
+                                                        {R"("logit_bias": {"-1": 1})", "logit_bias"},
+                                                        {R"("logit_bias": {"100": 1})", "logit_bias"},
+                                                        {R"("logit_bias": {"07": 1})", "logit_bias"},
+                                                        {R"("logit_bias": {"7": 101})", "logit_bias"},
+                                                        {R"("logit_bias": {"7": "x"})", "logit_bias"},
+                                                        {R"("logit_bias": [])", "logit_bias"},
+                                                        {R"("bad_words": "x")", "bad_words"},
+                                                        {R"("bad_words": [""])", "bad_words"},
+                                                        {R"("min_tokens": -1)", "min_tokens"}})
+    expect_refused(ApiKind::completion, more, param);
+  expect_refused(ApiKind::chat, R"("top_logprobs": 2)", "top_logprobs");
+  expect_refused(ApiKind::chat, R"("logprobs": true, "top_logprobs": 21)", "top_logprobs");
 }
 
 TEST(ApiRequest, AnotherModelIsNotFound) {
@@ -229,6 +260,24 @@ TEST(ApiRequest, LimitsHoldAtTheLimit) {
   EXPECT_EQ(status(stops(1, limits.max_stop_bytes + 1)), 400);
   EXPECT_EQ(status(fmt::format("\"n\": {}", limits.max_choices)), 200);
   EXPECT_EQ(status(fmt::format("\"n\": {}", limits.max_choices + 1)), 400);
+  const auto words = [](int64_t count) {
+    std::string list;
+    for (int64_t i = 0; i < count; ++i) list += i ? R"(, "x")" : R"("x")";
+    return "\"bad_words\": [" + list + "]";
+  };
+  EXPECT_EQ(status(words(limits.max_bad_words)), 200);
+  EXPECT_EQ(status(words(limits.max_bad_words + 1)), 400);
+  const auto biases = [](int64_t count) {
+    std::string object;
+    for (int64_t i = 0; i < count; ++i) object += fmt::format("{}\"{}\": 1", i ? ", " : "", i);
+    return error_of([&] {
+             parse_generation_request(ApiKind::completion, R"({"prompt": "p", "logit_bias": {)" + object + "}}",
+                                      {.limits = {}, .model_names = {}, .vocab_size = 5000});
+           })
+        .status;
+  };
+  EXPECT_EQ(biases(limits.max_logit_bias), 200);
+  EXPECT_EQ(biases(limits.max_logit_bias + 1), 400);
   const auto nested = [](int64_t depth) {  // of the whole body
     return "\"metadata\": " + std::string(size_t(depth - 1), '[') + std::string(size_t(depth - 1), ']');
   };

@@ -141,6 +141,17 @@ TEST(OpenAiServer, AcceptanceIsTold) {
             rig.metric("vllm:spec_decode_num_accepted_tokens_total{engine=\"0\",model_name=\"fake\"}"));
 }
 
+TEST(OpenAiServer, EditsAndLogprobsReachTheEngine) {
+  const ServedRig rig(with_drafts());
+  const auto ids = [&](const std::string& more) {
+    return Json::parse(rig.client().ask(ServedRig::completion(some_prompt(5, 1), 8, more)).body)["choices"][0];
+  };
+  EXPECT_EQ(ids(R"(, "logit_bias": {"5": 100})")["token_ids"], std::vector<int32_t>(8, 5));
+  EXPECT_NE(ids(R"(, "logit_bias": {"5": 100}, "repetition_penalty": 100)")["token_ids"], std::vector<int32_t>(8, 5));
+  EXPECT_EQ(ids(R"(, "logprobs": 3)")["logprobs"]["tokens"].size(), 8u);
+  EXPECT_EQ(rig.client().ask(ServedRig::completion(some_prompt(5, 1), 8, R"(, "min_tokens": 9)")).status, 400);
+}
+
 /// Clients leave at random moments, queued, in their prompt or while they decode; others hear what they would alone,
 /// and every block is free afterwards.
 void expect_others_unchanged(const FakeRigOptions& options, int rounds) {
