@@ -14,6 +14,7 @@
 #include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/statistics/noise.h"
 #include "experiments/analysis/verdict/parts.h"
+#include "experiments/client/openai_client.h"
 
 namespace paceline {
 namespace {
@@ -108,13 +109,14 @@ void add_certificates(const VerdictView& view, std::vector<VerdictSentence>& out
 /// What numbers of servers do not tell.
 void add_served_cautions(const VerdictView& view, const std::vector<const CellSummary*>& ran,
                          const std::function<void(std::string, bool)>& add) {
+  const std::string_view kNotStated = name_of(SpeculationSource::none);
   int64_t whole = 0, silent = 0, warm = 0;
   std::string why_warm;
   for (const CellSummary* const s : ran) {
     const CellResult& cell = view.cell(*s);
     if (cell.repetitions.empty() || !cell.repetitions.front().client) continue;
     whole += cell.repetitions.front().client->streamed ? 0 : 1;
-    silent += cell.axes.drafts() && cell.repetitions.front().client->acceptance_from == "none" ? 1 : 0;
+    silent += cell.axes.drafts() && cell.repetitions.front().client->acceptance_from == kNotStated ? 1 : 0;
     const std::string warm_prefixes = warm_prefixes_text(cell);
     warm += warm_prefixes.empty() ? 0 : 1;
     if (why_warm.empty()) why_warm = warm_prefixes;
