@@ -294,10 +294,10 @@ TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
             wanted.push_back(wanted_logprobs(model, prompts.back(), all.back(), answers.back()));
           }
           int64_t num_offered = 0;
+          const ProposerSide side = run_ahead ? ProposerSide::device : ProposerSide::host;
           options.make_proposer = [&]() -> std::unique_ptr<Proposer> {
             if (draft_len == 0) return nullptr;
-            return std::make_unique<PlannedProposer>(answers, run_ahead ? ProposerSide::device : ProposerSide::host,
-                                                     trees, num_offered);
+            return std::make_unique<PlannedProposer>(answers, side, trees, num_offered);
           };
           FakeRig rig(options);
           for (size_t i = 0; i < all.size(); ++i) rig.submit_expecting(answers[i], prompts[i], all[i]);
@@ -309,6 +309,7 @@ TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
               ASSERT_EQ(emitted.logprobs.size(), asked.any() ? emitted.token.size() : 0);
               for (const TokenLogprobs& got : emitted.logprobs) {
                 const size_t at = done[i]++;
+                ASSERT_LT(at, wanted[i].row.size());
                 EXPECT_NEAR(got.logprob, wanted[i].logprob[at], 2e-6) << "request " << i << ", token " << at;
                 const auto& row = wanted[i].row[at];
                 const auto num_finite = std::count_if(row.begin(), row.end(), [](double p) { return p > -INFINITY; });

@@ -78,21 +78,22 @@ struct PlanRig {
       for (size_t option = 0; option < std::size(kPlanOptions); ++option)
         if (i >= std::size(kPlanOptions) ? option + 1 < std::size(kPlanOptions) : i == option)
           kPlanOptions[option].set(request.params, plain_rig.spec(), without);
-      request.expected = decode(plain_rig, request);
-      const bool is_cut = int(request.expected.size()) < kMaxTokens;
-      request.expected_finish = is_cut ? FinishReason::stop : FinishReason::length;
+      request.expected = decode(plain_rig, request, &request.expected_finish);
       num_changed += request.expected != without;
       made.push_back(std::move(request));
     }
     return made;
   }
 
-  static std::vector<int32_t> decode(EngineRig& rig, const CheckedRequest& request) {
+  static std::vector<int32_t> decode(EngineRig& rig, const CheckedRequest& request, FinishReason* finish = nullptr) {
     const auto engine = rig.make_engine({});
     engine->submit(request.prompt, request.params);
     std::vector<int32_t> text;
     while (!engine->idle())
-      for (const Emitted& emitted : engine->step()) text.insert(text.end(), emitted.token.begin(), emitted.token.end());
+      for (const Emitted& emitted : engine->step()) {
+        text.insert(text.end(), emitted.token.begin(), emitted.token.end());
+        if (finish) *finish = emitted.finish;
+      }
     return text;
   }
 
