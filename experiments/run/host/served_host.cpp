@@ -49,7 +49,7 @@ std::string first_model(const ServerUrl& url, const std::string& api_key) {
       if (std::string id = text_of(data->front(), "id"); !id.empty()) return id;
     }
   }
-  fail(ExitCode::device, "{}/v1/models {}, and names no model: write it as server.model", url.text(),
+  fail(ExitCode::device, "{}/v1/models {}, and names no model: write it as server.model_name", url.text(),
        result_text(answer));
 }
 
