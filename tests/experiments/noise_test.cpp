@@ -256,5 +256,18 @@ TEST(Noise, TheGateJudgesAllPairsOfABusyMachineAndSaysSo) {
   EXPECT_EQ(gate_exit_code(report), ExitCode::timing) << "a slowdown of both is one on a busy machine too";
 }
 
+TEST(Noise, ALateClientIsNoise) {
+  CellResult cell;
+  for (const double late_ms : {0.2, kLateClient_ms, 1.5, 3.0}) {
+    RepetitionResult& repetition = cell.repetitions.emplace_back();
+    repetition.client = ClientRecord{.late_p99_ms = late_ms};
+    EXPECT_EQ(noise_of(repetition).empty(), late_ms <= kLateClient_ms) << late_ms;
+  }
+  EXPECT_EQ(noise_of(cell), "the client was up to 1.5 ms late (p99) in repetition 3 of 4 (and in 1 more)");
+  EXPECT_DOUBLE_EQ(worst_noise_of(cell).times_limit, 3);
+  cell.repetitions.resize(2);
+  EXPECT_EQ(noise_of(cell), "");
+}
+
 }  // namespace
 }  // namespace paceline
