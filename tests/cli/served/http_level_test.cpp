@@ -287,13 +287,13 @@ TEST(HttpLevel, GivesOurOwnServersTokensAndCountersOfTheEngine) {
 TEST(HttpLevel, LeavesNoServerBehindHoweverItEnds) {
   for (const int signal : {SIGINT, SIGKILL}) {
     SCOPED_TRACE(signal);
-    // One waits while the other stalls: the first is stopped, the second at work.
-    const Json sweep = {
-        {"include",
-         {{{"label", "waits"}, {"server.command", kFakeServer + " --port {port}"}},
-          {{"label", "stalls"},
-           {"server.command", fmt::format("{} --port {{port}} --fault {}", kFakeServer, int(PlantedFault::stall))}}}},
-        {"baseline", Json::object()}};
+    // One waits while the other stalls: the first is stopped, the second, the child of a shell, at work.
+    const Json sweep = {{"include",
+                         {{{"label", "waits"}, {"server.command", kFakeServer + " --port {port}"}},
+                          {{"label", "stalls"},
+                           {"server.command", fmt::format("sh -c '{} --port {{port}} --fault {} & wait'", kFakeServer,
+                                                          int(PlantedFault::stall))}}}},
+                        {"baseline", Json::object()}};
     const ServedWorkspace work(Json::object(), sweep);
     Process process(
         runexp_argv(work.arguments()),

@@ -46,7 +46,7 @@ TEST(ServerUrl, RefusesInOneLineThatSaysWhy) {
       {"http://[::1", "without its ']'"},
       {"http://[::1]8", "between the address and its port"},
       {"http://a,b", "no host has"}};
-  for (const auto& [text, why] : cases) expect_error(ExitCode::usage, {why}, [&] { parse_server_url(text); });
+  for (const auto& one : cases) expect_error(ExitCode::usage, {one.second}, [&] { parse_server_url(one.first); });
 }
 
 /// Cuts `bytes` at random places and feeds the pieces.
