@@ -225,6 +225,20 @@ ExitCode serve_command(const ServeCommand& command) {
   return serve_until_stopped(server, options.http.limits);
 }
 
+/// "Flags of vLLM: --a, --b" in lines for a terminal.
+std::string flags_text() {
+  constexpr size_t kColumns = 110;
+  std::string text, line = "Flags of vLLM:";
+  for (const std::string& name : vllm_flag_names()) {
+    if (line.size() + name.size() > kColumns) {
+      text += line + "\n";
+      line = " ";
+    }
+    line += " " + name;
+  }
+  return text + line + "\n";
+}
+
 }  // namespace
 
 void add_serve_command(const Command& program) {
@@ -245,14 +259,14 @@ void add_serve_command(const Command& program) {
               {.repeated = true, .type = "KEY=VALUE"})
       .option("--profile", &serve->overrides.profile, "apply profiles.NAME of the experiment file", {.type = "NAME"})
       .option("--print-limits", &serve->print_limits, "print every limit of the server, and what happens beyond it")
-      .footer(
-          "MODEL: builtin:NAME, a folder or a .gguf file, with vLLM's flags; or an experiment file.\n"
-          "One Ctrl-C lets open requests end, a second stops at once.\n\n"
-          "Examples:\n"
-          "  runexp serve builtin:target-7m --port 8000\n"
-          "  runexp serve builtin:target-7m --tensor-parallel-size 2 --speculative-config '{\"method\": \"ngram\", "
-          "\"num_speculative_tokens\": 5}'\n"
-          "  runexp serve configs/ngram_tp2.json --cell tp2_pp1_ngram_k5_c1");
+      .footer("MODEL: builtin:NAME, a folder or a .gguf file, with flags of vLLM; or an experiment file.\n" +
+              flags_text() +
+              "One Ctrl-C lets open requests end, a second stops at once.\n\n"
+              "Examples:\n"
+              "  runexp serve builtin:target-7m --port 8000\n"
+              "  runexp serve builtin:target-7m --tensor-parallel-size 2 --speculative-config '{\"method\": \"ngram\", "
+              "\"num_speculative_tokens\": 5}'\n"
+              "  runexp serve configs/ngram_tp2.json --cell tp2_pp1_ngram_k5_c1");
   for (const OptionFacts& option : command.options())
     serve->options.insert(serve->options.end(), option.names.begin(), option.names.end());
   command.calls([serve] { return serve_command(*serve); });

@@ -344,6 +344,12 @@ std::string hint_for_vllm_name(std::string_view name, std::string_view section) 
   return key.empty() ? "" : fmt::format(" (vLLM's name; here: \"{}\")", key);
 }
 
+std::vector<std::string> vllm_flag_names() {
+  std::vector<std::string> names{"--speculative-config"};
+  for (const Name& flag : kFlags) names.push_back("--" + std::string(flag.theirs));
+  return names;
+}
+
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words) { return Importer(words).run(); }
 
 std::string imported_text(const ImportedFlags& imported) {

@@ -12,6 +12,9 @@ namespace paceline {
 /// ` (vLLM's name; here: "engine.parallel.tp")` for a name of vLLM's in `section` of a configuration; empty for others.
 std::string hint_for_vllm_name(std::string_view name, std::string_view section);
 
+/// The flags that have a key here: "--dtype", "--speculative-config", ...
+std::vector<std::string> vllm_flag_names();
+
 /// An imported command line.
 struct ImportedFlags {
   ConfigJson config = ConfigJson::object();  // nested keys, what the flags say and nothing else
