@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/comm/rank_team.h"
+#include "engine/sampling_plan.h"
 #include "engine/transformer/model.h"
 #include "kernels/backend.h"
 #include "speculative/eagle3_pass.h"

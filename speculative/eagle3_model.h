@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/comm/rank_team.h"
+#include "engine/sampling_plan.h"
 #include "engine/transformer/model.h"
 #include "speculative/eagle3_pass.h"
 #include "speculative/eagle3_weights.h"

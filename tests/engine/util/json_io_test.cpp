@@ -67,7 +67,7 @@ TEST(JsonIo, AFileThatCannotBeReadHasTheCodeOfItsKind) {
 TEST(JsonIo, OrderedObjectsKeepTheOrderOfTheirKeys) {
   const std::string text = R"({"z":1,"a":{"y":[{"c":1,"b":2}],"x":null},"m":"n"})";
   EXPECT_EQ(parse_ordered_json(text, "f", ExitCode::usage).dump(), text);
-  expect_error(ExitCode::usage, {"f:1:14", "duplicate key \"z\""},
+  expect_error(ExitCode::usage, {"f:1:11", "duplicate key \"z\""},
                [] { parse_ordered_json(R"({"z":1, "z":2})", "f", ExitCode::usage); });
   // A key may come again in another object.
   EXPECT_EQ(parse_ordered_json(R"([{"a":{"a":1}},{"a":2}])", "f", ExitCode::usage).size(), 2u);

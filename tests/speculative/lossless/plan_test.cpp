@@ -146,7 +146,7 @@ TEST(PlanLossless, TokensEqualPlainDecoding) {
       }
   }
   EXPECT_GT(preemptions, 0);
-  EXPECT_GT(swapped, 0);
+  if (most_rig_ranks() > 1) EXPECT_GT(swapped, 0);  // cells of one rank have other pools
   EXPECT_GT(hits, 100);
 }
 
