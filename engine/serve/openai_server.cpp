@@ -72,6 +72,7 @@ int64_t OpenAiServer::num_connections() {
 
 void OpenAiServer::end_open(const std::string& why) {
   http_.post([this, why] {
+    why_ended_ = why;
     const auto open = std::exchange(open_, {});
     for (const auto& [name, request] : open) {
       request->answer->fail({.status = 503, .message = why});
@@ -157,7 +158,7 @@ void OpenAiServer::generate(ApiKind kind, HttpRequest request, std::shared_ptr<H
 }
 
 void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExchange>& exchange) {
-  const auto refused = [&](const char* why) {
+  const auto refused = [&](const std::string& why) {
     num_open_.fetch_sub(1, std::memory_order_relaxed);
     refuse_for_now(*exchange, why);
   };
@@ -165,6 +166,7 @@ void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExc
     num_open_.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
+  if (why_ended_) return refused(*why_ended_);
   const size_t num_choices = prepared.prompts.size() * size_t(prepared.request.num_choices);
   if (int64_t(choice_of_.size() + num_choices) > rules_.limits.max_queue) return refused("the queue is full");
   const auto request = std::make_shared<OpenRequest>();

@@ -53,7 +53,8 @@ class OpenAiServer {
   int64_t num_open() const { return num_open_.load(std::memory_order_relaxed); }
   /// Connections that have not ended: of a draining server those whose last bytes are on their way.
   int64_t num_connections();
-  /// Ends each open request with an error event, or status 503, that says `why`.
+  /// Ends each open request with an error event, or status 503, that says `why`; those too that come or are still on
+  /// the text thread.
   void end_open(const std::string& why);
   /// Why the engine failed; its requests have ended by then, or end now.
   std::optional<Error> failure() const { return loop_->failure(); }
@@ -108,6 +109,7 @@ class OpenAiServer {
   std::mt19937_64 random_;
   ServerMetrics metrics_;
   bool is_draining_ = false;
+  std::optional<std::string> why_ended_;  // end_open: what is admitted from then on is told so
 
   std::atomic<int64_t> num_open_{0};  // requests taken from their bodies on
   std::unique_ptr<EngineLoop> loop_;

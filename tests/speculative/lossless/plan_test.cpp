@@ -145,8 +145,10 @@ TEST(PlanLossless, TokensEqualPlainDecoding) {
         hits += report.prefix_hit_tokens;
       }
   }
-  EXPECT_GT(preemptions, 0);
-  if (most_rig_ranks() > 1) EXPECT_GT(swapped, 0);  // cells of one rank have other pools
+  if (most_rig_ranks() > 1) {  // the cells of one rank alone have no lack of pages
+    EXPECT_GT(preemptions, 0);
+    EXPECT_GT(swapped, 0);
+  }
   EXPECT_GT(hits, 100);
 }
 
