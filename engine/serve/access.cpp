@@ -1,17 +1,9 @@
 #include "engine/serve/access.h"
 
-#include <algorithm>
 #include <string_view>
 
 namespace paceline {
 namespace {
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  return lower;
-}
 
 /// "localhost:8000" and "[::1]:8000" without the port.
 std::string_view without_port(std::string_view host) {
@@ -31,7 +23,7 @@ bool same_key(std::string_view given, std::string_view key) {
 bool has_key(const HttpRequest& request, const std::string& key) {
   constexpr std::string_view kScheme = "bearer ";
   const std::string* const given = request.field("Authorization");
-  if (!given || lower_case(std::string_view(*given).substr(0, kScheme.size())) != kScheme) return false;
+  if (!given || !same_http_name(std::string_view(*given).substr(0, kScheme.size()), kScheme)) return false;
   return same_key(std::string_view(*given).substr(kScheme.size()), key);
 }
 
@@ -41,7 +33,7 @@ bool comes_from_another_site(const HttpRequest& request) {
   const std::string* const origin = request.field("Origin");
   if (!origin) return false;
   const std::string* const host = request.field("Host");
-  return !host || lower_case(*origin) != "http://" + lower_case(*host);
+  return !host || !same_http_name(*origin, "http://" + *host);
 }
 
 bool is_json(const HttpRequest& request) {
@@ -49,15 +41,15 @@ bool is_json(const HttpRequest& request) {
   if (!type) return false;
   std::string_view media = std::string_view(*type).substr(0, type->find(';'));
   while (media.ends_with(' ') || media.ends_with('\t')) media.remove_suffix(1);
-  return lower_case(media) == "application/json";
+  return same_http_name(media, "application/json");
 }
 
 }  // namespace
 
 bool is_loopback(const std::string& host) {
-  const std::string name = lower_case(host);
-  const bool is_number = !name.empty() && name.find_first_not_of("0123456789.") == std::string::npos;
-  return name == "localhost" || name == "::1" || name == "[::1]" || (is_number && name.starts_with("127."));
+  const bool is_number = !host.empty() && host.find_first_not_of("0123456789.") == std::string::npos;
+  return same_http_name(host, "localhost") || host == "::1" || host == "[::1]" ||
+         (is_number && host.starts_with("127."));
 }
 
 std::optional<ApiError> check_access(const HttpRequest& request, const AccessRules& rules) {

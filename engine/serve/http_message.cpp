@@ -43,7 +43,9 @@ void add_field(std::string& head, std::string_view name, std::string_view value)
 
 }  // namespace
 
-const std::string* HttpRequest::field(std::string_view name) const {
+const std::string* HttpRequest::field(std::string_view name) const { return find_http_field(fields, name); }
+
+const std::string* find_http_field(const std::vector<HttpField>& fields, std::string_view name) {
   for (const HttpField& field : fields)
     if (same_http_name(field.name, name)) return &field.value;
   return nullptr;

@@ -44,6 +44,9 @@ std::string_view http_reason(int status);
 /// Names of fields, and some values, have no case.
 bool same_http_name(std::string_view a, std::string_view b);
 
+/// The value of the first field of that name, whatever its case; null: there is none.
+const std::string* find_http_field(const std::vector<HttpField>& fields, std::string_view name);
+
 /// A letter of a method or of a field's name.
 bool is_http_token_char(char c);
 

@@ -232,9 +232,10 @@ void OpenAiServer::deliver() {
   for (LoopEvent& event : events) {
     const auto found = choice_of_.find(event.request);
     if (found == choice_of_.end()) continue;
-    const std::shared_ptr<OpenRequest> request = found->second.request;
-    take(event);
-    if (touched.empty() || touched.back() != request) touched.push_back(request);
+    const ChoiceOf choice = found->second;
+    if (event.emitted.finish != FinishReason::none) choice_of_.erase(found);
+    take(choice, event.emitted);
+    if (touched.empty() || touched.back() != choice.request) touched.push_back(choice.request);
   }
   for (const auto& request : touched) {
     request->answer->flush();
@@ -242,17 +243,14 @@ void OpenAiServer::deliver() {
   }
 }
 
-void OpenAiServer::take(LoopEvent& event) {
-  const auto found = choice_of_.find(event.request);
-  const ChoiceOf choice = found->second;
-  const FinishReason finish = event.emitted.finish;
-  if (finish != FinishReason::none) choice_of_.erase(found);
+void OpenAiServer::take(const ChoiceOf& choice, const Emitted& emitted) {
+  const FinishReason finish = emitted.finish;
   OpenRequest& request = *choice.request;
   const size_t index = size_t(choice.index);
   if (request.choices[index] == 0) return;  // it had ended for the client
   if (finish != FinishReason::none) request.choices[index] = 0;
   const auto now = Clock::now();
-  if (!event.emitted.token.empty()) {
+  if (!emitted.token.empty()) {
     const double seconds = seconds_between(request.last_tokens[index], now);
     if (request.has_tokens[index])
       metrics_.note_gap(seconds);
@@ -268,7 +266,7 @@ void OpenAiServer::take(LoopEvent& event) {
                                                                              : "the engine has stopped"});
     return cancel_rest(request);
   }
-  if (request.answer->take(choice.index, event.emitted) != Answer::After::ended) return;
+  if (request.answer->take(choice.index, emitted) != Answer::After::ended) return;
   metrics_.note_end(seconds_between(request.answer->arrival(), now),
                     finish == FinishReason::none ? FinishReason::stop : finish);
   if (const RequestId id = std::exchange(request.choices[index], 0); id != 0) loop_->cancel(id);  // by a stop string

@@ -76,7 +76,7 @@ class OpenAiServer {
   void generate(ApiKind kind, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
   void admit(PreparedRequest prepared, const std::shared_ptr<HttpExchange>& exchange);
   void deliver();
-  void take(LoopEvent& event);
+  void take(const ChoiceOf& choice, const Emitted& emitted);
   void cancel_rest(OpenRequest& request);
   void end_if_over(const std::shared_ptr<OpenRequest>& request);
   void tell_health(HttpExchange& exchange);

@@ -13,12 +13,6 @@ namespace {
 constexpr std::string_view kEndOfHeader = "\r\n\r\n", kEndOfLine = "\r\n";
 constexpr size_t kMostFields = 200, kMostChunkLine = 4096;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
-}
-
 std::string_view without_blanks(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -44,17 +38,13 @@ void HttpResponseReader::refuse(std::string why) {
   refusal_ = std::move(why);
 }
 
-const std::string* HttpResponseReader::field(std::string_view name) const {
-  for (const HttpField& one : fields_)
-    if (same_word(one.name, name)) return &one.value;
-  return nullptr;
-}
+const std::string* HttpResponseReader::field(std::string_view name) const { return find_http_field(fields_, name); }
 
 bool HttpResponseReader::keeps_alive() const {
   if (ended_by_close_) return false;
   const std::string* const connection = field("connection");
-  if (connection && same_word(*connection, "close")) return false;
-  return version_minor_ == 1 || (connection && same_word(*connection, "keep-alive"));
+  if (connection && same_http_name(*connection, "close")) return false;
+  return version_minor_ == 1 || (connection && same_http_name(*connection, "keep-alive"));
 }
 
 void HttpResponseReader::end_header() {
@@ -102,10 +92,11 @@ void HttpResponseReader::choose_body() {
   const std::string* const coding = field("transfer-encoding");
   const std::string* const length = field("content-length");
   if (coding && length) return refuse("Content-Length and Transfer-Encoding together");
-  if (coding && !same_word(*coding, "chunked"))
+  if (coding && !same_http_name(*coding, "chunked"))
     return refuse(fmt::format("Transfer-Encoding is {}, only chunked is known", json_literal(*coding)));
   for (const HttpField& one : fields_) {
-    if (length && same_word(one.name, "content-length") && one.value != *length) return refuse("two Content-Lengths");
+    if (length && same_http_name(one.name, "content-length") && one.value != *length)
+      return refuse("two Content-Lengths");
   }
   if (status_ == 204 || status_ == 304) {
     state_ = State::complete;
