@@ -168,11 +168,17 @@ TEST(TimingGate, RealWorkAgainstItselfRaisesNoAlarm) {
                                                     {"false_alarms", 0}});
 }
 
+// Where others take the machine's time, pairs spread further, and the gate says that it would not see 5 %: what it may
+// not do is let 5 % pass and claim that it would have seen them. The long sample asks for all of it.
 TEST(TimingGate, FivePerCentMoreRealWorkIsCaught) {
-  int caught = 0;
-  for (int window = 0; window < windows(); ++window)
-    caught += judge_timing({{.id = "a", .pairs = real_pairs(kRounds, kRounds * 105 / 100)}}).front().fails();
-  EXPECT_GE(caught, windows() * 9 / 10);
+  int caught = 0, too_noisy = 0;
+  for (int window = 0; window < windows(); ++window) {
+    const TimingVerdict verdict =
+        judge_timing({{.id = "a", .pairs = real_pairs(kRounds, kRounds * 105 / 100)}}).front();
+    caught += verdict.fails();
+    too_noisy += !verdict.fails() && verdict.resolves > 0.05;
+  }
+  EXPECT_GE(caught + (test::long_samples() ? 0 : too_noisy), windows() * 9 / 10);
   test::record_long_sample(
       "timing_gate_power",
       {{"what", "the timing gate, 5 % more work, 40 pairs a window"}, {"windows", windows()}, {"caught", caught}});
