@@ -63,12 +63,13 @@ RequestLimits Engine::limits() const {
           .num_blocks = pool_.num_blocks()};
 }
 
-SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key) {
+SeqId Engine::submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key, uint64_t prompt_group) {
   const int output_room = limits().output_room(prompt, params);
   auto request = std::make_unique<Request>();
   Sequence& seq = request->seq;
   seq.id = next_id_++;
   seq.key = key;
+  seq.prompt_group = prompt_group;
   seq.num_prompt = int(prompt.size());
   seq.tokens = std::move(prompt);
   seq.params = params;

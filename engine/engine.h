@@ -45,7 +45,7 @@ class Engine {
   RequestLimits limits() const;
 
   /// Throws Error(usage) as RequestLimits::output_room, to which max_tokens is cut. key: Sequence::key.
-  SeqId submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key = 0);
+  SeqId submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key = 0, uint64_t prompt_group = 0);
 
   /// Launches what can be launched, collects the oldest step in flight and returns what it made final.
   std::vector<Emitted> step();

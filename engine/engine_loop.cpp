@@ -27,11 +27,11 @@ EngineLoop::~EngineLoop() {
   thread_.join();
 }
 
-RequestId EngineLoop::submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key) {
+RequestId EngineLoop::submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key, RequestId like) {
   limits_.output_room(prompt, params);
   const RequestId request = next_request_.fetch_add(1, std::memory_order_relaxed);
   num_open_.fetch_add(1, std::memory_order_relaxed);
-  send(Submission{request, std::move(prompt), params, key});
+  send(Submission{request, std::move(prompt), params, key, like});
   return request;
 }
 
@@ -100,7 +100,8 @@ void EngineLoop::read(Engine& engine, Letter& letter) {
   if (auto* const submission = std::get_if<Submission>(&letter)) {
     if (has_failed_) return end(submission->request, FinishReason::failed);
     SeqId& seq = open_[submission->request];  // known before the engine may fail
-    seq = engine.submit(std::move(submission->prompt), submission->params, submission->key);
+    const RequestId group = submission->like != 0 ? submission->like : submission->request;
+    seq = engine.submit(std::move(submission->prompt), submission->params, submission->key, group);
     request_of_.emplace(seq, submission->request);
   } else if (const auto* const cancellation = std::get_if<Cancellation>(&letter)) {
     const auto found = open_.find(cancellation->request);

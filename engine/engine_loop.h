@@ -62,7 +62,8 @@ class EngineLoop {
   const RequestLimits& limits() const { return limits_; }
 
   /// Throws Error(usage) as RequestLimits::output_room; the engine never sees such a request. key: Sequence::key.
-  RequestId submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key = 0);
+  /// like: a request of the same prompt, with which this one shares the work on it; 0: none.
+  RequestId submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key = 0, RequestId like = 0);
 
   /// The request's last event follows: cancelled, or its own end where that came first. Names of requests that are
   /// unknown or have ended are ignored.
@@ -84,6 +85,7 @@ class EngineLoop {
     std::vector<int32_t> prompt;
     SamplingParams params;
     int64_t key;
+    RequestId like;
   };
   struct Cancellation {
     RequestId request;

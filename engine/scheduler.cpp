@@ -197,6 +197,28 @@ void Scheduler::swap_in(Request& request) {
   swap_space_.drop(request.seq.id);
 }
 
+int Scheduler::shared_len(const Request& request) const {
+  return (request.seq.num_prompt - 1) / pool_.block_size() * pool_.block_size();
+}
+
+const Request* Scheduler::leader_of(const Request& request) const {
+  if (request.seq.prompt_group == 0 || options_.batching == Batching::static_padded) return nullptr;
+  const Request* leader = nullptr;
+  for (const auto& other : running_) {
+    const auto prompt_end = request.seq.tokens.begin() + request.seq.num_prompt;
+    if (other->seq.prompt_group != request.seq.prompt_group || other->seq.num_prompt != request.seq.num_prompt ||
+        !std::equal(request.seq.tokens.begin(), prompt_end, other->seq.tokens.begin()))
+      continue;
+    leader = other.get();
+    if (pool_.cached(leader->seq.id) >= shared_len(request)) return leader;
+  }
+  return leader;
+}
+
+bool Scheduler::waits_for(const Request& request, const Request* leader) const {
+  return leader && pool_.cached(leader->seq.id) < shared_len(request);
+}
+
 bool Scheduler::admit() {
   if (waiting_.empty() || free_slots_.empty()) return false;
   if (options_.batching == Batching::static_padded) {
@@ -208,8 +230,16 @@ bool Scheduler::admit() {
         std::any_of(running_.begin(), running_.end(), [](const auto& other) { return other->last_step > 0; });
     if (begun) return false;
   }
-  Request& request = *waiting_.front();
-  request.launched = pool_.attach(request.seq.id, request.seq.tokens, request.seq.block_hashes);
+  const Request* leader = nullptr;
+  const auto next = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& request) {
+    leader = leader_of(*request);
+    return !waits_for(*request, leader);
+  });
+  if (next == waiting_.end()) return false;
+  Request& request = **next;
+  request.launched = leader && !pool_.caches_prefixes()
+                         ? pool_.attach_to(request.seq.id, leader->seq.id, shared_len(request))
+                         : pool_.attach(request.seq.id, request.seq.tokens, request.seq.block_hashes);
   if (!pool_.reserve(request.seq.id, request.seq.length())) {
     pool_.release(request.seq.id, 0);
     return false;
@@ -220,8 +250,8 @@ bool Scheduler::admit() {
   free_slots_.pop_back();
   static_longest_ = std::max(static_longest_, request.seq.length());
   ++static_size_;
-  running_.push_back(std::move(waiting_.front()));
-  waiting_.pop_front();
+  running_.push_back(std::move(*next));
+  waiting_.erase(next);
   return true;
 }
 

@@ -8,10 +8,12 @@
 //   speculation. Where max_num_batched_tokens is less than what all decoding sequences may draft, prompts wait for some
 //   of them to end.
 // - Pages go to all known rows first, to new prompts too, and to drafts as far as some are free. Pages that drafts
-// alone
-//   have held go back before the next step is made. Where those of a step in flight would do, a sequence in need waits
-//   for it and nobody is preempted.
+//   alone have held go back before the next step is made. Where those of a step in flight would do, a sequence in need
+//   waits for it and nobody is preempted.
 // So where every draft is refused, known rows and preemptions of decoding sequences are those of a run without drafts.
+//
+// Of a prompt group one sequence computes the prompt; the others wait for it, overtaken by whoever comes behind them,
+// and share its full blocks. Those of a static batch do not wait.
 
 #include <deque>
 #include <functional>
@@ -118,6 +120,12 @@ class Scheduler {
   bool reserve_or_preempt(Request& request, int len, size_t position);
   bool preempt_one(const Request& keep, size_t position);
   bool admit();
+  /// The running sequence of the request's prompt group whose prompt is computed as far as others can share it, or, if
+  /// there is none, is being computed; null without one.
+  const Request* leader_of(const Request& request) const;
+  /// Tokens in the full blocks of its prompt that another sequence can share: at least one is left to compute.
+  int shared_len(const Request& request) const;
+  bool waits_for(const Request& request, const Request* leader) const;
   void swap_out(const Request& victim);
   void swap_in(Request& request);
   void add_padding(ScheduledStep& step) const;

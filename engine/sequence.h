@@ -15,8 +15,9 @@ namespace paceline {
 /// The KV of all but the last token may be in the cache (BlockPool::cached says how many are).
 struct Sequence {
   SeqId id = 0;
-  int64_t key = 0;    // the caller's name for the request, the same in every run of its workload; 0: none
-  int32_t slot = -1;  // row of SeqState on the ranks while running
+  int64_t key = 0;            // the caller's name for the request, the same in every run of its workload; 0: none
+  uint64_t prompt_group = 0;  // sequences of one number have the same prompt, which is computed once; 0: none
+  int32_t slot = -1;          // row of SeqState on the ranks while running
   std::vector<int32_t> tokens;
   int num_prompt = 0;
   SamplingParams params;

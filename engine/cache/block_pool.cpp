@@ -72,6 +72,19 @@ int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens, std::vector<Bl
   return fresh.committed;
 }
 
+int BlockPool::attach_to(SeqId seq, SeqId from, int len) {
+  PACELINE_CHECK(!owners_.contains(seq), "sequence {} is attached twice", seq);
+  PACELINE_CHECK(!caches_prefixes() && len <= cached(from), "sequence {}: {} tokens of sequence {}, {} are verified",
+                 seq, len, from, cached(from));
+  const int num_blocks = len / options_.block_size;
+  Owner fresh{.pages = {}, .committed = num_blocks * options_.block_size};
+  const Owner& other = owner(from);
+  fresh.pages.assign(other.pages.begin(), other.pages.begin() + num_blocks);
+  for (const int32_t block : fresh.pages) ++blocks_[size_t(block)].num_refs;
+  fresh.hit_tokens = fresh.committed;
+  return owners_.emplace(seq, std::move(fresh)).first->second.committed;
+}
+
 bool BlockPool::reserve(SeqId seq, int len) {
   Owner& mine = owner(seq);
   const int needed = blocks_for(len) - int(mine.pages.size());

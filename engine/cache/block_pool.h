@@ -48,6 +48,10 @@ class BlockPool {
   /// The same for one that comes again and again: `hashes` are those of the leading blocks of `tokens`, as far as
   /// earlier calls have needed them; appended to.
   int attach(SeqId seq, std::span<const int32_t> tokens, std::vector<BlockHash>& hashes);
+  /// Registers a sequence that shares the full blocks of `from` within [0, len), whose tokens are its own, too. Returns
+  /// the committed length. REQUIRES: no prefix caching, with which attach finds them; seq is unknown; len <=
+  /// cached(from).
+  int attach_to(SeqId seq, SeqId from, int len);
 
   /// Makes pages for positions [0, len). False and no change when the free blocks do not suffice.
   bool reserve(SeqId seq, int len);
@@ -76,6 +80,7 @@ class BlockPool {
   int num_blocks() const { return int(blocks_.size()); }
   int num_free() const { return int(num_free_); }
   int block_size() const { return options_.block_size; }
+  bool caches_prefixes() const { return options_.prefix_caching == PrefixCaching::on; }
   int blocks_for(int len) const { return (len + options_.block_size - 1) / options_.block_size; }
   int peak_used() const { return peak_used_; }
   /// Tokens that sequences found cached and went on from.

@@ -172,10 +172,12 @@ void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExc
   const auto request = std::make_shared<OpenRequest>();
   for (size_t i = 0; i < num_choices; ++i) {
     const size_t prompt = i / size_t(prepared.request.num_choices);
+    const size_t of_prompt = i % size_t(prepared.request.num_choices);
     SamplingParams params = prepared.params[prompt];
     if (!prepared.request.seed) params.sampler.seed = random_();
-    params.sampler.seed += i % size_t(prepared.request.num_choices);
-    const RequestId id = loop_->submit(prepared.prompts[prompt], params);
+    params.sampler.seed += of_prompt;
+    const RequestId like = of_prompt == 0 ? 0 : request->choices[i - of_prompt];
+    const RequestId id = loop_->submit(prepared.prompts[prompt], params, 0, like);
     choice_of_.emplace(id, ChoiceOf{request, int(i)});
     request->choices.push_back(id);
   }

@@ -74,7 +74,7 @@ RunReport run_checked(Engine& engine, const std::vector<CheckedRequest>& request
   int64_t longest_run = 1000;  // steps; beyond it the engine has stalled
   try {
     for (const CheckedRequest& request : requests) {
-      ids.push_back(engine.submit(request.prompt, request.params, int64_t(ids.size()) + 1));
+      ids.push_back(engine.submit(request.prompt, request.params, int64_t(ids.size()) + 1, request.prompt_group));
       answers[ids.back()];
       longest_run += 8 * (int64_t(request.prompt.size()) + request.params.max_tokens);
     }

@@ -18,6 +18,7 @@ struct CheckedRequest {
   SamplingParams params;
   std::vector<int32_t> expected;
   FinishReason expected_finish = FinishReason::length;
+  uint64_t prompt_group = 0;  // Sequence::prompt_group
 };
 
 struct CheckOptions {

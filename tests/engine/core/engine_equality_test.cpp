@@ -21,15 +21,17 @@ struct Total {
   int64_t hits = 0, deferred = 0, truncated = 0;
 };
 
-/// 14 requests, some with a common prefix, some sent later; checks tokens and counters.
+/// 14 requests, some with a common prefix, some with a common prompt, some sent later; checks tokens and counters.
 void run_cell(const FakeRigOptions& options, bool ignore_eos, Total& total) {
   FakeRig rig(options);
   int64_t prompt_tokens = 0;
   const auto submit = [&](int i) {
     std::vector<int32_t> prompt = i % 3 == 0 ? some_prompt(13, 1) : some_prompt(1 + i * 5 % 19, i);
     if (i % 3 == 0) prompt.push_back(i % 23);
+    const bool is_grouped = i % 4 == 3;
+    if (is_grouped) prompt = some_prompt(11, 5);
     prompt_tokens += int64_t(prompt.size());
-    rig.submit(prompt, greedy_params(1 + (i * 7) % 29, ignore_eos));
+    rig.submit(prompt, greedy_params(1 + (i * 7) % 29, ignore_eos), 0, is_grouped ? 77 : 0);
   };
   for (int i = 0; i < 9; ++i) submit(i);
   for (int i = 0; i < 6; ++i) rig.step();

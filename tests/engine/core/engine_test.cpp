@@ -292,7 +292,7 @@ TEST(EngineCancel, RandomCancelsLeaveTheOthersAlone) {
     options.run_ahead = int(random() % 3);
     options.micro_batches = options.run_ahead ? 1 : 1 + int(random() % 3);
     options.budget = 6 + int(random() % 20);
-    options.caching = PrefixCaching::on;
+    options.caching = round % 2 ? PrefixCaching::on : PrefixCaching::off;
     options.proposer = FakeProposer::Options{.side = random() % 2 ? ProposerSide::device : ProposerSide::host};
     FakeRig rig(options);
     std::vector<SeqId> live;
@@ -301,7 +301,9 @@ TEST(EngineCancel, RandomCancelsLeaveTheOthersAlone) {
       if (submitted < 25 && random() % 2) {
         auto prompt = some_prompt(8, int(random() % 2));
         for (unsigned i = random() % 12; i > 0; --i) prompt.push_back(int32_t(random() % 23));
-        live.push_back(rig.submit(prompt, greedy_params(1 + int(random() % 20), false)));
+        const uint64_t group = random() % 3;
+        if (group > 0) prompt = some_prompt(10, int(group));
+        live.push_back(rig.submit(prompt, greedy_params(1 + int(random() % 20), false), 0, group));
         ++submitted;
       }
       if (!live.empty() && random() % 8 == 0) {

@@ -55,12 +55,13 @@ class FakeRig {
                                       std::make_unique<ChainVerifier>(VerifierOptions{.rule = options.rule}));
   }
 
-  SeqId submit(const std::vector<int32_t>& prompt, const SamplingParams& params, int64_t key = 0) {
-    return submit_expecting(expected_text(prompt, params), prompt, params, key);
+  SeqId submit(const std::vector<int32_t>& prompt, const SamplingParams& params, int64_t key = 0,
+               uint64_t prompt_group = 0) {
+    return submit_expecting(expected_text(prompt, params), prompt, params, key, prompt_group);
   }
   SeqId submit_expecting(const std::vector<int32_t>& text, const std::vector<int32_t>& prompt,
-                         const SamplingParams& params, int64_t key = 0) {
-    const SeqId id = engine->submit(prompt, params, key);
+                         const SamplingParams& params, int64_t key = 0, uint64_t prompt_group = 0) {
+    const SeqId id = engine->submit(prompt, params, key, prompt_group);
     expected[id] = text;
     num_prompt_[id] = int(prompt.size());
     return id;

@@ -18,11 +18,14 @@ class Desk {
       : pool(pool_options),
         scheduler(options, pool, [this](const Request& request) { preempted.push_back(request.seq.id); }) {}
 
-  void add(SeqId id, int prompt, int max_tokens = 100) {
+  /// prompt_group: sequences of one have the same prompt.
+  void add(SeqId id, int prompt, int max_tokens = 100, uint64_t prompt_group = 0) {
     auto request = std::make_unique<Request>();
     request->seq.id = id;
     request->seq.num_prompt = prompt;
-    for (int i = 0; i < prompt; ++i) request->seq.tokens.push_back(int32_t(id * 1000 + i));
+    request->seq.prompt_group = prompt_group;
+    const auto first = prompt_group > 0 ? int(prompt_group) * 500 : int(id) * 1000;
+    for (int i = 0; i < prompt; ++i) request->seq.tokens.push_back(int32_t(first + i));
     request->seq.params.max_tokens = max_tokens;
     scheduler.add(std::move(request));
   }
@@ -493,6 +496,53 @@ TEST(Scheduler, UndecidedSequencesWaitForAHostProposer) {
 }
 
 // The padded turn: one batch until all of it has ended; shorter prompts and ended rows are computed as padding.
+TEST(Scheduler, OneOfAPromptGroupComputesThePrompt) {
+  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 10}, blocks(64));
+  for (const SeqId id : {1, 2, 3}) desk.add(id, 13, 100, 9);
+  desk.add(4, 5);
+  auto step = desk.launch();
+  EXPECT_EQ(text(step), "1:10!");
+  desk.collect(step);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "1:3 4:5") << "4 overtakes those that wait";
+  desk.collect(step);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "1:1 4:1 2:1 3:1") << "12 of 13 tokens are shared";
+  EXPECT_EQ(desk.pool.pages(2)[2], desk.pool.pages(1)[2]);
+  EXPECT_NE(desk.pool.pages(2)[3], desk.pool.pages(1)[3]);
+  EXPECT_EQ(desk.pool.prefix_hit_tokens(), 0) << "counted once a step of theirs has ended";
+  desk.collect(step);
+  EXPECT_EQ(desk.pool.prefix_hit_tokens(), 24);
+  desk.scheduler.finish(1);
+  desk.pool.check();
+  EXPECT_EQ(text(desk.launch()), "4:1 2:1 3:1");
+}
+
+TEST(Scheduler, WhereTheFirstOfAPromptGroupEndsTheNextComputesThePrompt) {
+  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 10}, blocks(64));
+  for (const SeqId id : {1, 2, 3}) desk.add(id, 13, 100, 9);
+  auto step = desk.launch();
+  desk.scheduler.finish(1);  // while its step is in flight
+  desk.pool.retire(desk.last_step);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "2:10!");
+  desk.collect(step);
+  step = desk.launch();
+  EXPECT_EQ(text(step), "2:3");
+  desk.collect(step);
+  EXPECT_EQ(text(desk.launch()), "2:1 3:1");
+}
+
+TEST(Scheduler, OnlyTheSamePromptIsShared) {
+  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
+  desk.add(1, 13, 100, 9);
+  desk.add(2, 13, 100, 9);
+  desk.scheduler.find(2)->seq.tokens[3] = 1;  // breaks the contract
+  desk.add(3, 4, 100, 8);
+  desk.add(4, 4, 100, 8);  // no full block but the last one
+  EXPECT_EQ(text(desk.launch()), "1:13 2:13 3:4 4:4");
+}
+
 TEST(Scheduler, StaticBatchingPads) {
   Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .batching = Batching::static_padded}, blocks(64));
   desk.add(1, 8);

@@ -129,6 +129,17 @@ TEST(OpenAiServer, ChoicesAndListsOfPromptsAreNumbered) {
   }
 }
 
+TEST(OpenAiServer, ThePromptOfChoicesIsComputedOnce) {
+  const ServedRig rig(with_drafts());  // without a prefix cache
+  const auto prompt = some_prompt(21, 3);
+  // A choice may have ended before the next one is handed over, on a busy machine.
+  for (int i = 0; i < 50 && rig.metric("paceline_prefix_cache_hit_tokens_total") == "0"; ++i) {
+    const Json body = Json::parse(rig.client().ask(ServedRig::completion(prompt, 60, R"(, "n": 4)")).body);
+    for (const Json& choice : body["choices"]) EXPECT_EQ(choice["token_ids"], rig.expected(prompt, 60));
+  }
+  EXPECT_NE(rig.metric("paceline_prefix_cache_hit_tokens_total"), "0");
+}
+
 TEST(OpenAiServer, AcceptanceIsTold) {
   const ServedRig rig(with_drafts(3));
   const Json body = Json::parse(rig.client().ask(ServedRig::completion(some_prompt(5, 1), 30)).body);

@@ -141,8 +141,12 @@ TEST_P(CancelTest, FromOtherThreads) {
           [&](std::span<LoopEvent> events) { answers.take(events); });
       std::atomic<size_t> num_submitted{0};
       std::thread client([&] {
+        std::map<uint64_t, RequestId> first_of;  // each prompt group
         for (size_t i = 0; i < requests.size(); ++i) {
-          EXPECT_EQ(loop.submit(requests[i].prompt, requests[i].params, int64_t(i) + 1), i + 1);
+          RequestId like = 0;
+          if (const uint64_t group = requests[i].prompt_group; group != 0)
+            like = first_of.emplace(group, i + 1).first->second;
+          EXPECT_EQ(loop.submit(requests[i].prompt, requests[i].params, int64_t(i) + 1, like), i + 1);
           num_submitted = i + 1;
           std::unique_lock lock(answers.mutex);  // twice as many as run at once
           answers.arrived.wait(lock, [&] { return i + 1 < answers.num_ended + 16; });
