@@ -5,7 +5,8 @@
 
 namespace paceline {
 
-EngineLoop::EngineLoop(MakeEngine make, Sink sink) : sink_(std::move(sink)) {
+EngineLoop::EngineLoop(MakeEngine make, Sink sink, std::shared_ptr<Failpoints> failpoints)
+    : sink_(std::move(sink)), failpoints_(std::move(failpoints)) {
   std::promise<RequestLimits> made;
   std::future<RequestLimits> limits = made.get_future();
   thread_ = std::thread([this, make = std::move(make), made = std::move(made)]() mutable { run(make, made); });
@@ -114,6 +115,7 @@ void EngineLoop::read(Engine& engine, Letter& letter) {
 }
 
 void EngineLoop::step(Engine& engine) {
+  if (fails_at(failpoints_, Failpoint::step)) fail(ExitCode::comm, "a failpoint");
   for (Emitted& emitted : engine.step()) {
     const auto found = request_of_.find(emitted.seq);
     PACELINE_CHECK(found != request_of_.end(), "tokens of sequence {}, which has ended", emitted.seq);

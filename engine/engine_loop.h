@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/util/failpoints.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -47,8 +48,8 @@ class EngineLoop {
   /// What a caller asks of the engine between two steps.
   using Work = std::function<void(Engine&)>;
 
-  /// Returns once the engine is made; throws what `make` throws.
-  EngineLoop(MakeEngine make, Sink sink);
+  /// Returns once the engine is made; throws what `make` throws. failpoints: of tests; step.
+  EngineLoop(MakeEngine make, Sink sink, std::shared_ptr<Failpoints> failpoints = nullptr);
 
   /// Does what was posted before, ends every open request with an event, and destroys the engine on its thread.
   /// The sink is not called afterwards.
@@ -112,6 +113,7 @@ class EngineLoop {
   void hand_over();
 
   const Sink sink_;
+  const std::shared_ptr<Failpoints> failpoints_;
   RequestLimits limits_;
 
   mutable std::mutex mutex_;  // over the next four

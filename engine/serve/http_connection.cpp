@@ -93,6 +93,7 @@ void HttpConnection::on_readable() {
     if (most == 0) return;
     ErrorCode error;
     const size_t count = socket_.read_some(asio::buffer(shared_.read_bytes.data(), most), error);
+    if (fails_at(shared_.failpoints, Failpoint::read)) error = asio::error::connection_reset;
     if (error == asio::error::would_block || error == asio::error::interrupted) break;
     if (error) return on_end_of_input(error == asio::error::eof);
     take_bytes({shared_.read_bytes.data(), count});
@@ -241,6 +242,10 @@ void HttpConnection::linger() {
 // --- HttpConnection: writing -----------------------------------------------------------------------------------------
 
 size_t HttpConnection::write_some(std::string_view first, std::string_view second, ErrorCode& error) {
+  if (fails_at(shared_.failpoints, Failpoint::write)) {
+    error = asio::error::broken_pipe;
+    return 0;
+  }
   if (second.empty()) return socket_.write_some(asio::buffer(first.data(), first.size()), error);
   const std::array<asio::const_buffer, 2> both = {asio::buffer(first.data(), first.size()),
                                                   asio::buffer(second.data(), second.size())};

@@ -27,8 +27,12 @@ constexpr size_t kHttpReadBytes = size_t{64} << 10;
 
 /// What connections share.
 struct HttpServerState {
-  HttpServerState(ServeLimits of, HttpServer::Handler handles, HttpServer::Refuse refuses)
-      : limits(of), handler(std::move(handles)), refuse(std::move(refuses)), read_bytes(kHttpReadBytes) {}
+  HttpServerState(const HttpServerOptions& options, HttpServer::Handler handles, HttpServer::Refuse refuses)
+      : limits(options.limits),
+        failpoints(options.failpoints),
+        handler(std::move(handles)),
+        refuse(std::move(refuses)),
+        read_bytes(kHttpReadBytes) {}
 
   const std::string& date() {
     const std::time_t now = std::time(nullptr);
@@ -38,6 +42,7 @@ struct HttpServerState {
 
   boost::asio::io_context io{1};  // first: its handlers, which hold connections, go last
   const ServeLimits limits;
+  const std::shared_ptr<Failpoints> failpoints;
   const HttpServer::Handler handler;
   const HttpServer::Refuse refuse;
   std::unordered_set<std::shared_ptr<HttpConnection>> connections;

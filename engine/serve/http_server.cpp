@@ -96,7 +96,7 @@ void HttpServer::Impl::accept_next() {
   if (num_surplus >= kMaxSurplus) return accept_later();
   acceptor.async_accept([this](const ErrorCode& error, tcp::socket socket) {
     if (!acceptor.is_open()) return;
-    if (error) return accept_later();
+    if (error || fails_at(failpoints, Failpoint::accept)) return accept_later();
     admit(std::move(socket));
     accept_next();
   });
@@ -118,7 +118,7 @@ void HttpServer::Impl::admit(tcp::socket socket) {
 }
 
 HttpServer::HttpServer(HttpServerOptions options, Handler handler, Refuse refuse)
-    : impl_(std::make_unique<Impl>(options.limits, std::move(handler), std::move(refuse))) {
+    : impl_(std::make_unique<Impl>(options, std::move(handler), std::move(refuse))) {
   PACELINE_CHECK(options.port >= 0 && options.port < 65536, "port {}", options.port);
   impl_->listen(std::move(options.host), options.port);
 }

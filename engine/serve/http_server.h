@@ -24,6 +24,7 @@
 
 #include "engine/serve/http_message.h"
 #include "engine/serve/limits.h"
+#include "engine/util/failpoints.h"
 
 namespace paceline {
 
@@ -63,6 +64,7 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";  // an address, "::1" or "[::1]", or a name: the first of its addresses that works
   int port = 8000;                 // 0: any that is free
   ServeLimits limits = {};
+  std::shared_ptr<Failpoints> failpoints = nullptr;  // of tests: accept, read, write
 };
 
 class HttpServer {

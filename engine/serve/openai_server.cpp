@@ -1,8 +1,10 @@
 #include "engine/serve/openai_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <future>
+#include <new>
 #include <utility>
 
 namespace paceline {
@@ -46,7 +48,7 @@ OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, Engin
         num_speculative_tokens = engine->num_speculative_tokens();
         return engine;
       },
-      [this](std::span<LoopEvent> events) { receive(events); });
+      [this](std::span<LoopEvent> events) { receive(events); }, options_.http.failpoints);
   rules_ = {.limits = options_.http.limits, .model_names = model_.names, .vocab_size = loop_->limits().vocab_size};
   style_ = {.model = model_.names.front(),
             .num_speculative_tokens = num_speculative_tokens,
@@ -140,6 +142,7 @@ void OpenAiServer::generate(ApiKind kind, HttpRequest request, std::shared_ptr<H
   text_.post(
       [this, kind, body = std::make_shared<std::string>(std::move(request.body)), exchange = std::move(exchange)] {
         try {
+          if (fails_at(options_.http.failpoints, Failpoint::tokenize)) throw std::bad_alloc();
           auto prepared =
               std::make_shared<PreparedRequest>(prepare_generation(kind, *body, rules_, model_, loop_->limits()));
           http_.post([this, prepared, exchange] { admit(std::move(*prepared), exchange); });
@@ -221,7 +224,19 @@ void OpenAiServer::receive(std::span<LoopEvent> events) {
     is_first = arrived_.empty();
     arrived_.insert(arrived_.end(), std::make_move_iterator(events.begin()), std::make_move_iterator(events.end()));
   }
-  if (is_first) http_.post([this] { deliver(); });
+  if (is_first) wake();
+}
+
+// Tried until there is memory for it: events that nobody is told of would wait for ever.
+void OpenAiServer::wake() {
+  while (true) {
+    try {
+      if (fails_at(options_.http.failpoints, Failpoint::wake)) throw std::bad_alloc();
+      return http_.post([this] { deliver(); });
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 void OpenAiServer::deliver() {
@@ -315,6 +330,7 @@ void OpenAiServer::answer_text(HttpRequest request, std::shared_ptr<HttpExchange
       [this, body, sent = std::make_shared<std::string>(std::move(request.body)), exchange = std::move(exchange)] {
         HttpReply reply;
         try {
+          if (fails_at(options_.http.failpoints, Failpoint::tokenize)) throw std::bad_alloc();
           reply.body = (this->*body)(*sent);
         } catch (const ApiError& error) {
           reply = error_reply(error);

@@ -165,6 +165,32 @@ TEST(ServeCommand, ASecondSignalEndsItAtOnce) {
   ::close(open);
 }
 
+// A rank stops for good: the stream ends with an error event, and the program with 5.
+TEST(ServeFaults, ALostRankIsToldToEveryClientAndEndsTheProgram) {
+  if (time_factor() > 1) GTEST_SKIP() << "a sanitizer's run time must come first";
+  const std::filesystem::path library = binary_dir() / "libstuck_rank.so";
+  const Workspace workspace;
+  const std::filesystem::path stop = workspace.folder() / "stop";
+  Served served({workspace.config().string(), "--cell", "tp1_pp2_ngram", "--set", "engine.parallel.pp=2", "--set",
+                 "engine.parallel.timeout_s=2"},
+                {"LD_PRELOAD=" + library.string(), "PACELINE_STOP_RANK=" + stop.string()});
+  const int open = served.connected();
+  Served::send(open, "POST", "/v1/completions",
+               R"({"prompt": "The", "max_tokens": 100, "ignore_eos": true, "n": 8, "stream": true})");
+  char bytes[4096];
+  std::string stream(bytes, size_t(std::max<ssize_t>(0, ::recv(open, bytes, sizeof bytes, 0))));
+  write_file(stop, "");
+  for (ssize_t count; !holds(stream, "[DONE]") && (count = ::recv(open, bytes, sizeof bytes, 0)) > 0;)
+    stream.append(bytes, size_t(count));
+  ::close(open);
+  EXPECT_TRUE(holds(stream, "the engine has stopped"))
+      << stream.substr(stream.size() - std::min<size_t>(stream.size(), 500));
+  EXPECT_FALSE(holds(stream, "rank")) << "what is inside is the log's";
+  const ProcessResult result = served.process().finish();
+  EXPECT_EQ(result.exit_code, 5) << described(result);
+  EXPECT_TRUE(holds(result.err, "has made no mark for 2 s")) << described(result);
+}
+
 /// tests/cli/clients/install.sh puts it there.
 TEST(ServeClients, TheOpenaiPackage) {
   const std::filesystem::path python = binary_dir().parent_path() / "clients/bin/python";
