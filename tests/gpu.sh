@@ -26,7 +26,7 @@ step() {
 }
 summary() {
   local facts='^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference'
-  facts+='|^ *(1|6|17) rows|tree of 16|Without speculation, against|Attention/(decode|verify)/16x4096|SumNorm/'
+  facts+='|^ *(1|6|17) rows|^plans|tree of 16|Without speculation, against|Attention/(decode|verify)/16x4096|SumNorm/'
   grep -aE "$facts" "$1" | sed -E 's/\[=*\] //; s/ +/ /g; s/^Attention.(.*).manual_time.*(of_read=[0-9.]+).*/\1 \2/
     s/^(.*SumNorm.*).manual_time ([0-9.]+ us).*/\1 \2/' | tail -12 | tr '\n' ' '
 }
@@ -63,6 +63,9 @@ for shape in llama-3-8b llama-3.2-1b; do
   step "steps_$shape" env PACELINE_BENCH_ONLY=steps PACELINE_BENCH_BACKEND=cuda PACELINE_BENCH_INFLATE=$shape \
     "$bin/engine_bench" configs/models/target-7m 9
 done
+# penalties and masks of allowed tokens over steps without
+step plans_8b env PACELINE_BENCH_ONLY=plans PACELINE_BENCH_BACKEND=cuda PACELINE_BENCH_INFLATE=llama-3-8b \
+  "$bin/engine_bench" configs/models/target-7m 5
 # sums over ranks with the norms that add them, beside NCCL's
 [[ $num_gpus -ge 2 && -x $bin/ranks_bench ]] && step sums "$bin/ranks_bench"
 # attention's share of a plain read

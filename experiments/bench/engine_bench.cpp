@@ -1,12 +1,14 @@
 // The engine against the machine, as ratios in one run: decode against a plain read of the packed weights, more rows
-// against one row, prefill against the FMA rate, and the engine's own overhead.
+// against one row, prefill against the FMA rate, sampling plans, and the engine's own overhead.
 //
 //   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
 //
 // Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …),
 // PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_NUMERICS (strict, fast), PACELINE_BENCH_INFLATE (a shape: the
-// model inflated to it), PACELINE_BENCH_DUMMY (set: random weights), PACELINE_BENCH_ONLY (steps: no speculation).
+// model inflated to it), PACELINE_BENCH_DUMMY (set: random weights), PACELINE_BENCH_ONLY (steps: no speculation;
+// plans: sampling plans alone).
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -317,6 +319,56 @@ void speculation_ratios(EngineLoad& load, const ExperimentConfig& config, int ro
   }
 }
 
+/// Lets every second token follow.
+class HalfConstraint final : public TokenConstraint {
+ public:
+  bool allow(std::span<const int32_t>, std::span<const int32_t>, std::span<uint32_t> mask) override {
+    std::fill(mask.begin(), mask.end(), 0x55555555u);
+    return true;
+  }
+};
+
+/// Steps of `streams` sequences with sampling plans over steps without, by turns; a token a sequence and step.
+void plan_ratios(EngineLoad& load, const ExperimentConfig& config, int rounds) {
+  constexpr int kTokens = 64;
+  ExperimentConfig plain = config;
+  plain.speculation.proposer = "none";
+  const std::vector<int32_t> text = Stepper(load).text(kContext);
+  const auto seconds_a_step = [&](const SamplingParams& params, int streams) {
+    const auto engine = load.make_engine(plain);
+    for (int stream = 0; stream < streams; ++stream) engine->submit(text, params);
+    std::vector<double> steps;
+    while (!engine->idle()) {
+      const auto begin = ceilings::Clock::now();
+      const auto emitted = engine->step();
+      if (int(emitted.size()) == streams) steps.push_back(ceilings::seconds_since(begin));
+    }
+    return ceilings::median(steps);
+  };
+  SamplingParams without;
+  without.max_tokens = kTokens;
+  without.ignore_eos = true;
+  without.sampler.temperature = 1;
+  SamplingParams penalties = without;
+  penalties.repetition_penalty = 1.1f;
+  penalties.presence_penalty = penalties.frequency_penalty = 0.2f;
+  SamplingParams masked = penalties;
+  masked.constraint = std::make_shared<HalfConstraint>();
+  for (const int streams : {1, 8, kMostStreams}) {
+    const auto ratio_of = [&](const SamplingParams& params) {
+      std::vector<double> ratios;
+      for (int round = 0; round < rounds; ++round) {
+        const double base = seconds_a_step(without, streams);
+        ratios.push_back(seconds_a_step(params, streams) / base);
+      }
+      return ceilings::median(ratios);
+    };
+    const double of_penalties = ratio_of(penalties), of_mask = ratio_of(masked);
+    std::printf("plans, %2d rows: %.3f ms a step, with penalties %.3f of it, with penalties and a mask %.3f\n", streams,
+                1e3 * seconds_a_step(without, streams), of_penalties, of_mask);
+  }
+}
+
 int run(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut short keeps its lines
   ExperimentConfig config;
@@ -339,12 +391,17 @@ int run(int argc, char** argv) {
   std::printf("%s, %s%s, loaded in %.3f s\n", config.engine.target.path.c_str(),
               load.team().rank(0).backend->describe().c_str(),
               config.engine.numerics == Numerics::fast ? ", fast numerics" : "", load.load_seconds());
+  if (bench_setting("ONLY") == "plans") {
+    plan_ratios(load, config, rounds);
+    return 0;
+  }
   ThreadPool pool(threads);
   if (config.engine.backend == "cuda")
     step_times(load, rounds);
   else
     kernel_ratios(load, pool, rounds);
   tree_ratios(load, rounds);
+  plan_ratios(load, config, std::max(3, rounds / 6));
   if (bench_setting("ONLY") != "steps") speculation_ratios(load, config, std::max(3, rounds / 6));
   return 0;
 }
