@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "engine/util/machine.h"
+
 namespace paceline {
 namespace {
 
@@ -53,7 +55,10 @@ OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, Engin
   style_ = {.model = model_.names.front(),
             .num_speculative_tokens = num_speculative_tokens,
             .speculation = options_.speculation};
-  thread_ = std::thread([this] { http_.run(); });
+  thread_ = std::thread([this] {
+    ask_for_short_slices();  // ranks and their threads may take every core
+    http_.run();
+  });
 }
 
 OpenAiServer::~OpenAiServer() {
