@@ -54,6 +54,7 @@ std::optional<Row> row_of(const std::string& path) {
                                                                  {"engine/tokenizer/", kServices},
                                                                  {"engine/comm/", kServices},
                                                                  {"engine/cache/", kRequests},
+                                                                 {"engine/grammar/", kRequests},
                                                                  {"engine/sequence.", kRequests},
                                                                  {"engine/batch.", kRequests},
                                                                  {"engine/batch_rows.", kRequests},
