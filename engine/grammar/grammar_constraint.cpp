@@ -1,0 +1,100 @@
+#include "engine/grammar/grammar_constraint.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "kernels/error.h"
+
+namespace paceline {
+
+namespace {
+
+class GrammarConstraint final : public TokenConstraint {
+ public:
+  GrammarConstraint(std::shared_ptr<CompiledGrammar> grammar, std::vector<int32_t> ends)
+      : grammar_(std::move(grammar)), ends_(std::move(ends)) {
+    PACELINE_CHECK(grammar_ != nullptr && !ends_.empty(), "a grammar's text needs a token that ends it");
+    std::sort(ends_.begin(), ends_.end());
+  }
+
+  bool allow(std::span<const int32_t> output, std::span<const int32_t> drafts, std::span<uint32_t> mask) override {
+    const CompiledGrammar::Lock lock(*grammar_);
+    try {
+      grammar_->make_room();
+      Place place = follow(output);
+      for (const int32_t draft : drafts) {
+        place = advance(place, draft);
+        if (is_dead(place)) return false;
+      }
+      set_bits(place, mask);
+    } catch (const GrammarError&) {
+      places_.clear();
+      std::fill(mask.begin(), mask.end(), 0u);
+    }
+    return true;
+  }
+
+ private:
+  /// Of a text, or behind one that has ended.
+  struct Place {
+    CompiledGrammar::Place at;
+    bool ended = false;
+  };
+
+  bool is_end(int32_t token) const { return std::binary_search(ends_.begin(), ends_.end(), token); }
+  bool is_dead(const Place& place) const { return !place.ended && grammar_->dead(place.at); }
+  bool may_end(const Place& place) const { return place.ended || grammar_->complete(place.at); }
+
+  Place advance(const Place& place, int32_t token) {
+    if (is_end(token)) return may_end(place) ? Place{{}, true} : Place{};
+    return place.ended ? Place{} : Place{grammar_->advance(place.at, token), false};
+  }
+
+  /// Behind the output. Places of the output of the last call are known.
+  Place follow(std::span<const int32_t> output) {
+    if (places_.empty() || generation_ != grammar_->generation()) {
+      generation_ = grammar_->generation();
+      followed_.clear();
+      places_.assign(1, {grammar_->start()});
+    }
+    const size_t common = std::min(output.size(), followed_.size());
+    const size_t same =
+        size_t(std::mismatch(followed_.begin(), followed_.begin() + std::ptrdiff_t(common), output.begin()).first -
+               followed_.begin());
+    followed_.resize(same);
+    places_.resize(same + 1);
+    for (size_t i = same; i < output.size(); ++i) {
+      places_.push_back(advance(places_.back(), output[i]));
+      followed_.push_back(output[i]);
+    }
+    return places_.back();
+  }
+
+  void set_bits(const Place& place, std::span<uint32_t> mask) {
+    if (!place.ended) {
+      const std::span<const uint32_t> allowed = grammar_->mask(place.at);
+      std::copy_n(allowed.begin(), std::min(allowed.size(), mask.size()), mask.begin());
+    }
+    for (const int32_t end : ends_) {
+      if (end < 0 || size_t(end) / 32 >= mask.size()) continue;
+      const uint32_t bit = uint32_t{1} << (end % 32);
+      mask[size_t(end) / 32] = may_end(place) ? mask[size_t(end) / 32] | bit : mask[size_t(end) / 32] & ~bit;
+    }
+  }
+
+  const std::shared_ptr<CompiledGrammar> grammar_;
+  std::vector<int32_t> ends_;      // sorted
+  std::vector<int32_t> followed_;  // the output of the last call
+  std::vector<Place> places_;      // before and behind each of its tokens; empty: none are known
+  uint64_t generation_ = 0;        // that they are of
+};
+
+}  // namespace
+
+std::shared_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<CompiledGrammar> grammar,
+                                                         std::vector<int32_t> ends) {
+  return std::make_shared<GrammarConstraint>(std::move(grammar), std::move(ends));
+}
+
+}  // namespace paceline
