@@ -12,7 +12,7 @@ namespace paceline {
 
 /// Which tokens may follow a text: a grammar, a schema, a fixed set. Of one request. A function of its arguments: rows
 /// of a window or a tree are asked for by their paths, some again after a preemption or for a draft model. What it
-/// remembers of texts before is its own affair. Threads: the engine's.
+/// remembers of texts before is its own affair. Threads: one at a time, the engine's or a rank's.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
@@ -51,7 +51,8 @@ struct SamplingParams {
   std::vector<LogitBias> logit_bias = {};            // of different tokens
   std::vector<std::vector<int32_t>> bad_words = {};  // the last token of each may not follow the others. In prompt
                                                      // and output, as in Hugging Face; vLLM looks at the output alone
-  int min_tokens = 0;                                // of output before eos or a stop token, ignore_eos or not
+  int min_tokens = 0;                                // of output before eos or a stop token, ignore_eos or not;
+                                                     // fewer where the constraint lets nothing else follow
   std::shared_ptr<TokenConstraint> constraint = nullptr;  // null: every token is allowed
 
   LogprobParams logprobs = {};

@@ -9,6 +9,24 @@ namespace paceline {
 namespace {
 
 constexpr float kForbid = -std::numeric_limits<float>::infinity();
+constexpr int32_t kCut = -2;  // no place in a tree
+
+/// The drafts from the root to `node`; none for the root.
+std::vector<int32_t> path_to(const DraftTree& drafts, int32_t node) {
+  std::vector<int32_t> path;
+  for (int32_t at = node; at != DraftTree::kRoot; at = drafts.parent[size_t(at)])
+    path.push_back(drafts.token[size_t(at)]);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+/// Whether some token is allowed, and only some of these.
+bool has_only(std::span<const uint32_t> mask, std::span<const int32_t> tokens) {
+  std::vector<uint32_t> others(mask.begin(), mask.end());
+  for (const int32_t token : tokens) others[size_t(token) / 32] &= ~(uint32_t{1} << (token % 32));
+  const auto is_zero = [](uint32_t word) { return word == 0; };
+  return std::all_of(others.begin(), others.end(), is_zero) && !std::all_of(mask.begin(), mask.end(), is_zero);
+}
 
 }  // namespace
 
@@ -72,7 +90,7 @@ bool SamplingPlan::ends_with(std::span<const int32_t> drafts, std::span<const in
 }
 
 // Of tokens whose edits the path changes, in order.
-std::vector<TokenEdit> SamplingPlan::own_edits(std::span<const int32_t> drafts) const {
+std::vector<TokenEdit> SamplingPlan::own_edits(std::span<const int32_t> drafts, bool must_end) const {
   std::vector<TokenEdit> own;
   const auto add = [&](int32_t token, int num_more, float bias) {
     if (std::any_of(own.begin(), own.end(), [&](const TokenEdit& edit) { return edit.token == token; })) return;
@@ -83,7 +101,7 @@ std::vector<TokenEdit> SamplingPlan::own_edits(std::span<const int32_t> drafts) 
     known.bias += bias;
     own.push_back(edit_of(token, known));
   };
-  if (int(text_.size() + drafts.size()) - num_prompt_ < params_.min_tokens)
+  if (is_early(drafts) && !must_end)
     for (const int32_t token : early_ends_) add(token, 0, kForbid);
   for (const std::vector<int32_t>& word : params_.bad_words)
     if (word.size() > 1 && ends_with(drafts, std::span(word).first(word.size() - 1))) add(word.back(), 0, kForbid);
@@ -101,20 +119,23 @@ void SamplingPlan::add_row(std::span<const int32_t> drafts, int32_t logits_row, 
     row.first_shared = int32_t(to.edits.size());
     to.edits.insert(to.edits.end(), shared_.begin(), shared_.end());
   }
-  const std::vector<TokenEdit> own = own_edits(drafts);
-  row.first_own = int32_t(to.edits.size());
-  row.num_own = int32_t(own.size());
-  to.edits.insert(to.edits.end(), own.begin(), own.end());
+  bool must_end = false;
   if (params_.constraint) {
     to.words_of_mask = words_of_mask_;
     const size_t begin = to.masks.size();
     to.masks.resize(begin + size_t(words_of_mask_), 0);
-    const std::span<const int32_t> output = std::span(text_).subspan(size_t(num_prompt_));
-    if (params_.constraint->allow(output, drafts, std::span(to.masks).subspan(begin)))
+    const auto mask = std::span(to.masks).subspan(begin);
+    if (params_.constraint->allow(output(), drafts, mask)) {
       row.mask = int32_t(begin) / words_of_mask_;
-    else
+      must_end = is_early(drafts) && has_only(mask, early_ends_);
+    } else {
       to.masks.resize(begin);
+    }
   }
+  const std::vector<TokenEdit> own = own_edits(drafts, must_end);
+  row.first_own = int32_t(to.edits.size());
+  row.num_own = int32_t(own.size());
+  to.edits.insert(to.edits.end(), own.begin(), own.end());
   if (row.num_shared == 0 && row.num_own == 0 && row.mask < 0) return;
   to.rows.push_back(row);
   to.shared_by = this;
@@ -122,14 +143,25 @@ void SamplingPlan::add_row(std::span<const int32_t> drafts, int32_t logits_row, 
 
 void SamplingPlan::add_window(const DraftTree& drafts, int32_t first_row, LogitEdits& to) const {
   add_row({}, first_row, to);
-  std::vector<int32_t> path;
+  for (int32_t node = 0; node < drafts.size(); ++node) add_row(path_to(drafts, node), first_row + 1 + node, to);
+}
+
+DraftTree SamplingPlan::allowed(const DraftTree& drafts) const {
+  if (!params_.constraint) return drafts;
+  DraftTree kept;
+  std::vector<int32_t> place(size_t(drafts.size()), kCut);  // of each draft in `kept`
+  std::vector<uint32_t> mask(static_cast<size_t>(words_of_mask_));
   for (int32_t node = 0; node < drafts.size(); ++node) {
-    path.clear();
-    for (int32_t at = node; at != DraftTree::kRoot; at = drafts.parent[size_t(at)])
-      path.push_back(drafts.token[size_t(at)]);
-    std::reverse(path.begin(), path.end());
-    add_row(path, first_row + 1 + node, to);
+    const int32_t token = drafts.token[size_t(node)], parent = drafts.parent[size_t(node)];
+    const int32_t above = parent == DraftTree::kRoot ? parent : place[size_t(parent)];
+    if (above == kCut || token < 0 || size_t(token) / 32 >= mask.size()) continue;
+    std::fill(mask.begin(), mask.end(), 0u);
+    const bool is_masked = params_.constraint->allow(output(), path_to(drafts, parent), mask);
+    if (is_masked && !(mask[size_t(token) / 32] >> (token % 32) & 1)) continue;
+    place[size_t(node)] = kept.add(token, above);
+    if (!drafts.score.empty()) kept.score.push_back(drafts.score[size_t(node)]);
   }
+  return kept;
 }
 
 }  // namespace paceline

@@ -51,6 +51,12 @@ class SamplingPlan {
   void add_row(std::span<const int32_t> drafts, int32_t logits_row, LogitEdits& to) const;
   /// The rows of a window: first_row behind the text, first_row + 1 + i behind node i.
   void add_window(const DraftTree& drafts, int32_t first_row, LogitEdits& to) const;
+  /// `drafts` without those that the constraint forbids and what grows from them: rows that could keep nothing. For
+  /// drafts that were looked up (DraftProbKind::point_mass), under every rule. A forbidden token has no probability in
+  /// the target's row; looked up, it takes none from the others: it is refused for certain, and what is left to draw
+  /// from is the row itself, as if it had not been there. A DRAWN draft must not be cut: that it was drawn is what the
+  /// rest is weighed by, and the law would change.
+  DraftTree allowed(const DraftTree& drafts) const;
 
  private:
   struct Known {
@@ -63,7 +69,11 @@ class SamplingPlan {
   TokenEdit edit_of(int32_t token, const Known& known) const;
   Known& known_of(int32_t token);
   void note(int32_t token, bool is_output);
-  std::vector<TokenEdit> own_edits(std::span<const int32_t> drafts) const;
+  std::vector<TokenEdit> own_edits(std::span<const int32_t> drafts, bool must_end) const;
+  std::span<const int32_t> output() const { return std::span(text_).subspan(size_t(num_prompt_)); }
+  bool is_early(std::span<const int32_t> drafts) const {
+    return int(output().size() + drafts.size()) < params_.min_tokens;
+  }
   /// Whether the text and then `drafts` end with `tokens`.
   bool ends_with(std::span<const int32_t> drafts, std::span<const int32_t> tokens) const;
 

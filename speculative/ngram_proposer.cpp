@@ -174,8 +174,11 @@ void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
     if (most == 0) continue;
     out[i].draft = branches() ? ngram_tree(seq.tokens, most, requests[i].max_depth, options_)
                               : DraftTree::chain(ngram_continuation(seq.tokens, most, options_));
-    if (corpus_ && out[i].draft.empty())
+    if (seq.plan) out[i].draft = seq.plan->allowed(out[i].draft);
+    if (corpus_ && out[i].draft.empty()) {
       out[i].draft = corpus_drafts(*corpus_, seq.tokens, most, requests[i].max_depth, options_);
+      if (seq.plan) out[i].draft = seq.plan->allowed(out[i].draft);
+    }
   }
 }
 

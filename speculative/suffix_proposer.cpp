@@ -34,7 +34,7 @@ void SuffixProposer::propose(std::span<const DraftRequest> requests, std::span<P
       SuffixDraft others = answers_->draft(seq.tokens, query, false);
       if (others.sum > own.sum) own = std::move(others);
     }
-    out[i].draft = std::move(own.tree);
+    out[i].draft = seq.plan ? seq.plan->allowed(own.tree) : std::move(own.tree);
   }
 }
 

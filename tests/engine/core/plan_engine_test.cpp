@@ -350,6 +350,35 @@ TEST(PlanLimits, ARowWhereNothingIsAllowedEndsItsRequest) {
   EXPECT_EQ(rig.finish.at(ended), FinishReason::numerical_error);
 }
 
+// A text that may go on with its end alone ends, though min_tokens are not reached.
+class FourTokensConstraint final : public TokenConstraint {
+ public:
+  bool allow(std::span<const int32_t> output, std::span<const int32_t> drafts, std::span<uint32_t> mask) override {
+    mask[0] = output.size() + drafts.size() < 4 ? ~uint32_t{0} : uint32_t{1} << kEos;
+    return true;
+  }
+};
+
+TEST(PlanLimits, MinTokensWaitsForNoTextThatMustEnd) {
+  FakeRigOptions options;
+  options.model.vocab_size = kVocab;
+  options.model.eos = {kEos};
+  FakeRig rig(options);
+  SamplingParams params = greedy_params(20, false);
+  const std::vector<int32_t> prompt = some_prompt(6, 1);
+  params.min_tokens = 10;
+  params.stop_token_ids = {kEos, 7};
+  auto text = plain_text(rig.model, prompt, params, 96);
+  ASSERT_GE(text.size(), 10u);
+  text.resize(4);
+  text.push_back(kEos);
+  params.constraint = std::make_shared<FourTokensConstraint>();
+  const SeqId ended = rig.submit_expecting(text, prompt, params);
+  rig.run();
+  rig.expect_all_texts();
+  EXPECT_EQ(rig.finish.at(ended), FinishReason::stop);
+}
+
 TEST(PlanLimits, OptionsOutsideTheirRangesAreRefusedInOneLine) {
   FakeRig rig({});
   const auto refused = [&](const char* message, auto&& change) {

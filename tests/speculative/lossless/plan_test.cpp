@@ -7,7 +7,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/grammar/grammar_constraint.h"
+#include "engine/grammar/grammar_sources.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "tests/speculative/lossless/workload.h"
+#include "tests/support/paths.h"
 
 namespace paceline::test {
 namespace {
@@ -27,6 +31,17 @@ class ClassConstraint final : public TokenConstraint {
  private:
   const int vocab_size_;
 };
+
+/// Words of at most four letters, numbers, and what stands between them. Of target-7m's vocabulary.
+std::shared_ptr<TokenConstraint> short_words(const std::vector<int32_t>& ends) {
+  static const std::shared_ptr<const TokenTrie> kTrie = TokenTrie::make(*Tokenizer::load(builtin_model("target-7m")));
+  const char* source = R"(
+root ::= blank? (word | number) (blank (word | number))*
+word ::= [A-Za-z]{1,4} ("'" [a-z])?
+number ::= [0-9]+ ("." [0-9]{1,2})?
+blank ::= [,.:;?!]? [ \n]+)";
+  return make_grammar_constraint(std::make_shared<CompiledGrammar>(ebnf_grammar(source), kTrie), ends);
+}
 
 struct PlanOption {
   const char* name;
@@ -55,6 +70,8 @@ constexpr PlanOption kPlanOptions[] = {
        params.ignore_eos = false;
        params.min_tokens = params.max_tokens * 3 / 4;
      }},
+    {"grammar",
+     [](auto& params, const ModelSpec& spec, auto&) { params.constraint = short_words(spec.eos_token_ids); }},
     {"constraint", [](auto& params, const ModelSpec& spec,
                       auto&) { params.constraint = std::make_shared<ClassConstraint>(spec.vocab_size); }},
 };

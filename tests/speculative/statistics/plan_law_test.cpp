@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/grammar/grammar_constraint.h"
+#include "engine/grammar/grammar_sources.h"
 #include "engine/sampling_plan.h"
 #include "kernels/backend.h"
 #include "tests/speculative/statistics/step.h"
@@ -42,14 +44,35 @@ class SumMask final : public TokenConstraint {
   const int vocab_size_;
 };
 
+/// (aa?b)* over the tokens a, the end, b and ab: what may follow, as a table of states.
+bool may_follow_in_grammar(const Text& output, int32_t token) {
+  enum State { kComplete, kOne, kTwo, kEnded, kDead };
+  constexpr State kNext[][4] = {{kOne, kEnded, kDead, kComplete},
+                                {kTwo, kDead, kComplete, kComplete},
+                                {kDead, kDead, kComplete, kDead},
+                                {kDead, kEnded, kDead, kDead},
+                                {kDead, kDead, kDead, kDead}};
+  State state = kComplete;
+  for (const int32_t one : output) state = kNext[state][one];
+  return kNext[state][token] != kDead;
+}
+
+std::shared_ptr<TokenConstraint> grammar_mask(int vocab_size) {
+  std::vector<std::string> tokens = {"a", "", "b", "ab"};
+  tokens.resize(size_t(vocab_size));
+  return make_grammar_constraint(
+      std::make_shared<CompiledGrammar>(regex_grammar("(aa?b)*"), std::make_shared<TokenTrie>(tokens, false)), {kEos});
+}
+
 enum class Fault : uint8_t { none, rows_miss_drafts, bonus_without_mask, forbidden_drafts_are_cut };
 
-/// A drafter that sees the plan, or one that knows nothing of it.
-enum class Drafter : uint8_t { planned, unplanned };
+/// A drafter that sees the plan, one that knows nothing of it, and such a one whose forbidden drafts are cut.
+enum class Drafter : uint8_t { planned, unplanned, cut };
 
 struct PlanCase {
   const char* name;
   SamplingParams params;
+  bool (*rule)(const Text& output, int32_t token) = may_follow;  // as params.constraint has it
 };
 
 std::vector<PlanCase> plan_cases(int vocab_size) {
@@ -74,6 +97,8 @@ std::vector<PlanCase> plan_cases(int vocab_size) {
   add("penalties", penalties);
   add("words", words);
   add("mask", mask);
+  add("grammar", [&](SamplingParams& params) { params.constraint = grammar_mask(vocab_size); });
+  cases.back().rule = may_follow_in_grammar;
   add("all", [&](SamplingParams& params) { penalties(params), words(params), mask(params); });
   add("all, filtered", [&](SamplingParams& params) {
     penalties(params), words(params), mask(params);
@@ -85,7 +110,7 @@ std::vector<PlanCase> plan_cases(int vocab_size) {
 
 class PlanLaw {
  public:
-  PlanLaw(const ToyModels& models, const SamplingParams& params) : models_(models), params_(params) {}
+  PlanLaw(const ToyModels& models, const PlanCase& of) : models_(models), params_(of.params), may_follow_(of.rule) {}
 
   /// Sup-norm distance between the law of `length` tokens, a step of `shape` and then plain sampling, and the plan's.
   double distance(const TreeShape& shape, int length, DraftProbKind kind, VerifyRule rule, Drafter drafter,
@@ -118,7 +143,7 @@ class PlanLaw {
     text.insert(text.begin(), ToyModels::kFirstPrevious);
     for (int32_t token = 0; token < models_.vocab_size(); ++token) {
       float& one = logit[size_t(token)];
-      if (params_.constraint && !may_follow(output, token)) one = -INFINITY;
+      if (params_.constraint && !may_follow_(output, token)) one = -INFINITY;
       for (const auto& word : params_.bad_words)
         if (word.back() == token && word.size() <= text.size() + 1 &&
             std::equal(word.begin(), word.end() - 1, text.end() - std::ptrdiff_t(word.size() - 1)))
@@ -199,6 +224,15 @@ class PlanLaw {
       path.push_back(before);
       path.back().push_back(token);
     }
+    if (drafter == Drafter::cut) {
+      tree = plan.allowed(tree);
+      path.clear();
+      for (int32_t node = 0; node < tree.size(); ++node) {
+        const int32_t above = tree.parent[size_t(node)];
+        path.push_back(above < 0 ? Text{} : path[size_t(above)]);
+        path.back().push_back(tree.token[size_t(node)]);
+      }
+    }
     std::vector<float>& rows = scratch.target_logit;
     rows = target_row({});
     for (const Text& text : path) {
@@ -225,6 +259,7 @@ class PlanLaw {
 
   const ToyModels& models_;
   const SamplingParams params_;
+  bool (*const may_follow_)(const Text& output, int32_t token);
   const std::unique_ptr<Backend> cpu_ = make_backend("cpu", {.threads = 1});
 };
 
@@ -234,9 +269,10 @@ TEST(PlanLawTest, WindowsAndTreesEmitThePlansLaw) {
   for (const int vocab : {3, 4}) {
     const ToyModels models(vocab, {.temperature = 1.0f}, uint64_t(50 + vocab));
     for (const PlanCase& each : plan_cases(vocab)) {
-      const PlanLaw law(models, each.params);
-      for (const Drafter drafter : {Drafter::planned, Drafter::unplanned})
+      const PlanLaw law(models, each);
+      for (const Drafter drafter : {Drafter::planned, Drafter::unplanned, Drafter::cut})
         for (const DraftProbKind kind : {DraftProbKind::dense, DraftProbKind::point_mass}) {
+          if (drafter == Drafter::cut && kind == DraftProbKind::dense) continue;  // a fault: below
           SCOPED_TRACE(
               fmt::format("{}, vocabulary {}, drafter {}, kind {}", each.name, vocab, int(drafter), int(kind)));
           EXPECT_LE(law.distance({}, 3, kind, VerifyRule::rejection, drafter), kPlanTolerance);
@@ -256,7 +292,7 @@ TEST(PlanLawTest, FaultsChangeTheLaw) {
   const ToyModels models(4, {.temperature = 1.0f}, 61);
   const auto cases = plan_cases(4);
   for (const PlanCase& each : cases) {
-    const PlanLaw law(models, each.params);
+    const PlanLaw law(models, each);
     const bool has_mask = each.params.constraint != nullptr;
     const auto seen = [&](Fault fault, Drafter drafter) {
       return law.distance(kChain, 3, DraftProbKind::dense, VerifyRule::rejection, drafter, fault);
@@ -267,6 +303,7 @@ TEST(PlanLawTest, FaultsChangeTheLaw) {
       EXPECT_GT(seen(Fault::bonus_without_mask, Drafter::planned), kSeen);
       if (each.params.sampler.top_p < 1.0f) continue;  // here the drafter's filters leave it nothing that is forbidden
       EXPECT_GT(seen(Fault::forbidden_drafts_are_cut, Drafter::unplanned), kSeen);  // the residual is lost
+      EXPECT_GT(seen(Fault::none, Drafter::cut), kSeen);                            // what may be done to no draw
     }
   }
 }

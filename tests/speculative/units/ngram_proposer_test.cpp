@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/grammar/grammar_constraint.h"
+#include "engine/grammar/grammar_sources.h"
 #include "speculative/proposer_entry.h"
 #include "speculative/token_corpus.h"
 #include "tests/support/checkpoint_writer.h"
@@ -134,6 +136,54 @@ TEST(Ngram, ProposesForEverySequence) {
   EXPECT_EQ(out[1].committed, 3);
   EXPECT_TRUE(out[1].draft.token.empty());
   EXPECT_EQ(proposer.side(), ProposerSide::host);
+}
+
+/// Token i is the letter 'a' + i; what follows the prompt matches.
+std::shared_ptr<SamplingPlan> plan_of(const char* pattern, const Sequence& seq) {
+  constexpr int kVocab = 10;
+  std::vector<std::string> tokens;
+  for (int i = 0; i + 1 < kVocab; ++i) tokens.emplace_back(1, char('a' + i));
+  tokens.emplace_back();  // the end
+  const auto grammar =
+      std::make_shared<CompiledGrammar>(regex_grammar(pattern), std::make_shared<TokenTrie>(tokens, false));
+  SamplingParams params;
+  params.constraint = make_grammar_constraint(grammar, {kVocab - 1});
+  const auto plan = std::make_shared<SamplingPlan>(params, seq.num_prompt, Tokens{kVocab - 1}, kVocab);
+  plan->follow(seq.tokens);
+  return plan;
+}
+
+TEST(Ngram, StopsBeforeWhatAGrammarForbids) {
+  NgramProposer chains({.min_n = 2, .max_n = 3}), trees({.min_n = 2, .max_n = 3, .match = NgramMatch::tree});
+  Sequence seq{.id = 1, .tokens = {1, 2, 3, 4, 5, 6, 1, 2}, .num_prompt = 6};  // bcdefg, then bc
+  const auto drafted = [&](NgramProposer& proposer, const char* pattern) {
+    seq.plan = pattern ? plan_of(pattern, seq) : nullptr;
+    const DraftRequest request{.seq = &seq, .max_drafts = 5, .max_depth = 5};
+    Proposal out;
+    proposer.propose(std::span(&request, 1), std::span(&out, 1));
+    EXPECT_EQ(out.draft.score.size(), out.draft.score.empty() ? 0 : out.draft.token.size());
+    return out.draft.token;
+  };
+  for (NgramProposer* proposer : {&chains, &trees}) {
+    EXPECT_EQ(drafted(*proposer, nullptr), (Tokens{3, 4, 5, 6, 1}));
+    EXPECT_EQ(drafted(*proposer, "[a-i]*"), (Tokens{3, 4, 5, 6, 1}));
+    EXPECT_EQ(drafted(*proposer, "bcde[^f]*"), (Tokens{3, 4}));
+    EXPECT_EQ(drafted(*proposer, "bc"), Tokens{});
+  }
+}
+
+// Of siblings, those that may follow stay, with what grows from them.
+TEST(SamplingPlan, ATreeKeepsItsAllowedBranches) {
+  Sequence seq{.id = 1, .tokens = {0, 1}, .num_prompt = 1};
+  const auto plan = plan_of("b(c[de]|d(e|f)g)", seq);
+  const DraftTree drafts{.token = {2, 3, 4, 5, 3, 5, 6, 6},
+                         .parent = {-1, -1, -1, 0, 0, 1, 5, 4},
+                         .score = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f}};
+  const DraftTree kept = plan->allowed(drafts);
+  EXPECT_EQ(kept.token, (Tokens{2, 3, 3, 5, 6}));
+  EXPECT_EQ(kept.parent, (Tokens{-1, -1, 0, 1, 3}));
+  EXPECT_EQ(kept.score, (std::vector<float>{0.1f, 0.2f, 0.5f, 0.6f, 0.7f}));
+  EXPECT_EQ(tree_fault(kept), "");
 }
 
 TEST(NgramEntry, SetsEveryOptionOfItsStruct) {
@@ -273,6 +323,19 @@ TEST(NgramCorpus, IsAskedWhereTheTextHasNoMatch) {
   };
   EXPECT_EQ(drafts_of({7, 1, 2}), (Tokens{5}));
   EXPECT_EQ(drafts_of({1, 2, 9, 1, 2}), (Tokens{9, 1, 2}));  // its own text goes first
+}
+
+TEST(NgramCorpus, StopsBeforeWhatAGrammarForbids) {
+  NgramProposer proposer({.min_n = 2, .max_n = 3},
+                         std::make_shared<NgramCorpus>(Tokens{1, 2, 3, 4, TokenCorpus::kEnd}, 3));
+  Sequence seq{.id = 1, .tokens = {0, 1, 2}, .num_prompt = 1};
+  const DraftRequest request{.seq = &seq, .max_drafts = 5, .max_depth = 5};
+  Proposal out;
+  proposer.propose(std::span(&request, 1), std::span(&out, 1));
+  EXPECT_EQ(out.draft.token, (Tokens{3, 4}));
+  seq.plan = plan_of("bcd[^e]*", seq);
+  proposer.propose(std::span(&request, 1), std::span(&out, 1));
+  EXPECT_EQ(out.draft.token, (Tokens{3}));
 }
 
 TEST(NgramCorpus, IsReadOnceForAllRepetitions) {

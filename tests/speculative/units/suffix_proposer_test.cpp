@@ -50,6 +50,25 @@ TEST(SuffixProposer, GoesOnAsTheTextDid) {
   EXPECT_TRUE(drafts(*proposer, seq).empty());
 }
 
+/// Lets token 8 never follow.
+class NoEight final : public TokenConstraint {
+ public:
+  bool allow(std::span<const int32_t>, std::span<const int32_t>, std::span<uint32_t> mask) override {
+    mask[0] = ~(uint32_t{1} << 8);
+    return true;
+  }
+};
+
+TEST(SuffixProposer, StopsBeforeAForbiddenToken) {
+  const auto proposer = made_of({.factor = 2});
+  Sequence seq = sequence(1, {5, 6, 7, 8, 9, 5, 6}, {});
+  SamplingParams params;
+  params.constraint = std::make_shared<NoEight>();
+  seq.plan = std::make_shared<SamplingPlan>(params, seq.num_prompt, Tokens{}, 32);
+  seq.plan->follow(seq.tokens);
+  EXPECT_EQ(drafts(*proposer, seq), (Tokens{7}));
+}
+
 TEST(SuffixProposer, AnswersOfOthersAreKeptAsLongAsTheStoreSays) {
   const Sequence first = sequence(1, {1, 2, 3}, {40, 41, 42, 43});
   const Sequence second = sequence(2, {9, 40, 41}, {});
