@@ -7,134 +7,15 @@
 #include <span>
 #include <utility>
 
+#include "engine/serve/request_fields.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
-#include "engine/util/suggest.h"
 
 namespace paceline {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kTypeNames[] = {"null",      "an object", "an array", "a string",
-                                      "a boolean", "a number",  "a number", "a number"};
-
-const char* type_name(const Json& value) {
-  const auto type = size_t(value.type());
-  return type < std::size(kTypeNames) ? kTypeNames[type] : "something else";
-}
-
-std::string shown(const Json& value) {
-  if (value.is_string()) return json_literal(value.get_ref<const std::string&>());
-  return value.is_structured() ? type_name(value) : value.dump();
-}
-
-[[noreturn]] void reject(const std::string& param, const std::string& message, const std::string& code = {}) {
-  throw ApiError{.status = 400, .message = message, .param = param, .code = code};
-}
-
-[[noreturn]] void reject_value(const std::string& param, const Json& value, std::string_view expected) {
-  reject(param, fmt::format("{}: found {}, expected {}", param, shown(value), expected));
-}
-
-/// One object of a body: hands out its fields, and knows which nobody has asked for.
-class Fields {
- public:
-  /// path: "" for the body, else what stands before each name ("stream_options.").
-  Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
-    if (!object.is_object())
-      reject(path_.empty() ? "" : path_.substr(0, path_.size() - 1),
-             fmt::format("{}: found {}, expected an object", path_.empty() ? "body" : path_.substr(0, path_.size() - 1),
-                         type_name(object)));
-  }
-
-  std::string param(std::string_view name) const { return path_ + std::string(name); }
-
-  /// Null: absent, or null.
-  const Json* find(const char* name) {
-    asked_.emplace_back(name);
-    const auto found = object_.find(name);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  std::optional<bool> boolean(const char* name) {
-    const Json* const value = find(name);
-    if (!value) return std::nullopt;
-    if (!value->is_boolean()) reject_value(param(name), *value, "true or false");
-    return value->get<bool>();
-  }
-
-  std::optional<std::string> text(const char* name) {
-    const Json* const value = find(name);
-    if (!value) return std::nullopt;
-    if (!value->is_string()) reject_value(param(name), *value, "a string");
-    return value->get<std::string>();
-  }
-
-  std::optional<int64_t> integer(const char* name, int64_t least, int64_t most) {
-    const Json* const value = find(name);
-    if (!value) return std::nullopt;
-    return integer_in(param(name), *value, least, most);
-  }
-
-  /// A finite number in [least, most], or where `open` in (least, most].
-  std::optional<double> number(const char* name, double least, double most, bool open = false) {
-    const Json* const value = find(name);
-    if (!value) return std::nullopt;
-    const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
-    if (!std::isfinite(number) || number < least || (open && number == least) || number > most)
-      reject_value(param(name), *value,
-                   fmt::format("a number {} {} and at most {}", open ? "above" : "of at least", least, most));
-    return number;
-  }
-
-  /// Of a field that is read where it asks for nothing only.
-  void only(const char* name, std::initializer_list<Json> neutral) {
-    const Json* const value = find(name);
-    if (!value) return;
-    for (const Json& one : neutral)
-      if (*value == one) return;
-    std::vector<std::string> words;
-    for (const Json& one : neutral) words.push_back(one.dump());
-    reject(param(name), fmt::format("{}: found {}, which is not supported; leave it out, or send {}", param(name),
-                                    shown(*value), fmt::join(words, " or ")));
-  }
-
-  /// Throws for the first field that nobody has asked for.
-  void finish() const {
-    for (const auto& [name, value] : object_.items()) {
-      if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
-      reject(param(user_text(name)),
-             fmt::format("{}: unknown field{}", param(user_text(name)), did_you_mean(name, asked_)));
-    }
-  }
-
-  static int64_t integer_in(const std::string& param, const Json& value, int64_t least, int64_t most) {
-    const auto found = as_integer(value);
-    if (!found || *found < least || *found > most)
-      reject_value(param, value, fmt::format("an integer from {} to {}", least, most));
-    return *found;
-  }
-
- private:
-  /// 3 and 3.0; nothing for what has a fraction or does not fit.
-  static std::optional<int64_t> as_integer(const Json& value) {
-    if (value.is_number_unsigned()) {
-      const auto number = value.get<uint64_t>();
-      return number <= uint64_t(std::numeric_limits<int64_t>::max()) ? std::optional(int64_t(number)) : std::nullopt;
-    }
-    if (value.is_number_integer()) return value.get<int64_t>();
-    if (!value.is_number_float()) return std::nullopt;
-    const double number = value.get<double>();
-    if (number != std::floor(number) || std::abs(number) > 0x1p53) return std::nullopt;
-    return int64_t(number);
-  }
-
-  const Json& object_;
-  const std::string path_;
-  std::vector<std::string> asked_;
-};
 
 Json parse_body(std::string_view body, const ServeLimits& limits) {
   if (!utf8_valid(body)) reject("", "body: not UTF-8");
@@ -150,7 +31,7 @@ std::vector<int32_t> ids_of(const std::string& param, const Json& list, int voca
   std::vector<int32_t> ids;
   ids.reserve(list.size());
   for (size_t i = 0; i < list.size(); ++i)
-    ids.push_back(int32_t(Fields::integer_in(fmt::format("{}[{}]", param, i), list[i], 0, vocab_size - 1)));
+    ids.push_back(int32_t(RequestFields::integer_in(fmt::format("{}[{}]", param, i), list[i], 0, vocab_size - 1)));
   return ids;
 }
 
@@ -165,8 +46,8 @@ std::vector<PromptText> prompts_of(const Json* prompt, const RequestRules& rules
   if (!prompt) reject("prompt", fmt::format("prompt: missing, expected {}", kForms));
   if (prompt->is_string()) return {prompt->get<std::string>()};
   if (!prompt->is_array() || prompt->empty())
-    reject("prompt",
-           fmt::format("prompt: found {}, expected {}", prompt->is_array() ? "an empty list" : shown(*prompt), kForms));
+    reject("prompt", fmt::format("prompt: found {}, expected {}",
+                                 prompt->is_array() ? "an empty list" : shown_value(*prompt), kForms));
   if (prompt->front().is_number()) return {ids_of("prompt", *prompt, rules.vocab_size)};
   std::vector<PromptText> prompts;
   for (size_t i = 0; i < prompt->size(); ++i) {
@@ -188,7 +69,7 @@ Json content_of(const std::string& param, const Json& content) {
   if (!content.is_array()) reject_value(param, content, "a string or a list of parts");
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
-    Fields part(content[i], fmt::format("{}[{}].", param, i));
+    RequestFields part(content[i], fmt::format("{}[{}].", param, i));
     const auto type = part.text("type");
     if (type != "text")
       reject(part.param("type"), fmt::format("{}: found {}, expected \"text\"", part.param("type"),
@@ -204,7 +85,7 @@ Json content_of(const std::string& param, const Json& content) {
 
 Json message_of(const std::string& param, const Json& message) {
   static constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
-  Fields fields(message, param + ".");
+  RequestFields fields(message, param + ".");
   const auto role = fields.text("role");
   if (!role || std::find(std::begin(kRoles), std::end(kRoles), *role) == std::end(kRoles))
     reject(fields.param("role"), fmt::format("{}: found {}, expected {}", fields.param("role"),
@@ -226,14 +107,14 @@ Json message_of(const std::string& param, const Json& message) {
   return read;
 }
 
-ChatPrompt chat_of(Fields& fields) {
+ChatPrompt chat_of(RequestFields& fields) {
   ChatPrompt chat;
   const Json* const messages = fields.find("messages");
   if (!messages || !messages->is_array() || messages->empty())
-    reject("messages",
-           fmt::format("messages: found {}, expected a list of messages", !messages              ? "nothing"
-                                                                          : messages->is_array() ? "an empty list"
-                                                                                                 : shown(*messages)));
+    reject("messages", fmt::format("messages: found {}, expected a list of messages", !messages ? "nothing"
+                                                                                      : messages->is_array()
+                                                                                          ? "an empty list"
+                                                                                          : shown_value(*messages)));
   for (size_t i = 0; i < messages->size(); ++i)
     chat.messages.push_back(message_of(fmt::format("messages[{}]", i), (*messages)[i]));
   if (const Json* const tools = fields.find("tools")) {
@@ -251,7 +132,7 @@ ChatPrompt chat_of(Fields& fields) {
   return chat;
 }
 
-void check_model(Fields& fields, const RequestRules& rules) {
+void check_model(RequestFields& fields, const RequestRules& rules) {
   const auto model = fields.text("model");
   if (!model || std::find(rules.model_names.begin(), rules.model_names.end(), *model) != rules.model_names.end())
     return;
@@ -278,7 +159,7 @@ std::vector<std::string> texts_of(const char* name, const Json& value, int64_t m
 }
 
 /// {"token id": bias}
-std::vector<LogitBias> logit_bias_of(Fields& fields, const RequestRules& rules) {
+std::vector<LogitBias> logit_bias_of(RequestFields& fields, const RequestRules& rules) {
   const Json* const bias = fields.find("logit_bias");
   if (!bias) return {};
   if (!bias->is_object()) reject_value("logit_bias", *bias, "an object from token ids to numbers");
@@ -295,20 +176,20 @@ std::vector<LogitBias> logit_bias_of(Fields& fields, const RequestRules& rules) 
                                        json_literal(key), rules.vocab_size - 1));
     const double number = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
     if (!(number >= -100 && number <= 100))
-      reject("logit_bias",
-             fmt::format("logit_bias: found {} for token {}, expected a number from -100 to 100", shown(value), token));
+      reject("logit_bias", fmt::format("logit_bias: found {} for token {}, expected a number from -100 to 100",
+                                       shown_value(value), token));
     read.push_back({.token = token, .bias = float(number)});
   }
   return read;
 }
 
-std::vector<std::string> stops_of(Fields& fields, const ServeLimits& limits) {
+std::vector<std::string> stops_of(RequestFields& fields, const ServeLimits& limits) {
   const Json* const stop = fields.find("stop");
   if (!stop) return {};
   return texts_of("stop", *stop, limits.max_stop_strings, limits.max_stop_bytes);
 }
 
-SamplingParams sampling_of(Fields& fields, const RequestRules& rules) {
+SamplingParams sampling_of(RequestFields& fields, const RequestRules& rules) {
   constexpr double kMostTemperature = 100;
   SamplingParams params;
   params.sampler.temperature = float(fields.number("temperature", 0, kMostTemperature).value_or(1));
@@ -333,7 +214,7 @@ SamplingParams sampling_of(Fields& fields, const RequestRules& rules) {
 }
 
 /// A number for a completion, a switch and a number for a chat.
-LogprobParams logprobs_of(Fields& fields, ApiKind kind, const ServeLimits& limits) {
+LogprobParams logprobs_of(RequestFields& fields, ApiKind kind, const ServeLimits& limits) {
   LogprobParams logprobs;
   if (kind == ApiKind::completion) {
     logprobs.num_top = int(fields.integer("logprobs", 0, limits.max_logprobs).value_or(LogprobParams::kNone));
@@ -348,7 +229,7 @@ LogprobParams logprobs_of(Fields& fields, ApiKind kind, const ServeLimits& limit
 }
 
 /// What asks for nothing is taken from whoever sends every field that there is.
-void refuse_what_is_missing(Fields& fields, int num_choices) {
+void refuse_what_is_missing(RequestFields& fields, int num_choices) {
   fields.only("best_of", {num_choices});
   fields.only("prompt_logprobs", {});
   fields.only("response_format", {Json{{"type", "text"}}});
@@ -361,7 +242,7 @@ void refuse_what_is_missing(Fields& fields, int num_choices) {
   fields.only("priority", {0});
 }
 
-void refuse_what_is_missing_of_kind(Fields& fields, ApiKind kind) {
+void refuse_what_is_missing_of_kind(RequestFields& fields, ApiKind kind) {
   if (kind == ApiKind::completion) {
     fields.only("echo", {false});
     fields.only("suffix", {""});
@@ -376,7 +257,7 @@ void refuse_what_is_missing_of_kind(Fields& fields, ApiKind kind) {
   fields.only("service_tier", {"auto", "default"});
 }
 
-std::optional<int> max_tokens_of(Fields& fields, ApiKind kind) {
+std::optional<int> max_tokens_of(RequestFields& fields, ApiKind kind) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   auto most = fields.integer("max_tokens", 1, kMost);
   if (kind == ApiKind::chat) {
@@ -389,12 +270,12 @@ std::optional<int> max_tokens_of(Fields& fields, ApiKind kind) {
   return most ? std::optional(int(*most)) : std::nullopt;
 }
 
-void read_stream_options(Fields& fields, GenerationRequest& request) {
+void read_stream_options(RequestFields& fields, GenerationRequest& request) {
   const Json* const options = fields.find("stream_options");
   if (!options) return;
   if (!request.stream)
     reject("stream_options", "stream_options: found without stream; send \"stream\": true, or leave it out");
-  Fields of_stream(*options, "stream_options.");
+  RequestFields of_stream(*options, "stream_options.");
   request.include_usage = of_stream.boolean("include_usage").value_or(false);
   request.continuous_usage = of_stream.boolean("continuous_usage_stats").value_or(false);
   of_stream.finish();
@@ -404,7 +285,7 @@ void read_stream_options(Fields& fields, GenerationRequest& request) {
 
 GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, const RequestRules& rules) {
   const Json json = parse_body(body, rules.limits);
-  Fields fields(json, "");
+  RequestFields fields(json, "");
   GenerationRequest request;
   request.kind = kind;
   check_model(fields, rules);
@@ -439,7 +320,7 @@ GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, 
 
 TokenizeRequest parse_tokenize_request(std::string_view body, const RequestRules& rules) {
   const Json json = parse_body(body, rules.limits);
-  Fields fields(json, "");
+  RequestFields fields(json, "");
   TokenizeRequest request;
   check_model(fields, rules);
   const bool is_chat = json.contains("messages");
@@ -458,7 +339,7 @@ TokenizeRequest parse_tokenize_request(std::string_view body, const RequestRules
 
 std::vector<int32_t> parse_detokenize_request(std::string_view body, const RequestRules& rules) {
   const Json json = parse_body(body, rules.limits);
-  Fields fields(json, "");
+  RequestFields fields(json, "");
   check_model(fields, rules);
   const Json* const tokens = fields.find("tokens");
   if (!tokens || !tokens->is_array()) reject("tokens", "tokens: expected a list of token ids");
