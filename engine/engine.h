@@ -43,6 +43,7 @@ class Engine {
   ~Engine();
 
   RequestLimits limits() const;
+  const std::vector<int32_t>& eos_token_ids() const { return target_.spec().eos_token_ids; }
 
   /// Throws Error(usage) as RequestLimits::output_room, to which max_tokens is cut. key: Sequence::key.
   SeqId submit(std::vector<int32_t> prompt, const SamplingParams& params, int64_t key = 0, uint64_t prompt_group = 0);

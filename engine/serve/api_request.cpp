@@ -232,9 +232,6 @@ LogprobParams logprobs_of(RequestFields& fields, ApiKind kind, const ServeLimits
 void refuse_what_is_missing(RequestFields& fields, int num_choices) {
   fields.only("best_of", {num_choices});
   fields.only("prompt_logprobs", {});
-  fields.only("response_format", {Json{{"type", "text"}}});
-  fields.only("structured_outputs", {});
-  for (const char* name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar"}) fields.only(name, {});
   fields.only("use_beam_search", {false});
   fields.only("length_penalty", {1});
   fields.only("truncate_prompt_tokens", {});
@@ -268,6 +265,18 @@ std::optional<int> max_tokens_of(RequestFields& fields, ApiKind kind) {
     if (newer) most = newer;
   }
   return most ? std::optional(int(*most)) : std::nullopt;
+}
+
+/// A form leaves tokens out itself, and needs one that ends the text.
+void check_beside_form(const GenerationRequest& request, const RequestRules& rules) {
+  const std::string& form = request.output->param;
+  if (request.sampling.min_tokens > 0)
+    reject("min_tokens",
+           fmt::format("min_tokens: found beside {}, expected without: the text may be over earlier", form));
+  if (!request.bad_words.empty())
+    reject("bad_words", fmt::format("bad_words: found beside {}, expected without: no token may be left", form));
+  if (rules.eos_token_ids.empty() && request.sampling.stop_token_ids.empty())
+    reject("stop_token_ids", fmt::format("stop_token_ids: missing beside {}, and this model has no eos token", form));
 }
 
 void read_stream_options(RequestFields& fields, GenerationRequest& request) {
@@ -311,6 +320,8 @@ GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, 
   request.stream = fields.boolean("stream").value_or(false);
   read_stream_options(fields, request);
   request.return_token_ids = fields.boolean("return_token_ids").value_or(false);
+  request.output = structured_output_of(fields, rules.limits);
+  if (request.output) check_beside_form(request, rules);
   fields.text("user");  // who asks changes nothing
   refuse_what_is_missing(fields, request.num_choices);
   refuse_what_is_missing_of_kind(fields, kind);

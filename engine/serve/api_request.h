@@ -15,6 +15,7 @@
 #include "engine/sampling.h"
 #include "engine/serve/api_error.h"
 #include "engine/serve/limits.h"
+#include "engine/serve/structured_output.h"
 
 namespace paceline {
 
@@ -23,6 +24,7 @@ struct RequestRules {
   ServeLimits limits = {};
   std::vector<std::string> model_names = {};  // one of them, where a request names its model
   int vocab_size = 0;                         // ids are below it
+  std::vector<int32_t> eos_token_ids = {};
 };
 
 /// A prompt as the client wrote it: text, or token ids.
@@ -56,6 +58,7 @@ struct GenerationRequest {
   bool include_usage = false;     // stream_options
   bool continuous_usage = false;  // stream_options.continuous_usage_stats
   bool return_token_ids = false;
+  std::optional<StructuredOutput> output;  // none: any text
 };
 
 /// Throws ApiError (400, or 404 for a model that is not served).

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "engine/grammar/grammar_constraint.h"
 #include "engine/util/machine.h"
 
 namespace paceline {
@@ -33,6 +34,7 @@ uint64_t random_seed() {
 OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, EngineLoop::MakeEngine make)
     : options_(std::move(options)),
       model_(std::move(model)),
+      grammars_(model_.tokenizer, options_.http.limits),
       started_(int64_t(std::time(nullptr))),
       http_(
           options_.http,
@@ -44,14 +46,19 @@ OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, Engin
           }),
       random_(random_seed()) {
   int num_speculative_tokens = 0;
+  std::vector<int32_t> eos_token_ids;
   loop_ = std::make_unique<EngineLoop>(
       [&] {
         auto engine = make();
         num_speculative_tokens = engine->num_speculative_tokens();
+        eos_token_ids = engine->eos_token_ids();
         return engine;
       },
       [this](std::span<LoopEvent> events) { receive(events); }, options_.http.failpoints);
-  rules_ = {.limits = options_.http.limits, .model_names = model_.names, .vocab_size = loop_->limits().vocab_size};
+  rules_ = {.limits = options_.http.limits,
+            .model_names = model_.names,
+            .vocab_size = loop_->limits().vocab_size,
+            .eos_token_ids = std::move(eos_token_ids)};
   style_ = {.model = model_.names.front(),
             .num_speculative_tokens = num_speculative_tokens,
             .speculation = options_.speculation};
@@ -148,8 +155,8 @@ void OpenAiServer::generate(ApiKind kind, HttpRequest request, std::shared_ptr<H
       [this, kind, body = std::make_shared<std::string>(std::move(request.body)), exchange = std::move(exchange)] {
         try {
           if (fails_at(options_.http.failpoints, Failpoint::tokenize)) throw std::bad_alloc();
-          auto prepared =
-              std::make_shared<PreparedRequest>(prepare_generation(kind, *body, rules_, model_, loop_->limits()));
+          auto prepared = std::make_shared<PreparedRequest>(
+              prepare_generation(kind, *body, rules_, model_, loop_->limits(), grammars_));
           http_.post([this, prepared, exchange] { admit(std::move(*prepared), exchange); });
         } catch (const ApiError& error) {
           http_.post([this, error, exchange] {
@@ -185,6 +192,7 @@ void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExc
     if (!prepared.request.seed) params.sampler.seed = random_();
     params.sampler.seed += of_prompt;
     const RequestId like = of_prompt == 0 ? 0 : request->choices[i - of_prompt];
+    if (prepared.grammar) params.constraint = make_grammar_constraint(prepared.grammar, prepared.grammar_ends);
     const RequestId id = loop_->submit(prepared.prompts[prompt], params, 0, like);
     choice_of_.emplace(id, ChoiceOf{request, int(i)});
     request->choices.push_back(id);

@@ -96,6 +96,7 @@ class OpenAiServer {
 
   const OpenAiServerOptions options_;
   const ServedModel model_;
+  GrammarCache grammars_;  // the text thread's own
   RequestRules rules_;
   AnswerStyle style_;
   const int64_t started_;  // seconds since 1970

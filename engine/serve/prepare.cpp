@@ -75,7 +75,7 @@ std::string compact(const Json& json) { return json.dump(-1, ' ', false, Json::e
 }  // namespace
 
 PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const RequestRules& rules,
-                                   const ServedModel& model, const RequestLimits& limits) {
+                                   const ServedModel& model, const RequestLimits& limits, GrammarCache& grammars) {
   PreparedRequest prepared;
   GenerationRequest& request = prepared.request = parse_generation_request(kind, body, rules);
   const int64_t num_prompts = kind == ApiKind::chat ? 1 : int64_t(request.prompts.size());
@@ -107,6 +107,12 @@ PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const Re
       throw ApiError{.message = message_text(error.what()), .param = param};
     }
     prepared.params.push_back(std::move(params));
+  }
+  if (request.output) {
+    prepared.grammar = grammars.find(*request.output);
+    prepared.grammar_ends = rules.eos_token_ids;
+    prepared.grammar_ends.insert(prepared.grammar_ends.end(), request.sampling.stop_token_ids.begin(),
+                                 request.sampling.stop_token_ids.end());
   }
   return prepared;
 }

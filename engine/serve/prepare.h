@@ -9,6 +9,7 @@
 
 #include "engine/request_limits.h"
 #include "engine/serve/api_request.h"
+#include "engine/serve/grammar_cache.h"
 #include "engine/tokenizer/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -25,12 +26,15 @@ struct PreparedRequest {
   GenerationRequest request;
   std::vector<std::vector<int32_t>> prompts;  // ids; at least one
   std::vector<SamplingParams> params;         // of each prompt's first choice; seed: void without request.seed
+  std::shared_ptr<CompiledGrammar> grammar;   // of all choices; null: any text
+  std::vector<int32_t> grammar_ends;          // tokens that may follow the whole text
 };
 
 /// Throws ApiError: what the parser throws, and 400 for a prompt that is empty, does not fit the context with the
-/// output that it asks for, or can never fit the KV pool, and for more sequences than max_queue.
+/// output that it asks for, or can never fit the KV pool, for more sequences than max_queue, and for a form that
+/// `grammars` does not take.
 PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const RequestRules& rules,
-                                   const ServedModel& model, const RequestLimits& limits);
+                                   const ServedModel& model, const RequestLimits& limits, GrammarCache& grammars);
 
 /// The bodies of the answers of /tokenize and /detokenize. Throw ApiError.
 std::string tokenize_body(std::string_view body, const RequestRules& rules, const ServedModel& model,

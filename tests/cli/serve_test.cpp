@@ -223,6 +223,14 @@ TEST(ServeClients, Curl) {
   EXPECT_TRUE(stream.out.ends_with("data: [DONE]\n\n")) << stream.out;
   EXPECT_TRUE(holds(curl({"--http1.0"}, "/health").out, "{}"));
   EXPECT_TRUE(holds(curl({"-d", "{"}, "/v1/completions").out, "invalid JSON"));
+  const auto in_form = [&](const std::string& schema) {
+    return curl({"-d", R"({"prompt": "The", "max_tokens": 100, "seed": 1, "guided_json": )" + schema + "}"},
+                "/v1/completions")
+        .out;
+  };
+  const std::string fixed = in_form(R"({"const": [1, "a"]})");
+  EXPECT_TRUE(holds(fixed, "\"finish_reason\":\"stop\"") && holds(fixed, R"(\"a\")")) << fixed;
+  EXPECT_TRUE(holds(in_form(R"({"items": {"uniqueItems": true}})"), "\"param\":\"guided_json/items/uniqueItems\""));
   // A body that is sent only after "100 Continue".
   const TempDir folder;
   write_file(folder / "body", R"({"prompt": ")" + std::string(2 << 20, ' ') + R"(", "max_tokens": 1})");

@@ -1,5 +1,7 @@
 """What the openai package hears from `runexp serve`: python openai_client.py URL/v1. Prints ok, or fails."""
 
+import json
+import re
 import sys
 
 import openai
@@ -81,6 +83,45 @@ assert word not in without.choices[0].text.split(), (word, without.choices[0].te
 repeated = client.chat.completions.create(**greedy, presence_penalty=2, frequency_penalty=2)
 assert repeated.choices[0].message.content != text
 
+# An answer in a form: a schema's, any object's, vLLM's fields.
+schema = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 8},
+        "size": {"type": "integer", "minimum": 1, "maximum": 40},
+        "kind": {"enum": ["small", "large"]},
+        "tags": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
+    },
+    "required": ["name", "size", "kind", "tags"],
+    "additionalProperties": False,
+}
+in_form = {"model": model, "messages": question, "max_tokens": 400, "temperature": 1, "seed": 3}
+
+
+def format_of(schema):
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+
+
+answer = client.chat.completions.create(**in_form, n=3, response_format=format_of(schema))
+for choice in answer.choices:
+    assert choice.finish_reason == "stop", choice
+    read = json.loads(choice.message.content)
+    assert list(read) == ["name", "size", "kind", "tags"] and 1 <= read["size"] <= 40, read
+assert len({choice.message.content for choice in answer.choices}) > 1
+pieces = [
+    choice.delta.content or ""
+    for event in client.chat.completions.create(**in_form, response_format=format_of(schema), stream=True)
+    for choice in event.choices
+]
+assert "".join(pieces) == answer.choices[0].message.content, pieces
+for fields, pattern in [
+    ({"structured_outputs": {"regex": "[ab]{3}-\\d"}}, r"[ab]{3}-\d"),
+    ({"structured_outputs": {"choice": ["yes", "no"]}}, "yes|no"),
+    ({"guided_grammar": 'root ::= "x" ("y" | "z")'}, "x[yz]"),
+]:
+    said = client.chat.completions.create(**in_form, extra_body=fields).choices[0].message.content
+    assert re.fullmatch(pattern, said), said
+
 # Errors carry status and field.
 for kind, arguments, param in [
     (openai.BadRequestError, {"n": 17}, "n"),
@@ -88,6 +129,12 @@ for kind, arguments, param in [
     (openai.BadRequestError, {"max_tokens": 100000}, "max_tokens"),
     (openai.BadRequestError, {"extra_body": {"colour": "red"}}, "colour"),
     (openai.BadRequestError, {"messages": [{"role": "user", "content": "word " * 5000}]}, "messages"),
+    (
+        openai.BadRequestError,
+        {"response_format": format_of({"properties": {"a": {"format": "date"}}})},
+        "response_format.json_schema.schema/properties/a/format",
+    ),
+    (openai.BadRequestError, {"extra_body": {"guided_regex": "(?=a)"}}, "guided_regex"),
     (openai.NotFoundError, {"model": "another"}, "model"),
 ]:
     try:

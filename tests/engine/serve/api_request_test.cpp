@@ -170,15 +170,13 @@ TEST(ApiRequest, WhatTheEngineCannotDoIsRefusedAndWhatAsksForNothingIsNot) {
     const char* asks;
   };
   const ApiKind kCompletion = ApiKind::completion, kChat = ApiKind::chat;
-  for (const Case& one :
-       std::vector<Case>{{kCompletion, "best_of", "1", "2"},
-                         {kCompletion, "echo", "false", "true"},
-                         {kCompletion, "suffix", "null", "\"x\""},
-                         {kChat, "tool_choice", "\"none\"", "\"required\""},
-                         {kChat, "modalities", "[\"text\"]", "[\"audio\"]"},
-                         {kChat, "audio", "null", "{\"voice\": \"x\"}"},
-                         {kChat, "response_format", "{\"type\": \"text\"}", "{\"type\": \"json_object\"}"},
-                         {kChat, "use_beam_search", "false", "true"}}) {
+  for (const Case& one : std::vector<Case>{{kCompletion, "best_of", "1", "2"},
+                                           {kCompletion, "echo", "false", "true"},
+                                           {kCompletion, "suffix", "null", "\"x\""},
+                                           {kChat, "tool_choice", "\"none\"", "\"required\""},
+                                           {kChat, "modalities", "[\"text\"]", "[\"audio\"]"},
+                                           {kChat, "audio", "null", "{\"voice\": \"x\"}"},
+                                           {kChat, "use_beam_search", "false", "true"}}) {
     const auto field = [&](const char* value) { return fmt::format(R"("{}": {})", one.name, value); };
     expect_refused(one.kind, field(one.asks), one.name);
     EXPECT_EQ(error_of([&] { one.kind == kChat ? chat(field(one.neutral)) : completion(field(one.neutral)); }).status,
@@ -189,6 +187,92 @@ TEST(ApiRequest, WhatTheEngineCannotDoIsRefusedAndWhatAsksForNothingIsNot) {
   expect_refused(kCompletion, R"("max_completion_tokens": 5)", "max_completion_tokens");
   expect_refused(kChat, R"("prompt": "p")", "prompt");
   EXPECT_NE(error_of([] { completion(R"("temprature": 1)"); }).message.find("temperature"), std::string::npos);
+}
+
+using Form = StructuredOutput::Form;
+
+RequestRules rules_with_eos() {
+  RequestRules with_eos = rules();
+  with_eos.eos_token_ids = {1};
+  return with_eos;
+}
+
+std::optional<StructuredOutput> form_of(const std::string& more) {
+  return parse_generation_request(ApiKind::completion, R"({"prompt": "p", )" + more + "}", rules_with_eos()).output;
+}
+
+TEST(ApiRequest, FormsOfAnswersArrive) {
+  struct Case {
+    const char* field;
+    Form form;
+    const char* param;
+    const char* schema;
+    const char* text;
+  };
+  for (
+      const Case& one : std::vector<Case>{
+          {R"("response_format": {"type": "json_object"})", Form::json_object, "response_format", "null", ""},
+          {R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "description": "d", "strict": true,
+               "schema": {"type": "null"}}})",
+           Form::json_schema, "response_format.json_schema.schema", R"({"type":"null"})", ""},
+          {R"("structured_outputs": {"json": {"type": "null"}})", Form::json_schema, "structured_outputs.json",
+           R"({"type":"null"})", ""},
+          {R"("structured_outputs": {"json": "{\"b\": 1, \"a\": 2}"})", Form::json_schema, "structured_outputs.json",
+           R"({"b":1,"a":2})", ""},
+          {R"("structured_outputs": {"json_object": true, "regex": null})", Form::json_object,
+           "structured_outputs.json_object", "null", ""},
+          {R"("structured_outputs": {"regex": "a+"})", Form::regex, "structured_outputs.regex", "null", "a+"},
+          {R"("structured_outputs": {"grammar": "root ::= \"a\"", "disable_fallback": false})", Form::grammar,
+           "structured_outputs.grammar", "null", "root ::= \"a\""},
+          {R"("guided_json": true)", Form::json_schema, "guided_json", "true", ""},
+          {R"("guided_regex": "b")", Form::regex, "guided_regex", "null", "b"},
+          {R"("guided_grammar": "c")", Form::grammar, "guided_grammar", "null", "c"}}) {
+    const auto output = form_of(one.field);
+    ASSERT_TRUE(output) << one.field;
+    EXPECT_EQ(output->form, one.form) << one.field;
+    EXPECT_EQ(output->param, one.param);
+    EXPECT_EQ(output->schema.dump(), one.schema);
+    EXPECT_EQ(output->text, one.text);
+  }
+  for (const char* field : {R"("guided_choice": ["x", ""])", R"("structured_outputs": {"choice": ["x", ""]})"})
+    EXPECT_EQ(form_of(field)->choices, (std::vector<std::string>{"x", ""}));
+  for (const char* field :
+       {R"("response_format": {"type": "text"})", R"("response_format": null)", R"("guided_json": null)"})
+    EXPECT_FALSE(form_of(field)) << field;
+}
+
+TEST(ApiRequest, FormsOfAnswersAreRefusedByField) {
+  const auto refused = [](const std::string& more, const std::string& param) {
+    const ApiError error = error_of([&] { form_of(more); });
+    EXPECT_EQ(error.status, 400) << more;
+    EXPECT_EQ(error.param, param) << more << ": " << error.message;
+  };
+  refused(R"("response_format": "json")", "response_format");
+  refused(R"("response_format": {})", "response_format.type");
+  refused(R"("response_format": {"type": "xml"})", "response_format.type");
+  refused(R"("response_format": {"type": "json_object", "schema": {}})", "response_format.schema");
+  refused(R"("response_format": {"type": "json_schema"})", "response_format.json_schema");
+  refused(R"("response_format": {"type": "json_schema", "json_schema": {"name": "n"}})",
+          "response_format.json_schema.schema");
+  refused(R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}, "strict": 1}})",
+          "response_format.json_schema.strict");
+  refused(R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}, "colour": 1}})",
+          "response_format.json_schema.colour");
+  refused(R"("structured_outputs": {})", "structured_outputs");
+  refused(R"("structured_outputs": {"json_object": false})", "structured_outputs");
+  refused(R"("structured_outputs": {"regex": 7})", "structured_outputs.regex");
+  refused(R"("structured_outputs": {"choice": []})", "structured_outputs.choice");
+  refused(R"("structured_outputs": {"choice": ["a", 7]})", "structured_outputs.choice[1]");
+  refused(R"("structured_outputs": {"json": "{"})", "structured_outputs.json");
+  refused(R"("structured_outputs": {"regex": "a", "structural_tag": "x"})", "structured_outputs.structural_tag");
+  refused(R"("structured_outputs": {"regex": "a", "disable_any_whitespace": true})",
+          "structured_outputs.disable_any_whitespace");
+  refused(R"("structured_outputs": {"regex": "a", "json": {}})", "structured_outputs.regex");
+  refused(R"("guided_regex": "a", "response_format": {"type": "json_object"})", "guided_regex");
+  refused(R"("guided_regex": "a", "min_tokens": 1)", "min_tokens");
+  refused(R"("guided_regex": "a", "bad_words": ["b"])", "bad_words");
+  expect_refused(ApiKind::completion, R"("guided_regex": "a")", "stop_token_ids");  // without an eos token
+  EXPECT_EQ(error_of([] { completion(R"("guided_regex": "a", "stop_token_ids": [3])"); }).status, 200);
 }
 
 TEST(ApiRequest, WhatEditsLogitsArrives) {

@@ -1,0 +1,81 @@
+#include "engine/serve/grammar_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/grammar/grammar_sources.h"
+#include "engine/grammar/json_schema.h"
+#include "engine/serve/api_error.h"
+#include "engine/util/printable.h"
+
+namespace paceline {
+namespace {
+
+/// Different for grammars that differ.
+std::string source_of(const StructuredOutput& output) {
+  const auto dumped = [](const nlohmann::ordered_json& json) {
+    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  std::string source(1, char('0' + int(output.form)));
+  switch (output.form) {
+    case StructuredOutput::Form::json_schema: return source + dumped(output.schema);
+    case StructuredOutput::Form::choice: return source + dumped(output.choices);
+    case StructuredOutput::Form::json_object:
+    case StructuredOutput::Form::regex:
+    case StructuredOutput::Form::grammar: break;
+  }
+  return source + output.text;
+}
+
+}  // namespace
+
+GrammarCache::GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits)
+    : tokenizer_(std::move(tokenizer)), limits_(limits) {}
+
+size_t GrammarCache::Kept::bytes() const {
+  const CompiledGrammar::Lock lock(*grammar);
+  return source.size() + grammar->bytes();
+}
+
+ByteGrammar GrammarCache::compile(const StructuredOutput& output) const {
+  const GrammarLimits limits = {.max_bytes = size_t(limits_.max_grammar_bytes), .max_ms = int(limits_.max_grammar_ms)};
+  switch (output.form) {
+    case StructuredOutput::Form::json_schema: return json_schema_grammar(output.schema, limits);
+    case StructuredOutput::Form::json_object: return json_object_grammar(limits);
+    case StructuredOutput::Form::regex: return regex_grammar(output.text, limits);
+    case StructuredOutput::Form::choice: return choice_grammar(output.choices, limits);
+    case StructuredOutput::Form::grammar: break;
+  }
+  return ebnf_grammar(output.text, limits);
+}
+
+std::shared_ptr<CompiledGrammar> GrammarCache::find(const StructuredOutput& output) {
+  std::string source = source_of(output);
+  const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.source == source; });
+  if (known != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, known);
+    return known->grammar;
+  }
+  if (!trie_) trie_ = TokenTrie::make(*tokenizer_);
+  try {
+    kept_.push_front({std::move(source), std::make_shared<CompiledGrammar>(compile(output), trie_)});
+  } catch (const GrammarError& error) {
+    const bool is_pointer = error.where().starts_with('/');
+    throw ApiError{.message = message_text(output.param + (is_pointer ? "" : ": ") + error.what()),
+                   .param = is_pointer ? output.param + error.where() : output.param};
+  }
+  const auto found = kept_.front().grammar;
+  trim();
+  return found;
+}
+
+void GrammarCache::trim() {
+  size_t bytes = 0;
+  int64_t count = 0;
+  kept_.remove_if([&](const Kept& kept) {
+    bytes += kept.bytes();
+    return ++count > limits_.max_grammars || bytes > size_t(limits_.max_kept_grammar_bytes);
+  });
+}
+
+}  // namespace paceline

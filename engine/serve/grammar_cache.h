@@ -1,0 +1,42 @@
+#pragma once
+// The grammars of requests, compiled once and kept, with the masks that they have made, while they are asked for.
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "engine/grammar/compiled_grammar.h"
+#include "engine/serve/limits.h"
+#include "engine/serve/structured_output.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace paceline {
+
+/// Of one model. The grammars that were asked for last stay, within max_grammars and max_kept_grammar_bytes; a request
+/// keeps its own as long as it lives. Threads: one.
+class GrammarCache {
+ public:
+  GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits);
+
+  /// Throws ApiError (400) for what the grammar's source is refused for, with its place in `param`.
+  std::shared_ptr<CompiledGrammar> find(const StructuredOutput& output);
+
+  size_t num_kept() const { return kept_.size(); }
+
+ private:
+  struct Kept {
+    std::string source;  // with its form
+    std::shared_ptr<CompiledGrammar> grammar;
+    size_t bytes() const;
+  };
+  ByteGrammar compile(const StructuredOutput& output) const;
+  void trim();
+
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const ServeLimits limits_;
+  std::shared_ptr<const TokenTrie> trie_;  // null until the first grammar
+  std::list<Kept> kept_;                   // the last one asked for in front
+};
+
+}  // namespace paceline
