@@ -35,6 +35,7 @@ Answer::Answer(std::string id, GenerationRequest request, std::vector<std::vecto
     choices_.push_back({.text = ChoiceText(tokenizer_, {.skip_special = request_.skip_special_tokens}, stop),
                         .pending = {},
                         .token_ids = {},
+                        .draft_flags = {},
                         .logprob_ids = {},
                         .logprobs = {}});
   accepted_counts_.resize(size_t(style_.num_speculative_tokens) + 1);
@@ -52,10 +53,17 @@ Answer::After Answer::take(int index, const Emitted& emitted) {
       choice.logprobs.push_back(emitted.logprobs[i]);
     }
     const bool is_stop_token = emitted.finish == FinishReason::stop && i + 1 == emitted.token.size();
+    const size_t begin = choice.pending.size();
     if (!is_stop_token || request_.include_stop) after = choice.text.push(emitted.token[i], choice.pending);
+    if (request_.return_draft_flags)
+      choice.draft_flags.push_back(
+          {.text = choice.pending.substr(begin), .is_kept_draft = int(i) < emitted.num_accepted});
   }
-  if (after == ChoiceText::After::goes_on && emitted.finish != FinishReason::none)
+  if (after == ChoiceText::After::goes_on && emitted.finish != FinishReason::none) {
+    const size_t begin = choice.pending.size();
     after = choice.text.flush(choice.pending);
+    if (!choice.draft_flags.empty()) choice.draft_flags.back().text.append(choice.pending, begin);
+  }
   if (after == ChoiceText::After::stopped)
     choice.finish = finish_word(FinishReason::stop);
   else if (emitted.finish != FinishReason::none)
@@ -127,7 +135,7 @@ void Answer::note_speculation(const Emitted& emitted) {
 void Answer::append_events(std::string& out) {
   for (int i = 0; i < num_choices(); ++i) {
     Choice& choice = choices_[size_t(i)];
-    if (choice.pending.empty() && choice.token_ids.empty() && choice.logprobs.empty() &&
+    if (choice.pending.empty() && choice.token_ids.empty() && choice.draft_flags.empty() && choice.logprobs.empty() &&
         (!choice.finish || choice.finish_sent))
       continue;
     append_event(out, i, choice);
@@ -159,6 +167,7 @@ void Answer::append_event(std::string& out, int index, Choice& choice) {
     if (!is_chat && !choice.has_begun)
       fmt::format_to(std::back_inserter(out), ",\"prompt_token_ids\":[{}]", fmt::join(prompts_[prompt], ","));
   }
+  if (request_.return_draft_flags) out += ",\"draft_flags\":" + text_of(draft_flags_json(choice));
   out += "}]";
   if (request_.return_token_ids && is_chat && !choice.has_begun)
     fmt::format_to(std::back_inserter(out), ",\"prompt_token_ids\":[{}]", fmt::join(prompts_[prompt], ","));
@@ -172,6 +181,7 @@ void Answer::append_event(std::string& out, int index, Choice& choice) {
   choice.finish_sent = choice.finish != nullptr;
   choice.pending.clear();
   choice.token_ids.clear();
+  choice.draft_flags.clear();
 }
 
 std::string Answer::whole_body() {
@@ -191,12 +201,20 @@ std::string Answer::whole_body() {
       one["token_ids"] = choice.token_ids;
       if (request_.kind == ApiKind::completion) one["prompt_token_ids"] = prompts_[i / size_t(request_.num_choices)];
     }
+    if (request_.return_draft_flags) one["draft_flags"] = draft_flags_json(choice);
     choices.push_back(std::move(one));
   }
   if (request_.return_token_ids && request_.kind == ApiKind::chat) body["prompt_token_ids"] = prompts_.front();
   body["usage"] = usage_json(usage());
   if (reports_speculation()) body["metrics"] = speculation_json();
   return text_of(body);
+}
+
+Json Answer::draft_flags_json(const Choice& choice) {
+  Json flags = Json::array();
+  for (const DraftFlag& flag : choice.draft_flags)
+    flags.push_back({{"text", flag.text}, {"kept_draft", flag.is_kept_draft}});
+  return flags;
 }
 
 Json Answer::take_logprobs(Choice& choice) const {

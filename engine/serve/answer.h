@@ -62,10 +62,16 @@ class Answer {
   Clock::time_point arrival() const { return arrival_; }
 
  private:
+  /// One token of a choice: the text that became certain with it, and where the token comes from.
+  struct DraftFlag {
+    std::string text;
+    bool is_kept_draft = false;  // else the target's own
+  };
   struct Choice {
     ChoiceText text;
     std::string pending;                  // text not sent yet
     std::vector<int32_t> token_ids;       // not sent yet
+    std::vector<DraftFlag> draft_flags;   // likewise
     std::vector<int32_t> logprob_ids;     // not sent yet, with the next
     std::vector<TokenLogprobs> logprobs;  // likewise
     int64_t text_offset = 0;              // characters of all tokens whose logprobs were sent
@@ -79,6 +85,7 @@ class Answer {
   void append_events(std::string& out);
   void append_event(std::string& out, int index, Choice& choice);
   std::string whole_body();
+  static nlohmann::ordered_json draft_flags_json(const Choice& choice);
   /// Of the tokens not sent yet, in the form of the API; null where nobody asked. Forgets them.
   nlohmann::ordered_json take_logprobs(Choice& choice) const;
   nlohmann::ordered_json head() const;

@@ -322,6 +322,7 @@ GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, 
   request.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   request.output = structured_output_of(fields, rules.limits);
   if (request.output) check_beside_form(request, rules);
+  request.return_draft_flags = fields.boolean("return_draft_flags").value_or(false);
   fields.text("user");  // who asks changes nothing
   refuse_what_is_missing(fields, request.num_choices);
   refuse_what_is_missing_of_kind(fields, kind);

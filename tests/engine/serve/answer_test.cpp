@@ -133,6 +133,67 @@ TEST(Answer, UsageAndIdsWhereAskedFor) {
   EXPECT_EQ(events[2]["usage"]["total_tokens"], ids.size() + 4);
 }
 
+/// The flags of events in a row, as "text|" for the target's own tokens and "text*" for drafts that were kept.
+std::string shown_flags(const std::vector<Json>& events) {
+  std::string shown;
+  for (const Json& event : events)
+    for (const Json& flag : event["choices"][0]["draft_flags"])
+      shown += flag["text"].get<std::string>() + (flag["kept_draft"].get<bool>() ? "*" : "|");
+  return shown;
+}
+
+TEST(Answer, DraftFlagsSayWhichTokensAreKeptDrafts) {
+  const auto ids = small_tokenizer()->encode("One two three");
+  ASSERT_EQ(ids.size(), 3u);
+  for (const ApiKind kind : {ApiKind::chat, ApiKind::completion}) {
+    GenerationRequest request = streamed(kind);
+    request.return_draft_flags = true;
+    Rig rig(request, 4);
+    rig.answer->take(0, {.token = ids, .num_drafted = 4, .num_accepted = 2});
+    rig.answer->flush();
+    rig.answer->take(0, {.token = ids, .num_drafted = 4, .num_accepted = 0, .finish = FinishReason::length});
+    rig.answer->flush();
+    ASSERT_EQ(rig.events().size(), 2u);
+    EXPECT_EQ(shown_flags({rig.events()[0]}), "One* two* three|");
+    EXPECT_EQ(shown_flags({rig.events()[1]}), "One| two| three|");
+  }
+  Rig silent(streamed(), 4);
+  silent.answer->take(0, {.token = ids, .num_drafted = 4, .num_accepted = 2});
+  silent.answer->flush();
+  EXPECT_FALSE(silent.events()[0]["choices"][0].contains("draft_flags"));
+}
+
+TEST(Answer, TextsOfDraftFlagsAreTheAnswer) {
+  // "é" and "ツ" are several tokens; "two" may be the beginning of a stop string until the end.
+  const auto ids = small_tokenizer()->encode("One é ツ two");
+  for (const bool is_stream : {true, false}) {
+    GenerationRequest request = streamed(ApiKind::completion);
+    request.stream = is_stream;
+    request.return_draft_flags = true;
+    request.stop = {"two three"};
+    Rig rig(request, 4);
+    std::string text, flagged;
+    size_t num_flags = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      rig.answer->take(0, {.token = {ids[i]},
+                           .num_drafted = 1,
+                           .num_accepted = 1,
+                           .finish = i + 1 < ids.size() ? FinishReason::none : FinishReason::length});
+      rig.answer->flush();
+    }
+    for (const Json& event : is_stream ? rig.events() : std::vector<Json>{Json::parse(rig.exchange->body)}) {
+      text += event["choices"][0]["text"];
+      for (const Json& flag : event["choices"][0]["draft_flags"]) {
+        flagged += flag["text"];
+        ++num_flags;
+      }
+    }
+    EXPECT_EQ(text, "One é ツ two");
+    EXPECT_EQ(flagged, text);
+    EXPECT_EQ(num_flags, ids.size());
+  }
+}
+
 TEST(Answer, AWholeBodyOfTwoChoices) {
   GenerationRequest request;
   request.num_choices = 2;

@@ -48,7 +48,8 @@ TEST(ApiRequest, DefaultsAreOpenAis) {
   EXPECT_EQ(request.sampling.sampler.top_p, 1.0f);
   EXPECT_EQ(request.sampling.sampler.top_k, 0);
   EXPECT_EQ(request.num_choices, 1);
-  EXPECT_FALSE(request.max_tokens || request.seed || request.stream || request.include_usage);
+  EXPECT_FALSE(request.max_tokens || request.seed || request.stream || request.include_usage ||
+               request.return_draft_flags);
   EXPECT_TRUE(request.add_special_tokens);
   EXPECT_FALSE(chat("").add_special_tokens);
 }
@@ -58,7 +59,7 @@ TEST(ApiRequest, EveryFieldArrives) {
       R"("model": "builtin:m", "max_tokens": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "seed": -3,
          "n": 2, "stop": ["a", "b"], "stop_token_ids": [5, 6], "ignore_eos": true, "stream": true,
          "stream_options": {"include_usage": true, "continuous_usage_stats": true}, "return_token_ids": true,
-         "skip_special_tokens": false, "include_stop_str_in_output": true, "add_special_tokens": false, "user": "u")");
+         "return_draft_flags": true, "skip_special_tokens": false, "include_stop_str_in_output": true, "add_special_tokens": false, "user": "u")");
   EXPECT_EQ(request.max_tokens, 7);
   EXPECT_EQ(request.sampling.sampler.temperature, 0.5f);
   EXPECT_EQ(request.sampling.sampler.top_p, 0.9f);
@@ -69,7 +70,7 @@ TEST(ApiRequest, EveryFieldArrives) {
   EXPECT_EQ(request.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(request.sampling.stop_token_ids, (std::vector<int32_t>{5, 6}));
   EXPECT_TRUE(request.sampling.ignore_eos && request.stream && request.include_usage && request.continuous_usage &&
-              request.return_token_ids && request.include_stop);
+              request.return_token_ids && request.return_draft_flags && request.include_stop);
   EXPECT_FALSE(request.skip_special_tokens || request.add_special_tokens);
   EXPECT_EQ(completion(R"("top_k": -1, "stop": "x")").stop, (std::vector<std::string>{"x"}));
   EXPECT_EQ(chat(R"("max_completion_tokens": 9)").max_tokens, 9);
