@@ -1,10 +1,6 @@
 // report.html in a headless Chromium: what is drawn, what the script does, what leaves the page. Skipped where there is
 // none.
 
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +8,7 @@
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/store.h"
 #include "tests/experiments/report_page.h"
+#include "tests/support/browser.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 #include "tests/support/run_process.h"
@@ -19,14 +16,7 @@
 namespace paceline {
 namespace {
 
-std::filesystem::path chromium() {
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
-      if (std::filesystem::exists(std::filesystem::path(folder) / name)) return std::filesystem::path(folder) / name;
-  return {};
-}
+using test::chromium;
 
 // Before the page: collects what goes wrong. After it: what a user would see and do, told as JSON in <pre id=probe>.
 const char* const kWatch = R"js(
