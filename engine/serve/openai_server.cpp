@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/grammar/grammar_constraint.h"
+#include "engine/serve/page/page.h"
 #include "engine/util/machine.h"
 
 namespace paceline {
@@ -106,6 +107,10 @@ void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exc
   };
   using Exchange = std::shared_ptr<HttpExchange>;
   static constexpr Route kRoutes[] = {
+      {"GET", "/",
+       [](OpenAiServer&, HttpRequest, Exchange e) {
+         e->reply(page_reply(fmt::format("{:016x}{:016x}", random_seed(), random_seed())));
+       }},
       {"POST", "/v1/chat/completions",
        [](OpenAiServer& s, HttpRequest r, Exchange e) { s.generate(ApiKind::chat, std::move(r), std::move(e)); }},
       {"POST", "/v1/completions",

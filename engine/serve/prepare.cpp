@@ -16,7 +16,8 @@ constexpr int kDefaultMaxTokens = 16;  // of a completion, OpenAI's
 std::vector<int32_t> encode_chat(const ChatPrompt& chat, bool add_special, const ServedModel& model) {
   if (!model.chat_template)
     throw ApiError{.message = "messages: this model has no chat template; send its text to /v1/completions",
-                   .param = "messages"};
+                   .param = "messages",
+                   .code = "no_chat_template"};
   std::string text;
   try {
     text = model.chat_template->render(chat.messages, {.add_generation_prompt = chat.add_generation_prompt,

@@ -64,6 +64,32 @@ TEST(OpenAiServer, ThePromptOfChoicesIsComputedOnce) {
   EXPECT_NE(rig.metric("paceline_prefix_cache_hit_tokens_total"), "0");
 }
 
+TEST(OpenAiServer, ThePageIsOneFileUnderAPolicyOfItsOwn) {
+  const ServedRig rig(with_drafts());
+  const auto page = rig.ask("GET", "/"), again = rig.ask("GET", "/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_TRUE(page.has("Content-Type: text/html; charset=utf-8"));
+  EXPECT_TRUE(page.has("Cache-Control: no-store"));
+  const std::string mark = "script-src 'nonce-";
+  const auto nonce_of = [&](const TestClient::Reply& reply) {
+    const size_t at = reply.head.find(mark) + mark.size();
+    return reply.head.substr(at, reply.head.find('\'', at) - at);
+  };
+  EXPECT_EQ(nonce_of(page).size(), 32u);
+  EXPECT_NE(nonce_of(page), nonce_of(again));
+  EXPECT_NE(page.head.find("Content-Security-Policy: default-src 'none'; "), std::string::npos) << page.head;
+  EXPECT_NE(page.body.find("<script nonce=\"" + nonce_of(page) + "\">"), std::string::npos);
+  for (const char* unwanted : {"src=", "@import", "url(", "innerHTML", "https:"})
+    EXPECT_EQ(page.body.find(unwanted), std::string::npos) << unwanted;
+  EXPECT_EQ(rig.ask("POST", "/", "{}").status, 405);
+
+  OpenAiServerOptions guarded;
+  guarded.access.api_key = "k";
+  const ServedRig locked(with_drafts(), guarded);
+  EXPECT_EQ(locked.ask("GET", "/").status, 401);
+  EXPECT_EQ(locked.ask("GET", "/", "", "Authorization: Bearer k\r\n").status, 200);
+}
+
 TEST(OpenAiServer, AcceptanceIsTold) {
   const ServedRig rig(with_drafts(3));
   const Json body = Json::parse(rig.client().ask(ServedRig::completion(some_prompt(5, 1), 30)).body);

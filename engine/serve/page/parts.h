@@ -1,0 +1,9 @@
+#pragma once
+// What the page is made of.
+
+namespace paceline {
+
+const char* serve_page_style();
+const char* serve_page_script();
+
+}  // namespace paceline
