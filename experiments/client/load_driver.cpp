@@ -27,6 +27,7 @@ constexpr double kConnectTimeout_s = 5;  // of the ready ones
 struct Carrier {
   Socket socket;
   bool is_connecting = true;
+  bool was_kept = false;  // the connection was there before, and no byte of the answer has come on it
   size_t request = 0;
   size_t sent = 0;  // bytes of the request
   double last_ms = 0;
@@ -112,19 +113,30 @@ class Driver {
       if (idle_.back().is_quiet()) carrier.socket = std::move(idle_.back());
       idle_.pop_back();
     }
+    carrier.was_kept = bool(carrier.socket);
     carrier.is_connecting = !carrier.socket;
-    if (carrier.is_connecting) {
-      int error = 0;
-      carrier.socket = Socket::connecting_to(server_, error);
-      if (!carrier.socket) {
-        RequestFailure failure = failure_of_socket(error);
-        carrier.reader->fail(failure.fault, std::move(failure.detail));
-      }
-    }
+    if (carrier.is_connecting) connect(carrier);
     carriers_.push_back(std::move(carrier));
     Carrier& added = carriers_.back();
     if (!added.is_connecting) send_more(added);
     if (added.reader->done()) end_done();
+  }
+
+  void connect(Carrier& carrier) {
+    int error = 0;
+    carrier.socket = Socket::connecting_to(server_, error);
+    if (!carrier.socket) fail_with(carrier, error);
+  }
+
+  /// A server may end a kept connection while the next request is on its way; llama.cpp's does so behind each stream,
+  /// whatever its fields say. Such a request is sent once more, on a new connection. False: it is another failure.
+  bool send_again(Carrier& carrier) {
+    if (!carrier.was_kept) return false;
+    carrier.was_kept = false;
+    carrier.is_connecting = true;
+    carrier.sent = 0;
+    connect(carrier);
+    return true;
   }
 
   void fail_with(Carrier& carrier, int error) {
@@ -157,15 +169,18 @@ class Driver {
       const double at = now();
       if (count > 0) {
         carrier.last_ms = at;
+        carrier.was_kept = false;
         carrier.reader->feed({buffer_.data(), size_t(count)}, at);
         if (error == 0 || carrier.reader->done()) return;
       } else if (count == 0) {
-        return carrier.reader->end_of_connection(at);
+        if (!send_again(carrier)) carrier.reader->end_of_connection(at);
+        return;
       } else if (why == EAGAIN || why == EWOULDBLOCK) {
-        if (error != 0) fail_with(carrier, error);
+        if (error != 0 && !send_again(carrier)) fail_with(carrier, error);
         return;
       } else if (why != EINTR) {
-        return fail_with(carrier, why);
+        if (!send_again(carrier)) fail_with(carrier, why);
+        return;
       }
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Sends the requests of a repetition to a server, in a closed or an open loop or all at once, on the calling thread:
 // poll() over non-blocking sockets. Connections are kept and used again; those that a closed loop needs are made before
-// the clock starts.
+// the clock starts. A request whose kept connection ends before a byte of its answer is sent once more, on a new one.
 //
 // Times are milliseconds since the clock started. A request's time begins when it is to be sent, whenever it is: in an
 // open loop at its arrival, in a closed loop when the answer before it was whole, offline at 0.

@@ -163,7 +163,7 @@ bool FakeServer::answer(int fd, const std::string& head, const std::string& body
   }
   const bool goes_on = complete(fd, path, body);
   --at_once_;
-  return goes_on;
+  return goes_on && !options_.ends_connections;
 }
 
 bool FakeServer::complete(int fd, const std::string& path, const std::string& body) {

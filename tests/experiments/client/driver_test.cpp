@@ -92,6 +92,22 @@ TEST(LoadDriver, ReadsTextIdsUsageAndStatistics) {
   }
 }
 
+TEST(LoadDriver, AKeptConnectionThatHasEndedCostsNoRequest) {
+  for (const Delivery delivery : {Delivery::streamed, Delivery::whole}) {
+    FakeServer server({.ends_connections = true});
+    const DriveResult result = drive_to(server.url(), {.requests = 20, .delivery = delivery});
+    for (const DrivenAnswer& one : result.answers) {
+      ASSERT_FALSE(one.answer.failure) << failure_text(*one.answer.failure);
+      EXPECT_EQ(one.answer.num_tokens(), kTokens);
+    }
+    EXPECT_EQ(server.bodies().size(), 20u) << "none is answered twice";
+  }
+  // Ended before a byte on a new connection: the server's fault.
+  FakeServer resets({.fault = PlantedFault::reset});
+  for (const DrivenAnswer& one : drive_to(resets.url(), {.requests = 3}).answers)
+    EXPECT_TRUE(one.answer.failure.has_value());
+}
+
 TEST(LoadDriver, KeepsSoManyInFlightAndNoMore) {
   FakeServer server;
   const DriveResult result = drive_to(server.url(), {.requests = 12, .concurrency = 3});
