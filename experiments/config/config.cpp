@@ -184,7 +184,7 @@ class ConflictFinder {
       }
     };
     if (server.endpoint) check("server.endpoint", [&] { parse_server_url(*server.endpoint); });
-    if (server.command) check("server.command", [&] { server_command(*server.command, 1); });
+    if (server.command) check("server.command", [&] { server_command(*server.command, {.port = 1}); });
     if (server.endpoint && server.command)
       add("server.command", {"server.endpoint", "measure.level"},
           "server.endpoint names a server that runs, server.command starts one: drop one of them");

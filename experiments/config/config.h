@@ -182,7 +182,7 @@ struct MeasureConfig {
 /// cell's own configuration.
 struct ServerConfig {
   std::optional<std::string> endpoint;     // "http://host:port", of one that runs
-  std::optional<std::string> command;      // that starts one; words as a shell splits them, {port} within
+  std::optional<std::string> command;      // that starts one; words as a shell splits them; server_command.h
   std::optional<std::string> model;        // its name in requests; none: the first that the server lists
   std::optional<std::string> api_key_env;  // name of an environment variable
   bool stream = true;

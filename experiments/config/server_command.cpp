@@ -1,25 +1,45 @@
 #include "experiments/config/server_command.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "engine/util/json_io.h"
 #include "kernels/error.h"
 
 namespace paceline {
 
-std::vector<std::string> server_command(std::string_view command, int port) {
-  constexpr std::string_view kPort = "{port}";
+namespace {
+
+constexpr std::string_view kPort = "{port}", kProposer = "{proposer}", kDraftLen = "{k}";
+
+}  // namespace
+
+bool names_speculation(std::string_view command) {
+  return command.find(kProposer) != command.npos || command.find(kDraftLen) != command.npos;
+}
+
+std::vector<std::string> server_command(std::string_view command, const ServerCommandValues& values) {
+  const std::pair<std::string_view, std::string> places[] = {
+      {kPort, std::to_string(values.port)},
+      {kProposer, std::string(values.proposer)},
+      {kDraftLen, std::to_string(values.num_speculative_tokens)}};
   std::vector<std::string> words;
   std::optional<std::string> word;
   char quote = 0;
   bool has_port = false;
+  const auto place_at = [&](size_t i) {
+    return std::find_if(std::begin(places), std::end(places),
+                        [&](const auto& place) { return command.substr(i).starts_with(place.first); });
+  };
   for (size_t i = 0; i < command.size(); ++i) {
     const char c = command[i];
-    if (command.substr(i).starts_with(kPort)) {
-      has_port = true;
+    if (const auto place = place_at(i); place != std::end(places)) {
+      has_port = has_port || place->first == kPort;
       if (!word) word.emplace();
-      *word += std::to_string(port);
-      i += kPort.size() - 1;
+      *word += place->second;
+      i += place->first.size() - 1;
     } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
       if (word) words.push_back(*std::exchange(word, std::nullopt));
     } else if (c == quote) {

@@ -7,9 +7,19 @@
 
 namespace paceline {
 
+/// What "{port}", "{proposer}" and "{k}" in a command stand for.
+struct ServerCommandValues {
+  int port = 0;
+  std::string_view proposer = "none";
+  int num_speculative_tokens = 0;
+};
+
 /// Words of `command`, split at blanks; '…' and "…" hold blanks, a backslash keeps the next character (not within
-/// '…'). "{port}" becomes the number wherever it stands. No shell: |, >, $X and ~ are plain text. Throws Error(usage),
-/// one line: no word, a quote that does not end, no {port}.
-std::vector<std::string> server_command(std::string_view command, int port);
+/// '…'). "{port}", "{proposer}" and "{k}" become their values wherever they stand. No shell: |, >, $X and ~ are plain
+/// text. Throws Error(usage), one line: no word, a quote that does not end, no {port}.
+std::vector<std::string> server_command(std::string_view command, const ServerCommandValues& values);
+
+/// The command starts another server for another proposer or draft length.
+bool names_speculation(std::string_view command);
 
 }  // namespace paceline

@@ -429,7 +429,8 @@ std::vector<KeySpec> server_keys() {
           "`runexp serve` with its own configuration.",
           {.scope = http}),
       KEY(server.command,
-          "Command that starts a server, in words as a shell splits them, without a shell; {port} stands for its port.",
+          "Command that starts a server, in words as a shell splits them, without a shell; {port} stands for its port, "
+          "{proposer} and {k} for those of the cell.",
           {.scope = http}),
       key("server.model_name", [](auto& config) -> auto& { return config.server.model; },
           "Name of the model in requests; auto takes the first that the server lists.",

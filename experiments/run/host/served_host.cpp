@@ -59,6 +59,13 @@ std::string version_of(const ServerUrl& url, const std::string& api_key) {
   return json.is_object() ? text_of(json, "version") : "";
 }
 
+ServerCommandValues command_values(const ExperimentConfig& config, int port) {
+  const SpeculationConfig& speculation = config.speculation;
+  return {.port = port,
+          .proposer = speculation.proposer,
+          .num_speculative_tokens = speculation.drafts() ? speculation.num_speculative_tokens : 0};
+}
+
 bool turns_prefixes_off(const ExperimentConfig& config) {
   const auto cache = config.server.request.find("cache_prompt");  // llama.cpp's
   if (cache != config.server.request.end() && *cache == ConfigJson(false)) return true;
@@ -102,7 +109,7 @@ ServedHost::Server ServedHost::start(const Cell& cell) {
     std::filesystem::create_directories(log.parent_path());
     const int port = config.command ? free_port() : 0;
     server.process = std::make_unique<ServerProcess>(
-        config.command ? server_command(*config.command, port) : own_command(cell), log);
+        config.command ? server_command(*config.command, command_values(cell.config, port)) : own_command(cell), log);
     server.url = config.command ? ServerUrl{.host = "127.0.0.1", .port = port}
                                 : server.process->await_address(config.start_timeout_s, stop_now);
     server.process->await_health(server.url, config.start_timeout_s, stop_now);

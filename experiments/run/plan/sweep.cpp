@@ -10,6 +10,7 @@
 #include "engine/util/json_io.h"
 #include "engine/weights/shard_weights_plan.h"
 #include "experiments/config/keys/schema.h"
+#include "experiments/config/server_command.h"
 #include "experiments/run/engine_load.h"
 #include "kernels/cpu/cores.h"
 
@@ -273,6 +274,10 @@ class Expander {
   void set_load_keys(Cell& cell) const {
     ConfigJson load = ConfigJson::object(), draft = ConfigJson::object();
     const bool is_own_server = cell.config.is_served() && !cell.config.is_foreign();
+    if (cell.config.is_foreign() && cell.config.server.command && names_speculation(*cell.config.server.command)) {
+      load["proposer"] = cell.config.speculation.proposer;
+      if (cell.config.speculation.drafts()) load["k"] = cell.config.speculation.num_speculative_tokens;
+    }
     for (const KeySpec& key : config_keys()) {
       // A server has its speculation, and how it draws by itself, from its start on.
       if (is_own_server && (is_below(key.path, "speculation") || is_below(key.path, "sampling")) && key.read &&

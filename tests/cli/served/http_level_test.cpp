@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/config/server_command.h"
 #include "tests/cli/runexp.h"
 #include "tests/support/fake_server.h"
 
@@ -218,6 +221,38 @@ TEST(HttpLevel, ComparesTextsOfServersThatAreNotOurs) {
   const ProcessResult judged = ServedWorkspace(more, sweep).run({"--set", "server.compare_text=0.5"});
   EXPECT_EQ(judged.exit_code, 7) << described(judged);
   EXPECT_TRUE(holds(judged.out, "NOT LOSSLESS")) << judged.out;
+}
+
+TEST(HttpLevel, OneCommandServesTheCellsOfAServerAndEachServerHasItsBaseline) {
+  // "{k}" is how far its tokens are from those of others: 0 without drafts.
+  const std::string mine = kFakeServer + " --port {port} --shift {k}";
+  const std::string yours = kFakeServer + " --port {port} --shift 9 --of {proposer}";
+  Json include = Json::array();
+  for (const auto& [name, command] : {std::pair("mine", mine), std::pair("yours", yours)})
+    for (const char* const proposer : {"none", "ngram"})
+      include.push_back({{"label", fmt::format("{} {}", name, proposer)},
+                         {"server.command", command},
+                         {"speculation.proposer", proposer}});
+  const ServedWorkspace work({{"speculation", {{"num_speculative_tokens", 3}}}},
+                             {{"include", include}, {"baseline", {{"speculation.proposer", "none"}}}});
+  const ProcessResult result = work.run();
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_EQ(work.server_pids().size(), 4u);
+  std::map<std::string, Json> certificates;
+  for (const int index : {0, 1, 2, 3})
+    certificates[work.cell(index).at("axes").at("variant")] = work.cell(index)["certificate"];
+  EXPECT_EQ(certificates["mine none"].at("status"), "baseline");
+  EXPECT_EQ(certificates["yours none"].at("status"), "baseline");
+  EXPECT_EQ(certificates["yours ngram"].at("status"), "pass") << certificates["yours ngram"];
+  EXPECT_TRUE(holds(certificates["mine ngram"].at("detail"), "share 0.000")) << certificates["mine ngram"];
+}
+
+TEST(HttpLevel, ACommandTakesTheCellsSpeculation) {
+  EXPECT_EQ(server_command("'a b' --port={port} \\{port} {proposer}:{k}",
+                           {.port = 81, .proposer = "ngram", .num_speculative_tokens = 5}),
+            (std::vector<std::string>{"a b", "--port=81", "{port}", "ngram:5"}));
+  EXPECT_TRUE(names_speculation("a {k}") && names_speculation("{proposer}"));
+  EXPECT_FALSE(names_speculation("a --port {port}"));
 }
 
 TEST(HttpLevel, SaysWherePrefixesMayBeKnown) {
