@@ -255,6 +255,30 @@ TEST(HttpLevel, ACommandTakesTheCellsSpeculation) {
   EXPECT_FALSE(names_speculation("a --port {port}"));
 }
 
+TEST(PeerServing, TheExperimentIsValidWithoutThePeers) {
+  const ProcessResult result = runexp({"config", "validate", "configs/peer_serving.json", "--profile", "vllm"});
+  expect_success(result);
+  EXPECT_TRUE(holds(result.out, "7 cells")) << result.out;
+}
+
+/// experiments/peers/install.sh puts it there.
+TEST(PeerServing, LlamaCppIsMeasuredBesideOurs) {
+  const std::filesystem::path python = binary_dir().parent_path() / "peers/venv/bin/python";
+  if (!std::filesystem::exists(python)) GTEST_SKIP() << python << " is not there: experiments/peers/install.sh";
+  const TempDir folder;
+  const ProcessResult result = runexp({"run", "configs/peer_serving.json", "--profile", "quick", "--results",
+                                       folder.path().string(), "--set", "workload.requests=2"},
+                                      {.timeout_s = 300});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  const Json summary = Json::parse(read_file(folder / "latest/summary.json"));
+  ASSERT_EQ(summary.at("cells").size(), 6u);
+  std::map<std::string, int> statuses;
+  for (const Json& cell : summary.at("cells")) ++statuses[cell.at("certificate").at("status")];
+  EXPECT_EQ(statuses["baseline"], 2) << "one of each server";
+  EXPECT_GE(statuses["pass"], 2) << "ours, by tokens";
+  EXPECT_EQ(statuses["pass"] + statuses["unverified"], 4) << "llama.cpp's arithmetic may depend on a step's rows";
+}
+
 TEST(HttpLevel, SaysWherePrefixesMayBeKnown) {
   const FakeServer server({.honours_reset = false});
   const ServedWorkspace work(to_endpoint(server));
