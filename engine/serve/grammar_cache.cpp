@@ -1,6 +1,7 @@
 #include "engine/serve/grammar_cache.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "engine/grammar/grammar_sources.h"
@@ -29,8 +30,9 @@ std::string source_of(const StructuredOutput& output) {
 
 }  // namespace
 
-GrammarCache::GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits)
-    : tokenizer_(std::move(tokenizer)), limits_(limits) {}
+GrammarCache::GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits,
+                           std::shared_ptr<Failpoints> failpoints)
+    : tokenizer_(std::move(tokenizer)), limits_(limits), failpoints_(std::move(failpoints)) {}
 
 size_t GrammarCache::Kept::bytes() const {
   const CompiledGrammar::Lock lock(*grammar);
@@ -56,6 +58,7 @@ std::shared_ptr<CompiledGrammar> GrammarCache::find(const StructuredOutput& outp
     kept_.splice(kept_.begin(), kept_, known);
     return known->grammar;
   }
+  if (fails_at(failpoints_, Failpoint::compile)) throw std::bad_alloc();
   if (!trie_) trie_ = TokenTrie::make(*tokenizer_);
   try {
     kept_.push_front({std::move(source), std::make_shared<CompiledGrammar>(compile(output), trie_)});

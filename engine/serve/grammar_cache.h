@@ -10,6 +10,7 @@
 #include "engine/serve/limits.h"
 #include "engine/serve/structured_output.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "engine/util/failpoints.h"
 
 namespace paceline {
 
@@ -17,7 +18,9 @@ namespace paceline {
 /// keeps its own as long as it lives. Threads: one.
 class GrammarCache {
  public:
-  GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits);
+  /// failpoints: of tests; compile.
+  GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits,
+               std::shared_ptr<Failpoints> failpoints = nullptr);
 
   /// Throws ApiError (400) for what the grammar's source is refused for, with its place in `param`.
   std::shared_ptr<CompiledGrammar> find(const StructuredOutput& output);
@@ -35,6 +38,7 @@ class GrammarCache {
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const ServeLimits limits_;
+  const std::shared_ptr<Failpoints> failpoints_;
   std::shared_ptr<const TokenTrie> trie_;  // null until the first grammar
   std::list<Kept> kept_;                   // the last one asked for in front
 };

@@ -35,7 +35,7 @@ uint64_t random_seed() {
 OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, EngineLoop::MakeEngine make)
     : options_(std::move(options)),
       model_(std::move(model)),
-      grammars_(model_.tokenizer, options_.http.limits),
+      grammars_(model_.tokenizer, options_.http.limits, options_.http.failpoints),
       started_(int64_t(std::time(nullptr))),
       http_(
           options_.http,

@@ -16,10 +16,11 @@ enum class Failpoint : uint8_t {
   write,     // writing to one (EPIPE)
   wake,      // the memory for telling the HTTP thread that events have come
   tokenize,  // the memory for a request's text
+  compile,   // the memory for a request's grammar
   step,      // the engine's step
 };
 inline constexpr std::array kFailpoints = {Failpoint::accept, Failpoint::read,     Failpoint::write,
-                                           Failpoint::wake,   Failpoint::tokenize, Failpoint::step};
+                                           Failpoint::wake,   Failpoint::tokenize, Failpoint::compile, Failpoint::step};
 
 /// Threads: any.
 class Failpoints {
