@@ -38,7 +38,7 @@ class GrammarConstraint final : public TokenConstraint {
  private:
   /// Of a text, or behind one that has ended.
   struct Place {
-    CompiledGrammar::Place at;
+    CompiledGrammar::Place at;  // ended: dead
     bool ended = false;
   };
 
@@ -48,7 +48,7 @@ class GrammarConstraint final : public TokenConstraint {
 
   Place advance(const Place& place, int32_t token) {
     if (is_end(token)) return may_end(place) ? Place{{}, true} : Place{};
-    return place.ended ? Place{} : Place{grammar_->advance(place.at, token), false};
+    return {grammar_->advance(place.at, token), false};
   }
 
   /// Behind the output. Places of the output of the last call are known.

@@ -47,7 +47,7 @@ TEST(GrammarBuilder, RepetitionsWithinTheirBounds) {
 
 // A thousand characters more or less: what is common is there once, and a state has as many places as before.
 TEST(GrammarBuilder, LongRepetitionsAreCheap) {
-  GrammarBuilder builder;
+  GrammarBuilder builder({.max_ms = 600'000});
   const Expr letter = builder.characters(std::vector<CodeRange>{{'a', 'z'}, {0x80, 0x10FFFF}});
   std::vector<Expr> parts;
   for (int i = 0; i < 100; ++i) {
@@ -99,12 +99,12 @@ TEST(GrammarBuilder, ErrorsNameWhatIsWrong) {
             }),
             "a repetition of 10000000 takes more than 16 MiB");
   EXPECT_EQ(complaint_of([] {
-              GrammarBuilder builder({.max_bytes = 1 << 20});
+              GrammarBuilder builder({.max_bytes = 1 << 20, .max_ms = 600'000});
               builder.finish(builder.repeat(builder.text("a"), 0, 100'000));
             }),
             "the grammar takes more than 1 MiB");
   EXPECT_EQ(complaint_of([] {
-              GrammarBuilder builder({.max_bytes = 1 << 20});
+              GrammarBuilder builder({.max_bytes = 1 << 20, .max_ms = 600'000});
               for (int i = 0;; ++i) builder.text(std::to_string(i));
             }),
             "the grammar takes more than 1 MiB");

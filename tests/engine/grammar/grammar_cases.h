@@ -34,6 +34,7 @@ inline std::vector<GrammarCase> small_grammars() {
   for (const char* source :
        {"root ::= \"a\" root \"b\" | \"\"", "root ::= s s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"a\"",
         "root ::= \"a\" root? root? | \"b\"", "root ::= x? x? x? \"c\"\nx ::= y? y?\ny ::= \"a\" | \"b\"",
+        "root ::= s | w | \"aa\" w\nw ::= s \"c\"\ns ::= \"a\" s | \"a\" t \"b\" | \"b\"\nt ::= s",
         "root ::= (\"a\" | \"b\" root \"b\" | \"b\" root \"c\")*", "root ::= p{0,3}\np ::= \"(\" p* \")\" | [abc]",
         "root ::= e\ne ::= t (\"b\" e)?\nt ::= \"a\" | \"c\" e \"c\""}) {
     cases.push_back({source, ebnf_grammar(source)});

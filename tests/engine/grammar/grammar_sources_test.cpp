@@ -276,9 +276,9 @@ TEST(GrammarSources, EbnfThatIsRefused) {
 
 TEST(GrammarSources, ChoicesAreTheirTexts) {
   std::vector<std::string> choices;
-  for (int i = 0; i < 20000; i += 2) choices.push_back("item " + std::to_string(i));
-  Reader reader(choice_grammar(choices));
-  for (int i = 0; i < 20000; ++i) ASSERT_EQ(reader.matches("item " + std::to_string(i)), i % 2 == 0) << i;
+  for (int i = 0; i < 10000; i += 2) choices.push_back("item " + std::to_string(i));
+  Reader reader(choice_grammar(choices, {.max_ms = 600'000}));
+  for (int i = 0; i < 10000; ++i) ASSERT_EQ(reader.matches("item " + std::to_string(i)), i % 2 == 0) << i;
   EXPECT_EQ(complaint([] { choice_grammar({}); }), "no text is within the grammar");
 }
 
