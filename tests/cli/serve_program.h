@@ -20,7 +20,7 @@ class Served {
     args.insert(args.end(), {"--port", "0"});
     process_.emplace(runexp_argv(args), ProcessOptions{.folder = kSource,
                                                        .environment = std::move(environment),
-                                                       .timeout_s = 60 * time_factor(),
+                                                       .timeout_s = 300 * time_factor(),
                                                        .streams = Streams::pipes});
     EXPECT_TRUE(process_->wait_for_stderr("http://127.0.0.1:", 30 * time_factor()));
   }

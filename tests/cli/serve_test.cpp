@@ -133,8 +133,13 @@ TEST(ServeFaults, ALostRankIsToldToEveryClientAndEndsTheProgram) {
 }
 
 /// tests/cli/clients/install.sh puts it there.
+const std::filesystem::path& clients_python() {
+  static const std::filesystem::path python = binary_dir().parent_path() / "clients/bin/python";
+  return python;
+}
+
 TEST(ServeClients, TheOpenaiPackage) {
-  const std::filesystem::path python = binary_dir().parent_path() / "clients/bin/python";
+  const std::filesystem::path& python = clients_python();
   if (!std::filesystem::exists(python)) GTEST_SKIP() << python << " is not there: tests/cli/clients/install.sh";
   for (const char* proposer : {"", R"({"method": "ngram", "num_speculative_tokens": 4})"}) {
     std::vector<std::string> args{"builtin:target-7m"};
@@ -146,6 +151,19 @@ TEST(ServeClients, TheOpenaiPackage) {
     EXPECT_EQ(result.exit_code, 0) << described(result);
     EXPECT_EQ(result.out, "ok\n");
   }
+}
+
+/// 1,000 answers under 100 schemas, with drafts: a mask for each of their rows.
+TEST(ServeClients, PythonsJsonschemaTakesEveryAnswer) {
+  const std::filesystem::path& python = clients_python();
+  if (!std::filesystem::exists(python) || run_process({python.string(), "-c", "import jsonschema"}, {}).exit_code != 0)
+    GTEST_SKIP() << "no jsonschema for " << python << ": tests/cli/clients/install.sh";
+  Served served({"builtin:target-7m", "--speculative-config", R"({"method": "ngram", "num_speculative_tokens": 4})"});
+  const ProcessResult result =
+      run_process({python.string(), (kSource / "tests/cli/clients/schema_client.py").string(), served.url()},
+                  {.folder = kSource, .environment = {}, .timeout_s = 300 * time_factor(), .streams = Streams::pipes});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_TRUE(result.out.starts_with("1000 valid, 0 cut")) << result.out;
 }
 
 TEST(ServeClients, Curl) {
