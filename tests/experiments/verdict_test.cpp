@@ -169,6 +169,9 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   ASSERT_EQ(summary.cells[2].outcome, Outcome::inconclusive);
   ASSERT_EQ(summary.cells[1].outcome, Outcome::faster);
   EXPECT_FALSE(holds(verdict(run), "ngram is not significantly faster")) << verdict(run);
+  EXPECT_TRUE(holds(verdict(run), "ngram is significantly faster with tp1 pp1 ngram k=5: 1.20× [")) << verdict(run);
+  const std::string fastest = verdict(run_of({plain(kSlow), ngram(5, {120, 121, 119}), ngram(3, {110, 111, 109})}));
+  EXPECT_FALSE(holds(fastest, "is significantly faster with")) << fastest;
   const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
   EXPECT_TRUE(holds(
       none,

@@ -265,7 +265,8 @@ Texts scaling_texts(const VerdictView& view) {
 /// The ranked cells of a proposer over their plain twins.
 struct OfProposer {
   const Claim* best = nullptr;  // of the highest lower bound: the largest estimate may be the noisiest
-  bool gains = false, all_slower = true;
+  const Claim* gain = nullptr;  // of those that are shown, likewise; null: none is
+  bool all_slower = true;
 };
 
 /// Of cells under one load; null: under all.
@@ -275,9 +276,9 @@ nlohmann::ordered_map<std::string, OfProposer> proposers_of(const VerdictView& v
     if (claim.kind != &ClaimKind::over_plain || !claim.cell->rankable || (group && !group->holds(*claim.cell)))
       continue;
     OfProposer& of = proposers[view.cell(*claim.cell).axes.proposer];
-    of.gains |= claim.shown == Outcome::faster;
     of.all_slower &= claim.shown == Outcome::slower;
     if (!of.best || begins_higher(claim.ratio, of.best->ratio)) of.best = &claim;
+    if (claim.shown == Outcome::faster && (!of.gain || begins_higher(claim.ratio, of.gain->ratio))) of.gain = &claim;
   }
   return proposers;
 }
@@ -292,7 +293,7 @@ std::string loser_text(const VerdictView& view) {
     const bool is_said = std::ranges::any_of(view.picks(), [&](const Pick& pick) {
       return pick.kind == PickKind::throughput && &pick.best() == best && leads_by_chance(view, pick);
     });
-    if (of.gains || is_said) continue;
+    if (of.gain || is_said) continue;
     return Sentence(fmt::format("{} is not significantly faster", proposer))
         .add(fmt::format("; best cell (highest lower end of its interval): {}, {}", view.marked_label(*best),
                          interval_text(of.best->ratio)))
@@ -332,7 +333,7 @@ Texts losers_texts(const VerdictView& view) {
   Texts texts;
   for (const LoadGroup& group : view.groups())
     for (const auto& [proposer, of] : proposers_of(view, &group)) {
-      if (of.gains) continue;
+      if (of.gain) continue;
       const CellSummary &best = *of.best->cell, &over = *of.best->over;
       const bool is_twin = view.is_plain_twin(over, best), is_row = &over == view.baseline_of(best);
       const std::string why = view.not_shown_text(*of.best);
@@ -345,6 +346,28 @@ Texts losers_texts(const VerdictView& view) {
                                   is_twin ? "" : " over " + view.marked_label(over), why.empty() ? "" : "; " + why,
                                   break_even_text(view, *of.best)));
     }
+  return texts;
+}
+
+/// For each load whose fastest cell is not shown to gain: the proposers that do, with another cell.
+Texts gainers_texts(const VerdictView& view) {
+  Texts texts;
+  for (const LoadGroup& group : view.groups()) {
+    const Pick* const fastest = view.pick(PickKind::throughput, group);
+    if (fastest && std::ranges::any_of(view.claims(), [&](const Claim& claim) {
+          return claim.kind == &ClaimKind::over_plain && claim.cell == &fastest->best() &&
+                 claim.shown == Outcome::faster;
+        }))
+      continue;
+    for (const auto& [proposer, of] : proposers_of(view, &group)) {
+      if (!of.gain) continue;
+      const bool is_twin = view.is_plain_twin(*of.gain->over, *of.gain->cell);
+      texts.push_back(
+          fmt::format("{} is significantly faster{} with {}: {} over {}.", proposer, view.where(group),
+                      view.marked_label(*of.gain->cell), interval_text(of.gain->ratio),
+                      is_twin ? "no speculation in the same placement" : view.marked_label(*of.gain->over)));
+    }
+  }
   return texts;
 }
 
@@ -512,6 +535,7 @@ RunVerdict make_verdict(const VerdictView& view) {
   lead_and_tell(VerdictKind::best, std::move(speeds));
   if (out.validity.is_valid()) lead(validity_text(view, out.validity));
   lead_and_tell(VerdictKind::caution, unreached_texts(view));
+  tell(VerdictKind::best, gainers_texts(view));
   tell(VerdictKind::best, source_texts(view));
   tell(VerdictKind::best, ties_texts(view));
   lead_and_tell(VerdictKind::best, goodput_texts(view));
