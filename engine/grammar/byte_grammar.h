@@ -45,7 +45,7 @@ class GrammarError : public std::runtime_error {
 /// What a compiled grammar may cost. A grammar beyond it is a GrammarError, as soon as it is seen.
 struct GrammarLimits {
   size_t max_bytes = size_t(16) << 20;  // of the grammar in memory
-  int max_ms = 100;                     // of all of compiling, by the wall clock
+  int max_ms = 100;                     // of all of compiling, of the thread's CPU time: a busy machine refuses nothing
   int max_depth = 64;                   // of nesting in the source
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 // Puts a byte grammar together from expressions.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +11,7 @@
 
 #include "engine/grammar/byte_grammar.h"
 #include "engine/grammar/code_ranges.h"
+#include "engine/util/clock.h"
 
 namespace paceline {
 
@@ -65,7 +65,7 @@ class GrammarBuilder {
   void check_size();
 
   const GrammarLimits limits_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const double began_ = thread_cpu_seconds();
   std::vector<Node> nodes_;
   std::vector<Expr> parts_;
   std::vector<ByteSet> sets_;

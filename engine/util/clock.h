@@ -13,6 +13,9 @@ inline double seconds_between(Clock::time_point start, Clock::time_point end) {
 }
 inline double seconds_since(Clock::time_point start) { return seconds_between(start, Clock::now()); }
 
+/// CPU seconds of the calling thread: what it has taken, however many others were waiting for the same cores.
+double thread_cpu_seconds();
+
 /// Now in UTC, "2026-11-21T09:30:12Z".
 std::string utc_now();
 

@@ -7,8 +7,6 @@
 // (default: the built-in tokenizer).
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +17,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "engine/grammar/grammar_sources.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "engine/util/clock.h"
 #include "experiments/bench/bench.h"
 #include "experiments/config/file/builtin_root.h"
 #include "kernels/logit_edits.h"
@@ -60,17 +59,6 @@ std::shared_ptr<const Tokenizer> grammar_tokenizer() {
   return Tokenizer::load(find_builtin_root({}) / "models/target-7m");
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// Of this thread: other work beside it does not count.
-double cpu_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
-}
-
 struct GrammarBench {
   std::string name;
   std::function<ByteGrammar()> compile;
@@ -85,13 +73,13 @@ void register_grammar(const GrammarBench& bench, const std::shared_ptr<const Tok
   const auto mask_all = [ids, end](const std::shared_ptr<CompiledGrammar>& grammar, double& worst) {
     const auto constraint = make_grammar_constraint(grammar, {end});
     std::vector<uint32_t> mask(size_t(mask_words(grammar->trie().vocab_size())));
-    const double before = cpu_seconds();
+    const double before = thread_cpu_seconds();
     for (size_t length = 0; length <= ids->size(); ++length) {
       const auto begin = std::chrono::steady_clock::now();
       benchmark::DoNotOptimize(constraint->allow(std::span(*ids).first(length), {}, mask));
       worst = std::max(worst, seconds_since(begin));
     }
-    return cpu_seconds() - before;
+    return thread_cpu_seconds() - before;
   };
   benchmark::RegisterBenchmark((bench.name + "/compile").c_str(), [=](benchmark::State& state) {
     for (auto _ : state) benchmark::DoNotOptimize(CompiledGrammar(bench.compile(), trie));
