@@ -72,6 +72,8 @@ TEST(GrammarSources, RegularExpressionsMatchWhatPcreMatches) {
                                              "[a\\-z]+",
                                              "[-a]+",
                                              "(a?){4}",
+                                             "(a{0,2})?b",
+                                             "(a{0,2}){2}b",
                                              "((a|b)?c?)*",
                                              "\\t|\\n",
                                              "a*?b",
@@ -200,6 +202,9 @@ TEST(GrammarSources, RegularExpressionsThatAreRefused) {
   EXPECT_EQ(regex_complaint("[^\\s\\S]"), "no text is within the grammar");
   EXPECT_EQ(regex_complaint(std::string(65, '(') + std::string(65, ')')), "character 65: groups nested deeper than 64");
   EXPECT_EQ(regex_complaint(std::string(64, '(') + std::string(64, ')')), "taken");
+  std::string beside;
+  for (int i = 0; i < 65; ++i) beside += "(a)";
+  EXPECT_EQ(regex_complaint(beside), "taken");
 }
 
 // nlohmann/json says what is JSON. It lets a number be of any length, and so do we.
