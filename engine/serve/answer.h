@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/serve/api_request.h"
 #include "engine/serve/choice_text.h"
 #include "engine/serve/http_server.h"
+#include "engine/serve/request/api_request.h"
 #include "engine/util/clock.h"
 
 namespace paceline {

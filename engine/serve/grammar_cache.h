@@ -8,7 +8,7 @@
 
 #include "engine/grammar/compiled_grammar.h"
 #include "engine/serve/limits.h"
-#include "engine/serve/structured_output.h"
+#include "engine/serve/request/structured_output.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/util/failpoints.h"
 

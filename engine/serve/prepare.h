@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/request_limits.h"
-#include "engine/serve/api_request.h"
 #include "engine/serve/grammar_cache.h"
+#include "engine/serve/request/api_request.h"
 #include "engine/tokenizer/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/serve/api_request.h"
+#include "engine/serve/request/api_request.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Bodies of requests: what is read, and that nothing is ignored.
 
-#include "engine/serve/api_request.h"
+#include "engine/serve/request/api_request.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

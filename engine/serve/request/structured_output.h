@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/serve/limits.h"
-#include "engine/serve/request_fields.h"
+#include "engine/serve/request/request_fields.h"
 
 namespace paceline {
 

@@ -1,4 +1,4 @@
-#include "engine/serve/api_request.h"
+#include "engine/serve/request/api_request.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "engine/serve/request_fields.h"
+#include "engine/serve/request/request_fields.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"

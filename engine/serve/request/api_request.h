@@ -15,7 +15,7 @@
 #include "engine/sampling.h"
 #include "engine/serve/api_error.h"
 #include "engine/serve/limits.h"
-#include "engine/serve/structured_output.h"
+#include "engine/serve/request/structured_output.h"
 
 namespace paceline {
 

@@ -1,4 +1,4 @@
-#include "engine/serve/structured_output.h"
+#include "engine/serve/request/structured_output.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "engine/serve/request_fields.h"
+#include "engine/serve/request/request_fields.h"
 
 #include <algorithm>
 #include <cmath>
