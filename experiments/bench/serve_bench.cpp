@@ -148,9 +148,9 @@ class Connection {
   }
   int fd() const { return fd_; }
   void send(const std::string& bytes) {
+    sent_ = Clock::now();  // the server may answer before send() returns
     if (::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) != ssize_t(bytes.size()))
       fail(ExitCode::device, "cannot send");
-    sent_ = Clock::now();
     text_.clear();
     first_s_ = -1;
   }
