@@ -103,7 +103,8 @@ TEST_P(Eagle3Lossless, TokensEqualPlainDecodingAndDraftsThoseOfAFreshCache) {
                                            .seed = uint64_t(cell.batch),
                                            .num_distinct = 4,
                                            .min_requests = cell.batch + 4,
-                                           .min_tokens = 700});
+                                           .min_tokens = 700,
+                                           .groups = cell.caching == PrefixCaching::on});
   std::vector<MadeDrafts> made;
   EngineSetup setup = recording(made, {.rule = cell.rule,
                                        .proposer_options = cell.draft,

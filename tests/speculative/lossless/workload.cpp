@@ -73,7 +73,8 @@ std::vector<CheckedRequest> Workload::requests(const RequestOptions& options) {
   while (int(made.size()) < options.min_requests || tokens < options.min_tokens) {
     const size_t prompt = (first + made.size() % num_distinct) % prompts_.size();
     CheckedRequest request{.prompt = prompts_[prompt], .params = {}, .expected = {}};
-    if (prompt % 2 == 1) request.prompt_group = 1 + prompt;  // others come across their twins by chance
+    if (options.groups && prompt % 2 == 1)
+      request.prompt_group = 1 + prompt;  // others come across their twins by chance
     request.params.sampler = sampler_for(options.rule, 1000 + prompt);
     request.params.max_tokens = options.max_tokens ? std::min(options.max_tokens, max_tokens_) : max_tokens_;
     request.params.ignore_eos = true;

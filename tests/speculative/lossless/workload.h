@@ -26,6 +26,7 @@ class Workload {
     int min_requests = 1;
     int64_t min_tokens = 0;  // answers in all
     int max_tokens = 0;      // of one answer; 0: the workload's
+    bool groups = true;      // requests of every second prompt are a prompt group
   };
   /// Requests with their answers. Most run to max_tokens; some stop at eos, at a stop token of their own, or after
   /// one to four tokens.
