@@ -66,6 +66,7 @@ class BlocksComeBack {
 
 TEST_P(CancelTest, OthersAreUnchangedAndAllBlocksComeBack) {
   const CancelCase& test = GetParam();
+  if (test.tp * test.pp > most_rig_ranks()) GTEST_SKIP() << "more ranks than GPUs";
   Workload workload = Workload::golden("llama-gqa-tied", 6, 56);  // few prompts: most requests share a prefix
   EngineRig rig(workload.rig_options(test.tp, test.pp));
   int64_t num_cancelled = 0, num_checked = 0, hits = 0, preemptions = 0, swapped = 0;
@@ -127,6 +128,7 @@ struct Answers {
 // The engine on a thread of its own: requests come and are cancelled from others while it steps.
 TEST_P(CancelTest, FromOtherThreads) {
   const CancelCase& test = GetParam();
+  if (test.tp * test.pp > most_rig_ranks()) GTEST_SKIP() << "more ranks than GPUs";
   Workload workload = Workload::golden("llama-gqa-tied", 6, 56);
   EngineRig rig(workload.rig_options(test.tp, test.pp));
   int64_t num_cancelled = 0, preemptions = 0, hits = 0;
