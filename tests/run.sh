@@ -106,7 +106,7 @@ if [ "$all" -eq 1 ]; then
     threads+='|Taps.TravelWith|FamilyGolden.BitsOfOneRankOnAllRanksAndInChunks/gemma|FamilyTaps.*/gemma'
     threads+='|SupportedFamily.*/(llama|gemma)|(RunAhead|Cancel)Test.*tp2_pp2|ChangingLength.*/(ngram|selfdraft)_greedy'
     threads+='|DraftCacheTest.*/(tp2_pp2_with_draft_tp2|tree_coupled_tp2_pp2_with_draft_tp2)'
-    threads+='|HttpServer|HttpFaults|OpenAiServer'
+    threads+='|HttpServer|HttpFaults|OpenAiServer|ServerFailpoints'
     threads+='|TreeLossless.*tp2_pp2_nodes8|Eagle3Lossless.*/tree_tp2_prefixes_swapped'
     TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$" -R "$threads"
   else

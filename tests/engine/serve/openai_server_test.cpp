@@ -3,6 +3,7 @@
 
 #include <future>
 #include <random>
+#include <regex>
 
 #include "served_rig.h"
 
@@ -145,6 +146,35 @@ void expect_others_unchanged(const FakeRigOptions& options, int rounds) {
   EXPECT_TRUE(comes_true([&] { return rig.server->num_open() == 0; }));
   EXPECT_TRUE(comes_true([&] { return rig.metric("paceline_kv_cache_usage_ratio") == "0"; }));
   EXPECT_EQ(rig.metric("paceline_requests_running"), "0");
+}
+
+// The text thread looks into grammars, and lets some go, while the engine's thread asks them for masks.
+TEST(OpenAiServer, ManyAnswersInFormsAtOnce) {
+  FakeRigOptions options = with_drafts();
+  options.model.vocab_size = test::small_tokenizer()->vocab_size();
+  options.model.eos = {options.model.vocab_size - 1};
+  OpenAiServerOptions served;
+  served.http.limits.max_grammars = 2;
+  const ServedRig rig(options, served);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<TestClient> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.push_back(rig.client());
+      clients.back().send(ServedRig::request(
+          "POST", "/v1/completions",
+          fmt::format(R"({{"prompt": [1, 2, {}], "n": 2, "max_tokens": 60, "guided_regex": "x[ab]{{2,{}}}"}})", 5 + i,
+                      3 + i % 4)));
+    }
+    for (int i = 0; i < 8; ++i) {
+      const auto reply = clients[size_t(i)].read_reply();
+      ASSERT_EQ(reply.status, 200) << reply.body;
+      const std::regex form(fmt::format("x[ab]{{2,{}}}", 3 + i % 4));
+      for (const Json& choice : Json::parse(reply.body)["choices"]) {
+        EXPECT_TRUE(std::regex_match(choice["text"].get<std::string>(), form)) << choice;
+        EXPECT_EQ(choice["finish_reason"], "stop");
+      }
+    }
+  }
 }
 
 TEST(OpenAiServer, ClientsWhoLeaveChangeNothingForOthers) { expect_others_unchanged(with_drafts(), 40); }
