@@ -1,6 +1,7 @@
 #include "engine/grammar/grammar_constraint.h"
 
 #include <algorithm>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -28,10 +29,12 @@ class GrammarConstraint final : public TokenConstraint {
         if (is_dead(place)) return false;
       }
       set_bits(place, mask);
+      return true;
     } catch (const GrammarError&) {
-      places_.clear();
-      std::fill(mask.begin(), mask.end(), 0u);
+    } catch (const std::bad_alloc&) {  // this request's trouble, not the engine's
     }
+    places_.clear();
+    std::fill(mask.begin(), mask.end(), 0u);
     return true;
   }
 

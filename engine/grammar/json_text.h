@@ -51,8 +51,6 @@ class JsonText {
   Expr digits_between(std::string_view least, std::string_view most);  // of one length
   Expr whole(uint64_t least, uint64_t most);                           // without a sign
   Expr colon();
-  ByteGrammar plain_grammar(
-      std::string_view pattern) const;  // of what the pattern matches, in what is left of the time
 
   GrammarBuilder& to_;
 };

@@ -303,7 +303,9 @@ uint8_t SchemaTree::kinds_of(const Json& schema, int node) const {
     if (!type->is_array()) {
       kinds = kind_named(*type, pointer(node, "type"));
     } else {
-      if (type->empty()) reject(node, "type", "found an empty list, expected names of types");
+      constexpr size_t kNumTypes = 7;
+      if (type->empty() || type->size() > kNumTypes)
+        reject(node, "type", fmt::format("found a list of {}, expected one to seven names of types", type->size()));
       for (size_t i = 0; i < type->size(); ++i)
         kinds |= kind_named((*type)[i], pointer(node, "type") + fmt::format("/{}", i));
     }

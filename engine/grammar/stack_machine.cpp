@@ -117,7 +117,10 @@ StackMachine::State StackMachine::close() {
   bool ends = false;
   // A rule with the same stack below may be met by many ways that read nothing.
   std::unordered_set<uint64_t> opened;
+  const size_t work = work_;
   while (!open_.empty()) {
+    if (work_ - work > limits_.max_steps)
+      throw GrammarError("", "the grammar is too ambiguous: it opens too many rules");
     const Frame at = open_.back();
     open_.pop_back();
     ++work_;

@@ -28,6 +28,7 @@ class StackMachine {
     size_t max_bytes = size_t(32) << 20;  // of states
     size_t max_frames = 4096;             // of a state
     int max_depth = 8192;                 // of stacks that are united
+    size_t max_steps = 200'000;           // from one byte to the next
   };
 
   explicit StackMachine(ByteGrammar grammar) : StackMachine(std::move(grammar), Limits()) {}

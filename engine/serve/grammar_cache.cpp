@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "engine/grammar/grammar_sources.h"
 #include "engine/grammar/json_schema.h"
 #include "engine/serve/api_error.h"
@@ -53,10 +55,16 @@ ByteGrammar GrammarCache::compile(const StructuredOutput& output) const {
 
 std::shared_ptr<CompiledGrammar> GrammarCache::find(const StructuredOutput& output) {
   std::string source = source_of(output);
+  if (int64_t(source.size()) - 1 > limits_.max_grammar_source_bytes)
+    throw ApiError{.message = fmt::format("{}: found {} bytes, expected at most {}", output.param, source.size() - 1,
+                                          limits_.max_grammar_source_bytes),
+                   .param = output.param};
   const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.source == source; });
   if (known != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, known);
-    return known->grammar;
+    const auto grammar = known->grammar;
+    trim();  // masks may have been made since
+    return grammar;
   }
   if (fails_at(failpoints_, Failpoint::compile)) throw std::bad_alloc();
   if (!trie_) trie_ = TokenTrie::make(*tokenizer_);

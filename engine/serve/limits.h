@@ -30,10 +30,11 @@ struct ServeLimits {
   int64_t max_logit_bias = 1024;  // entries
   int64_t max_bad_words = 128;    // each of at most max_stop_bytes
   // The form of an answer: response_format, structured_outputs.
-  int64_t max_grammar_bytes = int64_t{16} << 20;        // of one, compiled
-  int64_t max_grammar_ms = 100;                         // of compiling one
-  int64_t max_grammars = 32;                            // that are kept for requests to come
-  int64_t max_kept_grammar_bytes = int64_t{256} << 20;  // of those, with the masks that they have made
+  int64_t max_grammar_source_bytes = int64_t{256} << 10;  // as the request has it
+  int64_t max_grammar_bytes = int64_t{16} << 20;          // of one, compiled
+  int64_t max_grammar_ms = 100;                           // of compiling one
+  int64_t max_grammars = 32;                              // that are kept for requests to come
+  int64_t max_kept_grammar_bytes = int64_t{256} << 20;    // of those, with the masks that they have made
   // Sequences (prompts x n) of all requests that have not ended.
   int64_t max_queue = 1024;
 };
@@ -64,6 +65,8 @@ inline constexpr std::array kLimitRows = {
     LimitRow{"max_logprobs", &ServeLimits::max_logprobs, "", "400, param logprobs"},
     LimitRow{"max_logit_bias", &ServeLimits::max_logit_bias, "", "400, param logit_bias"},
     LimitRow{"max_bad_words", &ServeLimits::max_bad_words, "", "400, param bad_words"},
+    LimitRow{"max_grammar_source_bytes", &ServeLimits::max_grammar_source_bytes, "bytes",
+             "400, param the field that has it"},
     LimitRow{"max_grammar_bytes", &ServeLimits::max_grammar_bytes, "bytes", "400, param the field that has it"},
     LimitRow{"max_grammar_ms", &ServeLimits::max_grammar_ms, "ms", "400, param the field that has it"},
     LimitRow{"max_grammars", &ServeLimits::max_grammars, "", "the one used longest ago is compiled again"},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engine/grammar/grammar_constraint.h"
@@ -211,6 +212,17 @@ TEST(GrammarMasks, TooManyPlacesEndTheRequest) {
   MaskRig rig(builder.finish(builder.sequence(whole)), {"", "a", "b", "c"}, {0});
   EXPECT_EQ(rig.allowed(std::vector<int32_t>{3}), std::vector<int32_t>{});
   EXPECT_EQ(rig.allowed({}), std::vector<int32_t>{3});  // the next request is served
+}
+
+// Many rules that each open a long chain of rules for one byte: a step has an end, too.
+TEST(GrammarMasks, TooManyRulesAtOneByteEndTheRequest) {
+  constexpr int kNum = 600;
+  std::string source = "root ::= s0";
+  for (int i = 1; i < kNum; ++i) source += fmt::format(" | s{}", i);
+  for (int i = 0; i < kNum; ++i) source += fmt::format("\ns{} ::= \"b\" r0 \"c\"\nr{} ::= r{} | \"a\"", i, i, i + 1);
+  source += fmt::format("\nr{} ::= \"a\"", kNum);
+  MaskRig rig(ebnf_grammar(source, {.max_ms = 600'000}), {"", "a", "b", "c"}, {0});
+  EXPECT_EQ(rig.allowed({}), std::vector<int32_t>{});
 }
 
 }  // namespace

@@ -74,6 +74,17 @@ TEST(GrammarCache, KeepsNoMoreBytesThanItMay) {
   }
 }
 
+TEST(GrammarCache, ASourceHasItsLimit) {
+  GrammarCache cache(test::small_tokenizer(), {.max_grammar_source_bytes = 100});
+  for (const size_t bytes : {99u, 100u, 101u}) {
+    const ApiError error = error_of(cache, output_of(Form::regex, std::string(bytes, 'a')));
+    EXPECT_EQ(error.status, bytes > 100 ? 400 : 200) << bytes;
+    if (bytes > 100) {
+      EXPECT_EQ(error.param, "f");
+    }
+  }
+}
+
 TEST(GrammarCache, AGrammarHasItsLimits) {
   const auto schema = output_of(Form::json_schema, R"({"type": "string", "maxLength": 2000})");
   const auto takes = [&](int64_t bytes) {
