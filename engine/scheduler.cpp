@@ -215,8 +215,14 @@ const Request* Scheduler::leader_of(const Request& request) const {
   return leader;
 }
 
+bool Scheduler::has_prompt_of(const Request* leader, const Request& request) const {
+  return leader && pool_.cached(leader->seq.id) >= shared_len(request);
+}
+
 bool Scheduler::waits_for(const Request& request, const Request* leader) const {
-  return leader && pool_.cached(leader->seq.id) < shared_len(request);
+  // Of one token the leader ends with its prompt, and leaves nothing to share.
+  return leader && !has_prompt_of(leader, request) && request.seq.params.max_tokens > 1 &&
+         request.seq.num_preemptions == 0;
 }
 
 bool Scheduler::admit() {
@@ -237,7 +243,7 @@ bool Scheduler::admit() {
   });
   if (next == waiting_.end()) return false;
   Request& request = **next;
-  request.launched = leader && !pool_.caches_prefixes()
+  request.launched = has_prompt_of(leader, request) && !pool_.caches_prefixes()
                          ? pool_.attach_to(request.seq.id, leader->seq.id, shared_len(request))
                          : pool_.attach(request.seq.id, request.seq.tokens, request.seq.block_hashes);
   if (!pool_.reserve(request.seq.id, request.seq.length())) {

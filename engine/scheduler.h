@@ -125,6 +125,7 @@ class Scheduler {
   const Request* leader_of(const Request& request) const;
   /// Tokens in the full blocks of its prompt that another sequence can share: at least one is left to compute.
   int shared_len(const Request& request) const;
+  bool has_prompt_of(const Request* leader, const Request& request) const;
   bool waits_for(const Request& request, const Request* leader) const;
   void swap_out(const Request& victim);
   void swap_in(Request& request);

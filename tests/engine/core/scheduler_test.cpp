@@ -533,6 +533,12 @@ TEST(Scheduler, WhereTheFirstOfAPromptGroupEndsTheNextComputesThePrompt) {
   EXPECT_EQ(text(desk.launch()), "2:1 3:1");
 }
 
+TEST(Scheduler, SequencesOfOneTokenDoNotWaitForTheirGroup) {
+  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
+  for (const SeqId id : {1, 2}) desk.add(id, 13, 1, 9);  // the first ends with its prompt
+  EXPECT_EQ(text(desk.launch()), "1:13 2:13");
+}
+
 TEST(Scheduler, OnlyTheSamePromptIsShared) {
   Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
   desk.add(1, 13, 100, 9);
