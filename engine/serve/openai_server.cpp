@@ -30,6 +30,18 @@ uint64_t random_seed() {
   return uint64_t{device()} << 32 | device();
 }
 
+/// Tried until it can be done: events that nobody is told of would make their clients wait for ever.
+template <typename Work>
+void when_there_is_memory(const Work& work) {
+  while (true) {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
 }  // namespace
 
 OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, EngineLoop::MakeEngine make)
@@ -237,24 +249,17 @@ void OpenAiServer::end_if_over(const std::shared_ptr<OpenRequest>& request) {
 
 void OpenAiServer::receive(std::span<LoopEvent> events) {
   bool is_first = false;
-  {
+  when_there_is_memory([&] {
     const std::lock_guard lock(mutex_);
+    arrived_.reserve(arrived_.size() + events.size());  // then nothing below throws, with half of them moved
     is_first = arrived_.empty();
     arrived_.insert(arrived_.end(), std::make_move_iterator(events.begin()), std::make_move_iterator(events.end()));
-  }
-  if (is_first) wake();
-}
-
-// Tried until there is memory for it: events that nobody is told of would wait for ever.
-void OpenAiServer::wake() {
-  while (true) {
-    try {
-      if (fails_at(options_.http.failpoints, Failpoint::wake)) throw std::bad_alloc();
-      return http_.post([this] { deliver(); });
-    } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
+  });
+  if (!is_first) return;
+  when_there_is_memory([&] {
+    if (fails_at(options_.http.failpoints, Failpoint::wake)) throw std::bad_alloc();
+    http_.post([this] { deliver(); });
+  });
 }
 
 void OpenAiServer::deliver() {

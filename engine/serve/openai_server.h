@@ -92,7 +92,6 @@ class OpenAiServer {
 
   /// On the engine's thread.
   void receive(std::span<LoopEvent> events);
-  void wake();
 
   const OpenAiServerOptions options_;
   const ServedModel model_;

@@ -102,10 +102,11 @@ function take(text) {
   draw();
 }
 
-let polling = false;
+let polling = false, timer = 0;
 async function poll() {
   if (polling || document.hidden) return;
   polling = true;
+  clearTimeout(timer);  // of the one before, where the page has just come back
   let state = "live";
   try {
     const reply = await fetch("metrics", {cache: "no-store", signal: AbortSignal.timeout(5000)});
@@ -118,7 +119,7 @@ async function poll() {
   if (byId("state").textContent !== state) byId("state").textContent = state;
   byId("state").classList.toggle("bad", state !== "live");
   polling = false;
-  setTimeout(poll, 1000);
+  timer = setTimeout(poll, 1000);
 }
 document.addEventListener("visibilitychange", poll);
 
