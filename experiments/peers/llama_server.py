@@ -31,7 +31,7 @@ def instruction_set():
     return "scalar"
 
 
-def parameters(args):
+def parameters(args, slots):
     params = xllamacpp.CommonParams()
     params.model.path = args.model
     params.model_alias = {f"{pathlib.Path(args.model).resolve().stem}@{instruction_set()}"}
@@ -44,7 +44,7 @@ def parameters(args):
     params.cache_prompt = False
     params.cache_ram_mib = 0
     params.endpoint_slots = True
-    params.slot_save_path = tempfile.mkdtemp(prefix="llama-slots-") + "/"
+    params.slot_save_path = slots + "/"
     if args.proposer == "ngram":
         params.speculative.types = [xllamacpp.common_speculative_type.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
         params.speculative.ngram_simple.size_n = args.ngram
@@ -65,9 +65,11 @@ def main():
         parser.error("--proposer draft needs --draft-model")
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # before its threads begin, which inherit this
-    server = xllamacpp.Server(parameters(args))
+    slots = tempfile.mkdtemp(prefix="llama-slots-")
+    server = xllamacpp.Server(parameters(args, slots))
     print(f"{server.listening_address}, {xllamacpp.get_system_info()}", flush=True)
     signal.sigwait(signals)
+    os.rmdir(slots)
     os._exit(0)  # its threads wait for requests that nobody sends
 
 

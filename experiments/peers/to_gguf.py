@@ -63,6 +63,9 @@ def main():
     folder, out = pathlib.Path(sys.argv[1]), sys.argv[2]
     matrix_type = np.float32 if sys.argv[3:] == ["f32"] else np.float16
     config = json.loads((folder / "config.json").read_text())
+    for key in ("rope_scaling", "rope_parameters"):
+        if config.get(key):
+            sys.exit(f"{folder}/config.json: {key}: positions that are scaled are not supported here")
     tensors = read_safetensors(folder / "model.safetensors")
     num_heads, num_kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
 
