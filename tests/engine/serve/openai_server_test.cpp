@@ -169,7 +169,8 @@ TEST(OpenAiServer, ManyAnswersInFormsAtOnce) {
       const auto reply = clients[size_t(i)].read_reply();
       ASSERT_EQ(reply.status, 200) << reply.body;
       const std::regex form(fmt::format("x[ab]{{2,{}}}", 3 + i % 4));
-      for (const Json& choice : Json::parse(reply.body)["choices"]) {
+      const Json body = Json::parse(reply.body);
+      for (const Json& choice : body["choices"]) {
         EXPECT_TRUE(std::regex_match(choice["text"].get<std::string>(), form)) << choice;
         EXPECT_EQ(choice["finish_reason"], "stop");
       }
