@@ -204,13 +204,13 @@ int Scheduler::shared_len(const Request& request) const {
 const Request* Scheduler::leader_of(const Request& request) const {
   if (request.seq.prompt_group == 0 || options_.batching == Batching::static_padded) return nullptr;
   const Request* leader = nullptr;
+  const auto prompt_end = request.seq.tokens.begin() + request.seq.num_prompt;
   for (const auto& other : running_) {
-    const auto prompt_end = request.seq.tokens.begin() + request.seq.num_prompt;
     if (other->seq.prompt_group != request.seq.prompt_group || other->seq.num_prompt != request.seq.num_prompt ||
         !std::equal(request.seq.tokens.begin(), prompt_end, other->seq.tokens.begin()))
       continue;
     leader = other.get();
-    if (pool_.cached(leader->seq.id) >= shared_len(request)) return leader;
+    if (has_prompt_of(leader, request)) return leader;
   }
   return leader;
 }

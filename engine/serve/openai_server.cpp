@@ -251,8 +251,8 @@ void OpenAiServer::receive(std::span<LoopEvent> events) {
   bool is_first = false;
   when_there_is_memory([&] {
     const std::lock_guard lock(mutex_);
-    arrived_.reserve(arrived_.size() + events.size());  // then nothing below throws, with half of them moved
     is_first = arrived_.empty();
+    // Where there is no memory nothing has been moved.
     arrived_.insert(arrived_.end(), std::make_move_iterator(events.begin()), std::make_move_iterator(events.end()));
   });
   if (!is_first) return;

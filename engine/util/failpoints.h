@@ -19,8 +19,8 @@ enum class Failpoint : uint8_t {
   compile,   // the memory for a request's grammar
   step,      // the engine's step
 };
-inline constexpr std::array kFailpoints = {Failpoint::accept, Failpoint::read,     Failpoint::write,
-                                           Failpoint::wake,   Failpoint::tokenize, Failpoint::compile, Failpoint::step};
+inline constexpr std::array kFailpoints = {Failpoint::accept,   Failpoint::read,    Failpoint::write, Failpoint::wake,
+                                           Failpoint::tokenize, Failpoint::compile, Failpoint::step};
 
 /// Threads: any.
 class Failpoints {

@@ -18,8 +18,8 @@ namespace {
 
 using DriverClock = std::chrono::steady_clock;
 
-constexpr size_t kMostReady = 128;  // connections that are made before the clock starts
-constexpr double kSlice_ms = 20;    // longest wait before the user is heard
+constexpr size_t kMostReady = 128;    // connections that are made before the clock starts
+constexpr double kSlice_ms = 20;      // longest wait before the user is heard
 constexpr double kKeptEnd_ms = 1000;  // behind the last byte that was sent: later a server has begun to work on it
 constexpr double kReport_ms = 100;
 constexpr double kConnectTimeout_s = 5;  // of the ready ones
