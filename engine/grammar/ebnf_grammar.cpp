@@ -98,11 +98,7 @@ class EbnfParser {
     for (;;) {
       const size_t at = in_.at();
       int least = 0, most = GrammarBuilder::kUnbounded;
-      if (in_.take(U'*')) {
-      } else if (in_.take(U'+')) {
-        least = 1;
-      } else if (in_.take(U'?')) {
-        most = 1;
+      if (in_.take_quantifier(least, most)) {
       } else if (in_.take(U'{')) {
         skip_blanks();
         least = in_.number();

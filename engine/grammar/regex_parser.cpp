@@ -49,14 +49,7 @@ class RegexParser {
     for (bool first = true;; first = false) {
       const size_t quantifier = in_.at();
       int least = 0, most = GrammarBuilder::kUnbounded;
-      if (in_.take(U'*')) {
-      } else if (in_.take(U'+')) {
-        least = 1;
-      } else if (in_.take(U'?')) {
-        most = 1;
-      } else if (!bounds(least, most)) {
-        return node;
-      }
+      if (!in_.take_quantifier(least, most) && !bounds(least, most)) return node;
       if (!first) in_.fail_at(quantifier, "a quantifier of a quantifier");
       if (node.kind == Kind::text_begins || node.kind == Kind::text_ends) {
         in_.fail_at(quantifier, "a quantifier of an anchor");

@@ -14,6 +14,13 @@ SourceReader::SourceReader(std::string_view source, Place place) : place_(place)
   }
 }
 
+bool SourceReader::take_quantifier(int& least, int& most) {
+  if (take(U'*')) return true;
+  if (take(U'+')) return least = 1, true;
+  if (take(U'?')) return most = 1, true;
+  return false;
+}
+
 void SourceReader::fail_at(size_t at, const std::string& reason) const {
   if (place_ == Place::character) throw GrammarError("character " + std::to_string(at + 1), reason);
   size_t line = 1, column = 1;

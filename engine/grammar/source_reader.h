@@ -30,6 +30,8 @@ class SourceReader {
   char32_t hex(int digits);
   /// A decimal number; none: -1. Throws for one above a million.
   int number();
+  /// `*`, `+` or `?`: how often at least and at most; `most` stays as it is where there is no bound.
+  bool take_quantifier(int& least, int& most);
 
   [[noreturn]] void fail(const std::string& reason) const { fail_at(at_, reason); }
   [[noreturn]] void fail_at(size_t at, const std::string& reason) const;

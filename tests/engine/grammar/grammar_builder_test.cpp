@@ -4,6 +4,7 @@
 
 #include "engine/grammar/stack_machine.h"
 #include "kernels/error.h"
+#include "tests/engine/grammar/grammar_cases.h"
 
 namespace paceline::test {
 namespace {
@@ -13,16 +14,6 @@ using Expr = GrammarBuilder::Expr;
 size_t bytes_of(const ByteGrammar& grammar) {
   return grammar.sets.size() * sizeof(ByteSet) + grammar.items.size() * sizeof(ByteGrammar::Item) +
          (grammar.alternatives.size() + grammar.rules.size()) * sizeof(ByteGrammar::Range);
-}
-
-template <class Make>
-std::string complaint_of(const Make& make) {
-  try {
-    make();
-    return "taken";
-  } catch (const GrammarError& error) {
-    return error.what();
-  }
 }
 
 bool takes(const ByteGrammar& grammar, std::string_view text) {

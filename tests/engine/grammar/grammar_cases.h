@@ -8,6 +8,17 @@
 
 namespace paceline::test {
 
+/// What is said of a grammar that is not taken.
+template <class Make>
+std::string complaint_of(const Make& make) {
+  try {
+    make();
+    return "taken";
+  } catch (const GrammarError& error) {
+    return error.what();
+  }
+}
+
 struct GrammarCase {
   std::string name;
   ByteGrammar grammar;

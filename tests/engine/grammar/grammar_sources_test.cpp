@@ -28,20 +28,11 @@ class Reader {
   StackMachine machine_;
 };
 
-template <class Make>
-std::string complaint(const Make& make) {
-  try {
-    make();
-    return "taken";
-  } catch (const GrammarError& error) {
-    return error.what();
-  }
-}
 std::string regex_complaint(const std::string& pattern) {
-  return complaint([&] { regex_grammar(pattern); });
+  return complaint_of([&] { regex_grammar(pattern); });
 }
 std::string ebnf_complaint(const std::string& source) {
-  return complaint([&] { ebnf_grammar(source); });
+  return complaint_of([&] { ebnf_grammar(source); });
 }
 
 // PCRE2 says what matches. Patterns without what the two read differently: \s and \w of other alphabets.
@@ -284,7 +275,7 @@ TEST(GrammarSources, ChoicesAreTheirTexts) {
   for (int i = 0; i < 10000; i += 2) choices.push_back("item " + std::to_string(i));
   Reader reader(choice_grammar(choices, {.max_ms = 600'000}));
   for (int i = 0; i < 10000; ++i) ASSERT_EQ(reader.matches("item " + std::to_string(i)), i % 2 == 0) << i;
-  EXPECT_EQ(complaint([] { choice_grammar({}); }), "no text is within the grammar");
+  EXPECT_EQ(complaint_of([] { choice_grammar({}); }), "no text is within the grammar");
 }
 
 }  // namespace
