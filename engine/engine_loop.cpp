@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "engine/util/machine.h"
+
 namespace paceline {
 
 EngineLoop::EngineLoop(MakeEngine make, Sink sink, std::shared_ptr<Failpoints> failpoints)
@@ -65,6 +67,7 @@ bool EngineLoop::take_letters(std::vector<Letter>& letters, bool may_sleep) {
 }
 
 void EngineLoop::run(const MakeEngine& make, std::promise<RequestLimits>& made) {
+  name_this_thread("engine");
   std::shared_ptr<Engine> engine;
   try {
     engine = make();

@@ -10,6 +10,7 @@
 
 #include "engine/comm/nccl_comm.h"
 #include "engine/util/clock.h"
+#include "engine/util/machine.h"
 #include "kernels/cpu/cores.h"
 
 namespace paceline {
@@ -262,6 +263,7 @@ void RankTeam::rethrow_if_failed() {
 }
 
 void RankTeam::Ranks::worker_loop(Worker& worker, bool on_device) {
+  name_this_thread(fmt::format("rank {}", worker.rank.index));
   uint64_t seen = 0;
   Job pause = [](Rank& rank) { rank.backend->pause_work(); };
   for (;;) {

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/util/machine.h"
+
 namespace paceline {
 
 class JobThread {
@@ -38,6 +40,7 @@ class JobThread {
 
  private:
   void run() {
+    name_this_thread("requests");
     std::unique_lock lock(mutex_);
     while (true) {
       wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });

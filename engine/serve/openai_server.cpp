@@ -76,6 +76,7 @@ OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, Engin
             .num_speculative_tokens = num_speculative_tokens,
             .speculation = options_.speculation};
   thread_ = std::thread([this] {
+    name_this_thread("http");
     ask_for_short_slices();  // ranks and their threads may take every core
     http_.run();
   });

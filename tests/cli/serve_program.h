@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -38,8 +39,11 @@ class Served {
     ::close(socket);
     return answer;
   }
+  /// A new connection; reads from it end after a minute without a byte.
   int connected() {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    const timeval patience{.tv_sec = time_t(60 * time_factor()), .tv_usec = 0};
+    EXPECT_EQ(::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_port = htons(uint16_t(port()));
