@@ -6,16 +6,18 @@
 #                            threads; and the CUDA build where nvcc is; and 5 s of each fuzz target
 #   ./tests/run.sh --tokens 1000000   length of the losslessness matrix (60,000 without)
 #   ./tests/run.sh --long    with the long samples: 500 kill points, 200 windows of the timing gate, 1,000,000 tokens of the
-#                            matrix, experiments of the documents at full length; writes results/long/
+#                            matrix, experiments of the documents at full length, ten minutes of an open loop against
+#                            runexp serve and, with --all, of each fuzz target; writes results/long/
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all=0
 tokens=""
+fuzz_seconds=5
 while [ $# -gt 0 ]; do
   case "$1" in
     --all) all=1 ;;
-    --long) export PACELINE_LONG=1 ;;
+    --long) export PACELINE_LONG=1; fuzz_seconds=600 ;;
     --tokens) shift; tokens="${1:?--tokens needs a number}" ;;
     *) echo "run.sh: unknown option $1; options: --all, --long, --tokens N" >&2; exit 2 ;;
   esac
@@ -112,7 +114,7 @@ if [ "$all" -eq 1 ]; then
   else
     failed=$((failed + 1))
   fi
-  timed "fuzz targets" tests/fuzz/run.sh 5 || failed=$((failed + 1))
+  timed "fuzz targets" tests/fuzz/run.sh "$fuzz_seconds" || failed=$((failed + 1))
   # A GPU is not needed to compile for one; tests/gpu.sh runs what needs it.
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     # Code for one architecture, and the front end for the oldest: the three of a release take three times as long. Two

@@ -63,9 +63,9 @@ size_t available_memory_bytes() {
   return limit;
 }
 
-ProcessMemory process_memory() {
+ProcessMemory process_memory(int pid) {
   ProcessMemory memory;
-  std::ifstream status("/proc/self/status");
+  std::ifstream status("/proc/" + (pid == 0 ? "self" : std::to_string(pid)) + "/status");
   for (std::string line; std::getline(status, line);) {
     std::istringstream fields(line);
     std::string key;

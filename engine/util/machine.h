@@ -17,7 +17,8 @@ struct ProcessMemory {
   size_t resident_bytes = 0;       // VmRSS
   size_t peak_resident_bytes = 0;  // VmHWM
 };
-ProcessMemory process_memory();
+/// Of this process, or of that with the number `pid`; zeros once it has ended.
+ProcessMemory process_memory(int pid = 0);
 
 /// CPU seconds that all threads of this process have used so far, in user and kernel mode.
 double process_cpu_seconds();

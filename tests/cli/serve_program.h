@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/cli/runexp.h"
+#include "tests/support/long_samples.h"
 
 namespace paceline::test {
 
@@ -21,7 +22,7 @@ class Served {
     args.insert(args.end(), {"--port", "0"});
     process_.emplace(runexp_argv(args), ProcessOptions{.folder = kSource,
                                                        .environment = std::move(environment),
-                                                       .timeout_s = 300 * time_factor(),
+                                                       .timeout_s = (long_samples() ? 1200 : 300) * time_factor(),
                                                        .streams = Streams::pipes});
     EXPECT_TRUE(process_->wait_for_stderr("http://127.0.0.1:", 30 * time_factor()));
   }

@@ -2,7 +2,8 @@
 # Runs every fuzz target for a while, as many at a time as there are cores; exit code 1 when one found something. The
 # input that did it is then named: make it a test of the part that read it.
 #
-#   tests/fuzz/run.sh [SECONDS A TARGET]      default 10; needs clang with libFuzzer
+#   tests/fuzz/run.sh [SECONDS A TARGET]      default 10; needs clang with libFuzzer. PACELINE_LONG=1: writes
+#                                             results/long/fuzz.json when nothing was found
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-10}
@@ -21,4 +22,15 @@ fuzz() {  # fuzz NAME: one target; its line is printed once it has ended
 }
 export -f fuzz
 export seconds
-printf '%s\n' tests/fuzz/*_fuzz.cpp | xargs -P "$(nproc)" -I{} bash -c 'fuzz "$(basename {} .cpp)"'
+printf '%s\n' tests/fuzz/*_fuzz.cpp | xargs -P "$(nproc)" -I{} bash -c 'fuzz "$(basename {} .cpp)"' || exit 1
+[ -n "${PACELINE_LONG:-}" ] || exit 0
+{
+  printf '{\n  "day": "%s",\n  "cores": %d,\n  "seconds_each": %d,\n  "inputs": {' "$(date -u +%F)" "$(nproc)" "$seconds"
+  separator=""
+  for source in tests/fuzz/*_fuzz.cpp; do
+    name=$(basename "$source" .cpp)
+    printf '%s\n    "%s": %s' "$separator" "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$name.log")"
+    separator=,
+  done
+  printf '\n  }\n}\n'
+} >results/long/fuzz.json

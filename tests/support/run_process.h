@@ -39,6 +39,8 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  /// -1 once it has ended.
+  pid_t pid() const { return pid_; }
   void send(int signal);
   /// Closes our end of its stdout: it writes into a pipe that nobody reads.
   void close_stdout();
