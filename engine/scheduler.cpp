@@ -27,10 +27,12 @@ Request* Scheduler::find(SeqId id) {
 
 void Scheduler::finish(SeqId id) {
   const auto is_it = [id](const auto& request) { return request->seq.id == id; };
-  if (const auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
-    pool_.release(id, (*it)->last_step);
-    free_slots_.push_back((*it)->seq.slot);
-    running_.erase(it);
+  if (const auto found = std::find_if(running_.begin(), running_.end(), is_it); found != running_.end()) {
+    const Request& ended = **found;
+    hand_on_prompt_of(ended);
+    pool_.release(id, ended.last_step);
+    free_slots_.push_back(ended.seq.slot);
+    std::erase_if(running_, is_it);
     return;
   }
   std::erase_if(waiting_, is_it);
@@ -223,6 +225,13 @@ bool Scheduler::waits_for(const Request& request, const Request* leader) const {
   // Of one token the leader ends with its prompt, and leaves nothing to share.
   return leader && !has_prompt_of(leader, request) && request.seq.params.max_tokens > 1 &&
          request.seq.num_preemptions == 0;
+}
+
+void Scheduler::hand_on_prompt_of(const Request& ending) {
+  const auto is_of_group = [&](const auto& other) { return other->seq.prompt_group == ending.seq.prompt_group; };
+  if (ending.seq.prompt_group == 0 || std::none_of(waiting_.begin(), waiting_.end(), is_of_group)) return;
+  while (admit()) {
+  }
 }
 
 bool Scheduler::admit() {

@@ -127,6 +127,8 @@ class Scheduler {
   int shared_len(const Request& request) const;
   bool has_prompt_of(const Request* leader, const Request& request) const;
   bool waits_for(const Request& request, const Request* leader) const;
+  /// Those that wait for the prompt of a sequence that ends begin with it, as far as there is room.
+  void hand_on_prompt_of(const Request& ending);
   void swap_out(const Request& victim);
   void swap_in(Request& request);
   void add_padding(ScheduledStep& step) const;

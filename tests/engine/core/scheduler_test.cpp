@@ -533,6 +533,18 @@ TEST(Scheduler, WhereTheFirstOfAPromptGroupEndsTheNextComputesThePrompt) {
   EXPECT_EQ(text(desk.launch()), "2:1 3:1");
 }
 
+TEST(Scheduler, AFirstOfAPromptGroupThatEndsAtOnceLeavesItsPrompt) {
+  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
+  for (const SeqId id : {1, 2, 3}) desk.add(id, 13, 100, 9);
+  const auto step = desk.launch();
+  EXPECT_EQ(text(step), "1:13");
+  desk.collect(step);
+  desk.scheduler.finish(1);  // its first token was the end
+  desk.pool.retire(desk.last_step);
+  desk.pool.check();
+  EXPECT_EQ(text(desk.launch()), "2:1 3:1") << "12 of 13 tokens are shared";
+}
+
 TEST(Scheduler, SequencesOfOneTokenDoNotWaitForTheirGroup) {
   Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
   for (const SeqId id : {1, 2}) desk.add(id, 13, 1, 9);  // the first ends with its prompt
