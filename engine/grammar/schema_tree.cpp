@@ -408,8 +408,8 @@ void SchemaTree::read_integers(const Json& schema, int node) {
     const Json* const value = find(schema, bound.name);
     if (!value) continue;
     if (!value->is_number()) reject(node, bound.name, fmt::format("found {}, expected a number", shown(*value)));
-    if ((read_node.kinds & kNumber) && !schema.contains("enum") && !schema.contains("const"))
-      reject(node, bound.name, "bounds are supported of \"type\": \"integer\" alone");
+    if (schema.contains("enum") || schema.contains("const")) continue;  // judged value by value
+    if (read_node.kinds & kNumber) reject(node, bound.name, "bounds are supported of \"type\": \"integer\" alone");
     const auto nearest = integer_bound(*value, bound.is_least, bound.is_exclusive);
     if (!nearest) reject(node, bound.name, fmt::format("found {}, which no integer of 64 bits keeps", shown(*value)));
     if (bound.is_least)

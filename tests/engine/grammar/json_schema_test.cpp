@@ -139,6 +139,7 @@ TEST(JsonSchema, EnumAndConst) {
       {R"({"type": "string", "enum": ["a", 1, "b"]})", {R"("a")", R"("b")"}, {"1"}},
       {R"({"type": "integer", "enum": [1, 2.0, 2.5]})", {"1", "2.0"}, {"2.5"}},
       {R"({"type": "number", "enum": [1, 2.5, 7], "maximum": 6, "exclusiveMinimum": 1})", {"2.5"}, {"1", "7"}},
+      {R"({"enum": [0.5, 0.1, 3], "minimum": 0.2, "maximum": 0.9})", {"0.5"}, {"0.1", "3"}},
       {R"({"enum": ["a", "éé", "ccc"], "minLength": 2, "maxLength": 2})", {R"("éé")"}, {R"("a")", R"("ccc")"}},
       {R"({"const": 1, "enum": [1.0, 2]})", {"1.0"}, {"1", "2"}},
   });
