@@ -20,12 +20,12 @@ CompiledGrammar::CompiledGrammar(ByteGrammar grammar, std::shared_ptr<const Toke
   PACELINE_CHECK(trie_ != nullptr, "a grammar needs a vocabulary");
 }
 
-size_t CompiledGrammar::bytes() const {
+size_t CompiledGrammar::remembered_bytes() const {
   return machine_.bytes() + masks_.size() * (size_t(mask_words(trie_->vocab_size())) * sizeof(uint32_t) + 80);
 }
 
 void CompiledGrammar::make_room() {
-  if (bytes() <= kKeptBytes && machine_.bytes() <= kKeptStates) return;
+  if (remembered_bytes() <= kKeptBytes && machine_.bytes() <= kKeptStates) return;
   masks_.clear();
   machine_.clear();
   ++generation_;

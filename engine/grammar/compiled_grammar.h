@@ -52,10 +52,13 @@ class CompiledGrammar {
   std::span<const uint32_t> mask(Place place);
 
   const TokenTrie& trie() const { return *trie_; }
-  size_t bytes() const;                            // of what is remembered
-  size_t num_walks() const { return num_walks_; }  // masks that were not
+  size_t bytes() const { return machine_.grammar_bytes() + remembered_bytes(); }
+  size_t num_walks() const { return num_walks_; }  // masks that were not remembered
+  /// Steps of all calls so far that were not looked up.
+  size_t work() const { return machine_.work(); }
 
  private:
+  size_t remembered_bytes() const;
   void walk(Place place, std::span<uint32_t> mask);
 
   const std::shared_ptr<const TokenTrie> trie_;

@@ -13,8 +13,8 @@ namespace {
 
 class GrammarConstraint final : public TokenConstraint {
  public:
-  GrammarConstraint(std::shared_ptr<CompiledGrammar> grammar, std::vector<int32_t> ends)
-      : grammar_(std::move(grammar)), ends_(std::move(ends)) {
+  GrammarConstraint(std::shared_ptr<CompiledGrammar> grammar, std::vector<int32_t> ends, size_t max_work)
+      : grammar_(std::move(grammar)), ends_(std::move(ends)), max_work_(max_work) {
     PACELINE_CHECK(grammar_ != nullptr && !ends_.empty(), "a grammar's text needs a token that ends it");
     std::sort(ends_.begin(), ends_.end());
   }
@@ -23,12 +23,15 @@ class GrammarConstraint final : public TokenConstraint {
     const CompiledGrammar::Lock lock(*grammar_);
     try {
       grammar_->make_room();
+      const size_t work = grammar_->work();
       Place place = follow(output);
       for (const int32_t draft : drafts) {
         place = advance(place, draft);
         if (is_dead(place)) return false;
       }
       set_bits(place, mask);
+      work_ += grammar_->work() - work;
+      if (work_ > max_work_) throw GrammarError("", "the grammar is too ambiguous to be followed any longer");
       return true;
     } catch (const GrammarError&) {
     } catch (const std::bad_alloc&) {  // this request's trouble, not the engine's
@@ -87,17 +90,19 @@ class GrammarConstraint final : public TokenConstraint {
   }
 
   const std::shared_ptr<CompiledGrammar> grammar_;
-  std::vector<int32_t> ends_;      // sorted
+  std::vector<int32_t> ends_;  // sorted
+  const size_t max_work_;
   std::vector<int32_t> followed_;  // the output of the last call
   std::vector<Place> places_;      // before and behind each of its tokens; empty: none are known
   uint64_t generation_ = 0;        // that they are of
+  size_t work_ = 0;                // of allow()
 };
 
 }  // namespace
 
 std::shared_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<CompiledGrammar> grammar,
-                                                         std::vector<int32_t> ends) {
-  return std::make_shared<GrammarConstraint>(std::move(grammar), std::move(ends));
+                                                         std::vector<int32_t> ends, size_t max_work) {
+  return std::make_shared<GrammarConstraint>(std::move(grammar), std::move(ends), max_work);
 }
 
 }  // namespace paceline

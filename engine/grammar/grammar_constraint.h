@@ -1,6 +1,7 @@
 #pragma once
 // A request's tokens stay within a grammar.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -10,13 +11,16 @@
 
 namespace paceline {
 
+inline constexpr size_t kMaxWorkOfAText = 100'000'000;  // about three seconds
+
 /// Of one request (of several choices, one each), with what it shares. The output begins where the grammar does, with
 /// what the prompt ends with left aside. Tokens without bytes (special ones) are forbidden.
 /// ends: the model's eos ids and the request's stop tokens, one at least. They may follow where the text is complete
 /// and nowhere else, whatever bytes they stand for; behind one (ignore_eos) only they may follow, so that a request
-/// that ignores them has its text and then ends up to max_tokens. Where a text has too many readings to follow, no
-/// token is allowed: the request ends with numerical_error.
+/// that ignores them has its text and then ends up to max_tokens. Where a text has too many readings to follow, or all
+/// its masks together took more than max_work steps (CompiledGrammar::work()), no token is allowed: the request ends
+/// with numerical_error.
 std::shared_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<CompiledGrammar> grammar,
-                                                         std::vector<int32_t> ends);
+                                                         std::vector<int32_t> ends, size_t max_work = kMaxWorkOfAText);
 
 }  // namespace paceline

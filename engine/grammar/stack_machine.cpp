@@ -65,6 +65,11 @@ size_t StackMachine::bytes() const {
          (seen_.size() + united_.size()) * 40;
 }
 
+size_t StackMachine::grammar_bytes() const {
+  return code_.size() * sizeof(code_[0]) + alternatives_.size() * sizeof(alternatives_[0]) +
+         first_place_.size() * sizeof(first_place_[0]) + class_sets_.size() * sizeof(class_sets_[0]);
+}
+
 void StackMachine::check_size() const {
   if (bytes() > limits_.max_bytes) {
     throw GrammarError("", "the grammar has states of more than " + std::to_string(limits_.max_bytes >> 20) + " MiB");

@@ -45,6 +45,7 @@ class StackMachine {
 
   /// Of states, so far.
   size_t bytes() const;
+  size_t grammar_bytes() const;
   /// Steps of all advance() calls that were not looked up.
   size_t work() const { return work_; }
   /// Forgets all states.

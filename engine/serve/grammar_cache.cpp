@@ -30,16 +30,16 @@ std::string source_of(const StructuredOutput& output) {
   return source + output.text;
 }
 
+size_t bytes_of(CompiledGrammar& grammar) {
+  const CompiledGrammar::Lock lock(grammar);
+  return grammar.bytes();
+}
+
 }  // namespace
 
 GrammarCache::GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits,
                            std::shared_ptr<Failpoints> failpoints)
     : tokenizer_(std::move(tokenizer)), limits_(limits), failpoints_(std::move(failpoints)) {}
-
-size_t GrammarCache::Kept::bytes() const {
-  const CompiledGrammar::Lock lock(*grammar);
-  return source.size() + grammar->bytes();
-}
 
 ByteGrammar GrammarCache::compile(const StructuredOutput& output) const {
   const GrammarLimits limits = {.max_bytes = size_t(limits_.max_grammar_bytes), .max_ms = int(limits_.max_grammar_ms)};
@@ -77,14 +77,31 @@ std::shared_ptr<CompiledGrammar> GrammarCache::find(const StructuredOutput& outp
   }
   const auto found = kept_.front().grammar;
   trim();
+  const size_t before = live_bytes();
+  if (before + bytes_of(*found) > size_t(limits_.max_live_grammar_bytes)) {
+    if (!kept_.empty() && kept_.front().grammar == found) kept_.pop_front();
+    throw ApiError{.status = 503,
+                   .message = fmt::format("{}: the forms of open requests hold {} MiB, all that there is for them",
+                                          output.param, before >> 20),
+                   .param = output.param};
+  }
+  live_.push_back(found);
   return found;
+}
+
+size_t GrammarCache::live_bytes() {
+  std::erase_if(live_, [](const auto& grammar) { return grammar.expired(); });
+  size_t bytes = 0;
+  for (const auto& each : live_)
+    if (const auto grammar = each.lock()) bytes += bytes_of(*grammar);
+  return bytes;
 }
 
 void GrammarCache::trim() {
   size_t bytes = 0;
   int64_t count = 0;
   kept_.remove_if([&](const Kept& kept) {
-    bytes += kept.bytes();
+    bytes += kept.source.size() + bytes_of(*kept.grammar);
     return ++count > limits_.max_grammars || bytes > size_t(limits_.max_kept_grammar_bytes);
   });
 }

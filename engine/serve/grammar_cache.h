@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/grammar/compiled_grammar.h"
 #include "engine/serve/limits.h"
@@ -15,14 +16,16 @@
 namespace paceline {
 
 /// Of one model. The grammars that were asked for last stay, within max_grammars and max_kept_grammar_bytes; a request
-/// keeps its own as long as it lives. Threads: one.
+/// keeps its own as long as it lives. All that live stay within max_live_grammar_bytes, but for the masks that they
+/// make from then on. Threads: one.
 class GrammarCache {
  public:
   /// failpoints: of tests; compile.
   GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, const ServeLimits& limits,
                std::shared_ptr<Failpoints> failpoints = nullptr);
 
-  /// Throws ApiError (400) for what the grammar's source is refused for, with its place in `param`.
+  /// Throws ApiError: 400 for what the grammar's source is refused for, with its place in `param`; 503 where a new
+  /// grammar finds no room beside those that live.
   std::shared_ptr<CompiledGrammar> find(const StructuredOutput& output);
 
   size_t num_kept() const { return kept_.size(); }
@@ -31,9 +34,10 @@ class GrammarCache {
   struct Kept {
     std::string source;  // with its form
     std::shared_ptr<CompiledGrammar> grammar;
-    size_t bytes() const;
   };
   ByteGrammar compile(const StructuredOutput& output) const;
+  /// Those that nobody has any more are forgotten first.
+  size_t live_bytes();
   void trim();
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
@@ -41,6 +45,7 @@ class GrammarCache {
   const std::shared_ptr<Failpoints> failpoints_;
   std::shared_ptr<const TokenTrie> trie_;  // null until the first grammar
   std::list<Kept> kept_;                   // the last one asked for in front
+  std::vector<std::weak_ptr<CompiledGrammar>> live_;
 };
 
 }  // namespace paceline

@@ -35,6 +35,7 @@ struct ServeLimits {
   int64_t max_grammar_ms = 100;                           // of compiling one
   int64_t max_grammars = 32;                              // that are kept for requests to come
   int64_t max_kept_grammar_bytes = int64_t{256} << 20;    // of those, with the masks that they have made
+  int64_t max_live_grammar_bytes = int64_t{1} << 30;      // of those and of all that open requests have
   // Sequences (prompts x n) of all requests that have not ended.
   int64_t max_queue = 1024;
 };
@@ -72,6 +73,8 @@ inline constexpr std::array kLimitRows = {
     LimitRow{"max_grammars", &ServeLimits::max_grammars, "", "the one used longest ago is compiled again"},
     LimitRow{"max_kept_grammar_bytes", &ServeLimits::max_kept_grammar_bytes, "bytes",
              "those used longest ago are compiled again"},
+    LimitRow{"max_live_grammar_bytes", &ServeLimits::max_live_grammar_bytes, "bytes",
+             "503, Retry-After, where the request has a new one"},
     LimitRow{"max_queue", &ServeLimits::max_queue, "sequences",
              "503, Retry-After; 400 where one request asks for more"},
 };

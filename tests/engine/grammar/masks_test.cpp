@@ -225,5 +225,27 @@ TEST(GrammarMasks, TooManyRulesAtOneByteEndTheRequest) {
   EXPECT_EQ(rig.allowed({}), std::vector<int32_t>{});
 }
 
+// Each mask may be cheap enough, but not for ever.
+TEST(GrammarMasks, TheMasksOfATextHaveABudget) {
+  const std::vector<std::string> tokens = {"", "a", "b"};
+  const auto rig_within = [&](size_t max_work) {
+    MaskRig rig(regex_grammar("[ab]{40}"), tokens, {0});
+    rig.constraint = make_grammar_constraint(rig.compiled, {0}, max_work);
+    return rig;
+  };
+  const std::vector<int32_t> both = {1, 2};
+  MaskRig free = rig_within(kMaxWorkOfAText);
+  const size_t before = free.compiled->work();  // of the start
+  std::vector<int32_t> output;
+  for (int i = 0; i < 20; ++i, output.push_back(1)) ASSERT_EQ(free.allowed(output), both);
+  const size_t work = free.compiled->work() - before;
+  MaskRig enough = rig_within(work), short_of_one = rig_within(work - 1);
+  output.clear();
+  for (int i = 0; i < 20; ++i, output.push_back(1)) {
+    EXPECT_EQ(enough.allowed(output), both);
+    EXPECT_EQ(short_of_one.allowed(output), i < 19 ? both : std::vector<int32_t>{}) << i;
+  }
+}
+
 }  // namespace
 }  // namespace paceline::test

@@ -74,6 +74,29 @@ TEST(GrammarCache, KeepsNoMoreBytesThanItMay) {
   }
 }
 
+// Ten forms of open requests, none of which is kept.
+TEST(GrammarCache, AllThatLiveHaveALimit) {
+  const auto form = [](int i) { return output_of(Form::regex, fmt::format("a{{{}}}", 100 + i)); };
+  size_t all = 0;
+  {
+    GrammarCache cache(test::small_tokenizer(), {});
+    for (int i = 0; i < 10; ++i) {
+      const auto grammar = cache.find(form(i));
+      const CompiledGrammar::Lock lock(*grammar);
+      all += grammar->bytes();
+    }
+  }
+  for (const int64_t most : {int64_t(all) - 1, int64_t(all), int64_t(all) + 1}) {
+    GrammarCache cache(test::small_tokenizer(), {.max_grammars = 0, .max_live_grammar_bytes = most});
+    std::vector<std::shared_ptr<CompiledGrammar>> open;
+    for (int i = 0; i < 9; ++i) open.push_back(cache.find(form(i)));
+    const bool is_refused = most < int64_t(all);
+    EXPECT_EQ(error_of(cache, form(9)).status, is_refused ? 503 : 200) << most;
+    open.pop_back();
+    EXPECT_EQ(error_of(cache, form(9)).status, 200) << "one has ended";
+  }
+}
+
 TEST(GrammarCache, ASourceHasItsLimit) {
   GrammarCache cache(test::small_tokenizer(), {.max_grammar_source_bytes = 100});
   for (const size_t bytes : {99u, 100u, 101u}) {
