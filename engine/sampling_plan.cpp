@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/error.h"
+#include "kernels/math/edit.h"
 
 namespace paceline {
 namespace {
@@ -23,7 +24,7 @@ std::vector<int32_t> path_to(const DraftTree& drafts, int32_t node) {
 /// Whether some token is allowed, and only some of these.
 bool has_only(std::span<const uint32_t> mask, std::span<const int32_t> tokens) {
   std::vector<uint32_t> others(mask.begin(), mask.end());
-  for (const int32_t token : tokens) others[size_t(token) / 32] &= ~(uint32_t{1} << (token % 32));
+  for (const int32_t token : tokens) math::set_allowed(others.data(), token, false);
   const auto is_zero = [](uint32_t word) { return word == 0; };
   return std::all_of(others.begin(), others.end(), is_zero) && !std::all_of(mask.begin(), mask.end(), is_zero);
 }
@@ -157,7 +158,7 @@ DraftTree SamplingPlan::allowed(const DraftTree& drafts) const {
     if (above == kCut || token < 0 || size_t(token) / 32 >= mask.size()) continue;
     std::fill(mask.begin(), mask.end(), 0u);
     const bool is_masked = params_.constraint->allow(output(), path_to(drafts, parent), mask);
-    if (is_masked && !(mask[size_t(token) / 32] >> (token % 32) & 1)) continue;
+    if (is_masked && !math::is_allowed(mask.data(), token)) continue;
     place[size_t(node)] = kept.add(token, above);
     if (!drafts.score.empty()) kept.score.push_back(drafts.score[size_t(node)]);
   }

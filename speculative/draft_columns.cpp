@@ -32,7 +32,7 @@ LogitEdits to_columns(const LogitEdits& edits, std::span<const int32_t> ids) {
     const uint32_t* const from = edits.masks.data() + mask * size_t(edits.words_of_mask);
     uint32_t* const to = made.masks.data() + mask * size_t(made.words_of_mask);
     for (size_t column = 0; column < ids.size(); ++column)
-      if (math::is_allowed(from, ids[column])) to[column / 32] |= uint32_t{1} << (column % 32);
+      if (math::is_allowed(from, ids[column])) math::set_allowed(to, int32_t(column), true);
   }
   return made;
 }

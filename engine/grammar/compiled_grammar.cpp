@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "kernels/error.h"
-#include "kernels/logit_edits.h"
+#include "kernels/math/edit.h"
 
 namespace paceline {
 
@@ -63,9 +63,8 @@ void CompiledGrammar::walk(Place place, std::span<uint32_t> mask) {
       at = node.after;
       continue;
     }
-    for (int32_t token = node.first; token >= 0; token = trie_->next_of(token)) {
-      mask[size_t(token) / 32] |= uint32_t{1} << (token % 32);
-    }
+    for (int32_t token = node.first; token >= 0; token = trie_->next_of(token))
+      math::set_allowed(mask.data(), token, true);
     if (node.after > at + 1) {
       if (path_.size() <= node.depth) path_.resize(size_t(node.depth) + 1);
       path_[node.depth] = state;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "kernels/math/edit.h"
 
 namespace paceline {
 
@@ -84,8 +85,7 @@ class GrammarConstraint final : public TokenConstraint {
     }
     for (const int32_t end : ends_) {
       if (end < 0 || size_t(end) / 32 >= mask.size()) continue;
-      const uint32_t bit = uint32_t{1} << (end % 32);
-      mask[size_t(end) / 32] = may_end(place) ? mask[size_t(end) / 32] | bit : mask[size_t(end) / 32] & ~bit;
+      math::set_allowed(mask.data(), end, may_end(place));
     }
   }
 

@@ -17,6 +17,10 @@ PACELINE_MATH float edited(float logit, const TokenEdit& edit) {
 }
 
 PACELINE_MATH bool is_allowed(const uint32_t* mask, int32_t token) { return mask[token / 32] >> (token % 32) & 1u; }
+PACELINE_MATH void set_allowed(uint32_t* mask, int32_t token, bool allowed) {
+  const uint32_t bit = uint32_t{1} << (token % 32);
+  mask[token / 32] = allowed ? mask[token / 32] | bit : mask[token / 32] & ~bit;
+}
 
 /// Whether one of `own`, [count], tokens ascending, is for this token.
 PACELINE_MATH bool has_edit_of(const TokenEdit* own, int32_t count, int32_t token) {
