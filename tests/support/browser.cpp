@@ -59,12 +59,19 @@ BrowserPage::BrowserPage() {
   }
   ::setpgid(pid_, pid_);
   ::close(ends[1]);
-  const Json target = call("Target.createTarget", {{"url", "about:blank"}})["targetId"];
-  session_ = call("Target.attachToTarget", {{"targetId", target}, {"flatten", true}})["sessionId"];
-  call("Page.enable");
+  try {
+    const Json target = call("Target.createTarget", {{"url", "about:blank"}})["targetId"];
+    session_ = call("Target.attachToTarget", {{"targetId", target}, {"flatten", true}})["sessionId"];
+    call("Page.enable");
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
-BrowserPage::~BrowserPage() {
+BrowserPage::~BrowserPage() { end(); }
+
+void BrowserPage::end() {
   ::kill(-pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   ::close(socket_);

@@ -39,6 +39,7 @@ class BrowserPage {
  private:
   nlohmann::json call(const std::string& method, nlohmann::json params = nlohmann::json::object());
   std::string read_message();
+  void end();
 
   TempDir profile_;
   pid_t pid_ = -1;
