@@ -133,6 +133,7 @@ class Driver {
   /// whatever its fields say. Such a request is sent once more, on a new connection. False: it is another failure.
   bool send_again(Carrier& carrier) {
     if (!carrier.was_kept || now() - carrier.last_ms > kKeptEnd_ms) return false;
+    ++result_.sent_again;
     carrier.was_kept = false;
     carrier.is_connecting = true;
     carrier.sent = 0;

@@ -6,6 +6,7 @@
 // Times are milliseconds since the clock started. A request's time begins when it is to be sent, whenever it is: in an
 // open loop at its arrival, in a closed loop when the answer before it was whole, offline at 0.
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -49,6 +50,7 @@ struct DriveResult {
   std::vector<DrivenAnswer> answers;  // as the requests
   double start_s = 0, wall_s = 0;     // start: of the monotonic clock
   double idle_s = 0;                  // open loop: without a request in flight
+  int64_t sent_again = 0;             // requests
   // Between a request's intended time and when the client turned to it. Empty for all at once, where one waits for the
   // sending of those before it.
   std::vector<double> send_late_ms;

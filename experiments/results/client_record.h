@@ -1,6 +1,7 @@
 #pragma once
 // What a repetition that was measured over HTTP leaves beside its requests.
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/results/fields.h"
@@ -10,6 +11,7 @@ namespace paceline {
 /// measure.level http: what the client knows of a repetition beside its requests.
 struct ClientRecord {
   double late_p99_ms = 0;
+  int64_t sent_again = 0;
   bool streamed = true;
   std::string prefix_cache, acceptance_from;
 
@@ -18,6 +20,8 @@ struct ClientRecord {
     using R = ClientRecord;
     visit("late_p99_ms", &R::late_p99_ms,
           "99th percentile of how late the client was in sending a request or in reading what had come, the larger");
+    visit("sent_again", &R::sent_again,
+          "requests sent once more, as the server ended their kept connection before a byte of the answer");
     visit("streamed", &R::streamed, "");
     visit("prefix_cache", &R::prefix_cache,
           R"(of the server: "off", "reset" before the repetition, or why it is not known to be empty)");

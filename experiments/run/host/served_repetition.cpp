@@ -185,6 +185,7 @@ RepetitionResult served_repetition(const ExperimentConfig& cell, std::span<const
   result.counters = counters_of(stats);
   result.idle_s = driven.idle_s;
   result.client = ClientRecord{.late_p99_ms = late_p99_ms(driven),
+                               .sent_again = driven.sent_again,
                                .streamed = cell.server.stream,
                                .prefix_cache = prefix_cache,
                                .acceptance_from = std::string(name_of(source))};

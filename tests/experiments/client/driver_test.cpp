@@ -101,6 +101,7 @@ TEST(LoadDriver, AKeptConnectionThatHasEndedCostsNoRequest) {
       EXPECT_EQ(one.answer.num_tokens(), kTokens);
     }
     EXPECT_EQ(server.bodies().size(), 20u) << "none is answered twice";
+    EXPECT_GT(result.sent_again, 0);
   }
   // Ended before a byte on a new connection: the server's fault.
   FakeServer resets({.fault = PlantedFault::reset});
@@ -112,6 +113,7 @@ TEST(LoadDriver, KeepsSoManyInFlightAndNoMore) {
   FakeServer server;
   const DriveResult result = drive_to(server.url(), {.requests = 12, .concurrency = 3});
   for (const DrivenAnswer& one : result.answers) EXPECT_FALSE(one.answer.failure);
+  EXPECT_EQ(result.sent_again, 0);
   EXPECT_LE(server.most_at_once(), 3);
   EXPECT_LE(server.num_connections(), 3);
   // A place's next request begins when the answer before it was whole.
