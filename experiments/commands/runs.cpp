@@ -213,15 +213,15 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
     for (size_t r = 0; r < facts.output_tok_s_per_repetition.size(); ++r)
       text += fmt::format("{}{:.1f}", r == 0 ? "   by repetition: " : ", ", facts.output_tok_s_per_repetition[r]);
     print_fact("tok/s", text);
+  const VerdictView view(run, summary);
   }
   print_fact("speedup",
-             fmt::format("{}   {}", facts.speedup ? interval_text(*facts.speedup, 3) : "–", cell_verdict(cell, facts)));
+             fmt::format("{}   {}", facts.speedup ? interval_text(*facts.speedup, 3) : "–", cell_verdict(view, facts)));
   if (facts.decode_speedup) print_fact("decode speedup", interval_text(*facts.decode_speedup, 3));
   if (facts.mean_acceptance_length)
     print_fact("acceptance",
                fmt::format("length {:.2f}, rate {}, coverage {}", *facts.mean_acceptance_length,
                            number_text(facts.draft_acceptance_rate, 2), number_text(facts.draft_coverage, 2)));
-  const VerdictView view(run, summary);
   for (const Claim& claim : view.claims()) {
     const bool is_speedup = claim.kind == &ClaimKind::over_plain && claim.over == view.baseline_of(facts);
     if (claim.cell != &facts || claim.kind == &ClaimKind::over_baseline || is_speedup) continue;  // printed above
@@ -229,7 +229,7 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
     std::ranges::replace(name, '_', ' ');
     const std::string of = claim.category.empty() ? "" : claim.category + ": ";
     print_fact(name.c_str(), fmt::format("{}{} over {}, {}", of, interval_text(claim.ratio, 3), view.label(*claim.over),
-                                         to_string(claim.outcome)));
+                                         outcome_text(claim)));
   }
   if (const std::string text = break_even_text(view, facts); !text.empty()) print_fact("break-even", text);
   const auto print_percentiles = [](const char* name, const Percentiles& of, int digits) {

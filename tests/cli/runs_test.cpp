@@ -211,6 +211,7 @@ TEST_F(Runs, AreShownWholeAndByCell) {
   expect_failure(with_root({"show", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
 }
 
+  EXPECT_TRUE(holds(run.out, "\n  Columns: tp: tensor-parallel ranks. ")) << run.out;
 TEST_F(Runs, AreShownAsJson) {
   const ProcessResult run = with_root({"show", "last", "--json"});
   ASSERT_EQ(run.exit_code, 0) << described(run);

@@ -144,7 +144,7 @@ TEST(ClaimForms, RowsSayWhatIsClaimedOverTheBaseline) {
     EXPECT_EQ(row.at("outcome"), outcome) << id;
     if (!s.rankable) continue;
     const std::string words = (s.open_loop ? "decodes " : "") + outcome;
-    const std::string said = cell_verdict(cell, s);
+    const std::string said = cell_verdict(VerdictView(forms.run, forms.summary), s);
     EXPECT_TRUE(said.starts_with(outcome == "inconclusive" ? "inconclusive" : words)) << id << ": " << said;
     const std::string css = outcome == "faster" ? "why good" : outcome == "slower" ? "why slow" : "why";
     EXPECT_TRUE(holds(section_of(forms.page, "cells"), fmt::format("class=\"{}\">{}", css, in_html(said)))) << id;

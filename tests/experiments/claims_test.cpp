@@ -152,7 +152,8 @@ TEST(Claims, OneRowOfSixThatIsFasterByItselfIsNotShownAmongThem) {
   EXPECT_NEAR(*gain.adjusted_p, 6 * *gain.ratio.p_value, 1e-9);
   EXPECT_EQ(gain.outcome, Outcome::faster);
   EXPECT_EQ(gain.shown, Outcome::inconclusive);
-  EXPECT_TRUE(test::holds(cell_verdict(run.cells[1], summary.cells[1]), "faster"));
+  EXPECT_TRUE(test::holds(cell_verdict(view, summary.cells[1]), "faster before correction"));
+  EXPECT_TRUE(test::holds(report_html(run, summary), ", faster before correction\"")) << "the map's tooltip";
   const std::string text = test::verdict(run);
   EXPECT_TRUE(test::holds(text,
                           "No speculative cell (of 6 ranked) is significantly faster after correction for 6 "
@@ -173,6 +174,7 @@ TEST(Claims, AChangeBelowTwoPercentIsNone) {
   EXPECT_LT(*gain.adjusted_p, 1e-6);
   EXPECT_EQ(gain.shown, Outcome::inconclusive);
   EXPECT_TRUE(test::holds(test::verdict(run), "below the threshold of 2 %")) << test::verdict(run);
+  EXPECT_EQ(outcome_text(gain), "faster by less than 2 %");
 }
 
 }  // namespace

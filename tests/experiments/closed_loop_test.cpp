@@ -59,7 +59,7 @@ TEST(ClosedLoop, BelowFiveRequestsAPlaceARowSaysOneWave) {
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = run.cells[s.cell];
     if (!s.rankable) continue;
-    EXPECT_EQ(holds(cell_verdict(cell, s), ", one wave"), cell.axes.concurrency > 2) << cell.id;
+    EXPECT_EQ(holds(cell_verdict(VerdictView(run, summary), s), ", one wave"), cell.axes.concurrency > 2) << cell.id;
   }
 }
 

@@ -183,7 +183,7 @@ TEST(Noise, MarksTheCellInEveryFormAndStaysRanked) {
   EXPECT_EQ(noisy, 1);
   EXPECT_EQ(json.at("cells")[index].at("noise"), why);
   EXPECT_EQ(summary.cells[index].rankable, summarize(synthetic_run()).cells[index].rankable);
-  EXPECT_NE(cell_verdict(run.cells[index], summary.cells[index]).find("disturbed"), std::string::npos);
+  EXPECT_NE(cell_verdict(VerdictView(run, summary), summary.cells[index]).find("disturbed"), std::string::npos);
   EXPECT_NE(summary_markdown(run, summary).find("1 of 26 cells was disturbed ("), std::string::npos);
   EXPECT_NE(summary_to_csv(run, summary).find(",true\n"), std::string::npos);
 }

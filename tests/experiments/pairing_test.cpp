@@ -83,7 +83,7 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
   EXPECT_NEAR(apart.speedup->ratio, paired.speedup->ratio, 1e-12);
   EXPECT_LT(*apart.speedup->low, *paired.speedup->low);
   EXPECT_EQ(apart.pairing, Pairing::none);
-  EXPECT_TRUE(holds(cell_verdict(run.cells[1], apart), "measured 2 h apart, not paired"));
+  EXPECT_TRUE(holds(cell_verdict(VerdictView(run, summary), apart), "measured 2 h apart, not paired"));
   EXPECT_TRUE(holds(end_of_run_text(run, summary, TextColor::off), "measured 2 h apart, not paired"));
   const json row = summary_to_json(run, summary)["cells"][1];
   EXPECT_EQ(row["paired_with_baseline"], false);
@@ -99,7 +99,7 @@ TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
     const RunSummary summary = summarize(run);
     EXPECT_EQ(summary.cells[1].pairing, Pairing::none);
     const std::string text = verdict(run), told = fmt::format("measured {}, not paired", said);
-    EXPECT_TRUE(holds(cell_verdict(run.cells[1], summary.cells[1]), told));
+    EXPECT_TRUE(holds(cell_verdict(VerdictView(run, summary), summary.cells[1]), told));
     EXPECT_TRUE(holds(text, "over tp1 pp1 none")) << text;
     EXPECT_TRUE(holds(text, "against one rank: tp2 pp1 1.50× [")) << text;
   }

@@ -158,7 +158,12 @@ TEST(ReportSections, TheHeatMapIsOverPlainDecodingOfTheSamePlacement) {
   const std::string one_rank = run.cells[0].id;
   ASSERT_EQ(run.cells[0].axes.proposer, "none");
   for (CellResult& cell : run.cells) cell.baseline_id = one_rank;
-  EXPECT_EQ(section_of(report_of(run), "heat"), own);
+  const auto uncorrected = [](std::string map) {  // the other baseline adds comparisons
+    for (size_t at; (at = map.find(" before correction\"")) != std::string::npos;)
+      map.erase(at, map.find('"', at) - at);
+    return map;
+  };
+  EXPECT_EQ(uncorrected(section_of(report_of(run), "heat")), uncorrected(own));
   // Without the plain cell of a placement the baseline is all there is, and is named.
   for (CellResult& cell : run.cells) {
     if (cell.axes.proposer != "none" || cell.axes.tp != 2 || cell.axes.pp != 1) continue;

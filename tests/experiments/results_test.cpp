@@ -213,8 +213,9 @@ TEST(Metrics, RandomWeightsAreMarkedEverywhere) {
   for (const CellResult& cell : run.cells) {
     EXPECT_TRUE(cell_to_json(cell).at("random_weights").get<bool>());
     EXPECT_NE(cell.certificate.method.find("random weights"), std::string::npos) << cell.certificate.method;
-    EXPECT_NE(cell_verdict(cell, summary.cells[size_t(&cell - run.cells.data())]).find("random weights"),
-              std::string::npos);
+    EXPECT_NE(
+        cell_verdict(VerdictView(run, summary), summary.cells[size_t(&cell - run.cells.data())]).find("random weights"),
+        std::string::npos);
   }
   bool said = false;
   for (const VerdictSentence& each : make_verdict(run, summary).details)
@@ -419,7 +420,8 @@ TEST(Verdict, SaysWhyAProposerDoesNotPay) {
             std::string::npos)
       << all;
   EXPECT_NE(all.find(". Break-even AL for decoding alone: "), std::string::npos) << all;
-  const std::string row = cell_verdict(run.cells[1], summarize(run).cells[1]);
+  const RunSummary summary = summarize(run);
+  const std::string row = cell_verdict(VerdictView(run, summary), summary.cells[1]);
   EXPECT_NE(row.find("drafting takes 69 % of a decode pass"), std::string::npos) << row;
 }
 

@@ -296,7 +296,11 @@ TEST(VerdictCautions, ACellThatNeverDraftedIsNotRankedAndSaysSo) {
   EXPECT_EQ(summary.cells[1].not_rankable, "never drafted");
   const std::string text = verdict(run);
   EXPECT_TRUE(holds(text, "Ranked: 1 of 2 speculative cells.")) << text;
-  EXPECT_EQ(cell_verdict(run.cells[1], summary.cells[1]), "never drafted (not ranked)");
+  EXPECT_EQ(cell_verdict(VerdictView(run, summary), summary.cells[1]), "never drafted (not ranked), lossless");
+  RunSummary disturbed = summary;
+  disturbed.cells[1].noise = "so";
+  EXPECT_EQ(cell_verdict(VerdictView(run, disturbed), disturbed.cells[1]),
+            "never drafted (not ranked), lossless, disturbed");
   EXPECT_FALSE(holds(text, "Fastest: tp1 pp1 ngram k=3")) << text;
 }
 

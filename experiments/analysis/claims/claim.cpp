@@ -198,6 +198,12 @@ constinit const ClaimKind ClaimKind::over_one_rank = {
     }};
 constinit const ClaimKind ClaimKind::in_category = {"in_category", add_categories_of};
 
+std::string outcome_text(const Claim& claim) {
+  const std::string outcome = to_string(claim.outcome);
+  if (claim.shown == claim.outcome || claim.outcome == Outcome::inconclusive) return outcome;
+  return outcome + (claim.is_small() ? " by less than " + percent_text(kLeastEffect) : " before correction");
+}
+
 namespace {
 
 /// What the same bits at any batch cost.

@@ -41,7 +41,14 @@ struct Claim {
   int among = 1;
   std::optional<double> adjusted_p;   // of `shown`
   std::optional<double> far_apart_s;  // measured_earlier_s of `over`, where that is to be told
+
+  /// Significant, but less than kLeastEffect: then `shown` is inconclusive.
+  bool is_small() const { return shown == Outcome::inconclusive && adjusted_p && *adjusted_p < kFalseClaims; }
 };
+
+/// In words, for a row: "faster"; where no sentence may say so "faster before correction" (for `among` comparisons) or
+/// "faster by less than 2 %".
+std::string outcome_text(const Claim& claim);
 
 /// All of a run, kind by kind, in the order of the plan; of open loops only those over the baseline. Sentences pick
 /// from all pairs of cells that a claim is about, whatever its kind: of ranked cells one family, of others another; of

@@ -152,9 +152,8 @@ std::optional<RatioInterval> VerdictView::rate_over(const CellSummary& s, const 
 std::string VerdictView::not_shown_text(const Claim& claim) const {
   if (claim.shown != Outcome::inconclusive) return "";
   if (claim.outcome != Outcome::inconclusive) {
-    const bool is_small = claim.adjusted_p && *claim.adjusted_p < kFalseClaims;
-    return is_small ? fmt::format("below the threshold of {}", percent_text(kLeastEffect))
-                    : fmt::format("not significant after correction for {} comparisons", claim.among);
+    return claim.is_small() ? fmt::format("below the threshold of {}", percent_text(kLeastEffect))
+                            : fmt::format("not significant after correction for {} comparisons", claim.among);
   }
   if (claim.ratio.low && claim.ratio.high) return "";
   const int ran = claim.cell->repetitions, asked = repetitions_asked(cell(*claim.cell));

@@ -50,17 +50,12 @@ Section trouble_section(const Report& report) {
 
 Section cells_section(const Report& report) {
   Section section{"cells", "All cells"};
-  const Table cells = cell_table(report.run, report.summary);
+  const Table cells = cell_table(report.view);
   if (cells.rows.empty()) return section;
   section.body = html_table(cells, "sortable filterable");
   for (const CellSummary& s : report.summary.cells) section.body += log_block(report, report.cell(s));
   section.body += note(
-      std::string("speedup: output tokens per second, prefill included, over the baseline cell. AL: 1 + accepted / "
-                  "drafts, bonus token included. decode speedup: the baseline's mean time per output token over the "
-                  "cell's, prefill excluded. degen.: share of outputs that end in a loop: a pattern of at most 16 "
-                  "tokens repeated for at least 32 tokens. verdict: from the cell's own 95 % interval, uncorrected; "
-                  "the sentences at the top correct for all comparisons. certificate: tokens compared with the "
-                  "reference") +
+      html_escaped(legend_text(cells)) + " certificate: tokens compared with the reference" +
       (pooled_flips(report.run)
            ? ", in fast numerics up to each request's first flip, which is explained where the logits of both tokens "
              "are nearer than twice the noise: the most by which passes of many rows and of few moved a logit."

@@ -60,7 +60,7 @@ std::string heat_cell(const Report& report, const CellSummary& s) {
     return fmt::format("<td class=\"none\">{}</td>", cell.not_run ? std::string("not run") : to_string(cell.status));
   const std::string apart = gain->far_apart_s ? "; " + baseline_time_text(*gain->far_apart_s) : "";
   const std::string tip = fmt::format("{}: {} over {}, {}{}{}", report.label(cell.axes), interval_text(gain->ratio),
-                                      report.label(report.cell(*gain->over).axes), to_string(gain->outcome), apart,
+                                      report.label(report.cell(*gain->over).axes), outcome_text(*gain), apart,
                                       s.rankable ? "" : "; not ranked: " + s.not_rankable);
   return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint_class(*gain), html_escaped(tip),
                      gain->ratio.ratio, gain->outcome == Outcome::inconclusive ? " ?" : "", s.rankable ? "" : " *",
@@ -120,12 +120,13 @@ Section heat_section(const Report& report) {
       "End-to-end speedup (prefill included) over no speculation in the same column" +
       (elsewhere.empty() ? "." : fmt::format("; †: not measured, so over {}.", fmt::join(elsewhere, "; ")));
   const auto cell = [&](const auto&, const auto&, const CellSummary* s) { return heat_cell(report, *s); };
-  section.body = map.html(caption, cell) + crossovers(view) +
-                 note(
-                     "Blue: faster. Orange: slower. Darker: the whole 95 % interval lies farther from 1 (four shades). "
-                     "Hatched or ?: "
-                     "the interval includes 1 or is missing. *: not ranked. " +
-                     pairings_of_map(view));
+  section.body =
+      map.html(caption, cell) + crossovers(view) +
+      note(
+          "Blue: faster. Orange: slower. Darker: the whole 95 % interval lies farther from 1 (four shades). Hatched or "
+          "?: the interval includes 1 or is missing. Each cell stands for itself: tooltips say where a gain is not "
+          "significant after correction for all comparisons of the run. *: not ranked. " +
+          pairings_of_map(view));
   return section;
 }
 
@@ -164,8 +165,7 @@ Section league_section(const Report& report) {
                cell) +
       note(
           "★: the largest estimate of its column; where intervals overlap, another may be faster. Colours, hatching "
-          "and * "
-          "as above. Tooltips have intervals and acceptance lengths.");
+          "and * as above. Tooltips have intervals and acceptance lengths.");
   return section;
 }
 

@@ -195,7 +195,7 @@ Table table_of(const Report& report, const std::string& title, const std::vector
                           {"PP", false, "pipeline stages"},
                           {"proposer", true},
                           {"k", false, "num_speculative_tokens"},
-                          {"c", false, "concurrent requests; –: no closed loop"}},
+                          {"c", false, "concurrent requests; –: not limited"}},
               .rows = {}};
   for (const CellColumn& column : columns) table.columns.push_back({column.name, column.is_text, column.help});
   for (const CellSummary* s : cells) {

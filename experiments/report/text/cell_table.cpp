@@ -14,7 +14,7 @@ namespace {
 /// A column of the cells: what it is called and what it says of a cell.
 struct CellColumn {
   Table::Column column;
-  std::function<Table::Cell(const CellResult& cell, const CellSummary& s)> cell;
+  std::function<Table::Cell(const CellResult& cell, const CellSummary& s)> cell;  // null: its verdict
   bool (*is_for)(const RunSummary& summary) = [](const RunSummary&) { return true; };
 };
 
@@ -65,21 +65,24 @@ const CellColumn kColumns[] = {
     {{.name = "tp", .help = "tensor-parallel ranks"}, [](C c, S) { return std::to_string(c.axes.tp); }},
     {{.name = "pp", .help = "pipeline stages"}, [](C c, S) { return std::to_string(c.axes.pp); }},
     {{.name = "proposer", .is_text = true}, [](C c, S) { return proposer_label(c.axes); }},
-    {{.name = "k", .help = "num_speculative_tokens"},
+    {{.name = "k", .help = "most draft tokens of a verify step (num_speculative_tokens)"},
      [](C c, S) { return c.axes.num_speculative_tokens ? std::to_string(*c.axes.num_speculative_tokens) : "–"; }},
-    {{.name = "c", .help = "concurrent requests; –: no closed loop"},
+    {{.name = "c", .help = "concurrent requests; –: not limited"},
      [](C c, S) { return c.load == "closed" ? std::to_string(c.axes.concurrency) : "–"; }},
-    {{.name = "tok/s", .goes = 103}, [](C, S s) { return number_text(s.output_tok_s, 1); }},
+    {{.name = "tok/s", .help = "output tokens per second, prefill included", .goes = 103},
+     [](C, S s) { return number_text(s.output_tok_s, 1); }},
     {{.name = "req/dev/min", .help = "finished requests per minute and device", .goes = 1},
      [](C, S s) { return number_text(s.requests_per_device_minute, 0); }},
-    {{.name = "speedup [95 %]", .help = "tok/s over the baseline's, prefill included"},
+    {{.name = "speedup [95 %]", .help = "tok/s over the baseline's, with the 95 % interval over repetitions"},
      [](C c, S s) { return ratio_cell(c, s.speedup); },
      has_none},
-    {{.name = "speedup [95 %]", .help = "tok/s over the baseline's, prefill included", .goes = 100},
+    {{.name = "speedup [95 %]",
+      .help = "tok/s over the baseline's, with the 95 % interval over repetitions",
+      .goes = 100},
      [](C c, S s) { return ratio_cell(c, s.speedup); },
      has_open_loop},
     {{.name = "decode speedup",
-      .help = "the baseline's mean time per output token over the cell's, prefill excluded",
+      .help = "the baseline's mean time per output token after the first over the cell's, prefill excluded",
       .goes = 7},
      [](C, S s) {
        return s.decode_speedup
@@ -87,21 +90,29 @@ const CellColumn kColumns[] = {
                   : Table::Cell("–");
      },
      has_none},
-    {{.name = "AL", .help = "mean acceptance length", .goes = 102},
+    {{.name = "AL",
+      .help = "mean acceptance length, 1 + accepted tokens / verify steps with drafts: the bonus token is included",
+      .goes = 102},
      [](C, S s) { return number_text(s.mean_acceptance_length, 2); }},
     {{.name = "accept", .help = "accepted / drafted tokens", .goes = 101},
      [](C, S s) { return number_text(s.draft_acceptance_rate, 2); }},
-    {{.name = "coverage", .help = "share of verify steps with drafts", .goes = 3},
+    {{.name = "coverage",
+      .help = "share of verify steps (passes of one sequence after its prompt) that had draft tokens",
+      .goes = 3},
      [](C, S s) { return number_text(s.draft_coverage, 2); }},
     {{.name = "tok/pass", .help = "output tokens per sequence and pass", .html_only = true},
      [](C, S s) { return number_text(s.tokens_per_target_forward, 2); }},
-    {{.name = "ttft p50", .goes = 6}, [](C, S s) { return ms_text(s.ttft_ms.p50, 1); }},
-    {{.name = "tpot p50", .goes = 5}, [](C, S s) { return ms_text(s.tpot_ms.p50, 2); }},
+    {{.name = "ttft p50", .help = "median time to the first token", .goes = 6},
+     [](C, S s) { return ms_text(s.ttft_ms.p50, 1); }},
+    {{.name = "tpot p50", .help = "median time per output token after the first", .goes = 5},
+     [](C, S s) { return ms_text(s.tpot_ms.p50, 2); }},
     {{.name = "e2e p50", .help = "from when a request was sent to its last token", .html_only = true},
      [](C, S s) { return ms_text(s.e2e_ms.p50, 0); }},
-    {{.name = kDeviceBusy, .help = "share of the wall time, rank by rank", .goes = 4},
+    {{.name = kDeviceBusy, .help = "share of the wall time in which each rank's device was at work", .goes = 4},
      [](C, S s) { return busy_text(s.devices.busy); }},
-    {{.name = "degen.", .help = "share of outputs that end in a loop", .goes = 2},
+    {{.name = "degen.",
+      .help = "share of outputs that end in a loop, a pattern of at most 16 tokens for at least 32 tokens",
+      .goes = 2},
      [](C, S s) { return number_text(s.degenerate_share, 2); }},
     {{.name = "req/s of offered", .goes = 104},
      [](C, S s) {
@@ -118,13 +129,19 @@ const CellColumn kColumns[] = {
      },
      has_goodput},
     {{.name = "certificate", .is_text = true, .html_only = true}, [](C c, S) { return certificate_cell(c); }},
-    {{.name = "verdict", .is_text = true},
-     [](C c, S s) { return Table::Cell(cell_verdict(c, s), "", verdict_class(c, s)); }},
+    {{.name = "verdict",
+      .is_text = true,
+      .help =
+          "faster, slower or inconclusive by the cell's own 95 % interval; \"before correction\": not significant "
+          "after Holm's correction for all comparisons of ranked cells in the run, which decides what sentences say"},
+     {}},
 };
 
 }  // namespace
 
-Table cell_table(const RunResult& run, const RunSummary& summary) {
+Table cell_table(const VerdictView& view) {
+  const RunResult& run = view.run();
+  const RunSummary& summary = view.summary();
   Table table{
       .title = "Includes cells that failed, were skipped or did not run, with the reason. In brackets: 95 % intervals.",
       .columns = {},
@@ -137,8 +154,12 @@ Table cell_table(const RunResult& run, const RunSummary& summary) {
   for (const CellColumn& column : kColumns) {
     if (!column.is_for(summary)) continue;
     table.columns.push_back(column.column);
-    for (size_t r = 0; r < table.rows.size(); ++r)
-      table.rows[r].cells.push_back(column.cell(run.cells[summary.cells[r].cell], summary.cells[r]));
+    for (size_t r = 0; r < table.rows.size(); ++r) {
+      const CellSummary& s = summary.cells[r];
+      const CellResult& cell = view.cell(s);
+      table.rows[r].cells.push_back(column.cell ? column.cell(cell, s)
+                                                : Table::Cell(cell_verdict(view, s), "", verdict_class(cell, s)));
+    }
   }
   return table;
 }

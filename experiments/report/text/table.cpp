@@ -143,6 +143,14 @@ std::string markdown_table(const Table& table) {
   return head + "\n" + rule + "\n" + body;
 }
 
+std::string legend_text(const Table& table) {
+  std::string text;
+  for (const Table::Column& column : table.columns)
+    if (!column.html_only && !column.help.empty())
+      text += fmt::format("{}{}: {}.", text.empty() ? "" : " ", column.name, column.help);
+  return text;
+}
+
 std::string html_table(const Table& table, const char* css) {
   std::string out = fmt::format("<table class=\"{}\"><caption>{}</caption><thead><tr>", css, html_escaped(table.title));
   const auto attribute = [](const char* name, const std::string& value) {

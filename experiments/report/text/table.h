@@ -10,7 +10,7 @@ struct Table {
   struct Column {
     std::string name;
     bool is_text = false;    // set left
-    std::string help = {};   // HTML: a tooltip
+    std::string help = {};   // HTML: a tooltip; legend_text()
     int goes = 0;            // where a terminal is too narrow the column with the lowest goes first; 0: never
     bool html_only = false;  // for what has no room elsewhere
   };
@@ -51,6 +51,9 @@ TerminalTable stacked_table(const Table& table, int columns);
 
 /// Pipes, each line with its end; texts as markdown_text() has them.
 std::string markdown_table(const Table& table);
+
+/// "pp: pipeline stages. k: …": what the columns' help says, but for those that only HTML has.
+std::string legend_text(const Table& table);
 
 /// In a box that scrolls; the caption also names the box.
 std::string html_table(const Table& table, const char* css = "");

@@ -178,16 +178,18 @@ std::string reproduce_command(const RunInfo& info) {
   return out;
 }
 
-std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
+std::string cell_verdict(const VerdictView& view, const CellSummary& s) {
+  const CellResult& cell = view.cell(s);
   if (cell.not_run) return cell.reason;
   if (cell.status != CellStatus::done) return fmt::format("{}: {}", to_string(cell.status), cell.reason);
-  std::string text;
-  switch (s.outcome) {
-    case Outcome::baseline: text = "baseline"; break;
-    case Outcome::faster: text = s.open_loop ? "decodes faster" : "faster"; break;
-    case Outcome::slower: text = s.open_loop ? "decodes slower" : "slower"; break;
-    case Outcome::inconclusive: text = "inconclusive"; break;
-    case Outcome::none: text = s.open_loop && !s.tpot_ms.p50 ? "no decode times" : "no baseline"; break;
+  std::string text = s.outcome == Outcome::baseline  ? "baseline"
+                     : s.open_loop && !s.tpot_ms.p50 ? "no decode times"
+                                                     : "no baseline";
+  if (!s.rankable) {
+    text = s.not_rankable + " (not ranked)";
+  } else if (const Claim* const row = view.claim(ClaimKind::over_baseline, s)) {
+    const bool is_decided = row->outcome != Outcome::inconclusive;
+    text = (s.open_loop && is_decided ? "decodes " : "") + outcome_text(*row);
   }
   if (cell.certificate.status == CertificateStatus::fail) return "NOT LOSSLESS";
   if (const auto& flips = cell.certificate.flips)
@@ -200,11 +202,10 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
   if (!s.noise.empty()) text += ", disturbed";
   if (!warm_prefixes_text(cell).empty()) text += ", warm prefixes";
   if (const auto loop = closed_loop_of(cell); loop && loop->is_one_wave()) text += ", one wave";
-  if (!s.rankable) return fmt::format("{} (not ranked)", s.not_rankable);
   if (s.baseline_far) text += ", " + baseline_time_text(*s.baseline_apart_s);
   if (const int asked = repetitions_asked(cell); s.repetitions < asked)
     text += fmt::format(", {} of {} repetitions", s.repetitions, asked);
-  if (s.outcome == Outcome::slower) {
+  if (s.rankable && s.outcome == Outcome::slower) {
     if (const std::string phase = costliest_phase(s); !phase.empty()) text += ": " + phase;
   }
   return text;
@@ -213,7 +214,8 @@ std::string cell_verdict(const CellResult& cell, const CellSummary& s) {
 std::string end_of_run_text(const RunResult& run, const RunSummary& summary, TextColor color,
                             const std::string& show_command, int columns) {
   const FoldedCells folded = fold_cells(run);
-  const Table all = cell_table(run, summary);
+  const VerdictView view(run, summary);
+  const Table all = cell_table(view);
   Table cells{.title = {}, .columns = all.columns, .rows = {}};
   std::vector<const char*> paints = {"\x1b[1m"};
   for (const CellSummary& s : summary.cells) {
@@ -241,11 +243,12 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
       for (const std::string& line : lines) out += wrapped_text(line, columns, 4);
   }
   out += "\n";
-  const RunVerdict verdict = make_verdict(run, summary);
+  const RunVerdict verdict = make_verdict(view);
   for (const std::string& text : verdict.headline) add("  " + printable(text), 4);
   if (show_command.empty()) {
     out += "\n  Details\n";
     for (const VerdictSentence& v : verdict.details) add("  - " + printable(v.text), 4);
+    add("\n  Columns: " + legend_text(all), 4);
   } else {
     add(fmt::format("  (details: {})", show_command), 3);
   }
@@ -264,7 +267,8 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
 
 std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   std::string out = fmt::format("# {}\n\n", markdown_text(run.info.name));
-  const RunVerdict verdict = make_verdict(run, summary);
+  const VerdictView view(run, summary);
+  const RunVerdict verdict = make_verdict(view);
   for (const std::string& text : verdict.headline) out += "- " + markdown_text(text) + "\n";
   out += "\nDetails:\n\n";
   for (const VerdictSentence& v : verdict.details) out += "- " + markdown_text(v.text) + "\n";
@@ -272,15 +276,8 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   if (const std::string flips = flips_of_run(run); !flips.empty())
     out += fmt::format("\nNumerics: {}\n", markdown_text(flips));
   out += fmt::format("\nReproduce: `{}`\n\n", reproduce_command(run.info));
-  out += markdown_table(cell_table(run, summary));
-  out +=
-      "\nAL: mean acceptance length, 1 + accepted / drafts, bonus included. accept: accepted / drafted. coverage: "
-      "share of verify steps with drafts. dev busy: share of the time in which each rank's device was at work. "
-      "speedup: "
-      "output tokens per second, prefill included, over the baseline cell, with its 95 % interval over repetitions. "
-      "decode speedup: the baseline's mean time per output token after the first over the cell's, prefill excluded. "
-      "degen.: share of outputs that end in a loop. verdict: from the cell's own 95 % interval, uncorrected; the "
-      "sentences above correct for all comparisons.\n";
+  const Table cells = cell_table(view);
+  out += markdown_table(cells) + "\n" + markdown_text(legend_text(cells)) + "\n";
   for (const std::string& load : loads_text(run)) out += fmt::format("\nLoad: {}.\n", markdown_text(load));
   if (const Table published = published_table(run, summary); !published.rows.empty())
     out += fmt::format("\n{}:\n\n{}", markdown_text(published.title), markdown_table(published));

@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/metrics/summary.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/report/text/table.h"
 
 namespace paceline {
 
 /// One row a cell, failed and skipped ones too; columns that tell nothing of this run are left out.
-Table cell_table(const RunResult& run, const RunSummary& summary);
+Table cell_table(const VerdictView& view);
 
 /// Rows beside what others measured; without rows where the run has none.
 Table published_table(const RunResult& run, const RunSummary& summary);
@@ -56,9 +56,9 @@ std::string speedup_text(const std::optional<RatioInterval>& speedup);
 /// `value` with `digits` decimals, "–" without a value.
 std::string number_text(const std::optional<double>& value, int digits);
 
-/// One word or phrase on the cell: "baseline", "faster, lossless", "slower: drafting takes 71 % of a step",
-/// "skipped: needs 4 devices", "NOT LOSSLESS".
-std::string cell_verdict(const CellResult& cell, const CellSummary& summary);
+/// A few words on the cell: "baseline", "faster, lossless", "slower: drafting takes 71 % of a decode pass",
+/// "oversubscribed (not ranked), lossless", "skipped: needs 4 devices", "NOT LOSSLESS".
+std::string cell_verdict(const VerdictView& view, const CellSummary& s);
 
 /// Columns that `text` takes in a terminal, for the characters that our texts use (no wide ones).
 int display_width(const std::string& text);
