@@ -38,8 +38,8 @@ TEST(VerdictParallel, ComparesOnlyCellsThatAreEqualOtherwise) {
   for (RepetitionResult& r : flows2.repetitions) r.wall_s /= 1.25;
   for (RepetitionResult& r : still2.repetitions) r.wall_s /= 1.5;
   const std::string text = verdict(run_of({still, still2, flows, flows2}));
-  EXPECT_TRUE(holds(text, "batching=static, against one rank: tp2 pp1 1.50× [")) << text;
-  EXPECT_TRUE(holds(text, "batching=continuous, against one rank: tp2 pp1 1.25× [")) << text;
+  EXPECT_TRUE(holds(text, "batching=static, over one rank: tp2 pp1 1.50× [")) << text;
+  EXPECT_TRUE(holds(text, "batching=continuous, over one rank: tp2 pp1 1.25× [")) << text;
   for (const char* const mixed : {"2.50×", "0.62×"}) EXPECT_FALSE(holds(text, "tp2 pp1 " + std::string(mixed))) << text;
 }
 
@@ -47,9 +47,9 @@ TEST(VerdictParallel, ARowsLabelHidesNoTwin) {
   CellResult one = plain(kSlow), two = placed(one, 2, 1);
   one.axes.variant = "one rank";
   two.axes.variant = "TP2";
-  EXPECT_TRUE(holds(verdict(run_of({one, two})), "No speculation, against one rank: tp2 pp1 1.00×"));
+  EXPECT_TRUE(holds(verdict(run_of({one, two})), "More ranks without speculation, over one rank: tp2 pp1 1.00×"));
   two.requested["engine"]["kv_cache"] = {{"block_size", 32}};
-  EXPECT_FALSE(holds(verdict(run_of({one, two})), "against one rank"));
+  EXPECT_FALSE(holds(verdict(run_of({one, two})), "over one rank"));
 }
 
 TEST(VerdictCorrectness, TellsWhyCellsHaveNoCertificate) {
@@ -71,14 +71,14 @@ TEST(VerdictBest, CellsThatTieAreNamed) {
   const std::string text = sentences(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kNearFast)}))[0];
   EXPECT_TRUE(text.starts_with("Fastest: tp1 pp1 ngram k=3, 150.3 tok/s, 1.50× [")) << text;
   const std::string more = details(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kNearFast)}))[0];
-  EXPECT_EQ(more, "Not told apart from tp1 pp1 ngram k=3 by tok/s: tp1 pp1 ngram k=5.");
-  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "Not told apart"));
+  EXPECT_EQ(more, "No significant difference in tok/s from tp1 pp1 ngram k=3: tp1 pp1 ngram k=5.");
+  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "No significant difference"));
 }
 
 TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
   const std::string tie = verdict(run_of({plain(kFast), ngram(3, kNearFast)}));
-  EXPECT_TRUE(holds(tie, "; no speculative cell is significantly faster; 1 cell is not told apart from it.")) << tie;
-  EXPECT_TRUE(holds(tie, "Not told apart from tp1 pp1 none by tok/s: tp1 pp1 ngram k=3.")) << tie;
+  EXPECT_TRUE(holds(tie, "; no speculative cell is significantly faster; 1 cell is not significantly slower.")) << tie;
+  EXPECT_TRUE(holds(tie, "No significant difference in tok/s from tp1 pp1 none: tp1 pp1 ngram k=3.")) << tie;
   const std::string clear = sentences(run_of({plain(kFast), ngram(3, kSlow)}))[0];
   EXPECT_TRUE(holds(clear, "; no speculative cell is faster.")) << clear;
   const std::string once = sentences(run_of({plain({150}), ngram(3, {100})}))[0];
@@ -119,7 +119,7 @@ TEST(VerdictBest, ARunThatWasCutIsToBeResumed) {
 TEST(VerdictBest, ManyTiesAreCounted) {
   std::vector<CellResult> cells = {plain(kSlow), ngram(1, kFast)};
   for (const int k : {2, 3, 4, 5, 6}) cells.push_back(ngram(k, kNearFast));
-  EXPECT_TRUE(holds(verdict(run_of(cells)), "; 5 cells are not told apart from it.")) << verdict(run_of(cells));
+  EXPECT_TRUE(holds(verdict(run_of(cells)), "; 5 cells are not significantly slower.")) << verdict(run_of(cells));
 }
 
 TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
@@ -242,6 +242,9 @@ TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
       << verdict(run);
   EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, kFast)})),
                     "] over no speculation (disturbed) in the same placement, 3 repetitions."));
+  const std::string all = verdict(run_of({disturbed(plain(kSlow)), disturbed(ngram(3, kFast))}));
+  EXPECT_TRUE(holds(all, "2 of 2 cells were disturbed")) << all;
+  EXPECT_FALSE(holds(all, "(disturbed)")) << all;
   const std::string shown = end_of_run_text(run, summarize(run), TextColor::off, "runexp show last");
   EXPECT_TRUE(holds(
       shown,
@@ -342,8 +345,16 @@ TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
     cells.push_back(cell);
   }
   const std::string loads = verdict(run_of(cells));
-  EXPECT_TRUE(holds(loads, "By category at concurrency 4, decoding with tp1 pp1 ngram k=5 gains most in ")) << loads;
+  EXPECT_TRUE(holds(loads, "By category at concurrency 4, decoding with tp1 pp1 ngram k=5 is not shown to ")) << loads;
   EXPECT_TRUE(holds(loads, "By category at concurrency 1, decoding with tp1 pp1 ngram k=3 gains most in ")) << loads;
+}
+
+TEST(VerdictCategories, HaveNoMostOrLeastWhereIntervalsOverlap) {
+  const std::string text =
+      verdict(run_of({with_categories(plain({100, 140, 80}), 1), with_categories(ngram(3, kFast), 1.1)}));
+  EXPECT_TRUE(holds(text, "ngram k=3 is not shown to gain more in one than in another: highest estimate in \"b\", "))
+      << text;
+  EXPECT_TRUE(holds(text, "; lowest in \"a\", ")) << text;
 }
 
 TEST(VerdictCategories, AreOverTheSamePlacement) {

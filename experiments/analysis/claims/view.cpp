@@ -71,6 +71,7 @@ VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_
                   LoadGroup{.load = of.load, .concurrency = of.axes.concurrency, .work = work[s.cell], .cells = {}});
     group.cells.push_back(&s);
   }
+  marks_noise_ = first_that_ran([](const CellSummary& s) { return s.noise.empty(); });
   claims_ = make_claims(*this);
   picks_ = make_picks(*this);
   crossovers_ = make_crossovers(*this);
@@ -84,9 +85,7 @@ std::string VerdictView::label(const CellSummary& s) const {
   return axes_label(axes);
 }
 
-std::string VerdictView::marked_label(const CellSummary& s) const {
-  return label(s) + (s.noise.empty() ? "" : " (disturbed)");
-}
+std::string VerdictView::marked_label(const CellSummary& s) const { return label(s) + noise_mark(s); }
 
 std::string VerdictView::where(const LoadGroup& group) const {
   if (groups_.size() < 2) return "";
@@ -124,7 +123,7 @@ const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
 
 std::string VerdictView::reference_text(const CellSummary& s, const CellSummary& reference) const {
   if (!speculates(s) || !is_plain_twin(reference, s)) return marked_label(reference);
-  return std::string("no speculation") + (reference.noise.empty() ? "" : " (disturbed)");
+  return "no speculation" + noise_mark(reference);
 }
 
 bool VerdictView::is_over_plain_at_its_place(const Claim& claim) const {

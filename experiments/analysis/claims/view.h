@@ -41,7 +41,7 @@ class VerdictView {
 
   /// "tp1 pp2 ngram k=5", without the load.
   std::string label(const CellSummary& s) const;
-  /// label(), and whether the cell is noisy: "tp1 pp2 ngram k=5 (disturbed)".
+  /// label(), and whether the cell is noisy: "tp1 pp2 ngram k=5 (disturbed)"; not where all cells that ran are.
   std::string marked_label(const CellSummary& s) const;
   /// "A, B (disturbed) and 3 more"
   std::string labels(const std::vector<const CellSummary*>& cells) const;
@@ -98,7 +98,11 @@ class VerdictView {
  private:
   const RunResult& run_;
   const RunSummary& summary_;
+  /// " (disturbed)"
+  std::string noise_mark(const CellSummary& s) const { return marks_noise_ && !s.noise.empty() ? " (disturbed)" : ""; }
+
   std::vector<LoadGroup> groups_;
+  bool marks_noise_ = false;
   std::vector<std::string> twin_of_;        // [cell] what the cell asks for, without its placement
   std::vector<std::string> plain_twin_of_;  // [cell] ... without its speculation
   std::vector<Claim> claims_;

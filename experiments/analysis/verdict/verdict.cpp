@@ -56,6 +56,14 @@ std::string over_text(const VerdictView& view, const CellSummary& cell) {
   return row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(cell, *row->over)) : "";
 }
 
+/// "; 5 cells are not significantly slower". Empty: all are.
+std::string ties_text(const Pick& pick) {
+  const int64_t others = std::ssize(pick.cells) - 1;
+  return others == 0 ? ""
+                     : fmt::format("; {} not significantly {}", counted(others, "cell is", "cells are"),
+                                   pick.kind == PickKind::goodput ? "worse" : "slower");
+}
+
 /// Behind reference_text(), where that names no cell.
 std::string place_text(const VerdictView& view, const CellSummary& cell, const CellSummary& reference) {
   return view.speculates(cell) && view.is_plain_twin(reference, cell) ? " in the same placement" : "";
@@ -118,14 +126,11 @@ std::string fastest_text(const VerdictView& view, const Pick& pick) {
         .text();
   Sentence sentence(fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.marked_label(best), *best.output_tok_s));
   sentence.add(over, place).add(repetitions_text(best));
-  if (row && row->shown == Outcome::inconclusive) sentence.add(", which is not a significant gain");
+  if (row && row->shown == Outcome::inconclusive) sentence.add("; that gain is not significant");
   if (!view.speculates(best) && drafting > 0)
     sentence.add(fmt::format("; no speculative cell{} {} faster", view.summary().finished() ? "" : " that ran",
                              may_be_beaten_by_drafts(view, pick) ? "is significantly" : "is"));
-  if (pick.cells.size() > 1)
-    sentence.add(fmt::format("; {} {} not told apart from it", counted(std::ssize(pick.cells) - 1, "cell"),
-                             pick.cells.size() == 2 ? "is" : "are"));
-  return sentence.text();
+  return sentence.add(ties_text(pick)).text();
 }
 
 /// The pick of whose best cell the headline speaks: that under which load speculation gains most, by the lower end,
@@ -172,9 +177,7 @@ Texts latency_texts(const VerdictView& view) {
     }
     Sentence sentence(fmt::format("Lowest latency, {}: {}, {:.1f} ms end to end (median)", group.load,
                                   view.marked_label(pick->best()), pick->value));
-    if (pick->cells.size() > 1)
-      sentence.add(fmt::format("; {} not told apart from it", counted(std::ssize(pick->cells) - 1, "cell")));
-    texts.push_back(sentence.text());
+    texts.push_back(sentence.add(ties_text(*pick)).text());
   }
   texts.insert(texts.end(), without.begin(), without.end());
   return texts;
@@ -211,9 +214,7 @@ Texts goodput_texts(const VerdictView& view) {
     }
     Sentence sentence(fmt::format("Most good requests ({}){}: {}", limits, where, view.marked_label(pick.best())));
     sentence.add(fmt::format(", {:.3g} per second, {} of all", pick.value, percent_text(pick.best().goodput->share)));
-    if (pick.cells.size() > 1)
-      sentence.add(fmt::format("; {} not told apart", counted(std::ssize(pick.cells) - 1, "cell")));
-    texts.push_back(sentence.text());
+    texts.push_back(sentence.add(ties_text(pick)).text());
   }
   return texts;
 }
@@ -250,8 +251,9 @@ Texts scaling_texts(const VerdictView& view) {
     const CellAxes& axes = view.cell(*one).axes;
     const bool is_named = by_twin.size() > 1 && !axes.variant.empty();
     const bool has_loads = view.groups().size() > 1 && axes.concurrency > 0;
-    Sentence sentence(fmt::format("No speculation{}{}, against one rank:", is_named ? ", " + axes.variant : "",
-                                  has_loads ? fmt::format(" at concurrency {}", axes.concurrency) : ""));
+    Sentence sentence(
+        fmt::format("More ranks without speculation{}{}, over one rank:", is_named ? ", " + axes.variant : "",
+                    has_loads ? fmt::format(" at concurrency {}", axes.concurrency) : ""));
     for (const Claim* const claim : claims) {
       const CellAxes& ranks = view.cell(*claim->cell).axes;
       sentence.add(fmt::format("{} tp{} pp{} {}", claim == claims.front() ? "" : ",", ranks.tp, ranks.pp,
@@ -316,7 +318,7 @@ std::string choice_text(const VerdictView& view) {
   return parts.empty() ? "" : Sentence(fmt::format("Highest estimate {}", fmt::join(parts, "; "))).text();
 }
 
-/// The acceptance at which the cell would decode as fast as its reference, and what it has.
+/// break_even_text() and what the cell has.
 std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const CellSummary& s = *gain.cell;
   const std::optional<double> needed = break_even_length(s, *gain.over);
@@ -400,11 +402,12 @@ Texts ties_texts(const VerdictView& view) {
     if (!is_rate && !is_good && !(pick.kind == PickKind::latency && pick.best().open_loop)) continue;
     const std::string where = view.where(*pick.group);
     if (pick.cells.size() > 1 && !(is_rate && leads_by_chance(view, pick)) && pick.value > 0)
-      texts.push_back(fmt::format("Not told apart from {} by {}{}: {}.", view.marked_label(pick.best()),
+      texts.push_back(fmt::format("No significant difference in {} from {}{}: {}.",
                                   is_rate   ? "tok/s"
                                   : is_good ? "good requests"
                                             : "latency",
-                                  where, view.labels({pick.cells.begin() + 1, pick.cells.end()})));
+                                  view.marked_label(pick.best()), where,
+                                  view.labels({pick.cells.begin() + 1, pick.cells.end()})));
     if (!is_rate || view.speculates(pick.best())) continue;
     const int64_t ranked = num_ranked_drafting(view, *pick.group);
     const int64_t planned = std::ranges::count_if(pick.group->cells, [&](const CellSummary* s) {
@@ -481,10 +484,13 @@ Texts category_texts(const VerdictView& view) {
       return fmt::format("\"{}\", {}", claim.category.empty() ? "none" : claim.category, interval_text(claim.ratio));
     };
     const CellSummary& over = *order.front()->over;
-    texts.push_back(fmt::format("By category{}, decoding with {}{} gains most in {}; least in {}.", view.where(group),
-                                view.marked_label(*best),
-                                view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
-                                gain(*order.front()), gain(*order.back())));
+    const std::optional<double>&least_of_most = order.front()->ratio.low, &most_of_least = order.back()->ratio.high;
+    const bool is_told = least_of_most && most_of_least && *least_of_most > *most_of_least;
+    texts.push_back(
+        fmt::format("By category{}, decoding with {}{} {} {}; {} in {}.", view.where(group), view.marked_label(*best),
+                    view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
+                    is_told ? "gains most in" : "is not shown to gain more in one than in another: highest estimate in",
+                    gain(*order.front()), is_told ? "least" : "lowest", gain(*order.back())));
   }
   return texts;
 }
