@@ -240,7 +240,7 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
   print_percentiles("tpot", facts.tpot_ms, 3);
   const PhaseTimes& phases = facts.phase_ms_per_step;
   if (facts.step_ms)
-    print_fact("step", fmt::format("{:.3f} ms = draft {:.3f}, verify {:.3f}, sample {:.3f}, schedule {:.3f}, "
+    print_fact("pass", fmt::format("{:.3f} ms = draft {:.3f}, verify {:.3f}, sample {:.3f}, schedule {:.3f}, "
                                    "communicate {:.3f}, bubble {:.3f}, other {:.3f}",
                                    *facts.step_ms, phases.draft_ms, phases.verify_ms, phases.sample_ms,
                                    phases.schedule_ms, phases.communicate_ms, phases.bubble_ms, phases.other_ms));

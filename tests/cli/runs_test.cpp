@@ -222,7 +222,7 @@ TEST_F(Runs, AreShownAsJson) {
   EXPECT_EQ(json::parse(cell.out), all.at("cells").at(0));
 }
 
-// A cell that did not run has no certificate, no rates and no steps of 0 ms.
+// A cell that did not run has no certificate, no rates and no passes of 0 ms.
 TEST(Show, OfACellThatDidNotRunOnlyWhatThereIs) {
   const Workspace workspace;
   const std::string root = workspace.results().string();
@@ -235,7 +235,7 @@ TEST(Show, OfACellThatDidNotRunOnlyWhatThereIs) {
     ASSERT_EQ(shown.exit_code, 0) << described(shown);
     const bool ran = cell.at("status") == "done";
     skipped += ran ? 0 : 1;
-    for (const char* const part : {"certificate", "disturbed", "tok/s", "speedup", "ttft", "step", "counters"})
+    for (const char* const part : {"certificate", "disturbed", "tok/s", "speedup", "ttft", "pass", "counters"})
       EXPECT_EQ(holds(shown.out, fmt::format("\n  {:<13} ", part)), ran) << part << "\n" << shown.out;
     EXPECT_FALSE(holds(shown.out, "(;")) << shown.out;
     EXPECT_FALSE(holds(shown.out, "= draft 0.000, verify 0.000")) << shown.out;

@@ -163,8 +163,9 @@ TEST(ForecastSection, SetsEveryCellsPredictionAgainstItsMedianStep) {
   run.cells[3].forecast->step_ms /= 4;
   const std::string html = report_of(run), section = section_of(html, "forecast");
   EXPECT_EQ(nesting_error(html), "");
-  EXPECT_NE(section.find(fmt::format("Median over {} cells: a step took 1.25× its predicted time.", run.cells.size())),
-            std::string::npos)
+  EXPECT_NE(
+      section.find(fmt::format("Median over {} cells: the median ITL is 1.25× the predicted time.", run.cells.size())),
+      std::string::npos)
       << section;
   EXPECT_NE(section.find("Outlier: tp1 pp1 ngram k=5, 5.00×."), std::string::npos) << section;
   EXPECT_EQ(count(section, "<tr"), run.cells.size() + 1) << "a row a cell, and the head";

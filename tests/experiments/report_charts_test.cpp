@@ -113,8 +113,8 @@ TEST(ReportCharts, PhasesAreThoseOfDecodePasses) {
   EXPECT_TRUE(holds(section, fmt::format("{:.2f} ms", test::synthetic_step({}).total_ms() - 0.05))) << section;
   for (RepetitionResult& r : run.cells[0].repetitions) r.passes.reset();
   const std::string older = section_of(report_of(run), "steps");
-  EXPECT_TRUE(holds(older, "Time of a target pass by phase"));
-  EXPECT_TRUE(holds(older, "prefill passes included, as this run was recorded before"));
+  EXPECT_TRUE(holds(older, "Time of a pass by phase"));
+  EXPECT_TRUE(holds(older, "prefill included, as this run was recorded before"));
 }
 
 TEST(ReportCharts, ALegendHasNoSeriesThatNoChartShows) {

@@ -188,8 +188,8 @@ TEST(ReportSections, HistogramSharesAreThoseOfAllVerifySteps) {
   const std::string section = section_of(report_of(run), "acceptance");
   EXPECT_TRUE(holds(section, "<th scope=\"col\">no drafts</th><th scope=\"col\">0</th><th scope=\"col\">1</th></tr>"));
   EXPECT_TRUE(holds(section,
-                    "<td title=\"12 of 48 steps\">25 %</td><td title=\"12 of 48 steps\">25 %</td>"
-                    "<td title=\"24 of 48 steps\">50 %</td></tr>"))
+                    "<td title=\"12 of 48 verify steps\">25 %</td><td title=\"12 of 48 verify steps\">25 %</td>"
+                    "<td title=\"24 of 48 verify steps\">50 %</td></tr>"))
       << section;
 }
 

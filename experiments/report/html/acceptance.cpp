@@ -71,7 +71,7 @@ std::string position_chart(const std::string& title, const std::string& y_label,
 std::string accepted_table(const std::vector<Source>& sources) {
   size_t most = 0;
   for (const Source& source : sources) most = std::max(most, size_t(source.k));
-  Table table{.title = "Verify steps by accepted draft tokens; each step emits one more token.",
+  Table table{.title = "Verify steps by accepted draft tokens; each emits one more token.",
               .columns = {{"proposer", true}, {"k"}, {"no drafts"}},
               .rows = {}};
   for (size_t accepted = 0; accepted <= most; ++accepted) table.columns.push_back({std::to_string(accepted)});
@@ -85,10 +85,10 @@ std::string accepted_table(const std::vector<Source>& sources) {
     Table::Row row{.cells = {source.proposer, std::to_string(source.k)}};
     for (const int64_t count : counts)
       row.cells.emplace_back(count == 0 ? "" : percent(ratio(double(count), double(total))), "", "",
-                             fmt::format("{} of {} steps", count, total));
+                             fmt::format("{} of {} verify steps", count, total));
     if (total > 0) table.rows.push_back(std::move(row));
   }
-  return table.rows.empty() ? "" : "<h3>Accepted tokens per step</h3>" + html_table(table);
+  return table.rows.empty() ? "" : "<h3>Accepted tokens per verify step</h3>" + html_table(table);
 }
 
 /// A bar for each proposer and k: how far requests differ.
@@ -136,8 +136,8 @@ std::string along_output(const Report& report) {
       if (!length || range.drafts < kMinDrafts) continue;
       series.points.push_back({.x = static_cast<double>(range.from + range.to) / 2,
                                .y = *length,
-                               .tooltip = fmt::format("{}, after {} to {} tokens: {:.2f} over {} steps", series.name,
-                                                      range.from, range.to - 1, *length, range.drafts)});
+                               .tooltip = fmt::format("{}, after {} to {} tokens: {:.2f} over {} verify steps",
+                                                      series.name, range.from, range.to - 1, *length, range.drafts)});
       x_high = std::max(x_high, static_cast<double>(range.to));
       y_high = std::max(y_high, *length);
     }
@@ -149,7 +149,7 @@ std::string along_output(const Report& report) {
   chart.y_max = nice_ticks(0, y_high, 5).back();
   return "<h3>Along the output</h3>" + chart_legend(legend) + grid(svg_line_chart(chart)) +
          note(fmt::format("First repetition of the first placement, each proposer at its fastest k. A point: a range "
-                          "of output positions with at least {} steps that had drafts.",
+                          "of output positions with at least {} verify steps that had drafts.",
                           kMinDrafts));
 }
 
@@ -182,9 +182,11 @@ Section acceptance_section(const Report& report) {
   }
   section.body +=
       note(
-          "Acceptance rate: share of the steps with drafts whose draft was accepted at the position; a draft too short "
-          "for it counts as not accepted. Conditional: only steps whose earlier positions were all accepted. Coverage: "
-          "share of verify steps with drafts. Shown: the first finished cell of each proposer and k." +
+          "A verify step is what one pass of the target does for one sequence once its prompt is read. Acceptance "
+          "length: 1 + accepted tokens / verify steps with drafts, bonus token included. Acceptance rate: share of the "
+          "verify steps with drafts whose draft token at the position was accepted; where drafts end before it, it was "
+          "not. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of verify "
+          "steps with drafts. Shown: the first finished cell of each proposer and k." +
           (others == 0 ? ""
                        : fmt::format(" {} other cells with the same proposer and k have the same acceptance.",
                                      equal == others ? fmt::format("All {}", others)

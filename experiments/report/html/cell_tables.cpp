@@ -77,9 +77,10 @@ Section drafts_section(const Report& report) {
   };
   const CellColumns columns = {
       {"coverage", "share of verify steps with drafts", field(&Fields::draft_coverage, 2)},
-      {"AL", "mean acceptance length: tokens per verify step with drafts", field(&Fields::mean_acceptance_length, 2)},
+      {"AL", "mean acceptance length: 1 + accepted tokens / verify steps with drafts",
+       field(&Fields::mean_acceptance_length, 2)},
       {"target rows", "of a sequence, per verify step: 1 + draft tokens", field(&Fields::rows_per_step, 2)},
-      {"draft depth", "positions that the drafts of a step reach; a tree has more draft tokens than that",
+      {"draft depth", "positions that the draft tokens of a verify step reach; a tree has more draft tokens than that",
        field(&Fields::mean_draft_depth, 2)},
       {"drafted / accepted", "draft tokens per accepted one", field(&Fields::drafted_per_kept, 2)},
       {"drafting ms", "per decode pass", [&](Cell s) { return number(draft_ms(s), 3); }},
@@ -97,12 +98,11 @@ Section drafts_section(const Report& report) {
           cells.empty()
               ? ""
               : html_table(table, has_stages ? "" : "sortable") +
-                    note(std::string(
-                             "target rows: rows that the target computes for a sequence in a verify step, 1 + draft "
-                             "tokens. draft depth: positions that the drafts of a step reach; a tree has more "
-                             "draft tokens than that. drafted / accepted: draft tokens per accepted one. drafting "
-                             "ms and share: of a decode pass.") +
-                         (has_stages ? " ↳: a stage of the row above, in the steps it drafted for." : ""))};
+                    note(std::string("target rows: rows that the target computes for a sequence in a verify step, 1 + "
+                                     "draft tokens. draft depth: positions that the draft tokens of a verify step "
+                                     "reach; a tree has more draft tokens than that. drafted / accepted: draft tokens "
+                                     "per accepted one. drafting ms and share: of a decode pass.") +
+                         (has_stages ? " ↳: a stage of the row above, in the verify steps it drafted for." : ""))};
 }
 
 Section parallel_section(const Report& report) {
@@ -114,7 +114,7 @@ Section parallel_section(const Report& report) {
     const auto over_one = over_one_rank(report, s);
     return percent(over_one ? std::optional(over_one->ratio / ranks(s)) : std::nullopt);
   };
-  const auto of_step = [](double PhaseTimes::*phase) {
+  const auto of_pass = [](double PhaseTimes::*phase) {
     return [phase](Cell s) { return percent(ratio(s.phase_ms_per_step.*phase, s.step_ms.value_or(0))); };
   };
   const auto communicate_ms = [](Cell s) { return s.step_ms ? number(s.phase_ms_per_step.communicate_ms, 3) : "–"; };
@@ -123,10 +123,10 @@ Section parallel_section(const Report& report) {
       {"over one rank", "tok/s over those of the same proposer and k on one rank, with the 95 % interval",
        [&](Cell s) { return speedup_text(over_one_rank(report, s)); }},
       {"efficiency", "that ratio over the number of ranks; 100 % is perfect scaling", efficiency},
-      {"communicate", "share of the sampling rank's step", of_step(&PhaseTimes::communicate_ms)},
-      {"bubble", "share of the sampling rank's step", of_step(&PhaseTimes::bubble_ms)},
-      {"communicate ms", "of the sampling rank, per target pass", communicate_ms},
-      {"sent KiB", "per target pass, of the rank that sends most",
+      {"communicate", "share of the sampling rank's time, prefill included", of_pass(&PhaseTimes::communicate_ms)},
+      {"bubble", "share of the sampling rank's time, prefill included", of_pass(&PhaseTimes::bubble_ms)},
+      {"communicate ms", "of the sampling rank, per pass, prefill included", communicate_ms},
+      {"sent KiB", "per pass, prefill included, of the rank that sends most",
        [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }, true}};
   section.body =
@@ -135,7 +135,9 @@ Section parallel_section(const Report& report) {
                  "sortable") +
       busy_chart(report) +
       note(
-          "With fewer requests than pipeline stages, stages wait for each other. –: not recorded, no messages between "
+          "communicate and bubble: waiting for other ranks in collectives, and for the previous pipeline stage, over "
+          "all passes, prefill included; the section on the time of a pass has decode passes only. With fewer requests "
+          "than pipeline stages, stages wait for each other. –: not recorded, no messages between "
           "ranks, or not meaningful (in an open loop the arrival rate sets tok/s).");
   return section;
 }
@@ -171,7 +173,7 @@ Section device_section(const Report& report) {
       {"attention min ms", "a part of target ms, not timed by itself: its time at the measured peaks",
        ms(&D::attention, &R::floor_ms)},
       {"sent KiB", "", [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
-      {"comm wait ms", "", ms(&D::communicate, &R::ms)},
+      {"comm wait ms", "waits for other ranks: communicate + bubble", ms(&D::communicate, &R::ms)},
       {"link min ms", "time to send the bytes at the measured peak of the link", ms(&D::communicate, &R::floor_ms)},
       {"read GB/s", "", ceiling(&DeviceCeilings::read_bytes_s)},
       {"matrix GFLOP/s", "", ceiling(&DeviceCeilings::matrix_flops_s)},
@@ -181,6 +183,7 @@ Section device_section(const Report& report) {
     if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
   const std::string explained = fmt::format(
       "Of the sampling rank. Prefill passes are included, so times exceed those per decode pass. "
+      "comm wait: communicate + bubble, waits in collectives and for the previous pipeline stage. "
       "Percentages are shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. "
       "roofline: the time that the reads or the FLOPs take at their peak, whichever is longer, over the measured time. "
       "min ms: a lower bound, the time at the measured peaks. read, matrix and link: these peaks. CPU ranks share "
@@ -188,10 +191,9 @@ Section device_section(const Report& report) {
       "with one rank.",
       matrix.empty() ? "the matrix rate" : fmt::format("{}", fmt::join(matrix, " or ")));
   return {"devices", "Roofline: devices against their peaks",
-          cells.empty()
-              ? ""
-              : html_table(table_of(report, "Per target pass, prefill included.", cells, columns), "sortable") +
-                    note(explained)};
+          cells.empty() ? ""
+                        : html_table(table_of(report, "Per pass, prefill included.", cells, columns), "sortable") +
+                              note(explained)};
 }
 
 Section memory_section(const Report& report) {
@@ -205,7 +207,7 @@ Section memory_section(const Report& report) {
   };
   const char* const planned = "planned, all ranks and the draft model";
   const CellColumns columns = {
-      {"batch", "sequences of a target pass, mean", field(&Fields::sequences_per_forward, 2)},
+      {"batch", "sequences of a pass, mean", field(&Fields::sequences_per_forward, 2)},
       {"KV peak", "blocks of the target in use at most",
        [](Cell s) { return number(double(s.counters.kv_blocks_peak), 0); }},
       {"preemptions", "", count(&RunCounters::preemptions, 1)},
@@ -230,7 +232,7 @@ Section memory_section(const Report& report) {
 }
 
 Section forecast_section(const Report& report) {
-  Section section{"forecast", "Predicted against measured step times"};
+  Section section{"forecast", "Predicted time of a pass against median ITL"};
   const std::vector<ForecastRatio> ratios = forecast_ratios(report.run, report.summary);
   if (ratios.empty()) return section;
   std::map<size_t, ForecastRatio> ratio_of;
@@ -239,26 +241,27 @@ Section forecast_section(const Report& report) {
   const auto forecast = [&](Cell s) -> const StepForecast& { return *report.cell(s).forecast; };
   const CellColumns columns = {
       {"target MB", "weights over all ranks", [&](Cell s) { return number(forecast(s).target_bytes / kMega, 1); }},
-      {"draft MB", "of the draft model, read k times a step",
+      {"draft MB", "of the draft model, read k times for each pass",
        [&](Cell s) { return number(in_units(forecast(s).draft_bytes, kMega), 1); }},
       {"GB/s", "read bandwidth of all usable cores for so many bytes, measured when the run began",
        [&](Cell s) { return number(forecast(s).read_bytes_s / kGiga, 1); }},
       {"predicted ms", "to read the weights", [&](Cell s) { return number(ratio_of[s.cell].predicted_ms, 3); }},
-      {"measured ms", "median ITL, so without prefill",
-       [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
-      {"ratio", "measured over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
+      {"median ITL ms", "measured; without prefill", [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
+      {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
   const std::string sentence =
-      fmt::format("Median over {}: a step took {:.2f}× its predicted time. Outlier: {}, {:.2f}×.",
+      fmt::format("Median over {}: the median ITL is {:.2f}× the predicted time. Outlier: {}, {:.2f}×.",
                   counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
                   report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =
       "<p>" + html_escaped(sentence) + "</p>" +
-      html_table(table_of(report, "Predicted and measured steps.", cells, columns), "sortable") +
+      html_table(table_of(report, "Predicted time of a decode pass and median ITL.", cells, columns), "sortable") +
       note(
-          "The prediction is a lower bound: reading all weights from memory once, and those of the draft model once "
-          "per draft position. A step can be faster only if weights stay in the CPU cache. Oversubscribed cells are "
-          "left out.");
+          "The prediction is a lower bound of a decode pass: reading all weights from memory once, and those of the "
+          "draft model once per draft position. Measured is the median ITL, the gap between two moments at which a "
+          "sequence gets tokens: a decode pass gives it some each time, so with one sequence at a time the gap is a "
+          "decode pass with its drafting and what lies between passes; other sequences add to it. It can be shorter "
+          "only if weights stay in the CPU cache. Oversubscribed cells are left out.");
   return section;
 }
 

@@ -124,15 +124,12 @@ Section latency_section(const Report& report) {
       curves_by_place(report) +
       note(
           "Share of requests (ITL: of gaps) at or below the time on the x-axis. Marks: median and 90th percentile. "
-          "Each "
-          "proposer at its fastest k.") +
+          "Each proposer at its fastest k.") +
       html_table(table_of(report, "Milliseconds over all requests and repetitions.", cells, columns), "sortable") +
       note(
-          "TTFT: submit to first token. TPOT: (E2E − TTFT) / (tokens − 1). ITL: gap between steps that emit tokens; a "
-          "step "
-          "may emit several, so compare cells by TPOT. compute share: share of the sampling rank's time spent "
-          "drafting, "
-          "verifying and sampling." +
+          "TTFT: submit to first token. TPOT: (E2E − TTFT) / (tokens − 1). ITL: gap between two moments at which a "
+          "request gets tokens; with drafts it may get several at once, so compare cells by TPOT. compute share: share "
+          "of the sampling rank's time spent drafting, verifying and sampling." +
           ((*fewest)->num_requests < 1000
                ? fmt::format(" With {} requests in a cell, p99 is close to the maximum.", (*fewest)->num_requests)
                : "") +

@@ -130,8 +130,8 @@ Section samples_section(const Report& report) {
   if (section.body.empty()) return section;
   section.body += note(
       "Tokens of every repetition against a cell with no speculation; requests that differ come first. − reference, + "
-      "this cell. The acceptance rules <code>rejection</code> and <code>block</code> preserve the output distribution, "
-      "not the tokens.");
+      "this cell. With the acceptance rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the "
+      "distribution of outputs stays the same, not their tokens.");
   return section;
 }
 

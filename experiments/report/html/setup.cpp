@@ -95,6 +95,11 @@ std::string files_of_run(const Report& report) {
               : "<details class=\"files\"><summary>Files of each cell</summary><dl>" + of_cells + "</dl></details>");
 }
 
+/// Whether table_of() has it in each row anyway.
+bool is_of_row(std::string_view key) {
+  return key == "tp" || key == "pp" || key == "proposer" || key == "num_speculative_tokens";
+}
+
 /// What the engine said it ran: once what all cells share, then a column for each setting that differs.
 std::string effective_settings(const Report& report) {
   const auto cells = report.cells(
@@ -115,7 +120,7 @@ std::string effective_settings(const Report& report) {
         std::all_of(cells.begin(), cells.end(), [&](const CellSummary* s) { return text(*s) == text(*cells.front()); });
     if (is_shared)
       shared += fact(key, text(*cells.front()));
-    else
+    else if (!is_of_row(key))
       differing.push_back({key, "", text, true});
   }
   return "<details><summary>Effective settings, as the engine ran them</summary>" +

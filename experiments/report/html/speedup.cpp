@@ -231,26 +231,26 @@ std::vector<Point> points_of(const Report& report, const ChartLayout& layout) {
   return points;
 }
 
-/// The line of what was measured and that of its bounds.
+/// The line of what was measured and that of speedup_bound.
 struct Lines {
-  LineSeries measured, bound;
+  LineSeries measured, free;
 
   Lines(const std::string& name, int color, LineStyle style)
       : measured{.name = name, .color = color, .style = style},
-        bound{.name = name + " bound", .color = color, .style = LineStyle::dotted, .markers = false} {}
+        free{.name = name + ", verification free", .color = color, .style = LineStyle::dotted, .markers = false} {}
 
   void add(const Report& report, const CellSummary& s, double x) {
     // Failed or skipped: the line must not run through.
-    LinePoint at{.x = x, .y = std::numeric_limits<double>::quiet_NaN(), .faded = !s.rankable}, above = at;
+    LinePoint at{.x = x, .y = std::numeric_limits<double>::quiet_NaN(), .faded = !s.rankable}, free_at = at;
     if (s.speedup) {
       at.y = s.speedup->ratio;
       at.low = s.speedup->low;
       at.high = s.speedup->high;
       at.tooltip = fmt::format("{}: {} {}", report.label(report.cell(s).axes), speedup_text(s.speedup), s.not_rankable);
-      above.y = s.speedup_bound.value_or(above.y);
+      free_at.y = s.speedup_bound.value_or(free_at.y);
     }
     measured.points.push_back(at);
-    bound.points.push_back(above);
+    free.points.push_back(free_at);
   }
 };
 
@@ -277,7 +277,7 @@ Section speedup_section(const Report& report) {
     any_bound = any_bound || s.speedup_bound;
     place_in(facets, point.facet);
     place_in(x_texts, point.x);
-    // A wide interval of few repetitions may leave the chart; the points and bounds may not.
+    // A wide interval of few repetitions may leave the chart; the points may not.
     top = std::max({top, s.speedup->ratio * 1.1, std::min(s.speedup->high.value_or(0), s.speedup->ratio * 1.5),
                     s.speedup_bound.value_or(0)});
   }
@@ -305,25 +305,27 @@ Section speedup_section(const Report& report) {
           .first->second.add(report, *point.summary, chart.x_ticks[size_t(tick - chart.x_tick_texts.begin())]);
     }
     for (auto& [key, of_line] : drawn) {
-      for (LineSeries* series : {&of_line.measured, &of_line.bound})
+      for (LineSeries* series : {&of_line.measured, &of_line.free})
         std::stable_sort(series->points.begin(), series->points.end(),
                          [](const LinePoint& a, const LinePoint& b) { return a.x < b.x; });
       add_to_legend(legend, of_line.measured);
       chart.series.push_back(std::move(of_line.measured));
-      chart.series.push_back(std::move(of_line.bound));
+      chart.series.push_back(std::move(of_line.free));
     }
     charts += svg_line_chart(chart);
   }
   if (any_bound)
-    legend.push_back(
-        {.name = "upper bound, in the proposer's colour", .color = kNumChartColors - 1, .style = LineStyle::dotted});
+    legend.push_back({.name = "estimate if verification were free, in the proposer's colour",
+                      .color = kNumChartColors - 1,
+                      .style = LineStyle::dotted});
   section.body =
       chart_legend(legend) + grid(charts) +
       note(how_measured(report.summary) +
-           " Dotted: upper bound, if verifying k + 1 tokens cost as much as decoding one; the gap is the cost of "
-           "verification." +
+           " Dotted: estimate, not measured: the speedup if verifying k + 1 tokens cost as much as decoding one, with "
+           "acceptance, drafting and prefill as measured. The gap below it is the cost of verification; timing noise "
+           "can put a measured point above it." +
            (any_forced ? " Stated acceptance: drafts are taken from the text, their cost is real. A line crosses 1 at "
-                         "the acceptance length that a draft must reach."
+                         "the break-even acceptance length."
                        : " Outputs are the same at every k."));
   return section;
 }

@@ -28,28 +28,33 @@ bool is_timed(const CellSummary& s) { return s.step_ms && *s.step_ms > 0; }
 }  // namespace
 
 Section step_section(const Report& report) {
-  Section section{"steps", "Where a step's time goes"};
+  Section section{"steps", "Where the time of a pass goes"};
   std::vector<const CellSummary*> cells = report.cells(is_timed);
   if (cells.empty()) return section;
   // Of older records the passes of decoding are not known.
   const bool decode = std::all_of(cells.begin(), cells.end(),
                                   [](const CellSummary* s) { return s->passes && s->passes->decode.pass_ms; });
-  const std::string pass = decode ? "decode pass" : "target pass";
+  const std::string pass = decode ? "decode pass" : "pass";
   const auto phases = [=](const CellSummary& s) -> const PhaseTimes& {
     return decode ? s.passes->decode.phase_ms : s.phase_ms_per_step;
   };
   const auto pass_ms = [=](const CellSummary& s) { return decode ? *s.passes->decode.pass_ms : *s.step_ms; };
-  CellColumns columns = {{"pass", "all phases together", [=](const CellSummary& s) { return number(pass_ms(s), 3); }}};
+  CellColumns columns = {
+      {"pass ms", "all phases together", [=](const CellSummary& s) { return number(pass_ms(s), 3); }}};
   for (const Phase& phase : kPhases)
     columns.push_back({phase.name, "", [=](const CellSummary& s) { return number(phases(s).*phase.ms, 3); }});
   for (const auto& [name, kind] : {std::pair("prefill %", &PassSummaries::prefill),
                                    {"decode %", &PassSummaries::decode},
                                    {"mixed %", &PassSummaries::mixed}})
     if (decode)
-      columns.push_back({name, "passes of this kind, share of the time",
+      columns.push_back({name, "passes of this kind, share of the time of all passes and of what lies between them",
                          [kind = kind](const CellSummary& s) { return number(100 * ((*s.passes).*kind).share, 1); }});
   const Table table =
-      table_of(report, fmt::format("Milliseconds per {}{}.", pass, decode ? ", prefill excluded" : ""), cells, columns);
+      table_of(report,
+               decode ? "Milliseconds per decode pass, prefill excluded. The columns with % are shares of "
+                        "the whole time: of all passes and of what lies between them."
+                      : "Milliseconds per pass.",
+               cells, columns);
 
   const bool all = cells.size() <= kMaxBars;
   if (!all) {
@@ -79,12 +84,16 @@ Section step_section(const Report& report) {
   section.body =
       chart_legend(legend) + wide(chart.title, svg_stacked_bars(chart)) +
       note(std::string(all ? "" : "Each proposer at its fastest k; the table below has all cells. ") +
-           (decode ? "Mean over decode passes, prefill excluded. "
-                   : "Mean over all target passes, prefill passes included, as this run was recorded before they were "
-                     "told apart. ") +
-           "verify: the target's forward pass; bubble: waiting for the previous pipeline stage; communicate: waiting "
-           "for other ranks in collectives (all-reduce, gather); sampling rank: the one that samples and verifies "
-           "drafts.") +
+           "A pass is one forward pass of the target over a batch. " +
+           (decode
+                ? "Mean over decode passes, those without rows of prompts: prefill is excluded. "
+                : "Mean over all passes, prefill included, as this run was recorded before kinds of passes were told "
+                  "apart. ") +
+           "On the sampling rank, which samples and verifies drafts: draft: the proposer; verify: the target's layers; "
+           "sample: accepting draft tokens and sampling; communicate: waiting for other ranks in collectives "
+           "(all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule: all else of a pass, "
+           "which is the scheduler, making the batch and handing it out, committing tokens, stop checks, and the time "
+           "in which the engine's thread waits for a core; other: what lies between passes.") +
       folded(table);
   return section;
 }

@@ -107,7 +107,7 @@ Section timeline_section(const Report& report) {
   section.body =
       chart_legend(legend) + grid(drawn) +
       note((report.has_several_concurrencies() ? fmt::format("At concurrency {}, the largest. ", load) : "") +
-           "First repetition, up to 256 steps of it. KV blocks: of the target. Bubble share: share of "
+           "First repetition, up to 256 points of it. KV blocks: of the target. Bubble share: share of "
            "the time since the previous point that the sampling rank spent waiting for the previous stage.");
   return section;
 }
