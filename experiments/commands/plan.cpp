@@ -71,20 +71,21 @@ class SweepForecast {
   void print(const std::filesystem::path& results_root) const {
     if (!is_whole_ || planned_.empty()) return;
     print_line(
-        "the sweep takes at least {}{}: {:.0f} GB/s on {}, a step of the target at least {:.2f} ms; prompts, loading "
-        "and what lies between steps on top",
-        drafts_ ? fmt::format("{} (every draft accepted) or {} (none)", time_text(floor_.low), time_text(floor_.high))
+        "Lower bound: all cells take at least {}{}. It is the time to read the weights once for each pass, at {:.0f} "
+        "GB/s as measured now on {} (a pass of the target: {:.2f} ms); prompts, loading and what lies between passes "
+        "come on top.",
+        drafts_ ? fmt::format("{} if every draft token is accepted, {} if none is", time_text(floor_.low),
+                              time_text(floor_.high))
                 : time_text(floor_.high),
-        may_end_early_ ? " where no answer ends early" : "", read_bytes_s_ / 1e9, counted(usable_cores(), "core"),
+        may_end_early_ ? ", and if no answer ends early" : "", read_bytes_s_ / 1e9, counted(usable_cores(), "core"),
         longest_step_ms_);
     std::set<CellKind> kinds;
     for (const auto& [cell, of_arrivals_s] : planned_) kinds.insert(cell.kind);
     const auto known = find_calibration(results_root, this_machine_id(), kinds, requests_);
     if (!known) {
       print_line(
-          "no finished run below {} to calibrate by (same machine, models, loads and proposers): the real time may be "
-          "several "
-          "times this minimum",
+          "No estimate: {} holds no finished run of the same machine, models, loads and proposers. The real time may "
+          "be several times the lower bound.",
           results_root.string());
       return;
     }
@@ -96,9 +97,9 @@ class SweepForecast {
     }
     const std::string low = time_text(expected.low), high = time_text(expected.high);
     print_line(
-        "calibrated by {}, {:.2f}x the time to read weights: about {}, as drafts were accepted and answers ended "
-        "there; loading on top",
-        known->run, known->ratio, low == high ? low : fmt::format("{} to {}", low, high));
+        "Estimate: all cells take about {}, prompts included. It is from the times of run {} ({:.2f}x the time to read "
+        "its weights), with the acceptance and the lengths of answers there; loading comes on top.",
+        low == high ? low : fmt::format("{} to {}", low, high), known->run, known->ratio);
     if (known->num_noisy > 0)
       print_line("caution: that run was disturbed in {} of {} while it measured them", known->num_noisy,
                  counted(int64_t(known->cells.size()), "cell"));
@@ -137,7 +138,7 @@ std::pair<std::string, std::string> twin_key(const Cell& cell) {
 /// The cells that decode plainly where others draft, by twin_key().
 using PlainTwins = std::map<std::pair<std::string, std::string>, const Cell*>;
 
-/// "; break-even over tp1_pp1_none_c1: 1.40 tokens a step": against the same placement, which the baseline need not be.
+/// "; break-even AL over tp1_pp1_none_c1: 1.40": against the same placement, which the baseline need not be.
 std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& twins, const Cell& cell,
                             const std::optional<StepForecast>& step) {
   const std::optional<double> length = step ? break_even_length(cell.config, *step) : std::nullopt;
@@ -146,8 +147,8 @@ std::string break_even_text(const std::vector<Cell>& cells, const PlainTwins& tw
   const bool is_baseline = cell.baseline && &cells[*cell.baseline] == twin->second;
   const int most = cell.config.speculation.num_speculative_tokens + 1;
   constexpr double kAsPrinted = 0.005;
-  return fmt::format("; break-even{}: {:.2f} tokens a step{}", is_baseline ? "" : " over " + twin->second->id, *length,
-                     *length > most - kAsPrinted ? fmt::format("; at most k + 1 = {}", most) : "");
+  return fmt::format("; break-even AL{}: {:.2f}{}", is_baseline ? "" : " over " + twin->second->id, *length,
+                     *length > most - kAsPrinted ? fmt::format(" (at most k + 1 = {})", most) : "");
 }
 
 /// A load that can run, or why its cells cannot.
@@ -192,8 +193,9 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
              counted(plan.max_num_seqs, "sequence"));
   if (sent > 0)
     print_line(
-        "     ranks send {:.1f} KiB per row of a step (at most {:.1f} each); a sequence has 1 row, or k + 1 with k "
-        "drafts",
+        "     ranks send {:.1f} KiB per row of a pass (at most {:.1f} each); a sequence has 1 row, or k + 1 with k "
+        "draft "
+        "tokens",
         double(sent) / 1024, double(most_sent) / 1024);
 }
 
@@ -389,7 +391,9 @@ void add_plan_command(const Command& program) {
           "  runexp plan configs/ngram_tp2.json --profile quick\n"
           "  runexp plan configs/tp_pp_speculative.json --axis tp=1,2,4\n\n"
           "Two times are printed: a lower bound (weight bytes over the bandwidth measured now) and,\n"
-          "where --results has a finished run like this one, an estimate from it.")
+          "where --results has a finished run like this one, an estimate from it.\n"
+          "Break-even AL: the mean acceptance length (1 + accepted tokens / verify steps with drafts)\n"
+          "at which decoding is as fast as without drafts, if a pass costs what reading weights costs.")
       .calls([plan] { return plan_command(*plan); });
 }
 

@@ -174,9 +174,8 @@ std::string break_even_text(const VerdictView& view, const CellSummary& cell) {
   const Claim* const gain = view.claim(ClaimKind::over_plain, cell);
   const std::optional<double> length = gain ? break_even_length(cell, *gain->over) : std::nullopt;
   if (!length) return "";
-  const std::string text = *length > 1 ? fmt::format("decoding: at AL {:.2f}, bonus token included", *length)
-                                       : "decoding: any acceptance would do";
-  return fmt::format("{}, over {}", text, view.label(*gain->over));
+  return fmt::format("{} for decoding alone, over {}", *length > 1 ? fmt::format("{:.2f}", *length) : "any",
+                     view.label(*gain->over));
 }
 
 void print_fact(const char* name, const std::string& text) {
@@ -231,7 +230,7 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
     print_fact(name.c_str(), fmt::format("{}{} over {}, {}", of, interval_text(claim.ratio, 3), view.label(*claim.over),
                                          outcome_text(claim)));
   }
-  if (const std::string text = break_even_text(view, facts); !text.empty()) print_fact("break-even", text);
+  if (const std::string text = break_even_text(view, facts); !text.empty()) print_fact("break-even AL", text);
   const auto print_percentiles = [](const char* name, const Percentiles& of, int digits) {
     if (of.p50)
       print_fact(name, fmt::format("p50 {} ms, p90 {} ms", number_text(of.p50, digits), number_text(of.p90, digits)));

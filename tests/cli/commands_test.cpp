@@ -238,11 +238,11 @@ TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
   const ProcessResult result = runexp({"plan", "configs/ngram_tp2.json", "--profile", "quick"});
   expect_success(result);
   EXPECT_LT(result.wall_s, 2 * time_factor());
-  for (const char* const piece :
-       {"32 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ", "rank 3: weights ", "KV ",
-        "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1",
-        "baseline tp2_pp2_none_c1; break-even: ", "the sweep takes at least ", " (every draft accepted) or ",
-        "32 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
+  for (const char* const piece : {"32 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ",
+                                  "rank 3: weights ", "KV ", "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1",
+                                  "baseline tp2_pp2_none_c1; break-even AL: ", "Lower bound: all cells take at least ",
+                                  " if every draft token is accepted, ",
+                                  "32 to run in 4 loads, 0 skipped; 12 requests of at most 48 tokens, 3 repetitions"}) {
     EXPECT_TRUE(holds(result.out, piece)) << piece << " not in\n" << result.out;
   }
   const ProcessResult skipping =
@@ -266,7 +266,7 @@ TEST(Plan, MarksWhatCannotRun) {
   const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "tp=1,3"});
   EXPECT_TRUE(holds(result.out, "✗    tp3_pp1_ngram_k3_c1")) << result.out;
   EXPECT_TRUE(holds(result.out, "2 to run in 1 load, 0 skipped, 2 cannot run; ")) << result.out;
-  EXPECT_TRUE(holds(result.out, "the sweep takes at least ")) << "of those that can";
+  EXPECT_TRUE(holds(result.out, "Lower bound: all cells take at least ")) << "of those that can";
 }
 
 TEST(Plan, CountsWhatIsNoCell) {
@@ -294,7 +294,7 @@ TEST(Plan, KnowsThatOutputsEndAtTheLongestSequence) {
                     "caution: outputs end at max_model_len 1024: it leaves 2 of 2 requests less than "
                     "sampling.max_tokens 10000000, one of them "))
       << result.out;
-  const size_t begin = result.out.find("takes at least "), end = result.out.find(" where no answer", begin);
+  const size_t begin = result.out.find("take at least "), end = result.out.find(", and if no answer", begin);
   ASSERT_NE(end, std::string::npos) << result.out;
   const std::string times = result.out.substr(begin, end - begin);
   EXPECT_FALSE(holds(times, " h ")) << times;
@@ -367,8 +367,8 @@ TEST(Plan, SpeaksOfDraftsOnlyWhereTheSweepDrafts) {
   const Workspace workspace;
   const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "proposer=none"});
   expect_success(result);
-  EXPECT_TRUE(holds(result.out, "the sweep takes at least ")) << result.out;
-  EXPECT_FALSE(holds(result.out, "draft accepted")) << result.out;
+  EXPECT_TRUE(holds(result.out, "Lower bound: all cells take at least ")) << result.out;
+  EXPECT_FALSE(holds(result.out, "draft token is accepted")) << result.out;
 }
 
 TEST(Plan, BoundsADraftModelAgainstTheSamePlacementWithoutOne) {
@@ -377,8 +377,8 @@ TEST(Plan, BoundsADraftModelAgainstTheSamePlacementWithoutOne) {
       runexp({"plan", workspace.config().string(), "--axis", "tp=1,2", "--axis", "proposer=none,draft", "--set",
               "sweep.baseline={\"engine.parallel.tp\": 2, \"speculation.proposer\": \"none\"}"});
   expect_success(result);
-  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; break-even over tp1_pp1_none_c1: ")) << result.out;
-  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; break-even: ")) << result.out;
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; break-even AL over tp1_pp1_none_c1: ")) << result.out;
+  EXPECT_TRUE(holds(result.out, "baseline tp2_pp1_none_c1; break-even AL: ")) << result.out;
   const ProcessResult alone = runexp({"plan", workspace.config().string(), "--axis", "proposer=ngram,draft", "--set",
                                       "sweep.baseline={\"speculation.proposer\": \"ngram\"}"});
   expect_success(alone);

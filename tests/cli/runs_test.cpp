@@ -182,18 +182,18 @@ TEST_F(Runs, CalibrateAPlan) {
   while (newest >= 0 && num_noisy(newest) > 0) --newest;
   const bool is_quiet = newest >= 0;
   if (!is_quiet) newest = 2;
-  EXPECT_TRUE(holds(calibrated.out, "calibrated by " + id(size_t(newest)) + ", ")) << calibrated.out;
+  EXPECT_TRUE(holds(calibrated.out, "from the times of run " + id(size_t(newest)) + " (")) << calibrated.out;
   EXPECT_EQ(holds(calibrated.out, "caution: that run was disturbed in 1 of 1 cell"), !is_quiet) << calibrated.out;
   const ProcessResult larger = with_root({only[0], only[1], only[2], only[3], "--set", "workload.requests=5"});
   EXPECT_TRUE(holds(larger.out, "caution: that run had 2 requests, this sweep has 5")) << larger.out;
   EXPECT_FALSE(holds(calibrated.out, "that run had")) << calibrated.out;
   const ProcessResult alone = runexp({"plan", workspace_->config().string(), "--results", (root() / "none").string()});
-  EXPECT_TRUE(holds(alone.out, "the sweep takes at least")) << described(alone);
+  EXPECT_TRUE(holds(alone.out, "Lower bound: all cells take at least")) << described(alone);
   EXPECT_FALSE(holds(alone.out, "calibrated")) << alone.out;
   const ProcessResult offline = with_root({only[0], only[1], only[2], only[3], "--set", "load.mode=offline"});
   EXPECT_FALSE(holds(offline.out, "calibrated")) << "batches are another multiple: " << offline.out;
   const ProcessResult more = with_root({"plan", workspace_->config().string()});
-  EXPECT_FALSE(holds(more.out, "calibrated")) << "the runs did not speculate: " << more.out;
+  EXPECT_FALSE(holds(more.out, "Estimate: ")) << "the runs did not speculate: " << more.out;
 }
 
 TEST_F(Runs, AreShownWholeAndByCell) {
@@ -255,8 +255,9 @@ TEST(Show, BreakEvenIsOverTheSamePlacement) {
   for (const json& cell : workspace.cells()) {
     if (cell.at("axes").at("proposer") == "none") continue;
     const ProcessResult shown = runexp({"show", "last", cell.at("id").get<std::string>(), "--results", root});
-    const std::string over = fmt::format(", over tp{} pp1 none\n", cell.at("axes").at("tp").get<int>());
-    EXPECT_TRUE(holds(shown.out, "\n  break-even    ")) << described(shown);
+    const std::string over =
+        fmt::format(" for decoding alone, over tp{} pp1 none\n", cell.at("axes").at("tp").get<int>());
+    EXPECT_TRUE(holds(shown.out, "\n  break-even AL  ")) << described(shown);
     const bool has_other_baseline = cell.at("axes").at("tp") == 2;  // of one rank: else the speedup says it
     EXPECT_EQ(holds(shown.out, "\n  over plain    "), has_other_baseline) << described(shown);
     EXPECT_TRUE(holds(shown.out, over)) << over << shown.out;
