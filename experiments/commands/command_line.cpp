@@ -322,3 +322,19 @@ const Command& add_run_argument(const Command& command, NamedRun& run, bool requ
 }
 
 }  // namespace paceline
+size_t find_cell(const std::vector<CellName>& cells, const std::string& name, const std::string& where) {
+  constexpr size_t kLeastOfHash = 4;
+  std::vector<std::string> ids;
+  std::vector<size_t> found;
+  for (const CellName& cell : cells) {
+    if (cell.id == name) return ids.size();
+    if (cell.id.starts_with(name) || (name.size() >= kLeastOfHash && cell.hash.starts_with(name)))
+      found.push_back(ids.size());
+    ids.push_back(cell.id);
+  }
+  if (found.size() == 1) return found.front();
+  fail(ExitCode::usage, "{}: {} \"{}\"{}; cells: {}", where,
+       found.empty() ? "no cell" : fmt::format("{} cells begin with", found.size()), name,
+       found.empty() ? did_you_mean(name, ids) : "", fmt::join(ids, ", "));
+}
+

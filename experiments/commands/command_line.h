@@ -103,6 +103,15 @@ struct NamedRun {
 };
 const Command& add_results_option(const Command& command, std::filesystem::path& root);
 const Command& add_run_argument(const Command& command, NamedRun& run, bool required = false);
+/// A cell as commands find it.
+struct CellName {
+  std::string id, hash;
+};
+inline constexpr const char* kCellHelp = "cell: its id, the beginning of it, or 4+ characters of its hash";
+/// Index of the one that `name` means, as kCellHelp says. Throws Error(usage): none, or several and none by its whole
+/// id; `where` begins the message.
+size_t find_cell(const std::vector<CellName>& cells, const std::string& name, const std::string& where);
+
 inline constexpr const char* kRunHelp = "last, last~N, @TAG, a prefix of an id or hash, or a folder";
 
 /// A command that runs an experiment: `run`, `resume`, `regress`.

@@ -212,8 +212,8 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
     for (size_t r = 0; r < facts.output_tok_s_per_repetition.size(); ++r)
       text += fmt::format("{}{:.1f}", r == 0 ? "   by repetition: " : ", ", facts.output_tok_s_per_repetition[r]);
     print_fact("tok/s", text);
-  const VerdictView view(run, summary);
   }
+  const VerdictView view(run, summary);
   print_fact("speedup",
              fmt::format("{}   {}", facts.speedup ? interval_text(*facts.speedup, 3) : "–", cell_verdict(view, facts)));
   if (facts.decode_speedup) print_fact("decode speedup", interval_text(*facts.decode_speedup, 3));
@@ -266,23 +266,17 @@ void print_cell(const RunResult& run, const RunSummary& summary, const CellSumma
   for (const std::string& line : last) print_line("    {}", line);
 }
 
-/// By id, or by the beginning of its identity.
-const CellSummary& find_cell(const RunResult& run, const RunSummary& summary, const std::string& name) {
-  std::vector<std::string> ids;
-  for (const CellSummary& s : summary.cells) {
-    const CellResult& cell = run.cells[s.cell];
-    if (cell.id == name || (cell.identity.starts_with(name) && name.size() >= 4)) return s;
-    ids.push_back(cell.id);
-  }
-  fail(ExitCode::usage, "{}: no cell \"{}\"{}; cells: {}", run.info.id, name, did_you_mean(name, ids),
-       fmt::join(ids, ", "));
+const CellSummary& cell_of(const RunResult& run, const RunSummary& summary, const std::string& name) {
+  std::vector<CellName> cells;
+  for (const CellSummary& s : summary.cells) cells.push_back({run.cells[s.cell].id, run.cells[s.cell].identity});
+  return summary.cells[find_cell(cells, name, run.info.id)];
 }
 
 ExitCode show_command(const RunsCommand& command) {
   const std::filesystem::path folder = find_run(command.run.root, command.run.name);
   const RunResult run = read_run(folder);
   const RunSummary summary = summarize(run);
-  const CellSummary* const cell = command.cell.empty() ? nullptr : &find_cell(run, summary, command.cell);
+  const CellSummary* const cell = command.cell.empty() ? nullptr : &cell_of(run, summary, command.cell);
   if (command.as_json) {
     const json all = summary_to_json(run, summary);
     fmt::print("{}", dump_json(cell ? all.at("cells").at(cell->cell) : all));
@@ -303,22 +297,20 @@ ExitCode show_command(const RunsCommand& command) {
   return ExitCode::ok;
 }
 
-ExitCode trace_command(const NamedRun& named, const std::string& id) {
+ExitCode trace_command(const NamedRun& named, const std::string& name) {
   const RunResult run = read_run(find_run(named.root, named.name));
   std::vector<size_t> cells;
-  std::vector<std::string> ids;
+  std::vector<CellName> names;
   for (size_t i = 0; i < run.cells.size(); ++i) {
     const CellResult& cell = run.cells[i];
     if (cell.repetitions.empty() || cell.repetitions.front().lanes.empty()) continue;
-    ids.push_back(cell.id);
-    if (id.empty() || cell.id == id) cells.push_back(i);
+    names.push_back({cell.id, cell.identity});
+    cells.push_back(i);
   }
-  if (ids.empty())
+  if (cells.empty())
     fail(ExitCode::usage, "{}: no cell has a record of its ranks: the run is of an older version, or has no results",
          run.info.id);
-  if (cells.empty())
-    fail(ExitCode::usage, "{}: no cell \"{}\" with a record of its ranks{}; there are {}", run.info.id, id,
-         did_you_mean(id, ids), fmt::join(ids, ", "));
+  if (!name.empty()) cells = {cells[find_cell(names, name, run.info.id)]};
   fmt::print("{}\n", chrome_trace(run, cells).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   return ExitCode::ok;
 }
@@ -421,7 +413,7 @@ ExitCode remove_command(const RunsCommand& command) {
 void add_runs_commands(const Command& program) {
   const auto show = std::make_shared<RunsCommand>();
   add_run_argument(program.below("show", "print the table and the verdict of a run, or all about one cell"), show->run)
-      .option("cell", &show->cell, "cell id, or a prefix of its hash")
+      .option("cell", &show->cell, kCellHelp)
       .option("--json", &show->as_json, "print JSON: what summary.json holds, or the cell's part of it")
       .footer(
           "Examples:\n"
@@ -431,7 +423,7 @@ void add_runs_commands(const Command& program) {
 
   const auto trace = std::make_shared<RunsCommand>();
   add_run_argument(program.below("trace", "print when each rank worked and waited, for ui.perfetto.dev"), trace->run)
-      .option("cell", &trace->cell, "cell id; default: all cells, one trace process each")
+      .option("cell", &trace->cell, std::string(kCellHelp) + "; default: all")
       .footer(
           "Example:\n"
           "  runexp trace last tp2_pp1_ngram_k3_c1 > trace.json    and open it in ui.perfetto.dev")

@@ -29,7 +29,7 @@ constexpr const char* kKeyVariable = "PACELINE_API_KEY";
 struct ServeCommand {
   std::vector<std::string> words;  // the model or the experiment, and vLLM's flags
   ConfigOverrides overrides;
-  std::optional<std::string> cell;  // of an experiment: its id
+  std::optional<std::string> cell;  // of an experiment, as find_cell() takes it
   std::string host = "127.0.0.1";
   int port = 8000;
   std::optional<std::string> name;      // --served-model-name
@@ -94,16 +94,13 @@ ServedCell cell_of_experiment(const ServeCommand& command) {
     fail(ExitCode::usage, "serve: {}: flags of vLLM go with a model; change an experiment with --set KEY=VALUE",
          user_text(command.words[1]));
   const LoadedConfig loaded = load_config(file, command.overrides);
-  std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
-  std::erase_if(cells, [&](const Cell& cell) { return command.cell && !cell.id.starts_with(*command.cell); });
-  const auto exact =
-      std::find_if(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.id == command.cell; });
-  if (exact == cells.end() && cells.size() != 1)
-    fail(ExitCode::usage, "serve: {} {}; choose one with --cell ID (runexp config expand {} lists them)", file,
-         command.cell ? fmt::format("has {} whose id begins with \"{}\"", counted(cells.size(), "cell"), *command.cell)
-                      : fmt::format("has {}", counted(cells.size(), "cell")),
-         file);
-  const Cell& cell = exact == cells.end() ? cells.front() : *exact;
+  const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
+  if (!command.cell && cells.size() != 1)
+    fail(ExitCode::usage, "serve: {} has {}; choose one with --cell CELL (runexp config expand {} lists them)", file,
+         counted(cells.size(), "cell"), file);
+  std::vector<CellName> names;
+  for (const Cell& cell : cells) names.push_back({cell.id, cell.config_hash});
+  const Cell& cell = cells[command.cell ? find_cell(names, *command.cell, "serve: " + file) : 0];
   if (cell.skip_reason) fail(ExitCode::usage, "serve: {}: {}", cell.id, *cell.skip_reason);
   return {cell.config, cell.config.engine.target.path};
 }
@@ -253,20 +250,20 @@ void add_serve_command(const Command& program) {
       .option("--insecure", &serve->insecure, "listen on other addresses than loopback without a key")
       .option("--per-request-spec-decode-metrics", &serve->speculation, "acceptance in each answer",
               {.shown = true, .words = {"off", "summary", "detailed"}})
-      .option("--cell", &serve->cell, "of an experiment with several cells: the id of one, or its beginning",
-              {.type = "ID"})
+      .option("--cell", &serve->cell, kCellHelp, {.type = "CELL"})
       .option("--set", &serve->overrides.set, "override one value, e.g. --set speculation.ngram.max=5",
               {.repeated = true, .type = "KEY=VALUE"})
       .option("--profile", &serve->overrides.profile, "apply profiles.NAME of the experiment file", {.type = "NAME"})
       .option("--print-limits", &serve->print_limits, "print every limit of the server, and what happens beyond it")
-      .footer("MODEL: builtin:NAME, a folder or a .gguf file, with flags of vLLM; or an experiment file.\n" +
-              flags_text() +
-              "One Ctrl-C lets open requests end, a second stops at once.\n\n"
-              "Examples:\n"
-              "  runexp serve builtin:target-7m --port 8000\n"
-              "  runexp serve builtin:target-7m --tensor-parallel-size 2 --speculative-config '{\"method\": \"ngram\", "
-              "\"num_speculative_tokens\": 5}'\n"
-              "  runexp serve configs/ngram_tp2.json --cell tp2_pp1_ngram_k5_c1");
+      .footer(
+          "MODEL: builtin:NAME, a folder or a .gguf file. EXPERIMENT: a configuration file, which takes no FLAGS.\n" +
+          flags_text() +
+          "One Ctrl-C lets open requests end, a second stops at once.\n\n"
+          "Examples:\n"
+          "  runexp serve builtin:target-7m --port 8000\n"
+          "  runexp serve builtin:target-7m --tensor-parallel-size 2 --speculative-config '{\"method\": \"ngram\", "
+          "\"num_speculative_tokens\": 5}'\n"
+          "  runexp serve configs/ngram_tp2.json --cell tp2_pp1_ngram_k5_c1");
   for (const OptionFacts& option : command.options())
     serve->options.insert(serve->options.end(), option.names.begin(), option.names.end());
   command.calls([serve] { return serve_command(*serve); });

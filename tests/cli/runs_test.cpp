@@ -162,6 +162,7 @@ TEST_F(Runs, AreTracedRankByRank) {
   for (const char* const name : {"process_name", "thread_name", "pass 2", "sample 2", "wait: scheduler"})
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_EQ(with_root({"trace", "last~1", "tp1_pp1_none_c1"}).out, result.out);
+  EXPECT_EQ(with_root({"trace", "last~1", "tp1_pp1_n"}).out, result.out);
   expect_failure(with_root({"trace", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
   for (const auto& entry : fs::recursive_directory_iterator(root() / id(0)))
     if (entry.path().filename() == "ranks.json") fs::remove(entry.path());
@@ -208,10 +209,11 @@ TEST_F(Runs, AreShownWholeAndByCell) {
   ASSERT_EQ(cell.exit_code, 0) << described(cell);
   for (const char* const part : {"certificate", "counters", "effective", "hash", "tok/s"})
     EXPECT_TRUE(holds(cell.out, part)) << part;
+  EXPECT_EQ(with_root({"show", "last", "tp1_pp1_n"}).out, cell.out) << "the beginning of one id";
   expect_failure(with_root({"show", "last", "tp1_pp1_non_c1"}), 2, {"did you mean \"tp1_pp1_none_c1\"?"});
+  EXPECT_TRUE(holds(run.out, "\n  Columns: tp: tensor-parallel ranks. ")) << run.out;
 }
 
-  EXPECT_TRUE(holds(run.out, "\n  Columns: tp: tensor-parallel ranks. ")) << run.out;
 TEST_F(Runs, AreShownAsJson) {
   const ProcessResult run = with_root({"show", "last", "--json"});
   ASSERT_EQ(run.exit_code, 0) << described(run);
