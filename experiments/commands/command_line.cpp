@@ -134,14 +134,22 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
 /// Columns before what an option does.
 int help_gutter() { return output_columns() > 0 && output_columns() < 80 ? 24 : 38; }
 
-/// "runs..." where CLI11 writes "runs(2x)".
+/// "runs..." where CLI11 writes "runs(2x)"; `others`: words that it does not know of.
 class HelpFormatter : public CLI::Formatter {
  public:
-  HelpFormatter() { column_width(size_t(help_gutter())); }
+  explicit HelpFormatter(std::string others = {}) : others_(std::move(others)) { column_width(size_t(help_gutter())); }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    if (!others_.empty()) usage.insert(usage.find_last_not_of('\n') + 1, " " + others_);
+    return usage;
+  }
   std::string make_option_usage(const CLI::Option* option) const override {
     const std::string name = option->get_name(true) + (option->get_expected_max() > 1 ? "..." : "");
     return option->get_required() ? name : "[" + name + "]";
   }
+
+ private:
+  std::string others_;
 };
 
 std::string version_text() {
@@ -248,13 +256,15 @@ const Command& Command::option(const std::string& name, OptionTarget value, cons
   return *this;
 }
 
-const Command& Command::others(std::vector<std::string>* words) const {
+const Command& Command::others(std::vector<std::string>* words, const std::string& usage) const {
+  app_->formatter(std::make_shared<HelpFormatter>(usage));
   app_->allow_extras();
   app_->parse_complete_callback([app = app_, words] { *words = app->remaining(); });
   return *this;
 }
 
-const Command& Command::rest(std::vector<std::string>* words) const {
+const Command& Command::rest(std::vector<std::string>* words, const std::string& usage) const {
+  app_->formatter(std::make_shared<HelpFormatter>(usage));
   app_->prefix_command();
   app_->parse_complete_callback([app = app_, words] { *words = app->remaining(); });
   return *this;
@@ -316,12 +326,6 @@ const Command& add_results_option(const Command& command, std::filesystem::path&
   return command.option("--results", &root, "folder for results", {.shown = true, .type = "DIR"});
 }
 
-const Command& add_run_argument(const Command& command, NamedRun& run, bool required) {
-  command.option("run", &run.name, kRunHelp, {.required = required, .shown = !required, .type = "RUN"});
-  return add_results_option(command, run.root);
-}
-
-}  // namespace paceline
 size_t find_cell(const std::vector<CellName>& cells, const std::string& name, const std::string& where) {
   constexpr size_t kLeastOfHash = 4;
   std::vector<std::string> ids;
@@ -338,3 +342,9 @@ size_t find_cell(const std::vector<CellName>& cells, const std::string& name, co
        found.empty() ? did_you_mean(name, ids) : "", fmt::join(ids, ", "));
 }
 
+const Command& add_run_argument(const Command& command, NamedRun& run, bool required) {
+  command.option("run", &run.name, kRunHelp, {.required = required, .shown = !required, .type = "RUN"});
+  return add_results_option(command, run.root);
+}
+
+}  // namespace paceline

@@ -56,10 +56,10 @@ class Command {
   /// name: "--pairs", "-k,--count", or of an argument "run".
   const Command& option(const std::string& name, OptionTarget value, const std::string& help,
                         const OptionRules& rules = {}) const;
-  /// Words that are neither an option nor an argument of ours, in their order.
-  const Command& others(std::vector<std::string>* words) const;
-  /// Whatever follows is not ours.
-  const Command& rest(std::vector<std::string>* words) const;
+  /// Words that are neither an option nor an argument of ours, in their order. usage: as what help names them.
+  const Command& others(std::vector<std::string>* words, const std::string& usage) const;
+  /// Whatever follows is not ours. usage: likewise; empty: help does not name it.
+  const Command& rest(std::vector<std::string>* words, const std::string& usage = {}) const;
   /// What help says below the options. Lines that begin with "  runexp " are commands, and a test reads them.
   const Command& footer(const std::string& text) const;
   /// What the command does; the last thing to add, as it owns what the options write to.

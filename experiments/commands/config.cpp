@@ -222,7 +222,8 @@ ExitCode import_command(const std::vector<std::string>& arguments) {
   const std::vector<std::string> words = arguments.size() == 1 ? split_shell_words(arguments.front()) : arguments;
   if (words.empty()) {
     fail(ExitCode::usage,
-         "import-flags: expected vLLM's flags, as in runexp import-flags \"--tensor-parallel-size 2 --seed 1\"");
+         "import-flags: expected the flags of a vLLM or SGLang server, as in runexp import-flags "
+         "\"--tensor-parallel-size 2 --seed 1\"");
   }
   fmt::print("{}", imported_text(import_vllm_flags(words)));
   return ExitCode::ok;
@@ -302,10 +303,10 @@ void add_config_commands(const Command& program) {
   add_config_command(program);
 
   const auto words = std::make_shared<std::vector<std::string>>();
-  program.below("import-flags", "print an experiment for a command line of vLLM")
-      .rest(words.get())
+  program.below("import-flags", "print an experiment for the flags of a vLLM or SGLang server")
+      .rest(words.get(), "FLAGS...")
       .footer(
-          "FLAGS: vLLM flags, quoted as one text or as they are.\n\n"
+          "FLAGS: quoted as one text or as they are. What has no equal here becomes a comment.\n\n"
           "Example:\n"
           "  runexp import-flags \"--tensor-parallel-size 2 --num-speculative-tokens 5\" > configs/mine.json")
       .calls([words] { return import_command(*words); });

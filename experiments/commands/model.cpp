@@ -251,7 +251,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   const EngineCounters& counters = engine->counters();
   fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
              counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
-             counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft"));
+             counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
   if (finish == FinishReason::numerical_error)
     fail(ExitCode::model_file, "{}: {}: a logit is NaN or Inf; the weights hold values that overflow",
          config.engine.target.directory.string(), finish_reason_name(finish));
@@ -320,11 +320,12 @@ void add_model_commands(const Command& program) {
 
   const auto generate = std::make_shared<GenerateCommand>();
   program.below("generate", "continue one prompt and print the text")
-      .option("prompt", &generate->prompt, "the user's message", {.required = true})
+      .option("prompt", &generate->prompt, "the user's message; the model's chat template is applied, unless --raw",
+              {.required = true})
       .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
       .option("--proposer", &generate->proposer, "", {.shown = true, .words = proposer_names(ProposerNames::all)})
       .option("--draft", &generate->draft, "draft model, for a proposer that takes one")
-      .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "draft tokens per step",
+      .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "draft tokens per verify step",
               {.shown = true, .least = 0, .most = 64})
       .option("--max-tokens", &generate->max_tokens, "maximum number of output tokens",
               {.shown = true, .least = 1, .most = 1'000'000})
@@ -334,7 +335,7 @@ void add_model_commands(const Command& program) {
       .option("--pp", &generate->pp, "pipeline stages", {.shown = true, .least = 1, .most = 64})
       .option("--dtype", &generate->dtype, "weights in memory (auto: the checkpoint's)",
               {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
-      .option("--raw", &generate->raw, "no chat template")
+      .option("--raw", &generate->raw, "continue the prompt as it is, without the chat template")
       .option("--pre", &generate->pre, kPreHelp)
       .option("--ids", &generate->ids, "print token ids in place of text")
       .footer(

@@ -242,8 +242,8 @@ ExitCode regress_command(const RegressCommand& command) {
 
 void add_regress_command(const Command& program) {
   const auto regress = std::make_shared<RegressCommand>();
-  const Command command =
-      program.below("regress", "compare an experiment's tokens, counters and times with a baseline");
+  const Command command = program.below(
+      "regress", "compare an experiment's tokens and counters with a baseline, its times with another binary");
   add_config_options(command, regress->run.config, regress->run.overrides)
       .option("--baseline", &regress->baseline, "baseline file, or a run: last~1, @tag, id, folder", {.shown = true})
       .option("--update-baseline", &regress->update, "write the baseline instead of comparing")
@@ -253,20 +253,22 @@ void add_regress_command(const Command& program) {
       .option("--benchmark-json", &regress->benchmark_json, "write TPOT, TTFT and steps for github-action-benchmark",
               {.type = "FILE"})
       .option("--baseline-bin", &regress->baseline_bin,
-              "also compare times with this runexp binary, in alternating runs", {.type = "FILE"})
+              "also compare times: with this runexp binary, in alternating runs", {.type = "FILE"})
       .option("--pairs", &regress->pairs, "number of alternating runs of each binary",
               {.shown = true, .least = 1, .most = 10000})
       .option("--timing-cells", &regress->timing_cells, "cells to time (single: one-rank cells only)",
               {.shown = true, .words = {"single", "all"}})
       .option("--timing-only", &regress->timing_only, "skip the check of tokens and counters")
-      .option("--strict", &regress->strict, "exit with 9 if other processes disturbed the times");
+      .option("--strict", &regress->strict, "exit with 9 if other processes disturbed the times (of --baseline-bin)");
   add_run_options(command, regress->run)
       .footer(
           "Examples:\n"
           "  runexp regress configs/ngram_tp2.json --profile quick\n"
           "  runexp regress configs/ngram_tp2.json --profile quick --baseline last --junit regress.xml --github\n"
           "  runexp regress configs/ngram_tp2.json --profile quick --baseline-bin ../base/build/release/runexp\n\n"
-          "Exit codes: 7 tokens or counters differ, 8 slower than --baseline-bin, 2 baseline of another experiment.")
+          "Without --baseline-bin only tokens and counters are compared.\n"
+          "Exit codes: 7 tokens or counters differ, 8 slower than --baseline-bin, 9 --strict and the times were\n"
+          "disturbed, 2 baseline of another experiment; the others: runexp explain exit-codes.")
       .calls([regress] { return regress_command(*regress); });
 }
 

@@ -91,7 +91,7 @@ ServedCell cell_of_flags(const ServeCommand& command) {
 ServedCell cell_of_experiment(const ServeCommand& command) {
   const std::string& file = command.words.front();
   if (command.words.size() > 1)
-    fail(ExitCode::usage, "serve: {}: flags of vLLM go with a model; change an experiment with --set KEY=VALUE",
+    fail(ExitCode::usage, "serve: {}: a server's flags go with a model; change an experiment with --set KEY=VALUE",
          user_text(command.words[1]));
   const LoadedConfig loaded = load_config(file, command.overrides);
   const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
@@ -222,10 +222,10 @@ ExitCode serve_command(const ServeCommand& command) {
   return serve_until_stopped(server, options.http.limits);
 }
 
-/// "Flags of vLLM: --a, --b" in lines for a terminal.
+/// "FLAGS: …" in lines for a terminal.
 std::string flags_text() {
   constexpr size_t kColumns = 110;
-  std::string text, line = "Flags of vLLM:";
+  std::string text, line = "FLAGS, as of vLLM and SGLang:";
   for (const std::string& name : vllm_flag_names()) {
     if (line.size() + name.size() > kColumns) {
       text += line + "\n";
@@ -241,7 +241,7 @@ std::string flags_text() {
 void add_serve_command(const Command& program) {
   const auto serve = std::make_shared<ServeCommand>();
   const Command command = program.below("serve", "serve one model over OpenAI's HTTP API");
-  command.others(&serve->words)
+  command.others(&serve->words, "MODEL|EXPERIMENT [FLAGS...]")
       .option("--host", &serve->host, "address to listen on", {.shown = true})
       .option("--port", &serve->port, "0: any that is free", {.shown = true, .least = 0, .most = 65535})
       .option("--served-model-name", &serve->name, "the model's name for clients (default: its folder's)")

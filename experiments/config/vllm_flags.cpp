@@ -353,7 +353,7 @@ std::vector<std::string> vllm_flag_names() {
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words) { return Importer(words).run(); }
 
 std::string imported_text(const ImportedFlags& imported) {
-  std::string text = "// Made from vLLM's flags by `runexp import-flags`. Save it in configs/.\n";
+  std::string text = "// Made from a server's flags by `runexp import-flags`. Save it in configs/.\n";
   if (const auto proposer = ConfigJson::json_pointer("/speculation/proposer"); imported.config.contains(proposer))
     text += fmt::format("// Set beside plain decoding: runexp run FILE --axis proposer=none,{}\n",
                         imported.config[proposer].get_ref<const std::string&>());

@@ -475,7 +475,9 @@ TEST(Help, EveryCommandMentionsItsOptions) {
       {"init", {"template", "--list"}},
       {"config", {"show", "expand", "validate", "diff", "schema", "docs"}},
       {"completion", {"bash", "zsh", "fish"}},
-      {"import-flags", {"FLAGS"}},
+      {"import-flags", {"Usage: runexp import-flags [OPTIONS] FLAGS...\n", "SGLang"}},
+      {"serve", {"Usage: runexp serve [OPTIONS] MODEL|EXPERIMENT [FLAGS...]\n"}},
+      {"regress", {"Without --baseline-bin only tokens and counters are compared.", "9 --strict"}},
   };
   const ProcessResult all = runexp({"--help"});
   expect_success(all);
