@@ -85,6 +85,7 @@ if [ "$all" -eq 1 ]; then
     # Without what repeats the same code for minutes, on sound input. A name may go on with its parameter.
     repeats='SelfTest.Finds|RejectionTest|TreeRejection|SampledLaw|Eagle3\.KeepsAsMany|AnyInstructionSet/target_7m'
     repeats+='|TreeBits.*/target_7m|Inflate\.Other|ReportInBrowser|FaultsPage|HolmKeeps|Bootstrap.IntervalsHold'
+    repeats+='|Claims.OfEqual|Synthetic.KeepsAsMany|InflateEngine.Greedy|FastEngine.FlipsOf'
     # Bits and values where both sides run elsewhere for every instruction set.
     repeats+='|(FusedOps|DecoderOps|TreeAttention|BackendOps.Attention).*/(scalar|avx512)( |$)'
     repeats+='|Strict.GemmRowsDoNot|TimingGate|DraftCacheTest.*/(greedy|rejection|self|coupled|pp2|tp2_on)'
