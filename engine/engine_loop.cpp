@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "engine/util/machine.h"
+#include "kernels/thread_name.h"
 
 namespace paceline {
 

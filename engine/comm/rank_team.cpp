@@ -10,8 +10,8 @@
 
 #include "engine/comm/nccl_comm.h"
 #include "engine/util/clock.h"
-#include "engine/util/machine.h"
 #include "kernels/cpu/cores.h"
+#include "kernels/thread_name.h"
 
 namespace paceline {
 namespace {

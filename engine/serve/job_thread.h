@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/util/machine.h"
+#include "kernels/thread_name.h"
 
 namespace paceline {
 

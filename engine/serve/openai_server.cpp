@@ -10,6 +10,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "engine/serve/page/page.h"
 #include "engine/util/machine.h"
+#include "kernels/thread_name.h"
 
 namespace paceline {
 namespace {
@@ -303,8 +304,10 @@ void OpenAiServer::take(const ChoiceOf& choice, const Emitted& emitted) {
   if (finish == FinishReason::failed || finish == FinishReason::numerical_error || finish == FinishReason::cancelled) {
     metrics_.note_end(seconds_between(request.answer->arrival(), now), finish);
     request.answer->fail({.status = finish == FinishReason::cancelled ? 503 : 500,
-                          .message = finish == FinishReason::numerical_error ? "numerical_error: a logit is NaN or Inf"
-                                                                             : "the engine has stopped"});
+                          .message = finish == FinishReason::numerical_error
+                                         ? "numerical_error: a logit is NaN or Inf, or "
+                                           "the answer's form has too many readings"
+                                         : "the engine has stopped"});
     return cancel_rest(request);
   }
   if (request.answer->take(choice.index, emitted) != Answer::After::ended) return;

@@ -5,7 +5,6 @@
 #include <ctime>
 #include <fstream>
 #include <linux/types.h>
-#include <pthread.h>
 #include <sstream>
 #include <string>
 #include <sys/syscall.h>
@@ -89,7 +88,5 @@ void ask_for_short_slices() {
   attr.sched_runtime = 100'000;
   syscall(SYS_sched_setattr, 0, &attr, 0);
 }
-
-void name_this_thread(const std::string& name) { pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()); }
 
 }  // namespace paceline

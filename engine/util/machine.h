@@ -2,7 +2,6 @@
 // What this process may use and what it uses.
 
 #include <cstddef>
-#include <string>
 
 namespace paceline {
 
@@ -26,8 +25,5 @@ double process_cpu_seconds();
 /// Asks the kernel to run the calling thread as soon as it wakes, for a short time, beside threads that compute: a
 /// slice of 0.1 ms of Linux's EEVDF scheduler (6.12). Needs no privilege; kernels without it go on as before.
 void ask_for_short_slices();
-
-/// Names the calling thread for debuggers, profilers and `top -H`: 15 bytes at most, what is beyond is cut.
-void name_this_thread(const std::string& name);
 
 }  // namespace paceline

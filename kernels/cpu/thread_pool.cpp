@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "kernels/error.h"
+#include "kernels/thread_name.h"
 
 namespace paceline {
 namespace {
@@ -92,6 +93,7 @@ void ThreadPool::work(uint32_t epoch, int worker) {
 }
 
 void ThreadPool::worker_main(int worker) {
+  name_this_thread("pool");
   uint32_t seen = 0;
   while (true) {
     const auto forked = [&] { return epoch_.load(std::memory_order_acquire) != seen; };

@@ -113,7 +113,7 @@ TEST(ServeFaults, ALostRankIsToldToEveryClientAndEndsTheProgram) {
   const Workspace workspace;
   const std::filesystem::path stop = workspace.folder() / "stop";
   Served served({workspace.config().string(), "--cell", "tp1_pp2_ngram", "--set", "engine.parallel.pp=2", "--set",
-                 "engine.parallel.timeout_s=2"},
+                 "engine.parallel.timeout_s=2", "--set", "engine.parallel.threads_per_rank=1"},
                 {"LD_PRELOAD=" + library.string(), "PACELINE_STOP_RANK=" + stop.string()});
   const int open = served.connected();
   Served::send(open, "POST", "/v1/completions",
