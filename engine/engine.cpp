@@ -323,7 +323,8 @@ void Engine::move_down(const Sequence& seq, std::span<const int32_t> path) {
 void Engine::finish(Request& request, FinishReason reason) {
   request.seq.finish = reason;
   if (proposer_) proposer_->end(request.seq);
-  scheduler_.finish(request.seq.id);
+  const bool is_whole = reason == FinishReason::stop || reason == FinishReason::length;
+  scheduler_.finish(request.seq.id, is_whole ? Scheduler::PromptAfter::is_handed_on : Scheduler::PromptAfter::ends);
 }
 
 }  // namespace paceline

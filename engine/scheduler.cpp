@@ -25,11 +25,11 @@ Request* Scheduler::find(SeqId id) {
   return nullptr;
 }
 
-void Scheduler::finish(SeqId id) {
+void Scheduler::finish(SeqId id, PromptAfter after) {
   const auto is_it = [id](const auto& request) { return request->seq.id == id; };
   if (const auto found = std::find_if(running_.begin(), running_.end(), is_it); found != running_.end()) {
     const Request& ended = **found;
-    hand_on_prompt_of(ended);
+    if (after == PromptAfter::is_handed_on) hand_on_prompt_of(ended);
     pool_.release(id, ended.last_step);
     free_slots_.push_back(ended.seq.slot);
     std::erase_if(running_, is_it);
@@ -228,9 +228,12 @@ bool Scheduler::waits_for(const Request& request, const Request* leader) const {
 }
 
 void Scheduler::hand_on_prompt_of(const Request& ending) {
-  const auto is_of_group = [&](const auto& other) { return other->seq.prompt_group == ending.seq.prompt_group; };
-  if (ending.seq.prompt_group == 0 || std::none_of(waiting_.begin(), waiting_.end(), is_of_group)) return;
-  while (admit()) {
+  if (ending.seq.prompt_group == 0 || pool_.caches_prefixes()) return;
+  for (bool has_room = true; has_room && !free_slots_.empty();) {
+    const auto next = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& request) {
+      return leader_of(*request) == &ending && has_prompt_of(&ending, *request) && request->seq.num_preemptions == 0;
+    });
+    has_room = next != waiting_.end() && begin(next, &ending);
   }
 }
 
@@ -250,7 +253,10 @@ bool Scheduler::admit() {
     leader = leader_of(*request);
     return !waits_for(*request, leader);
   });
-  if (next == waiting_.end()) return false;
+  return next != waiting_.end() && begin(next, leader);
+}
+
+bool Scheduler::begin(std::deque<std::unique_ptr<Request>>::iterator next, const Request* leader) {
   Request& request = **next;
   request.launched = has_prompt_of(leader, request) && !pool_.caches_prefixes()
                          ? pool_.attach_to(request.seq.id, leader->seq.id, shared_len(request))

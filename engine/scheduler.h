@@ -86,8 +86,11 @@ class Scheduler {
   /// `may_defer`: sequences with an undecided step may be scheduled (device-side proposers).
   ScheduledStep next(int num_drafts, bool may_defer, DraftShape shape = DraftShape::chain);
 
-  /// Takes an ended request out of the running set; its blocks go back when `last_step` retires.
-  void finish(SeqId id);
+  enum class PromptAfter : uint8_t { is_handed_on, ends };
+
+  /// Takes an ended request out of the running set; its blocks go back when `last_step` retires. Handed on: those of
+  /// its prompt group that still wait for its prompt begin with it, as far as there is room.
+  void finish(SeqId id, PromptAfter after = PromptAfter::is_handed_on);
 
   Request* find(SeqId id);
   int num_waiting() const { return int(waiting_.size()); }
@@ -120,6 +123,8 @@ class Scheduler {
   bool reserve_or_preempt(Request& request, int len, size_t position);
   bool preempt_one(const Request& keep, size_t position);
   bool admit();
+  /// False: there are not enough free blocks. REQUIRES: a free slot.
+  bool begin(std::deque<std::unique_ptr<Request>>::iterator next, const Request* leader);
   /// The running sequence of the request's prompt group whose prompt is computed as far as others can share it, or, if
   /// there is none, is being computed; null without one.
   const Request* leader_of(const Request& request) const;
@@ -127,7 +132,6 @@ class Scheduler {
   int shared_len(const Request& request) const;
   bool has_prompt_of(const Request* leader, const Request& request) const;
   bool waits_for(const Request& request, const Request* leader) const;
-  /// Those that wait for the prompt of a sequence that ends begin with it, as far as there is room.
   void hand_on_prompt_of(const Request& ending);
   void swap_out(const Request& victim);
   void swap_in(Request& request);

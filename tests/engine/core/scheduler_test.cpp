@@ -7,86 +7,14 @@
 
 #include "engine/batch.h"
 #include "kernels/error.h"
+#include "tests/engine/core/scheduler_desk.h"
 
 namespace paceline {
 namespace {
 
-/// A scheduler whose steps complete when the test says so.
-class Desk {
- public:
-  Desk(const SchedulerOptions& options, const BlockPoolOptions& pool_options)
-      : pool(pool_options),
-        scheduler(options, pool, [this](const Request& request) { preempted.push_back(request.seq.id); }) {}
-
-  /// prompt_group: sequences of one have the same prompt.
-  void add(SeqId id, int prompt, int max_tokens = 100, uint64_t prompt_group = 0) {
-    auto request = std::make_unique<Request>();
-    request->seq.id = id;
-    request->seq.num_prompt = prompt;
-    request->seq.prompt_group = prompt_group;
-    const auto first = prompt_group > 0 ? int(prompt_group) * 500 : int(id) * 1000;
-    for (int i = 0; i < prompt; ++i) request->seq.tokens.push_back(int32_t(first + i));
-    request->seq.params.max_tokens = max_tokens;
-    scheduler.add(std::move(request));
-  }
-
-  /// As the engine does at launch.
-  ScheduledStep launch(int draft_len = 0, bool may_defer = false) {
-    ScheduledStep step = scheduler.next(draft_len, may_defer);
-    if (step.rows.empty()) return step;
-    ++last_step;
-    for (ScheduledRows& rows : step.rows) {
-      Request& request = *rows.request;
-      if (!rows.deferred) request.launched += rows.num_known;
-      request.needs_reset = false;
-      request.last_step = last_step;
-      ++request.num_in_flight;
-      if (rows.wants_logits) {
-        ++request.num_undecided;
-        request.undecided_rows += rows.max_drafts + 1;
-      }
-    }
-    return step;
-  }
-
-  /// As the engine does at collect: every sequence emits `emitted` tokens (no more than its rows allow).
-  void collect(const ScheduledStep& step, int emitted = 1) {
-    for (const ScheduledRows& rows : step.rows) {
-      Request& request = *rows.request;
-      --request.num_in_flight;
-      if (!rows.wants_logits) {
-        pool.commit(request.seq.id, pool.cached(request.seq.id) + rows.num_known, request.seq.tokens);
-        continue;
-      }
-      --request.num_undecided;
-      request.undecided_rows -= rows.max_drafts + 1;
-      const int tokens = std::min(emitted, rows.max_drafts + 1);
-      for (int i = 0; i < tokens; ++i) request.seq.tokens.push_back(7);
-      pool.commit(request.seq.id, pool.cached(request.seq.id) + rows.num_known + tokens - 1, request.seq.tokens);
-      if (request.num_undecided == 0) request.launched = request.seq.length() - 1;
-    }
-    pool.retire(last_step);
-    pool.check();
-  }
-
-  BlockPool pool;
-  std::vector<SeqId> preempted;
-  Scheduler scheduler;
-  uint64_t last_step = 0;
-};
-
-/// "id:known+drafts" per row, ! where no logits are wanted.
-std::string text(const ScheduledStep& step) {
-  std::string out;
-  for (const ScheduledRows& rows : step.rows)
-    out += fmt::format("{}{}:{}{}{}", out.empty() ? "" : " ", rows.request->seq.id, rows.num_known,
-                       rows.max_drafts ? fmt::format("+{}", rows.max_drafts) : "", rows.wants_logits ? "" : "!");
-  return out;
-}
-
-BlockPoolOptions blocks(int count, int block_size = 4) {
-  return {.num_blocks = count, .block_size = block_size, .prefix_caching = PrefixCaching::off};
-}
+using test::blocks;
+using test::Desk;
+using test::text;
 
 TEST(Scheduler, FirstComeFirstServedUnderTheBudget) {
   Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 10}, blocks(64));
@@ -496,71 +424,6 @@ TEST(Scheduler, UndecidedSequencesWaitForAHostProposer) {
 }
 
 // The padded turn: one batch until all of it has ended; shorter prompts and ended rows are computed as padding.
-TEST(Scheduler, OneOfAPromptGroupComputesThePrompt) {
-  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 10}, blocks(64));
-  for (const SeqId id : {1, 2, 3}) desk.add(id, 13, 100, 9);
-  desk.add(4, 5);
-  auto step = desk.launch();
-  EXPECT_EQ(text(step), "1:10!");
-  desk.collect(step);
-  step = desk.launch();
-  EXPECT_EQ(text(step), "1:3 4:5") << "4 overtakes those that wait";
-  desk.collect(step);
-  step = desk.launch();
-  EXPECT_EQ(text(step), "1:1 4:1 2:1 3:1") << "12 of 13 tokens are shared";
-  EXPECT_EQ(desk.pool.pages(2)[2], desk.pool.pages(1)[2]);
-  EXPECT_NE(desk.pool.pages(2)[3], desk.pool.pages(1)[3]);
-  EXPECT_EQ(desk.pool.prefix_hit_tokens(), 0) << "counted once a step of theirs has ended";
-  desk.collect(step);
-  EXPECT_EQ(desk.pool.prefix_hit_tokens(), 24);
-  desk.scheduler.finish(1);
-  desk.pool.check();
-  EXPECT_EQ(text(desk.launch()), "4:1 2:1 3:1");
-}
-
-TEST(Scheduler, WhereTheFirstOfAPromptGroupEndsTheNextComputesThePrompt) {
-  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 10}, blocks(64));
-  for (const SeqId id : {1, 2, 3}) desk.add(id, 13, 100, 9);
-  auto step = desk.launch();
-  desk.scheduler.finish(1);  // while its step is in flight
-  desk.pool.retire(desk.last_step);
-  step = desk.launch();
-  EXPECT_EQ(text(step), "2:10!");
-  desk.collect(step);
-  step = desk.launch();
-  EXPECT_EQ(text(step), "2:3");
-  desk.collect(step);
-  EXPECT_EQ(text(desk.launch()), "2:1 3:1");
-}
-
-TEST(Scheduler, AFirstOfAPromptGroupThatEndsAtOnceLeavesItsPrompt) {
-  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
-  for (const SeqId id : {1, 2, 3}) desk.add(id, 13, 100, 9);
-  const auto step = desk.launch();
-  EXPECT_EQ(text(step), "1:13");
-  desk.collect(step);
-  desk.scheduler.finish(1);  // its first token was the end
-  desk.pool.retire(desk.last_step);
-  desk.pool.check();
-  EXPECT_EQ(text(desk.launch()), "2:1 3:1") << "12 of 13 tokens are shared";
-}
-
-TEST(Scheduler, SequencesOfOneTokenDoNotWaitForTheirGroup) {
-  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
-  for (const SeqId id : {1, 2}) desk.add(id, 13, 1, 9);  // the first ends with its prompt
-  EXPECT_EQ(text(desk.launch()), "1:13 2:13");
-}
-
-TEST(Scheduler, OnlyTheSamePromptIsShared) {
-  Desk desk({.max_num_seqs = 4, .max_num_batched_tokens = 64}, blocks(64));
-  desk.add(1, 13, 100, 9);
-  desk.add(2, 13, 100, 9);
-  desk.scheduler.find(2)->seq.tokens[3] = 1;  // breaks the contract
-  desk.add(3, 4, 100, 8);
-  desk.add(4, 4, 100, 8);  // no full block but the last one
-  EXPECT_EQ(text(desk.launch()), "1:13 2:13 3:4 4:4");
-}
-
 TEST(Scheduler, StaticBatchingPads) {
   Desk desk({.max_num_seqs = 3, .max_num_batched_tokens = 100, .batching = Batching::static_padded}, blocks(64));
   desk.add(1, 8);
