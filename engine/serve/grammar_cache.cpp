@@ -77,14 +77,13 @@ std::shared_ptr<CompiledGrammar> GrammarCache::find(const StructuredOutput& outp
   }
   const auto found = kept_.front().grammar;
   trim();
-  const size_t before = live_bytes();
-  if (before + bytes_of(*found) > size_t(limits_.max_live_grammar_bytes)) {
-    if (!kept_.empty() && kept_.front().grammar == found) kept_.pop_front();
+  const auto is_over = [&] { return live_bytes() + bytes_of(*found) > size_t(limits_.max_live_grammar_bytes); };
+  while (is_over() && !kept_.empty()) kept_.pop_back();
+  if (is_over())
     throw ApiError{.status = 503,
                    .message = fmt::format("{}: the forms of open requests hold {} MiB, all that there is for them",
-                                          output.param, before >> 20),
+                                          output.param, live_bytes() >> 20),
                    .param = output.param};
-  }
   live_.push_back(found);
   return found;
 }

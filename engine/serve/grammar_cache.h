@@ -16,8 +16,8 @@
 namespace paceline {
 
 /// Of one model. The grammars that were asked for last stay, within max_grammars and max_kept_grammar_bytes; a request
-/// keeps its own as long as it lives. All that live stay within max_live_grammar_bytes, but for the masks that they
-/// make from then on. Threads: one.
+/// keeps its own as long as it lives. A new one is refused where all that live, with their masks so far, would take
+/// more than max_live_grammar_bytes; those that no request has go first. Threads: one.
 class GrammarCache {
  public:
   /// failpoints: of tests; compile.

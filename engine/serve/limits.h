@@ -74,7 +74,7 @@ inline constexpr std::array kLimitRows = {
     LimitRow{"max_kept_grammar_bytes", &ServeLimits::max_kept_grammar_bytes, "bytes",
              "those used longest ago are compiled again"},
     LimitRow{"max_live_grammar_bytes", &ServeLimits::max_live_grammar_bytes, "bytes",
-             "503, Retry-After, where the request has a new one"},
+             "503, Retry-After, when a new one is compiled"},
     LimitRow{"max_queue", &ServeLimits::max_queue, "sequences",
              "503, Retry-After; 400 where one request asks for more"},
 };

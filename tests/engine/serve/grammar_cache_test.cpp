@@ -95,6 +95,11 @@ TEST(GrammarCache, AllThatLiveHaveALimit) {
     open.pop_back();
     EXPECT_EQ(error_of(cache, form(9)).status, 200) << "one has ended";
   }
+  GrammarCache keeps(test::small_tokenizer(), {.max_live_grammar_bytes = int64_t(all) - 1});
+  for (int i = 0; i < 9; ++i) keeps.find(form(i));
+  EXPECT_EQ(keeps.num_kept(), 9u);
+  EXPECT_EQ(error_of(keeps, form(9)).status, 200) << "those that no request has make room";
+  EXPECT_LT(keeps.num_kept(), 10u);
 }
 
 TEST(GrammarCache, ASourceHasItsLimit) {
