@@ -107,7 +107,7 @@ TEST(ServeOpenLoop, NearItsCapacityRefusesNothingAndItsMemoryStays) {
                                             }});
   expect_all_answered(open);
   ASSERT_GT(when_warm, 0u);
-  if (time_factor() == 1) EXPECT_LE(most, when_warm + kMostGrowthBytes);  // sanitizers keep what is freed
+  if (long_samples()) EXPECT_LE(most, when_warm + kMostGrowthBytes);  // not all KV pages are touched within seconds
 
   served.process().send(SIGTERM);
   const ProcessResult result = served.process().finish();
