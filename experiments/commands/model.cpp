@@ -324,7 +324,7 @@ void add_model_commands(const Command& program) {
               {.required = true})
       .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
       .option("--proposer", &generate->proposer, "", {.shown = true, .words = proposer_names(ProposerNames::all)})
-      .option("--draft", &generate->draft, "draft model, for a proposer that takes one")
+      .option("--draft", &generate->draft, "draft model, for a proposer that takes one (default: its built-in one)")
       .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "draft tokens per verify step",
               {.shown = true, .least = 0, .most = 64})
       .option("--max-tokens", &generate->max_tokens, "maximum number of output tokens",

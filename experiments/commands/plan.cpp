@@ -70,15 +70,17 @@ class SweepForecast {
 
   void print(const std::filesystem::path& results_root) const {
     if (!is_whole_ || planned_.empty()) return;
+    const bool has_open_loop = std::ranges::any_of(planned_, [](const auto& planned) { return planned.second > 0; });
     print_line(
         "Lower bound: all cells take at least {}{}. It is the time to read the weights once for each pass, at {:.0f} "
         "GB/s as measured now on {} (a pass of the target: {:.2f} ms); prompts, loading and what lies between passes "
-        "come on top.",
+        "come on top{}.",
         drafts_ ? fmt::format("{} if every draft token is accepted, {} if none is", time_text(floor_.low),
                               time_text(floor_.high))
                 : time_text(floor_.high),
         may_end_early_ ? ", and if no answer ends early" : "", read_bytes_s_ / 1e9, counted(usable_cores(), "core"),
-        longest_step_ms_);
+        longest_step_ms_,
+        has_open_loop ? "; cells of an open loop take at least until their last request is sent" : "");
     std::set<CellKind> kinds;
     for (const auto& [cell, of_arrivals_s] : planned_) kinds.insert(cell.kind);
     const auto known = find_calibration(results_root, this_machine_id(), kinds, requests_);

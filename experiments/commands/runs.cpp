@@ -239,10 +239,11 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
   print_percentiles("tpot", facts.tpot_ms, 3);
   const PhaseTimes& phases = facts.phase_ms_per_step;
   if (facts.step_ms)
-    print_fact("pass", fmt::format("{:.3f} ms = draft {:.3f}, verify {:.3f}, sample {:.3f}, schedule {:.3f}, "
-                                   "communicate {:.3f}, bubble {:.3f}, other {:.3f}",
-                                   *facts.step_ms, phases.draft_ms, phases.verify_ms, phases.sample_ms,
-                                   phases.schedule_ms, phases.communicate_ms, phases.bubble_ms, phases.other_ms));
+    print_fact("pass",
+               fmt::format("{:.3f} ms, prefill included = draft {:.3f}, verify {:.3f}, sample {:.3f}, schedule {:.3f}, "
+                           "communicate {:.3f}, bubble {:.3f}, other {:.3f}",
+                           *facts.step_ms, phases.draft_ms, phases.verify_ms, phases.sample_ms, phases.schedule_ms,
+                           phases.communicate_ms, phases.bubble_ms, phases.other_ms));
   if (facts.passes) print_fact("passes", passes_text(*facts.passes));
   const json counted_facts = counters_to_json(facts.counters);
   std::string counters;
@@ -301,16 +302,22 @@ ExitCode trace_command(const NamedRun& named, const std::string& name) {
   const RunResult run = read_run(find_run(named.root, named.name));
   std::vector<size_t> cells;
   std::vector<CellName> names;
+  const auto has_record = [](const CellResult& cell) {
+    return !cell.repetitions.empty() && !cell.repetitions.front().lanes.empty();
+  };
   for (size_t i = 0; i < run.cells.size(); ++i) {
-    const CellResult& cell = run.cells[i];
-    if (cell.repetitions.empty() || cell.repetitions.front().lanes.empty()) continue;
-    names.push_back({cell.id, cell.identity});
-    cells.push_back(i);
+    names.push_back({run.cells[i].id, run.cells[i].identity});
+    if (has_record(run.cells[i])) cells.push_back(i);
   }
   if (cells.empty())
     fail(ExitCode::usage, "{}: no cell has a record of its ranks: the run is of an older version, or has no results",
          run.info.id);
-  if (!name.empty()) cells = {cells[find_cell(names, name, run.info.id)]};
+  if (!name.empty()) {
+    const size_t found = find_cell(names, name, run.info.id);
+    if (!has_record(run.cells[found]))
+      fail(ExitCode::usage, "{}: cell {} has no record of its ranks", run.info.id, run.cells[found].id);
+    cells = {found};
+  }
   fmt::print("{}\n", chrome_trace(run, cells).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   return ExitCode::ok;
 }
