@@ -152,8 +152,9 @@ TEST(Claims, OneRowOfSixThatIsFasterByItselfIsNotShownAmongThem) {
   EXPECT_NEAR(*gain.adjusted_p, 6 * *gain.ratio.p_value, 1e-9);
   EXPECT_EQ(gain.outcome, Outcome::faster);
   EXPECT_EQ(gain.shown, Outcome::inconclusive);
-  EXPECT_TRUE(test::holds(cell_verdict(view, summary.cells[1]), "faster before correction"));
-  EXPECT_TRUE(test::holds(report_html(run, summary), ", faster before correction\"")) << "the map's tooltip";
+  EXPECT_TRUE(test::holds(cell_verdict(view, summary.cells[1]), "faster (uncorrected)"));
+  EXPECT_TRUE(test::holds(report_html(run, summary), ", faster (uncorrected)\"")) << "the map's tooltip";
+  EXPECT_TRUE(test::holds(report_html(run, summary), "× °</td>"));
   const std::string text = test::verdict(run);
   EXPECT_TRUE(test::holds(text,
                           "No speculative cell (of 6 ranked) is significantly faster after correction for 6 "

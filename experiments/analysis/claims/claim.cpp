@@ -201,7 +201,7 @@ constinit const ClaimKind ClaimKind::in_category = {"in_category", add_categorie
 std::string outcome_text(const Claim& claim) {
   const std::string outcome = to_string(claim.outcome);
   if (claim.shown == claim.outcome || claim.outcome == Outcome::inconclusive) return outcome;
-  return outcome + (claim.is_small() ? " by less than " + percent_text(kLeastEffect) : " before correction");
+  return outcome + (claim.is_small() ? " by less than " + percent_text(kLeastEffect) : " (uncorrected)");
 }
 
 namespace {

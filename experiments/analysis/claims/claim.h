@@ -46,7 +46,7 @@ struct Claim {
   bool is_small() const { return shown == Outcome::inconclusive && adjusted_p && *adjusted_p < kFalseClaims; }
 };
 
-/// In words, for a row: "faster"; where no sentence may say so "faster before correction" (for `among` comparisons) or
+/// In words, for a row: "faster"; where no sentence may say so "faster (uncorrected)" (for `among` comparisons) or
 /// "faster by less than 2 %".
 std::string outcome_text(const Claim& claim);
 

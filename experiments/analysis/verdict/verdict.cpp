@@ -56,11 +56,11 @@ std::string over_text(const VerdictView& view, const CellSummary& cell) {
   return row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(cell, *row->over)) : "";
 }
 
-/// "; 5 cells are not significantly slower". Empty: all are.
+/// "; 5 cells are not significantly slower than it". Empty: all that were tested are.
 std::string ties_text(const Pick& pick) {
   const int64_t others = std::ssize(pick.cells) - 1;
   return others == 0 ? ""
-                     : fmt::format("; {} not significantly {}", counted(others, "cell is", "cells are"),
+                     : fmt::format("; {} not significantly {} than it", counted(others, "cell is", "cells are"),
                                    pick.kind == PickKind::goodput ? "worse" : "slower");
 }
 
@@ -325,7 +325,7 @@ std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
   if (!needed || !s.mean_acceptance_length || !k) return "";
   if (*needed <= 1) return " Any acceptance breaks even in decoding alone.";
-  return fmt::format(" Break-even AL for decoding alone: {:.2f}{}; measured: {:.2f}.", *needed,
+  return fmt::format(" By the measured times decoding alone breaks even at AL {:.2f}{}; its AL is {:.2f}.", *needed,
                      *needed > *k + 1 ? fmt::format(" (at most k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length);
 }
 
@@ -364,10 +364,15 @@ Texts gainers_texts(const VerdictView& view) {
     for (const auto& [proposer, of] : proposers_of(view, &group)) {
       if (!of.gain) continue;
       const bool is_twin = view.is_plain_twin(*of.gain->over, *of.gain->cell);
-      texts.push_back(
-          fmt::format("{} is significantly faster{} with {}: {} over {}.", proposer, view.where(group),
-                      view.marked_label(*of.gain->cell), interval_text(of.gain->ratio),
-                      is_twin ? "no speculation in the same placement" : view.marked_label(*of.gain->over)));
+      const CellSummary* const plain = best_of(view, group, PickKind::throughput, Among::plain);
+      const bool is_beaten = plain && *plain->output_tok_s > *of.gain->cell->output_tok_s;
+      texts.push_back(fmt::format(
+          "{} is significantly faster{} with {}: {} over {}{}.", proposer, view.where(group),
+          view.marked_label(*of.gain->cell), interval_text(of.gain->ratio),
+          is_twin ? "no speculation in the same placement" : view.marked_label(*of.gain->over),
+          !is_beaten ? ""
+                     : fmt::format("; but {:.1f} tok/s, and {} has {:.1f} without", *of.gain->cell->output_tok_s,
+                                   view.marked_label(*plain), *plain->output_tok_s)));
     }
   }
   return texts;
@@ -486,11 +491,12 @@ Texts category_texts(const VerdictView& view) {
     const CellSummary& over = *order.front()->over;
     const std::optional<double>&least_of_most = order.front()->ratio.low, &most_of_least = order.back()->ratio.high;
     const bool is_told = least_of_most && most_of_least && *least_of_most > *most_of_least;
-    texts.push_back(
-        fmt::format("By category{}, decoding with {}{} {} {}; {} in {}.", view.where(group), view.marked_label(*best),
-                    view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
-                    is_told ? "gains most in" : "is not shown to gain more in one than in another: highest estimate in",
-                    gain(*order.front()), is_told ? "least" : "lowest", gain(*order.back())));
+    const std::string decoding = fmt::format("decoding with {}{}", view.marked_label(*best),
+                                             view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over));
+    texts.push_back(fmt::format("By category{}, {}{} {} {}; {} in {}.", view.where(group),
+                                is_told ? "" : "the gain of ", decoding,
+                                is_told ? "gains most in" : "is not shown to differ: highest in", gain(*order.front()),
+                                is_told ? "least" : "lowest", gain(*order.back())));
   }
   return texts;
 }

@@ -79,8 +79,9 @@ Section drafts_section(const Report& report) {
       {"coverage", "share of verify steps with drafts", field(&Fields::draft_coverage, 2)},
       {"AL", "mean acceptance length: 1 + accepted tokens / verify steps with drafts",
        field(&Fields::mean_acceptance_length, 2)},
-      {"target rows", "of a sequence, per verify step: 1 + draft tokens", field(&Fields::rows_per_step, 2)},
-      {"draft depth", "positions that the draft tokens of a verify step reach; a tree has more draft tokens than that",
+      {"target rows", "of a sequence, mean over all verify steps: 1 + draft tokens", field(&Fields::rows_per_step, 2)},
+      {"draft depth",
+       "positions that draft tokens reach, mean over verify steps with drafts; a tree has more draft tokens",
        field(&Fields::mean_draft_depth, 2)},
       {"drafted / accepted", "draft tokens per accepted one", field(&Fields::drafted_per_kept, 2)},
       {"drafting ms", "per decode pass", [&](Cell s) { return number(draft_ms(s), 3); }},
@@ -94,15 +95,18 @@ Section drafts_section(const Report& report) {
   }
   table.rows = std::move(rows);
   const bool has_stages = table.rows.size() > cells.size();
-  return {"drafts", "What drafts cost and bring",
-          cells.empty()
-              ? ""
-              : html_table(table, has_stages ? "" : "sortable") +
-                    note(std::string("target rows: rows that the target computes for a sequence in a verify step, 1 + "
-                                     "draft tokens. draft depth: positions that the draft tokens of a verify step "
-                                     "reach; a tree has more draft tokens than that. drafted / accepted: draft tokens "
-                                     "per accepted one. drafting ms and share: of a decode pass.") +
-                         (has_stages ? " ↳: a stage of the row above, in the verify steps it drafted for." : ""))};
+  return {
+      "drafts", "What drafts cost and bring",
+      cells.empty()
+          ? ""
+          : html_table(table, has_stages ? "" : "sortable") +
+                note(
+                    std::string(
+                        "target rows: rows that the target computes for a sequence, 1 + draft tokens, mean "
+                        "over all verify steps. draft depth: positions that draft tokens reach, mean "
+                        "over verify steps with drafts; a tree has more draft tokens. drafted / accepted: draft tokens "
+                        "per accepted one. drafting ms and share: of a decode pass.") +
+                    (has_stages ? " ↳: a stage of the row above, in the verify steps it drafted for." : ""))};
 }
 
 Section parallel_section(const Report& report) {
@@ -130,9 +134,13 @@ Section parallel_section(const Report& report) {
        [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }, true}};
   section.body =
-      html_table(table_of(report, "Each proposer at its fastest k, against the same proposer and k on one rank.", cells,
-                          columns),
-                 "sortable") +
+      html_table(
+          table_of(
+              report,
+              "Each proposer at its fastest k, against the same proposer and k on one rank (in the table of all cells "
+              "where another k is fastest there).",
+              cells, columns),
+          "sortable") +
       busy_chart(report) +
       note(
           "communicate and bubble: waiting for other ranks in collectives, and for the previous pipeline stage, over "
@@ -158,8 +166,7 @@ Section device_section(const Report& report) {
     return [&report, rate](Cell s) { return number(in_units(report.cell(s).ceilings.*rate, kGiga), 0); };
   };
   const CellColumns columns = {
-      {"device busy", "share of the wall time, by rank; the rest of the row is of the sampling rank",
-       [](Cell s) { return busy_text(s.devices.busy); }},
+      {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }},
       {"target ms", "the target's forward pass", ms(&D::verify, &R::ms)},
       {"target bandwidth", "share of the peak", share(&D::verify, &R::read_share)},
       {"target FLOP/s", "share of the peak", share(&D::verify, &R::matrix_share)},
@@ -172,7 +179,8 @@ Section device_section(const Report& report) {
       {"sample bandwidth", "share of the peak", share(&D::sample, &R::read_share)},
       {"attention min ms", "a part of target ms, not timed by itself: its time at the measured peaks",
        ms(&D::attention, &R::floor_ms)},
-      {"sent KiB", "", [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
+      {"sent KiB", "of the rank that sends most",
+       [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"comm wait ms", "waits for other ranks: communicate + bubble", ms(&D::communicate, &R::ms)},
       {"link min ms", "time to send the bytes at the measured peak of the link", ms(&D::communicate, &R::floor_ms)},
       {"read GB/s", "", ceiling(&DeviceCeilings::read_bytes_s)},
@@ -182,7 +190,8 @@ Section device_section(const Report& report) {
   for (const CellSummary* s : cells)
     if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
   const std::string explained = fmt::format(
-      "Of the sampling rank. Prefill passes are included, so times exceed those per decode pass. "
+      "Of the sampling rank, but for device busy and sent KiB. Prefill passes are included, so times exceed those per "
+      "decode pass. "
       "comm wait: communicate + bubble, waits in collectives and for the previous pipeline stage. "
       "Percentages are shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. "
       "roofline: the time that the reads or the FLOPs take at their peak, whichever is longer, over the measured time. "
@@ -205,7 +214,7 @@ Section memory_section(const Report& report) {
   const auto mib = [&](int64_t CellMemory::*bytes, int digits) {
     return [&, bytes, digits](Cell s) { return number(in_units(double(report.cell(s).memory.*bytes), kMebi), digits); };
   };
-  const char* const planned = "planned, all ranks and the draft model";
+  const char* const planned = "planned for all cells of the placement: all ranks, and every draft model of theirs";
   const CellColumns columns = {
       {"batch", "sequences of a pass, mean", field(&Fields::sequences_per_forward, 2)},
       {"KV peak", "blocks of the target in use at most",
@@ -250,7 +259,7 @@ Section forecast_section(const Report& report) {
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
   const std::string sentence =
-      fmt::format("Median over {}: the median ITL is {:.2f}× the predicted time. Outlier: {}, {:.2f}×.",
+      fmt::format("Median over {}: the median ITL is {:.2f}× the predicted time. Farthest from it: {}, {:.2f}×.",
                   counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
                   report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =

@@ -63,8 +63,11 @@ std::string heat_cell(const Report& report, const CellSummary& s) {
                                       report.label(report.cell(*gain->over).axes), outcome_text(*gain), apart,
                                       s.rankable ? "" : "; not ranked: " + s.not_rankable);
   return fmt::format("<td class=\"{}\" title=\"{}\">{:.2f}×{}{}{}</td>", tint_class(*gain), html_escaped(tip),
-                     gain->ratio.ratio, gain->outcome == Outcome::inconclusive ? " ?" : "", s.rankable ? "" : " *",
-                     view.is_over_plain_at_its_place(*gain) ? "" : " †");
+                     gain->ratio.ratio,
+                     gain->outcome == Outcome::inconclusive ? " ?"
+                     : gain->shown == Outcome::inconclusive ? " °"
+                                                            : "",
+                     s.rankable ? "" : " *", view.is_over_plain_at_its_place(*gain) ? "" : " †");
 }
 
 /// How the intervals of the map were made.
@@ -124,8 +127,8 @@ Section heat_section(const Report& report) {
       map.html(caption, cell) + crossovers(view) +
       note(
           "Blue: faster. Orange: slower. Darker: the whole 95 % interval lies farther from 1 (four shades). Hatched or "
-          "?: the interval includes 1 or is missing. Each cell stands for itself: tooltips say where a gain is not "
-          "significant after correction for all comparisons of the run. *: not ranked. " +
+          "?: the interval includes 1 or is missing. °: it does not, but after correction for all comparisons of "
+          "the run the difference is not significant, or it is below 2 %. *: not ranked. " +
           pairings_of_map(view));
   return section;
 }

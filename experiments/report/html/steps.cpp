@@ -18,7 +18,7 @@ struct Phase {
 constexpr std::array<Phase, 7> kPhases = {{{"verify", &PhaseTimes::verify_ms},
                                            {"draft", &PhaseTimes::draft_ms},
                                            {"sample", &PhaseTimes::sample_ms},
-                                           {"schedule", &PhaseTimes::schedule_ms},
+                                           {"schedule and rest", &PhaseTimes::schedule_ms},
                                            {"communicate", &PhaseTimes::communicate_ms},
                                            {"bubble", &PhaseTimes::bubble_ms},
                                            {"other", &PhaseTimes::other_ms}}};
@@ -42,7 +42,8 @@ Section step_section(const Report& report) {
   CellColumns columns = {
       {"pass ms", "all phases together", [=](const CellSummary& s) { return number(pass_ms(s), 3); }}};
   for (const Phase& phase : kPhases)
-    columns.push_back({phase.name, "", [=](const CellSummary& s) { return number(phases(s).*phase.ms, 3); }});
+    if (!decode || phase.ms != &PhaseTimes::other_ms)  // nothing of a pass
+      columns.push_back({phase.name, "", [=](const CellSummary& s) { return number(phases(s).*phase.ms, 3); }});
   for (const auto& [name, kind] : {std::pair("prefill %", &PassSummaries::prefill),
                                    {"decode %", &PassSummaries::decode},
                                    {"mixed %", &PassSummaries::mixed}})
@@ -91,9 +92,11 @@ Section step_section(const Report& report) {
                   "apart. ") +
            "On the sampling rank, which samples and verifies drafts: draft: the proposer; verify: the target's layers; "
            "sample: accepting draft tokens and sampling; communicate: waiting for other ranks in collectives "
-           "(all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule: all else of a pass, "
+           "(all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule and rest: all else of a "
+           "pass, "
            "which is the scheduler, making the batch and handing it out, committing tokens, stop checks, and the time "
-           "in which the engine's thread waits for a core; other: what lies between passes.") +
+           "in which the engine's thread waits for a core." +
+           (decode ? "" : " other: what lies between passes.")) +
       folded(table);
   return section;
 }

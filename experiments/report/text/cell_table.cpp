@@ -100,7 +100,7 @@ const CellColumn kColumns[] = {
       .help = "share of verify steps (passes of one sequence after its prompt) that had draft tokens",
       .goes = 3},
      [](C, S s) { return number_text(s.draft_coverage, 2); }},
-    {{.name = "tok/pass", .help = "output tokens per sequence and pass", .html_only = true},
+    {{.name = "tok/pass", .help = "output tokens per sequence and pass, passes of prompts included", .html_only = true},
      [](C, S s) { return number_text(s.tokens_per_target_forward, 2); }},
     {{.name = "ttft p50", .help = "median time to the first token", .goes = 6},
      [](C, S s) { return ms_text(s.ttft_ms.p50, 1); }},
@@ -131,9 +131,11 @@ const CellColumn kColumns[] = {
     {{.name = "certificate", .is_text = true, .html_only = true}, [](C c, S) { return certificate_cell(c); }},
     {{.name = "verdict",
       .is_text = true,
-      .help =
-          "faster, slower or inconclusive by the cell's own 95 % interval; \"before correction\": not significant "
-          "after Holm's correction for all comparisons of ranked cells in the run, which decides what sentences say"},
+      .help = "faster, slower or inconclusive by the cell's own 95 % interval; (uncorrected): not significant any more "
+              "after Holm's correction for all comparisons of ranked cells in the run; sentences go by the corrected "
+              "result, and call nothing below 2 % a gain. lossless: its tokens are those of plain decoding. disturbed: "
+              "other processes, or limits of the "
+              "machine, took part of its time. oversubscribed: more threads than cores"},
      {}},
 };
 
