@@ -250,8 +250,7 @@ void add_serve_command(const Command& program) {
       .option("--insecure", &serve->insecure, "listen on other addresses than loopback without a key")
       .option("--per-request-spec-decode-metrics", &serve->speculation, "acceptance in each answer",
               {.shown = true, .words = {"off", "summary", "detailed"}})
-      .option("--cell", &serve->cell, std::string(kCellHelp) + "; needed where an experiment has several",
-              {.type = "CELL"})
+      .option("--cell", &serve->cell, std::string(kCellHelp) + "; needed if there are several", {.type = "CELL"})
       .option("--set", &serve->overrides.set, "override one value, e.g. --set speculation.ngram.max=5",
               {.repeated = true, .type = "KEY=VALUE"})
       .option("--profile", &serve->overrides.profile, "apply profiles.NAME of the experiment file", {.type = "NAME"})

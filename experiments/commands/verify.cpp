@@ -238,8 +238,7 @@ void add_verify_commands(const Command& program) {
   };
   const auto certificate = std::make_shared<Certificate>();
   program
-      .below("certificate",
-             "test the losslessness check itself, not a run: plant known faults and see that each is found (minutes)")
+      .below("certificate", "test the losslessness check, not a run: plant known faults and see each found (minutes)")
       .option("--self-test", &certificate->self_test, "no effect: the command does nothing else")
       .option("--device", &certificate->device, "device", {.shown = true, .words = {"cpu", "cuda"}})
       .option("--clean-runs", &certificate->clean_runs, "runs without a fault, which must give no alarm",

@@ -218,15 +218,16 @@ TEST(Goodput, ATieIsNoMost) {
   const std::string text =
       goodput_text({goodput_cell("a", {20, 21, 19}, 100, 100), goodput_cell("b", {19.8, 20.9, 19.2}, 100, 100),
                     goodput_cell("c", {40, 41, 39}, 100, 100)});
-  EXPECT_NE(text.find("tp1 pp1 ngram, b k=3, 5.01 per second, 100 % of all; 1 cell is not significantly worse."),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("tp1 pp1 ngram, b k=3, 5.01 per second, 100 % of all; 1 cell is not significantly worse than it."),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find("No significant difference in good requests from tp1 pp1 ngram, b k=3: tp1 pp1 ngram, a k=3."),
             std::string::npos)
       << text;
   // Without intervals equal shares tie: the rates of one repetition each show nothing.
   EXPECT_NE(goodput_text({goodput_cell("a", {20}, 10, 10), goodput_cell("b", {19}, 10, 10)})
-                .find("; 1 cell is not significantly worse."),
+                .find("; 1 cell is not significantly worse than it."),
             std::string::npos);
 }
 

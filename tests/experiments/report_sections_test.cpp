@@ -106,7 +106,7 @@ TEST(ReportSections, TheHeatMapTellsItsNumbersAndWhereGainsEnd) {
   const std::string section = section_of(report_of(run), "heat");
   EXPECT_EQ(count(section, "<th scope=\"row\">"), 6u);
   EXPECT_EQ(count(section, "<th scope=\"col\">"), 8u);
-  EXPECT_EQ(count(section, "×</td>") + count(section, "× ?</td>"), 48u);
+  EXPECT_EQ(count(section, "×</td>") + count(section, "× ?</td>") + count(section, "× °</td>"), 48u);
   EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"s4\"[^>]*>0\\.[0-9]+×")));
   EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"f[1-4]\"[^>]*>[1-9]\\.[0-9]+×")));
   EXPECT_TRUE(

@@ -133,7 +133,7 @@ const CellColumn kColumns[] = {
       .is_text = true,
       .help = "faster, slower or inconclusive by the cell's own 95 % interval; (uncorrected): not significant any more "
               "after Holm's correction for all comparisons of ranked cells in the run; sentences go by the corrected "
-              "result, and call nothing below 2 % a gain. lossless: its tokens are those of plain decoding. disturbed: "
+              "result, and call nothing below 2 % a gain. disturbed: "
               "other processes, or limits of the "
               "machine, took part of its time. oversubscribed: more threads than cores"},
      {}},

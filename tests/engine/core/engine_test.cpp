@@ -283,7 +283,7 @@ TEST(EngineCancel, RandomCancelsLeaveTheOthersAlone) {
   std::mt19937 random(11);
   int64_t preemptions = 0, swapped = 0, hits = 0, dead = 0;
   int num_cancelled = 0;
-  for (int round = 0; round < 120; ++round) {
+  for (int round = 0; round < 150; ++round) {
     FakeRigOptions options;
     options.model.num_blocks = 18;
     options.model.num_host_blocks = round % 3 * 9;  // none, few, enough
