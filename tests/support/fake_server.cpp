@@ -105,6 +105,7 @@ void FakeServer::wait_for_end() {
 void FakeServer::serve(int fd) {
   std::string bytes;
   char buffer[16384];
+  bool is_kept = false;
   for (bool goes_on = true; goes_on;) {
     size_t end = bytes.find("\r\n\r\n");
     size_t length = 0;
@@ -115,13 +116,14 @@ void FakeServer::serve(int fd) {
     }
     if (end == std::string::npos || bytes.size() < end + 4 + length) {
       const ssize_t count = ::recv(fd, buffer, sizeof buffer, 0);
-      if (count <= 0) break;
+      if (count <= 0 || (is_kept && options_.ends_when_asked_again)) break;
       bytes.append(buffer, size_t(count));
       continue;
     }
     end += 4;
     goes_on = answer(fd, bytes.substr(0, end), bytes.substr(end, length));
     bytes.erase(0, end + length);
+    is_kept = true;
   }
   const std::lock_guard lock(mutex_);
   std::erase(open_, fd);

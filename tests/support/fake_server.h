@@ -41,10 +41,11 @@ struct FakeServerOptions {
   int healthy_after = 0;      // GET /health answers 503 so many times before
   bool is_healthy = true;
   StatedDrafts drafts = StatedDrafts::response;
-  int token_shift = 0;            // added to every token: another model
-  std::string api_key;            // asked for, where it is not empty
-  int port = 0;                   // 0: any
-  bool ends_connections = false;  // behind each answer, without a word of it
+  int token_shift = 0;                 // added to every token: another model
+  std::string api_key;                 // asked for, where it is not empty
+  int port = 0;                        // 0: any
+  bool ends_connections = false;       // behind each answer, without a word of it
+  bool ends_when_asked_again = false;  // a connection, once another request comes on it
 };
 
 class FakeServer {
