@@ -318,7 +318,7 @@ std::string choice_text(const VerdictView& view) {
   return parts.empty() ? "" : Sentence(fmt::format("Highest estimate {}", fmt::join(parts, "; "))).text();
 }
 
-/// break_even_text() and what the cell has.
+/// The acceptance at which the cell would decode as fast as its reference, and what it has.
 std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const CellSummary& s = *gain.cell;
   const std::optional<double> needed = break_even_length(s, *gain.over);
