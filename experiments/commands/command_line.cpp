@@ -147,6 +147,13 @@ class HelpFormatter : public CLI::Formatter {
     const std::string name = option->get_name(true) + (option->get_expected_max() > 1 ? "..." : "");
     return option->get_required() ? name : "[" + name + "]";
   }
+  /// Without CLI11's " x 2": the description says how many.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    const std::string number = fmt::format(" x {}", option->get_expected_min());
+    if (const size_t at = text.find(number); at != std::string::npos) text.erase(at, number.size());
+    return text;
+  }
 
  private:
   std::string others_;

@@ -463,6 +463,7 @@ TEST(Help, EveryCommandMentionsItsOptions) {
       {"run", {"config", "--set", "--profile", "--axis", "--only", "--results", "--ui"}},
       {"plan", {"config", "--set", "--profile", "--axis", "--only", "--results"}},
       {"trace", {"run", "cell", "--results", "ui.perfetto.dev"}},
+      {"compare", {"Usage: runexp compare [OPTIONS] runs...\n", "  runs RUN REQUIRED", "two runs or more"}},
       {"doctor", {"--json", "--results"}},
       {"models", {}},
       {"generate",

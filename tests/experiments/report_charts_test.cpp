@@ -172,6 +172,30 @@ TEST(ReportCharts, StatesOverTimeAreSteps) {
   EXPECT_TRUE(std::regex_search(timeline, std::regex("class=\"l k7[^\"]*\" d=\"M[0-9. ]+H[0-9.]+V"))) << timeline;
 }
 
+TEST(ReportCharts, AHeadingNamesWhatIsDrawn) {
+  EXPECT_TRUE(holds(section_of(report_of(run_of_labels()), "timeline"), ">Memory over time<"));
+  RunResult run = test::synthetic_run({.concurrencies = {1, 8}, .with_trouble = false});
+  for (CellResult& cell : run.cells) cell.repetitions.front().timeline = {{0, 1, 1, 0, 0}, {5, 1, 3, 3, 1}};
+  EXPECT_TRUE(holds(section_of(report_of(run), "timeline"), ">Batch, memory and bubbles over time<"));
+  std::erase_if(run.cells, [](const CellResult& cell) { return cell.axes.pp > 1; });
+  const std::string section = section_of(report_of(run), "timeline");
+  EXPECT_TRUE(holds(section, ">Batch and memory over time<"));
+  EXPECT_FALSE(holds(section, "ubble"));
+}
+
+TEST(ReportCharts, ACaptionSaysWhatCellsAreComparedWith) {
+  const auto says = [](const RunResult& run, const char* section, const char* words) {
+    return holds(section_of(report_of(run), section), words);
+  };
+  for (const char* section : {"speedup", "headline"}) {
+    const RunResult usual = test::synthetic_run({.with_trouble = false});
+    EXPECT_TRUE(says(usual, section, ": no speculation in the same placement and load. ")) << section;
+    EXPECT_FALSE(says(usual, section, "sweep.baseline")) << section;
+    EXPECT_TRUE(says(run_of_labels(), section, ": the cell that sweep.baseline names. ")) << section;
+    EXPECT_FALSE(says(run_of_labels(), section, "no speculation in")) << section;
+  }
+}
+
 TEST(ReportCharts, RequestsAndPositionsHaveTheirAcceptance) {
   RunResult run = test::synthetic_run({.with_trouble = false});
   run.cells.resize(4);  // none and three ngram cells

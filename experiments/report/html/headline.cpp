@@ -137,12 +137,11 @@ Section headline_section(const Report& report) {
     section.body += load.is_open ? open_loop_charts(report, load) : rate_chart(report, load);
   }
   if (num_open < std::ssize(loads))
-    section.body += note(
-        "Each proposer at the k that was fastest for its placement; all k are in the table. "
-        "Whiskers and brackets: 95 % intervals, Student t on log tok/s over repetitions. ×: speedup over the baseline, "
-        "by default 'none' in the same placement. Arrowhead: the interval continues; its whisker is cut at 1.5 times "
-        "the "
-        "bar. Faded: not ranked.");
+    section.body += note(fmt::format(
+        "Each proposer at the k that was fastest for its placement; all k are in the table. Whiskers and "
+        "brackets: 95 % intervals, Student t on log tok/s over repetitions. ×: speedup over the baseline: "
+        "{}. Arrowhead: the interval continues; its whisker is cut at 1.5 times the bar. Faded: not ranked.",
+        report.baseline_text()));
   if (num_open > 0)
     section.body += note(
         "Open loops: each proposer at the k with the lowest median E2E latency; all k are in the table. Bars of "

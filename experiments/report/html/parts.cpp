@@ -130,6 +130,19 @@ std::string Report::method(const CellAxes& axes) const {
   return text;
 }
 
+std::string Report::baseline_text() const {
+  for (const CellSummary& s : summary.cells) {
+    if (!s.speedup) continue;
+    const CellAxes& axes = cell(s).axes;
+    const auto is_plain_one = [&](const CellResult& other) {
+      return other.id == cell(s).baseline_id && !other.axes.drafts() && other.axes.tp == axes.tp &&
+             other.axes.pp == axes.pp && other.axes.concurrency == axes.concurrency;
+    };
+    if (std::none_of(run.cells.begin(), run.cells.end(), is_plain_one)) return "the cell that sweep.baseline names";
+  }
+  return "no speculation in the same placement and load";
+}
+
 std::string note(const std::string& html) { return "<p class=\"note\">" + html + "</p>"; }
 
 std::string grid(const std::string& charts) { return "<div class=\"grid\">" + charts + "</div>"; }

@@ -66,6 +66,8 @@ class Report {
   std::string label(const CellAxes& axes) const;
   /// "TP 2 × PP 1", with the concurrency where it varies.
   std::string place(const CellAxes& axes) const;
+  /// What cells are compared with: "no speculation in the same placement and load", or that it is sweep.baseline's.
+  std::string baseline_text() const;
   /// What tells a cell from the others of its place: "none", "ngram k=3", "draft, batching=static k=5".
   std::string method(const CellAxes& axes) const;
 

@@ -179,12 +179,11 @@ std::string facet_title(const Report& report, const ChartLayout& layout, const C
 }
 
 /// Of the cells that the charts compare: what their ratios are, and how the intervals were made.
-std::string how_measured(const RunSummary& summary) {
+std::string how_measured(const Report& report) {
   PairingsTold told;
-  for (const CellSummary& s : summary.cells)
+  for (const CellSummary& s : report.summary.cells)
     if (s.speedup) told.add(s.pairing, s.baseline_apart_s, s.baseline_far);
-  return "Output tok/s, prefill included, over the baseline (line at 1): no speculation in the same placement and "
-         "load, or what sweep.baseline names. " +
+  return fmt::format("Output tok/s, prefill included, over the baseline (line at 1): {}. ", report.baseline_text()) +
          told.text() + " Arrowhead: the interval continues. Faded: not ranked.";
 }
 
@@ -206,7 +205,7 @@ std::string single_bars(const Report& report) {
                           .text = speedup_text(s->speedup) + (s->rankable ? "" : " (" + s->not_rankable + ")")});
     cut_whisker(chart.rows.back());
   }
-  return wide(chart.title, svg_bar_chart(chart)) + note(how_measured(report.summary));
+  return wide(chart.title, svg_bar_chart(chart)) + note(how_measured(report));
 }
 
 /// The charts' points, by cell; of more lines than a chart has room for each has charts of its own.
@@ -320,7 +319,7 @@ Section speedup_section(const Report& report) {
                       .style = LineStyle::dotted});
   section.body =
       chart_legend(legend) + grid(charts) +
-      note(how_measured(report.summary) +
+      note(how_measured(report) +
            " Dotted: estimate, not measured: the speedup if verifying k + 1 tokens cost as much as decoding one, with "
            "acceptance, drafting and prefill as measured. The gap below it is the cost of verification; timing noise "
            "can put a measured point above it." +

@@ -77,7 +77,7 @@ LineChart chart_over_time(const Report& report, const std::string& place, const 
 }  // namespace
 
 Section timeline_section(const Report& report) {
-  Section section{"timeline", "Batch, memory and bubbles over time"};
+  Section section{"timeline", ""};
   // Of each placement the largest load: with less there is less to see.
   const int load = report.concurrencies().empty() ? 0 : report.concurrencies().back();
   std::vector<std::pair<std::string, Cells>> places;
@@ -91,12 +91,17 @@ Section timeline_section(const Report& report) {
   if (places.empty()) return section;
   places.resize(std::min(places.size(), kMostTimelinePlaces));
   std::vector<LineChart> charts;
+  bool has_bubbles = false;
   for (const auto& [place, cells] : places) {
     if (load != 1) charts.push_back(chart_over_time(report, place, cells, kQuantities[0]));
     charts.push_back(chart_over_time(report, place, cells, kQuantities[1]));
-    if (report.cell(*cells.front()).axes.pp > 1)
-      charts.push_back(chart_over_time(report, place, cells, kQuantities[2]));
+    if (report.cell(*cells.front()).axes.pp == 1) continue;
+    charts.push_back(chart_over_time(report, place, cells, kQuantities[2]));
+    has_bubbles = true;
   }
+  section.title = load == 1     ? has_bubbles ? "Memory and bubbles over time" : "Memory over time"
+                  : has_bubbles ? "Batch, memory and bubbles over time"
+                                : "Batch and memory over time";
   std::string drawn;
   std::vector<LegendEntry> legend;
   for (LineChart& chart : charts) {
@@ -107,8 +112,10 @@ Section timeline_section(const Report& report) {
   section.body =
       chart_legend(legend) + grid(drawn) +
       note((report.has_several_concurrencies() ? fmt::format("At concurrency {}, the largest. ", load) : "") +
-           "First repetition, up to 256 points of it. KV blocks: of the target. Bubble share: share of "
-           "the time since the previous point that the sampling rank spent waiting for the previous stage.");
+           "First repetition, up to 256 points of it. KV blocks: of the target." +
+           (has_bubbles ? " Bubble share: share of the time since the previous point that the sampling rank spent "
+                          "waiting for the previous stage."
+                        : ""));
   return section;
 }
 
