@@ -20,5 +20,5 @@ echo
 echo "The report: $(pwd)/results/latest/report.html"
 echo "Minutes: packages $installed, build $built, run and report $(minutes_since "$start")"
 echo
-echo "building the rest, build/release/runexp with the command that serves"
+echo "building the rest: build/release/runexp, which also serves and verifies"
 ./experiments/build.sh release runexp
