@@ -36,6 +36,8 @@ class ServePage : public testing::Test {
     page.emplace();
     page->run_first(kWatchPage);
     page->open(served->url() + "/");
+    // What the model allows is asked for, and then stands in the fields.
+    ASSERT_TRUE(page->comes_true("document.title.endsWith(' – Paceline')", 30));
   }
   Json value_of(const std::string& expression) { return page->value_of(expression); }
 
