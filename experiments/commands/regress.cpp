@@ -243,7 +243,7 @@ ExitCode regress_command(const RegressCommand& command) {
 void add_regress_command(const Command& program) {
   const auto regress = std::make_shared<RegressCommand>();
   const Command command = program.below(
-      "regress", "compare an experiment's tokens and counters with a baseline, its times with another binary");
+      "regress", "check an experiment: tokens and counters against a baseline, times against another build");
   add_config_options(command, regress->run.config, regress->run.overrides)
       .option("--baseline", &regress->baseline, "baseline file, or a run: last~1, @tag, id, folder", {.shown = true})
       .option("--update-baseline", &regress->update, "write the baseline instead of comparing")

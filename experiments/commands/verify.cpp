@@ -237,8 +237,7 @@ void add_verify_commands(const Command& program) {
     int clean_runs = 200;
   };
   const auto certificate = std::make_shared<Certificate>();
-  program
-      .below("certificate", "test the losslessness check, not a run: plant known faults and see each found (minutes)")
+  program.below("certificate", "test the losslessness check itself: plant known faults, see each found; takes minutes")
       .option("--self-test", &certificate->self_test, "no effect: the command does nothing else")
       .option("--device", &certificate->device, "device", {.shown = true, .words = {"cpu", "cuda"}})
       .option("--clean-runs", &certificate->clean_runs, "runs without a fault, which must give no alarm",

@@ -187,7 +187,7 @@ TEST(ClaimForms, TheBestCellTiesAndCrossoversAreThoseOfTheClaims) {
   EXPECT_EQ(best[0].at("not_worse"), json::array({"plain_tp2_pp1_c1", "ngram5_c1"}));
   forms.expect_in_all(fmt::format("Fastest at concurrency 1: {}, {:.1f} tok/s", forms.label(best[0].at("cell")),
                                   best[0].at("value").get<double>()));
-  forms.expect_in_all(fmt::format("No significant difference in tok/s from {} at concurrency 1: {} and {}.",
+  forms.expect_in_all(fmt::format("Not significantly different in tok/s from {} at concurrency 1: {} and {}.",
                                   forms.label("ngram3_c1"), forms.label("plain_tp2_pp1_c1"), forms.label("ngram5_c1")));
   const std::vector<json> crossovers = forms.claims("crossover");
   ASSERT_EQ(crossovers.size(), 1u);

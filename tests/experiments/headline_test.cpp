@@ -127,7 +127,7 @@ TEST(Headline, EndsWithWhatElseDecides) {
   const std::vector<std::string> ranks =
       headline(run_of({plain(kSlow), placed(plain(kFast), 2, 1), placed(plain(kSlow), 1, 2)}));
   ASSERT_EQ(ranks.size(), 3u);
-  EXPECT_TRUE(ranks[2].starts_with("More ranks without speculation, over one rank: tp2 pp1 1.50× [")) << ranks[2];
+  EXPECT_TRUE(ranks[2].starts_with("Without speculation, tok/s relative to one rank: tp2 pp1 1.50× [")) << ranks[2];
   EXPECT_TRUE(holds(ranks[2], ", tp1 pp2 1.00×")) << ranks[2];
   CellResult draft = test::cell_of("draft", {.proposer = "draft", .num_speculative_tokens = 3}, {90, 91, 89});
   const std::vector<std::string> loser = headline(run_of({plain(kSlow), ngram_cell(3, kFast), draft}));

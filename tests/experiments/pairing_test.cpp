@@ -101,7 +101,7 @@ TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
     const std::string text = verdict(run), told = fmt::format("measured {}, not paired", said);
     EXPECT_TRUE(holds(cell_verdict(VerdictView(run, summary), summary.cells[1]), told));
     EXPECT_TRUE(holds(text, "over tp1 pp1 none")) << text;
-    EXPECT_TRUE(holds(text, "over one rank: tp2 pp1 1.50× [")) << text;
+    EXPECT_TRUE(holds(text, "relative to one rank: tp2 pp1 1.50× [")) << text;
   }
 }
 

@@ -38,8 +38,8 @@ TEST(VerdictParallel, ComparesOnlyCellsThatAreEqualOtherwise) {
   for (RepetitionResult& r : flows2.repetitions) r.wall_s /= 1.25;
   for (RepetitionResult& r : still2.repetitions) r.wall_s /= 1.5;
   const std::string text = verdict(run_of({still, still2, flows, flows2}));
-  EXPECT_TRUE(holds(text, "batching=static, over one rank: tp2 pp1 1.50× [")) << text;
-  EXPECT_TRUE(holds(text, "batching=continuous, over one rank: tp2 pp1 1.25× [")) << text;
+  EXPECT_TRUE(holds(text, "batching=static, tok/s relative to one rank: tp2 pp1 1.50× [")) << text;
+  EXPECT_TRUE(holds(text, "batching=continuous, tok/s relative to one rank: tp2 pp1 1.25× [")) << text;
   for (const char* const mixed : {"2.50×", "0.62×"}) EXPECT_FALSE(holds(text, "tp2 pp1 " + std::string(mixed))) << text;
 }
 
@@ -47,9 +47,9 @@ TEST(VerdictParallel, ARowsLabelHidesNoTwin) {
   CellResult one = plain(kSlow), two = placed(one, 2, 1);
   one.axes.variant = "one rank";
   two.axes.variant = "TP2";
-  EXPECT_TRUE(holds(verdict(run_of({one, two})), "More ranks without speculation, over one rank: tp2 pp1 1.00×"));
+  EXPECT_TRUE(holds(verdict(run_of({one, two})), "Without speculation, tok/s relative to one rank: tp2 pp1 1.00×"));
   two.requested["engine"]["kv_cache"] = {{"block_size", 32}};
-  EXPECT_FALSE(holds(verdict(run_of({one, two})), "over one rank"));
+  EXPECT_FALSE(holds(verdict(run_of({one, two})), "relative to one rank"));
 }
 
 TEST(VerdictCorrectness, TellsWhyCellsHaveNoCertificate) {
@@ -71,15 +71,15 @@ TEST(VerdictBest, CellsThatTieAreNamed) {
   const std::string text = sentences(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kNearFast)}))[0];
   EXPECT_TRUE(text.starts_with("Fastest: tp1 pp1 ngram k=3, 150.3 tok/s, 1.50× [")) << text;
   const std::string more = details(run_of({plain(kSlow), ngram(3, kFast), ngram(5, kNearFast)}))[0];
-  EXPECT_EQ(more, "No significant difference in tok/s from tp1 pp1 ngram k=3: tp1 pp1 ngram k=5.");
-  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "No significant difference"));
+  EXPECT_EQ(more, "Not significantly different in tok/s from tp1 pp1 ngram k=3: tp1 pp1 ngram k=5.");
+  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "Not significantly different"));
 }
 
 TEST(VerdictBest, APlainCellThatLeadsByChanceIsNotCrowned) {
   const std::string tie = verdict(run_of({plain(kFast), ngram(3, kNearFast)}));
   EXPECT_TRUE(holds(tie, "; no speculative cell is significantly faster; 1 cell is not significantly slower than it."))
       << tie;
-  EXPECT_TRUE(holds(tie, "No significant difference in tok/s from tp1 pp1 none: tp1 pp1 ngram k=3.")) << tie;
+  EXPECT_TRUE(holds(tie, "Not significantly different in tok/s from tp1 pp1 none: tp1 pp1 ngram k=3.")) << tie;
   const std::string clear = sentences(run_of({plain(kFast), ngram(3, kSlow)}))[0];
   EXPECT_TRUE(holds(clear, "; no speculative cell is faster.")) << clear;
   const std::string once = sentences(run_of({plain({150}), ngram(3, {100})}))[0];

@@ -252,7 +252,7 @@ Texts scaling_texts(const VerdictView& view) {
     const bool is_named = by_twin.size() > 1 && !axes.variant.empty();
     const bool has_loads = view.groups().size() > 1 && axes.concurrency > 0;
     Sentence sentence(
-        fmt::format("More ranks without speculation{}{}, over one rank:", is_named ? ", " + axes.variant : "",
+        fmt::format("Without speculation{}{}, tok/s relative to one rank:", is_named ? ", " + axes.variant : "",
                     has_loads ? fmt::format(" at concurrency {}", axes.concurrency) : ""));
     for (const Claim* const claim : claims) {
       const CellAxes& ranks = view.cell(*claim->cell).axes;
@@ -407,7 +407,7 @@ Texts ties_texts(const VerdictView& view) {
     if (!is_rate && !is_good && !(pick.kind == PickKind::latency && pick.best().open_loop)) continue;
     const std::string where = view.where(*pick.group);
     if (pick.cells.size() > 1 && !(is_rate && leads_by_chance(view, pick)) && pick.value > 0)
-      texts.push_back(fmt::format("No significant difference in {} from {}{}: {}.",
+      texts.push_back(fmt::format("Not significantly different in {} from {}{}: {}.",
                                   is_rate   ? "tok/s"
                                   : is_good ? "good requests"
                                             : "latency",

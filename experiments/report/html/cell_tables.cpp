@@ -134,13 +134,12 @@ Section parallel_section(const Report& report) {
        [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }, true}};
   section.body =
-      html_table(
-          table_of(
-              report,
-              "Each proposer at its fastest k, against the same proposer and k on one rank (in the table of all cells "
-              "where another k is fastest there).",
-              cells, columns),
-          "sortable") +
+      html_table(table_of(report,
+                          "Each proposer at its fastest k, compared with the same proposer and the same k on one rank. "
+                          "Where another "
+                          "k is fastest on one rank, the cell compared with is in the table of all cells only.",
+                          cells, columns),
+                 "sortable") +
       busy_chart(report) +
       note(
           "communicate and bubble: waiting for other ranks in collectives, and for the previous pipeline stage, over "
@@ -190,7 +189,9 @@ Section device_section(const Report& report) {
   for (const CellSummary* s : cells)
     if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
   const std::string explained = fmt::format(
-      "Of the sampling rank, but for device busy and sent KiB. Prefill passes are included, so times exceed those per "
+      "All columns are of the sampling rank, except device busy (each rank) and sent KiB (the rank that sends most). "
+      "Prefill passes are "
+      "included, so times exceed those per "
       "decode pass. "
       "comm wait: communicate + bubble, waits in collectives and for the previous pipeline stage. "
       "Percentages are shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. "
@@ -267,10 +268,11 @@ Section forecast_section(const Report& report) {
       html_table(table_of(report, "Predicted time of a decode pass and median ITL.", cells, columns), "sortable") +
       note(
           "The prediction is a lower bound of a decode pass: reading all weights from memory once, and those of the "
-          "draft model once per draft position. Measured is the median ITL, the gap between two moments at which a "
-          "sequence gets tokens: a decode pass gives it some each time, so with one sequence at a time the gap is a "
-          "decode pass with its drafting and what lies between passes; other sequences add to it. It can be shorter "
-          "only if weights stay in the CPU cache. Oversubscribed cells are left out.");
+          "draft model once per draft position. The measured value is the median ITL: the time between two moments at "
+          "which a sequence gets tokens. With one sequence at a time that is one decode pass, its drafting and the "
+          "time "
+          "until the next pass; with more sequences it is longer. The median ITL can be below the prediction only if "
+          "weights stay in the CPU cache. Oversubscribed cells are left out.");
   return section;
 }
 

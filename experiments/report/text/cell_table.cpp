@@ -82,7 +82,7 @@ const CellColumn kColumns[] = {
      [](C c, S s) { return ratio_cell(c, s.speedup); },
      has_open_loop},
     {{.name = "decode speedup",
-      .help = "the baseline's mean time per output token after the first over the cell's, prefill excluded",
+      .help = "the baseline's mean TPOT divided by the cell's; prefill is excluded",
       .goes = 7},
      [](C, S s) {
        return s.decode_speedup
@@ -131,9 +131,10 @@ const CellColumn kColumns[] = {
     {{.name = "certificate", .is_text = true, .html_only = true}, [](C c, S) { return certificate_cell(c); }},
     {{.name = "verdict",
       .is_text = true,
-      .help = "faster, slower or inconclusive by the cell's own 95 % interval; (uncorrected): not significant any more "
-              "after Holm's correction for all comparisons of ranked cells in the run; sentences go by the corrected "
-              "result, and call nothing below 2 % a gain. disturbed: "
+      .help = "faster, slower or inconclusive: from the cell's own 95 % interval; (uncorrected): the difference is no "
+              "longer "
+              "significant after Holm's correction over all comparisons of ranked cells in the run. The verdict at the "
+              "top uses the corrected result and does not call a difference below 2 % a gain. disturbed: "
               "other processes, or limits of the "
               "machine, took part of its time. oversubscribed: more threads than cores"},
      {}},
