@@ -111,7 +111,7 @@ if [ "$all" -eq 1 ]; then
     threads='ThreadPool|RowBlocks|WaitCounter|ActivityLog|ThreadComm|RankTeam|SlowRank|Digest|CopiesOrder|Scheduler'
     threads+='|(^|/)(Tree)?Engine|Strict.GemmBitsAreEqualAcrossThreads|Bitwise.Any(NumberOfThreads|Ranks)/llama_gqa'
     threads+='|Taps.TravelWith|FamilyGolden.BitsOfOneRankOnAllRanksAndInChunks/gemma|FamilyTaps.*/gemma'
-    threads+='|SupportedFamily.*/(llama|gemma)|(RunAhead|Cancel)Test.*tp2_pp2|ChangingLength.*/(ngram|selfdraft)_greedy'
+    threads+='|SupportedFamily.*/(llama|gemma)|(RunAhead|Cancel)Test.*tp2_pp2|ChangingLength.*/selfdraft_greedy'
     threads+='|DraftCacheTest.*/(tp2_pp2_with_draft_tp2|tree_coupled_tp2_pp2_with_draft_tp2)'
     threads+='|HttpServer|HttpFaults|OpenAiServer|ServerFailpoints'
     threads+='|TreeLossless.*tp2_pp2_nodes8|Eagle3Lossless.*/tree_tp2_prefixes_swapped'
