@@ -93,7 +93,7 @@ if [ "$all" -eq 1 ]; then
     repeats+='|(FusedOps|DecoderOps|TreeAttention|BackendOps.Attention).*/(scalar|avx512)( |$)'
     repeats+='|Strict.GemmRowsDoNot|TimingGate|DraftCacheTest.*/(greedy|rejection|self|coupled|pp2|tp2_on)'
     eagle3='alone|preempted|swapped|prefixes|tree|pp2|pp2_prefixes|tree_pp2|tree_pp2_prefixes|tp2|tp2_pp2'
-    eagle3+='|lookup|lookup_tp2|lookup_tp2_pp2'
+    eagle3+='|lookup|lookup_tp2_pp2'
     repeats+="|Eagle3Lossless.*/(${eagle3})( |\$)"
     timed "asan tests" run_tests asan -LE '^(test_cli|regression)$' -E "$repeats"
     # Of the whole program what meets damaged files and sudden ends; the rest runs the same code on sound input.

@@ -1,5 +1,5 @@
-// In runexp_first, the program that makes a new user's first report: what serves and what verifies would take a fifth of
-// its build.
+// In runexp_first, the program that makes a new user's first report: what serves and what verifies would take a fifth
+// of its build.
 
 #include "experiments/commands/command_line.h"
 
