@@ -184,7 +184,7 @@ void register_all() {
     benchmark::RegisterBenchmark(name.c_str(), args...)->UseManualTime()->Unit(benchmark::kMicrosecond);
   };
   for (const Shape& shape : kShapes)
-    for (const int m : {1, 6, 8, 16, 17, 32, 64, 128, 512, 2048})
+    for (const int m : {1, 6, 8, 9, 16, 17, 24, 32, 33, 48, 64, 96, 128, 512, 2048})
       add(fmt::format("Gemm/{}/{}", shape.name, m), gemm, shape, m, Numerics::strict);
   for (const Shape& shape : kShapes)
     for (const int m : {65, 128, 256, 512, 1024, 2048})

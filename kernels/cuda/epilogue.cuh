@@ -33,7 +33,7 @@ struct Epilogue {
   /// Of output `lane` of a tile; glu: of a gate tile.
   __device__ EpilogueColumn column(int64_t tile, int lane) const {
     const int64_t width = pairs ? n / 2 : n, half = pairs ? tile % 2 : 0;
-    const int64_t col = tile / tiles_per_unit() * 16 + lane;
+    const int64_t col = (pairs ? tile / 2 : tile) * 16 + lane;
     if (col >= width) return {};
     const int64_t at = half * width + col;
     if (!bias) return {.at = at};

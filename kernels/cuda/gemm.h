@@ -29,14 +29,23 @@ struct CudaWeight final : PackedWeight {
   }
 };
 
+/// Where blocks of gemm_split leave sums for each other, and the flags that say so.
+struct SplitPlaces {
+  float4* sums;
+  uint32_t* flags;
+  uint32_t* launch;  // the number of the last one; and blocks of the one under way that have ended
+};
+
 /// Where warps of a launch leave sums for others to go on with (handed_sums.cuh); for the launches of one stream.
 class SumHandover {
  public:
-  /// The first call takes the memory.
+  /// The first call of each takes the memory. Of gemm_bf16:
   uint4* words(const cudaDeviceProp& device, cudaStream_t stream);
+  /// Of gemm_split:
+  SplitPlaces places(const cudaDeviceProp& device, cudaStream_t stream);
 
  private:
-  DeviceMemory words_;
+  DeviceMemory words_, sums_, flags_;
 };
 
 /// x [rows, k] f32 to the operand.
@@ -55,9 +64,15 @@ bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp
 /// gemm_bf16 over the rows that `norm` gives, in one kernel; norm.out and args.x stay unwritten.
 void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
                     const cudaDeviceProp& device, LaunchTo queue);
-/// Whether that hands args.y to the peers of args.sum: rows in the order for few do.
-inline bool hands_over(const GemmArgs& args, const Operand& x) { return args.sum && !x.is_wide() && !x.is_plain(); }
-/// The same for an operand in the order for many rows; it reads a weight once for kWideRows rows. The same bits.
+/// Whether that hands args.y to the peers of args.sum: up to kWideRows rows it does.
+inline bool hands_over(const GemmArgs& args, const Operand& x) {
+  return args.sum && !x.is_plain() && (!x.is_wide() || x.rows <= kWideRows);
+}
+/// The same for an operand in the order for many rows, up to kWideRows of them; it reads a weight once. The same bits.
+void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
+                const cudaDeviceProp& device, LaunchTo queue);
+void prepare_gemm_split();
+/// The same for any number of rows; it reads a weight once for kWideRows of them. The same bits.
 void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo queue);
 void prepare_gemm_wide(const cudaDeviceProp& device);
 /// Of operands of `rows` rows that gemm_bf16 multiplies.

@@ -397,6 +397,7 @@ void pack_operand(const MatView& x, const Operand& operand, LaunchTo queue) {
 
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
                const cudaDeviceProp& device, LaunchTo queue) {
+  if (x.is_wide() && x.rows <= kWideRows) return gemm_split(args, x, y, handover, device, queue);
   if (x.is_wide()) return gemm_wide(args, x, y, queue);
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const Where where{device, queue, args.attention_follows};

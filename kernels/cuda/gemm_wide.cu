@@ -1,6 +1,5 @@
-// The GEMM of many rows: blocks of 128 outputs x 128 rows, so that a weight is read once for 128 rows. wgmma computes
-// each of its 16 x 8 tiles with the bits of mma.m16n8k16 (measured: no difference in 4 x 47,104 sums of 512 products),
-// and chunks and tree are those of gemm_bf16.cu: the bits of an output are the same in both.
+// The GEMM of 129 rows and more: blocks of 128 outputs x 128 rows, so that a weight is read once for 128 rows. wgmma has
+// the bits of mma.m16n8k16 (wgmma.cuh), chunks and tree are those of gemm_bf16.cu: the bits of an output are the same.
 //
 // Two blocks with the same outputs and neighbouring rows are a cluster: each copies one half of the weights into the
 // shared memory of both. A ninth warp does the copying, stage by stage through a ring. A warpgroup computes 64 outputs
@@ -10,6 +9,7 @@
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace paceline::cuda {
 namespace {
@@ -67,36 +67,6 @@ __device__ __forceinline__ void copy_to_cluster(void* to, const void* from, uint
       "%4;" ::"r"(shared_address(to)),
       "l"(from), "r"(bytes), "r"(shared_address(&barrier)), "h"(uint16_t((1u << cluster_size()) - 1))
       : "memory");
-}
-
-/// d[64] += weights (64 outputs of the four warps x 16 k, in registers) · rows (16 k x 128 rows, in shared memory). The
-/// same bits as mma() for each of its 16 x 8 tiles, in the same places; a warp's 16 outputs are its tile.
-__device__ __forceinline__ void wgmma(float (&d)[kSums], uint4 a, uint64_t rows) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-      "%13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
-        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
-        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]),
-        "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]),
-        "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
-        "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(rows));
-}
-
-/// Rows of a step in shared memory: halves of k lie 128 bytes apart, tiles of 8 rows 256 bytes; no swizzle.
-__device__ __forceinline__ uint64_t row_descriptor(const uint4* rows) {
-  return uint64_t(shared_address(rows) >> 4 & 0x3fff) | uint64_t{128 >> 4} << 16 | uint64_t{256 >> 4} << 32;
-}
-__device__ __forceinline__ void begin_wgmmas() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void end_wgmmas() {
-  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
 /// A stage of a product: kStageSteps steps of one chunk; the last one of a chunk may hold fewer. No division: one warp
@@ -208,7 +178,8 @@ __device__ __forceinline__ void multiply_steps(const uint4* weights, const uint4
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)
     wgmma(sums.chunk, words[step], row_descriptor(rows + (first + step) * row_tiles * kRowWords));
-  end_wgmmas();
+  commit_wgmmas();
+  await_wgmmas<0>();
 }
 
 __device__ __forceinline__ void multiply(const Wide& wide, Shared& shared, int tile, int row_tiles, Sums& sums) {
@@ -338,8 +309,8 @@ __global__ void __launch_bounds__((kWarps + 1) * 32, 1) gemm_wide_kernel(Wide wi
 #endif
 }
 
-/// From how many rows on reading weights once outweighs what wide blocks leave idle.
-constexpr int kFewestWideRows = 65;
+/// From how many rows on gemm_split is faster than gemm_bf16, which reads the weights once for kMaxRowTile rows.
+constexpr int kFewestWideRows = 33;
 
 #ifdef PACELINE_SM_90A
 constexpr bool kBuiltForWgmma = true;
@@ -359,9 +330,10 @@ RowLayout strict_layout(const cudaDeviceProp& device, int rows) {
 }
 
 void prepare_gemm_wide(const cudaDeviceProp& device) {
-  if (has_wide(device))
-    check(cudaFuncSetAttribute(gemm_wide_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))),
-          "cudaFuncSetAttribute");
+  if (!has_wide(device)) return;
+  prepare_gemm_split();
+  check(cudaFuncSetAttribute(gemm_wide_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))),
+        "cudaFuncSetAttribute");
 }
 
 void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo queue) {

@@ -13,11 +13,11 @@
 
 namespace paceline::cuda {
 
-/// Rows that one pass of gemm_bf16 takes, and a block of gemm_wide.
+/// Rows that one pass of gemm_bf16 takes, and a block of gemm_split and gemm_wide.
 inline constexpr int kMaxRowTile = 32;
 inline constexpr int kWideRows = 128;
 
-/// Of few rows (gemm_bf16), of many (gemm_wide), of those that cuBLASLt reads.
+/// Of few rows (gemm_bf16), of many (gemm_split, gemm_wide), of those that cuBLASLt reads.
 enum class RowLayout : uint8_t { fragments, wide, plain };
 
 /// Two values as they lie side by side.
@@ -94,7 +94,7 @@ struct Operand {
       }
     }
   };
-  __device__ Row row(int index) const {
+  PACELINE_MATH Row row(int index) const {
     const int of_group = index / group_rows(), in_group = index - of_group * group_rows();
     return {.first = group(of_group) + in_group / 8 * next_tile() + in_group % 8 * next_row(),
             .next_step = is_plain() ? kStep : int64_t{row_tiles(of_group)} * kTileValues,

@@ -10,7 +10,7 @@ namespace {
 
 TEST(Waits, EndByTheDeadlineOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
-  constexpr int kSize = 8192, kRows = 64, kProducts = 500;  // some 20 ms, given out in two
+  constexpr int kSize = 8192, kRows = 8, kProducts = 500;  // some 20 ms, given out in two
   const auto patient = make_backend("cuda:0", {});
   const auto hasty = make_backend("cuda:0", {.peers = {.timeout_s = 1e-4}});
   const std::vector<uint16_t> zeros(size_t(kSize) * kSize);

@@ -1,0 +1,82 @@
+#pragma once
+// Several floats of a thread as one number of kernels/math, so that its formulas run for all of them side by side:
+// alone each would wait for every instruction of its chain. The bits are those of float.
+
+#include "kernels/math/elementary.h"
+
+namespace paceline::cuda {
+
+template <int kCount>
+struct Floats {
+  float of[kCount];
+
+  Floats() = default;
+  __device__ __forceinline__ explicit Floats(float x) {
+#pragma unroll
+    for (float& value : of) value = x;
+  }
+  template <class Function>
+  __device__ __forceinline__ static Floats each(Function&& function) {
+    Floats y;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) y.of[i] = function(i);
+    return y;
+  }
+  __device__ __forceinline__ friend Floats operator+(const Floats& a, const Floats& b) {
+    return each([&](int i) { return a.of[i] + b.of[i]; });
+  }
+  __device__ __forceinline__ friend Floats operator-(const Floats& a, const Floats& b) {
+    return each([&](int i) { return a.of[i] - b.of[i]; });
+  }
+  __device__ __forceinline__ friend Floats operator*(const Floats& a, const Floats& b) {
+    return each([&](int i) { return a.of[i] * b.of[i]; });
+  }
+  /// The division of IEEE: the reciprocal, two corrections and a last one, whose rounding is exact as long as nothing
+  /// leaves the normal range; else each for itself.
+  __device__ __forceinline__ friend Floats operator/(const Floats& a, const Floats& b) {
+    constexpr float kLeast = 0x1p-60f, kMost = 0x1p60f;
+    bool is_ordinary = true;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      is_ordinary &= (fabsf(a.of[i]) >= kLeast) & (fabsf(a.of[i]) <= kMost) & (fabsf(b.of[i]) >= kLeast) &
+                     (fabsf(b.of[i]) <= kMost);
+    if (!is_ordinary) return divided_one_by_one(a, b);
+    const Floats about = each([&](int i) {
+      float reciprocal;
+      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(b.of[i]));
+      return __fmaf_rn(reciprocal, __fmaf_rn(-b.of[i], reciprocal, 1.0f), reciprocal);
+    });
+    const auto corrected = [&](const Floats& quotient) {
+      return each(
+          [&](int i) { return __fmaf_rn(about.of[i], __fmaf_rn(-b.of[i], quotient.of[i], a.of[i]), quotient.of[i]); });
+    };
+    return corrected(corrected(a * about));
+  }
+
+ private:
+  __device__ __noinline__ static Floats divided_one_by_one(Floats a, Floats b) {
+    return each([&](int i) { return a.of[i] / b.of[i]; });
+  }
+};
+
+template <int kCount>
+__device__ __forceinline__ Floats<kCount> max_or_second(const Floats<kCount>& a, const Floats<kCount>& b) {
+  return Floats<kCount>::each([&](int i) { return math::max_or_second(a.of[i], b.of[i]); });
+}
+template <int kCount>
+__device__ __forceinline__ Floats<kCount> min_or_second(const Floats<kCount>& a, const Floats<kCount>& b) {
+  return Floats<kCount>::each([&](int i) { return math::min_or_second(a.of[i], b.of[i]); });
+}
+template <int kCount>
+__device__ __forceinline__ Floats<kCount> select_less(const Floats<kCount>& a, const Floats<kCount>& b,
+                                                      const Floats<kCount>& then_value,
+                                                      const Floats<kCount>& else_value) {
+  return Floats<kCount>::each(
+      [&](int i) { return math::select_less(a.of[i], b.of[i], then_value.of[i], else_value.of[i]); });
+}
+template <int kCount>
+__device__ __forceinline__ Floats<kCount> shift_bits_left_23(const Floats<kCount>& x) {
+  return Floats<kCount>::each([&](int i) { return math::shift_bits_left_23(x.of[i]); });
+}
+
+}  // namespace paceline::cuda

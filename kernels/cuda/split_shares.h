@@ -1,0 +1,104 @@
+#pragma once
+// Who takes which chunks of a product's weights where a team takes whole tiles of outputs in turn, and what is left
+// over when there are not enough for another turn is cut at the borders of strict chunks. (The idea of Stream-K, Osama
+// et al. 2023; only sums of whole subtrees change hands, so that the order of additions stays.)
+
+#include <algorithm>
+
+#include "kernels/math/elementary.h"
+
+namespace paceline::cuda {
+
+/// Chunks of a piece, at most: a piece is one chunk, or 2 or 4 whose sum is a subtree of the tile's.
+inline constexpr int kMostPieceChunks = 4;
+
+/// Of the piece that begins at `chunk` of a tile, where its team takes the chunks up to `end`.
+PACELINE_MATH constexpr int piece_chunks(int chunk, int end) {
+  int count = 1;
+  while (count < kMostPieceChunks && chunk % (2 * count) == 0 && chunk + 2 * count <= end) count *= 2;
+  return count;
+}
+/// Bit c: a piece begins at chunk c, for a team that takes chunks [begin, end).
+PACELINE_MATH constexpr unsigned pieces_of(int begin, int end) {
+  unsigned pieces = 0;
+  for (int chunk = begin; chunk < end; chunk += piece_chunks(chunk, end)) pieces |= 1u << chunk;
+  return pieces;
+}
+
+/// Tiles are numbered; those from turns * teams on are left over. Their chunks, one after another, are items, of which
+/// each team takes `share` side by side, as long as there are any: never more than the chunks of a tile.
+struct SplitShares {
+  int chunks;  // of a tile: 1, 2, 4 or 8
+  int teams;
+  int turns;  // whole tiles of a team
+  int over;   // tiles left over
+  int share;  // items of a team, at most
+
+  /// tiles, chunks, most_teams >= 1
+  static SplitShares of(int tiles, int chunks, int most_teams) {
+    const int teams = std::min(most_teams, tiles * chunks), turns = tiles / teams, over = tiles % teams;
+    return {.chunks = chunks,
+            .teams = teams,
+            .turns = turns,
+            .over = over,
+            .share = std::max(1, (over * chunks + teams - 1) / teams)};
+  }
+  PACELINE_MATH int items() const { return over * chunks; }
+  PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }
+  PACELINE_MATH int first_over() const { return turns * teams; }
+
+  /// The teams that share a tile that is left over, the index-th of those.
+  struct Sharers {
+    int first, count;
+  };
+  PACELINE_MATH Sharers sharers(int index) const {
+    const int first = index * chunks / share, last = ((index + 1) * chunks - 1) / share;
+    return {first, last - first + 1};
+  }
+  /// Bit c: a piece of that tile begins at chunk c.
+  PACELINE_MATH unsigned pieces(int index) const {
+    unsigned all = 0;
+    for (int begin = 0; begin < chunks;) {
+      const int rest = share - (index * chunks + begin) % share;
+      const int end = begin + rest < chunks ? begin + rest : chunks;
+      all |= pieces_of(begin, end);
+      begin = end;
+    }
+    return all;
+  }
+};
+
+/// A team's chunks in the order in which it takes them: its share of what is left over, so that others need not wait
+/// for the sums, then whole tiles.
+struct SplitWalk {
+  const SplitShares& shares;
+  int tile, chunk;
+  int end;    // of the tile's chunks that come one after another
+  int whole;  // the next tile that is the team's alone
+  int item, stop;
+  bool is_over = false;
+
+  PACELINE_MATH SplitWalk(const SplitShares& shares_, int team)
+      : shares(shares_), whole(team), item(shares_.first_item(team)), stop(shares_.first_item(team + 1)) {
+    next_tile();
+  }
+  PACELINE_MATH bool is_left_over() const { return tile >= shares.first_over(); }
+  PACELINE_MATH void next_tile() {
+    if (item < stop) {
+      const int index = item / shares.chunks;
+      tile = shares.first_over() + index, chunk = item - index * shares.chunks;
+      end = chunk + stop - item < shares.chunks ? chunk + stop - item : shares.chunks;
+      item += end - chunk;
+    } else if (whole < shares.first_over()) {
+      tile = whole, chunk = 0, end = shares.chunks;
+      whole += shares.teams;
+    } else {
+      is_over = true;
+    }
+  }
+  PACELINE_MATH void advance() {
+    if (++chunk == end) next_tile();
+  }
+};
+
+}  // namespace paceline::cuda
