@@ -526,7 +526,8 @@ TEST(Config, ShapesAreNamesOrFiles) {
   EXPECT_EQ(
       files.complaints(with("\"llama-3-8\""), {.builtin_root = configs}),
       "1:35: \"llama-3-8\": no shape of that name is built in (did you mean \"llama-3-8b\"?): there are "
-      "gemma-3-4b, gpt2-xl, llama-1b-draft, llama-3-8b, llama-3.1-70b, llama-3.2-1b, opt-125m, opt-6.7b, qwen3-8b");
+      "gemma-3-4b, gpt2-xl, llama-1b-draft, llama-3-8b, llama-3.1-70b, llama-3.1-8b, llama-3.2-1b, opt-125m, opt-6.7b, "
+      "qwen3-8b");
   EXPECT_EQ(files.complaints(with("8")),
             "1:35: \"engine.target.inflate\" is 8: expected the name of a shape or a .json file, as a string, or null");
   const auto file_of = [&](const std::string& shape) {
