@@ -12,89 +12,19 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "engine/batch_rows.h"
 #include "experiments/bench/bench.h"
-#include "experiments/run/engine_load.h"
+#include "experiments/bench/stepper.h"
 #include "experiments/run/measure/measure_devices.h"
 #include "experiments/run/measure/repetition.h"
 #include "experiments/workload/dataset.h"
 #include "experiments/workload/request_sampling.h"
 #include "experiments/workload/requests.h"
-#include "kernels/cpu/ceilings.h"
 
 namespace paceline {
 namespace {
 
 constexpr int kContext = 128;
-constexpr int kBlockSize = 16;
 constexpr int kPrefillTokens = 2048;  // of the longer prefill on a GPU
-
-/// Rows [begin, end) of a made-up text as one batch of one sequence; logits for the last `num_logits`.
-std::shared_ptr<const Batch> text_batch(std::span<const int32_t> text, std::span<const int32_t> pages, int begin,
-                                        int end, int num_logits) {
-  auto batch = std::make_shared<Batch>();
-  batch->step = 1;
-  const SeqCommit state{.seq = 0, .cached = begin, .length = end, .last_token = text[size_t(end - 1)]};
-  add_rows(*batch, {.state = state,
-                    .tokens = text.first(size_t(end)),
-                    .pages = pages,
-                    .block_size = kBlockSize,
-                    .end = end,
-                    .reset = true});
-  batch->logit_row.clear();
-  for (int row = end - begin - num_logits; row < end - begin; ++row) batch->logit_row.push_back(row);
-  batch->digest = digest_of(batch->expected);
-  return batch;
-}
-
-/// The target of a load, and what its passes cost.
-struct Stepper {
-  Model& model;
-  Backend& backend;
-  explicit Stepper(EngineLoad& load) : model(load.target()), backend(*load.team().rank(0).backend) {}
-
-  /// Tokens of a made-up text.
-  std::vector<int32_t> text(int length) const {
-    std::vector<int32_t> out(static_cast<size_t>(length));
-    for (size_t i = 0; i < out.size(); ++i) out[i] = int32_t((i * 2654435761u) % uint32_t(model.spec().vocab_size));
-    return out;
-  }
-  /// Until the host has given out the pass, which on a CPU is all of it.
-  double host_seconds(const std::shared_ptr<const Batch>& batch) const {
-    const auto begin = ceilings::Clock::now();
-    model.wait(model.launch(batch));
-    return ceilings::seconds_since(begin);
-  }
-  double seconds(const std::shared_ptr<const Batch>& batch) const {
-    const auto begin = ceilings::Clock::now();
-    host_seconds(batch);
-    backend.sync();
-    return ceilings::seconds_since(begin);
-  }
-  /// By turns, each the best of `tries`: the medians of batch's seconds, and of its seconds over those of `base`.
-  std::pair<double, double> by_turns(const std::shared_ptr<const Batch>& batch,
-                                     const std::shared_ptr<const Batch>& base, int rounds, int tries) const {
-    const auto best = [&](const std::shared_ptr<const Batch>& of) {
-      double least = seconds(of);
-      for (int more = 1; more < tries; ++more) least = std::min(least, seconds(of));
-      return least;
-    };
-    std::vector<double> times, ratios;
-    for (int round = 0; round < rounds; ++round) {
-      const double of_base = best(base);
-      times.push_back(best(batch));
-      ratios.push_back(times.back() / of_base);
-    }
-    return {ceilings::median(times), ceilings::median(ratios)};
-  }
-  Traffic traffic(const std::shared_ptr<const Batch>& batch) const {
-    const Traffic before = backend.traffic();
-    seconds(batch);
-    Traffic counted = backend.traffic() - before;
-    counted.host_waits = 0;  // now and then one more, for room in a ring
-    return counted;
-  }
-};
 
 double bytes_of(const Traffic& traffic) { return double(traffic.weight_bytes + traffic.kv_bytes); }
 
@@ -119,7 +49,7 @@ std::shared_ptr<const Batch> draft_batch(std::span<const int32_t> text, int cont
     add_rows(*batch, {.state = {.seq = stream, .cached = context, .length = end, .last_token = text[size_t(context)]},
                       .tokens = text.first(size_t(end)),
                       .pages = pages,
-                      .block_size = kBlockSize,
+                      .block_size = kStepBlockSize,
                       .end = end,
                       .reset = true,
                       .drafts = &drafts});
@@ -137,14 +67,15 @@ void tree_ratios(EngineLoad& load, int rounds) {
   const DraftTree chain = DraftTree::chain(tree.token);
   const std::vector<int32_t> text = stepper.text(load.plan().max_model_len);
   for (const int context : {128, 512, 4096}) {
-    const int num_pages = (context + kNodes) / kBlockSize + 1;
+    const int num_pages = (context + kNodes) / kStepBlockSize + 1;
     if (context + kNodes >= load.plan().max_model_len || num_pages * kMostStreams > load.plan().memory.num_blocks) {
       std::printf("tree of %d, context %4d: no room\n", kNodes, context);
       continue;
     }
     for (int stream = 0; stream < kMostStreams; ++stream)
       for (int begin = 0; begin < context; begin += 512)
-        stepper.seconds(text_batch(text, pages_of(stream, num_pages), begin, std::min(begin + 512, context), 1));
+        stepper.seconds(
+            text_batch(text, pages_of(stream, num_pages), {.begin = begin, .end = std::min(begin + 512, context)}));
     for (const int streams : {1, kMostStreams}) {
       const auto straight = draft_batch(text, context, streams, num_pages, chain);
       const auto of_chain = stepper.traffic(straight);
@@ -165,10 +96,10 @@ void tree_ratios(EngineLoad& load, int rounds) {
 void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   const Stepper stepper(load);
   const std::vector<int32_t> text = stepper.text(1024), pages = pages_of(0, 64);
-  stepper.seconds(text_batch(text, pages, 0, kContext, 1));
+  stepper.seconds(text_batch(text, pages, {.end = kContext}));
   const auto regions = packed_regions(*(*load.weights())[0]);
-  const auto one = text_batch(text, pages, kContext, kContext + 1, 1);
-  const auto six = text_batch(text, pages, kContext, kContext + 6, 6);
+  const auto one = text_batch(text, pages, {.begin = kContext, .end = kContext + 1});
+  const auto six = text_batch(text, pages, {.begin = kContext, .end = kContext + 6, .logits = 6});
   const double bytes = bytes_of(stepper.traffic(one)), six_flops = double(stepper.traffic(six).flops);
 
   std::vector<double> share, six_over_one, six_over_floor, rates, gemm_rates, steps;
@@ -195,12 +126,12 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
 
   std::printf("T(rows) / T(1):");
   for (int rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 32, 48, 64}) {
-    const auto batch = text_batch(text, pages, kContext, kContext + rows, rows);
+    const auto batch = text_batch(text, pages, {.begin = kContext, .end = kContext + rows, .logits = rows});
     std::printf(" %d:%.2f", rows, stepper.by_turns(batch, one, std::max(5, rounds / 3), 2).second);
   }
   std::printf("\n");
 
-  const auto prompt = text_batch(text, pages, 0, 512, 1);
+  const auto prompt = text_batch(text, pages, {.end = 512});
   std::vector<double> prefill_share, prefill_rate;
   for (int round = 0; round < std::max(7, rounds / 3); ++round) {
     const double peak = std::max(ceilings::fma_rate(pool), ceilings::fma_rate(pool));
@@ -221,10 +152,10 @@ void step_times(EngineLoad& load, int rounds) {
   PACELINE_CHECK(context > 0, "the model takes {} tokens, the benchmark needs more than {}", load.plan().max_model_len,
                  kMostRows);
   const std::vector<int32_t> text = stepper.text(load.plan().max_model_len);
-  const std::vector<int32_t> pages = pages_of(0, (int(text.size()) + kBlockSize - 1) / kBlockSize);
+  const std::vector<int32_t> pages = pages_of(0, (int(text.size()) + kStepBlockSize - 1) / kStepBlockSize);
   for (int begin = 0; begin < context; begin += 512)
-    stepper.seconds(text_batch(text, pages, begin, std::min(begin + 512, context), 1));
-  const auto one = text_batch(text, pages, context, context + 1, 1);
+    stepper.seconds(text_batch(text, pages, {.begin = begin, .end = std::min(begin + 512, context)}));
+  const auto one = text_batch(text, pages, {.begin = context, .end = context + 1});
   const double bytes = bytes_of(stepper.traffic(one));
   std::vector<double> host;
   for (int round = 0; round < rounds; ++round) {
@@ -234,7 +165,8 @@ void step_times(EngineLoad& load, int rounds) {
   std::printf("context %d, %.3f GB a step of one row, which the host gives out in %.3f ms\n", context, bytes * 1e-9,
               ceilings::median(host) * 1e3);
   for (const int rows : {1, 2, 6, 8, 16, 17, 24, 32, 64, 96, 128, 129, 192, 256, kMostRows}) {
-    const auto batch = text_batch(text, pages, context, context + rows, std::min(rows, kMostLogits));
+    const auto batch =
+        text_batch(text, pages, {.begin = context, .end = context + rows, .logits = std::min(rows, kMostLogits)});
     for (int pass = 0; pass < 3; ++pass) stepper.seconds(batch);  // from the third on the device remembers it
     const auto [time, ratio] = stepper.by_turns(batch, one, rounds, 1);
     std::printf("%3d rows %9.3f ms   over one row %6.3f   %7.1f GB/s\n", rows, time * 1e3, ratio, bytes / time * 1e-9);
@@ -244,7 +176,7 @@ void step_times(EngineLoad& load, int rounds) {
     std::vector<double> prefill;
     const uint64_t flops_before = stepper.backend.traffic().flops;
     for (int round = 0; round < std::max(3, rounds / 5); ++round)
-      prefill.push_back(stepper.seconds(text_batch(text, pages, 0, tokens, 1)));
+      prefill.push_back(stepper.seconds(text_batch(text, pages, {.end = tokens})));
     const double flops = double(stepper.backend.traffic().flops - flops_before) / double(prefill.size());
     std::printf("prefill of %4d tokens %8.3f ms, %.0f tok/s, %.0f TFLOP/s\n", tokens, ceilings::median(prefill) * 1e3,
                 tokens / ceilings::median(prefill), flops / ceilings::median(prefill) * 1e-12);
