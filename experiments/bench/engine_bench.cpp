@@ -1,41 +1,38 @@
 // The engine against the machine, as ratios in one run: decode against a plain read of the packed weights, more rows
-// against one row, prefill against the FMA rate, sampling plans, and the engine's own overhead.
+// against one row, prefill against the FMA rate, sampling plans, and the engine's own overhead. On a GPU: steps against
+// their floors, and against committed ratios (step_ratios.h).
 //
 //   engine_bench [MODEL_DIR [ROUNDS]]     default: $PACELINE_MODELS/target-42m, else the built-in target; 31 rounds
 //
 // Environment: PACELINE_BENCH_THREADS (default: usable cores), PACELINE_BENCH_DTYPE (auto, float32, …),
 // PACELINE_BENCH_BACKEND (cpu, cuda), PACELINE_BENCH_NUMERICS (strict, fast), PACELINE_BENCH_INFLATE (a shape: the
 // model inflated to it), PACELINE_BENCH_DUMMY (set: random weights), PACELINE_BENCH_ONLY (steps: no speculation;
-// plans: sampling plans alone).
+// plans: sampling plans alone; gate: steps against their floors alone, on a CPU, too), and those of step_ratios.h. Exit
+// code 8: a step is slower than committed.
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "experiments/bench/bench.h"
+#include "experiments/bench/step_ratios.h"
 #include "experiments/bench/stepper.h"
+#include "experiments/run/engine_load.h"
 #include "experiments/run/measure/measure_devices.h"
 #include "experiments/run/measure/repetition.h"
 #include "experiments/workload/dataset.h"
 #include "experiments/workload/request_sampling.h"
 #include "experiments/workload/requests.h"
+#include "kernels/cpu/ceilings.h"
 
 namespace paceline {
 namespace {
 
 constexpr int kContext = 128;
-constexpr int kPrefillTokens = 2048;  // of the longer prefill on a GPU
 
 double bytes_of(const Traffic& traffic) { return double(traffic.weight_bytes + traffic.kv_bytes); }
 
 constexpr int kMostStreams = 16;
-
-/// Pages of stream `stream`, of which each has `count`.
-std::vector<int32_t> pages_of(int stream, int count) {
-  std::vector<int32_t> pages;
-  for (int page = 0; page < count; ++page) pages.push_back(stream * count + page);
-  return pages;
-}
 
 /// One step of `streams` sequences of the same text, behind `context` tokens in `num_pages` pages of their own: the
 /// last token and drafts behind it.
@@ -142,45 +139,6 @@ void kernel_ratios(EngineLoad& load, ThreadPool& pool, int rounds) {
   }
   std::printf("prefill of 512 tokens              %8.0f tok/s, %.3f of the FMA rate\n", ceilings::median(prefill_rate),
               ceilings::median(prefill_share));
-}
-
-/// On a GPU: the step at several numbers of rows, and prefill. Contexts are those of a long chat.
-void step_times(EngineLoad& load, int rounds) {
-  constexpr int kLongContext = 1024, kMostRows = 512, kMostLogits = 64;
-  const Stepper stepper(load);
-  const int context = std::min(kLongContext, load.plan().max_model_len - kMostRows);
-  PACELINE_CHECK(context > 0, "the model takes {} tokens, the benchmark needs more than {}", load.plan().max_model_len,
-                 kMostRows);
-  const std::vector<int32_t> text = stepper.text(load.plan().max_model_len);
-  const std::vector<int32_t> pages = pages_of(0, (int(text.size()) + kStepBlockSize - 1) / kStepBlockSize);
-  for (int begin = 0; begin < context; begin += 512)
-    stepper.seconds(text_batch(text, pages, {.begin = begin, .end = std::min(begin + 512, context)}));
-  const auto one = text_batch(text, pages, {.begin = context, .end = context + 1});
-  const double bytes = bytes_of(stepper.traffic(one));
-  std::vector<double> host;
-  for (int round = 0; round < rounds; ++round) {
-    host.push_back(stepper.host_seconds(one));
-    stepper.backend.sync();
-  }
-  std::printf("context %d, %.3f GB a step of one row, which the host gives out in %.3f ms\n", context, bytes * 1e-9,
-              ceilings::median(host) * 1e3);
-  for (const int rows : {1, 2, 6, 8, 16, 17, 24, 32, 64, 96, 128, 129, 192, 256, kMostRows}) {
-    const auto batch =
-        text_batch(text, pages, {.begin = context, .end = context + rows, .logits = std::min(rows, kMostLogits)});
-    for (int pass = 0; pass < 3; ++pass) stepper.seconds(batch);  // from the third on the device remembers it
-    const auto [time, ratio] = stepper.by_turns(batch, one, rounds, 1);
-    std::printf("%3d rows %9.3f ms   over one row %6.3f   %7.1f GB/s\n", rows, time * 1e3, ratio, bytes / time * 1e-9);
-  }
-  for (const int tokens : {512, kPrefillTokens}) {
-    if (tokens > load.plan().max_model_len) continue;
-    std::vector<double> prefill;
-    const uint64_t flops_before = stepper.backend.traffic().flops;
-    for (int round = 0; round < std::max(3, rounds / 5); ++round)
-      prefill.push_back(stepper.seconds(text_batch(text, pages, {.end = tokens})));
-    const double flops = double(stepper.backend.traffic().flops - flops_before) / double(prefill.size());
-    std::printf("prefill of %4d tokens %8.3f ms, %.0f tok/s, %.0f TFLOP/s\n", tokens, ceilings::median(prefill) * 1e3,
-                tokens / ceilings::median(prefill), flops / ceilings::median(prefill) * 1e-12);
-  }
 }
 
 struct SpeculationPass {
@@ -316,26 +274,31 @@ int run(int argc, char** argv) {
   config.engine.backend = bench_setting("BACKEND", "cpu");
   if (bench_setting("NUMERICS") == "fast") config.engine.numerics = Numerics::fast;
   const int threads = bench_threads();
-  config.engine.scheduler.max_num_seqs = kMostStreams;
-  if (config.engine.backend == "cuda") config.engine.scheduler.max_num_batched_tokens = kPrefillTokens;
+  const std::string only = bench_setting("ONLY");
+  const bool times_steps = config.engine.backend == "cuda" || only == "gate";
+  config.engine.scheduler.max_num_seqs = times_steps ? kMostStepSeqs : kMostStreams;
+  if (times_steps) config.engine.scheduler.max_num_batched_tokens = kMostStepPrefillTokens;
   derive_paths(config);
   EngineLoad load(config, {.threads_per_rank = threads, .max_draft_len = 63});
   std::printf("%s, %s%s, loaded in %.3f s\n", config.engine.target.path.c_str(),
               load.team().rank(0).backend->describe().c_str(),
               config.engine.numerics == Numerics::fast ? ", fast numerics" : "", load.load_seconds());
-  if (bench_setting("ONLY") == "plans") {
+  if (only == "plans") {
     plan_ratios(load, config, rounds);
     return 0;
   }
-  ThreadPool pool(threads);
-  if (config.engine.backend == "cuda")
-    step_times(load, rounds);
-  else
+  ExitCode verdict = ExitCode::ok;
+  if (times_steps) {
+    verdict = time_steps(load, config, rounds);
+  } else {
+    ThreadPool pool(threads);
     kernel_ratios(load, pool, rounds);
+  }
+  if (only == "gate") return int(verdict);
   tree_ratios(load, rounds);
   plan_ratios(load, config, std::max(3, rounds / 6));
-  if (bench_setting("ONLY") != "steps") speculation_ratios(load, config, std::max(3, rounds / 6));
-  return 0;
+  if (only != "steps") speculation_ratios(load, config, std::max(3, rounds / 6));
+  return int(verdict);
 }
 
 }  // namespace

@@ -16,6 +16,13 @@ namespace paceline {
 
 inline constexpr int kStepBlockSize = 16;  // tokens of a page
 
+/// Pages of stream `stream`, of which each has `count`.
+inline std::vector<int32_t> pages_of(int stream, int count) {
+  std::vector<int32_t> pages;
+  for (int page = 0; page < count; ++page) pages.push_back(stream * count + page);
+  return pages;
+}
+
 /// Rows [begin, end) of a text, with logits for the last `logits` of them.
 struct TextRows {
   int begin = 0;
