@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What needs GPUs: op, strict, golden and losslessness tests, ranks on two devices or more, sanitizers over the ops, one
-# experiment over all placements that the machine has room for, times of a step at the 8B and 1B shapes, and a long
-# comparison of tokens.
+# experiment over all placements that the machine has room for, times of a step at the 8B and 1B shapes beside their
+# floors, those of 8B against committed ratios, and a long comparison of tokens.
 # Prints a table last; exit code 1 when anything failed. Run it in the root of the tree.
 #
 #   tests/gpu.sh [--quick] [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
@@ -26,7 +26,8 @@ step() {
 }
 summary() {
   local facts='^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference'
-  facts+='|^ *(1|6|17) rows|^plans|tree of 16|Without speculation, against|Attention/(decode|verify)/16x4096|SumNorm/'
+  facts+='|^steps of|^(1|6|17) rows? |^16 x 6 |: no room$|^plans|tree of 16|Without speculation, against'
+  facts+='|Attention/(decode|verify)/16x4096|SumNorm/'
   grep -aE "$facts" "$1" | sed -E 's/\[=*\] //; s/ +/ /g; s/^Attention.(.*).manual_time.*(of_read=[0-9.]+).*/\1 \2/
     s/^(.*SumNorm.*).manual_time ([0-9.]+ us).*/\1 \2/' | tail -12 | tr '\n' ' '
 }
@@ -52,13 +53,22 @@ if [[ $quick == 0 ]] && command -v compute-sanitizer >/dev/null; then
 fi
 experiment=(configs/ngram_tp2.json --profile quick --set engine.backend=cuda --results "$logs/results" --ui plain)
 step ngram_and_draft "$bin/runexp" "${experiment[@]}"
-# the exact gate, where a baseline was made on as many GPUs of the kind
+# the exact gate, where there is a baseline for as many GPUs. Those of the H200 hold on H100s, too: the same kernels
+# with the same bits.
 baseline=results/baselines/h200-x$num_gpus.json
 [[ $baseline == *-x1.json ]] && baseline=results/baselines/h200.json
-if [[ $gpus == *H200* && -e $baseline ]]; then
+if [[ $gpus == *H[12]00* && -e $baseline ]]; then
   step regression "$bin/runexp" regress "${experiment[@]}" --set measure.repetitions=1 --baseline "$baseline"
 fi
-# times: a step of one row and more, and plain decoding in every placement, with built-in text at big models' cost
+# the step gate: steps over their floors, against what is committed for the card. Of random weights, for an inflated
+# model knows no more positions than its parent; some 60 GiB of the card.
+for numerics in strict fast; do
+  step "steps_8b_$numerics" env PACELINE_BENCH_ONLY=gate PACELINE_BENCH_BACKEND=cuda PACELINE_BENCH_NUMERICS=$numerics \
+    PACELINE_BENCH_INFLATE=llama-3.1-8b PACELINE_BENCH_DUMMY=1 PACELINE_BENCH_STEPS=results/baselines/steps.json \
+    "$bin/engine_bench" configs/models/target-7m 9
+done
+# times of steps, trees of drafts and plans, and of plain decoding in every placement, with built-in text at big models'
+# cost
 for shape in llama-3-8b llama-3.2-1b; do
   step "steps_$shape" env PACELINE_BENCH_ONLY=steps PACELINE_BENCH_BACKEND=cuda PACELINE_BENCH_INFLATE=$shape \
     "$bin/engine_bench" configs/models/target-7m 9
