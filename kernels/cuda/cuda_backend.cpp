@@ -242,7 +242,7 @@ class CudaBackend final : public Backend {
   DeviceMemory operand_[2], scratch_, draw_scratch_;
   cuda::SumHandover handover_;
   cuda::DrawResults draws_;
-  cuda::PassState state_;
+  cuda::PassState<cuda::Operand> state_;
   cuda::PageMapCache page_maps_;
   cuda::RopeTables rope_tables_;
   Traffic traffic_;

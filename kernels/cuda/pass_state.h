@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/cuda/gemm.h"
-
 namespace paceline::cuda {
 
-/// Of one stream, in launch order. Threads: the backend's.
+/// Of one stream, in launch order. Operand: the rows of a product (operand.h). Threads: the backend's.
+template <class Operand>
 class PassState {
  public:
   /// Messages count from the pass's first. Operands lie where they lay in other passes, unless one is waiting.
