@@ -143,7 +143,8 @@ struct BackendOptions {
   PeerWatch peers{};
   int isa = -1;  // -1: fastest_isa(); else an Isa (tests)
   Numerics numerics = Numerics::strict;
-  bool graphs = true;  // a CUDA device may launch passes as graphs
+  bool graphs = true;        // a CUDA device may launch passes as graphs
+  bool early_starts = true;  // its kernels may start before their predecessors end (false: tests)
 };
 
 /// N of "cuda:N", -1 of any other name.

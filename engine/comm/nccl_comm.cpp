@@ -113,12 +113,12 @@ class Pushers {
     return all_reach ? std::move(pushers) : nullptr;
   }
 
-  void sum(const MatView& x, int64_t count, cudaStream_t stream) {
-    cuda::push_sum(x.f32_row(0), count, next_message(), group_, stream);
+  void sum(const MatView& x, int64_t count, cuda::LaunchTo queue) {
+    cuda::push_sum(x.f32_row(0), count, next_message(), group_, queue);
   }
   PeerSum next_sum() { return {.group = group_, .message = next_message()}; }
-  void gather(const MatView& part, const MatView& out, int root, cudaStream_t stream) {
-    cuda::push_columns(part, out, root, ++gathers_[size_t(root)], group_, stream);
+  void gather(const MatView& part, const MatView& out, int root, cuda::LaunchTo queue) {
+    cuda::push_columns(part, out, root, ++gathers_[size_t(root)], group_, queue);
   }
 
  private:
@@ -193,10 +193,11 @@ class NcclComm final : public Communicator {
   void all_reduce(const MatView& x) override {
     if (size() == 1 || x.rows == 0) return;
     const size_t count = begin("all_reduce", x);
-    if (pushers_ && int64_t(count) <= cuda::kPushFloats) return pushers_->sum(x, int64_t(count), stream());
+    if (pushers_ && int64_t(count) <= cuda::kPushFloats) return pushers_->sum(x, int64_t(count), queue());
     float* const parts = room(count * size_t(size()));
-    const cudaStream_t to = stream();
-    check(opened_->run([&] { return ncclAllGather(x.data, parts, count, ncclFloat32, comm_, to); }), "ncclAllGather");
+    const cuda::LaunchTo to = queue();
+    check(opened_->run([&] { return ncclAllGather(x.data, parts, count, ncclFloat32, comm_, to.stream); }),
+          "ncclAllGather");
     cuda::sum_parts(parts, size(), int64_t(count), x.f32_row(0), to);
   }
 
@@ -211,7 +212,7 @@ class NcclComm final : public Communicator {
   void gather_columns(const MatView& part, const MatView& out, int root) override {
     if (part.rows == 0) return;
     const size_t count = begin("gather_columns", part);
-    if (pushers_ && int64_t(count) <= cuda::kPushColumns) return pushers_->gather(part, out, root, stream());
+    if (pushers_ && int64_t(count) <= cuda::kPushColumns) return pushers_->gather(part, out, root, queue());
     const bool gathers = rank() == root;
     float* const parts = gathers ? room(count * size_t(size())) : nullptr;
     const cudaStream_t to = stream();
@@ -296,6 +297,11 @@ class NcclComm final : public Communicator {
   }
   /// Behind all that the backend has given out, which is sent by then; not for calls under opened_'s lock.
   cudaStream_t stream() const { return cuda_stream(backend_).stream; }
+  /// The same for a kernel.
+  cuda::LaunchTo queue() const {
+    const CudaStream to = cuda_stream(backend_);
+    return {to.stream, to.early_starts};
+  }
   float* room(size_t floats) {
     if (parts_.bytes() < floats * sizeof(float)) {
       cuda::wait_for_work(stream(), device_, peers_);

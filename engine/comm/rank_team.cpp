@@ -109,7 +109,8 @@ RankTeam::RankTeam(const TeamOptions& options) : options_(options), ranks_(std::
                                            .peers = peers,
                                            .isa = options_.isa,
                                            .numerics = options_.numerics,
-                                           .graphs = options_.graphs});
+                                           .graphs = options_.graphs,
+                                           .early_starts = options_.early_starts});
       if (num_ranks() > 1 && device != "cpu") {  // the world stays in place, and can be aborted, until it is replaced
         auto joined = make_nccl_comm(rank.world->split(0, rank.index), *rank.backend, peers);
         const std::lock_guard lock(worker(rank.index).world_mutex);

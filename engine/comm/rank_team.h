@@ -35,7 +35,8 @@ struct TeamOptions {
   double timeout_s = 60.0;  // longest silence of a rank that others wait for (kernels/rank_marks.h)
   int isa = -1;             // see BackendOptions::isa
   Numerics numerics = Numerics::strict;
-  bool graphs = true;  // see BackendOptions::graphs
+  bool graphs = true;        // see BackendOptions::graphs
+  bool early_starts = true;  // see BackendOptions::early_starts
 };
 
 /// What a job may use. Owned by the team; used on the rank's thread only.

@@ -40,7 +40,8 @@ class CudaBackend final : public Backend {
   CudaBackend(int device, const BackendOptions& options)
       : device_((check(cudaSetDevice(device), "cudaSetDevice"), device)),
         queue_(
-            options.graphs, [this] { sync(); }, [this] { timer_.resume(queue_.stream()); }),
+            {.graphs = options.graphs, .early_starts = options.early_starts}, [this] { sync(); },
+            [this] { timer_.resume(queue_.stream()); }),
         peers_(options.peers) {
     properties_ = cuda::supported_properties(device);
     cuda::prepare_gemm_bf16(properties_);
@@ -52,7 +53,9 @@ class CudaBackend final : public Backend {
 
   std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
   uint64_t num_graphs_launched() const { return queue_.num_graphs_launched(); }
-  CudaStream shared_stream() { return {.device = device_, .stream = queue_.now()}; }
+  CudaStream shared_stream() {
+    return {.device = device_, .stream = queue_.now(), .early_starts = queue_.modes().early_starts};
+  }
 
   void* alloc(size_t bytes) override {
     use();
@@ -281,7 +284,7 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
       check(cudaMemcpy2DAsync(to, row_bytes, static_cast<const char*>(from.data) + size_t(begin) * stride_bytes,
                               stride_bytes, row_bytes, size_t(count), cudaMemcpyDefault, queue_.now()),
             "cudaMemcpy2DAsync");
-      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, queue_.now());
+      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, queue_.to());
       sync();  // the piece is used again; and kernels may read packed weights before their predecessors end
       first_row += count;
     }

@@ -16,6 +16,7 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const BackendOptions& opt
 struct CudaStream {
   int device = 0;
   CUstream_st* stream = nullptr;
+  bool early_starts = true;  // of kernels, as BackendOptions says
 };
 /// Of a CUDA backend; null of any other.
 CudaStream cuda_stream(Backend& backend);

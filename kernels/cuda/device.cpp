@@ -47,8 +47,10 @@ void launch_call(LaunchTo to, const KernelCall& call) {
   if (to.list) return to.list->add(call);
   cudaLaunchAttribute attribute[3]{};
   unsigned count = 0;
-  attribute[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute[count++].val.programmaticStreamSerializationAllowed = 1;
+  if (to.early_starts) {
+    attribute[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
   const dim3 cluster = call.options.cluster;
   if (cluster.x * cluster.y * cluster.z > 1) {
     attribute[count].id = cudaLaunchAttributeClusterDimension;

@@ -59,12 +59,12 @@ class LaunchList;
 struct LaunchTo {
   cudaStream_t stream = nullptr;
   LaunchList* list = nullptr;
-  LaunchTo(cudaStream_t to) : stream(to) {}
-  LaunchTo(cudaStream_t to, LaunchList* via) : stream(to), list(via) {}
+  bool early_starts;  // as BackendOptions says
+  LaunchTo(cudaStream_t to, bool early = true) : stream(to), early_starts(early) {}
 };
 
 /// As a dependent launch (PDL): the kernel may start before its predecessor in the stream ends, and must wait
-/// (device_code.cuh). Every kernel of the backend is launched so.
+/// (device_code.cuh). Every kernel of the backend is launched so, unless it has no early starts.
 void launch_call(LaunchTo to, const KernelCall& call);
 
 template <class... Args>

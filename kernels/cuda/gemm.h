@@ -85,7 +85,7 @@ void gemm_chain(const GemmArgs& args, LaunchTo queue);
 /// rows: [num_rows][stride] of `source` on the device, outputs first_row … of the matrix (with pair_panels: of part
 /// `part`), into w and its row copy.
 void pack_rows(const void* rows, DType source, int64_t num_rows, int64_t stride, int64_t first_row, int part,
-               const CudaWeight& w, cudaStream_t stream);
+               const CudaWeight& w, LaunchTo queue);
 
 /// Contract: Backend::embed; token: device memory.
 void embed(const EmbedArgs& args, LaunchTo queue);

@@ -8,13 +8,18 @@
 
 namespace paceline::cuda {
 
-LaunchQueue::LaunchQueue(bool makes_graphs, std::function<void()> wait, std::function<void()> before_sending)
-    : ring_(stream_.stream, std::move(wait)), makes_graphs_(makes_graphs), before_sending_(std::move(before_sending)) {}
+LaunchQueue::LaunchQueue(LaunchModes modes, std::function<void()> wait, std::function<void()> before_sending)
+    : modes_(modes), ring_(straight(), std::move(wait)), before_sending_(std::move(before_sending)) {}
 
 LaunchTo LaunchQueue::to() {
-  if (!is_listing_) return now();
+  LaunchTo to = straight();
+  if (!is_listing_) {
+    now();
+    return to;
+  }
   if (num_sent_ == 0 && list_.size() >= kFirstList) send_list();
-  return {stream_.stream, &list_};
+  to.list = &list_;
+  return to;
 }
 
 cudaStream_t LaunchQueue::now() {
@@ -41,9 +46,9 @@ void LaunchQueue::send_list() {
     put_over(pass_memory_.as<char>() + put_, pass_bytes_.data() + put_, list_, index++);
   put_ = used_;
   if (num_sent_ < kLists)
-    graphs_.launch(key_ + num_sent_, list_, stream_.stream);
+    graphs_.launch(key_ + num_sent_, list_, straight());
   else
-    launch_all(list_, stream_.stream);
+    launch_all(list_, straight());
   ++num_sent_;
 }
 
@@ -70,7 +75,7 @@ void* LaunchQueue::stage(const void* host, size_t bytes) {
 }
 
 void LaunchQueue::run_pass(uint64_t key, const std::function<void()>& body) {
-  if (!makes_graphs_ || is_listing_) return body();
+  if (!modes_.graphs || is_listing_) return body();
   sent();
   if (pass_bytes_.empty()) {
     constexpr size_t kBytes = kPassBytes + kMostPutBytes;  // what is sent at once may begin at the end

@@ -13,13 +13,19 @@
 
 namespace paceline::cuda {
 
+/// As BackendOptions says.
+struct LaunchModes {
+  bool graphs = true, early_starts = true;
+};
+
 /// Used on the thread of one backend, with its device current.
 class LaunchQueue {
  public:
   /// wait: until all work of the stream has ended, or throws; the queue may be used in it. before_sending: called
   /// before kernels, or what now() is for, go to the stream.
-  LaunchQueue(bool makes_graphs, std::function<void()> wait, std::function<void()> before_sending);
+  LaunchQueue(LaunchModes modes, std::function<void()> wait, std::function<void()> before_sending);
 
+  const LaunchModes& modes() const { return modes_; }
   /// For a kernel: what is staged by now goes ahead of it.
   LaunchTo to();
   /// For anything else that goes to the stream: behind all that was given out.
@@ -54,12 +60,13 @@ class LaunchQueue {
     size_t bytes, at;
   };
 
+  LaunchTo straight() const { return {stream_.stream, modes_.early_starts}; }
   void send_list();
   void end_pass();
 
   OwnStream stream_;
+  const LaunchModes modes_;
   StagingRing ring_;
-  const bool makes_graphs_;
   const std::function<void()> before_sending_;
   PassGraphs graphs_;
 

@@ -25,7 +25,7 @@ __global__ void pack_rows_kernel(const From* rows, int64_t stride, int64_t first
 
 template <class From, class To>
 void run(const void* rows, int64_t num_rows, int64_t stride, int64_t first_row, int part, const CudaWeight& w,
-         cudaStream_t stream) {
+         LaunchTo queue) {
   constexpr int kThreads = 128;
   constexpr int64_t kMostRows = 32768;
   const WeightPlace place{w.order(), w.tiles() * kTile};
@@ -34,26 +34,26 @@ void run(const void* rows, int64_t num_rows, int64_t stride, int64_t first_row, 
   for (int64_t begin = 0; begin < num_rows; begin += kMostRows) {
     const int64_t count = num_rows - begin < kMostRows ? num_rows - begin : kMostRows;
     launch(pack_rows_kernel<From, To>, dim3(unsigned((w.k + kThreads - 1) / kThreads), unsigned(count)), dim3(kThreads),
-           0, stream, static_cast<const From*>(rows) + begin * stride, stride, first_row + begin, part, w.pair_panels,
+           0, queue, static_cast<const From*>(rows) + begin * stride, stride, first_row + begin, part, w.pair_panels,
            place, w.memory.as<To>(), row_copy ? row_copy + begin * w.k : nullptr);
   }
 }
 
 template <class To>
 void run_from(const void* rows, DType source, int64_t num_rows, int64_t stride, int64_t first_row, int part,
-              const CudaWeight& w, cudaStream_t stream) {
-  if (source == DType::f32) run<float, To>(rows, num_rows, stride, first_row, part, w, stream);
-  if (source == DType::f16) run<__half, To>(rows, num_rows, stride, first_row, part, w, stream);
-  if (source == DType::bf16) run<__nv_bfloat16, To>(rows, num_rows, stride, first_row, part, w, stream);
+              const CudaWeight& w, LaunchTo queue) {
+  if (source == DType::f32) run<float, To>(rows, num_rows, stride, first_row, part, w, queue);
+  if (source == DType::f16) run<__half, To>(rows, num_rows, stride, first_row, part, w, queue);
+  if (source == DType::bf16) run<__nv_bfloat16, To>(rows, num_rows, stride, first_row, part, w, queue);
 }
 
 }  // namespace
 
 void pack_rows(const void* rows, DType source, int64_t num_rows, int64_t stride, int64_t first_row, int part,
-               const CudaWeight& w, cudaStream_t stream) {
-  if (w.dtype == DType::f32) run_from<float>(rows, source, num_rows, stride, first_row, part, w, stream);
-  if (w.dtype == DType::f16) run_from<__half>(rows, source, num_rows, stride, first_row, part, w, stream);
-  if (w.dtype == DType::bf16) run_from<__nv_bfloat16>(rows, source, num_rows, stride, first_row, part, w, stream);
+               const CudaWeight& w, LaunchTo queue) {
+  if (w.dtype == DType::f32) run_from<float>(rows, source, num_rows, stride, first_row, part, w, queue);
+  if (w.dtype == DType::f16) run_from<__half>(rows, source, num_rows, stride, first_row, part, w, queue);
+  if (w.dtype == DType::bf16) run_from<__nv_bfloat16>(rows, source, num_rows, stride, first_row, part, w, queue);
 }
 
 }  // namespace paceline::cuda

@@ -39,8 +39,8 @@ using OwnExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, FreeExec
 
 }  // namespace
 
-void launch_all(LaunchList& list, cudaStream_t stream) {
-  for (size_t i = 0; i < list.size(); ++i) launch_call(stream, list.call(i));
+void launch_all(LaunchList& list, LaunchTo to) {
+  for (size_t i = 0; i < list.size(); ++i) launch_call(to, list.call(i));
 }
 
 struct PassGraphs::Graph {
@@ -50,21 +50,21 @@ struct PassGraphs::Graph {
   OwnExec exec;                       // null: not made yet, or what is set in it is not known
   std::vector<cudaGraphNode_t> node;  // of each of the list's
 
-  /// `from` becomes the graph's list. stream: for capture, nothing is launched.
-  void make(LaunchList& from, cudaStream_t stream) {
+  /// `from` becomes the graph's list. capture: nothing is launched.
+  void make(LaunchList& from, LaunchTo capture) {
     exec.reset();
     node.clear();
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    check(cudaStreamBeginCapture(capture.stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     const auto end = [&] {
       cudaGraph_t made = nullptr;
-      const cudaError_t ended = cudaStreamEndCapture(stream, &made);
+      const cudaError_t ended = cudaStreamEndCapture(capture.stream, &made);
       graph.reset(made);
       return ended;
     };
     try {
       for (size_t i = 0; i < from.size(); ++i) {
-        launch_call(stream, from.call(i));
-        node.push_back(last_node(stream));
+        launch_call(capture, from.call(i));
+        node.push_back(last_node(capture.stream));
       }
     } catch (...) {
       static_cast<void>(end());
@@ -101,32 +101,33 @@ PassGraphs::PassGraphs() {
 }
 PassGraphs::~PassGraphs() = default;
 
-void PassGraphs::launch(uint64_t key, LaunchList& list, cudaStream_t stream) {
-  if (list.size() < 2) return launch_all(list, stream);
+void PassGraphs::launch(uint64_t key, LaunchList& list, LaunchTo to) {
+  if (list.size() < 2) return launch_all(list, to);
   const uint64_t hash = list.hash_of_kernels();
   const auto found =
       std::ranges::find_if(graphs_, [&](const Graph& graph) { return graph.key == key && graph.hash == hash; });
   if (found == graphs_.end()) {
     if (graphs_.size() == kMostGraphs) graphs_.pop_back();
     graphs_.push_front({.key = key, .hash = hash, .list = {}, .graph = nullptr, .exec = nullptr, .node = {}});
-    return launch_all(list, stream);
+    return launch_all(list, to);
   }
   graphs_.splice(graphs_.begin(), graphs_, found);
   Graph& graph = graphs_.front();
   if (graph.exec && graph.list.has_kernels_of(list)) {
     if (graph.set(list)) {
       ++num_launches_;
-      return check(cudaGraphLaunch(graph.exec.get(), stream), "cudaGraphLaunch");
+      return check(cudaGraphLaunch(graph.exec.get(), to.stream), "cudaGraphLaunch");
     }
     cudaGetLastError();
     graph.exec.reset();
-    return launch_all(list, stream);
+    return launch_all(list, to);
   }
-  launch_all(list, stream);
+  launch_all(list, to);
   if (!makes_more_) return;
+  to.stream = capture_.stream;
   try {
-    graph.make(list, capture_.stream);  // while the device works
-  } catch (const Error&) {              // no memory for it, say: it would only have been faster
+    graph.make(list, to);   // while the device works
+  } catch (const Error&) {  // no memory for it, say: it would only have been faster
     cudaGetLastError();
     graphs_.pop_front();
     makes_more_ = false;

@@ -10,8 +10,8 @@
 
 namespace paceline::cuda {
 
-/// One after another.
-void launch_all(LaunchList& list, cudaStream_t stream);
+/// One after another. to: no list.
+void launch_all(LaunchList& list, LaunchTo to);
 
 /// Used on the thread of one backend, with its device current.
 class PassGraphs {
@@ -24,8 +24,9 @@ class PassGraphs {
   /// third time on that the same kernels come under the same key, when arguments and grids that have changed since
   /// are set in it. (The second time shows that they come again, and makes the graph; the first that cannot be made is
   /// the last that is tried.) The first kernel of a graph starts when all before it has ended. key: tells lists apart
-  /// that would otherwise take one graph in turns and set most of its arguments each time.
-  void launch(uint64_t key, LaunchList& list, cudaStream_t stream);
+  /// that would otherwise take one graph in turns and set most of its arguments each time. to: no list; the same each
+  /// time.
+  void launch(uint64_t key, LaunchList& list, LaunchTo to);
   /// Graphs launched so far.
   uint64_t num_launches() const { return num_launches_; }
 

@@ -100,17 +100,17 @@ PushWords words_of(const PeerSum& sum) {
   return words;
 }
 
-void push_sum(float* x, int64_t count, uint32_t message, const PushGroup& group, cudaStream_t stream) {
+void push_sum(float* x, int64_t count, uint32_t message, const PushGroup& group, LaunchTo queue) {
   constexpr int kBlockFloats = 2 * kThreads;
   with_ranks(group.size, [&](auto ranks) {
-    launch(push_sum_kernel<ranks>, dim3(unsigned((count + kBlockFloats - 1) / kBlockFloats)), dim3(kThreads), 0, stream,
+    launch(push_sum_kernel<ranks>, dim3(unsigned((count + kBlockFloats - 1) / kBlockFloats)), dim3(kThreads), 0, queue,
            x, count, message, group);
   });
 }
 
 void push_columns(const MatView& part, const MatView& out, int root, uint32_t gather, const PushGroup& group,
-                  cudaStream_t stream) {
-  launch(push_columns_kernel, dim3(kColumnBlocks), dim3(kThreads), 0, stream, static_cast<const float*>(part.data),
+                  LaunchTo queue) {
+  launch(push_columns_kernel, dim3(kColumnBlocks), dim3(kThreads), 0, queue, static_cast<const float*>(part.data),
          part.stride, static_cast<float*>(out.data), out.stride, int64_t{part.rows}, int64_t{part.cols}, root, gather,
          group);
 }

@@ -44,12 +44,12 @@ struct PushGroup {
 };
 
 /// x[count] becomes the sum. message: 1, 2, … of this group, the same on all ranks. count <= kPushFloats.
-void push_sum(float* x, int64_t count, uint32_t message, const PushGroup& group, cudaStream_t stream);
+void push_sum(float* x, int64_t count, uint32_t message, const PushGroup& group, LaunchTo queue);
 
 /// part [rows, cols] of every rank lands in `out` [rows, size * cols] on `root`; out is ignored elsewhere. gather: 1,
 /// 2, … of this group's gathers on this root. rows * cols <= kPushColumns.
 void push_columns(const MatView& part, const MatView& out, int root, uint32_t gather, const PushGroup& group,
-                  cudaStream_t stream);
+                  LaunchTo queue);
 
 }  // namespace cuda
 

@@ -26,10 +26,10 @@ __global__ void __launch_bounds__(kWords) put_kernel(const __grid_constant__ Wor
 
 }  // namespace
 
-void put_bytes(void* to, const void* host, size_t bytes, cudaStream_t stream) {
+void put_bytes(void* to, const void* host, size_t bytes, LaunchTo queue) {
   Words words;
   std::memcpy(words.word, host, bytes);
-  launch(put_kernel<false>, dim3(1), dim3(unsigned((bytes + sizeof(uint4) - 1) / sizeof(uint4))), 0, stream, words,
+  launch(put_kernel<false>, dim3(1), dim3(unsigned((bytes + sizeof(uint4) - 1) / sizeof(uint4))), 0, queue, words,
          static_cast<uint4*>(to));
 }
 

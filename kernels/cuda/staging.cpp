@@ -8,8 +8,8 @@
 
 namespace paceline::cuda {
 
-StagingRing::StagingRing(cudaStream_t stream, std::function<void()> wait)
-    : stream_(stream), wait_(std::move(wait)), device_(kBytes, stream) {
+StagingRing::StagingRing(LaunchTo to, std::function<void()> wait)
+    : to_(to), wait_(std::move(wait)), device_(kBytes, to.stream) {
   check(cudaMallocHost(&pinned_, kBytes), "cudaMallocHost");
 }
 StagingRing::~StagingRing() { cudaFreeHost(pinned_); }
@@ -43,9 +43,9 @@ void StagingRing::flush() {
   const char* const from = pinned_ + flushed_;
   flushed_ = used_;
   if (bytes <= kMostPutBytes)
-    put_bytes(to, from, bytes, stream_);
+    put_bytes(to, from, bytes, to_);
   else
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, to_.stream), "cudaMemcpyAsync");
 }
 
 HostMemory::HostMemory(size_t bytes) : bytes_(bytes) {

@@ -18,7 +18,7 @@ class StagingRing {
   static constexpr size_t kBytes = size_t{8} << 20;
 
   /// wait: until all work of the stream has ended, or throws; flush() in it does nothing.
-  StagingRing(cudaStream_t stream, std::function<void()> wait);
+  StagingRing(LaunchTo to, std::function<void()> wait);
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
   /// Copies the bytes at once; they are on the device after the next flush().
@@ -36,7 +36,7 @@ class StagingRing {
   };
   static constexpr size_t kRemembered = 8;
 
-  cudaStream_t stream_;
+  LaunchTo to_;
   std::function<void()> wait_;
   char* pinned_ = nullptr;
   DeviceMemory device_;
@@ -48,7 +48,7 @@ class StagingRing {
 /// A few KB from the host to device memory as the argument of a kernel, which is on the device as soon as any kernel
 /// is. `to` is not read by kernels before; 16-byte aligned. bytes <= kMostPutBytes, rounded up to 16.
 inline constexpr size_t kMostPutBytes = 3840;
-void put_bytes(void* to, const void* host, size_t bytes, cudaStream_t stream);
+void put_bytes(void* to, const void* host, size_t bytes, LaunchTo queue);
 /// The same for kMostPutBytes that kernels before may read, as entry `index` of a list.
 void put_over(void* to, const void* host, LaunchList& list, size_t index);
 

@@ -21,16 +21,16 @@ __global__ void sum_parts_kernel(const float* parts, int num_parts, int64_t coun
 }
 
 template <int kParts>
-void run(const float* parts, int num_parts, int64_t count, float* to, cudaStream_t stream) {
-  launch(sum_parts_kernel<kParts>, dim3(unsigned((count + 255) / 256)), dim3(256), 0, stream, parts, num_parts, count,
+void run(const float* parts, int num_parts, int64_t count, float* to, LaunchTo queue) {
+  launch(sum_parts_kernel<kParts>, dim3(unsigned((count + 255) / 256)), dim3(256), 0, queue, parts, num_parts, count,
          to);
 }
 
 }  // namespace
 
-void sum_parts(const float* parts, int num_parts, int64_t count, float* to, cudaStream_t stream) {
-  if (num_parts <= 8) return run<8>(parts, num_parts, count, to, stream);
-  run<kMaxParts>(parts, num_parts, count, to, stream);
+void sum_parts(const float* parts, int num_parts, int64_t count, float* to, LaunchTo queue) {
+  if (num_parts <= 8) return run<8>(parts, num_parts, count, to, queue);
+  run<kMaxParts>(parts, num_parts, count, to, queue);
 }
 
 }  // namespace paceline::cuda

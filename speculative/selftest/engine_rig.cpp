@@ -53,6 +53,11 @@ std::string rig_device() {
   return wanted ? wanted : "cpu";
 }
 
+bool rig_early_starts() {
+  const char* const wanted = std::getenv("PACELINE_RIG_EARLY_STARTS");
+  return !wanted || std::string_view(wanted) != "off";
+}
+
 int most_rig_ranks() { return rig_device() == "cpu" ? std::numeric_limits<int>::max() : num_cuda_devices(); }
 
 EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_model_spec(options.target)) {
@@ -66,6 +71,7 @@ EngineRig::EngineRig(const RigOptions& options) : options_(options), spec_(load_
     for (int rank = 0; rank < options.tp * options.pp; ++rank)
       team.placement.devices.push_back(fmt::format("{}:{}", options_.device, rank));
   team.threads_per_rank = options.threads_per_rank;
+  team.early_starts = rig_early_starts();
   team_ = std::make_unique<RankTeam>(team);
   if (options.dtype) spec_.checkpoint_dtype = *options.dtype;
   const auto source = open_tensors({.directory = options.target});

@@ -48,6 +48,8 @@ std::vector<RigProposer> drafting_rig_proposers();
 /// there may be.
 std::string rig_device();
 int most_rig_ranks();
+/// BackendOptions::early_starts of rigs, by PACELINE_RIG_EARLY_STARTS: true unless it is "off".
+bool rig_early_starts();
 
 /// What all engines of a rig share: models, ranks, and upper bounds of what they may ask for.
 struct RigOptions {

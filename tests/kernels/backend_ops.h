@@ -14,6 +14,10 @@ struct Device {
   std::string device;
   int isa = -1;
   Numerics numerics = Numerics::strict;
+  bool early_starts = true;
+  BackendOptions options() const {
+    return {.threads = 2, .isa = isa, .numerics = numerics, .early_starts = early_starts};
+  }
 };
 
 /// One backend, once for each device of kDevices; skipped by name where the machine has no such device.
@@ -23,7 +27,7 @@ class BackendOps : public testing::TestWithParam<Device> {
     const Device& device = GetParam();
     if (device.device == "cpu" && !kernels_for(Isa(device.isa))) GTEST_SKIP() << "no " << device.name << " here";
     if (device.device != "cpu" && num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
-    backend_ = make_backend(device.device, {.threads = 2, .isa = device.isa, .numerics = device.numerics});
+    backend_ = make_backend(device.device, device.options());
     // tolerances of row M1 in one place; fast: gates and ups are rounded to bfloat16, 2^-9 at most each
     tolerance_ = device.device == "cpu" ? 1e-10 : 1e-7;
     gated_tolerance_ = device.numerics == Numerics::fast ? 0x1p-16 : tolerance_;
@@ -41,7 +45,8 @@ inline const Device kDevices[] = {{"scalar", "cpu", int(Isa::scalar)},
                                   {"avx512", "cpu", int(Isa::avx512)},
                                   {"avx512_bf16", "cpu", int(Isa::avx512_bf16)},
                                   {"cuda", "cuda:0", -1},
-                                  {"cuda_fast", "cuda:0", -1, Numerics::fast}};
+                                  {"cuda_fast", "cuda:0", -1, Numerics::fast},
+                                  {"cuda_no_early_starts", "cuda:0", -1, Numerics::strict, false}};
 
 inline std::string device_name(const testing::TestParamInfo<Device>& info) { return info.param.name; }
 

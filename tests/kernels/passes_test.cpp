@@ -65,7 +65,9 @@ TEST_P(Passes, KeepCopiesInTheirPlace) {
 
 TEST_P(Passes, AreRememberedByDevicesThatCan) {
   for (const bool graphs : {true, false}) {
-    const auto device = make_backend(GetParam().device, {.isa = GetParam().isa, .graphs = graphs});
+    BackendOptions options = GetParam().options();
+    options.graphs = graphs;
+    const auto device = make_backend(GetParam().device, options);
     const StoredMatrix w(kCols, kCols, DType::bf16, 1);
     const HostWeight part = w.host();
     const Weight packed = device->pack({&part, 1}, {});
