@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What needs GPUs: op, strict, golden and losslessness tests, ranks on two devices or more, sanitizers over the ops, one
+# What needs GPUs: op, strict, golden and losslessness tests, with kernels that sleep at random where they hand over
+# (CMake's target `sleeps`) and without early starts, too; ranks on two devices or more, sanitizers over the ops, one
 # experiment over all placements that the machine has room for, times of a step at the 8B and 1B shapes beside their
 # floors, those of 8B against committed ratios, and a long comparison of tokens.
 # Prints a table last; exit code 1 when anything failed. Run it in the root of the tree.
@@ -24,6 +25,9 @@ step() {
   "$@" >"$logs/$name.log" 2>&1 || { status=FAILED && failed=1; }
   table+=("$(printf '%-28s %-7s %4d s   %s' "$name" "$status" $((SECONDS - start)) "$(summary "$logs/$name.log")")")
 }
+skip() {  # name, reason: adds a line to the table
+  table+=("$(printf '%-28s %-7s          %s' "$1" skipped "$2")")
+}
 summary() {
   local facts='^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference'
   facts+='|^steps of|^(1|6|17) rows? |^16 x 6 |: no room$|^plans|tree of 16|Without speculation, against'
@@ -43,12 +47,23 @@ lossless='*Eagle3*:*FamilyLossless*:*TreeLossless*:TreeRejection*:*SupportedFami
 [[ $num_gpus -ge 2 ]] && lossless+=':*_tp2_pp1:*_tp1_pp2:*DraftCacheTest*/tp2_on*:*DraftCacheTest*/tp2_with*:*DraftCacheTest*/pp2'
 step lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=50000 "$bin/test_speculative_lossless" \
   --gtest_filter="$lossless"
+step no_early_starts env PACELINE_RIG_DEVICE=cuda PACELINE_RIG_EARLY_STARTS=off PACELINE_MATRIX_TOKENS=5000 \
+  "$bin/test_speculative_lossless" --gtest_filter="$lossless"
+if [[ -x $bin/test_speculative_lossless_sleeps ]]; then
+  step sleeps_ops "$bin/test_kernels_sleeps" --gtest_filter='*cuda:*cuda_fast'
+  step sleeps_cuda "$bin/test_kernels_cuda_sleeps"
+  step sleeps_strict "$bin/test_kernels_cpu_sleeps" --gtest_filter='Strict.*'
+  step sleeps_lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=5000 \
+    "$bin/test_speculative_lossless_sleeps" --gtest_filter="$lossless"
+else
+  skip sleeps "not built: cmake --build $bin --target sleeps"
+fi
 step tree_bits env PACELINE_RIG_DEVICE=cuda "$bin/test_engine_transformer" --gtest_filter='*TreeBits*'
 step nccl "$bin/test_engine_comm" --gtest_filter='NcclComm.*'
 if [[ $quick == 0 ]] && command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck initcheck synccheck; do  # without the test of thousands of small verdicts
+  for tool in memcheck racecheck initcheck synccheck; do  # without the test of thousands of small verdicts, and once
     step "ops_$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$bin/test_kernels" \
-      --gtest_filter='*cuda*:-*Draws.Accept*'
+      --gtest_filter='*cuda*:-*Draws.Accept*:*early_starts'
   done
 fi
 experiment=(configs/ngram_tp2.json --profile quick --set engine.backend=cuda --results "$logs/results" --ui plain)

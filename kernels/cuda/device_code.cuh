@@ -12,15 +12,40 @@
 
 namespace paceline::cuda {
 
+#ifdef PACELINE_CUDA_SLEEPS
+/// For tests of the above (CMake's target `sleeps`): blocks start, hand over and end out of step. In each eighth of a
+/// millisecond other blocks sleep, half of them, warp by warp up to 16 us a call; a block that does not may be ahead of
+/// all that it should wait for.
+__device__ __forceinline__ void sleep_at_random() {
+  const auto mixed = [](uint32_t x) {
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+  };
+  uint64_t now_ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now_ns));
+  const uint32_t block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  const uint32_t warp = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x / 32 + threadIdx.x / 32;
+  const bool sleeps = mixed(block + mixed(uint32_t(now_ns >> 17))) & 1;
+  __nanosleep(sleeps ? mixed(block * 32 + warp + mixed(uint32_t(clock64()))) % 16384 : 0);
+}
+#else
+__device__ __forceinline__ void sleep_at_random() {}
+#endif
+
 __device__ __forceinline__ void launch_dependents() {
+  sleep_at_random();
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+  sleep_at_random();
 }
 __device__ __forceinline__ void wait_for_predecessor() {
+  sleep_at_random();
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+  sleep_at_random();
 }
 
 /// Read once and never again: past L1, 256 bytes at a time into L2.
